@@ -92,7 +92,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	})
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
-		Journal: s.journal, Nodes: nodes{s.intent, s.directory, &s.courier}, View: s.view, Assignments: s.directory, SigningKey: s.authority.SigningKey(),
+		Config: s.sourceConfig(), Nodes: nodes{s.intent, s.directory, &s.courier}, View: s.view, SigningKey: s.authority.SigningKey(),
 		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(),
 		Limits: muster.Limits{
 			Connections: connections(),
@@ -101,14 +101,13 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 			JournalQueueBytes: queued,
 		},
-		Secret: s.secretValue,
 		Pressures: []muster.Pressure{func() (share float64, reason string) {
 			if s.history.Trouble() != nil { // slower agents do not help a store that does not answer
 				return 0, ""
 			}
 			return s.reactor.Fullness(), "the server's history is behind"
 		}},
-		OnShed: s.monitor.Shed, OnBehind: s.monitor.OlderData, OnClone: s.monitor.Clone, OnRan: s.turns.RecordResult, OnEnded: s.turns.SessionEnded, Assets: s.archives.Open, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		OnShed: s.monitor.Shed, OnBehind: s.monitor.OlderData, Assets: s.archives.Open,
 	})
 	if err != nil {
 		return err
@@ -116,6 +115,14 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	s.task(back, "sessions", s.sessions.Run) // writers, before the front accepts connections
 	s.task(front, "turns", s.turns.Run)      // ends before agents are sent away
 	return nil
+}
+
+// sourceConfig returns the settings that the sources of agents have in common.
+func (s *Server) sourceConfig() core.Config {
+	return core.Config{
+		Journal: s.journal, Assignments: s.directory, Secret: s.secretValue, OnClone: s.monitor.Clone, OnRan: s.turns.RecordResult,
+		OnEnded: s.turns.SessionEnded, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+	}
 }
 
 // lastRun returns the time of the last result of a round-robin check that an agent sent.
@@ -186,13 +193,13 @@ func (s *Server) openBridge(context.Context) (err error) {
 		}
 	}
 	s.bridge, err = sensu.New(sensu.Config{
-		Authorities: s.sensuCA,
-		Limiter:     s.sessions.Limiter(), Admission: s.sessions.Admission(), Archives: s.sessions.Archives(), Journal: s.journal, Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Assignments: s.directory, Checks: currentDirectory{s.directory, s.planner}, Handler: s.directory.Handler,
+		Config: s.sourceConfig(), Authorities: s.sensuCA,
+		Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(), Archives: s.sessions.Archives(),
+		Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Checks: currentDirectory{s.directory, s.planner}, Handler: s.directory.Handler,
 		Limits: sensu.Limits{
 			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 		},
-		Secret: s.secretValue, OnClone: s.monitor.Clone, OnRan: s.turns.RecordResult, OnEnded: s.turns.SessionEnded, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -104,8 +105,8 @@ func Open(o Options) (*Spine, error) {
 	if o.Sessions != nil {
 		sessions = o.Sessions(s.log)
 	}
-	s.server, err = muster.New(muster.Config{Journal: sessions, Nodes: s, View: s.View, Assignments: s, SigningKey: key,
-		Log: o.Log, Registerer: o.Registerer})
+	shared := core.Config{Journal: sessions, Assignments: s, Log: o.Log, Registerer: o.Registerer}
+	s.server, err = muster.New(muster.Config{Config: shared, Nodes: s, View: s.View, SigningKey: key})
 	return s, err
 }
 

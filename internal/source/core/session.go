@@ -1,18 +1,61 @@
 package core
 
 import (
+	"cmp"
+	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
+
+// Config holds the settings and parts of the server that all sources with sessions need.
+type Config struct {
+	Journal     journal.Journal
+	Assignments directory.Assignments
+
+	// Secret finds the value of a Secret for an agent whose assignment names it. Nil: no agent gets any.
+	Secret SecretFunc
+
+	// OnClone is called for each machine that is refused because another one with its identity is connected. It must not
+	// block, nor must those below. May be nil, as they may.
+	OnClone func(Clone)
+
+	// OnRan is called for each result of a round-robin check, with its proxy node (zero: the node that ran it) and its age
+	// at arrival.
+	OnRan func(check model.CheckID, proxy model.NodeID, age time.Duration)
+
+	// OnEnded is called for each session that ended: turns handed to it are not done.
+	OnEnded func(node model.NodeID)
+
+	Now        func() time.Time      // default time.Now
+	Queues     *queue.Registry       // lists the outboxes; may be nil
+	Log        *slog.Logger          // default: nothing is logged
+	Registerer prometheus.Registerer // default: metrics are kept but not exposed
+}
+
+// Complete sets the defaults; it fails without journal or assignments.
+func (c *Config) Complete() error {
+	if c.Journal == nil || c.Assignments == nil {
+		return errors.New("BUG: source without journal or assignments")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
+	return nil
+}
 
 // Session is the part of a session that all sources share; a source embeds it. Its fields are set before the session is
 // registered and do not change afterwards.

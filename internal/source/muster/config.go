@@ -6,42 +6,34 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // Config holds the settings of a Server, and the parts of the server that it calls.
 type Config struct {
-	Journal     journal.Journal
-	Nodes       Nodes
-	View        View
-	Assignments directory.Assignments
-	SigningKey  ed25519.PrivateKey // signs assignments
-	Servers     []string           // host:port; agents try them in this order before their own; empty: their own
-	Version     string             // agent version that the server wants; empty: any
-	ProxyFrom   []netip.Prefix     // networks of load balancers, whose connections begin with a PROXY header
-	Limits      Limits
+	core.Config
+	Nodes      Nodes
+	View       View
+	SigningKey ed25519.PrivateKey // signs assignments
+	Servers    []string           // host:port; agents try them in this order before their own; empty: their own
+	Version    string             // agent version that the server wants; empty: any
+	ProxyFrom  []netip.Prefix     // networks of load balancers, whose connections begin with a PROXY header
+	Limits     Limits
 
 	// Kinds are the signals that a reducer reads beside results and keepalives. Others are refused.
 	Kinds []wire.SignalKind
 
 	// Pressures slow agents down, as a full journal does.
 	Pressures []Pressure
-
-	// Secret finds the value of a Secret for an agent whose assignment names it. Nil: agents may not ask.
-	Secret core.SecretFunc
 
 	// OnShed is called once per episode in which more than Limits.ShedShare of the sessions end within Limits.ShedWindow,
 	// before their keepalives are missed. It must not block. May be nil.
@@ -51,25 +43,10 @@ type Config struct {
 	// the journal knows: the server's data was set back. It must not block. May be nil.
 	OnBehind func(core.Node)
 
-	// OnClone is called for each machine that is refused because another one with its identity is connected. It must not
-	// block. May be nil.
-	OnClone func(core.Clone)
-
-	// OnRan is called for each result of a round-robin check, with its proxy node (zero: the node that ran it) and its age
-	// at arrival. It must not block. May be nil.
-	OnRan func(check model.CheckID, proxy model.NodeID, age time.Duration)
-
-	// OnEnded is called for each session that ended: turns handed to it are not done. It must not block. May be nil.
-	OnEnded func(node model.NodeID)
-
 	// Assets opens an archive by its SHA-512; its error is for the agent. Nil: there are none.
 	Assets func(sum [64]byte) (io.ReadSeekCloser, error)
 
-	Now        func() time.Time      // default time.Now
-	Rand       func() float64        // jitter, in [0, 1), safe for concurrent use; default rand.Float64
-	Queues     *queue.Registry       // lists the outboxes; may be nil
-	Log        *slog.Logger          // default: nothing is logged
-	Registerer prometheus.Registerer // default: metrics are kept but not exposed
+	Rand func() float64 // jitter, in [0, 1), safe for concurrent use; default rand.Float64
 }
 
 // Limits holds the bounds on the cost of one agent. Zero: the default.
@@ -99,26 +76,17 @@ type Limits struct {
 }
 
 func (c *Config) complete() error {
-	if c.Journal == nil || c.Nodes == nil || c.View == nil || c.Assignments == nil || len(c.SigningKey) == 0 {
-		return errors.New("BUG: session layer without journal, nodes, view, assignments or signing key")
-	}
-	if c.Now == nil {
-		c.Now = time.Now
+	if c.Nodes == nil || c.View == nil || len(c.SigningKey) == 0 {
+		return errors.New("BUG: session layer without nodes, view or signing key")
 	}
 	if c.Rand == nil {
 		c.Rand = rand.Float64
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
-	c.Limits = c.Limits.withDefaults()
-	return nil
+	c.Limits.setDefaults()
+	return c.Config.Complete()
 }
 
-func (l Limits) withDefaults() Limits {
+func (l *Limits) setDefaults() {
 	l.Sessions = cmp.Or(l.Sessions, 60000)
 	l.FrameBytes = min(cmp.Or(l.FrameBytes, wire.MaxFrame), wire.MaxFrame)
 	l.BatchSignals = min(cmp.Or(l.BatchSignals, wire.MaxSignals), wire.MaxSignals)
@@ -138,7 +106,6 @@ func (l Limits) withDefaults() Limits {
 	l.ShedShare = cmp.Or(l.ShedShare, 0.2)
 	l.ShedWindow = cmp.Or(l.ShedWindow, 10*time.Second)
 	l.ShedLeast = cmp.Or(l.ShedLeast, 10)
-	return l
 }
 
 // complete fills the fields of a node that intent leaves open.

@@ -62,7 +62,7 @@ func TestPressureIsTheFullest(t *testing.T) {
 	j := newMemJournal()
 	defer j.Close()
 	var other float64
-	s := &Server{cfg: Config{Journal: j, Limits: Limits{JournalQueueBytes: 1000}, Pressures: []Pressure{func() (float64, string) { return other, "other" }}}}
+	s := &Server{cfg: Config{Config: core.Config{Journal: j}, Limits: Limits{JournalQueueBytes: 1000}, Pressures: []Pressure{func() (float64, string) { return other, "other" }}}}
 	for _, c := range []struct {
 		stats  journal.Stats
 		other  float64
@@ -183,7 +183,7 @@ func underStrain(t *testing.T, play func(*strained)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := Config{Journal: log, Nodes: s.nodes, View: view, Assignments: s.plan, SigningKey: make([]byte, 64),
+		cfg := Config{Config: core.Config{Journal: log, Assignments: s.plan}, Nodes: s.nodes, View: view, SigningKey: make([]byte, 64),
 			Limits:    Limits{JournalQueueBytes: 16 << 10},
 			Pressures: []Pressure{func() (float64, string) { return float64(s.share.Load()) / 100, "much else" }}}
 		if s.server, err = New(cfg); err != nil {

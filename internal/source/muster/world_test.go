@@ -41,7 +41,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
 	_, key, _ := ed25519.GenerateKey(nil)
 	w := &world{t: t, journal: newMemJournal(), nodes: &memNodes{by: map[uuid.UUID]core.Node{}}, plan: newMemPlan(), metrics: prometheus.NewRegistry(), key: key}
-	cfg := Config{Journal: w.journal, Nodes: w.nodes, View: w.journal, Assignments: w.plan, SigningKey: key, Registerer: w.metrics}
+	cfg := Config{Config: core.Config{Journal: w.journal, Assignments: w.plan, Registerer: w.metrics}, Nodes: w.nodes, View: w.journal, SigningKey: key}
 	if change != nil {
 		change(&cfg)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -14,25 +13,22 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // Config holds the settings of a Server, and the parts of the server that it calls.
 type Config struct {
+	core.Config
 	// Limiter, Admission and Archives are shared with Muster's own agents.
 	Limiter   *core.Limiter
 	Admission *admission.Admission
 	Archives  *core.Archives
 
-	Journal     journal.Journal
 	Access      Access
 	Intent      Intent
 	View        View
-	Assignments directory.Assignments
 	Limits      Limits
 	Authorities *Authorities // of agents' certificates; nil: certificates are not accepted
 
@@ -41,22 +37,7 @@ type Config struct {
 	// Handler returns a declared handler, from memory. Agents name the handler of their deregistration.
 	Handler func(namespace, name string) (*model.HandlerSpec, bool)
 
-	// Secret finds the value of a Secret for an agent that has proved its identity. Nil: no agent gets any.
-	Secret core.SecretFunc
-
-	// OnClone is called for each machine that is refused because another one with its name is connected. It must not
-	// block. May be nil.
-	OnClone func(core.Clone)
-
-	// OnRan and OnEnded have the meaning that they have in muster.Config.
-	OnRan   func(check model.CheckID, proxy model.NodeID, age time.Duration)
-	OnEnded func(node model.NodeID)
-
-	Now        func() time.Time      // default time.Now
-	Rand       func() uint64         // default math/rand's
-	Queues     *queue.Registry       // lists the outbox; may be nil
-	Log        *slog.Logger          // default: nothing is logged
-	Registerer prometheus.Registerer // default: metrics are kept but not exposed
+	Rand func() uint64 // default math/rand's
 }
 
 // Access decides which agents may connect: *access.Service.
@@ -112,20 +93,11 @@ type Limits struct {
 }
 
 func (c *Config) complete() error {
-	if c.Limiter == nil || c.Admission == nil || c.Archives == nil || c.Journal == nil || c.Intent == nil || c.View == nil || c.Assignments == nil || c.Checks == nil || c.Handler == nil {
-		return errors.New("BUG: source of Sensu agents without limiter, admission, archives, journal, intent, view, assignments, checks or handlers")
-	}
-	if c.Now == nil {
-		c.Now = time.Now
+	if c.Limiter == nil || c.Admission == nil || c.Archives == nil || c.Intent == nil || c.View == nil || c.Checks == nil || c.Handler == nil {
+		return errors.New("BUG: source of Sensu agents without limiter, admission, archives, intent, view, checks or handlers")
 	}
 	if c.Rand == nil {
 		c.Rand = rand.Uint64
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
 	}
 	l := &c.Limits
 	l.Sessions = cmp.Or(l.Sessions, 60_000)
@@ -141,7 +113,7 @@ func (c *Config) complete() error {
 	l.Write = cmp.Or(l.Write, 10*time.Second)
 	l.Writers = cmp.Or(l.Writers, 8)
 	l.FirstWithin = cmp.Or(l.FirstWithin, 10*time.Second)
-	return nil
+	return c.Config.Complete()
 }
 
 // outcome is the result of handling one message. Every message raises exactly one.

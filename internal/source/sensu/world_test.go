@@ -105,8 +105,8 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 	}}
 	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
 	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry()), Archives: core.NewArchives(anArchive, w, nil, slog.New(slog.DiscardHandler)),
-		Journal: w, Access: w, Intent: w, View: w, Assignments: w, Checks: w, Handler: w.handler, Registerer: w.metrics,
-		OnClone: func(c core.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }}
+		Config: core.Config{Journal: w, Assignments: w, Registerer: w.metrics}, Access: w, Intent: w, View: w, Checks: w, Handler: w.handler}
+	cfg.OnClone = func(c core.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }
 	cfg.Limits.RefusalDelay = 50 * time.Millisecond
 	cfg.Limits.FirstWithin = 100 * time.Millisecond
 	if change != nil {
