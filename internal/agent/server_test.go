@@ -80,7 +80,7 @@ func (s *server) serve(l net.Listener) {
 	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.deliver, Reserve: -1})
 	testenv.NoError(s.t, err)
 	front, err := muster.New(muster.Config{
-		Journal: log, Nodes: s, View: s, Assignments: s, SigningKey: s.authority.SigningKey(),
+		Config: core.Config{Journal: log, Assignments: s}, Nodes: s, View: s, SigningKey: s.authority.SigningKey(),
 		Limits: muster.Limits{Keepalive: time.Second},
 	})
 	testenv.NoError(s.t, err)

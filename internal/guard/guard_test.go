@@ -173,7 +173,7 @@ func TestTheGuardIsReplaced(t *testing.T) {
 	v := aim(t, "/bin/sh")
 	one := v.start("one")
 	first := v.ask("shell")
-	testenv.OK(t, syscall.Kill(first, syscall.SIGKILL))
+	testenv.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 	v.exited("the guard", first)
 	two := v.start("two")
 	if second := v.ask("shell"); second == first {
@@ -190,7 +190,7 @@ func TestTheGuardGoesLast(t *testing.T) {
 	one := v.start("one")
 	guard := v.ask("shell")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
-		testenv.OK(t, syscall.Kill(guard, s))
+		testenv.NoError(t, syscall.Kill(guard, s))
 	}
 	v.kill()
 	v.exited("the command", one)
@@ -234,7 +234,7 @@ func TestWithoutAShell(t *testing.T) {
 	defer g.Close()
 	for range 2 {
 		cmd := exec.Command("/bin/true")
-		testenv.OK(t, g.Start(cmd))
+		testenv.NoError(t, g.Start(cmd))
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}

@@ -40,7 +40,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		{"one for each partition", model.Partitions, func() (changes int) {
 			for p := range model.Partitions {
 				view := event.New(shard.New(options()), event.Options{Emit: func(ts []event.Transition) { changes += len(ts) }})
-				testenv.OK(b, l.log.Read(b.Context(), journal.Position{}, func(c journal.Commit) error { return view.Apply(part{c, journal.Section(p)}) }))
+				testenv.NoError(b, l.log.Read(b.Context(), journal.Position{}, func(c journal.Commit) error { return view.Apply(part{c, journal.Section(p)}) }))
 			}
 			return changes
 		}},

@@ -76,7 +76,7 @@ func (l *life) save(t testing.TB, recorded uint64) {
 func (l *life) cut(t testing.TB) {
 	t.Helper()
 	if floor := l.floor(); floor.Number > 0 {
-		testenv.OK(t, l.log.Cut(floor))
+		testenv.NoError(t, l.log.Cut(floor))
 	}
 }
 
@@ -145,7 +145,7 @@ func oneByOne(t testing.TB, all []*copied) (out [model.Partitions][]event.Transi
 			}
 		}})
 		for _, c := range all {
-			testenv.OK(t, view.Apply(c.onlyPartition(p)))
+			testenv.NoError(t, view.Apply(c.onlyPartition(p)))
 		}
 	}
 	return out

@@ -76,7 +76,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 				if rng.IntN(3) == 0 {
 					crashes++
 					crashed := fs.Crash(rng.IntN(101), seed)
-					testenv.OK(t, l.log.Close())
+					testenv.NoError(t, l.log.Close())
 					fs = crashed
 					l = open()
 					all = all[:l.log.Head().Number] // what closing sealed it with is not of the next life
@@ -86,7 +86,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 				tails++
 			}
 			all = all[:l.log.Head().Number]
-			testenv.OK(t, l.log.Close())
+			testenv.NoError(t, l.log.Close())
 			for p, want := range oneByOne(t, all) {
 				if len(want) != len(recorded[p]) {
 					t.Fatalf("partition %d: %d transitions, want %d", p, len(recorded[p]), len(want))

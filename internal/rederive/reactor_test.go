@@ -90,7 +90,7 @@ func serve(t *testing.T, budget, queued int64) *server {
 	live = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit})
 	s.Live = live
 	close(built)
-	testenv.OK(t, s.reactor.Load(t.Context(), nil))
+	testenv.NoError(t, s.reactor.Load(t.Context(), nil))
 	cycle := &snapshot.Cycle{
 		Store: s.store, View: s.Source, Period: 100 * time.Millisecond,
 		Gates: []snapshot.Gate{{Reducer: "events", Wait: func(ctx context.Context, at journal.Position) error {

@@ -68,7 +68,7 @@ spec:
 func (w *world) change(status int, path string, change func(object)) string {
 	w.t.Helper()
 	var o object
-	testenv.OK(w.t, json.Unmarshal([]byte(w.expect(200, "GET", path, "")), &o))
+	testenv.NoError(w.t, json.Unmarshal([]byte(w.expect(200, "GET", path, "")), &o))
 	change(o)
 	data := testenv.Must(json.Marshal(o))(w.t)
 	return w.expect(status, "PUT", path, string(data))

@@ -236,7 +236,7 @@ func TestPages(t *testing.T) {
 	for pages := 1; ; pages++ {
 		answer := w.request("GET", core+"/checks?"+query.Encode(), "")
 		var list []object
-		testenv.OK(t, json.NewDecoder(answer.Body).Decode(&list))
+		testenv.NoError(t, json.NewDecoder(answer.Body).Decode(&list))
 		for _, o := range list {
 			seen += o["metadata"].(object)["name"].(string)
 		}
@@ -264,7 +264,7 @@ func TestReadRoles(t *testing.T) {
 	groups := map[string]string{}
 	for _, kind := range []string{"clusterroles", "clusterrolebindings"} {
 		list = nil
-		testenv.OK(t, json.Unmarshal([]byte(w.expect(200, "GET", "/api/core/v2/"+kind+"?types=X&limit=100", "")), &list))
+		testenv.NoError(t, json.Unmarshal([]byte(w.expect(200, "GET", "/api/core/v2/"+kind+"?types=X&limit=100", "")), &list))
 		if len(list) != 4 {
 			t.Errorf("%s: %+v", kind, list)
 		}

@@ -104,19 +104,11 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// OK ends the test if err is not nil.
-func OK(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Must returns a function that returns v, or ends the test if err is not nil: f := testenv.Must(os.Open(name))(t).
 func Must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		OK(t, err)
+		NoError(t, err)
 		return v
 	}
 }

@@ -110,7 +110,7 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	b := w.reopen(uid, held, nil)
 	b.send(results(1, 1, 1)) // and its answer, by which an assignment would have come
 	b.waitAck(1)
-	testenv.OK(t, w.ask(1001, 1))
+	testenv.NoError(t, w.ask(1001, 1))
 	b.wait("run", func() bool { return len(b.runs) == 1 })
 	if sent := w.count("sent_total", "assignment"); sent != 1 {
 		t.Fatalf("%v assignments sent, want the first one only", sent)

@@ -100,7 +100,7 @@ func footprint(b *testing.B, n int, secure bool) {
 	cmd.Stderr = os.Stderr
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
-	testenv.OK(b, cmd.Start())
+	testenv.NoError(b, cmd.Start())
 	said := bufio.NewScanner(out)
 	clientBefore, took := 0, time.Duration(0)
 	for said.Scan() {
@@ -288,7 +288,7 @@ func TestGoldenSession(t *testing.T) {
 	var text strings.Builder
 	say := func(name string, frame []byte) {
 		fmt.Fprintf(&text, "agent: %s\n%s", name, hex.Dump(frame))
-		testenv.OK(t, conn.Write(append(make([]byte, wsconn.Headroom), frame...)))
+		testenv.NoError(t, conn.Write(append(make([]byte, wsconn.Headroom), frame...)))
 	}
 	hear := func(name string, want wire.Kind) {
 		_, frame, err := conn.Read(wire.MaxFrame)

@@ -91,7 +91,7 @@ func (w *world) hello(uid uuid.UUID) *foe {
 
 func (f *foe) write(frame []byte) {
 	f.t.Helper()
-	testenv.OK(f.t, f.Write(append(make([]byte, wsconn.Headroom), frame...)))
+	testenv.NoError(f.t, f.Write(append(make([]byte, wsconn.Headroom), frame...)))
 }
 
 // bytes writes to the connection below WebSocket.
@@ -123,7 +123,7 @@ func (f *foe) refusal() (r wire.Refuse, code uint16) {
 	for kind != wire.KindRefuse {
 		kind, body = f.hear()
 	}
-	testenv.OK(f.t, r.Decode(body))
+	testenv.NoError(f.t, r.Decode(body))
 	_, _, err := f.Read(wire.MaxFrame)
 	var closed *wsconn.CloseError
 	if !errors.As(err, &closed) {
@@ -409,7 +409,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 2}))
 		},
 		runAnswer: func(w *world, a *agent, _ uuid.UUID) {
-			testenv.OK(w.t, w.ask(1001, 1))
+			testenv.NoError(w.t, w.ask(1001, 1))
 			a.wait("the run", func() bool { return len(a.runs) == 1 })
 			raw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Done: true}))
 		},

@@ -376,7 +376,7 @@ func TestAcknowledgedIsInTheLog(t *testing.T) {
 	}
 	sending.Wait()
 	w.stop()
-	testenv.OK(t, log.Close())
+	testenv.NoError(t, log.Close())
 
 	again, err := journal.Open(dir, journal.Options{Reserve: -1, Tick: -1})
 	if err != nil {

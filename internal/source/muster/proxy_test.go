@@ -229,13 +229,13 @@ func (w *world) journaled(t *testing.T) (proxied []wire.Record, own []wire.Signa
 	defer w.journal.mu.Unlock()
 	for _, data := range w.journal.entries {
 		var r wire.Record
-		testenv.OK(t, r.Decode(data))
+		testenv.NoError(t, r.Decode(data))
 		switch r.Kind {
 		case wire.RecordProxyResult:
 			proxied = append(proxied, r)
 		case wire.RecordBatch:
 			var b wire.Batch
-			testenv.OK(t, b.Decode(r.Batch))
+			testenv.NoError(t, b.Decode(r.Batch))
 			own = append(own, b.Signals...)
 		}
 	}

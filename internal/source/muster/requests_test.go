@@ -51,7 +51,7 @@ func TestRuns(t *testing.T) {
 	defer runs.Close()
 	command := &model.Command{Shell: "uptime"}
 	for _, node := range []model.NodeID{1001, 1002} {
-		testenv.OK(t, w.server.Ask(runs, node, wire.Run{Command: command, TimeoutMs: 5000, MaxOutput: 100}))
+		testenv.NoError(t, w.server.Ask(runs, node, wire.Run{Command: command, TimeoutMs: 5000, MaxOutput: 100}))
 	}
 	if err := w.server.Ask(runs, 4711, wire.Run{Command: command}); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "not connected") {
 		t.Errorf("a node without a session: %v", err)
@@ -113,7 +113,7 @@ func TestRunsAreTakenBack(t *testing.T) {
 	runs, others := w.server.NewRuns(), w.server.NewRuns()
 	defer others.Close()
 	for _, r := range []*core.Runs{runs, others} {
-		testenv.OK(t, w.server.Ask(r, 1001, wire.Run{Command: &model.Command{Shell: "sleep 9"}, MaxOutput: 1000}))
+		testenv.NoError(t, w.server.Ask(r, 1001, wire.Run{Command: &model.Command{Shell: "sleep 9"}, MaxOutput: 1000}))
 	}
 	mine, theirs := a.waitRun(1), a.waitRun(2)
 	a.sendRunOutput(wire.RunOutput{ID: mine.ID, Output: []byte("never fetched")})
@@ -148,7 +148,7 @@ func TestRunsThatFlood(t *testing.T) {
 	for range 20 {
 		a.sendRunOutput(wire.RunOutput{ID: 99, Output: flood}) // of nobody
 	}
-	testenv.OK(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}))
+	testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}))
 	id := a.waitRun(1).ID
 	for range 20 {
 		a.sendRunOutput(wire.RunOutput{ID: id, Output: flood})
@@ -164,7 +164,7 @@ func TestRunsThatFlood(t *testing.T) {
 	}
 	// Many runs that nobody fetches.
 	for i := range 40 {
-		testenv.OK(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}))
+		testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}))
 		a.sendRunOutput(wire.RunOutput{ID: a.waitRun(i + 2).ID, Output: flood[:60<<10], Done: true})
 	}
 	a.waitFrames(w, 20+21+40)
@@ -177,7 +177,7 @@ func TestRunsThatFlood(t *testing.T) {
 			t.Errorf("%d bytes, %d cut, done %v", len(got.Output), got.Cut, got.Done)
 		}
 	}
-	testenv.OK(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1}))
+	testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1}))
 	for err == nil {
 		err = w.server.Ask(runs, 1001, wire.Run{Chunk: 1})
 	}
@@ -225,7 +225,7 @@ func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 	}
 	names := []string{"default/a", "default/others", "shared/broken", "default/own"}
 	ask := func() {
-		testenv.OK(t, a.Exchange(&wire.Exchange{ID: 9, SecretsRequest: &wire.SecretsRequest{Names: names}}))
+		testenv.NoError(t, a.Exchange(&wire.Exchange{ID: 9, SecretsRequest: &wire.SecretsRequest{Names: names}}))
 	}
 	ask()
 	testenv.Until(t, "it is refused", func() bool { return testutil.ToFloat64(w.server.metrics.frames[unrequested]) == 1 })

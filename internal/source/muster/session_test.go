@@ -38,7 +38,7 @@ func TestSessionTakesAndAcknowledges(t *testing.T) {
 	a.send(results(1, 3, 1))
 	a.send(results(4, 1, 2))
 	a.waitAck(4)
-	testenv.OK(t, w.ask(1001, 2))
+	testenv.NoError(t, w.ask(1001, 2))
 	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0].Chunk == 2 })
 
 	a.Bye("done")
@@ -67,7 +67,7 @@ func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
 	a.send(results(1, 5, 1))
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	// It is with the journal; a round trip over the same connection shows no Ack.
-	testenv.OK(t, w.ask(1001, 1))
+	testenv.NoError(t, w.ask(1001, 1))
 	a.wait("run", func() bool { return len(a.runs) == 1 })
 	a.mu.Lock()
 	early := a.acks[live]
@@ -262,7 +262,7 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 	_ = r.Decode(w.journal.entries[1])
 	w.journal.mu.Unlock()
 	var kept wire.Batch
-	testenv.OK(t, kept.Decode(r.Batch))
+	testenv.NoError(t, kept.Decode(r.Batch))
 	kinds := ""
 	for _, s := range kept.Signals {
 		kinds += fmt.Sprintf("%d ", s.Kind)
@@ -305,7 +305,7 @@ func TestPoisonSignalIsRefusedAlone(t *testing.T) {
 	body[sizes[1]+2] = 0xff // the tag of its kind
 	body[sizes[1]+3] = 0xff
 	frame := append([]byte{6<<3 | 2, byte(len(body))}, body...)
-	testenv.OK(t, a.SendFrame(live, 3, append(make([]byte, wsconn.Headroom), frame...)))
+	testenv.NoError(t, a.SendFrame(live, 3, append(make([]byte, wsconn.Headroom), frame...)))
 	a.waitAck(3)
 	if len(a.refused) != 1 || a.refused[0].Number != 2 || a.refused[0].Code != "malformed" {
 		t.Fatalf("refused %+v", a.refused)
@@ -564,7 +564,7 @@ func TestNothingComesBeforeWelcome(t *testing.T) {
 		w.plan.tell(directory.Change{Assignments: []model.NodeID{node.ID}})
 		testenv.Until(t, "a writer is at it", func() bool { return w.server.pushes.Len() == 0 })
 		w.journal.pauseCommits(false)
-		testenv.OK(t, <-opened)
+		testenv.NoError(t, <-opened)
 	}
 }
 
@@ -809,13 +809,13 @@ func TestAgentsTellOfThemselves(t *testing.T) {
 		t.Error("a node that has no session has an agent")
 	}
 	told := wire.Stats{UptimeMs: 120_000, Spooled: 30, Runs: 100, Forks: 60, Skipped: 2, ResidentBytes: 12 << 20, BytesSent: 5000}
-	testenv.OK(t, first.Stats(&told))
+	testenv.NoError(t, first.Stats(&told))
 	testenv.Until(t, "it has told", func() bool { a, _ := w.server.Agent(1001); return a.Report != nil })
 	if a, _ = w.server.Agent(1001); a.Report.Stats != told || a.Report.ForksPerMin != 30 {
 		t.Errorf("it told %+v, known is %+v", told, a)
 	}
 	second := w.agent(w.node(2, 1))
-	testenv.OK(t, second.Stats(&wire.Stats{Spooled: 12_000, Skipped: 3}))
+	testenv.NoError(t, second.Stats(&wire.Stats{Spooled: 12_000, Skipped: 3}))
 	testenv.Until(t, "the other has told", func() bool { a, _ := w.server.Agent(1002); return a.Report != nil })
 	w.agent(w.node(3, 1)) // says nothing
 	want := `

@@ -222,7 +222,7 @@ func results(first uint64, n int, chunk model.ChunkID) *wire.Batch {
 
 func (a *agent) send(b *wire.Batch) {
 	a.t.Helper()
-	testenv.OK(a.t, a.Send(b))
+	testenv.NoError(a.t, a.Send(b))
 }
 
 // count reads a counter by its labels' values.

@@ -28,7 +28,7 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write := func(texts ...string) {
 		t.Helper()
-		testenv.OK(t, os.WriteFile(file, []byte(strings.Join(texts, "")), 0o600))
+		testenv.NoError(t, os.WriteFile(file, []byte(strings.Join(texts, "")), 0o600))
 	}
 	write(string(before.pem()))
 	var log lockedBuffer
@@ -76,7 +76,7 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 			t.Errorf("%q: told %d times: %s", damaged, n, log.text())
 		}
 	}
-	testenv.OK(t, os.Remove(file))
+	testenv.NoError(t, os.Remove(file))
 	w.server.recheck(time.Now())
 	comes(before, "web4")
 
@@ -122,7 +122,7 @@ func TestAuthoritiesThatAreNone(t *testing.T) {
 	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "--sensu-client-ca FILE") {
 		t.Errorf("not there: %v", err)
 	}
-	testenv.OK(t, os.WriteFile(file, []byte("no PEM"), 0o600))
+	testenv.NoError(t, os.WriteFile(file, []byte("no PEM"), 0o600))
 	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "no certificate in PEM") {
 		t.Errorf("no PEM: %v", err)
 	}
@@ -161,7 +161,7 @@ func TestRevokedCertificates(t *testing.T) {
 	file, crl := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "ca.crl")
 	write := func(path, text string) {
 		t.Helper()
-		testenv.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		testenv.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write(file, string(ca.pem()))
 	var log lockedBuffer
@@ -171,7 +171,7 @@ func TestRevokedCertificates(t *testing.T) {
 	}
 	tomorrow := time.Now().Add(24 * time.Hour)
 	write(crl, ca.recall(1, tomorrow))
-	testenv.OK(t, authorities.OpenRevoked(crl, time.Now()))
+	testenv.NoError(t, authorities.OpenRevoked(crl, time.Now()))
 	w := newWorldBehind(t, ca.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
 	comes := func(cert *tls.Certificate, name, password string) (*agent, int) {
 		t.Helper()

@@ -268,7 +268,7 @@ func (a *authority) pem() []byte {
 func (a *authority) door() *tls.Config {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "ca.crt")
-	testenv.OK(a.t, os.WriteFile(file, a.pem(), 0o600))
+	testenv.NoError(a.t, os.WriteFile(file, a.pem(), 0o600))
 	authorities := testenv.Must(OpenAuthorities(file, slog.New(slog.DiscardHandler)))(a.t)
 	return a.serverTLS(authorities)
 }

@@ -88,7 +88,7 @@ func TestDeregister(t *testing.T) {
 			if want := map[bool]time.Duration{true: 90 * time.Second}[deregister]; info.ForgetAfter != want {
 				t.Errorf("deregister %v: forgotten after %v", deregister, info.ForgetAfter)
 			}
-			testenv.OK(t, a.conn.Close())
+			testenv.NoError(t, a.conn.Close())
 			<-a.ended
 			var begun, ended *wire.SessionMark
 			w.wait("its end", func() bool {

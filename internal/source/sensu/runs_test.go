@@ -58,7 +58,7 @@ func TestRunsByHand(t *testing.T) {
 	if err := w.server.Ask(runs, 4711, wire.Run{Chunk: 1}); model.ClassOf(err) != model.NotFound {
 		t.Errorf("a node without a session: %v", err)
 	}
-	testenv.OK(t, ask(wire.Run{Chunk: 1}))
+	testenv.NoError(t, ask(wire.Run{Chunk: 1}))
 	now := a.next()
 	if now.Name != "disk" || now.Issued <= before.Issued {
 		t.Errorf("asked for %+v after %+v", now, before)
@@ -79,9 +79,9 @@ func TestRunsByHand(t *testing.T) {
 	})
 
 	// Who is not answered hears why; who went away is forgotten.
-	testenv.OK(t, ask(wire.Run{Chunk: 1}))
+	testenv.NoError(t, ask(wire.Run{Chunk: 1}))
 	gone := core.NewRunOutput(nil).NewRuns()
-	testenv.OK(t, w.server.Ask(gone, node, wire.Run{Chunk: 1}))
+	testenv.NoError(t, w.server.Ask(gone, node, wire.Run{Chunk: 1}))
 	gone.Close()
 	x := w.server.registry.Get(node)
 	x.Mu.Lock()

@@ -131,7 +131,7 @@ func TestOutcomes(t *testing.T) {
 	event("many", nil)
 	event("disk", func(e *sensuwire.Event) { e.MetricsOnly = true })
 	for _, raw := range []string{"no line feed", "event\n\xff\xff\xff", "event\n", "news\nx"} {
-		testenv.OK(t, a.conn.Write(append(make([]byte, wsconn.Headroom), raw...)))
+		testenv.NoError(t, a.conn.Write(append(make([]byte, wsconn.Headroom), raw...)))
 	}
 	a.alive()
 	w.wait("all of them", func() bool { return w.count(alive) == 2 })

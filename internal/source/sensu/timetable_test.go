@@ -143,7 +143,7 @@ func TestResultsTogether(t *testing.T) {
 		frame[1] |= 0x80 // … with the mask 0: a client's
 		frames = append(append(append(frames, frame[:head]...), 0, 0, 0, 0), frame[head:]...)
 	}
-	testenv.OK(t, a.conn.Send(frames))
+	testenv.NoError(t, a.conn.Send(frames))
 	w.wait("all of them", func() bool { return len(w.signals) == 4 })
 	testenv.Until(t, "all are counted", func() bool { return w.count(kept) == 3 })
 	w.mu.Lock()
