@@ -222,13 +222,7 @@ func (v eventIndex) HasEvent(node model.NodeID, check model.CheckID) bool {
 func (s *Server) openAlerts(context.Context) (err error) {
 	s.alerts, err = alertmanager.New(alertmanager.Config{
 		Access: s.access, Intent: s.intent, Plan: currentDirectory{s.directory, s.planner}, View: s.view,
-		Write: func(ctx context.Context, alerts []alertmanager.Result) (wait func(context.Context) error, err error) {
-			results := make([]recorder.Result, len(alerts))
-			for i, a := range alerts {
-				results[i] = recorder.Result{Node: a.Node, Chunk: a.Chunk.ID, Status: a.Status, Output: a.Output}
-			}
-			return s.recorder.Results(ctx, results)
-		},
+		Write: s.recorder.Results,
 		Hit: func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string) {
 			s.sessions.Limiter().Hit(&core.Node{ID: node, Name: name, Namespace: namespace}, limit, reason)
 		},

@@ -1,7 +1,7 @@
 // Package alertmanager is the source for senders that speak to a Prometheus Alertmanager: Prometheus itself, Grafana's
 // contact points, vmalert, rulers. docs/alerts.md is the manual.
 //
-// In: POST api/v2/alerts (receive.go, receive.go). An alert's name is a passive check, its labels name a node or proxy node;
+// In: POST api/v2/alerts (receive.go). An alert's name is a passive check, its labels name a node or proxy node;
 // both are created when an alert first names them (location.go). All alerts of one name on one node are one event: its
 // status is the worst of the firing alerts, its output lists them (alerts.go). Firing alerts are kept in memory
 // (alerts.go), because senders repeat them every minute. An alert that is not repeated ends by its endsAt, on a clock that

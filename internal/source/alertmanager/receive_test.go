@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
@@ -57,14 +58,18 @@ func newWorld(t testing.TB, change func(*world, *Config)) *world {
 	return w
 }
 
-func (w *world) write(_ context.Context, results []Result) (func(context.Context) error, error) {
+func (w *world) write(_ context.Context, results []recorder.Result) (func(context.Context) error, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stuck {
 		return nil, errors.New("disk full")
 	}
 	for _, r := range results {
-		w.said = append(w.said, fmt.Sprintf("%d %s %s %s", r.Node, r.Chunk.Name, r.Status, r.Output))
+		for name, c := range w.checks {
+			if c.Chunk != nil && c.Chunk.ID == r.Chunk {
+				w.said = append(w.said, fmt.Sprintf("%d %s %s %s", r.Node, name, r.Status, r.Output))
+			}
+		}
 	}
 	return func(context.Context) error { return nil }, nil
 }
@@ -246,7 +251,7 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
-			w.declared = &directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 70, Name: "a"}, MaxOutput: 4096}}
+			w.declared = &directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 70, Unit: 70, Name: "a"}, MaxOutput: 4096}}
 		})
 		w.run(t)
 		if err := w.post("A instance=web9 severity=warning"); err != nil {
@@ -262,10 +267,10 @@ func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 func TestWhatWasOpenAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
-			w.checks["a"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 7, Name: "a"}, MaxOutput: 4096}}
-			w.checks["b"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 8, Name: "b"}, MaxOutput: 4096}}
-			w.checks["c"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 9, Name: "c"}, MaxOutput: 4096}}
-			w.checks["d"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 10, Name: "d"}, MaxOutput: 4096}}
+			w.checks["a"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 7, Unit: 7, Name: "a"}, MaxOutput: 4096}}
+			w.checks["b"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 8, Unit: 8, Name: "b"}, MaxOutput: 4096}}
+			w.checks["c"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 9, Unit: 9, Name: "c"}, MaxOutput: 4096}}
+			w.checks["d"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 10, Name: "d"}, MaxOutput: 4096}}
 			w.open = []event.State{{Node: 1, Check: 10, Status: model.Unknown, Output: "no result for 5m (TTL)", Expired: true}, // nobody said it: it ends when somebody does
 				{Node: 1, Check: 7, Status: model.Critical, Output: "two were it"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one was it"},
 				{Node: 1, Check: 9, Status: model.Critical, Output: "an agent said it", Counters: event.Counters{Stream: 5}}} // which no silence here ends
@@ -523,7 +528,7 @@ func TestAnAlertLastsUntilItMayBeSaidAgain(t *testing.T) {
 func TestGrafanaSaysAnAlertSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
-			w.checks["open"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 7, Name: "open"}, MaxOutput: 4096}}
+			w.checks["open"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 7, Unit: 7, Name: "open"}, MaxOutput: 4096}}
 			w.open = []event.State{{Node: 1, Check: 7, Status: model.Warning, Output: "Open (grafana_folder=Shop instance=web1)"}}
 		})
 		w.run(t)

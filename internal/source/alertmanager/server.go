@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
@@ -138,7 +139,7 @@ func (s *Server) endExpired(ctx context.Context) error {
 
 // writeLocked hands a result of each event to the journal. The caller calls markUnknown if they do not become durable.
 func (s *Server) writeLocked(ctx context.Context, list []*alertEvent, now time.Duration) (wait func(context.Context) error, err error) {
-	var results []Result
+	var results []recorder.Result
 	for _, p := range list {
 		check, ok := s.cfg.Plan.PassiveCheck(p.namespace, p.check)
 		status, text := p.verdict()
@@ -152,7 +153,7 @@ func (s *Server) writeLocked(ctx context.Context, list []*alertEvent, now time.D
 		if ended && before == model.OK {
 			continue // it was OK all the time; a TTL expires if no sender repeats it
 		}
-		results = append(results, Result{Node: p.node, Chunk: check.Chunk, Status: status, Output: truncate(text, max(check.Chunk.MaxOutput, 1024))})
+		results = append(results, recorder.Result{Node: p.node, Chunk: check.Chunk.ID, Status: status, Output: truncate(text, max(check.Chunk.MaxOutput, 1024))})
 	}
 	if len(results) == 0 {
 		return func(context.Context) error { return nil }, nil
@@ -177,7 +178,7 @@ type Config struct {
 	Plan   Plan
 	View   View
 	// Write hands results to the journal in their order. wait returns when they are durable.
-	Write func(ctx context.Context, results []Result) (wait func(context.Context) error, err error)
+	Write func(ctx context.Context, results []recorder.Result) (wait func(context.Context) error, err error)
 	// Hit is called when a limit of a namespace was met. May be nil.
 	Hit    func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string)
 	Limits Limits
@@ -214,14 +215,6 @@ type Plan interface {
 type View interface {
 	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
 	List(ctx context.Context, q event.Query) (event.Page, error)
-}
-
-// Result is a new result of an event.
-type Result struct {
-	Node   model.NodeID
-	Chunk  *model.CheckChunk
-	Status model.Status
-	Output string
 }
 
 // Limits holds the bounds on the cost of senders. Zero: the default.

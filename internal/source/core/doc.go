@@ -3,18 +3,17 @@
 //
 // In: results that a source has decoded. Out: journal entries, acknowledgements after their commit, and frames of writers.
 //
-//   - Life starts and ends the goroutines (life.go); a reader handles messages on a borrowed stack (life.go).
+//   - Life starts and ends the goroutines; a reader handles messages on a borrowed stack (life.go).
 //   - Session is the shared part of a session (session.go): Window bounds its uncommitted bytes (window.go), Activity finds
 //     silent peers by the listening time of Clock (life.go), Probe asks whether an agent is alive (window.go).
 //   - Registry finds the session of a node (session.go).
 //   - Record builds the journal entries of a batch, results about proxy nodes included (session.go).
-//   - Limiter and Budget hold the limits of namespaces and nodes, and pause a reader that is over one (limits.go,
-//     limits.go, limits.go).
+//   - Limiter and Budget hold the limits of namespaces and nodes, and pause a reader that is over one (limits.go).
 //   - Outbox brings sessions with something to write to writers, each at most once (outbox.go).
-//   - Runs are runs requested by people (runs.go); SecretFunc and Archives serve secrets and assets (secrets.go,
-//     secrets.go); Meter gives all sources metrics of one shape (metrics.go).
+//   - Runs are runs requested by people (runs.go); SecretFunc and Archives serve secrets and assets (secrets.go); Meter
+//     gives all sources metrics of one shape (metrics.go).
 //
 // Goroutines: one reader per session and the writers of outboxes, all counted by Life. Locks, in order: Registry, a
 // Window's append lock, its Mu, then Outbox or Runs; Limiter and Budget lock nothing else. Start reading at session.go,
-// then window.go and session.go.
+// then window.go.
 package core

@@ -133,12 +133,11 @@ func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (ali
 		return false, false
 	}
 	defer p.pending.Store(nil)
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	ping()
-	timer := time.NewTimer(within)
-	defer timer.Stop()
 	select {
 	case alive = <-pending.alive:
-	case <-timer.C:
 	case <-ctx.Done():
 	}
 	return alive, true

@@ -144,10 +144,8 @@ func (s *Server) refuseClone(ctx context.Context, x *session) *wire.Refuse {
 	if s.cfg.OnClone != nil {
 		s.cfg.OnClone(c)
 	}
-	r := s.refusal("clone", fmt.Sprintf("another machine has the identity of node %s and is connected: %s, since %s; this machine, %s, is refused",
-		x.Node.Name, c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused), cloneRetry)
-	r.Hint = "on the machine that is the copy: " + resetIdentity
-	return r
+	return hinted(s.refusal("clone", fmt.Sprintf("another machine has the identity of node %s and is connected: %s, since %s; this machine, %s, is refused",
+		x.Node.Name, c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused), cloneRetry), "on the machine that is the copy: "+resetIdentity)
 }
 
 // resetIdentity is the command for a copied machine: while the agent runs there, it holds its identity.

@@ -95,39 +95,31 @@ func (x *session) sendRare(w *core.Scratch, due core.Duties) error {
 	runs, turns, answers := x.requests.takeUnsent()
 	refusal, slow := x.closing.refusal, x.slowdown
 	x.Mu.Unlock()
-	if due&dueSlow != 0 {
-		w.Frame = wire.AppendBackPressure(w.NewFrame(), &wire.BackPressure{LingerMs: x.srv.jitterMs(slow.linger), Reason: slow.reason, LastsMs: x.srv.slowdownMs()})
-		if err := x.send(w.Frame, "slow"); err != nil {
-			return err
+	var err error
+	send := func(kind string, frame []byte) { // nothing behind a failure
+		if w.Frame = frame; err == nil {
+			err = x.send(frame, kind)
 		}
+	}
+	if due&dueSlow != 0 {
+		send("slow", wire.AppendBackPressure(w.NewFrame(), &wire.BackPressure{LingerMs: x.srv.jitterMs(slow.linger), Reason: slow.reason, LastsMs: x.srv.slowdownMs()}))
 	}
 	for i := range runs {
-		w.Frame = wire.AppendRun(w.NewFrame(), &runs[i])
-		if err := x.send(w.Frame, "run"); err != nil {
-			return err
-		}
+		send("run", wire.AppendRun(w.NewFrame(), &runs[i]))
 	}
 	if len(turns) > 0 {
-		w.Frame = wire.AppendTurn(w.NewFrame(), &wire.Turn{Runs: turns})
-		if err := x.send(w.Frame, "turn"); err != nil {
-			return err
-		}
+		send("turn", wire.AppendTurn(w.NewFrame(), &wire.Turn{Runs: turns}))
 	}
 	for i := range answers {
-		frame := wire.AppendExchange(w.NewFrame(), &answers[i])
-		err := x.send(frame, "exchange")
-		clear(frame) // no secret stays in the writer's memory
-		w.Frame = frame
-		if err != nil {
-			return err
-		}
+		send("exchange", wire.AppendExchange(w.NewFrame(), &answers[i]))
+		clear(w.Frame) // no secret stays in the writer's memory
 	}
 	if due&dueBye != 0 {
 		retry := time.Duration(x.srv.drainRetry.Load()) * time.Millisecond
-		w.Frame = wire.AppendBye(w.NewFrame(), &wire.Bye{Reason: "the server is stopping", RetryMs: x.srv.jitterMs(retry)})
-		if err := x.send(w.Frame, "bye"); err != nil {
-			return err
-		}
+		send("bye", wire.AppendBye(w.NewFrame(), &wire.Bye{Reason: "the server is stopping", RetryMs: x.srv.jitterMs(retry)}))
+	}
+	if err != nil {
+		return err
 	}
 	if due&dueRefuse != 0 {
 		x.srv.metrics.sent.WithLabelValues("refuse").Inc()

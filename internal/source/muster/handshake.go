@@ -136,9 +136,8 @@ func (s *Server) readHello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 // admit authenticates the agent and checks that its node may connect.
 func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*session, *wire.Refuse) {
 	if hello.Protocol != wire.Protocol {
-		r := s.refusal("protocol", fmt.Sprintf("the agent speaks version %d of the protocol, this server version %d", hello.Protocol, wire.Protocol), time.Minute)
-		r.Hint = "install matching versions of agent and server: muster version"
-		return nil, r
+		return nil, hinted(s.refusal("protocol", fmt.Sprintf("the agent speaks version %d of the protocol, this server version %d", hello.Protocol, wire.Protocol), time.Minute),
+			"install matching versions of agent and server: muster version")
 	}
 	if proven.Node != uuid.Nil && hello.Node != proven.Node {
 		return nil, &wire.Refuse{Code: "identity", Message: "Hello names node " + hello.Node.String() + ", the certificate names node " + proven.Node.String(),
@@ -176,9 +175,8 @@ func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refu
 	if node.Key == "" {
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
-			r := s.refusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another one", goneRetry)
-			r.Hint = "give this machine a key of its own; on the server: muster node replace " + node.Name + "; " + pki.Paste
-			return r
+			return hinted(s.refusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another one", goneRetry),
+				"give this machine a key of its own; on the server: muster node replace "+node.Name+"; "+pki.Paste)
 		}
 	}
 	if node.Key != key {
@@ -195,9 +193,7 @@ func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uid, key); gone.Code != "" {
 		return s.refuseGone(gone)
 	}
-	r := s.refusal("unknown", "the server knows no node "+uid.String(), goneRetry)
-	r.Hint = pki.LetIn
-	return r
+	return hinted(s.refusal("unknown", "the server knows no node "+uid.String(), goneRetry), pki.LetIn)
 }
 
 // refuseReplaced refuses a machine with another key than the one on record of the node.
@@ -205,19 +201,22 @@ func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uuid.Nil, key); gone.Code != "" {
 		return s.refuseGone(gone)
 	}
-	r := s.refusal("replaced", "node "+node.Name+" has another machine: the key of this one is not the one on record", goneRetry)
-	r.Hint = "on the server, if this machine is " + node.Name + " all the same: muster node replace " + node.Name + ", if it is another: muster node token; " + pki.Paste
-	return r
+	return hinted(s.refusal("replaced", "node "+node.Name+" has another machine: the key of this one is not the one on record", goneRetry),
+		"on the server, if this machine is "+node.Name+" all the same: muster node replace "+node.Name+", if it is another: muster node token; "+pki.Paste)
 }
 
 func (s *Server) refuseGone(g Retirement) *wire.Refuse {
-	r := s.refusal(g.Code, g.Sentence, goneRetry)
-	r.Hint = g.Type
-	return r
+	return hinted(s.refusal(g.Code, g.Sentence, goneRetry), g.Type)
 }
 
 func (s *Server) refusal(code, sentence string, retry time.Duration) *wire.Refuse {
 	return &wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(retry)}
+}
+
+// hinted adds the command that solves the cause.
+func hinted(r *wire.Refuse, hint string) *wire.Refuse {
+	r.Hint = hint
+	return r
 }
 
 // writeMark ends the older session of the node, writes the mark of this one, and returns the last numbers of its streams in

@@ -2,10 +2,10 @@
 // has its messages, docs/sensu.md the manual.
 //
 // In: connections of a listener of its own (admission.Serve). The handshake's headers name and authenticate the agent
-// (handshake.go, handshake.go). The first message makes the connection the session of a node (registration.go), which is
-// created if there is none. Events become signals of one journal entry per read (result.go, values.go, result.go), in a
+// (handshake.go). The first message makes the connection the session of a node (registration.go), which is
+// created if there is none. Events become signals of one journal entry per read (result.go, values.go), in a
 // stream that the server numbers: the protocol has no acknowledgements, so nothing is sent twice. An event of a check that
-// no assignment names belongs to a passive check (passive_event.go, passive_event.go).
+// no assignment names belongs to a passive check (passive_event.go).
 //
 // Out: requests for runs. The server keeps the timetable (timetable.go) of all jobs (jobs.go), with the slots that
 // muster-agent would use, except that runs of one agent share slots (timetable.go): system calls and wake-ups are most of a

@@ -5,12 +5,12 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
@@ -170,12 +170,7 @@ func (x *session) refuseRegistration(err error) (cause string) {
 		x.srv.cfg.Log.Warn("refused a Sensu agent; at most one line a minute, see muster_sensu_ended_total", "entity", x.entity, "namespace", x.namespace,
 			"from", x.Conn.NetConn().RemoteAddr().String(), "err", err)
 	})
-	timer := time.NewTimer(x.srv.cfg.Limits.RefusalDelay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-x.srv.life.Base.Done():
-	}
+	_ = pause.For(x.srv.life.Base, x.srv.cfg.Limits.RefusalDelay)
 	_ = x.Conn.WriteClose(1008, err.Error())
 	return "refused"
 }

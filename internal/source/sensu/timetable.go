@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/when"
 )
 
@@ -181,10 +182,8 @@ func (s *Server) runTimetable(ctx context.Context) {
 			continue
 		case <-t.wake:
 		}
-		select { // new jobs wait as long as others
-		case <-ctx.Done():
+		if pause.For(ctx, minSleep) != nil { // new jobs wait as long as others
 			return
-		case <-time.After(minSleep):
 		}
 	}
 }
