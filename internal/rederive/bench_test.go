@@ -27,7 +27,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		do     func() (changes int)
 	}{
 		{"one pass", 1, func() (changes int) {
-			pass := testenv.Must(l.BeginPass())(b)
+			pass := testenv.Value(l.BeginPass())(b)
 			defer pass.Close()
 			if _, err := pass.Read(b.Context(), func(_ journal.Position, _ int64, ts []event.Transition) error {
 				changes += len(ts)

@@ -49,8 +49,8 @@ type life struct {
 
 func openLife(t testing.TB, fs disk.FS, o journal.Options) *life {
 	t.Helper()
-	log := testenv.Must(journal.Open("/journal", o))(t)
-	store := testenv.Must(snapshot.Open(snapshot.Options{FS: fs, Dir: "/snapshots", Head: log.Head(), Resolve: log.Resolve}))(t)
+	log := testenv.Value(journal.Open("/journal", o))(t)
+	store := testenv.Value(snapshot.Open(snapshot.Options{FS: fs, Dir: "/snapshots", Head: log.Head(), Resolve: log.Resolve}))(t)
 	return &life{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(shard.New(options()), event.Options{}), Options: options, Parallel: 2}}
 }
 

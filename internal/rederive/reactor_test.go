@@ -68,7 +68,7 @@ type server struct {
 
 func serve(t *testing.T, budget, queued int64) *server {
 	t.Helper()
-	db := testenv.Must(history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db")))(t)
+	db := testenv.Value(history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db")))(t)
 	s := &server{history: &store{Store: db}}
 	fast := event.New(shard.New(options()), event.Options{Emit: func(ts []event.Transition) { s.expected = append(s.expected, ts...) }})
 	var live *event.View
@@ -126,12 +126,12 @@ func serve(t *testing.T, budget, queued int64) *server {
 // equal compares history with what a fast store would have got.
 func (s *server) equal(t *testing.T) {
 	t.Helper()
-	entries := testenv.Must(s.history.Entries(t.Context(), history.EntryQuery{Limit: 1 << 20}))(t)
+	entries := testenv.Value(s.history.Entries(t.Context(), history.EntryQuery{Limit: 1 << 20}))(t)
 	var got, want []string
 	for _, e := range entries {
 		got = append(got, fmt.Sprint(e.Partition, e.Place.At.Number, e.Place.Index, e.NodeID, e.Source, e.Status, e.At.UnixNano(), e.Output))
 	}
-	problems := testenv.Must(s.history.Problems(t.Context(), history.ProblemQuery{Limit: 1 << 20}))(t)
+	problems := testenv.Value(s.history.Problems(t.Context(), history.ProblemQuery{Limit: 1 << 20}))(t)
 	for _, p := range problems {
 		got = append(got, fmt.Sprint("problem ", p.ID, p.NodeID, p.Source, p.Opened.UnixNano()))
 		if !p.Closed.IsZero() {

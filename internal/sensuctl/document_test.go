@@ -23,7 +23,7 @@ func (w *world) revisions() string {
 	w.t.Helper()
 	out := ""
 	for _, kind := range kind.All().Kinds() {
-		rows := testenv.Must(w.Intent.Store().List(w.t.Context(), intent.ListQuery{Kind: kind.Name}))(w.t)
+		rows := testenv.Value(w.Intent.Store().List(w.t.Context(), intent.ListQuery{Kind: kind.Name}))(w.t)
 		for _, row := range rows {
 			out += fmt.Sprintln(row.Key, row.Revision, string(row.Body))
 		}
@@ -107,14 +107,14 @@ spec: {checks: [web, ping], reason: move, until: 2036-12-24T18:00:00Z}
 // changed in it is taken.
 func TestDumpCanBeAppliedAgain(t *testing.T) {
 	w := newWorld(t)
-	text := testenv.Must(os.ReadFile("testdata/imported.yaml"))(t)
+	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
 	w.Apply(string(text) + inexpressibleYAML)
 	w.Joined("web01", map[string]string{"os": "linux", "hostname": "web01.example"})
 	w.Result("default", "web01", "check_cpu", model.Critical, "busy")
 	before := w.revisions()
 	paths, docs := w.dump(dumpedTypes...)
 	for i, o := range docs {
-		data := testenv.Must(json.Marshal(o))(t)
+		data := testenv.Value(json.Marshal(o))(t)
 		w.expect(200, "PUT", paths[i], string(data))
 	}
 	if after := w.revisions(); after != before {
@@ -125,7 +125,7 @@ func TestDumpCanBeAppliedAgain(t *testing.T) {
 	}
 	at := slices.Index(paths, core+"/checks/ping")
 	docs[at]["interval"] = 77
-	data := testenv.Must(json.Marshal(docs[at]))(t)
+	data := testenv.Value(json.Marshal(docs[at]))(t)
 	delete(docs[at], "cron")
 	w.expect(201, "PUT", paths[at], string(data))
 	w.expect(501, "PUT", core+"/events/web01/check_cpu", `{"check":{"status":0,"output":"fine"}}`)
@@ -135,7 +135,7 @@ func TestDumpCanBeAppliedAgain(t *testing.T) {
 // A dump is a file of Sensu's: imported elsewhere it is the same, but for what the page says.
 func TestDumpImportsUnchanged(t *testing.T) {
 	w := newWorld(t)
-	text := testenv.Must(os.ReadFile("testdata/imported.yaml"))(t)
+	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
 	w.Apply(string(text))
 	var files []sensuimport.File
 	for kind, of := range types {
@@ -149,11 +149,11 @@ func TestDumpImportsUnchanged(t *testing.T) {
 				meta = object{"name": o["name"]}
 			}
 			delete(o, "metadata")
-			data := testenv.Must(json.Marshal(object{"type": of.sensu, "api_version": "core/v2", "metadata": meta, "spec": o}))(t)
+			data := testenv.Value(json.Marshal(object{"type": of.sensu, "api_version": "core/v2", "metadata": meta, "spec": o}))(t)
 			files = append(files, sensuimport.File{Name: kind, Data: data})
 		}
 	}
-	got := testenv.Must(sensuimport.Import(files, kind.All(), w.Now()))(t)
+	got := testenv.Value(sensuimport.Import(files, kind.All(), w.Now()))(t)
 	for _, n := range got.Notes {
 		if n.Lost {
 			t.Errorf("%s: %s", n.What, n.Text)
@@ -191,7 +191,7 @@ func TestAssetRoundTrip(t *testing.T) {
 	} {
 		spec := &model.AssetSpec{Builds: builds}
 		shown, _ := (&view{}).asset(&model.Resource{Kind: "Asset", Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: spec})
-		data := testenv.Must(json.Marshal(object{"type": "Asset", "api_version": "core/v2", "spec": shown}))(t)
+		data := testenv.Value(json.Marshal(object{"type": "Asset", "api_version": "core/v2", "spec": shown}))(t)
 		got, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, kind.All(), time.Unix(0, 0))
 		if err != nil || len(got.Resources) != 1 || !reflect.DeepEqual(got.Resources[0].Spec, spec) || got.LostCount() > 0 {
 			t.Errorf("%s: %+v %v", data, got, err)

@@ -70,13 +70,13 @@ func (w *world) change(status int, path string, change func(object)) string {
 	var o object
 	testenv.NoError(w.t, json.Unmarshal([]byte(w.expect(200, "GET", path, "")), &o))
 	change(o)
-	data := testenv.Must(json.Marshal(o))(w.t)
+	data := testenv.Value(json.Marshal(o))(w.t)
 	return w.expect(status, "PUT", path, string(data))
 }
 
 func (w *world) resource(kind, name string) *model.Resource {
 	w.t.Helper()
-	m := testenv.Must(w.Intent.Get(w.t.Context(), keyOf(kind, name)))(w.t)
+	m := testenv.Value(w.Intent.Get(w.t.Context(), keyOf(kind, name)))(w.t)
 	return m
 }
 

@@ -168,7 +168,7 @@ func TestCheckGetsLaterReferences(t *testing.T) {
 	w.expect(201, "PUT", core+"/hooks/df", `{"metadata":{"name":"df"},"command":"df","timeout":10}`)
 	w.expect(201, "PUT", core+"/pipelines/flow", `{"metadata":{"name":"flow"},"workflows":[{"name":"a","handler":{"name":"Keep"}}]}`)
 	w.expect(201, "POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Tools","namespace":"default"},"spec":{"url":"https://example.com/tools.tar.gz","sha512":"`+strings.Repeat("a", 128)+`","filters":null}}`)
-	m := testenv.Must(w.Intent.Get(t.Context(), keyOf("Check", "disk")))(t)
+	m := testenv.Value(w.Intent.Get(t.Context(), keyOf("Check", "disk")))(t)
 	c := m.Spec.(*model.CheckSpec)
 	if !slices.Equal(c.Pipelines, []string{"sensu-keep", "flow"}) || c.Alert == nil || !slices.Equal(c.Alert.Handlers, []string{"chat"}) {
 		t.Errorf("%v %+v", c.Pipelines, c.Alert)

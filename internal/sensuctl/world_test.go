@@ -67,7 +67,7 @@ func (w *world) do(r *http.Request) *http.Response {
 func (w *world) expect(status int, method, path, body string) string {
 	w.t.Helper()
 	answer := w.request(method, path, body)
-	data := testenv.Must(io.ReadAll(answer.Body))(w.t)
+	data := testenv.Value(io.ReadAll(answer.Body))(w.t)
 	if answer.StatusCode != status {
 		w.t.Errorf("%s %s: %d, want %d: %s", method, path, answer.StatusCode, status, data)
 	}
@@ -78,7 +78,7 @@ func (w *world) expect(status int, method, path, body string) string {
 func (w *world) exchange(method, path, body string) {
 	w.t.Helper()
 	answer := w.request(method, path, body)
-	data := testenv.Must(io.ReadAll(answer.Body))(w.t)
+	data := testenv.Value(io.ReadAll(answer.Body))(w.t)
 	fmt.Fprintf(&w.transcript, "> %s %s\n", method, path)
 	if body != "" {
 		fmt.Fprintf(&w.transcript, "> %s\n", body)

@@ -28,12 +28,12 @@ func TestDumpGolden(t *testing.T) {
 }
 
 func golden(t *testing.T, name string) {
-	data := testenv.Must(os.ReadFile(filepath.Join("testdata", name+".yaml")))(t)
-	result := testenv.Must(sensuimport.Import([]sensuimport.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon))(t)
+	data := testenv.Value(os.ReadFile(filepath.Join("testdata", name+".yaml")))(t)
+	result := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon))(t)
 	var out bytes.Buffer
 	for _, r := range result.Resources {
-		body := testenv.Must(json.Marshal(r))(t)
-		text := testenv.Must(document.YAML(body))(t)
+		body := testenv.Value(json.Marshal(r))(t)
+		text := testenv.Value(document.YAML(body))(t)
 		fmt.Fprintf(&out, "---\n%s", text)
 	}
 	if _, err := kind.All().Read("made.yaml", out.Bytes()); err != nil {
@@ -117,7 +117,7 @@ func TestChecks(t *testing.T) {
 		result, said := importText(t, check(spec))
 		var found bool
 		for _, r := range result.Resources {
-			data := testenv.Must(json.Marshal(r))(t)
+			data := testenv.Value(json.Marshal(r))(t)
 			found = found || r.Kind == "Check" && strings.Contains(string(data), want)
 		}
 		if !found && !strings.Contains(said, strings.ReplaceAll(want, `\"`, `"`)) {
@@ -400,7 +400,7 @@ spec: {type: pipe, command: add, secrets: [{name: KEY, secret: db}, {name: Z, se
 `
 
 func TestSecretsAndProviders(t *testing.T) {
-	result := testenv.Must(sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon))(t)
+	result := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon))(t)
 	made := map[string]model.Spec{}
 	for _, r := range result.Resources {
 		made[r.Kind+"/"+r.Metadata.Name] = r.Spec

@@ -57,7 +57,7 @@ func TestGolden(t *testing.T) {
 func TestReadEvent(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := fixed()
-		r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, asked)))(t)
+		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(t)
 		result.Check = r.Check
 		var s Received
 		if err := c.ReadEvent(c.AppendEvent(nil, result), &s); err != nil {
@@ -130,7 +130,7 @@ func TestMovedFields(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	asked, alive, result := fixed()
 	for _, c := range codecs() {
-		r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
+		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
 		result.Check = r.Check
 		f.Add(c.AppendAsk(NewMessage(TypeCheckRequest)[14:], asked))
 		secret := *asked
@@ -142,7 +142,7 @@ func FuzzMessage(f *testing.F) {
 	}
 	for _, c := range codecs() {
 		asked, result := eventWithExtras()
-		r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
+		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
 		result.Check = r.Check
 		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
 	}
@@ -213,7 +213,7 @@ func BenchmarkReadEvent(b *testing.B) {
 	asked, _, result := fixed()
 	for name, c := range codecs() {
 		b.Run(name, func(b *testing.B) {
-			r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, asked)))(b)
+			r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(b)
 			result.Check = r.Check
 			body := c.AppendEvent(nil, result)
 			var s Received

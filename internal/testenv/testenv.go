@@ -104,8 +104,8 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Must returns a function that returns v, or ends the test if err is not nil: f := testenv.Must(os.Open(name))(t).
-func Must[T any](v T, err error) func(testing.TB) T {
+// Value returns a function that returns v, or ends the test if err is not nil: f := testenv.Value(os.Open(name))(t).
+func Value[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
 		NoError(t, err)

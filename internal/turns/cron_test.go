@@ -27,7 +27,7 @@ func at(text string) time.Time {
 
 // runTimes returns the wall-clock times of a turn's runs, to the minute.
 func (f *fleet) runTimes(k key, zone string) (list []string) {
-	location := testenv.Must(time.LoadLocation(zone))(f.t)
+	location := testenv.Value(time.LoadLocation(zone))(f.t)
 	for _, run := range f.runs[k] {
 		list = append(list, f.start.Add(run+f.ahead).In(location).Format("02 15:04 -0700"))
 	}

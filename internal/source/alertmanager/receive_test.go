@@ -149,7 +149,7 @@ func (w *world) post(lines ...string) error {
 		for _, word := range words[1:] {
 			k, v, _ := strings.Cut(word, "=")
 			if k == "until" {
-				d := testenv.Must(time.ParseDuration(v))(w.t)
+				d := testenv.Value(time.ParseDuration(v))(w.t)
 				ends = fmt.Sprintf(`,"endsAt":%q`, time.Now().Add(d).Format(time.RFC3339Nano))
 				continue
 			}
@@ -363,7 +363,7 @@ func TestWhatAnAlertIs(t *testing.T) {
 
 func FuzzAlerts(f *testing.F) {
 	for _, name := range []string{"prometheus.json", "grafana.json"} {
-		text := testenv.Must(os.ReadFile("testdata/" + name))(f)
+		text := testenv.Value(os.ReadFile("testdata/" + name))(f)
 		f.Add("/alertmanager/web/api/v2/alerts", text)
 	}
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
@@ -398,7 +398,7 @@ func TestGoldenRequests(t *testing.T) {
 		"prometheus.json": "db1 is full (instance=db1:9100 job=node mount=/data severity=critical)\nrunbook: https://runbooks.example.org/disk\nsource: http://prometheus:9090/graph?g0.expr=disk_free+%3C+5&g0.tab=1",
 		"grafana.json":    "Checkout is slow (grafana_folder=Shop instance=web1)\nThe 99th percentile is 3 s.\ndashboard: https://grafana.example.org/d/shop\nsource: https://grafana.example.org/alerting/grafana/abc/view?orgId=1",
 	} {
-		text := testenv.Must(os.ReadFile("testdata/" + name))(t)
+		text := testenv.Value(os.ReadFile("testdata/" + name))(t)
 		w := newWorld(t, nil)
 		alerts, err := decode(text, &w.s.cfg.Limits)
 		if err != nil || len(alerts) != 1 || !alerts[0].pending() {

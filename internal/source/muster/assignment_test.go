@@ -259,7 +259,7 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	all := func(_ *link.Config, hello *wire.Hello) {
 		hello.Features = append(wire.Features(), wire.ChunkFeature(futureKind))
 	}
-	a := testenv.Must(w.open(uid, all))(t)
+	a := testenv.Value(w.open(uid, all))(t)
 	refused := func(a *agent) {
 		t.Helper()
 		testenv.Until(t, "the server knows what is refused", func() bool {
@@ -447,13 +447,13 @@ func (h *house) fetchAs(id *pki.Identity, path, from string) (status int, body s
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return link.DialTLS(ctx, (&net.Dialer{}).DialContext, config, h.tls)
 	}}}
-	request := testenv.Must(http.NewRequestWithContext(h.t.Context(), http.MethodGet, "https://"+h.tls+path, nil))(h.t)
+	request := testenv.Value(http.NewRequestWithContext(h.t.Context(), http.MethodGet, "https://"+h.tls+path, nil))(h.t)
 	if from != "" {
 		request.Header.Set("Range", "bytes="+from+"-")
 	}
-	answer := testenv.Must(client.Do(request))(h.t)
+	answer := testenv.Value(client.Do(request))(h.t)
 	defer answer.Body.Close()
-	data := testenv.Must(io.ReadAll(answer.Body))(h.t)
+	data := testenv.Value(io.ReadAll(answer.Body))(h.t)
 	return answer.StatusCode, string(data)
 }
 

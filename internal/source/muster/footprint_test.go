@@ -73,7 +73,7 @@ func resident(pid int) int {
 
 func footprint(b *testing.B, n int, secure bool) {
 	dir := b.TempDir()
-	authority := testenv.Must(pki.Open(dir, []string{"127.0.0.1"}, nil))(b)
+	authority := testenv.Value(pki.Open(dir, []string{"127.0.0.1"}, nil))(b)
 	w := newWorld(b, func(c *Config) { c.SigningKey = authority.SigningKey() })
 	var chunks []model.ChunkID
 	for i := range 40 {
@@ -84,7 +84,7 @@ func footprint(b *testing.B, n int, secure bool) {
 	}
 	addr := w.addr
 	if secure {
-		tcp := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(b)
+		tcp := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(b)
 		addr = tcp.Addr().String()
 		ctx, cancel := context.WithCancel(b.Context())
 		var running sync.WaitGroup
@@ -282,9 +282,9 @@ func TestGoldenSession(t *testing.T) {
 		c.Servers, c.Version = []string{"muster.example:8443"}, "1.2.3"
 	})
 	uid := w.node(1, 1)
-	nc := testenv.Must(net.Dial("tcp", w.addr))(t)
+	nc := testenv.Value(net.Dial("tcp", w.addr))(t)
 	defer nc.Close()
-	conn := testenv.Must(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(t)
+	conn := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(t)
 	var text strings.Builder
 	say := func(name string, frame []byte) {
 		fmt.Fprintf(&text, "agent: %s\n%s", name, hex.Dump(frame))

@@ -67,14 +67,14 @@ type foe struct {
 
 func (w *world) foe(nc net.Conn) *foe {
 	w.t.Helper()
-	conn := testenv.Must(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(w.t)
+	conn := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(w.t)
 	w.t.Cleanup(func() { conn.Close() })
 	return &foe{conn, w.t}
 }
 
 func (w *world) dial() net.Conn {
 	w.t.Helper()
-	nc := testenv.Must(net.Dial("tcp", w.addr))(w.t)
+	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	return nc
 }
 
@@ -213,7 +213,7 @@ func TestPeersThatDoNotRead(t *testing.T) {
 	var foes []*foe
 	// More of them than there are writers of either kind.
 	for i := range 12 {
-		nc := testenv.Must((&net.Dialer{Control: smallWindow}).Dial("tcp", w.addr))(t)
+		nc := testenv.Value((&net.Dialer{Control: smallWindow}).Dial("tcp", w.addr))(t)
 		f := w.foe(nc)
 		f.write(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.node(100+i, 5, 6, 7, 8), Features: wire.Features()}))
 		foes = append(foes, f)
@@ -448,17 +448,17 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 
 // Whoever writes another agent finds every code that a Refuse or a refused signal may carry on the protocol's page.
 func TestTheProtocolPageNamesEveryCode(t *testing.T) {
-	page := testenv.Must(os.ReadFile("../../../docs/protocol/README.md"))(t)
+	page := testenv.Value(os.ReadFile("../../../docs/protocol/README.md"))(t)
 	codes := map[string]bool{}
 	refusal := regexp.MustCompile(`(?:refusal\(|Code: |r\.Code, r\.Type = )"(\w+)"`)
 	violation := regexp.MustCompile(`violation\((\w+),`)
-	files := testenv.Must(filepath.Glob("*.go"))(t)
+	files := testenv.Value(filepath.Glob("*.go"))(t)
 	byName := map[string]outcome{"hole": hole, "malformed": malformed, "oversized": oversized, "streams": streams, "unkept": unkept}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		source := testenv.Must(os.ReadFile(file))(t)
+		source := testenv.Value(os.ReadFile(file))(t)
 		for _, m := range refusal.FindAllStringSubmatch(string(source), -1) {
 			codes[m[1]] = true
 		}

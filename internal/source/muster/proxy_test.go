@@ -28,7 +28,7 @@ import (
 func header(t testing.TB, version byte, source string) string {
 	t.Helper()
 	h := proxyproto.HeaderProxyFromAddrs(version, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(source)), net.TCPAddrFromAddrPort(netip.MustParseAddrPort(source)))
-	data := testenv.Must(h.Format())(t)
+	data := testenv.Value(h.Format())(t)
 	return string(data)
 }
 
@@ -150,7 +150,7 @@ func TestProxyHealthChecks(t *testing.T) {
 	text := &logs{}
 	h := newHouseWith(t, func(c *Config) { listed("127.0.0.0/8")(c); c.Limits.Handshake = 2 * time.Second }, slog.New(slog.NewTextHandler(text, nil)))
 	for i, say := range []string{"", "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"} {
-		nc := testenv.Must(net.Dial("tcp", h.tls))(t)
+		nc := testenv.Value(net.Dial("tcp", h.tls))(t)
 		_, _ = io.WriteString(nc, say)
 		_ = nc.(*net.TCPConn).CloseWrite()
 		testenv.Until(t, "it is counted", func() bool { return h.count("handshakes_total", "proxy_check") == float64(i+1) })

@@ -65,7 +65,7 @@ func newHouse(t *testing.T) *house { return newHouseWith(t, nil, nil) }
 func newHouseWith(t *testing.T, change func(*Config), log *slog.Logger) *house {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pki")
-	authority := testenv.Must(pki.Open(dir, []string{"127.0.0.1"}, nil))(t)
+	authority := testenv.Value(pki.Open(dir, []string{"127.0.0.1"}, nil))(t)
 	h := &house{dir: dir, authority: authority, tokens: &mapTokens{by: map[string]pki.JoinToken{}}}
 	h.world = newWorld(t, func(c *Config) {
 		c.SigningKey = authority.SigningKey()
@@ -74,7 +74,7 @@ func newHouseWith(t *testing.T, change func(*Config), log *slog.Logger) *house {
 		}
 	})
 	h.key = authority.SigningKey()
-	tcp := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	tcp := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	h.tls = tcp.Addr().String()
 	l := Listen(tcp, authority, h.server, log)
 	h.listener = l
@@ -153,7 +153,7 @@ func TestPeopleDoNotWaitForAgents(t *testing.T) {
 func TestEnrolThenSession(t *testing.T) {
 	h := newHouse(t)
 	id := h.join("web01")
-	a := testenv.Must(h.openTLS(id, id.Node))(t)
+	a := testenv.Value(h.openTLS(id, id.Node))(t)
 	a.wait("assignment", func() bool { return len(a.held) == 1 })
 	a.send(results(1, 2, 1))
 	a.waitAck(2)
@@ -172,7 +172,7 @@ func TestPeopleAreNeverAskedForACertificate(t *testing.T) {
 		}}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
-	r := testenv.Must(client.Get("https://" + h.tls + "/"))(t)
+	r := testenv.Value(client.Get("https://" + h.tls + "/"))(t)
 	body, _ := io.ReadAll(r.Body)
 	r.Body.Close()
 	if string(body) != "hello people" || asked || r.ProtoMajor != 2 {
@@ -205,7 +205,7 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 		}
 	})
 	t.Run("the agent's clock is in 1970", func(t *testing.T) {
-		a := testenv.Must(h.openWith(good, good.Node, link.TLSConfig(good, func() time.Time { return time.Unix(60, 0) })))(t)
+		a := testenv.Value(h.openWith(good, good.Node, link.TLSConfig(good, func() time.Time { return time.Unix(60, 0) })))(t)
 		a.Close()
 	})
 	t.Run("the agent refuses another server", func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestNamesThatTheCertificateDoesNotHave(t *testing.T) {
 	people := func() float64 { return testutil.ToFloat64(h.server.metrics.unknownNames.WithLabelValues("people")) }
 	agents := func() float64 { return testutil.ToFloat64(h.server.metrics.unknownNames.WithLabelValues("agents")) }
 	for _, name := range []string{"muster.example.org", "127.0.0.1", "muster.example.org", "a;reboot"} {
-		c := testenv.Must(tls.Dial("tcp", h.tls, &tls.Config{ServerName: name, InsecureSkipVerify: true}))(t)
+		c := testenv.Value(tls.Dial("tcp", h.tls, &tls.Config{ServerName: name, InsecureSkipVerify: true}))(t)
 		c.Close()
 	}
 	id := h.join("web01")

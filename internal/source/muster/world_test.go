@@ -45,9 +45,9 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	server := testenv.Must(New(cfg))(t)
+	server := testenv.Value(New(cfg))(t)
 	w.server = server
-	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	w.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -91,7 +91,7 @@ func (w *world) open(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*ag
 
 func (w *world) reopen(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *agent {
 	w.t.Helper()
-	a := testenv.Must(w.openWith(uid, held, change))(w.t)
+	a := testenv.Value(w.openWith(uid, held, change))(w.t)
 	return a
 }
 

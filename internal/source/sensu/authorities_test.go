@@ -32,7 +32,7 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 	}
 	write(string(before.pem()))
 	var log lockedBuffer
-	authorities := testenv.Must(OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil))))(t)
+	authorities := testenv.Value(OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	w := newWorldBehind(t, before.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
 	refused := func(by *authority) bool {
 		t.Helper()
@@ -148,7 +148,7 @@ func (a *authority) recall(number int64, until time.Time, certs ...tls.Certifica
 	for _, c := range certs {
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.Leaf.SerialNumber, RevocationTime: until.Add(-time.Hour)})
 	}
-	der := testenv.Must(x509.CreateRevocationList(rand.Reader, list, a.cert, a.key))(a.t)
+	der := testenv.Value(x509.CreateRevocationList(rand.Reader, list, a.cert, a.key))(a.t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))
 }
 
@@ -165,7 +165,7 @@ func TestRevokedCertificates(t *testing.T) {
 	}
 	write(file, string(ca.pem()))
 	var log lockedBuffer
-	authorities := testenv.Must(OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil))))(t)
+	authorities := testenv.Value(OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	if err := authorities.OpenRevoked(crl, time.Now()); err == nil || !strings.Contains(err.Error(), "--sensu-client-crl FILE") {
 		t.Errorf("not there: %v", err)
 	}
@@ -257,7 +257,7 @@ func TestRevokedCertificates(t *testing.T) {
 func TestNamesakesRevokeTheirOwn(t *testing.T) {
 	one, two := newAuthority(t), newAuthority(t)
 	cert := one.of("web1", "default")
-	read := testenv.Must(parseLists([]byte(two.recall(1, time.Now().Add(time.Hour), cert)), []*x509.Certificate{one.cert, two.cert}))(t)
+	read := testenv.Value(parseLists([]byte(two.recall(1, time.Now().Add(time.Hour), cert)), []*x509.Certificate{one.cert, two.cert}))(t)
 	chain := [][]*x509.Certificate{{cert.Leaf, one.cert}}
 	if _, ok := read.entries[serialsOf(chain)[0]]; ok {
 		t.Error("revoked by a namesake")
@@ -267,14 +267,14 @@ func TestNamesakesRevokeTheirOwn(t *testing.T) {
 // readFixture reads a file written by openssl.
 func readFixture(t testing.TB, name string) []byte {
 	t.Helper()
-	text := testenv.Must(os.ReadFile(filepath.Join("testdata", "revoked", name)))(t)
+	text := testenv.Value(os.ReadFile(filepath.Join("testdata", "revoked", name)))(t)
 	return text
 }
 
 func certificateOf(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(readFixture(t, name))
-	cert := testenv.Must(x509.ParseCertificate(block.Bytes))(t)
+	cert := testenv.Value(x509.ParseCertificate(block.Bytes))(t)
 	return cert
 }
 
@@ -318,7 +318,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 
 // A list of an authority that is none any more is passed over, beside those of others.
 func TestListOfAnAuthorityThatWasTakenOut(t *testing.T) {
-	key := testenv.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	old := &x509.Certificate{Subject: pkix.Name{CommonName: "Old agents"}, SubjectKeyId: []byte{1}, KeyUsage: x509.KeyUsageCRLSign}
 	der, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}, old, key)
 	if err != nil {

@@ -234,7 +234,7 @@ func newAuthority(t testing.TB) *authority {
 // make signs a certificate; an authority that has none signs its own.
 func (a *authority) make(c *x509.Certificate) tls.Certificate {
 	a.t.Helper()
-	key := testenv.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
+	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
 	c.SerialNumber = big.NewInt(time.Now().UnixNano())
 	if c.NotAfter.IsZero() {
 		c.NotAfter = time.Now().Add(time.Hour)
@@ -244,8 +244,8 @@ func (a *authority) make(c *x509.Certificate) tls.Certificate {
 	if by == nil {
 		by, with = c, key
 	}
-	der := testenv.Must(x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, with))(a.t)
-	leaf := testenv.Must(x509.ParseCertificate(der))(a.t)
+	der := testenv.Value(x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, with))(a.t)
+	leaf := testenv.Value(x509.ParseCertificate(der))(a.t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
@@ -269,7 +269,7 @@ func (a *authority) door() *tls.Config {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "ca.crt")
 	testenv.NoError(a.t, os.WriteFile(file, a.pem(), 0o600))
-	authorities := testenv.Must(OpenAuthorities(file, slog.New(slog.DiscardHandler)))(a.t)
+	authorities := testenv.Value(OpenAuthorities(file, slog.New(slog.DiscardHandler)))(a.t)
 	return a.serverTLS(authorities)
 }
 
@@ -285,7 +285,7 @@ func (a *authority) serverTLS(authorities *Authorities) *tls.Config {
 // reach opens a connection; a certificate is shown whoever is asked for.
 func (w *world) reach(ca *authority, show *tls.Certificate, change func(*tls.Config)) *tls.Conn {
 	w.t.Helper()
-	nc := testenv.Must(net.Dial("tcp", w.addr))(w.t)
+	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	w.t.Cleanup(func() { nc.Close() })
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.cert)

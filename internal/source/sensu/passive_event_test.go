@@ -21,7 +21,7 @@ import (
 // bring sends an event that nobody asked for, as the agent makes it of what a program posts.
 func (a *agent) report(name, proxy string, status uint32, output string) {
 	a.t.Helper()
-	r := testenv.Must(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1})))(a.t)
+	r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1})))(a.t)
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Executed: 1, Status: status, Output: output})
 }
 

@@ -32,7 +32,7 @@ func TestAHandshakeWithoutEnd(t *testing.T) {
 		"an address without an end":  "GET /" + strings.Repeat("y", 200_000),
 		"for an archive":             "GET " + assetPath + "1/00 HTTP/1.1\r\nX-A: " + strings.Repeat("y", 200_000),
 	} {
-		nc := testenv.Must(net.Dial("tcp", w.addr))(t)
+		nc := testenv.Value(net.Dial("tcp", w.addr))(t)
 		_ = nc.SetDeadline(time.Now().Add(10 * time.Second))
 		_, _ = io.WriteString(nc, text)
 		said, _ := io.ReadAll(nc)

@@ -192,7 +192,7 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 	a := w.proven(ca, "web1", false)
 	event := func(a *agent, name, output string) {
 		c := sensuwire.Protobuf
-		r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1})))(t)
+		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1})))(t)
 		a.result(&r, 1, output)
 	}
 	planned := func() {
@@ -330,9 +330,9 @@ func TestAssetsOfSensuAgents(t *testing.T) {
 		t.Errorf("named %+v", asset)
 	}
 	get := func(url, word string) (int, []byte) {
-		r := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
+		r := testenv.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 		r.Header.Set("Authorization", word)
-		answer := testenv.Must((&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r))(t)
+		answer := testenv.Value((&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r))(t)
 		defer answer.Body.Close()
 		body, err := io.ReadAll(answer.Body)
 		if err != nil {

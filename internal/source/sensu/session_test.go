@@ -115,7 +115,7 @@ func TestOutcomes(t *testing.T) {
 	first := a.next()
 	event := func(name string, change func(*sensuwire.Event)) {
 		c := sensuwire.Protobuf
-		r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1})))(t)
+		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1})))(t)
 		e := &sensuwire.Event{Entity: &a.x, Check: r.Check}
 		if change != nil {
 			change(e)
@@ -334,7 +334,7 @@ func TestWhatWaitedForTheServerIsKept(t *testing.T) {
 		w.passives["load"] = directory.PassiveCheck{}
 		a, _ := w.dial("web", "default", "secret", i%2 == 0)
 		go a.read()
-		r := testenv.Must(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "load", Namespace: "default", Interval: 60})))(t)
+		r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "load", Namespace: "default", Interval: 60})))(t)
 		a.alive()
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: 1, Executed: 1, Status: 2, Output: "bad"})
 		a.alive()

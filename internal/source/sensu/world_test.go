@@ -116,7 +116,7 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 	if w.server, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	w.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -401,7 +401,7 @@ type agent struct {
 
 func (w *world) dial(name, namespace, password string, json bool) (*agent, int) {
 	w.t.Helper()
-	nc := testenv.Must(net.Dial("tcp", w.addr))(w.t)
+	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	return w.shake(nc, name, namespace, "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+password)), json)
 }
 
