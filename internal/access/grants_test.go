@@ -93,10 +93,10 @@ func TestGrant(t *testing.T) {
 	create("ann", access.Grants{Role: access.Operator, Run: true})
 	create("agents", access.Grants{Role: access.Agent})
 	session, _, err := w.Login(ctx, "ann", "correct horse", "here")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	token := func(g access.Grants) string {
 		secret, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ann", Grants: g})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return secret
 	}
 	wide, narrow := token(access.Grants{Role: access.Viewer}), token(access.Grants{Bindings: bindings{"web": access.Viewer}})

@@ -58,7 +58,7 @@ func TestAgentsLogIn(t *testing.T) {
 	if err == nil {
 		err = s.ResetPassword(ctx, by, "sensu", hash, false)
 	}
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", nil); err == nil || s.Current(&u) {
 		t.Error("the password before is good still")
 	}

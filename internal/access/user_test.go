@@ -20,7 +20,7 @@ func TestUsersComeAndGo(t *testing.T) {
 		_, err := w.CreateUser(ctx, ada, access.User{Name: name, Grants: access.Grants{Role: role}}, password)
 		return err
 	}
-	testenv.Must(t, create("admin", access.Admin, "correct horse"))
+	testenv.NoError(t, create("admin", access.Admin, "correct horse"))
 	for _, c := range []struct {
 		name, role, password string
 		want                 model.Class
@@ -33,15 +33,15 @@ func TestUsersComeAndGo(t *testing.T) {
 			t.Errorf("user %q, role %q, password %q: got %v", c.name, c.role, c.password, err)
 		}
 	}
-	testenv.Must(t, create("ada@example.org", access.Viewer, "battery staple"))
+	testenv.NoError(t, create("ada@example.org", access.Viewer, "battery staple"))
 	session, made, err := w.Login(ctx, "ada@example.org", "battery staple", "here")
 	if err != nil || made.Role != access.Viewer {
 		t.Fatal(made, err)
 	}
 	program, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ada@example.org", Grants: access.Grants{Role: access.Viewer}})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	others, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "dashboard", Grants: access.Grants{Role: access.Viewer}})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	w.open(t) // as after a restart
 	users := w.Users()
 	if len(users) != 2 || users[0].Name != "ada@example.org" || users[0].Sessions != 1 || users[0].Tokens != 1 || !users[0].Created.Equal(w.now) || users[1].Role != access.Admin {
@@ -70,7 +70,7 @@ func TestUsersComeAndGo(t *testing.T) {
 	if _, _, err := w.Login(ctx, "ada@example.org", "battery staple", "here"); model.ClassOf(err) != model.Unauthenticated {
 		t.Errorf("login of who was deleted: got %v", err)
 	}
-	testenv.Must(t, create("second", access.Admin, "battery staple"))
+	testenv.NoError(t, create("second", access.Admin, "battery staple"))
 	if _, err := w.DeleteUser(ctx, ada, "admin"); err != nil {
 		t.Errorf("an administrator of two: %v", err)
 	}
@@ -86,7 +86,7 @@ func TestOwnPassword(t *testing.T) {
 	login := func(password string) (string, string) {
 		t.Helper()
 		token, made, err := w.Login(ctx, "ada", password, "here")
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return token, made.ID
 	}
 	here, id := login(was)
@@ -107,7 +107,7 @@ func TestOwnPassword(t *testing.T) {
 	if _, err := w.Authenticate(elsewhere); err != nil {
 		t.Fatalf("after refusals: %v", err)
 	}
-	testenv.Must(t, w.ChangePassword(ctx, by, id, was, is))
+	testenv.NoError(t, w.ChangePassword(ctx, by, id, was, is))
 	if _, err := w.Authenticate(here); err != nil {
 		t.Errorf("the session that asked: %v", err)
 	}
@@ -119,8 +119,8 @@ func TestOwnPassword(t *testing.T) {
 	}
 	login(is)
 	_, hash, err := access.HashPassword("yet another")
-	testenv.Must(t, err)
-	testenv.Must(t, w.ResetPassword(ctx, ada, "ada", hash, false))
+	testenv.NoError(t, err)
+	testenv.NoError(t, w.ResetPassword(ctx, ada, "ada", hash, false))
 	w.open(t)
 	token, _ := login("yet another")
 	if who, err := w.Authenticate(token); err != nil || who.Role != access.Viewer {
@@ -145,7 +145,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	for i := range 55 {
 		w.now = w.now.Add(time.Second)
 		token, err := w.NewSession(ctx, "ada")
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		if i == 0 {
 			first = token
 		}
@@ -182,10 +182,10 @@ func newWorld(t *testing.T) *world {
 func (w *world) open(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
 	w.store, w.Service = store, access.NewService(access.Options{Store: store, Now: func() time.Time { return w.now }})
-	testenv.Must(t, w.Load(t.Context()))
+	testenv.NoError(t, w.Load(t.Context()))
 }
 
 func TestUsersAndTokens(t *testing.T) {
@@ -200,9 +200,9 @@ func TestUsersAndTokens(t *testing.T) {
 		}
 	}
 	session, _, err := w.Login(ctx, "admin", password, "here")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	program, made, err := w.CreateToken(ctx, ada, access.AccessToken{User: "backup", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Hour)})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	w.open(t)
 	if who, err := w.Authenticate(session); err != nil || who.User != "admin" || who.Role != access.Admin {
 		t.Fatal(who, err)
@@ -214,13 +214,13 @@ func TestUsersAndTokens(t *testing.T) {
 	if _, err := w.Authenticate(program); model.ClassOf(err) != model.Unauthenticated {
 		t.Fatalf("an expired token: got %v", err)
 	}
-	testenv.Must(t, w.RevokeToken(ctx, ada, made.ID))
+	testenv.NoError(t, w.RevokeToken(ctx, ada, made.ID))
 	_, hash, err := access.HashPassword("another one")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	if err := w.ResetPassword(ctx, ada, "amdin", hash, false); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "did you mean admin?") {
 		t.Fatalf("a user who is not there: got %v", err)
 	}
-	testenv.Must(t, w.ResetPassword(ctx, ada, "admin", hash, false))
+	testenv.NoError(t, w.ResetPassword(ctx, ada, "admin", hash, false))
 	if _, err := w.Authenticate(session); model.ClassOf(err) != model.Unauthenticated {
 		t.Fatalf("a session outlived its password: %v", err)
 	}

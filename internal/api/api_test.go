@@ -39,7 +39,7 @@ spec: {targets: {where: 'node.labels.env == "prod"'}, interval: 30s, command: [c
 func dial(t *testing.T, r *apitest.Rig, token string) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Context{Server: r.URL, Token: token})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	return c
 }
 
@@ -47,7 +47,7 @@ func dial(t *testing.T, r *apitest.Rig, token string) *client.Client {
 func raw(t *testing.T, r *apitest.Rig, method, path, token, body string, header map[string]string) (int, http.Header, string) {
 	t.Helper()
 	request, err := http.NewRequest(method, r.URL+path, strings.NewReader(body))
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -58,10 +58,10 @@ func raw(t *testing.T, r *apitest.Rig, method, path, token, body string, header 
 		request.Header.Set(k, v)
 	}
 	answer, err := http.DefaultClient.Do(request)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	defer answer.Body.Close()
 	data, err := io.ReadAll(answer.Body)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	return answer.StatusCode, answer.Header, string(data)
 }
 
@@ -137,7 +137,7 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	if err := c.Access.RevokeToken(ctx, viewer.ID); err != nil {
 		t.Error(err)
 	}
-	testenv.Must(t, c.Access.Logout(ctx))
+	testenv.NoError(t, c.Access.Logout(ctx))
 	if _, err := c.Access.WhoAmI(ctx); model.ClassOf(err) != model.Unauthenticated {
 		t.Errorf("the session lives after logout: %v", err)
 	}
@@ -236,10 +236,10 @@ func TestResources(t *testing.T) {
 	after := ""
 	for {
 		page, err := c.Resources.List(ctx, k, "default", v1.ResourceFilter{}, false, 2, after)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		for _, item := range page.Items {
 			o, err := kind.All().DecodeResource(item)
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			names = append(names, o.Metadata.Name)
 		}
 		if after = page.Next; after == "" {
@@ -358,7 +358,7 @@ func TestEvents(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			list, err := c.Events.List(ctx, test.filter)
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			if got := names(list.Items); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -388,7 +388,7 @@ func TestEvents(t *testing.T) {
 	filter := v1.EventFilter{Limit: 1}
 	for {
 		page, err := c.Events.List(ctx, filter)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		if page.Total != 4 || page.Wrong != 3 {
 			t.Errorf("total %d, wrong %d", page.Total, page.Wrong)
 		}
@@ -408,11 +408,11 @@ func TestEvents(t *testing.T) {
 	if _, err := c.Events.Get(ctx, "default", "web02", "load"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "no result came in yet") {
 		t.Errorf("event without a result: %v", err)
 	}
-	testenv.Must(t, c.Events.Resolve(ctx, "default", "web02", "disk", "cleaned up"))
+	testenv.NoError(t, c.Events.Resolve(ctx, "default", "web02", "disk", "cleaned up"))
 	if e, err := c.Events.Get(ctx, "default", "web02", "disk"); err != nil || e.Status != model.OK || e.Problem != nil {
 		t.Errorf("after resolve: %+v %v", e, err)
 	}
-	testenv.Must(t, c.Events.Delete(ctx, "default", "db01", "disk", ""))
+	testenv.NoError(t, c.Events.Delete(ctx, "default", "db01", "disk", ""))
 	if _, err := c.Events.Get(ctx, "default", "db01", "disk"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("after delete: %v", err)
 	}
@@ -483,7 +483,7 @@ func TestJoinTokens(t *testing.T) {
 	if _, err := c.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Namespace: "nowhere"}); model.ClassOf(err) != model.NotFound {
 		t.Error(err)
 	}
-	testenv.Must(t, c.Enrolment.DeleteToken(ctx, made.ID))
+	testenv.NoError(t, c.Enrolment.DeleteToken(ctx, made.ID))
 }
 
 func TestErrorsHaveOneForm(t *testing.T) {
@@ -542,7 +542,7 @@ func documented(t testing.TB, r *apitest.Rig) func(*http.Request) []string {
 	var page struct {
 		Paths map[string]map[string]struct{ Responses map[string]any }
 	}
-	testenv.Must(t, json.Unmarshal(answer.Body.Bytes(), &page))
+	testenv.NoError(t, json.Unmarshal(answer.Body.Bytes(), &page))
 	mux, lists := http.NewServeMux(), map[string][]string{}
 	for path, methods := range page.Paths {
 		for method, op := range methods {
@@ -686,10 +686,10 @@ func TestProblemOfAnotherSource(t *testing.T) {
 		return history.Problem{Namespace: "default", Node: "web01", SourceName: name, Problem: model.Problem{
 			ID: id, NodeID: node, Source: of, Status: model.Critical, Severity: model.High, Opened: r.Now().Add(-time.Hour), Output: "full"}}
 	}
-	testenv.Must(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{problem("one", source, "rule7"), problem("two", model.CheckSource(2000), "disk")}}))
+	testenv.NoError(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{problem("one", source, "rule7"), problem("two", model.CheckSource(2000), "disk")}}))
 	c := dial(t, r, r.Token)
 	list, err := c.Problems.List(t.Context(), "default", "", "", false, 10, "", v1.Narrow{Where: `row.source.kind != "check"`})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	want := v1.Source{Kind: "source-200", Name: "rule7", ID: 7, Instance: "/var"}
 	if len(list.Items) != 1 || list.Items[0].ID != "one" || list.Items[0].Source != want || list.Items[0].Check != "" {
 		t.Errorf("listed %+v", list.Items)
@@ -731,7 +731,7 @@ func TestUsers(t *testing.T) {
 	if err := ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: "wrong horse", New: "my own password"}); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("with the wrong password: %v", err)
 	}
-	testenv.Must(t, ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: made.Password, New: "my own password"}))
+	testenv.NoError(t, ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: made.Password, New: "my own password"}))
 	if _, err := ada.Access.Login(ctx, "ada", "my own password"); err != nil {
 		t.Fatal(err)
 	}
@@ -754,7 +754,7 @@ func TestUsers(t *testing.T) {
 		t.Errorf("who was deleted: %v", err)
 	}
 	list, err := admin.Resources.Changes(ctx, "", "", "", 20, "")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	seen := map[string]bool{}
 	for _, c := range list.Items {
 		if c.Kind == "user" {

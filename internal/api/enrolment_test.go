@@ -37,10 +37,10 @@ import (
 func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 	r := apitest.New(t)
 	bounds, err := queue.ParseSettings([]string{"enrolments=1"})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	queues := queue.NewRegistry(bounds)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queues, Server: server.Options{NotReady: func() []string { return nil }}, Enrol: &pki.Enroller{
 		Authority: authority, Tokens: intent.JoinTokens{Store: r.Intent.Store()}, Registrar: r.Intent, Admit: nodes.Enrolments(queues),
 	}})
@@ -52,7 +52,7 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 	refused := make(chan string, slow)
 	for range slow {
 		conn, err := net.Dial("tcp", address)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{", pki.EnrolPath)
 		go func() {
@@ -77,7 +77,7 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 	}
 	for ip, want := range map[string]int{"127.0.0.1": http.StatusServiceUnavailable, "127.0.0.2": http.StatusUnprocessableEntity} {
 		answer, err := from(ip).Post(listener.URL+pki.EnrolPath, "application/json", strings.NewReader(`{"secret": "AAAA", "csr": "AAAA"}`))
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("from %s: %d, want %d", ip, answer.StatusCode, want)
@@ -90,7 +90,7 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 func TestOnlyGuessesTireANetwork(t *testing.T) {
 	r := apitest.New(t)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	tokens := intent.JoinTokens{Store: r.Intent.Store()}
 	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }},
 		Enrol: &pki.Enroller{Authority: authority, Tokens: tokens, Registrar: r.Intent}})
@@ -98,20 +98,20 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 	t.Cleanup(listener.Close)
 	address := listener.Listener.Addr().String()
 	token, keep, err := authority.NewToken([]string{address}, pki.JoinToken{MaxUses: 1, Uses: 1})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	keep.Uses = 1
-	testenv.Must(t, tokens.Create(t.Context(), intent.Actor{User: "ada"}, keep))
+	testenv.NoError(t, tokens.Create(t.Context(), intent.Actor{User: "ada"}, keep))
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	tries := func(path string, request func(n int) any) (codes map[int]int) {
 		codes = map[int]int{}
 		for n := range 40 {
 			body, err := json.Marshal(request(n))
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			answer, err := http.Post(listener.URL+path, "application/json", bytes.NewReader(body))
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			answer.Body.Close()
 			codes[answer.StatusCode]++
 		}
@@ -121,7 +121,7 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {
 		t.Errorf("a token that was used up: %v", codes)
 	}
-	testenv.Must(t, tokens.Delete(t.Context(), intent.Actor{User: "ada"}, keep.ID))
+	testenv.NoError(t, tokens.Delete(t.Context(), intent.Actor{User: "ada"}, keep.ID))
 	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {
 		t.Errorf("a token that was deleted: %v", codes)
 	}
@@ -165,7 +165,7 @@ func TestAgents(t *testing.T) {
 		f.Limit = max(f.Limit, 3)
 		for {
 			page, err := c.Nodes.Agents(t.Context(), f)
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			for _, a := range page.Items {
 				names = append(names, a.Name)
 			}

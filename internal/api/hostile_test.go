@@ -179,7 +179,7 @@ func TestSecretsAreForThoseWhoMayWrite(t *testing.T) {
 	r.Apply(strings.ReplaceAll(yaml, "s3cret", "another-s3cret"))
 	c := dial(t, r, r.Token)
 	made, err := c.Access.CreateToken(ctx, v1.TokenRequest{Role: access.Viewer, Note: "dashboard"})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	for _, path := range []string{
 		"/api/v1/handlers", "/api/v1/handlers?state=true", "/api/v1/handlers/default/hook", "/api/v1/handlers/default/pager", "/api/v1/handlers/default/hook/state",
 		"/api/v1/checks", "/api/v1/checks/default/db", "/api/v1/changes?limit=100", "/api/v1/status",
@@ -238,7 +238,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	var last *http.Response
 	for i := range 33 {
 		answer, err := open()
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		defer answer.Body.Close()
 		if last = answer; answer.StatusCode != 200 && i < 32 {
 			t.Fatalf("watch %d: %d", i, answer.StatusCode)
@@ -331,7 +331,7 @@ func TestManyEventsMeanTheProblemsThatWerePicked(t *testing.T) {
 			t.Errorf("%s of problem %s did something to another one: %+v", verb, was, is)
 		}
 		var out v1.BulkDone
-		testenv.Must(t, json.Unmarshal([]byte(text), &out))
+		testenv.NoError(t, json.Unmarshal([]byte(text), &out))
 		want := map[string]int{"acknowledge": 0, "resolve": 1}[verb] // a problem to be resolved is closed, by whomever
 		if out.Done != want || len(out.Left) != 1-want || len(out.Left) == 1 && (out.Left[0].Failed || out.Left[0].Count != 1) {
 			t.Errorf("%s: %s", verb, text)
@@ -359,10 +359,10 @@ func TestACallbackMeansTheProblemThatWasTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+"/callback/default/pager", strings.NewReader(`{"action":"`+verb+`","alert":{"alias":"`+was.ID+`","username":"ada"}}`))
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		ask.Header.Set("Authorization", "Bearer 0123456789abcdef0123")
 		answer, err := http.DefaultClient.Do(ask)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		text, _ := io.ReadAll(answer.Body)
 		if answer.Body.Close(); answer.StatusCode != 200 {
 			t.Fatal(answer.StatusCode, string(text))
@@ -382,7 +382,7 @@ func TestApplyExpects(t *testing.T) {
 		return json.RawMessage(strings.NewReplacer("NAME", name, "EVERY", interval).Replace(text))
 	}
 	done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "60s")}})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	is := done.Outcomes[0].Revision
 	seen := func(name string, revision int64) v1.Expected {
 		return v1.Expected{Ref: v1.Ref{Kind: "Check", Namespace: "default", Name: name}, Revision: revision}

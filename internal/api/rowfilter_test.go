@@ -28,7 +28,7 @@ func TestEveryListIsNarrowed(t *testing.T) {
 			Parameters []struct{ Name string }
 		}
 	}
-	testenv.Must(t, json.Unmarshal([]byte(page), &doc))
+	testenv.NoError(t, json.Unmarshal([]byte(page), &doc))
 	unlabelled := []string{"listKinds", "listQueues", "listUsers", "listTokens", "listTombstones", "listChanges", "listDeadLetters", "listDeliveries"}
 	lists := 0
 	for path, ways := range doc.Paths {
@@ -73,12 +73,12 @@ func narrowRig(t *testing.T) *apitest.Rig {
 		b.Entries = append(b.Entries, history.Entry{At: p.Opened, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: id, SourceName: "disk", Source: model.CheckSource(check), Status: model.Critical, Output: p.Output})
 		b.Deliveries = append(b.Deliveries, history.Delivery{Key: name, Problem: p.ID, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened", Payload: []byte("{}"), Created: p.Opened})
 	}
-	testenv.Must(t, r.History.Record(t.Context(), b))
+	testenv.NoError(t, r.History.Record(t.Context(), b))
 	list, err := r.History.Deliveries(t.Context(), "Pdb01")
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	testenv.Must(t, r.History.RecordAttempts(t.Context(), history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}}))
+	testenv.NoError(t, r.History.RecordAttempts(t.Context(), history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}}))
 	if _, err := r.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Role: access.Viewer}}, "four plain test words"); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestListsAreNarrowed(t *testing.T) {
 	var paged []string
 	for after := ""; ; {
 		page, err := c.Problems.List(t.Context(), "default", "", "", false, 1, after, v1.Narrow{Where: `row.node != "web02"`})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		for _, p := range page.Items {
 			paged = append(paged, p.Node)
 		}
@@ -198,7 +198,7 @@ func TestConditionsReadWhatTheCallerSees(t *testing.T) {
 	r := apitest.New(t)
 	r.Apply("kind: Handler\nmetadata: {name: hook}\nspec: {command: call, env: {KEY: hunter22}}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {pagerduty: {routingKey: hunter33}}\n")
 	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "admin"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Viewer}})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	for _, test := range []struct {
 		where         string
 		admin, viewer int
@@ -231,7 +231,7 @@ func TestASearchOverManyPages(t *testing.T) {
 		}
 		b.Opened = append(b.Opened, p)
 	}
-	testenv.Must(t, r.History.Record(t.Context(), b))
+	testenv.NoError(t, r.History.Record(t.Context(), b))
 	slices.Sort(want)
 	c := dial(t, r, r.Token)
 	for _, limit := range []int{1, 2, 3, 13, 26, 27, 1000} {

@@ -130,19 +130,19 @@ func secondWorld(t *testing.T, r *apitest.Rig) {
 	b.Opened = append(b.Opened, p)
 	b.Entries = append(b.Entries, history.Entry{At: p.Opened, Kind: history.StatusChanged, Namespace: "quiet", Node: "hush1", NodeID: id, SourceName: "hush-disk", Source: model.CheckSource(check), Status: model.Critical, Output: marker})
 	b.Deliveries = append(b.Deliveries, history.Delivery{Key: "hush", Problem: p.ID, Handler: ref, Kind: "opened", Payload: []byte(`{"summary":"` + marker + `"}`), Created: p.Opened})
-	testenv.Must(t, r.History.Record(ctx, b))
+	testenv.NoError(t, r.History.Record(ctx, b))
 	list, err := r.History.Deliveries(ctx, p.ID)
-	testenv.Must(t, err)
-	testenv.Must(t, r.History.RecordAttempts(ctx, history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: marker}}))
-	testenv.Must(t, intent.JoinTokens{Store: r.Intent.Store()}.Create(ctx, by, pki.JoinToken{ID: "hushtoken", Namespace: "quiet", Hash: []byte("x"), Note: marker}))
+	testenv.NoError(t, err)
+	testenv.NoError(t, r.History.RecordAttempts(ctx, history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: marker}}))
+	testenv.NoError(t, intent.JoinTokens{Store: r.Intent.Store()}.Create(ctx, by, pki.JoinToken{ID: "hushtoken", Namespace: "quiet", Hash: []byte("x"), Note: marker}))
 	_, err = r.Intent.Retire(ctx, by, []intent.Key{{Kind: "Node", Namespace: "quiet", Name: "hush-gone"}}, intent.ApplyOptions{Yes: true})
-	testenv.Must(t, err)
-	testenv.Must(t, r.Planner.CatchUp(ctx))
+	testenv.NoError(t, err)
+	testenv.NoError(t, r.Planner.CatchUp(ctx))
 	_, err = r.Access.CreateUser(ctx, by, access.User{Name: "hush-user", Grants: access.Grants{Bindings: map[string]string{"quiet": access.Admin}}}, "four plain test words")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	_, _, err = r.Access.CreateToken(ctx, by, access.AccessToken{User: "hush-user", Note: marker, Grants: access.Grants{Bindings: map[string]string{"quiet": access.Viewer}}})
-	testenv.Must(t, err)
-	testenv.Must(t, r.Intent.RecordRun(ctx, by))
+	testenv.NoError(t, err)
+	testenv.NoError(t, r.Intent.RecordRun(ctx, by))
 }
 
 // bodies lists, by operation, request bodies that address another namespace. NS is replaced by its
@@ -198,7 +198,7 @@ func probes(t *testing.T, r *apitest.Rig, ns string) (out []probe) {
 			Body       *struct{} `json:"requestBody"`
 		}
 	}
-	testenv.Must(t, json.Unmarshal([]byte(page), &doc))
+	testenv.NoError(t, json.Unmarshal([]byte(page), &doc))
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
 			op := doc.Paths[path][method]
@@ -295,10 +295,10 @@ func boundRig(t *testing.T) (r *apitest.Rig, token string) {
 	id, _ := r.Directory.NodeByName("alpha", "a1")
 	check, _ := r.Directory.CheckByName("alpha", "disk")
 	p := history.Problem{Namespace: "alpha", Node: "a1", SourceName: "disk", Problem: model.Problem{ID: "Palpha", NodeID: id, Source: model.CheckSource(check), Status: model.Critical, Opened: r.Now().Add(-time.Hour), Output: "full"}}
-	testenv.Must(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{p},
+	testenv.NoError(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{p},
 		Entries: []history.Entry{{At: p.Opened, Kind: history.StatusChanged, Namespace: "alpha", Node: "a1", NodeID: id, SourceName: "disk", Source: model.CheckSource(check), Status: model.Critical, Output: "full"}}}))
 	token, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "admin"}, access.AccessToken{User: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Admin}, Run: true}})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	return r, token
 }
 
@@ -318,7 +318,7 @@ func (p *probe) ask(t *testing.T, r *apitest.Rig, token string) string {
 func storedState(t *testing.T, r *apitest.Rig) (out []string) {
 	for _, k := range kind.All().Kinds() {
 		rows, err := r.Intent.Store().List(t.Context(), intent.ListQuery{Kind: k.Name})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		for _, row := range rows {
 			if row.Namespace != "alpha" {
 				out = append(out, fmt.Sprint(row.Key, row.Revision))
@@ -326,14 +326,14 @@ func storedState(t *testing.T, r *apitest.Rig) (out []string) {
 		}
 	}
 	page, err := r.View.List(t.Context(), event.Query{Limit: 1000})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	for i := range page.States {
 		if st := &page.States[i]; st.Namespace != 0 {
 			out = append(out, fmt.Sprint(st.Node, st.Check, st.Status, st.Problem))
 		}
 	}
 	tokens, err := intent.JoinTokens{Store: r.Intent.Store()}.List(t.Context())
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	for _, u := range r.Access.Users() {
 		out = append(out, fmt.Sprint(u.Name, u.Role, u.Bindings, u.Tokens))
 	}
@@ -396,16 +396,16 @@ func TestBoundWatch(t *testing.T) {
 	r, _ := boundRig(t)
 	secondWorld(t, r)
 	_, err := r.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Viewer}}}, "four plain test words")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	token, _, err := r.Access.Login(t.Context(), "ann", "four plain test words", "here")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, "GET", r.URL+"/api/v1/events/watch", nil)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(request)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	next := func(prefix string) string {
@@ -424,7 +424,7 @@ func TestBoundWatch(t *testing.T) {
 		t.Errorf("the first event of a watch: %s", got)
 	}
 	_, err = r.Access.Grant(t.Context(), intent.Actor{User: "admin"}, "ann", access.Grants{Bindings: map[string]string{"quiet": access.Viewer}})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	r.Result("alpha", "a1", "disk", model.Critical, "full")
 	next("event: end")
 }
@@ -438,7 +438,7 @@ func TestBindingsPermit(t *testing.T) {
 	if done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}}); err != nil || done.Affected != 2 {
 		t.Errorf("apply: %+v %v", done, err)
 	}
-	testenv.Must(t, r.Planner.CatchUp(ctx))
+	testenv.NoError(t, r.Planner.CatchUp(ctx))
 	if list, err := c.Events.List(ctx, v1.EventFilter{}); err != nil || len(list.Items) != 4 || list.Total != 4 { // two keepalives
 
 		t.Errorf("events: %+v %v", list, err)
@@ -449,7 +449,7 @@ func TestBindingsPermit(t *testing.T) {
 	if why, err := c.Events.Trace(ctx, "alpha", "a2", "ping"); err != nil || len(why.Links) < 5 {
 		t.Errorf("why a shared check: %+v %v", why, err)
 	}
-	testenv.Must(t, c.Events.Acknowledge(ctx, "alpha", "a1", "disk", "mine", time.Time{}))
+	testenv.NoError(t, c.Events.Acknowledge(ctx, "alpha", "a1", "disk", "mine", time.Time{}))
 	made, err := c.Access.CreateToken(ctx, v1.TokenRequest{Note: "dashboard"})
 	if err != nil || made.User != "ann" || made.Role != "" || made.Bindings["alpha"] != access.Viewer || len(made.Bindings) != 1 {
 		t.Errorf("token: %+v %v", made, err)
@@ -464,5 +464,5 @@ func TestBindingsPermit(t *testing.T) {
 	if err := viewer.Events.Acknowledge(ctx, "alpha", "a1", "disk", "", time.Time{}); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("a viewer of alpha acknowledged: %v", err)
 	}
-	testenv.Must(t, c.Access.RevokeToken(ctx, made.ID))
+	testenv.NoError(t, c.Access.RevokeToken(ctx, made.ID))
 }

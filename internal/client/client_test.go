@@ -28,9 +28,9 @@ func TestBackUpContext(t *testing.T) {
 	c := Context{Server: "https://muster.example.org:8443", Token: "one"}
 	keep := func() string {
 		t.Helper()
-		testenv.Must(t, SaveContext(path, c))
+		testenv.NoError(t, SaveContext(path, c))
 		aside, err := BackUpContext(path, c)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		for _, file := range []string{path, aside} {
 			if got, err := LoadContext(file); err != nil || got != c {
 				t.Errorf("%s holds %+v, %v", file, got, err)
@@ -77,7 +77,7 @@ func TestConnectionRefused(t *testing.T) {
 		"https://[2001:db8::1]":           "https://[2001:db8::1]:8443",
 	} {
 		c, err := New(Context{Server: server})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		var e *model.Error
 		if err := c.c.unreachable(t.Context(), refused); !errors.As(err, &e) || e.Class != model.Unavailable || !strings.Contains(e.Hint, want) || !strings.HasSuffix(e.Message, "connection refused") {
 			t.Errorf("%s: %v", server, err)
@@ -105,7 +105,7 @@ func FuzzAnswer(f *testing.F) {
 			return // net/http's
 		}
 		c, err := New(Context{Server: "https://muster.example:8443"})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		answer := &fixedAnswer{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {contentType}}}
 		c.c.http.Transport = answer
 		for name, call := range map[string]func() error{
@@ -141,7 +141,7 @@ func FuzzContext(f *testing.F) {
 			return
 		}
 		written, err := yaml.Marshal(got)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		if again, err := decodeContext(written); err != nil || again != got {
 			t.Fatalf("%+v is written as %q and read as %+v, %v", got, written, again, err)
 		}

@@ -17,19 +17,19 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 	w := newWorld(t)
 	joined := func(name string) intent.NodeInfo {
 		member, err := w.Register(t.Context(), "key of "+name, pki.JoinToken{}, pki.EnrolRequest{Name: name})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		info, _ := w.LookupNode(member.UID)
 		return info
 	}
 	flapping, calm := joined("flapping"), joined("calm")
 	written := func(name string) int64 {
 		r, err := w.Get(t.Context(), intent.Key{Kind: "Node", Namespace: "default", Name: name})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return r.Status.Revision
 	}
 	facts := func(name string) map[string]string {
 		r, err := w.Get(t.Context(), intent.Key{Kind: "Node", Namespace: "default", Name: name})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return r.Spec.(*model.NodeSpec).Facts
 	}
 	writes, last := 0, written("flapping")
@@ -39,7 +39,7 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 		if second == 200 {
 			w.RecordReport(calm, intent.AgentReport{Facts: map[string]string{"kernel": "6.12"}})
 		}
-		testenv.Must(t, w.WriteReportsNow(t.Context()))
+		testenv.NoError(t, w.WriteReportsNow(t.Context()))
 		if second == 200 && facts("calm")["kernel"] != "6.12" {
 			t.Error("a node waits for another one's pace")
 		}
@@ -51,7 +51,7 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 		t.Errorf("300 changes in 300 s: %d writes", writes)
 	}
 	w.now = w.now.Add(30 * time.Second)
-	testenv.Must(t, w.WriteReportsNow(t.Context()))
+	testenv.NoError(t, w.WriteReportsNow(t.Context()))
 	if got := facts("flapping")["addresses"]; got != "299" {
 		t.Errorf("in the end: %s", got)
 	}
@@ -65,10 +65,10 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 func TestWhatAgentsSayIsKept(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{Groups: []string{"web"}}, pki.EnrolRequest{Name: "web01", Groups: []string{"web", "canary", "web"}})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	node := func() *model.NodeSpec {
 		r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return r.Spec.(*model.NodeSpec)
 	}
 	if n := node(); fmt.Sprint(n.AssignedGroups(), n.JoinableGroups(), n.AgentGroups) != "[web] [web] [canary web]" {
@@ -86,7 +86,7 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 		if limit, reason := w.RecordReport(info, said); limit != c.limit || (limit != "") != (reason != "") {
 			t.Errorf("%q: %s: %s", c.groups, limit, reason)
 		}
-		testenv.Must(t, w.WriteReportsNow(ctx))
+		testenv.NoError(t, w.WriteReportsNow(ctx))
 		if n := node(); fmt.Sprint(n.AgentGroups) != c.want || n.Facts["of"] != c.groups || fmt.Sprint(n.AssignedGroups()) != "[web]" {
 			t.Errorf("%q: %v, facts %v, groups %v", c.groups, n.AgentGroups, n.Facts, n.AssignedGroups())
 		}
@@ -106,14 +106,14 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 func TestWhoAnAgentWantsToHearIsKept(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	says := func(h *model.KeepaliveReceivers) (kept *model.KeepaliveReceivers, revision int64) {
 		t.Helper()
 		info, _ := w.LookupNode(member.UID)
 		w.RecordReport(info, intent.AgentReport{Hears: h})
-		testenv.Must(t, w.WriteReportsNow(ctx))
+		testenv.NoError(t, w.WriteReportsNow(ctx))
 		r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return r.Spec.(*model.NodeSpec).AgentReceivers, r.Status.Revision
 	}
 	first, at := says(&model.KeepaliveReceivers{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}})

@@ -50,9 +50,9 @@ func TestFactsAreNoConflict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			member, err := w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			before, err := w.Get(t.Context(), nodeKey("web01"))
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			w.between = func() {
 				w.between = nil
 				info, _ := w.LookupNode(member.UID)
@@ -112,11 +112,11 @@ func TestAFleetChangesWhileItsFactsAreWritten(t *testing.T) {
 	for i := range 5 * each {
 		nodes = append(nodes, intent.BulkNode{UID: uuid.New(), Name: fmt.Sprintf("n%03d", i)})
 	}
-	testenv.Must(t, w.CreateNodes(ctx, ada, "default", nodes))
+	testenv.NoError(t, w.CreateNodes(ctx, ada, "default", nodes))
 	for _, n := range nodes {
 		w.RecordFirstKey(n.UID, "key of "+n.Name)
 	}
-	testenv.Must(t, w.WriteReportsNow(ctx))
+	testenv.NoError(t, w.WriteReportsNow(ctx))
 	changing := make(chan struct{})
 	var facts, changes sync.WaitGroup
 	facts.Go(func() {
@@ -190,7 +190,7 @@ func TestInstancesOfAnImageAreNamedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 {
 		before, err := w.Store().Revision(t.Context())
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		w.commits.Store(0)
 		if _, err := w.join(t, fmt.Sprint("k", i), "worker", pki.JoinToken{ID: "t"}); err != nil {
 			t.Fatal(err)

@@ -24,9 +24,9 @@ import (
 func TestThoseWhoComeAtOnceAreWrittenTogether(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	tokens := intent.JoinTokens{Store: w.Store()}
-	testenv.Must(t, tokens.Create(ctx, ada, pki.JoinToken{ID: "few", MaxUses: 2}))
+	testenv.NoError(t, tokens.Create(ctx, ada, pki.JoinToken{ID: "few", MaxUses: 2}))
 	few, err := tokens.Find(ctx, "few")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	declared := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}
 	if _, err := w.Apply(ctx, ada, []model.Resource{declared}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
@@ -181,13 +181,13 @@ func TestWhatATokenGaveStays(t *testing.T) {
 			Spec: &model.NodeSpec{Groups: []string{"web"}, JoinGrant: given},
 		}
 		out, err := w.Apply(ctx, ada, []model.Resource{r}, intent.ApplyOptions{})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return out.Outcomes[0].Op
 	}
 	node := func(name string) (*model.NodeSpec, model.Metadata) {
 		t.Helper()
 		r, err := w.Get(ctx, nodeKey(name))
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return r.Spec.(*model.NodeSpec), r.Metadata
 	}
 	token := pki.JoinToken{
@@ -243,7 +243,7 @@ func TestWhatATokenGaveStays(t *testing.T) {
 	}
 	// Who is accepted is given things, too.
 	member, err := w.Accept(ctx, ada, "k9", pki.JoinToken{Groups: []string{"db"}}, pki.EnrolRequest{Name: "db01"}, true)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	if spec, _ := node(member.Name); !reflect.DeepEqual(spec.JoinGrant, &model.JoinGrant{Groups: []string{"db"}}) {
 		t.Errorf("accepted: %+v", spec.JoinGrant)
 	}
@@ -263,7 +263,7 @@ func TestDeclaredNodeHasWhatItDeclares(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	r, err := w.Get(ctx, nodeKey("old"))
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	spec := r.Spec.(*model.NodeSpec)
 	if !reflect.DeepEqual(spec.AssignedGroups(), []string{"web"}) || !reflect.DeepEqual(spec.JoinableGroups(), []string{"web"}) || spec.OperatorLabels(r.Metadata)["os"] != "linux" {
 		t.Errorf("%+v", spec)
@@ -275,7 +275,7 @@ func TestDeclaredNodeHasWhatItDeclares(t *testing.T) {
 func TestATokenIsUsedWithItsNode(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.join(t, "k0", "web01", pki.JoinToken{})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	declared := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}
 	if _, err := w.Apply(t.Context(), ada, []model.Resource{declared}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
@@ -289,14 +289,14 @@ func TestATokenIsUsedWithItsNode(t *testing.T) {
 	} {
 		keep := c.keep
 		keep.ID = name
-		testenv.Must(t, tokens.Create(t.Context(), ada, keep))
+		testenv.NoError(t, tokens.Create(t.Context(), ada, keep))
 		token, err := tokens.Find(t.Context(), name)
 		if err != nil || !token.Stored {
 			t.Fatalf("%+v %v", token, err)
 		}
 		uses := func() int {
 			now, err := tokens.Find(t.Context(), name)
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			return now.Uses
 		}
 		begun := w.commits.Load()
@@ -341,7 +341,7 @@ func TestADeclaredNodeGetsItsMachine(t *testing.T) {
 	}
 	apply()
 	before, err := w.Get(ctx, nodeKey("web01"))
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	token := pki.JoinToken{ID: "t", Groups: []string{"canary"}, Labels: map[string]string{"rack": "other", "os": "linux"}}
 	member, err := w.join(t, "k1", "web01", token)
 	if err != nil || member.Name != "web01" {
@@ -352,7 +352,7 @@ func TestADeclaredNodeGetsItsMachine(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	after, err := w.Get(ctx, nodeKey("web01"))
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	spec := after.Spec.(*model.NodeSpec)
 	if labels := spec.OperatorLabels(after.Metadata); !slices.Equal(spec.AssignedGroups(), []string{"web", "canary"}) || spec.Facts["key"] != "k1" || labels["rack"] != "a7" || labels["os"] != "linux" {
 		t.Errorf("%+v, labels %v", spec, labels)

@@ -19,7 +19,7 @@ func (w *world) allGroup(t *testing.T, namespace string) *model.Resource {
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	return r
 }
 
@@ -90,7 +90,7 @@ func TestFilesDoNotFightWithTheGroupAll(t *testing.T) {
 	quiet := func(what string, resources ...model.Resource) {
 		t.Helper()
 		done, err := w.Apply(ctx, ada, resources, ofA)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		for _, o := range done.Outcomes {
 			if o.Op != intent.OpUnchanged || len(o.Warnings) > 0 {
 				t.Errorf("%s: %+v", what, o)

@@ -27,7 +27,7 @@ func withUID(name string, uid uuid.UUID) model.Resource {
 func TestNoFileTakesANodesMachine(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	first, err := w.join(t, "k1", "n2", pki.JoinToken{ID: "t"})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	if _, err := w.Apply(ctx, ada, []model.Resource{{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,11 @@ func TestTwinsLeaveTheMachineToTheOlder(t *testing.T) {
 	for _, name := range []string{"copy2", "z2"} {
 		w, ctx := newWorld(t), t.Context()
 		first, err := w.join(t, "k1", "n2", pki.JoinToken{ID: "t"})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		twin := withUID(name, first.UID)
 		twin.Metadata.Namespace = "default"
 		body, err := json.Marshal(twin)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		if _, err := w.Store().Commit(ctx, ada, []intent.Write{{Key: nodeKey(name), Body: body}}); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestAForgottenStrangerComesAgain(t *testing.T) {
 	away := map[uuid.UUID]time.Duration{}
 	for range 3 {
 		w.now = w.now.Add(time.Minute)
-		testenv.Must(t, w.ForgetAbsentNow(ctx, away, time.Minute))
+		testenv.NoError(t, w.ForgetAbsentNow(ctx, away, time.Minute))
 	}
 	if gone, ok := w.Tombstone(m.UID()); !ok || gone.Why != intent.ReasonForgotten {
 		t.Fatalf("%v %+v", ok, gone)
@@ -188,13 +188,13 @@ func TestInstancesComeAndGo(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	var forgotten []plan.Removal
 	planner := plan.New(plan.Options{Store: w.Store(), Epoch: 1, Removed: func(f []plan.Removal) { forgotten = append(forgotten, f...) }})
-	testenv.Must(t, planner.Load(ctx))
+	testenv.NoError(t, planner.Load(ctx))
 	check := check("disk")
 	stays := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "stays"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
 	if _, err := w.Apply(ctx, ada, []model.Resource{check, stays}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Must(t, planner.CatchUp(ctx))
+	testenv.NoError(t, planner.CatchUp(ctx))
 	token := pki.JoinToken{ID: "t", Lifecycle: &model.Lifecycle{Ephemeral: true}}
 	here, away := map[uuid.UUID]time.Time{}, map[uuid.UUID]time.Duration{} // until when it lives
 	until := map[model.NodeID]time.Time{}
@@ -205,14 +205,14 @@ func TestInstancesComeAndGo(t *testing.T) {
 	for i, came := 0, 0; i < 24*12; i++ {
 		for ; came < 300*(i+1)/(20*12) && came < 300; came++ { // within twenty hours
 			m, err := w.join(t, fmt.Sprint("key", came), "worker", token)
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			here[m.UID] = w.now.Add(time.Duration(10+came%50) * time.Minute)
 			info, _ := w.LookupNode(m.UID)
 			until[info.ID] = here[m.UID]
 		}
 		w.now = w.now.Add(step)
-		testenv.Must(t, w.ForgetAbsentNow(ctx, away, step))
-		testenv.Must(t, planner.CatchUp(ctx))
+		testenv.NoError(t, w.ForgetAbsentNow(ctx, away, step))
+		testenv.NoError(t, planner.CatchUp(ctx))
 		for uid, until := range here {
 			_, there := w.LookupNode(uid)
 			gone, buried := w.Tombstone(uid)
@@ -233,7 +233,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 		t.Errorf("at most %d nodes at a time of %d: that is no coming and going", most, len(here))
 	}
 	w.now = begin.Add(24 * time.Hour).Add(7*24*time.Hour + time.Minute)
-	testenv.Must(t, errors.Join(w.ForgetAbsentNow(ctx, away, step), w.EnforceRetentionNow(ctx)))
+	testenv.NoError(t, errors.Join(w.ForgetAbsentNow(ctx, away, step), w.EnforceRetentionNow(ctx)))
 	if held, keys, ephemeral, tombs := w.IndexSizes(); held != 2 || keys != 0 || ephemeral != 0 || tombs != 0 || len(away) != 0 {
 		t.Errorf("left in memory: %d of nodes, %d keys, %d ephemeral, %d tombstones, %d away", held, keys, ephemeral, tombs, len(away))
 	}

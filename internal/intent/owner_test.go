@@ -35,7 +35,7 @@ func in(namespace string, r model.Resource) model.Resource {
 func (w *world) owner(t *testing.T, kind, name string) string {
 	t.Helper()
 	r, err := w.Get(t.Context(), intent.Key{Kind: kind, Namespace: model.DefaultNamespaceName, Name: name})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	return r.Metadata.Owner
 }
 
@@ -99,7 +99,7 @@ func TestAnEditMayLetGo(t *testing.T) {
 	}
 	key := intent.Key{Kind: "Check", Namespace: model.DefaultNamespaceName, Name: "x"}
 	r, err := w.Get(ctx, key)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	done, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision}})
 	if err != nil || w.owner(t, "Check", "x") != "" || !strings.Contains(done.Outcomes[0].Warnings[0], "belonged to team-a") {
 		t.Fatalf("%+v, %v", done, err)
@@ -189,7 +189,7 @@ func TestPrune(t *testing.T) {
 			var left []string
 			for _, kind := range kind.All().Kinds() {
 				rows, err := w.Store().List(ctx, intent.ListQuery{Kind: kind.Name})
-				testenv.Must(t, err)
+				testenv.NoError(t, err)
 				for _, row := range rows {
 					left = append(left, row.Key.String())
 				}
@@ -211,7 +211,7 @@ func TestPrune(t *testing.T) {
 func TestPruneLeavesMachinesThatJoined(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	member, err := w.Register(ctx, "k1", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	node := func(name string) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Labels: map[string]string{"env": "prod"}}, Spec: &model.NodeSpec{}}
 	}
@@ -220,7 +220,7 @@ func TestPruneLeavesMachinesThatJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err := w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	for _, o := range done.Outcomes {
 		switch o.Key.Name {
 		case "web01":

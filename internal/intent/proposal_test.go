@@ -225,7 +225,7 @@ func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 	// The name of a listed node is nobody's to take, also while no node has it.
 	join := func(name string) string {
 		member, err := w.Register(t.Context(), uuid.NewString(), pki.JoinToken{}, pki.EnrolRequest{Name: name})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return member.Name
 	}
 	if _, err := w.Delete(t.Context(), ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "db01"}}, intent.ApplyOptions{}); err != nil {
@@ -238,7 +238,7 @@ func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 	if got := join("db01"); got != "db01-3" {
 		t.Errorf("joined as %s", got)
 	}
-	testenv.Must(t, apply(group("inner", model.GroupSpec{Trusted: true})))
+	testenv.NoError(t, apply(group("inner", model.GroupSpec{Trusted: true})))
 	if got := join("db01"); got != "db01" {
 		t.Errorf("joined as %s, and no group lists it any more", got)
 	}

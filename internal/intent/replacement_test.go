@@ -52,7 +52,7 @@ func TestRenameAndRetireSpeakOfTheOwner(t *testing.T) {
 func TestReplace(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	before, _ := w.LookupNode(first.UID)
 	bound, open := pki.JoinToken{ID: "b", Node: first.UID, By: "ada", Note: "new disk"}, pki.JoinToken{ID: "r", Replace: true, By: "ada"}
 	for _, c := range []struct {
@@ -102,11 +102,11 @@ func TestReplace(t *testing.T) {
 func TestNoLivingMachineIsReplacedByItsName(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	tokens := intent.JoinTokens{Store: w.Store()}
-	testenv.Must(t, tokens.Create(t.Context(), ada, pki.JoinToken{ID: "r", Replace: true, By: "ada", MaxUses: 1}))
+	testenv.NoError(t, tokens.Create(t.Context(), ada, pki.JoinToken{ID: "r", Replace: true, By: "ada", MaxUses: 1}))
 	open, err := tokens.Find(t.Context(), "r")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	w.wait = 3 * time.Minute
 	_, err = w.join(t, "k2", "web01", open)
 	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "in 3m0s") || !strings.Contains(err.Error(), "muster node replace web01") {
@@ -176,10 +176,10 @@ func TestRetire(t *testing.T) {
 	var members []pki.Member
 	for _, name := range []string{"a", "b", "c"} {
 		m, err := w.join(t, "k-"+name, name, pki.JoinToken{ID: "t"})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		members = append(members, m)
 	}
-	testenv.Must(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uuid.New(), Name: "never-came"}}))
+	testenv.NoError(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uuid.New(), Name: "never-came"}}))
 	w.affected = 60
 	if _, err := w.Retire(ctx, ada, []intent.Key{key("a"), key("b")}, intent.ApplyOptions{}); model.ClassOf(err) != model.Guarded {
 		t.Fatalf("without --yes: %v", err)
@@ -221,14 +221,14 @@ func TestRetire(t *testing.T) {
 		!strings.Contains(err.Error(), "muster node forgive "+members[2].UID.String()) || !strings.Contains(err.Error(), "leave spec.uid out") {
 		t.Fatalf("a file that was written before: %v", err)
 	}
-	testenv.Must(t, w.LiftTombstone(ctx, ada, members[2].UID.String()))
+	testenv.NoError(t, w.LiftTombstone(ctx, ada, members[2].UID.String()))
 	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); err != nil {
 		t.Fatal(err)
 	}
 	if c, ok := w.LookupNode(members[2].UID); !ok || c.Name != "c" {
 		t.Fatalf("%+v", c)
 	}
-	testenv.Must(t, w.LiftTombstone(ctx, ada, members[0].UID.String()))
+	testenv.NoError(t, w.LiftTombstone(ctx, ada, members[0].UID.String()))
 	if err := w.LiftTombstone(ctx, ada, members[0].UID.String()); model.ClassOf(err) != model.NotFound {
 		t.Fatalf("twice: %v", err)
 	}
@@ -291,14 +291,14 @@ func TestTombstoneOfAKey(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	tombs := func() int {
 		rows, err := w.Store().List(ctx, intent.ListQuery{Kind: "tombstone"})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return len(rows)
 	}
 	for key, tomb := range map[string]intent.Tombstone{
 		"k1": {Name: "web01", Why: intent.ReasonDeclined, Reason: "not ours"},
 		"k2": {Name: "web02", Why: intent.ReasonForgotten, Until: w.now.Add(time.Hour)},
 	} {
-		testenv.Must(t, w.BlockKey(ctx, ada, key, tomb))
+		testenv.NoError(t, w.BlockKey(ctx, ada, key, tomb))
 	}
 	w.open(t)
 	got, ok := w.TombstoneByKey("k1")
@@ -338,7 +338,7 @@ func TestTombstoneOfAKey(t *testing.T) {
 func TestFirstKey(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	uid := uuid.New()
-	testenv.Must(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uid, Name: "web01"}}))
+	testenv.NoError(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uid, Name: "web01"}}))
 	for _, key := range []string{"k1", "k2"} {
 		if got, _ := w.RecordFirstKey(uid, key); got != "k1" {
 			t.Fatalf("key on record is %q", got)
@@ -351,7 +351,7 @@ func TestFirstKey(t *testing.T) {
 	if held, ok := w.LookupKey("k1"); !ok || held.UID != uid || held.Key != "k1" {
 		t.Fatalf("after an apply the key is of %+v", held)
 	}
-	testenv.Must(t, w.WriteReportsNow(ctx))
+	testenv.NoError(t, w.WriteReportsNow(ctx))
 	w.open(t)
 	if held, ok := w.LookupKey("k1"); !ok || held.UID != uid || held.Key != "k1" {
 		t.Fatalf("after a restart the key is of %+v", held)
@@ -368,14 +368,14 @@ func TestFirstKey(t *testing.T) {
 func TestNoTwoNodesShareAKey(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	one, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	two, three := uuid.New(), uuid.New()
-	testenv.Must(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: two, Name: "a-newer"}, {UID: three, Name: "third"}}))
+	testenv.NoError(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: two, Name: "a-newer"}, {UID: three, Name: "third"}}))
 	if key, holder := w.RecordFirstKey(two, "k1"); key != "" || holder != "web01" {
 		t.Errorf("the first session of another node with its key: %q, %q", key, holder)
 	}
 	row, err := w.Store().Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "a-newer"})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	row.Body = []byte(strings.Replace(string(row.Body), `"uid":`, `"key":"k1","uid":`, 1))
 	if _, err := w.Store().Commit(ctx, ada, []intent.Write{{Key: row.Key, Body: row.Body, Expect: row.Revision}}); err != nil {
 		t.Fatal(err)
@@ -407,7 +407,7 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 func TestRename(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	uid := uuid.New()
-	testenv.Must(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uid, Name: "web01"}, {UID: uuid.New(), Name: "db01"}}))
+	testenv.NoError(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uid, Name: "web01"}, {UID: uuid.New(), Name: "db01"}}))
 	disk := check("disk")
 	disk.Spec.(*model.CheckSpec).Targets = &model.Targets{Nodes: []string{"web01"}, Except: &model.Targets{Nodes: []string{"db01", "web01"}}}
 	shared := group("both")
@@ -437,7 +437,7 @@ func TestRename(t *testing.T) {
 		t.Fatalf("%+v, %v", dry, err)
 	}
 	applied, err := w.Rename(ctx, ada, "default", "web01", "shop01", intent.ApplyOptions{})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	var did []string
 	for _, o := range applied.Outcomes {
 		did = append(did, fmt.Sprint(o.Op, " ", o.Key))
@@ -455,7 +455,7 @@ func TestRename(t *testing.T) {
 	get := func(kind, ns, name string) model.Spec {
 		t.Helper()
 		r, err := w.Get(ctx, intent.Key{Kind: kind, Namespace: ns, Name: name})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return r.Spec
 	}
 	targets := get("Check", "default", "disk").(*model.CheckSpec).Targets
@@ -469,7 +469,7 @@ func TestRename(t *testing.T) {
 			t.Errorf("got %s, want %s", c.got, c.want)
 		}
 	}
-	testenv.Must(t, w.WriteReportsNow(ctx))
+	testenv.NoError(t, w.WriteReportsNow(ctx))
 	if node := get("Node", "default", "shop01").(*model.NodeSpec); node.UID != uid.String() || node.Facts["os"] != "linux" || node.Key != "k1" {
 		t.Errorf("what its agent said follows: %+v", node)
 	}

@@ -18,13 +18,13 @@ import (
 func TestTidy(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), func() time.Time { return now })
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	defer store.Close()
 	s := intent.NewService(intent.Options{Store: store, Now: func() time.Time { return now }, AuditRetention: 90 * 24 * time.Hour})
-	testenv.Must(t, s.Load(t.Context()))
+	testenv.NoError(t, s.Load(t.Context()))
 	tokens := intent.JoinTokens{Store: store}
 	for id, expires := range map[string]time.Time{"old": now.Add(time.Hour), "ever": {}, "late": now.Add(100 * 24 * time.Hour)} {
-		testenv.Must(t, tokens.Create(t.Context(), intent.Actor{User: "ada"}, pki.JoinToken{ID: id, Expires: expires}))
+		testenv.NoError(t, tokens.Create(t.Context(), intent.Actor{User: "ada"}, pki.JoinToken{ID: id, Expires: expires}))
 	}
 	const old = 2500
 	for i := range old {
@@ -34,11 +34,11 @@ func TestTidy(t *testing.T) {
 		}
 	}
 	now = now.Add(100 * 24 * time.Hour)
-	testenv.Must(t, tokens.Create(t.Context(), intent.Actor{User: "ada"}, pki.JoinToken{ID: "new"}))
+	testenv.NoError(t, tokens.Create(t.Context(), intent.Actor{User: "ada"}, pki.JoinToken{ID: "new"}))
 	revision, err := store.Revision(t.Context())
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	for range 2 {
-		testenv.Must(t, s.EnforceRetentionNow(t.Context()))
+		testenv.NoError(t, s.EnforceRetentionNow(t.Context()))
 		changes, err := store.Changes(t.Context(), 0, 0)
 		if err != nil || len(changes) != 2 || changes[0].Revision != revision {
 			t.Fatalf("%d changes are left, %v; want the new token and the end of the old one", len(changes), err)
@@ -64,10 +64,10 @@ func ids(list []pki.JoinToken) (out []string) {
 func TestSilencesThatEndedGo(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), func() time.Time { return now })
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	defer store.Close()
 	s := intent.NewService(intent.Options{Store: store, Now: func() time.Time { return now }})
-	testenv.Must(t, s.Load(t.Context()))
+	testenv.NoError(t, s.Load(t.Context()))
 	var list []model.Resource
 	for name, until := range map[string]time.Time{"old": now.Add(time.Hour), "recent": now.Add(3 * 24 * time.Hour), "ever": {}} {
 		list = append(list, model.Resource{Kind: "Silence", Metadata: model.Metadata{Name: name, Namespace: "default"}, Spec: &model.SilenceSpec{Until: model.Time{Time: until}, Reason: "why"}})
@@ -76,9 +76,9 @@ func TestSilencesThatEndedGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(8 * 24 * time.Hour)
-	testenv.Must(t, s.EnforceRetentionNow(t.Context()))
+	testenv.NoError(t, s.EnforceRetentionNow(t.Context()))
 	left, err := s.List(t.Context(), intent.ListQuery{Kind: "Silence"}, nil)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	var names []string
 	for _, r := range left {
 		if names = append(names, r.Metadata.Name); r.Spec.(*model.SilenceSpec).Creator != "ada" {
@@ -114,7 +114,7 @@ func TestRunsThatWereCutOff(t *testing.T) {
 	record := func() (list []string) {
 		t.Helper()
 		entries, err := w.Audit(ctx, intent.ChangeQuery{Kind: "run"}, true)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		for _, e := range entries {
 			if e.Who.User != "ada" || e.Who.Whence != "10.0.0.7" || e.Diff != "" {
 				t.Errorf("%+v", e)
@@ -131,18 +131,18 @@ func TestRunsThatWereCutOff(t *testing.T) {
 		}
 	}
 	ended, err := w.BeginRun(ctx, by, "3 events picked", " (all): tidied")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	first := []string{"a bulk resolve: 3 events picked (all): tidied", "a bulk resolve to its end (revision 2): done to 2 of 3"}
 	is(first[:1]...)
-	testenv.Must(t, ended("done to 2 of 3"))
+	testenv.NoError(t, ended("done to 2 of 3"))
 	is(first...)
 	if _, err := w.BeginRun(ctx, by, "5 events picked", " (all)"); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Must(t, w.RecordRun(ctx, intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "check disk on 3 nodes"}))
+	testenv.NoError(t, w.RecordRun(ctx, intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "check disk on 3 nodes"}))
 	for range 2 {
 		w.open(t)
-		testenv.Must(t, w.CloseInterruptedRuns(ctx))
+		testenv.NoError(t, w.CloseInterruptedRuns(ctx))
 	}
 	is(append(first, "a bulk resolve: 5 events picked (all)", "check disk on 3 nodes",
 		"a bulk resolve perhaps not to its end (revision 4): of 5 events picked some may be left, because the server ended before it had recorded the end; type it again, it picks what there is left to do (--dry-run shows that)")...)

@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
 	w.Service = intent.NewService(intent.Options{
 		Store: countingStore{store, w}, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
@@ -74,7 +74,7 @@ func (w *world) open(t *testing.T) {
 			return w.trusted, w.unjudged
 		},
 	})
-	testenv.Must(t, w.Load(t.Context()))
+	testenv.NoError(t, w.Load(t.Context()))
 }
 
 func check(name string, handlers ...string) model.Resource {
@@ -93,7 +93,7 @@ func TestApplySaysWhatBecameOfEachResource(t *testing.T) {
 	apply := func(rs ...model.Resource) intent.ApplyResult {
 		t.Helper()
 		out, err := w.Apply(ctx, ada, rs, intent.ApplyOptions{})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return out
 	}
 	if out := apply(check("a"), check("b")); out.Outcomes[0].Op != intent.OpCreated || out.Outcomes[1].Key.String() != "check/b" {
@@ -160,7 +160,7 @@ func TestIfMatch(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	key := intent.Key{Kind: "Group", Namespace: "default", Name: "all"}
 	r, err := w.Get(ctx, key)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	r.Metadata.DisplayName = "everything"
 	stale := intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision + 5}}
 	if _, err := w.Apply(ctx, ada, []model.Resource{*r}, stale); model.ClassOf(err) != model.Stale {
@@ -251,7 +251,7 @@ func TestMissingNodesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []struct{ namespace, name string }{{"default", "web01"}, {"team", "db01"}} {
-		testenv.Must(t, w.CreateNodes(ctx, ada, n.namespace, []intent.BulkNode{{UID: uuid.New(), Name: n.name}}))
+		testenv.NoError(t, w.CreateNodes(ctx, ada, n.namespace, []intent.BulkNode{{UID: uuid.New(), Name: n.name}}))
 	}
 	many := []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "web01"}
 	property := model.Resource{Kind: "Property", Metadata: model.Metadata{Name: "p"}, Spec: &model.PropertySpec{Scope: "node:wbe01", Value: []byte("1")}}
@@ -272,7 +272,7 @@ func TestMissingNodesAreNamed(t *testing.T) {
 		{property, nil, 1, `did you mean "web01"?`}, {fleet, nil, 1, `did you mean "web01"?`},
 	} {
 		out, err := w.Apply(ctx, ada, append([]model.Resource{c.r}, c.with...), intent.ApplyOptions{DryRun: true})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		if got := out.Outcomes[0].Warnings; len(got) != c.count || !strings.Contains(strings.Join(got, "\n"), c.want) {
 			t.Errorf("%s: %q, want %d with %q", intent.KeyOf(&c.r), got, c.count, c.want)
 		}

@@ -206,10 +206,8 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	if s.Probe != nil {
 		validateProbe(v, s.Probe)
 	}
-	v.Bound("spec.dependsOn", len(s.DependsOn))
-	v.Names("spec.dependsOn", s.DependsOn, v.SharedName)
-	v.Bound("spec.pipelines", len(s.Pipelines))
-	v.Names("spec.pipelines", s.Pipelines, v.SharedName)
+	v.sharedNames("spec.dependsOn", s.DependsOn)
+	v.sharedNames("spec.pipelines", s.Pipelines)
 	if !s.Passive {
 		validateSchedule(v, s)
 	}
@@ -236,8 +234,7 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	if a := s.Alert; a != nil {
 		v.count("spec.alert.failAfter", a.FailAfter)
 		v.count("spec.alert.recoverAfter", a.RecoverAfter)
-		v.Bound("spec.alert.handlers", len(a.Handlers))
-		v.Names("spec.alert.handlers", a.Handlers, v.SharedName)
+		v.sharedNames("spec.alert.handlers", a.Handlers)
 		if f := a.Flapping; f != nil {
 			if f.Start < 2 || f.Start > 100 {
 				v.Flaw("spec.alert.flapping.start", "", "want 2 to 100 percent, not %d", f.Start)

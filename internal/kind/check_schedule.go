@@ -21,16 +21,7 @@ func validateExceptions(v *Validator, s *model.Schedule) {
 	v.Bound("spec.schedule.except", len(s.Except))
 	for i, e := range s.Except {
 		at := fmt.Sprintf("spec.schedule.except[%d]", i)
-		switch {
-		case e.During == "" && e.Window == "":
-			v.Missing(at, `write during: "22:00-07:00 Europe/Paris", or window: NAME`, "does not say when")
-		case e.During != "" && e.Window != "":
-			v.Flaw(at+".window", "keep one of them", "both during and window")
-		case e.Window != "":
-			v.SharedName(at+".window", e.Window)
-		default:
-			validateDuring(v, at+".during", e.During)
-		}
+		validateTimes(v, at, e.During, e.Window, `write during: "22:00-07:00 Europe/Paris", or window: NAME`)
 	}
 }
 
@@ -191,8 +182,7 @@ func (v *Validator) selector(field string, s *model.Selector) {
 	if s.Where != "" {
 		v.compiled(field+".where", route.CheckCondition(s.Where))
 	}
-	v.Bound(field+".checks", len(s.Checks))
-	v.Names(field+".checks", s.Checks, v.SharedName)
+	v.sharedNames(field+".checks", s.Checks)
 	v.Bound(field+".statuses", len(s.Statuses))
 	v.Names(field+".statuses", s.Statuses, func(at, word string) {
 		if status, ok := model.ParseStatus(word); !ok || status == model.OK {

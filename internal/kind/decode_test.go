@@ -28,7 +28,7 @@ func TestDecodeGolden(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".in")
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			got := decodeAndCheck(name, data)
 			golden := strings.TrimSuffix(file, ".in") + ".golden"
 			testenv.Golden(t, golden, got)
@@ -75,7 +75,7 @@ func encodeYAML(resources ...*model.Resource) ([]byte, error) {
 func TestJSONAndYAMLAgree(t *testing.T) {
 	asJSON := `{"kind":"Check","metadata":{"name":"x"},"spec":{"command":["a","b\ud83d\ude00"],"interval":"1m","labls":{}}}`
 	var v any
-	testenv.Must(t, json.Unmarshal([]byte(asJSON), &v))
+	testenv.NoError(t, json.Unmarshal([]byte(asJSON), &v))
 	asYAML := "kind: Check\nmetadata: {name: x}\nspec:\n  command: [a, \"b\U0001F600\"]\n  interval: 1m\n  labls: {}\n"
 	strip := func(err error) (out []string) {
 		var flaws model.Flaws
@@ -97,7 +97,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawResource(t)
 		out, err := encodeYAML(r)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		list, err := All().Decode("x", out)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%v in\n%s", err, out)
@@ -108,7 +108,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("got  %s\nwant %s\n%s", got, want, out)
 		}
 		stored, err := All().DecodeResource(want)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		if again, _ := json.Marshal(stored); string(again) != string(want) {
 			t.Fatalf("stored %s\nwant %s", again, want)
 		}
@@ -190,7 +190,7 @@ func FuzzDecodeResources(f *testing.F) {
 		}
 		for i := range list {
 			out, err := encodeYAML(&list[i].Resource)
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			again, err := All().Decode("f", out)
 			if err != nil || len(again) != 1 {
 				t.Fatalf("%v in %q", err, out)

@@ -30,7 +30,7 @@ func TestEveryFieldIsExplained(t *testing.T) {
 	}
 	for _, k := range All().Kinds() {
 		e, err := All().Explain(k.Name, "")
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		walk(*e)
 	}
 }

@@ -102,7 +102,7 @@ func TestSecretsOfHandlers(t *testing.T) {
 
 func TestSecretsOfHandlersAreRevealed(t *testing.T) {
 	var spec model.HandlerSpec
-	testenv.Must(t, json.Unmarshal([]byte(`{"opsgenie":{"apiKey":{"secret":"ops"},"callback":{"secret":"shared/back"}},"command":"page","env":{"A":"b"},"secrets":[{"env":"KEY","secret":"key"}]}`), &spec))
+	testenv.NoError(t, json.Unmarshal([]byte(`{"opsgenie":{"apiKey":{"secret":"ops"},"callback":{"secret":"shared/back"}},"command":"page","env":{"A":"b"},"secrets":[{"env":"KEY","secret":"key"}]}`), &spec))
 	var named []string
 	for _, one := range spec.NamedSecrets() {
 		named = append(named, one.Field+"="+one.Ref)

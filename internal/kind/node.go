@@ -107,10 +107,8 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 		if w := k.Warning; w != 0 && (w <= interval || w >= timeout) {
 			v.Flaw("spec.keepalive.warning", "", "%s must lie between interval %s and timeout %s", w, interval, timeout)
 		}
-		v.Bound("spec.keepalive.handlers", len(k.Handlers))
-		v.Names("spec.keepalive.handlers", k.Handlers, v.SharedName)
-		v.Bound("spec.keepalive.pipelines", len(k.Pipelines))
-		v.Names("spec.keepalive.pipelines", k.Pipelines, v.SharedName)
+		v.sharedNames("spec.keepalive.handlers", k.Handlers)
+		v.sharedNames("spec.keepalive.pipelines", k.Pipelines)
 	}
 }
 
@@ -327,8 +325,7 @@ spec:
 		Validate: func(v *Validator, r *model.Resource, s *model.NamespaceSpec) {
 			validateLimits(v, s.Limits)
 			v.namespace = r.Metadata.Name
-			v.Bound("spec.handlers", len(s.Handlers))
-			v.Names("spec.handlers", s.Handlers, v.SharedName)
+			v.sharedNames("spec.handlers", s.Handlers)
 			v.timeZone("spec.timeZone", s.TimeZone)
 			v.oneOf("spec.notifications", s.Notifications, "send", model.NotificationsShadow)
 		},

@@ -19,7 +19,7 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 // What pages tell people to write, and the examples, is right.
 func TestPagesDeclareWhatIsRight(t *testing.T) {
 	docs, err := filepath.Abs("../../docs")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	found := 0
 	check := func(name, text string) {
 		t.Helper()
@@ -52,7 +52,7 @@ func TestPagesDeclareWhatIsRight(t *testing.T) {
 		}
 		return nil
 	})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	if found < 12 {
 		t.Errorf("only %d were found", found)
 	}

@@ -75,8 +75,7 @@ func validatePipeline(v *Validator, s *model.PipelineSpec) {
 			v.Flaw(at+".name", "", "a second workflow %q", w.Name)
 		}
 		seen[w.Name] = true
-		v.Bound(at+".filters", len(w.Filters))
-		v.Names(at+".filters", w.Filters, v.SharedName)
+		v.sharedNames(at+".filters", w.Filters)
 		if w.Mutator != "" {
 			v.SharedName(at+".mutator", w.Mutator)
 		}

@@ -114,8 +114,7 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 		if len(step.To) == 0 {
 			v.Missing(at+".to", "write to: [HANDLER]", "says nobody to tell")
 		}
-		v.Bound(at+".to", len(step.To))
-		v.Names(at+".to", step.To, v.SharedName)
+		v.sharedNames(at+".to", step.To)
 		v.InRange(at+".after", step.After, 0, maxHold)
 		v.InRange(at+".repeat", step.Repeat, model.Duration(time.Minute), maxHold)
 	}
@@ -123,16 +122,8 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 	for i := range s.Mute {
 		mute, at := &s.Mute[i], fmt.Sprintf("spec.mute[%d]", i)
 		v.selector(at, &mute.Selector)
-		switch {
-		case mute.During == "" && mute.Window == "":
-			v.Missing(at, `write during: "22:00-07:00 Europe/Paris", or window: NAME; without an end, it is a Silence`, "does not say when")
-		case mute.During != "" && mute.Window != "":
-			v.Flaw(at+".window", "keep one of them", "both during and window")
-		case mute.Window != "":
-			v.SharedName(at+".window", mute.Window)
-		default:
-			validateDuring(v, at+".during", mute.During)
-		}
+		const hint = `write during: "22:00-07:00 Europe/Paris", or window: NAME; without an end, it is a Silence`
+		validateTimes(v, at, mute.During, mute.Window, hint)
 	}
 	if r := s.Rate; r != nil {
 		if r.Messages < 1 || r.Messages > maxCount {
@@ -273,6 +264,20 @@ func validateSpans(v *Validator, field string, spans []model.WindowSpan) {
 	for i := range spans {
 		_, err := window.New("", spans[i:i+1])
 		v.compiled(fmt.Sprintf("%s[%d]", field, i), err)
+	}
+}
+
+// validateTimes requires a time of the week, or a window.
+func validateTimes(v *Validator, at, during, window, hint string) {
+	switch {
+	case during == "" && window == "":
+		v.Missing(at, hint, "does not say when")
+	case during != "" && window != "":
+		v.Flaw(at+".window", "keep one of them", "both during and window")
+	case window != "":
+		v.SharedName(at+".window", window)
+	default:
+		validateDuring(v, at+".during", during)
 	}
 }
 

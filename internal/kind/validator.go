@@ -113,6 +113,12 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 	}
 }
 
+// sharedNames bounds a list of names, each of the same namespace or shared/NAME.
+func (v *Validator) sharedNames(field string, names []string) {
+	v.Bound(field, len(names))
+	v.Names(field, names, v.SharedName)
+}
+
 // Bound bounds a list or mapping.
 func (v *Validator) Bound(field string, n int) {
 	if n > maxEntries {

@@ -22,7 +22,7 @@ func TestParseOutputGolden(t *testing.T) {
 	}
 	for _, file := range files {
 		in, err := os.ReadFile(file)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		out := ParseOutput(in)
 		var b strings.Builder
 		fmt.Fprintf(&b, "summary %q\ndetails %q\nbad %d\n", out.Summary, out.Details, out.Malformed)
@@ -135,7 +135,7 @@ func FuzzQuantities(f *testing.F) {
 			t.Errorf("order %q is %d, read again %d", text, o, same)
 		}
 		quoted, err := json.Marshal(text)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		for _, data := range [][]byte{[]byte(text), quoted} {
 			for _, v := range []json.Unmarshaler{new(Duration), new(Size), new(Time), new(Secret), new(Command)} {
 				_ = v.UnmarshalJSON(data)

@@ -69,7 +69,7 @@ func TestTemplateMissing(t *testing.T) {
 		`{{ .props.gone.x.y }} {{.props.n}}`: `property "gone.x.y" is not set and has no default`,
 	} {
 		p, err := ParseTemplate(in, false)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		_, err = p.Expand(values)
 		var missing *MissingError
 		if !errors.As(err, &missing) || err.Error() != want {
@@ -122,7 +122,7 @@ func TestCommandTemplate(t *testing.T) {
 		Env:     map[string]string{"HOME": "/h/{{ .props.a }}"}, RunAs: `{{ .props.user | default "nobody" }}`,
 		Stdin: "{{ .props.c }}\n",
 	}.Parse()
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	if got := strings.Join(tmpl.Names(), " "); got != "a b c user" {
 		t.Errorf("names: %s", got)
 	}
@@ -157,9 +157,9 @@ func TestShellTakesValuesForText(t *testing.T) {
 		}
 		value := rapid.StringOf(rapid.SampledFrom([]rune("a $`'\"\\(){};&|<>#!~*\n\t=-é"))).Draw(r, "value")
 		p, err := ParseTemplate(templates[rapid.IntRange(0, len(templates)-1).Draw(r, "template")], true)
-		testenv.Must(r, err)
+		testenv.NoError(r, err)
 		line, err := p.Expand(func(string) ([]byte, string, bool) { return jsonString(value), "", true })
-		testenv.Must(r, err)
+		testenv.NoError(r, err)
 		got, err := exec.Command("/bin/sh", "-c", line).Output()
 		if err != nil || string(got) != value {
 			r.Fatalf("line %q: got %q (%v), want %q", line, got, err, value)

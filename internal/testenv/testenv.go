@@ -136,8 +136,11 @@ func Golden[T string | []byte](t testing.TB, path string, got T, before ...strin
 // Updating says whether golden files are written anew.
 func Updating() bool { return *update }
 
-// NoError ends the test if err is not nil.
-func NoError(t testing.TB, err error) {
+// NoError ends the test, one of package testing or of rapid, if err is not nil.
+func NoError(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -87,7 +87,7 @@ func TestWhereReadsGroups(t *testing.T) {
 
 func BenchmarkWhere(b *testing.B) {
 	w, err := Compile(`node.labels.env == "prod" && node.facts.os == "linux"`)
-	testenv.Must(b, err)
+	testenv.NoError(b, err)
 	c := webNode()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -43,14 +43,14 @@ func TestNeeds(t *testing.T) {
 		`"web" in node.groups && node.labels.env in ["prod", "qa"]`: {web},
 	} {
 		c, err := Compile(expr)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		if got := c.Needs(); !slices.Equal(got, want) || c.compiled.whole {
 			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.whole, want)
 		}
 	}
 	for expr, want := range whole {
 		c, err := Compile(expr)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		if got := c.Needs(); !slices.Equal(got, want) || !c.compiled.whole {
 			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.whole, want)
 		}
@@ -73,7 +73,7 @@ func TestNeedsAgreeWithTheProgram(t *testing.T) {
 		})
 		expr := strings.Join(rapid.SliceOfN(term, 1, 3).Draw(t, "terms"), rapid.SampledFrom([]string{" && ", " && ", " || "}).Draw(t, "join"))
 		c, err := Compile(expr)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		pairs := rapid.MapOf(keys, words)
 		n := NewNode()
 		n.Set("default", words.Draw(t, "name"), MakePairs(pairs.Draw(t, "labels")), MakePairs(pairs.Draw(t, "facts")))
@@ -96,7 +96,7 @@ func evaluate(t interface {
 	Fatal(...any)
 }, expr string, n *Node) bool {
 	c, err := overNode.Compile(expr)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	return c.Evaluate(n)
 }
 
@@ -104,7 +104,7 @@ func evaluate(t interface {
 func TestSameTextIsOneCondition(t *testing.T) {
 	const expr = `node.labels.env == "prod" && node.name == "web1"`
 	first, err := Compile(expr)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	for range 3 {
 		if again, err := Compile(expr); err != nil || again != first {
 			t.Errorf("compiled once more (%v)", err)

@@ -18,7 +18,7 @@ func TestProfilesAreForTheServersOwnUser(t *testing.T) {
 	s := httptest.NewServer(Local(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	defer s.Close()
 	answer, err := http.Get(s.URL + "/debug/log")
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		t.Errorf("we ourselves are answered %s", answer.Status)
@@ -35,7 +35,7 @@ func TestProfilesAreForTheServersOwnUser(t *testing.T) {
 		c := exec.Command(curl, "-s", "-o", "/dev/null", "-w", "%{http_code}", s.URL+path)
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 		out, err := c.Output()
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		if got := strings.TrimSpace(string(out)); got != want {
 			t.Errorf("%s is answered %s to nobody, want %s", path, got, want)
 		}

@@ -83,26 +83,26 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	r := &Rig{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	ctx, cancel := context.WithCancel(context.Background())
 	store, err := intentdb.Open(ctx, filepath.Join(t.TempDir(), "intent.db"), r.Now)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"))
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	r.Intent = intent.NewService(intent.Options{
 		Kinds: kinds, Store: store, Now: r.Now, Impact: r.impact,
 		Trusted: func(ctx context.Context, node model.NodeID) (string, error) { return r.Planner.TrustedGroup(ctx, node) },
 	})
-	testenv.Must(t, r.Intent.Load(ctx))
+	testenv.NoError(t, r.Intent.Load(ctx))
 	r.Access = access.NewService(access.Options{Store: store, Now: r.Now})
-	testenv.Must(t, r.Access.Load(ctx))
+	testenv.NoError(t, r.Access.Load(ctx))
 	_, err = r.Access.CreateUser(ctx, intent.Actor{User: "server", Whence: "local"}, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, Password)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	r.Routes = route.NewTable()
 	r.Planner = plan.New(plan.Options{Kinds: kinds, Store: store, Epoch: 1})
 	r.Directory = r.Planner.Directory()
 	r.Directory.Subscribe(func(c directory.Change) {
-		testenv.Must(t, r.Routes.Apply(c.Declarations))
+		testenv.NoError(t, r.Routes.Apply(c.Declarations))
 		r.Routes.Announce()
 	})
-	testenv.Must(t, r.Planner.Load(ctx))
+	testenv.NoError(t, r.Planner.Load(ctx))
 	r.View = event.New(shard.New(shard.Options{Chunks: r.Directory.Chunk}), event.Options{})
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
@@ -124,14 +124,14 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
 	r.Token, _, err = r.Access.CreateToken(ctx, intent.Actor{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Admin, Run: true}})
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	t.Cleanup(func() {
 		listener.CloseClientConnections()
 		listener.Close()
 		cancel()
-		testenv.Must(t, <-done)
-		testenv.Must(t, r.History.Close())
-		testenv.Must(t, store.Close())
+		testenv.NoError(t, <-done)
+		testenv.NoError(t, r.History.Close())
+		testenv.NoError(t, store.Close())
 	})
 	return r
 }
@@ -227,8 +227,8 @@ func (r *Rig) Nodes(namespace string, labels map[string]string, names ...string)
 	for i, name := range names {
 		list[i] = intent.BulkNode{UID: uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)), Name: name, Labels: labels}
 	}
-	testenv.Must(r.T, r.Intent.CreateNodes(context.Background(), intent.Actor{User: "server"}, namespace, list))
-	testenv.Must(r.T, r.Planner.CatchUp(context.Background()))
+	testenv.NoError(r.T, r.Intent.CreateNodes(context.Background(), intent.Actor{User: "server"}, namespace, list))
+	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
 // Joined declares a node that joined by a token, with facts.
@@ -245,11 +245,11 @@ func (r *Rig) JoinedAs(name string, labels map[string]string, spec model.NodeSpe
 		APIVersion: model.APIVersion, Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName, Labels: labels},
 		Spec: &spec,
 	})
-	testenv.Must(r.T, err)
+	testenv.NoError(r.T, err)
 	key := intent.Key{Kind: "Node", Namespace: model.DefaultNamespaceName, Name: name}
 	_, err = r.Intent.Store().Commit(context.Background(), intent.Actor{User: "token:test", Why: "joined"}, []intent.Write{{Key: key, Body: body}})
-	testenv.Must(r.T, err)
-	testenv.Must(r.T, r.Planner.CatchUp(context.Background()))
+	testenv.NoError(r.T, err)
+	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
 // Mark begins or ends a session of a node of namespace default.
@@ -295,21 +295,21 @@ func (r *Rig) Silent(node, output string) {
 func (r *Rig) Apply(text string) {
 	r.T.Helper()
 	located, err := kind.All().Decode("test", []byte(text))
-	testenv.Must(r.T, err)
+	testenv.NoError(r.T, err)
 	resources := make([]model.Resource, len(located))
 	for i := range located {
 		resources[i] = located[i].Resource
 		kind.All().Defaults(&resources[i])
 	}
 	_, err = r.Intent.Apply(context.Background(), intent.Actor{User: "admin", Whence: "10.0.0.7", Why: "for the test"}, resources, intent.ApplyOptions{Yes: true})
-	testenv.Must(r.T, err)
-	testenv.Must(r.T, r.Planner.CatchUp(context.Background()))
+	testenv.NoError(r.T, err)
+	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
 // Result applies one result of a check on a node before it returns.
 func (r *Rig) Result(namespace, node, check string, status model.Status, output string) {
 	r.T.Helper()
-	testenv.Must(r.T, r.Planner.CatchUp(context.Background()))
+	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 	id, ok := r.Directory.NodeByName(namespace, node)
 	if !ok {
 		r.T.Fatalf("no node %s/%s", namespace, node)
@@ -345,7 +345,7 @@ func (r *Rig) commit(node model.NodeID, record *wire.Record) {
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	testenv.Must(r.T, r.View.WaitApplied(ctx, c.At))
+	testenv.NoError(r.T, r.View.WaitApplied(ctx, c.At))
 }
 
 // lookups is the directory with the planner's explanations.

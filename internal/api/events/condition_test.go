@@ -32,7 +32,7 @@ func BenchmarkWhere(b *testing.B) {
 	} {
 		b.Run(expr, func(b *testing.B) {
 			w, err := conditions.Compile(expr)
-			testenv.Must(b, err)
+			testenv.NoError(b, err)
 			x := newConditionState(w, oneNodeView())
 			s := event.State{Node: 7, Check: 9, Status: model.Critical, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 			b.ReportAllocs()

@@ -18,7 +18,7 @@ import (
 func room(t *testing.T, settings ...string) (p *Pending, list func() queue.Info, pass func(time.Duration)) {
 	t.Helper()
 	set, err := queue.ParseSettings(settings)
-	testenv.Must(t, err)
+	testenv.NoError(t, err)
 	now := time.Unix(1e9, 0)
 	queues := queue.NewRegistry(set)
 	p = NewPending(queues, func() time.Time { return now })
@@ -75,7 +75,7 @@ func TestPendingSlowsDown(t *testing.T) {
 		return err
 	}
 	for n := range tries.Burst {
-		testenv.Must(t, ask(n))
+		testenv.NoError(t, ask(n))
 	}
 	if err := ask(100); model.ClassOf(err) != model.Limited {
 		t.Errorf("one more: %v", err)
@@ -93,7 +93,7 @@ func TestPendingIsFoundByNameOrKey(t *testing.T) {
 	p, _, pass := room(t)
 	ask := func(key, name, whence string) time.Duration {
 		again, err := p.Ask(key, pki.EnrolRequest{Name: name, Whence: whence})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return again
 	}
 	one, two, three := strings.Repeat("a", 64), strings.Repeat("ab", 32), strings.Repeat("c", 64)

@@ -48,7 +48,7 @@ func TestQuietStreamStaysOpen(t *testing.T) {
 		}}
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server.example.org/", nil)
 		answer, err := client.RoundTrip(request)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		lines, n := bufio.NewScanner(answer.Body), 0
 		for lines.Scan() {
 			n++

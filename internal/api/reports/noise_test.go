@@ -69,7 +69,7 @@ func TestAReportOfNoiseHoldsSoMuch(t *testing.T) {
 	n := &noise{request: &request{Request: op.Request{View: view.New(view.Stores{History: a}, view.Live{})}}, ctx: t.Context(), in: &ReportInput{Period: list.Period{Until: until}}, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{},
 		acks: map[ackKey][]time.Time{}, fired: map[model.Source]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}
 	for _, step := range []func() error{n.messages, n.marks, n.problems} {
-		testenv.Must(t, step())
+		testenv.NoError(t, step())
 	}
 	for what, rows := range a.rows {
 		if rows != maxNoiseRows {

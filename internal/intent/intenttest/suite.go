@@ -32,7 +32,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 	commit := func(t *testing.T, s intent.Store, writes ...intent.Write) intent.CommitResult {
 		t.Helper()
 		c, err := s.Commit(ctx, who, writes)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return c
 	}
 
@@ -165,7 +165,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		var after intent.Key
 		for {
 			page, err := s.List(ctx, intent.ListQuery{Kind: "Group", After: after, Limit: 5})
-			testenv.Must(t, err)
+			testenv.NoError(t, err)
 			if len(page) == 0 {
 				break
 			}
@@ -307,7 +307,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		s := open()
 		begin := func(incarnation uint64) {
 			t.Helper()
-			testenv.Must(t, s.BeginLife(ctx, incarnation))
+			testenv.NoError(t, s.BeginLife(ctx, incarnation))
 		}
 		begin(1 << 63) // the first life: nothing to skip
 		commit(t, s, put("Check", "default", "a", `{}`, 0))
@@ -316,7 +316,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 			t.Fatalf("the same life: id %d", c.Rows[0].ID)
 		}
 		begin(5)
-		testenv.Must(t, s.Close())
+		testenv.NoError(t, s.Close())
 		s = open()
 		defer s.Close()
 		begin(5)

@@ -19,7 +19,7 @@ import (
 func opener(t *testing.T, dsn string) func() intent.Store {
 	return func() intent.Store {
 		s, err := intentdb.Open(t.Context(), dsn, time.Now)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		return s
 	}
 }
@@ -40,9 +40,9 @@ func TestAPlannerOverRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {
 		s, err := intentdb.Open(t.Context(), path, time.Now)
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		p := plan.New(plan.Options{Store: s, Epoch: 1})
-		testenv.Must(t, p.Load(t.Context()))
+		testenv.NoError(t, p.Load(t.Context()))
 		return s, p
 	}
 	s, p := open()
@@ -55,11 +55,11 @@ func TestAPlannerOverRestarts(t *testing.T) {
 		body, err := json.Marshal(model.Resource{
 			APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: "default"}, Spec: spec,
 		})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		_, err = s.Commit(t.Context(), intent.Actor{User: "test"}, []intent.Write{{
 			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body, Expect: -1,
 		}})
-		testenv.Must(t, err)
+		testenv.NoError(t, err)
 		wake <- struct{}{}
 	}
 	next := func() model.NodeID {
@@ -89,7 +89,7 @@ func TestAPlannerOverRestarts(t *testing.T) {
 	if !first.Generation.Less(second.Generation) {
 		t.Errorf("generations %v and %v", first.Generation, second.Generation)
 	}
-	testenv.Must(t, s.Close())
+	testenv.NoError(t, s.Close())
 
 	s, p = open()
 	defer s.Close()
