@@ -249,7 +249,7 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 	if n := ofWeb(); n != 7 { // the server's own is never refused
 		t.Errorf("%d events, want 6 and that of limits", n)
 	}
-	s.Try("status").Expect(harness.AnyCode, "namespace default met a limit", "spec.limits.statesPerNode")
+	s.Try("status").Expect(harness.AnyCode, "namespace default reached a limit ", "spec.limits.statesPerNode")
 	s.Try("describe", "namespace", "default").Expect(0, "statesPerNode 6, at most 6 on one node; reached ")
 	s.Try("describe", "node", "web").Expect(0, "statesPerNode 6 (6 used)")
 	applyText(t, s, "kind: Namespace\nmetadata: {name: default}\nspec: {limits: {statesPerNode: 9}}\n")

@@ -255,9 +255,9 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 		{"another path", "/alertmanager/web/api/v2/silences", "", agent, "[]", 404, "api/v2/alerts"},
 		{"a webhook's body", path, "", agent, `{"alerts": []}`, 422, "not an object"},
 		{"no JSON", path, "", agent, `[{`, 422, "cannot be read"},
-		{"a check of agents", path, "", agent, "[" + alert("Ping", web1, fires) + "]", 422, "is run by agents"},
+		{"a check of agents", path, "", agent, "[" + alert("Ping", web1, fires) + "]", 422, ": rename the alert or the check"},
 		{"a disabled check", path, "", agent, "[" + alert("Quiet", web1, fires) + "]", 422, "is disabled"},
-		{"some are wrong", path, "", agent, "[" + alert("", web1, fires) + "," + alert("Errors", web1, fires) + `, {"labels": 3}]`, 422, "2 of 3 alerts are refused, the others are taken"},
+		{"some are wrong", path, "", agent, "[" + alert("", web1, fires) + "," + alert("Errors", web1, fires) + `, {"labels": 3}]`, 422, "refused 2 of 3 alerts, accepted the others"},
 		{"by password, first", path, "grafana", "grafana's own words", "[" + alert("Latency", web1, fires) + "]", 200, "{}"},
 		{"older path", "/alertmanager/web/api/v1/alerts", "grafana", "grafana's own words", "[" + alert("Latency", web1, fires) + "]", 200, "{}"},
 		{"empty", path, "", agent, "[]", 200, "{}"},
@@ -287,7 +287,7 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 	s.Try("get", "checks", "-n", "web").Expect(0, "passive").Lacks("unheard")
 	look, err := http.NewRequest(http.MethodGet, "https://"+s.Listen+"/api/v1/events", nil)
 	testenv.NoError(t, err)
-	if code, text := sendRequest(t, s, look, "", agent); code != 403 || !strings.Contains(text, "bring alerts in, and nothing else") {
+	if code, text := sendRequest(t, s, look, "", agent); code != 403 || !strings.Contains(text, "only send alerts") {
 		t.Errorf("an agent's token reads events: %d %s", code, text)
 	}
 }

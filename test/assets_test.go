@@ -92,7 +92,7 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 		through, _ := writeArchive(t, map[string]string{"> bin": "../../..", "lib/x": "x"})
 		bomb, _ := writeArchive(t, map[string]string{"bin/x": strings.Repeat("\x00", 80<<20)})
 		for name, x := range map[string]struct{ file, says string }{
-			"escape": {escape, `"../escaped" leads out`}, "through": {through, "is a link that leads out"}, "bomb": {bomb, "there is too much in it"},
+			"escape": {escape, `"../escaped" leads out`}, "through": {through, "is a link to a place outside"}, "bomb": {bomb, "the archive is too large"},
 		} {
 			s.CLI("asset", "add", name, x.file)
 			s.Apply(assetCheck(name, "x", name))
@@ -111,7 +111,7 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 		awaitOutputOf(t, s.API, "far", model.OK, "from afar")
 		s.CLI("asset", "add", "wrong", "--url", far.URL+"/archive.tar.gz", "--sha512", strings.Repeat("0f", 64))
 		s.Apply(assetCheck("wrong", "check_far", "wrong"))
-		awaitOutputOf(t, s.API, "wrong", model.Unknown, "the archive is not the one that was announced")
+		awaitOutputOf(t, s.API, "wrong", model.Unknown, "the archive differs from the announced one: its SHA-512 is")
 		s.Try("asset", "list").Expect(0, "missing: ", goodSum[:12])
 	})
 	t.Run("wrong sum uploaded", func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 		s.Start()
 		harness.Until(t, time.Minute, "what a test says", func() (string, bool) {
 			r := s.Try("handler", "test", "told")
-			return r.Out + r.Errors, r.Code == 9 && strings.Contains(r.Out, "asset default/tell-tools is not here: what the server has of the archive "+sum[:12]+"… is damaged")
+			return r.Out + r.Errors, r.Code == 9 && strings.Contains(r.Out, "asset default/tell-tools is not here: what the server has of the archive "+sum[:12]+"… is damaged: ")
 		})
 		s.Try("asset", "list").Expect(0, "is damaged")
 		doctor("asset default/tell-tools for linux "+runtime.GOARCH, "is damaged", "muster asset add tell-tools FILE -n default")

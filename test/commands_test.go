@@ -216,7 +216,7 @@ func TestMisbehavingCommandsEnd(t *testing.T) {
 		{"flood", "yes " + dir + " | head -c 100000000; exit 1", "45s", model.Warning, []string{dir, "[cut 99"}},
 		{"endless", "echo began; while :; do sleep 0.2; : " + dir + "; done", "2s", model.Unknown, []string{"timed out after 2s", "began"}},
 		{"stubborn", "trap '' TERM; echo never; while :; do sleep 0.2; : " + dir + "; done", "2s", model.Unknown, []string{"timed out after 2s", "never"}},
-		{"parent", "sh -c 'sleep 1000; : " + dir + "' & sh -c 'sleep 1000; : " + dir + "' & echo gone", "30s", model.OK, []string{"gone", "children held the output open"}},
+		{"parent", "sh -c 'sleep 1000; : " + dir + "' & sh -c 'sleep 1000; : " + dir + "' & echo gone", "30s", model.OK, []string{"gone", "(its child processes kept the output open and were killed)"}},
 		{"missing", "check_of_" + filepath.Base(filepath.Dir(dir)) + " -w 1", "30s", model.Unknown, []string{"not found in PATH on busy\n  install it there, or name its folder to the agent: --plugin-path FOLDER\nPATH is ", "/usr/lib/nagios/plugins"}},
 	}
 	yaml := busyCheck("beat", "1s", "10s", "date +%s%N >>"+beats)
@@ -372,7 +372,7 @@ func TestRunAsTakesUserRights(t *testing.T) {
 	if e := result("terminal"); strings.TrimSpace(e.Output) != "own session" {
 		t.Errorf("terminal: %q", e.Output)
 	}
-	for check, says := range map[string]string{"empty": "is empty", "tricky": "no such user", "number": "no such user", "nobody-there": "no such user"} {
+	for check, says := range map[string]string{"empty": "is empty", "tricky": ": the user does not exist", "number": ": the user does not exist", "nobody-there": ": the user does not exist"} {
 		if e := result(check); e.Status != model.Unknown || !strings.Contains(e.Output, says) {
 			t.Errorf("%s: %s %s", check, e.Status, e.Output)
 		}

@@ -106,7 +106,7 @@ func TestDamagedJournalStopsStart(t *testing.T) {
 	writeFile(t, last, torn)
 	s.Start()
 	compareStates(t, before, s.FleetStates())
-	if n := s.Metric("muster_journal_torn_commits_total"); n != 1 || !strings.Contains(s.Log(), "journal ended in a torn commit, which was cut") {
+	if n := s.Metric("muster_journal_torn_commits_total"); n != 1 || !strings.Contains(s.Log(), "cut a torn commit at the journal's end") {
 		t.Errorf("%v torn commits are counted; the log:\n%s", n, s.Log())
 	}
 	s.Kill()
@@ -172,7 +172,7 @@ func TestRandomJournalDamageIsReported(t *testing.T) {
 				t.Errorf("repair says: %s", said)
 			}
 			s.Start()
-		} else if n := countOlderStates(t, before, s.FleetStates()); n > 0 && !strings.Contains(told, "which was cut") && !strings.Contains(told, "lost its end") {
+		} else if n := countOlderStates(t, before, s.FleetStates()); n > 0 && !strings.Contains(told, "cut a torn commit at the journal's end") && !strings.Contains(told, "lost its end") {
 			t.Errorf("%d states are older than before, and nothing says so:\n%s", n, told)
 		}
 		countOlderStates(t, before, s.FleetStates())
@@ -235,12 +235,12 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 			for _, f := range newestSnapshots(snapshotFiles(t, s)) {
 				change(t, f, flip)
 			}
-		}, "snapshot cannot be used; an older one or the journal takes its place", true},
+		}, "snapshot is unusable; using an older one or the journal", true},
 		{"newest cut", func(t *testing.T, s *harness.Server) {
 			for _, f := range newestSnapshots(snapshotFiles(t, s)) {
 				change(t, f, cut)
 			}
-		}, "snapshot cannot be used; an older one or the journal takes its place", true},
+		}, "snapshot is unusable; using an older one or the journal", true},
 		{"newest missing", func(t *testing.T, s *harness.Server) {
 			for _, f := range newestSnapshots(snapshotFiles(t, s)) {
 				os.Remove(f)
@@ -250,7 +250,7 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 			for _, f := range snapshotFiles(t, s) {
 				change(t, f, flip)
 			}
-		}, "snapshot cannot be used; an older one or the journal takes its place", true},
+		}, "snapshot is unusable; using an older one or the journal", true},
 		{"all missing", func(t *testing.T, s *harness.Server) { os.RemoveAll(filepath.Join(s.Data, "snapshots")) }, "event view is up to date", true},
 		{"all of another server", func(t *testing.T, s *harness.Server) {
 			for _, f := range snapshotFiles(t, s) {
@@ -261,7 +261,7 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 			paths, contents := segments(t, s)
 			last := len(paths) - 1
 			writeFile(t, paths[last], contents[last][:len(contents[last])/2])
-		}, "it lost its end, or is an older copy; it goes on as a new incarnation", false},
+		}, "journal ends before positions that snapshots or history have", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -302,7 +302,7 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 	refusal := startRefused(t, s)
 	expectTexts(t, refusal, "100 of 256 partitions ")
 	said := runRepair(t, s, refusal)
-	assert(t, strings.Contains(said, "the event states of 100 of 256 partitions before commit "), "repair says:\n%s", said)
+	assert(t, strings.Contains(said, ": the event states of 100 of 256 partitions before commit "), "repair says:\n%s", said)
 	s.Start()
 	countOlderStates(t, before, s.FleetStates())
 	rep, err := load.Run(t.Context(), s.Load(fleet, 2*time.Second))

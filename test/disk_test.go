@@ -58,7 +58,7 @@ func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 			}
 			trace := s.Trace(what...)
 			if c.segment {
-				s.AwaitLog(`msg="journal segment given up after a failed write" file=` + segment)
+				s.AwaitLog(`msg="closed a journal segment after a failed write" file=` + segment)
 			} else {
 				harness.Until(t, 20*time.Second, "readyz says why nothing is committed", func() (string, bool) {
 					why, ready := s.Ready()
@@ -232,7 +232,7 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 			before := s.FleetStates()
 			harness.Until(t, 60*time.Second, "agents may send as usual", func() (string, bool) {
 				_, after, asked := strings.Cut(s.Log(), "slowing all agents")
-				return s.Log(), asked && strings.Contains(after, "usual pace again")
+				return s.Log(), asked && strings.Contains(after, "agents send at their usual rate again")
 			})
 			s.Kill()
 			s.Start()

@@ -105,14 +105,14 @@ func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 		page = r.Out
 		return page + r.Errors, r.Code == 0 && strings.Contains(page, "(selfJoin)") && strings.Contains(page, "hardware")
 	})
-	groups, vain, ok := strings.Cut(page, "asked for and did not get")
+	groups, vain, ok := strings.Cut(page, "groups that the agent asked for and the server refused")
 	if !ok || !strings.Contains(groups, "\n  linux ") || strings.Contains(groups, "payment ") || !strings.Contains(vain, "\n  payment        the group is trusted") ||
 		!strings.Contains(groups, "\nlimits         statesPerNode 1000 (") || !strings.Contains(vain, "\n  nowhere  ") || !strings.Contains(vain, "role           payment              agent") {
 		t.Error(page)
 	}
 	// The operator takes it in, and the agent's asking no longer matters; he alone could.
 	s.Apply(`{apiVersion: muster/v1, kind: Node, metadata: {name: web01, labels: {role: payment}}, spec: {}}`)
-	s.Try("describe", "node", "web01").Expect(0, `the condition holds: node.labels.role == "payment"`)
+	s.Try("describe", "node", "web01").Expect(0, `the condition is true: node.labels.role == "payment"`)
 	r := harness.Run(t, s.Env(), "get", "nodes", "--group", "payment")
 	expectTexts(t, r.Out, "web01")
 	a.Stop()

@@ -220,7 +220,7 @@ func (p *gitOps) follow() {
 	// A file goes, and what it declared; all else stays as it is, to the letter.
 	others := p.s.CLI("get", "checks", "-A", "-o", "yaml", "-l", "!none")
 	p.edit("team-a/checks/web.yaml", "")
-	p.want("plan", "team-a", 0, "check/web-port would be deleted   not declared any more; runs on 2 nodes")
+	p.want("plan", "team-a", 0, "check/web-port would be deleted   no longer declared; runs on 2 nodes")
 	p.want("apply", "team-a", 0, "pruning 1 resource of team-a:\n  check/web-port ", "check/web-port deleted")
 	left := p.s.CLI("get", "checks", "-A", "-o", "yaml", "-l", "!none")
 	for _, name := range []string{"by-hand", "queue", "disk-space"} {
@@ -235,8 +235,8 @@ func (p *gitOps) follow() {
 	p.s.Apply(nodes(2, 60))
 	disk := readFile(p.t, filepath.Join(p.repo, "team-a/checks/disk.yaml"))
 	p.edit("team-a/checks/disk.yaml", "")
-	p.want("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this: this changes what 60 nodes do", "declares no more: check/disk-space")
-	p.want("apply", "team-a", guarded, "check/disk-space   not declared any more; runs on 60 nodes", "muster: this changes what 60 nodes do; without --yes at most 50 may change")
+	p.want("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this change: this changes what 60 nodes do", "declares no more: check/disk-space")
+	p.want("apply", "team-a", guarded, "check/disk-space   no longer declared; runs on 60 nodes", "muster: this changes what 60 nodes; more than 50 need --yes")
 	p.s.CLI("get", "check", "disk-space")
 	p.flags = "--max-affected 60"
 	p.want("apply", "team-a", 0, "check/disk-space deleted")
@@ -247,11 +247,11 @@ func (p *gitOps) follow() {
 
 	// What another team owns, a file that is wrong, a folder that is empty.
 	p.edit("team-a/checks/theirs.yaml", "kind: Check\nmetadata: {name: queue, namespace: shop}\nspec: {interval: 1h, command: 'true'}\n")
-	p.want("plan", "team-a", guarded, "apply would refuse this: check/shop/queue belongs to team-b")
+	p.want("plan", "team-a", guarded, "apply would refuse this change: check/shop/queue belongs to team-b")
 	p.want("apply", "team-a", guarded, "muster: check/shop/queue belongs to team-b; nothing was changed")
 	p.edit("team-a/checks/theirs.yaml", "kind: Check\nmetadata: {name: typo}\nspec: {intervall: 1h, command: 'true'}\n")
 	p.want("plan", "team-a", invalid, "team-a/checks/theirs.yaml:3:8: spec.intervall: unknown field; did you mean interval?")
-	p.want("apply", "team-a", invalid, "did you mean interval?")
+	p.want("apply", "team-a", invalid, "; did you mean interval?")
 	p.edit("team-a/checks/theirs.yaml", "")
 	shop := readFile(p.t, filepath.Join(p.repo, "team-b/shop.yaml"))
 	p.edit("team-b/shop.yaml", "")
@@ -268,7 +268,7 @@ func (p *gitOps) follow() {
 
 	// The token of merge requests may not apply.
 	p.knows["MUSTER_APPLY_TOKEN"], p.knows["secrets.MUSTER_APPLY_TOKEN"] = p.knows["MUSTER_PLAN_TOKEN"], p.knows["secrets.MUSTER_PLAN_TOKEN"]
-	p.want("apply", "team-a", model.Forbidden.Exit(), "pipeline may look and not change (role viewer)")
+	p.want("apply", "team-a", model.Forbidden.Exit(), "pipeline may read and not change (role viewer)")
 }
 
 // resourceNamed is the resource of a name in what get -o yaml printed.

@@ -178,7 +178,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	t.Logf("the slowest of the quiet one's results: %s alone, %s beside a namespace at its limit (%d)", alone, beside, n)
 	assert(t, beside <= max(10*alone, time.Second),
 		"the slowest result took %s, %s without the flood", beside, alone)
-	h.Try("status").Expect(0, "namespace load met a limit", "spec.limits.resultsPerSec")
+	h.Try("status").Expect(0, "namespace load reached a limit ", "spec.limits.resultsPerSec")
 
 	// Each other limit: refused by its name, at once after it was set.
 	for _, c := range []struct {

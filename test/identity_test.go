@@ -50,7 +50,7 @@ func TestCloneIsSentAway(t *testing.T) {
 		return r.Out + r.Errors, r.Code == 0
 	})
 	expectTexts(t, strings.ReplaceAll(told, "\n", " "), "127.0.0.1 (machine "+one[:8], "127.0.0.1 (machine "+other[:8], "reset-identity", "CRITICAL")
-	if log := s.Log(); !strings.Contains(log, "two machines have one identity") || !strings.Contains(log, "node=image") {
+	if log := s.Log(); !strings.Contains(log, "two machines use one identity") || !strings.Contains(log, "node=image") {
 		t.Errorf("the server's log does not tell:\n%s", log)
 	}
 	got := statusChanges(t, s.API, "image", "where")
@@ -93,7 +93,7 @@ func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 			return log, true
 		})
 	}
-	said(first, "(duplicate)", "two agents have one identity")
+	said(first, "(duplicate)", "another connection of this node replaced this one: it was dead, or")
 	runs.AwaitRuns(2)
 	again := func(a *harness.Agent) { // who comes again need not wait for its turn
 		t.Helper()

@@ -128,7 +128,7 @@ func TestSmokeJoin(t *testing.T) {
 	agent.AwaitLog("msg=connected")
 
 	again := m.runAgent("join", line[1])
-	again.Expect(0, "is node web01 already")
+	again.Expect(0, "already node web01")
 	m.expectRefusal(4, "is in use by another agent", "reset-identity", "--yes")
 	agent.Stop()
 	m.expectRefusal(10, "--yes", "reset-identity")
@@ -168,7 +168,7 @@ func TestInvalidTokenMakesNoNode(t *testing.T) {
 	newJoiner(t).expectRefusal(5, "expired", "join", token.String())
 
 	newJoiner(t).expectRefusal(2, "cut short", "join", once[:40])
-	newJoiner(t).expectRefusal(9, "does the server run", "join", once, "--server", harness.Port(t))
+	newJoiner(t).expectRefusal(9, "check that the server runs", "join", once, "--server", harness.Port(t))
 	newJoiner(t).expectRefusal(2, "did you mean --service?", "join", once, "--servic")
 	newJoiner(t).expectRefusal(2, "muster-agent join", once)
 	names := nodeNames(t, s)

@@ -116,7 +116,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
 		t.Errorf("messages: %+v", told)
 	}
-	refuseTexts(t, string(readFile(t, filepath.Join(out, "server.log"))), "message given up")
+	refuseTexts(t, string(readFile(t, filepath.Join(out, "server.log"))), "gave up on a message")
 	expectWorked(t, rep, 3, "list", "apply", "silence", "run", "fact") // on a slow machine fewer are answered
 	faster := map[string]float64{}
 	for _, p := range rep.Phases {
@@ -132,7 +132,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	}
 	assert(t, len(faster) == 3 && faster["operators"] == 4 && faster["intent"] == 4 && faster["alerts"] == 4,
 		"sped up: %v", faster)
-	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Who was told", "operators ×4")
+	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "List the notifications of a problem", "operators ×4")
 }
 
 // Simulated agents run checks about proxy nodes, all of them or in turn. One that hangs is taken over in the

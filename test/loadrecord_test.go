@@ -129,7 +129,7 @@ func TestLoadRecord(t *testing.T) {
 	writeFile(t, after, data[:len(data)/2])
 	for name, args := range map[string][]string{
 		"was cut short":         {"lint", mine},
-		"holds no journal":      {"record", "--data", dir, "-o", live + "2"},
+		"has no journal":        {"record", "--data", dir, "-o", live + "2"},
 		"is no time":            {"record", "--data", s.Data, "--since", "noon", "-o", live + "2"},
 		"no result is recorded": {"record", "--data", s.Data, "--until", "2020-01-01", "-o", live + "2"},
 	} {

@@ -199,10 +199,10 @@ func TestAgentsWorkThroughSquid(t *testing.T) {
 		says []string
 	}{
 		{"wrong", through(s.NewAgent("wrong"), url.UserPassword(harness.SquidUser, "wrong")), []string{
-			"the proxy http://agent:xxxxx@" + squid.Address + " does not take this user and password (407 Proxy Authentication Required)",
+			"the proxy http://agent:xxxxx@" + squid.Address + " refuses this user and password (407 Proxy Authentication Required)",
 			"set HTTPS_PROXY=http://USER:PASSWORD@" + squid.Address, "NO_PROXY=muster.test"}},
 		{"nobody", through(s.NewAgent("nobody"), nil), []string{
-			"the proxy http://" + squid.Address + " asks for user and password (407"}},
+			"the proxy http://" + squid.Address + " requires user and password (407"}},
 		{"port", func() *harness.Agent {
 			a := through(s.NewAgent("port"), right)
 			a.Args = []string{"--server", "muster.test:9"}
@@ -313,15 +313,15 @@ func hostOf(address string) string {
 func TestAmbiguousServerAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	for server, says := range map[string]string{
-		"::1:8443":            `server address "::1:8443" can be read in two ways: with a port, write [::1]:8443; without one, write [::1:8443]:8443`,
+		"::1:8443":            `server address "::1:8443" is ambiguous: with a port, write [::1]:8443; without a port, write [::1:8443]:8443`,
 		"muster":              `server address "muster" has no port: write muster:8443`,
-		"https://muster:8443": "agents speak no HTTP, write muster:8443",
+		"https://muster:8443": "agents do not use HTTP, write muster:8443",
 	} {
 		harness.Run(t, nil, "agent", "--state-dir", t.TempDir(), "--server", server).Expect(2, says, "write HOST:PORT: muster.example.org:8443, 10.0.0.7:8443 or [fd00::7]:8443")
 	}
 	p := harness.Launch(t, nil, "server", "--data", t.TempDir(), "--agent-servers", "::1:8443", "--proxy-from", "10.0.0.0/33,0.0.0.0/0")
 	p.AwaitExit(2)
-	expectTexts(t, p.Log(), "agent-servers: server address \"::1:8443\" can be read in two ways", `proxy-from: "10.0.0.0/33": want addresses or networks`)
+	expectTexts(t, p.Log(), "agent-servers: server address \"::1:8443\" can be read in two ways", `proxy-from: "10.0.0.0/33": expected addresses or networks such as 10.0.0.7, 10.0.0.0/24 or fd00::/64, comma separated`)
 }
 
 // A server that is reached by a name which its certificate does not have: the command says which names there are and
@@ -377,8 +377,8 @@ func TestNewCAIsReported(t *testing.T) {
 	move(pki, kept)
 	s.Start()
 	a.AwaitLog("the server at "+s.Listen+" is not the one that this machine joined: it shows a certificate of the CA sha256:", "this machine's server has the CA sha256:",
-		"if the server lost its DATA/pki, bring that back from the backup and restart it", "muster-agent reset-identity")
-	harness.Run(t, s.Env(), "status").Expect(9, "and only that of the CA sha256:", "if it lost its DATA/pki: bring that back from the backup")
+		"if the server lost its DATA/pki, restore that from the backup and", "muster-agent reset-identity")
+	harness.Run(t, s.Env(), "status").Expect(9, "and only that of the CA sha256:", "--ca ca.crt; if it lost its DATA/pki: restore that from the backup;")
 	s.Stop()
 	testenv.NoError(t, os.RemoveAll(pki))
 	move(kept, pki)

@@ -46,7 +46,7 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	out := s.CLI("get", "problems", "--node", "new")
 	assert(t, regexp.MustCompile(`OPEN CRITICAL +new +count`).MatchString(out), "get problems:\n%s", out)
 	s.Try("describe", "event", "new/count").Expect(0, "WARNING, the first result")
-	s.Try("why", "old").Expect(3, `no node "old" any more: admin renamed it new at `)
+	s.Try("why", "old").Expect(3, `node "old" no longer exists: admin renamed it new at `)
 	if _, err := s.API.Events.Get(t.Context(), "default", "old", "count"); err == nil {
 		t.Error("there is an event under the old name")
 	}
@@ -152,13 +152,13 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	s.Stop()
 	s.Start()
 	s.Try("get", "history", "worker/keepalive").Expect(0, "forgotten")
-	s.Try("audit", "node", "worker").Expect(0, "away for too long")
+	s.Try("audit", "node", "worker").Expect(0, "away too long")
 	a.Start()
 	there(true)
 	if text, err := os.ReadFile(told); err != nil || strings.Count(string(text), "\n") != 1 {
 		t.Errorf("told more than once: %s, %v", text, err)
 	}
-	if log := a.Log(); !strings.Contains(log, "(forgotten)") || !strings.Contains(log, "away for too long") {
+	if log := a.Log(); !strings.Contains(log, "(forgotten)") || !strings.Contains(log, "away too long") {
 		t.Errorf("the agent's log:\n%s", log)
 	}
 }
@@ -200,11 +200,11 @@ func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 
 	says(apply(declared("web01", "")), 0, "node/web01 unchanged")
 	page := s.CLI("describe", "node", "web01")
-	expectTexts(t, page, "canary         it was given (spec.given.groups): join token ", "os             x                    join token ")
+	expectTexts(t, page, "canary         the join token or an operator set it (spec.given.groups): join token ", "os             x                    join token ")
 	says(apply(declared("web01", "role: payment")), 0, "node/web01 updated", "it comes into the trusted group payment, and its machine joined with join token ")
 
 	exported := s.CLI("get", "node", "web01", "-o", "yaml")
-	says(apply(strings.ReplaceAll(exported, "web01", "copy2")), model.Conflict.Exit(), "is that of node/web01", "leave spec.uid out")
+	says(apply(strings.ReplaceAll(exported, "web01", "copy2")), model.Conflict.Exit(), "is that of node/web01", "omit spec.uid")
 	s.CLI("node", "retire", "web01", "--yes")
 	says(apply(exported), model.Conflict.Exit(), "was retired", "muster node forgive "+m.identity().Node.String())
 }

@@ -79,7 +79,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	command := regexp.MustCompile(`muster (doctor restored .*)$`).FindStringSubmatch(told)
 	require(t, command != nil, "no command in %q", told)
 	s.Stop()
-	s.Try(strings.Fields(command[1])...).Expect(0, "begins a life of its own")
+	s.Try(strings.Fields(command[1])...).Expect(0, "has the new incarnation")
 
 	// A life of its own.
 	s.Start()
@@ -124,7 +124,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	} {
 		want := "of this server's data" // another incarnation's
 		if what == "ETag" {
-			want = "was changed since: its ETag is" // it names the life: the same revision is another
+			want = "has changed: its ETag is" // it names the life: the same revision is another
 		}
 		assert(t, err != nil && strings.Contains(err.Error(), want), "%s of the abandoned life: %v", what, err)
 	}
@@ -186,7 +186,7 @@ func TestMachinesReturnAfterRestore(t *testing.T) {
 	later.Block()
 	testenv.NoError(t, os.RemoveAll(s.Data))
 	testenv.NoError(t, os.Rename(backup, s.Data))
-	s.Try("doctor", "restored", "--data", s.Data).Expect(0, "begins a life of its own", "muster node accept --all-returning")
+	s.Try("doctor", "restored", "--data", s.Data).Expect(0, "has the new incarnation", "muster node accept --all-returning")
 	s.Start()
 	harness.Until(t, 90*time.Second, "what the known machine holds is applied", func() (string, bool) {
 		e := eventOf(t, s.API, "known", "count")

@@ -102,7 +102,7 @@ func TestRunNowStreamsOutput(t *testing.T) {
 	}{
 		{[]string{"--command", "exit 2", "--on", "web01"}, 20, []string{"web01  ", "CRITICAL after", "1 CRITICAL (web01)"}},
 		{[]string{"--command", "test $(cat /proc/sys/kernel/hostname)x = x; exit 0", "--on", "all"}, 0, []string{"2 nodes:  2 OK"}},
-		{[]string{"--command", "seq 100000", "--on", "web01", "--max-output", "1000"}, 0, []string{"bytes of output were cut", "1 node:  1 OK"}},
+		{[]string{"--command", "seq 100000", "--on", "web01", "--max-output", "1000"}, 0, []string{"bytes of output were truncated)", "1 node:  1 OK"}},
 		{[]string{"--command", "echo same", "--on", "web01,web02", "--together"}, 0, []string{"2 nodes: web01, web02\n  same\n"}},
 		{[]string{"--command", "id", "--on", `where:node.name in ["web01", "webx"],web01`}, 0, []string{"web01  uid=", "1 node:"}},
 		{[]string{"--command", "id", "--on", "all", "--except", "web01"}, 0, []string{"web02  uid=", "1 node:"}},
@@ -111,7 +111,7 @@ func TestRunNowStreamsOutput(t *testing.T) {
 		{[]string{"--command", "id", "--on", "where:node.nam == 1"}, 2, []string{"node.nam"}},
 		{[]string{"--command", "id"}, 2, []string{"--on is missing"}},
 		{[]string{"--command", "id", "--on", "all", "--max-affected", "1"}, 10, []string{"on 2 nodes", "--yes"}},
-		{[]string{"dialy"}, 3, []string{"did you mean daily?"}},
+		{[]string{"dialy"}, 3, []string{"; did you mean daily?"}},
 		{[]string{"--command", "sleep 60; : " + dir + "/x", "--on", "web01", "--timeout", "1s"}, 20, []string{"timed out after 1s", "UNKNOWN"}},
 	} {
 		r := harness.Run(t, s.Env(), append([]string{"run"}, c.args...)...)
@@ -202,7 +202,7 @@ func TestAgentRefusesForbiddenCommands(t *testing.T) {
 `)
 	for _, name := range []string{"bad", "path", "env"} {
 		awaitEvent(t, s.API, "listed", name, "check "+name+" is refused", func(e v1.Event) bool {
-			return e.Status == model.Unknown && strings.HasPrefix(e.Output, "refused on listed: the agent there runs only what its setting --allow-commands lists")
+			return e.Status == model.Unknown && strings.HasPrefix(e.Output, "refused on listed: the agent runs only the programs in its setting --allow-commands")
 		})
 	}
 	for _, node := range []string{"none", "audit", "listed"} {
@@ -255,14 +255,14 @@ func TestRunNeedsPermission(t *testing.T) {
 		{"viewer", viewer, command, 6, "role operator or admin"},
 		{"operator", operator, check, 0, "1 OK"},
 		{"operator", operator, command, 6, "may not run commands"},
-		{"operator", operator, []string{"delete", "check", "daily"}, 6, "not change what is declared"},
+		{"operator", operator, []string{"delete", "check", "daily"}, 6, "read, run checks, silence, acknowledge and resolve events, and not"},
 		{"operator", operator, []string{"event", "resolve", "web01/daily"}, 0, ""},
 		{"operator who may", may, command, 0, "uid="},
 		{"operator who may", may, []string{"auth", "token", "create", "--role", "admin"}, 6, ""},
 		{"admin", admin, check, 0, "1 OK"},
 		{"admin", admin, command, 6, "may not run commands"},
-		{"admin", admin, []string{"auth", "user", "create", "eve", "--role", "operator", "--may-run-commands"}, 6, "cannot let others"},
-		{"admin", admin, []string{"auth", "token", "create", "--role", "operator", "--may-run-commands"}, 6, "cannot let others"},
+		{"admin", admin, []string{"auth", "user", "create", "eve", "--role", "operator", "--may-run-commands"}, 6, "may not run commands and cannot grant that right"},
+		{"admin", admin, []string{"auth", "token", "create", "--role", "operator", "--may-run-commands"}, 6, "may not run commands and cannot grant that right"},
 		{"first admin", s.Env(), []string{"auth", "token", "create", "--role", "viewer", "--may-run-commands"}, 2, "operator"},
 		{"first admin", s.Env(), []string{"auth", "whoami"}, 0, "admin (admin, runs commands)"},
 	} {

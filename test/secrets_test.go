@@ -224,15 +224,15 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 {apiVersion: muster/v1, kind: Group, metadata: {name: g}, spec: {where: 'node.labels.role == "db"'}}`
 	for _, c := range []struct{ yaml, want string }{
 		{served + check(`{groups: [all]}`), "group all is not trusted"},
-		{served + check(`{where: 'node.labels.role == "db"'}`), "a condition here reads what machines say of themselves"},
-		{served + check(`{nodes: [web01]}`), "whoever joins first under that name would get it"},
+		{served + check(`{where: 'node.labels.role == "db"'}`), "a condition here reads facts that machines report"},
+		{served + check(`{nodes: [web01]}`), "the first machine with that name under that name would get it"},
 		{served + untrusted + check(`{groups: [g]}`), "group g is not trusted"},
 		{served + trusted + check(`{groups: [g], except: {groups: [all]}}`), "targets.except"},
 		{served + trusted + check(`{groups: [g]}`), ""},
 		{served + untrusted, "hands out the secret s"},
 		{local + untrusted, ""}, // the value is on the node already: nobody hands it out
 		{served, "hands out the secret s"},
-		{`{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {value: hunter22}}`, "a Secret does not hold the value itself"},
+		{`{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {value: hunter22}}`, "agentFile: NAME, or another place of the value: a Secret does not"},
 	} {
 		r := apply(c.yaml)
 		assert(t, (c.want != "" || r.Code == 0) && (c.want == "" || r.Code != 0 && strings.Contains(r.Out+r.Errors, c.want)),

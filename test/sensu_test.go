@@ -306,7 +306,7 @@ func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	assert(t, err == nil && len(lines) >= 4 && lines[0] == "web01 ann 1", "%v: %q", err, data)
 	s.Try("describe", "event", "web01/flag").Expect(0, "filter broken, expression 1", "Cannot read property")
 	out := strings.Join(strings.Fields(s.CLI("why", "web01/flag")), " ")
-	expectTexts(t, out, "alerts/words: passed on to handler short", "could not be evaluated, and decided nothing: filter broken")
+	expectTexts(t, out, "alerts/words: passed on to handler short", "evaluation failed, without effect: filter broken")
 	s.CLI("silence", "web01/flag", "--for", "1h", "-m", "known")
 	s.AwaitOutput("why web01/flag", "filter not_silenced dropped it")
 	told := book.kinds("flag")

@@ -202,7 +202,7 @@ func TestSensuctlWorks(t *testing.T) {
 		does("entity.system.os == 'linux'", "asset", "info", "Tools", "--format", format)
 	}
 	s.Try("get", "asset", "tools", "-o", "yaml").Expect(0, "os: linux")
-	refuses("no SHA-512", "asset", "create", "Bad", "--url", "https://127.0.0.1:1/tools.tar.gz", "--sha512", strings.Repeat("x", 128))
+	refuses("not a SHA-512", "asset", "create", "Bad", "--url", "https://127.0.0.1:1/tools.tar.gz", "--sha512", strings.Repeat("x", 128))
 	does("Created", "silenced", "create", "--check", "Disk_Root", "--reason", "planned")
 	refuses("already", "silenced", "create", "--check", "Disk_Root", "--reason", "planned")
 	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {

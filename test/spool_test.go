@@ -67,7 +67,7 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 			a.RestoreState(copied)
 			runs.Unblock()
 			a.Start()
-		}, "older than what the server has", false},
+		}, "the agent's spool is older than the server's numbers: it was restored", false},
 		{"brought back, and more was made without the server than it knows", func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			a.Stop()
 			copied := a.CopyState()
@@ -81,7 +81,7 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 			a.Start()
 			runs.AwaitRuns(5)
 			s.Start()
-		}, "older than what the server has", false},
+		}, "the agent's spool is older than the server's numbers: it was restored", false},
 		{"brought back, and started twice before it met the server", func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			a.Stop()
 			copied := a.CopyState()
@@ -97,10 +97,10 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 			a.Stop()
 			a.Start()
 			s.Start()
-		}, "some may be lost", true},
+		}, "some results from before its last start may be lost", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && strings.HasPrefix(c.name, "brought back") {
+			if testing.Short() && strings.HasPrefix(c.name, "the agent's spool is older than the server's numbers: it was restored") {
 				t.Skip("a quarter of a minute")
 			}
 			t.Parallel()
@@ -315,7 +315,7 @@ func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	})
 	assert(t, counted == e.Lost && len(entries) == 1 && entries[0].Output == "the spool was full",
 		"%d gave way; history has %+v", e.Lost, entries)
-	s.AwaitOutput("describe event full/agent", "gave way: the spool was full")
+	s.AwaitOutput("describe event full/agent", "signals: it was full, or they were too old or damaged")
 }
 
 // expectNoBadFrames fails the test if the server counted frames that break the protocol.

@@ -216,7 +216,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	ended, _ := playLoad(t, cfg)
 	harness.Until(t, 60*time.Second, "readyz says what keeps the journal from being cut", func() (string, bool) {
 		why, _ := s.Ready()
-		return why, strings.Contains(why, "size budget") && strings.Contains(why, "It cannot be cut: history is ") && strings.Contains(why, "changes are made again from there")
+		return why, strings.Contains(why, "size budget") && strings.Contains(why, "It cannot be cut: history is ") && strings.Contains(why, "(its queue overflowed: the server derives the changes again from the")
 	})
 	st, err := s.API.Status(t.Context(), "")
 	r := st.Reactions

@@ -184,12 +184,12 @@ func codeOf(text string) (code []string) {
 // TestFlagErrors names the accepted values and an example for a wrong flag or argument.
 func TestFlagErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"load size muster-sizing --factors a,b": `--factors: "a,b" is no list of numbers with commas between them, such as 1,2,4`,
+		"load size muster-sizing --factors a,b": `--factors: "a,b" is no list of numbers, comma-separated, such as 1,2,4`,
 		"load size muster-sizing --seconds 1h":  `--seconds: "1h" is no whole number, such as 30`,
 		"load size muster-sizing --factors":     "--factors needs a value, such as 1,2,4",
 		"load run muster-sizing --max-lag 5":    `--max-lag: "5" is no time with its unit, such as 50ms`,
 		"load run muster-sizing --scale x":      `--scale: "x" is no number, such as 0.5`,
-		"load run muster-sizing --seed -1":      `--seed: "-1" is no whole number from 0 on, such as 1`,
+		"load run muster-sizing --seed -1":      `--seed: "-1" is no whole number, 0 or more, such as 1`,
 		"load run muster-sizing --quick=maybe":  `--quick: "maybe" is neither true nor false`,
 		"load run muster-sizing --out":          "--out needs a value\n",
 		"load run muster-sizing --goal p98=1ms": "--goal \"p98=1ms\": there is no figure \"p98\"\n  did you mean p99? want NAME=LIMIT, such as --goal p99=800ms",

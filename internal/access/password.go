@@ -32,7 +32,7 @@ func HashPassword(password string) (plain, hash string, err error) {
 	if password == "" {
 		secret := make([]byte, 15)
 		if _, err := rand.Read(secret); err != nil {
-			return "", "", fmt.Errorf("make password: %w", err)
+			return "", "", fmt.Errorf("create password: %w", err)
 		}
 		password = base64.RawURLEncoding.EncodeToString(secret)
 	}
@@ -90,7 +90,7 @@ func errBadLogin() error {
 // tokens stay. With mayRun, the user may run commands from then on.
 func (s *Service) ResetPassword(ctx context.Context, by intent.Actor, user, hash string, mayRun bool) error {
 	if _, _, _, err := argon2id.DecodeHash(hash); err != nil {
-		return model.Errorf(model.Invalid, "this is no hash of a password: %w", err)
+		return model.Errorf(model.Invalid, "not a password hash: %w", err)
 	}
 	s.accounts.Lock()
 	defer s.accounts.Unlock()
@@ -101,7 +101,7 @@ func (s *Service) ResetPassword(ctx context.Context, by intent.Actor, user, hash
 // end but the one that asks, whose id is session.
 func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, old, password string) error {
 	if _, ok := s.index.user(by.User); !ok {
-		return model.Errorf(model.NotFound, "%s is the name of a token, and no user: it has no password", by.User).WithHint("log in as a user: muster login -u NAME")
+		return model.Errorf(model.NotFound, "%s is a token, not a user: it has no password", by.User).WithHint("log in as a user: muster login -u NAME")
 	}
 	if password == "" {
 		return model.Errorf(model.Invalid, "the new password is empty")
@@ -121,7 +121,7 @@ func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, 
 	s.accounts.Lock()
 	defer s.accounts.Unlock()
 	if now, ok := s.index.user(by.User); ok && now.Hash != row.Hash {
-		return model.Errorf(model.Conflict, "the password of %s was changed by somebody else just now", by.User).WithHint("log in again: muster login -u %s", by.User)
+		return model.Errorf(model.Conflict, "another session changed the password of %s just now", by.User).WithHint("log in again: muster login -u %s", by.User)
 	}
 	return s.setHash(ctx, by, by.User, hash, session, false)
 }
@@ -238,7 +238,7 @@ func (c *passwordCache) compare(ctx context.Context, v *comparison, sum [32]byte
 }
 
 func errTooManyPasswords() error {
-	return model.Errorf(model.Unavailable, "too many passwords are being checked").WithHint("come again in a moment")
+	return model.Errorf(model.Unavailable, "too many passwords are being checked").WithHint("try again in a moment")
 }
 
 // makeRoom bounds the cache. Guesses expire soon and push out guesses alone: the good passwords

@@ -76,7 +76,7 @@ func TestAgentsLogIn(t *testing.T) {
 
 // Before a password is looked at that was not seen before somebody may refuse that, for who shows
 // it; a cached verdict, right or wrong, costs nothing.
-func TestWhoGuessesIsHeldBackAndNobodyElse(t *testing.T) {
+func TestPasswordGuessingLimitsOnlyTheGuesser(t *testing.T) {
 	s := newWorld(t)
 	ctx := t.Context()
 	if _, err := s.CreateUser(ctx, intent.Actor{User: "admin"}, access.User{Name: "sensu", Grants: access.Grants{Role: access.Agent}}, "P@ssw0rd!"); err != nil {

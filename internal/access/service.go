@@ -123,7 +123,7 @@ func (x *index) put(row intent.Row) error {
 	if row.Kind == userKind {
 		err = json.Unmarshal(row.Body, &u)
 	} else if err = json.Unmarshal(row.Body, &t); err == nil && len(t.Sum) != 32 {
-		err = fmt.Errorf("token %s: its sum has %d bytes, expected 32", row.Name, len(t.Sum))
+		err = fmt.Errorf("token %s: the hash has %d bytes, expected 32", row.Name, len(t.Sum))
 	}
 	if err != nil {
 		return err
@@ -212,9 +212,9 @@ func (g *Grants) Validate() error {
 	if forPrograms(g.Role) {
 		switch {
 		case g.Run:
-			return model.Errorf(model.Invalid, "a user with the role %s runs no commands", g.Role)
+			return model.Errorf(model.Invalid, "a user with the role %s cannot run commands", g.Role)
 		case len(g.Bindings) > 0:
-			return model.Errorf(model.Invalid, "bindings are for people; the role %s is bounded by namespaces", g.Role)
+			return model.Errorf(model.Invalid, "bindings are for people; namespaces limit the role %s", g.Role)
 		}
 		return nil
 	}
@@ -225,27 +225,27 @@ func (g *Grants) Validate() error {
 		case level(role) == 0:
 			return unknownRole(role)
 		case namespace == model.SharedNamespaceName:
-			return model.Errorf(model.Invalid, "nobody is bound to namespace %s: what is there reaches the nodes of all namespaces", namespace).
+			return model.Errorf(model.Invalid, "users cannot be bound to namespace %s: its resources reach the nodes of all namespaces", namespace).
 				WithHint("give the role in every namespace: --role %s", role)
 		}
 		if err := model.NameError(namespace); err != nil {
-			return model.Errorf(model.Invalid, "binding to %q: this is no name of a namespace: %w", namespace, err)
+			return model.Errorf(model.Invalid, "binding to %q: not the name of a namespace: %w", namespace, err)
 		}
 		highest = max(highest, level(role))
 	}
 	switch {
 	case len(g.Namespaces) > 0:
-		return model.Errorf(model.Invalid, "namespaces are of the roles %s and %s; bind a person to a namespace: --bind NAMESPACE=ROLE", Agent, Alerts)
+		return model.Errorf(model.Invalid, "namespaces limit only the roles %s and %s; bind a person to a namespace: --bind NAMESPACE=ROLE", Agent, Alerts)
 	case level(g.Role) == 0 && (g.Role != "" || len(g.Bindings) == 0):
 		return unknownRole(g.Role)
 	case g.Run && highest < level(Operator):
-		return model.Errorf(model.Invalid, "a %s changes nothing, and so runs no commands", Viewer).WithHint("give the role %s too", Operator)
+		return model.Errorf(model.Invalid, "the role %s cannot run commands", Viewer).WithHint("give the role %s too", Operator)
 	}
 	return nil
 }
 
 func unknownRole(role string) error {
-	return model.Errorf(model.Invalid, "role %q: want %s, %s or %s", role, Admin, Operator, Viewer)
+	return model.Errorf(model.Invalid, "unknown role %q: expected %s, %s or %s", role, Admin, Operator, Viewer)
 }
 
 // levelIn is the level in one namespace.

@@ -56,9 +56,9 @@ func (s *Subject) AllowIn(n Need, namespace string) error {
 	}
 	err := model.Errorf(model.Forbidden, "%s has no role in namespace %s (%s)", s.User, namespace, &s.Grants)
 	if namespace == model.SharedNamespaceName {
-		return err.WithHint("what is there reaches the nodes of all namespaces: it takes a role that holds in every one")
+		return err.WithHint("its resources reach the nodes of all namespaces: you need a role in every namespace")
 	}
-	return err.WithHint("an administrator gives one: muster auth user grant %s --bind %s=%s", s.User, namespace, roleFor(n.Verb))
+	return err.WithHint("ask an administrator for a role: muster auth user grant %s --bind %s=%s", s.User, namespace, roleFor(n.Verb))
 }
 
 // roleFor is the lowest role that may do this.
@@ -68,20 +68,20 @@ func roleFor(verb Verb) string {
 
 // Refuse is the error that says why the subject may not do this, and names roles that may.
 func (s *Subject) Refuse(n Need) error {
-	may := "look and not change"
+	may := "read and not change"
 	switch {
 	case forPrograms(s.Role):
-		may = "bring alerts in, and nothing else"
+		may = "only send alerts"
 	case s.Role == "" && len(s.Bindings) > 0:
-		may = "act in single namespaces"
+		may = "act only in single namespaces"
 	case s.Role == Operator:
-		may = "look, run checks, silence, acknowledge and resolve events, and not change what is declared"
+		may = "read, run checks, silence, acknowledge and resolve events, and not change resources"
 	}
 	err := model.Errorf(model.Forbidden, "%s may %s (role %s)", s.User, may, &s.Grants)
 	if n.Verb == Operate {
-		return err.WithHint("log in as somebody with the role operator or admin: muster login -u NAME")
+		return err.WithHint("log in as a user with the role operator or admin: muster login -u NAME")
 	}
-	return err.WithHint("log in as somebody who may: muster login -u admin")
+	return err.WithHint("log in as a user with this right: muster login -u admin")
 }
 
 // Caller is the subject of one request to the API, with the address that the request came from.
@@ -224,5 +224,5 @@ func (s *Service) Current(p *Program) bool {
 
 func errBadProgram(role string) error {
 	return model.Errorf(model.Unauthenticated, "no user with the role %s has this password", role).
-		WithHint("on the server: muster auth user create NAME --role %s", role)
+		WithHint("create one on the server: muster auth user create NAME --role %s", role)
 }

@@ -64,8 +64,8 @@ func (s *Service) HasUsers() bool {
 // one; it is returned either way.
 func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, password string) (string, error) {
 	if !userName.MatchString(u.Name) || slices.Contains(reservedNames, u.Name) {
-		return "", model.Errorf(model.Invalid, "%q cannot be a user's name", u.Name).
-			WithHint("letters, digits and . _ @ - in between, at most 63; server and local are the server's own")
+		return "", model.Errorf(model.Invalid, "invalid user name %q", u.Name).
+			WithHint("use letters, digits, and . _ @ - between them, at most 63; the names server and local are reserved")
 	}
 	if err := u.Validate(); err != nil {
 		return "", err
@@ -102,8 +102,8 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 	case !ok:
 		return User{}, s.errNoUser(name)
 	case forPrograms(row.Role) != forPrograms(g.Role):
-		return User{}, model.Errorf(model.Conflict, "%s has the role %s: a program does not become a person, nor a person a program", name, row.Role).
-			WithHint("delete the user and make another one: muster auth user delete %s", name)
+		return User{}, model.Errorf(model.Conflict, "%s has the role %s: a user for programs cannot become a person, nor a person a program", name, row.Role).
+			WithHint("delete the user and create another: muster auth user delete %s", name)
 	case g.Role != Admin && s.lastAdmin(name):
 		return User{}, errLastAdmin(name)
 	}
@@ -169,26 +169,26 @@ func (s *Service) lastAdmin(name string) bool {
 
 func errLastAdmin(name string) error {
 	return model.Errorf(model.Conflict, "%s is the last administrator", name).
-		WithHint("make another first: muster auth user create NAME --role admin")
+		WithHint("create another administrator first: muster auth user create NAME --role admin")
 }
 
 func errUserExists(name string) error {
 	return model.Errorf(model.Conflict, "user %s exists already", name).
-		WithHint("a forgotten password, on the server: muster auth reset-password --data DIR --user %s", name)
+		WithHint("for a forgotten password, on the server: muster auth reset-password --data DIR --user %s", name)
 }
 
 func (s *Service) errNoUser(name string) error {
-	e := model.Errorf(model.NotFound, "there is no user %q", name)
+	e := model.Errorf(model.NotFound, "user %q does not exist", name)
 	s.index.mu.RLock()
 	defer s.index.mu.RUnlock()
 	names := slices.Sorted(maps.Keys(s.index.users))
 	if near := model.Nearest(name, names); near != "" {
-		return e.WithHint("did you mean %s? muster auth user create NAME makes one", near)
+		return e.WithHint("did you mean %s? Create a user: muster auth user create NAME", near)
 	}
 	if len(names) == 0 {
-		return e.WithHint("nobody is there yet: the server's first start makes admin")
+		return e.WithHint("no users yet: the first start of the server creates admin")
 	}
-	return e.WithHint("all users: muster auth user list; muster auth user create NAME makes one")
+	return e.WithHint("list users: muster auth user list. Create a user: muster auth user create NAME")
 }
 
 const (
@@ -243,7 +243,7 @@ func (s *Service) CreateToken(ctx context.Context, by intent.Actor, t AccessToke
 func (s *Service) newToken(ctx context.Context, by intent.Actor, t AccessToken) (string, AccessToken, error) {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
-		return "", t, fmt.Errorf("make token: %w", err)
+		return "", t, fmt.Errorf("create token: %w", err)
 	}
 	token := "mt1." + base64.RawURLEncoding.EncodeToString(secret)
 	sum := sha256.Sum256([]byte(token))

@@ -76,7 +76,7 @@ func New(cfg Config) (*Agent, error) {
 // ErrForgotten says that the server has deleted this ephemeral node while it was away. The agent
 // has a token: another one on the same configuration joins as a new node. Run has removed the state
 // of the old one.
-var ErrForgotten = errors.New("the server has deleted this ephemeral node: it joins again")
+var ErrForgotten = errors.New("the server has deleted this ephemeral node; it joins again")
 
 // Run enrols if the machine has no identity, then runs checks and keeps a session until ctx ends.
 // It then waits up to Config.StopGrace for running checks, says Bye and closes the spool. It

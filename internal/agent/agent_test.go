@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestMain is also the agent that TestKilledAgentGoesOn kills.
+// TestMain is also the agent that TestKilledAgentContinues kills.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("AGENT_UNDER_TEST"); dir != "" {
 		a, err := New(Config{StateDir: dir, Token: os.Getenv("AGENT_TOKEN"), Linger: 50 * time.Millisecond, FirstWithin: 50 * time.Millisecond})
@@ -128,7 +128,7 @@ func TestFromTokenToResult(t *testing.T) {
 }
 
 // What changes about the machine is said while the session stays, whole, and once.
-func TestChangedFactsAreSaid(t *testing.T) {
+func TestChangedFactsAreSent(t *testing.T) {
 	s := newServer(t)
 	cfg := config(s, t.TempDir())
 	var kernel, resolved atomic.Pointer[string]
@@ -168,7 +168,7 @@ func TestChangedFactsAreSaid(t *testing.T) {
 }
 
 // The server is away, the agent is restarted meanwhile, and nothing is lost.
-func TestGoesOnWithoutServer(t *testing.T) {
+func TestChecksRunWithoutServer(t *testing.T) {
 	s := newServer(t)
 	s.assign(nil, shell(1, "echo $((n+1))", 200*time.Millisecond))
 	cfg := config(s, t.TempDir())
@@ -225,7 +225,7 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 }
 
 // kill -9 of the agent: what it had spooled arrives from its next life.
-func TestKilledAgentGoesOn(t *testing.T) {
+func TestKilledAgentContinues(t *testing.T) {
 	s := newServer(t)
 	dir := t.TempDir()
 	mark := filepath.Join(t.TempDir(), "runs")
@@ -427,7 +427,7 @@ func TestSmall(t *testing.T) {
 }
 
 // The agent must not carry the server around with it.
-func TestImportsNothingOfTheServer(t *testing.T) {
+func TestAgentImportsNoServerPackages(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "../../cmd/muster-agent").Output()
 	testenv.NoError(t, err)
 	for dep := range strings.Lines(string(out)) {

@@ -53,7 +53,7 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 		return nil, ""
 	}
 	if len(c.agent.cfg.Commands.Allow) > 0 {
-		return nil, "refused: the agent here runs only the programs of its setting --allow-commands, and assets bring programs of the server"
+		return nil, "refused: the agent runs only the programs of its setting --allow-commands, and assets contain programs from the server"
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(assetWait, cmp.Or(x.chunk.Timeout, assetWait)))
 	defer cancel()
@@ -65,7 +65,7 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 		}
 		dir, err := c.assets.Dir(ctx, sum)
 		if err != nil {
-			return nil, fmt.Sprintf("asset %s is not here: %s", a.Name, err)
+			return nil, fmt.Sprintf("asset %s is not available: %s", a.Name, err)
 		}
 		list = append(list, run.Asset{Name: a.Name, Dir: dir})
 	}
@@ -90,7 +90,7 @@ func (c *checks) retryWithAsset(asset.Sum) {
 // fetchAsset requests an archive from byte offset from on, of one server after the other in the order
 // of sessions.
 func (a *Agent) fetchAsset(ctx context.Context, sum asset.Sum, from int64) (*asset.Source, error) {
-	err := errors.New("no server is known")
+	err := errors.New("no server is configured")
 	for _, server := range *a.credentials.servers.Load() {
 		var source *asset.Source
 		if source, err = a.fetchFrom(ctx, server, sum, from); err == nil {

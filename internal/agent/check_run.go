@@ -46,7 +46,7 @@ func (c *checks) run(ctx context.Context, x *check) {
 	})
 	if err := c.agent.spool.Append(&signal, changed || x.chunk.RoundRobin); err != nil {
 		c.lost.Add(1)
-		c.agent.cfg.Log.Error("result is lost: the spool refused it", "check", x.chunk.Name, "err", err)
+		c.agent.cfg.Log.Error("lost a result: the spool refused it", "check", x.chunk.Name, "err", err)
 	}
 	c.agent.logClockOffset()
 }
@@ -132,7 +132,7 @@ func (c *checks) extra(ctx context.Context, x *check, result *run.Result, keep i
 	for i := range values {
 		longer := wire.AppendValue(extra, &values[i])
 		if len(longer) > room {
-			note := fmt.Sprintf("\n(%d of %d values are left out: the result would be too large)", len(values)-i, len(values))
+			note := fmt.Sprintf("\n(%d of %d values omitted: the result would be too large)", len(values)-i, len(values))
 			if len(result.Output)+len(note) <= keep && len(extra)+len(result.Output)+len(note) <= c.resultLimit() {
 				result.Output = append(result.Output[:len(result.Output):len(result.Output)], note...)
 			}

@@ -105,7 +105,7 @@ func TestMetricsAndThresholds(t *testing.T) {
 	}
 	r = s.of(3)[0]
 	if x, err = wire.DecodeExtra(r.Extra); err != nil || len(x.Values) < 100 || len(x.Values) == 1000 || len(r.Extra) > maxExtra ||
-		!strings.Contains(string(r.Output), "of 1000 values are left out") {
+		!strings.Contains(string(r.Output), " of 1000 values omitted: the result would be too large)") {
 		t.Errorf("%d values in %d bytes, %v; …%s", len(x.Values), len(r.Extra), err, r.Output[len(r.Output)-80:])
 	}
 }

@@ -232,7 +232,7 @@ func (c *checks) runTurn(t *wire.Turn) {
 	for _, r := range t.Runs {
 		check, _, assigned := c.find(r.Chunk)
 		if !assigned || !c.scheduler.RunNow(schedule.Key{Check: check, ProxyNode: r.Node}) {
-			c.agent.cfg.Log.Debug("round-robin run of a check that is not assigned here", "chunk", r.Chunk, "proxyNode", r.Node)
+			c.agent.cfg.Log.Debug("round-robin run of a check that is not in the assignment", "chunk", r.Chunk, "proxyNode", r.Node)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	enrol.Trusted = func(ca [32]byte) { a.cfg.Log.Warn("trusting the CA that came first", "ca", pki.SumText(ca)) }
+	enrol.Trusted = func(ca [32]byte) { a.cfg.Log.Warn("trusting the first CA that a server sent", "ca", pki.SumText(ca)) }
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		id, err := pki.Enrol(ctx, enrol)
 		if err == nil {
@@ -44,7 +44,7 @@ func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
 			return nil, err
 		}
 		a.cfg.State(Waits + ": " + oneLine(err))
-		a.cfg.Log.Warn("cannot join yet, trying again", "err", err, "in", delay)
+		a.cfg.Log.Warn("cannot join yet; trying again", "err", err, "in", delay)
 		if pause.For(ctx, delay) != nil {
 			return nil, nil
 		}
@@ -87,7 +87,7 @@ func (c *Config) enrolment(anyCA bool) (pki.EnrolConfig, error) {
 	case len(c.Servers) > 0 && (anyCA || c.CA != [32]byte{}):
 		enrol.Token.CA = c.CA
 	default:
-		return enrol, model.Errorf(model.Unauthenticated, "this machine has not joined a server yet: %s holds no identity", c.StateDir).
+		return enrol, model.Errorf(model.Unauthenticated, "this machine has not joined a server yet: %s has no identity", c.StateDir).
 			WithHint("on the server: muster node token; here, with the token that it prints: muster-agent join TOKEN")
 	}
 	if len(c.Servers) > 0 {
@@ -138,7 +138,7 @@ func (c *Config) sameServer(id *pki.Identity) error {
 	if wanted == ([32]byte{}) || wanted == id.CASum {
 		return nil
 	}
-	return model.Errorf(model.Conflict, "this machine is node %s of another server already, which has the CA %s", id.Name, pki.SumText(id.CASum)).
+	return model.Errorf(model.Conflict, "this machine is already node %s of another server, which has the CA %s", id.Name, pki.SumText(id.CASum)).
 		WithHint("to leave that server: systemctl stop muster-agent; muster-agent reset-identity --state-dir %s; then join again", c.StateDir)
 }
 
@@ -226,17 +226,17 @@ func (a *Agent) renew(ctx context.Context, wasPending bool) (retry time.Duration
 	case err == nil:
 	case errors.As(err, &pending):
 		if !wasPending {
-			a.cfg.Log.Warn("the server does not know this node; a person must accept it again, its spool is kept",
+			a.cfg.Log.Warn("the server does not know this node; an operator must accept it again; the spool keeps its results",
 				"server", pending.Server, "key", pending.Key, "hint", "on the server: muster node list --pending; muster node accept "+*a.name.Load())
 		}
-		a.cfg.State("waits to be let in again: " + oneLine(err))
+		a.cfg.State("waits for an operator to accept it again: " + oneLine(err))
 		retry, _ = RetryJoin(err, pending.Again)
 		return retry
 	case wasPending && passes:
 		retry, _ = RetryJoin(err, 30*time.Second)
 		return retry
 	case passes:
-		a.cfg.Log.Warn("certificate could not be renewed; trying again", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)
+		a.cfg.Log.Warn("cannot renew the certificate; trying again", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)
 		return 0
 	default:
 		a.cfg.Log.Error("the server does not renew this machine's certificate", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)

@@ -79,15 +79,15 @@ func (k *requestedRuns) request(r *wire.Run) {
 	var refusal string
 	switch {
 	case k.agent.cfg.Commands.NoRun:
-		refusal = "refused by the agent's setting --no-run: nothing runs there on request"
+		refusal = "refused by the agent's setting --no-run: it runs no requests"
 	case r.Command != nil && k.agent.cfg.Commands.AuditOnly:
-		refusal = "refused by the agent's setting --audit-only: no commands run there on request"
+		refusal = "refused by the agent's setting --audit-only: it runs no requested commands"
 	case r.Command != nil && k.commands >= maxCommands:
-		refusal = fmt.Sprintf("%d commands run there, the most at the same time; try again when one has ended", maxCommands)
+		refusal = fmt.Sprintf("%d commands are running there, the limit; try again when one has ended", maxCommands)
 	case r.Command == nil && assigned && !own:
-		refusal = "this is a proxy check: it runs for each proxy node by its own schedule"
+		refusal = "a proxy check runs only by its own schedule, for each proxy node"
 	case r.Command == nil && !assigned:
-		refusal = "this check is not assigned to the node, or its agent does not have the last change yet"
+		refusal = "the node does not run this check, or its agent does not have the last change yet"
 	}
 	if r.ID != 0 {
 		k.byID[r.ID] = x
@@ -278,7 +278,7 @@ func wholeRunes(p []byte) int {
 }
 
 var (
-	errCancelled = errors.New("ended because it was cancelled")
+	errCancelled = errors.New("cancelled")
 	errNoSession = errors.New("ended because the session with the server ended")
 )
 

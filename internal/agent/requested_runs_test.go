@@ -92,7 +92,7 @@ func TestCommands(t *testing.T) {
 }
 
 // What is written leaves while the command runs.
-func TestCommandsAreHeardWhileTheyRun(t *testing.T) {
+func TestCommandOutputIsStreamed(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	gate := filepath.Join(t.TempDir(), "gate")
 	a.requests.request(&wire.Run{ID: 1, Command: line("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
@@ -171,7 +171,7 @@ func naming(dir string) (pids []string) {
 	return pids
 }
 
-func TestNoMoreCommandsThanMayRun(t *testing.T) {
+func TestRequestedCommandsAreLimited(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	for id := uint64(1); id <= maxCommands+1; id++ {
 		a.requests.request(&wire.Run{ID: id, Command: line("sleep 600")})

@@ -137,7 +137,7 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 	now := session{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), Own: a.cfg.Servers}
 	if now.Incarnation != a.session.Incarnation || !slices.Equal(now.Servers, a.session.Servers) || !slices.Equal(now.Own, a.session.Own) {
 		if !slices.Equal(now.Servers, a.session.Servers) {
-			a.cfg.Log.Info("the server names the servers to connect to; those of this agent's settings are tried after them", "servers", now.Servers)
+			a.cfg.Log.Info("the server has sent a list of servers; the agent tries them before those of its settings", "servers", now.Servers)
 		}
 		a.session = now
 		if err := saveSession(a.cfg.StateDir, now); err != nil {
@@ -224,7 +224,7 @@ func (u *units) features() (list []string) {
 func (u *units) decode(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	chunk, err := wire.DecodeChunk(id, data)
 	if err == nil && u.parts[chunk.Kind] == nil {
-		return nil, fmt.Errorf("this agent does not run chunks of kind %d", chunk.Kind)
+		return nil, fmt.Errorf("this agent does not support chunks of kind %d", chunk.Kind)
 	}
 	return chunk, err
 }
@@ -261,7 +261,7 @@ func (u *units) suspend(code string) {
 		return
 	}
 	u.suspended = true
-	u.log.Warn("no more checks run here until the server accepts this machine again", "code", code)
+	u.log.Warn("checks are suspended until the server accepts this machine again", "code", code)
 	for _, part := range u.parts {
 		part.suspend()
 	}

@@ -41,7 +41,7 @@ func lock(dir string) (io.Closer, error) {
 	var other *disk.LockedError
 	if errors.As(err, &other) {
 		return nil, model.Errorf(model.Conflict, "state folder %s is in use by another agent (%s)", dir, other.Holder()).
-			WithHint("stop that one (systemctl stop muster-agent), or give this one another folder (--state-dir)")
+			WithHint("stop that agent (systemctl stop muster-agent), or use another folder: --state-dir")
 	}
 	return file, err
 }

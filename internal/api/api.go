@@ -130,7 +130,7 @@ func (h *handler) authenticated(next http.Handler) http.Handler {
 			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if !ok {
 				h.CountRefusal("no_token")
-				op.WriteError(w, model.Errorf(model.Unauthenticated, "this needs a token").WithHint("muster login"))
+				op.WriteError(w, model.Errorf(model.Unauthenticated, "this request needs a token").WithHint("muster login"))
 				return
 			}
 			var err error
@@ -165,7 +165,7 @@ func (h *handler) observed(routes *http.ServeMux, next http.Handler) http.Handle
 				}
 				h.Logger.Error("request handler panicked", "method", r.Method, "path", r.URL.Path, "panic", broken)
 				if rec.Status == 0 {
-					op.WriteError(rec, model.Errorf(model.Internal, "a fault of the server; its log says more"))
+					op.WriteError(rec, model.Errorf(model.Internal, "internal error; the server's log has the details"))
 				}
 			}
 			h.note(r, rec.Status, now().Sub(began))
@@ -218,18 +218,18 @@ func unknownPath(routes *http.ServeMux) http.HandlerFunc {
 			}
 		}
 		if len(allowed) == 0 {
-			op.WriteError(w, model.Errorf(model.NotFound, "there is nothing at %s", model.Shorten(r.URL.Path)).WithHint("all paths: /api/v1/openapi.json"))
+			op.WriteError(w, model.Errorf(model.NotFound, "no resource at %s", model.Shorten(r.URL.Path)).WithHint("all paths: /api/v1/openapi.json"))
 			return
 		}
 		list := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", list)
-		p := op.Problem(model.Invalid, fmt.Sprintf("%s takes no %s", model.Shorten(r.URL.Path), model.Shorten(r.Method)), "allowed methods: "+list+"; more: /api/v1/openapi.json")
-		p.Title, p.Status = "No such method here", http.StatusMethodNotAllowed
+		p := op.Problem(model.Invalid, fmt.Sprintf("%s does not accept %s", model.Shorten(r.URL.Path), model.Shorten(r.Method)), "allowed methods: "+list+"; more: /api/v1/openapi.json")
+		p.Title, p.Status = "Method not allowed", http.StatusMethodNotAllowed
 		op.WriteProblem(w, p)
 	}
 }
 
 // refusePeople answers requests of people on the listener for agents.
 func refusePeople(w http.ResponseWriter, _ *http.Request) {
-	op.WriteError(w, model.Errorf(model.NotFound, "this address is for agents only").WithHint("people have another: --listen of the server"))
+	op.WriteError(w, model.Errorf(model.NotFound, "only agents use this address").WithHint("the address for people is the server's --listen"))
 }

@@ -65,7 +65,7 @@ func raw(t *testing.T, r *apitest.Rig, method, path, token, body string, header 
 	return answer.StatusCode, answer.Header, string(data)
 }
 
-func TestNothingIsOpenWithoutAToken(t *testing.T) {
+func TestEveryOperationNeedsAToken(t *testing.T) {
 	r := apitest.New(t)
 	_, _, page := raw(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
 	var spec struct {
@@ -310,7 +310,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-func TestNamespaceOfTheCallerIsTaken(t *testing.T) {
+func TestDefaultNamespaceOfTheCaller(t *testing.T) {
 	r := apitest.New(t)
 	r.Apply(`{apiVersion: muster/v1, kind: Namespace, metadata: {name: team}}`)
 	c := dial(t, r, r.Token)
@@ -405,7 +405,7 @@ func TestEvents(t *testing.T) {
 	if err != nil || e.Occurrences != 2 || e.Problem == nil || len(e.History) != 2 || e.Results != 2 {
 		t.Errorf("event: %+v %v", e, err)
 	}
-	if _, err := c.Events.Get(ctx, "default", "web02", "load"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "no result came in yet") {
+	if _, err := c.Events.Get(ctx, "default", "web02", "load"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "the check runs on this node, but no result has arrived yet") {
 		t.Errorf("event without a result: %v", err)
 	}
 	testenv.NoError(t, c.Events.Resolve(ctx, "default", "web02", "disk", "cleaned up"))
@@ -516,7 +516,7 @@ func TestErrorsHaveOneForm(t *testing.T) {
 }
 
 // Where a path takes other methods, the answer says which.
-func TestAWrongMethodHearsTheRightOnes(t *testing.T) {
+func TestWrongMethodListsAllowedOnes(t *testing.T) {
 	r := apitest.New(t)
 	for _, c := range []struct{ method, path, allow string }{
 		{"POST", "/api/v1/events", "GET, HEAD"}, {"PUT", "/api/v1/apply", "POST"}, {"OPTIONS", "/api/v1/tokens", "GET, HEAD, POST"},

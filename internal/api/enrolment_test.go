@@ -34,7 +34,7 @@ import (
 
 // Who sends his request for a certificate slowly holds no place, and no more requests
 // than one network may have: others join meanwhile.
-func TestSlowEnrolmentsHoldNothing(t *testing.T) {
+func TestSlowEnrolmentsBlockNoOthers(t *testing.T) {
 	r := apitest.New(t)
 	bounds, err := queue.ParseSettings([]string{"enrolments=1"})
 	testenv.NoError(t, err)
@@ -185,7 +185,7 @@ func TestAgents(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	for _, a := range list.Items {
-		if trouble := fmt.Sprint(a.Trouble); a.Name == "loses" && trouble != "[7 signals that its spool gave up]" || a.Name == "gone" && trouble != "[not connected]" {
+		if trouble := fmt.Sprint(a.Trouble); a.Name == "loses" && trouble != "[7 its spool dropped signals]" || a.Name == "gone" && trouble != "[not connected]" {
 			t.Errorf("%s: %s", a.Name, trouble)
 		}
 	}
@@ -241,7 +241,7 @@ func TestAgentsOfALargeFleet(t *testing.T) {
 
 // What a token gives its nodes, and what who accepts a machine gives it, is held to what an
 // applied Node is: else there would be nodes that nobody can apply again.
-func TestWhatNodesAreGivenIsValidated(t *testing.T) {
+func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	r, ctx := apitest.New(t), context.Background()
 	c := dial(t, r, r.Token)
 	r.Apply("apiVersion: muster/v1\nkind: Namespace\nmetadata: {name: small}\nspec: {limits: {labels: 2}}\n")
@@ -260,7 +260,7 @@ func TestWhatNodesAreGivenIsValidated(t *testing.T) {
 		class     model.Class
 		want      string
 	}{
-		{"", nil, map[string]string{"BAD KEY": "x"}, model.Invalid, `"BAD KEY" is no label's name`},
+		{"", nil, map[string]string{"BAD KEY": "x"}, model.Invalid, `invalid label name "BAD KEY": use letters, digits, and . _ - / between them, at most `},
 		{"", nil, map[string]string{"a": "x\ny"}, model.Invalid, "metadata.labels.a"},
 		{"", []string{"BAD GROUP"}, nil, model.Invalid, `"BAD GROUP"`},
 		{"", []string{"x/y/z"}, nil, model.Invalid, "x/y/z"},

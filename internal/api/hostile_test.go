@@ -71,7 +71,7 @@ func TestHostileBodies(t *testing.T) {
 		{"very many that are right", list(fill(check(`"interval":"60s","command":"x"`)+",", 4*mib)), 413, "more than 10000 resources"},
 		{"one with very many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 16*mib), ",") + `]`)), 413, "at most 524288"},
 		{"one with many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 500<<10), ",") + `]`)), 422, "values"},
-		{"many unknown fields", list(check(`"interval":"60s","command":"x",` + strings.TrimSuffix(keys(30_000), ","))), 422, "nobody looked further"},
+		{"many unknown fields", list(check(`"interval":"60s","command":"x",` + strings.TrimSuffix(keys(30_000), ","))), 422, "and perhaps more errors: the check stopped here"},
 		{"deep", `{"resources":` + fill("[", 5*mib), 400, ""},
 		{"deep within a resource", list(check(`"interval":"60s","command":` + fill("[", 200<<10))), 400, ""},
 		{"deep and whole", list(check(`"interval":"60s","command":` + fill("[", 5000) + fill("]", 5000))), 422, "deep"},
@@ -165,7 +165,7 @@ func TestHostileYAML(t *testing.T) {
 }
 
 // Who may only look sees no secret, in no page; what an administrator reads can be applied again.
-func TestSecretsAreForThoseWhoMayWrite(t *testing.T) {
+func TestSecretsNeedWriteAccess(t *testing.T) {
 	r := apitest.New(t)
 	ctx := t.Context()
 	const yaml = `
@@ -217,7 +217,7 @@ func TestSecretsAreForThoseWhoMayWrite(t *testing.T) {
 		if status, _, text := raw(t, r, "POST", "/api/v1/apply", made.Secret, plan, nil); status != 200 || !strings.Contains(text, `"op":"unchanged"`) {
 			t.Errorf("a viewer's plan of %s: %d %s", guess, status, text)
 		}
-		if status, _, text := raw(t, r, "POST", "/api/v1/apply", made.Secret, strings.Replace(plan, `"dryRun":true,`, "", 1), nil); status != 403 || !strings.Contains(text, "may look and not change") {
+		if status, _, text := raw(t, r, "POST", "/api/v1/apply", made.Secret, strings.Replace(plan, `"dryRun":true,`, "", 1), nil); status != 403 || !strings.Contains(text, "may read and not change") {
 			t.Errorf("a viewer's apply: %d %s", status, text)
 		}
 	}
@@ -319,7 +319,7 @@ func problemReplaced(t *testing.T) (r *apitest.Rig, problem func() *model.Proble
 	}
 }
 
-func TestManyEventsMeanTheProblemsThatWerePicked(t *testing.T) {
+func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 	for _, verb := range []string{"acknowledge", "resolve"} {
 		r, problem := problemReplaced(t)
 		was := problem().ID
@@ -340,7 +340,7 @@ func TestManyEventsMeanTheProblemsThatWerePicked(t *testing.T) {
 }
 
 // The acknowledgement of one event conflicts with a result that closes its problem.
-func TestAnAcknowledgementThatCameTooLate(t *testing.T) {
+func TestLateAcknowledgement(t *testing.T) {
 	r, _ := problemReplaced(t)
 	r.Before = func() { r.Result("default", "web01", "disk", model.OK, "fine") }
 	status, _, text := raw(t, r, "POST", "/api/v1/events/default/web01/disk/acknowledge", r.Token, `{"note":"known"}`, map[string]string{"Content-Type": "application/json"})
@@ -349,7 +349,7 @@ func TestAnAcknowledgementThatCameTooLate(t *testing.T) {
 	}
 }
 
-func TestACallbackMeansTheProblemThatWasTold(t *testing.T) {
+func TestCallbackAppliesToTheNotifiedProblem(t *testing.T) {
 	for _, verb := range []string{"Acknowledge", "Close"} {
 		r, problem := problemReplaced(t)
 		r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {opsgenie: {apiKey: k, callback: 0123456789abcdef0123}}\n")

@@ -19,7 +19,7 @@ import (
 )
 
 // Every list takes a condition, and every list whose rows have labels, or are of nodes, takes a selector of them.
-func TestEveryListIsNarrowed(t *testing.T) {
+func TestEveryListIsNarrowedToTheCaller(t *testing.T) {
 	r := apitest.New(t)
 	_, _, page := raw(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
 	var doc struct {
@@ -85,7 +85,7 @@ func narrowRig(t *testing.T) *apitest.Rig {
 	return r
 }
 
-func TestListsAreNarrowed(t *testing.T) {
+func TestListsAreNarrowedToTheCaller(t *testing.T) {
 	r := narrowRig(t)
 	c := dial(t, r, r.Token)
 	nodesOf := func(list v1.ProblemList, err error) string {
@@ -194,7 +194,7 @@ func TestListsAreNarrowed(t *testing.T) {
 }
 
 // Whoever may only look finds nothing out about what is hidden from them.
-func TestConditionsReadWhatTheCallerSees(t *testing.T) {
+func TestConditionsReadOnlyVisibleState(t *testing.T) {
 	r := apitest.New(t)
 	r.Apply("kind: Handler\nmetadata: {name: hook}\nspec: {command: call, env: {KEY: hunter22}}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {pagerduty: {routingKey: hunter33}}\n")
 	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "admin"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Viewer}})
@@ -219,7 +219,7 @@ func TestConditionsReadWhatTheCallerSees(t *testing.T) {
 
 // A search over more rows than the store is asked for at once passes over none and shows none twice, however the
 // pages fall.
-func TestASearchOverManyPages(t *testing.T) {
+func TestSearchOverManyPages(t *testing.T) {
 	r := apitest.New(t)
 	var b history.Batch
 	var want []string

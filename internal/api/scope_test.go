@@ -342,7 +342,7 @@ func storedState(t *testing.T, r *apitest.Rig) (out []string) {
 
 // The answer to every request of a subject that is bound to one namespace is the same whether
 // another one exists and is full, or does not exist; and nothing in it changes.
-func TestBoundSubjectIsApart(t *testing.T) {
+func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 	r, token := boundRig(t)
 	list := probes(t, r, "quiet")
 	before := make([]string, len(list))

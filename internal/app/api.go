@@ -188,7 +188,7 @@ func (s *Server) describe() v1.Status {
 		out.Warnings = append(out.Warnings, selfcheck.LimitText(h))
 	}
 	for _, text := range s.planner.Inspector().Oversized(3) {
-		out.Warnings = append(out.Warnings, "too much for one assignment: "+text)
+		out.Warnings = append(out.Warnings, "too large for one assignment: "+text)
 	}
 	return out
 }

@@ -124,7 +124,7 @@ func setUp(cmd *cobra.Command, logFile string) (*config.Server, *serverlog.Log, 
 	}
 	log := book.Logger(cfg.LogFormat)
 	for name, similar := range config.Misspelt(os.Environ()) {
-		log.Warn("the environment variable is no setting and is ignored", "variable", name, "similar", similar)
+		log.Warn("ignoring an unknown environment variable", "variable", name, "similar", similar)
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
@@ -147,11 +147,11 @@ func handleSignals(ctx context.Context, cmd *cobra.Command, book *serverlog.Log,
 				return
 			case <-hup:
 				if err := book.Reopen(); err != nil {
-					log.Error("log was not reopened", "err", err)
+					log.Error("cannot reopen the log", "err", err)
 				}
 				cfg, err := config.Load(cmd.Flags(), os.Getenv)
 				if err != nil {
-					log.Error("configuration was not reloaded", "err", err)
+					log.Error("cannot reload the configuration", "err", err)
 					continue
 				}
 				book.SetLevel(cfg.LogLevel)

@@ -32,11 +32,11 @@ import (
 func listenOn(address, setting string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, model.Errorf(model.Unavailable, "address %s is taken by another program", address).
-			WithHint("find it: ss -ltnp 'sport = :%s'; or choose another: --%s :PORT", address[strings.LastIndexByte(address, ':')+1:], setting)
+		return nil, model.Errorf(model.Unavailable, "another program uses address %s", address).
+			WithHint("find it: ss -ltnp 'sport = :%s'; or choose another port: --%s :PORT", address[strings.LastIndexByte(address, ':')+1:], setting)
 	}
 	if errors.Is(err, syscall.EACCES) {
-		return nil, model.Errorf(model.Forbidden, "may not listen on %s", address).WithHint("choose a port above 1023: --%s :8443", setting)
+		return nil, model.Errorf(model.Forbidden, "no permission to listen on %s", address).WithHint("choose a port above 1023: --%s :8443", setting)
 	}
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "listen on %s: %w", address, err).WithHint("--%s HOST:PORT", setting)
@@ -75,7 +75,7 @@ func (s *Server) listen(context.Context) error {
 		})
 	}
 	if a, ok := addrOf(s.admin); ok && !a.IP.IsLoopback() {
-		s.log.Warn("every machine that reaches the admin listener can read the metrics", "address", a.String())
+		s.log.Warn("every machine that can reach the admin listener can read the metrics", "address", a.String())
 	}
 	s.task(front, "agents", s.serveAgents)
 	s.task(front, "people", s.servePeople)
@@ -116,7 +116,7 @@ func (s *Server) serveAgents(ctx context.Context) error {
 		g.Go(func() error { return serve(ctx, shared.People(), s.handlers.enrol, s.log) })
 	}
 	if s.plain != nil {
-		s.log.Warn("the plain listener believes agents without proof", "address", s.plain.Addr().String())
+		s.log.Warn("the plain listener accepts agents without a certificate", "address", s.plain.Addr().String())
 		g.Go(func() error { return muster.ServePlain(ctx, s.plain, s.sessions) })
 	}
 	return g.Wait()
@@ -154,9 +154,9 @@ func (s *Server) serveSensu(ctx context.Context) error {
 			s.sensuCA.Admit(config)
 		}
 	} else {
-		s.log.Warn("Sensu's agents connect without TLS: passwords and results can be read on the way", "address", s.sensu.Addr().String())
+		s.log.Warn("Sensu agents connect without TLS: the network can read passwords and results", "address", s.sensu.Addr().String())
 	}
-	s.log.Info("listening for Sensu's agents", "address", s.sensu.Addr().String(), "tls", config != nil)
+	s.log.Info("listening for Sensu agents", "address", s.sensu.Addr().String(), "tls", config != nil)
 	return s.bridge.Listen(ctx, s.sensu, config)
 }
 

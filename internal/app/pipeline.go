@@ -191,7 +191,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		return model.Errorf(model.Internal,
 			"%d of %d partitions have no usable snapshot (the log has the reasons), and the journal holds nothing before commit %d to rebuild them from",
 			model.Partitions-restored, model.Partitions, tail.Number).
-			WithHint("restore the folder from a backup, or go on without their event states, which come back with the next results: %s", datadir.StoppedCommand(s.cfg, "repair"))
+			WithHint("restore the folder from a backup, or drop their event states, which return with the next results: %s", datadir.StoppedCommand(s.cfg, "repair"))
 	}
 	head := s.journal.Head()
 	if err := s.journal.Read(ctx, from, func(c journal.Commit) error { s.view.Deliver(c); return nil }); err != nil {
@@ -220,7 +220,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 		Saved: func() {
 			if lowest, ok := s.consumers.Floor(); ok {
 				if err := s.journal.Cut(lowest.At); err != nil {
-					s.log.Error("journal could not be cut", "below", lowest.At.Number, "consumer", lowest.Name, "err", err)
+					s.log.Error("cannot cut the journal", "below", lowest.At.Number, "consumer", lowest.Name, "err", err)
 				}
 			}
 		},
@@ -234,7 +234,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	if err := cycle.All(last); err != nil {
-		s.log.Warn("last snapshots were not all saved; the next start replays more", "err", err)
+		s.log.Warn("some last snapshots are not saved; the next start replays more", "err", err)
 	}
 	return nil
 }

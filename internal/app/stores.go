@@ -171,7 +171,7 @@ func (s *Server) openArchives(context.Context) (err error) {
 func (s *Server) enforce(c directory.Change) {
 	err := errors.Join(s.routes.Apply(c.Declarations), s.pipelines.Apply(c.Declarations))
 	if err != nil { // intent refuses such a resource: it comes from another version
-		s.log.Error("cannot put a resource in force; its last good definition stays", "error", err)
+		s.log.Error("cannot put a resource in force; its last valid definition stays", "error", err)
 	}
 	if c.Dependencies {
 		s.routes.Announce()

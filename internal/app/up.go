@@ -112,7 +112,7 @@ func (u *Up) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		<-ctx.Done()
-		fmt.Fprintln(u.Out, "Stopping. Received results are kept.")
+		fmt.Fprintln(u.Out, "Stopping. Received results are on disk.")
 		stopped := make(chan struct{})
 		go func() {
 			agents.Wait()
@@ -273,7 +273,7 @@ func (u *Up) showStart(s *Server, password string) {
 		{this, "this machine"}, {" node token", "the command that adds another machine"}} {
 		fmt.Fprintf(u.Out, "  %-*s   %s\n", wide, u.Program+n[0], n[1])
 	}
-	fmt.Fprint(u.Out, "\nCtrl-C stops Muster; its data is kept.\n")
+	fmt.Fprint(u.Out, "\nCtrl-C stops Muster; its data stays.\n")
 }
 
 // runDemo simulates machines beside this one, over sessions with certificates.

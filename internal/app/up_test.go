@@ -67,7 +67,7 @@ func TestContextOfAnotherServerMoves(t *testing.T) {
 }
 
 // Two servers take turns at one context file: each finds its own login again.
-func TestMovedContextIsUsedAgain(t *testing.T) {
+func TestMovedContextReturns(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.yaml")
 	a, of := newUp(t, path)

@@ -86,7 +86,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	for {
 		if now := a.o.Revision(); now != read || a.named == nil {
 			if err := a.readAssets(ctx); err != nil {
-				a.o.Log.Warn("assets could not be read; trying again", "err", err)
+				a.o.Log.Warn("cannot read assets; trying again", "err", err)
 			} else {
 				read = now
 			}
@@ -98,9 +98,9 @@ func (a *Archive) Run(ctx context.Context) error {
 		if a.o.Now().Sub(collected) > collectPeriod && a.named != nil {
 			collected = a.o.Now()
 			if removed, err := a.store.Collect(a.isNamed); err != nil {
-				a.o.Log.Warn("archives that no asset names could not be removed", "err", err)
+				a.o.Log.Warn("cannot remove unused archives of assets", "err", err)
 			} else if removed > 0 {
-				a.o.Log.Info("archives that no asset names any more are removed", "count", removed)
+				a.o.Log.Info("removed unused archives of assets", "count", removed)
 			}
 		}
 		select {
@@ -171,7 +171,7 @@ func (a *Archive) fetchAny(ctx context.Context, sum asset.Sum) {
 	var err error
 	for _, url := range urls {
 		if err = a.fetch(ctx, sum, url); err == nil {
-			a.o.Log.Info("archive of an asset fetched", "url", model.RedactQuery(url), "sha512", asset.Short(sum))
+			a.o.Log.Info("downloaded an asset's archive", "url", model.RedactQuery(url), "sha512", asset.Short(sum))
 			a.o.Arrived()
 			break
 		}
@@ -185,7 +185,7 @@ func (a *Archive) fetchAny(ctx context.Context, sum asset.Sum) {
 	}
 	wait := min(max(retryFirst, 2*a.failed[sum].wait), retryLongest)
 	a.failed[sum] = failure{model.OneLine(err), wait, a.o.Now().Add(wait/2 + rand.N(wait))}
-	a.o.Log.Warn("archive of an asset could not be fetched; trying again", "sha512", asset.Short(sum), "in", wait, "err", err)
+	a.o.Log.Warn("cannot download an asset's archive; trying again", "sha512", asset.Short(sum), "in", wait, "err", err)
 }
 
 func (a *Archive) fetch(ctx context.Context, sum asset.Sum, url string) error {
@@ -194,7 +194,7 @@ func (a *Archive) fetch(ctx context.Context, sum asset.Sum, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	shown := model.RedactQuery(url)
 	if err != nil {
-		return fmt.Errorf("GET %s: this is no address", shown)
+		return fmt.Errorf("GET %s: not a valid address", shown)
 	}
 	answer, err := a.http.Do(request)
 	if failed := (*neturl.Error)(nil); errors.As(err, &failed) {
@@ -222,9 +222,9 @@ func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
 	case state.Trouble != "":
 		return nil, model.Errorf(model.NotFound, "the server does not have the archive: %s", state.Trouble)
 	case state.Fetching:
-		return nil, model.Errorf(model.Unavailable, "the server fetches the archive itself just now")
+		return nil, model.Errorf(model.Unavailable, "the server is downloading the archive")
 	}
-	return nil, model.Errorf(model.NotFound, "the server does not have the archive %s: nobody has uploaded it", asset.Short(sum)).WithHint("muster asset add NAME FILE")
+	return nil, model.Errorf(model.NotFound, "the server does not have the archive %s: upload it", asset.Short(sum)).WithHint("muster asset add NAME FILE")
 }
 
 // Put implements api.Archives.
@@ -327,7 +327,7 @@ func (a *Archive) trouble(sum asset.Sum, fetched, read bool) string {
 	}
 	switch state := a.State(sum); {
 	case state.Trouble != "" && fetched:
-		return "it cannot be fetched: " + state.Trouble
+		return "the download failed: " + state.Trouble
 	case state.Trouble != "":
 		return state.Trouble
 	case fetched:

@@ -29,8 +29,8 @@ type changeFlags struct {
 func (f *changeFlags) declare(flags *pflag.FlagSet) {
 	messageFlag(flags, &f.message, "reason, recorded with the change (MUSTER_MESSAGE)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the effect and change nothing")
-	flags.BoolVar(&f.yes, "yes", false, "go ahead, however many nodes it affects")
-	flags.IntVar(&f.maxAffected, "max-affected", 0, "refuse a change of more nodes (0: a fifth of all, at least 50)")
+	flags.BoolVar(&f.yes, "yes", false, "confirm a change of any number of nodes")
+	flags.IntVar(&f.maxAffected, "max-affected", 0, "largest number of affected nodes without --yes (0: a fifth of all, at least 50)")
 }
 
 func fileFlag(flags *pflag.FlagSet, files *[]string) {
@@ -79,7 +79,7 @@ func (f *applyFlags) declarePreview(flags *pflag.FlagSet) {
 		}
 	})
 	f.dryRun = true // declare reset it to its default
-	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 20 if something would change")
+	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 20 if apply would change a resource")
 }
 
 // check refuses contradictory flags before it reads the files: in a pipeline an empty variable must not prune the
@@ -87,7 +87,7 @@ func (f *applyFlags) declarePreview(flags *pflag.FlagSet) {
 func (f *applyFlags) check(c *call) (err error) {
 	switch {
 	case f.owner == "" && c.cmd.Flags().Changed("owner"):
-		return model.Errorf(model.Invalid, "--owner is empty").WithHint("is a variable of the pipeline unset? Write: --owner team-a")
+		return model.Errorf(model.Invalid, "--owner is empty").WithHint("is a variable of the CI job unset? Write: --owner team-a")
 	case f.prune && f.owner == "":
 		return model.Errorf(model.Invalid, "--prune needs --owner").WithHint("%s --prune --owner team-a", c.cmd.CommandPath())
 	case f.allowEmpty && !f.prune:
@@ -105,8 +105,8 @@ func (f *applyFlags) read(c *call) ([]declaration, error) {
 	case err != nil:
 		return nil, err
 	case len(docs) == 0 && f.prune && !f.allowEmpty:
-		return nil, model.Errorf(model.Invalid, "no resources in %s: --prune would delete everything of %s", strings.Join(paths, ", "), f.owner).
-			WithHint("is it the right folder, and checked out? To delete everything: --allow-empty")
+		return nil, model.Errorf(model.Invalid, "no resources in %s: --prune would delete all resources of owner %s", strings.Join(paths, ", "), f.owner).
+			WithHint("check the folder and its checkout. To delete all resources of the owner: --allow-empty")
 	case len(docs) == 0 && !f.prune:
 		return nil, noResources(paths)
 	}
@@ -130,7 +130,7 @@ func applyCommand(s *session) *cobra.Command {
 	f := &applyFlags{}
 	return s.build(command{
 		use: "apply -f FILE...", short: "Declare resources, all of them or none",
-		long: "Declares all resources of files, folders and standard input in one transaction, and shows on how\nmany nodes each lands. A change of more nodes than --max-affected needs --yes.\n\n" +
+		long: "Declare all resources of files, folders and standard input in one transaction, and show how many\nnodes each resource affects. A change of more nodes than --max-affected needs --yes.\n\n" +
 			"--owner writes an owner into every resource and refuses resources of another owner. --prune deletes\nresources of that owner that are not in the files.",
 		example: "  muster apply -f disk.yaml -m \"watch the disks\"\n  muster get check disk -o yaml | muster apply -f -\n  muster apply -f ./monitoring --owner team-a --prune",
 		flags:   f.declare, check: f.check,
@@ -151,9 +151,9 @@ func applyCommand(s *session) *cobra.Command {
 
 func planCommand(s *session) *cobra.Command {
 	return previewCommand(s, command{
-		use: "plan -f FILE...", short: "Show the effect of apply, and on how many nodes",
-		long: "Checks files as apply does and shows the effect on each resource, on how many nodes it would land,\nand whether apply would refuse it. Changes nothing. muster diff shows the lines.\n" +
-			"With --exit-code it exits with 20 if something would change, with the code of the refusal if apply\nwould refuse, else with 0.",
+		use: "plan -f FILE...", short: "Show the effect of apply and the number of affected nodes",
+		long: "Check files as apply does, and show the effect on each resource, the number of affected nodes, and\nwhether apply would refuse the change. Changes nothing. muster diff shows the lines.\n" +
+			"With --exit-code: exit with 20 if apply would change a resource, with the code of the refusal if\napply would refuse the change, else with 0.",
 		example: "  muster plan -f disk.yaml\n  muster plan -f ./monitoring --owner team-a --prune --exit-code",
 	}, printApplied)
 }
@@ -161,8 +161,8 @@ func planCommand(s *session) *cobra.Command {
 func diffCommand(s *session) *cobra.Command {
 	return previewCommand(s, command{
 		use: "diff -f FILE...", short: "Show the differences that apply would make",
-		long: "Shows, line by line, the difference to the declared resources. Changes nothing.\n" +
-			"With --exit-code it exits with 20 if there is a difference, with the code of the refusal if apply\nwould refuse.",
+		long: "Show the difference to the declared resources, line by line. Changes nothing.\n" +
+			"With --exit-code: exit with 20 if the difference is not empty, with the code of the refusal if apply\nwould refuse the change.",
 		example: "  muster diff -f disk.yaml\n  muster diff -f ./checks --exit-code",
 	}, printDiff)
 }
@@ -256,14 +256,14 @@ func printPruned(c *call, planned v1.Applied, owner string) {
 		}
 	}
 	if len(lines) > 0 {
-		c.Notef("pruning %s of %s:\n%s\n", model.CountNoun(len(lines), "resource"), owner, screen.Painted(strings.Join(lines, "\n")))
+		c.Notef("pruning %s of owner %s:\n%s\n", model.CountNoun(len(lines), "resource"), owner, screen.Painted(strings.Join(lines, "\n")))
 	}
 }
 
 // printRefusal writes the reason why apply would refuse the previewed change.
 func printRefusal(c *call, applied v1.Applied) {
 	if r := applied.Refused; r != nil {
-		c.Printf("%s %s\n", screen.Cell{Text: "apply would refuse this:", Colour: screen.Red}, r.Detail)
+		c.Printf("%s %s\n", screen.Cell{Text: "apply would refuse this change:", Colour: screen.Red}, r.Detail)
 		if r.Hint != "" {
 			c.Printf("  %s\n", r.Hint)
 		}
@@ -293,7 +293,7 @@ func editCommand(s *session) *cobra.Command {
 	var name string
 	return s.build(command{
 		use: "edit KIND NAME", short: "Edit a resource in $EDITOR and apply it",
-		long:    "Opens a resource in $VISUAL or $EDITOR and applies the saved text. If the server refuses it, the text\nstays in a file; a change that somebody else made meanwhile is never overwritten.",
+		long:    "Open a resource in $VISUAL or $EDITOR and apply the saved text. If the server refuses the text, a file\nkeeps it. edit never overwrites a change that another user made meanwhile.",
 		example: "  muster edit check disk -m \"less noise\"",
 		args:    cobra.RangeArgs(1, 2), complete: s.completeObjects(1), flags: f.declare,
 		check: func(c *call) (err error) {
@@ -329,7 +329,7 @@ func editResource(c *call, k kind.Kind, name string, f *changeFlags) error {
 	}
 	if err := c.Edit(path); err != nil {
 		_ = os.Remove(path)
-		return model.Errorf(model.Invalid, "the editor failed: %w", err).WithHint("set EDITOR to another one")
+		return model.Errorf(model.Invalid, "the editor failed: %w", err).WithHint("set EDITOR to another editor")
 	}
 	after, err := os.ReadFile(path)
 	if err != nil {
@@ -342,7 +342,7 @@ func editResource(c *call, k kind.Kind, name string, f *changeFlags) error {
 	}
 	applied, err := putEdited(c, k, name, f, path, data, after, tag)
 	if err != nil {
-		c.Notef("your text is in %s. Correct it there, then: muster apply -f %s\n", path, path)
+		c.Notef("your text is in %s. Correct the file, then: muster apply -f %s\n", path, path)
 		return err
 	}
 	_ = os.Remove(path)

@@ -47,10 +47,10 @@ func TestApplyOwnedFolder(t *testing.T) {
 	testenv.NoError(t, os.Remove(filepath.Join(x.dir, "repo/checks/deep/load.yml")))
 	x.expect("", "apply -f DIR/repo --owner team-a", 0, "unchanged")
 	x.expect("", "get check load", 0, "load")
-	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   not declared any more; runs on 2 nodes", "  -  owner: team-a")
-	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this: this changes what 2 nodes do", "delete 1 resource that team-a declares no more: check/load")
+	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   no longer declared; runs on 2 nodes", "  -  owner: team-a")
+	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this change: this changes what 2 nodes do", "delete 1 resource that team-a declares no more: check/load")
 	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1", 0, "apply would refuse this")
-	x.expect("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of team-a:\n  check/load   not declared any more; runs on 2 nodes\n", "muster: this changes what 2 nodes do")
+	x.expect("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of team-a:\n  check/load   no longer declared; runs on 2 nodes\n", "muster: this changes what 2 nodes do")
 	x.expect("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load deleted")
 	x.expect("", "get check load", model.NotFound.Exit())
 	x.expect("", "get check theirs", 0, "theirs")
@@ -65,7 +65,7 @@ func TestApplyOwnedFolder(t *testing.T) {
 	for _, verb := range []string{"lint", "plan -f", "apply -f"} {
 		x.expect("", verb+" DIR/mine.yaml --owner team-a", invalid, "DIR/mine.yaml:4:3: metadata.owner: is team-b, but --owner is team-a")
 	}
-	x.expect("", "plan -f DIR/theirs.yaml --owner team-a --exit-code", guarded, "check/theirs would be updated", "apply would refuse this: check/theirs belongs to team-b")
+	x.expect("", "plan -f DIR/theirs.yaml --owner team-a --exit-code", guarded, "check/theirs would be updated", "apply would refuse this change: check/theirs belongs to team-b")
 	x.expect("", "apply -f DIR/theirs.yaml --owner team-a", guarded, "muster: check/theirs belongs to team-b; nothing was changed\n", "--take-over")
 	x.expect("", "apply -f DIR/theirs.yaml --owner team-a --take-over", 0, "warning: taken over from team-b")
 	x.expect("", "apply -f DIR/theirs.yaml", 0, "unchanged")
@@ -146,16 +146,16 @@ func TestDeleteSelections(t *testing.T) {
 		want string
 	}{
 		{"delete", model.Invalid, "muster delete KIND NAME"}, {"delete nodes", model.Invalid, "the name is missing"},
-		{"delete nodes d1 --all", model.Invalid, "exclude"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "-f names the resources"},
-		{"delete events --all", model.Invalid, "by name"}, {"delete event web01/disk --dry-run", model.Invalid, "have no --dry-run"},
-		{"delete node web01 --cascade", model.Invalid, "for namespaces"}, {"delete nodes --all -l env=test", model.Invalid, "exclude each other"},
+		{"delete nodes d1 --all", model.Invalid, "exclude"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "-f excludes names, -l, --all and --cascade"},
+		{"delete events --all", model.Invalid, "by name"}, {"delete event web01/disk --dry-run", model.Invalid, "--dry-run does not apply to events"},
+		{"delete node web01 --cascade", model.Invalid, "--cascade applies only to namespaces, not to a"}, {"delete nodes --all -l env=test", model.Invalid, "exclude each other"},
 
 		{"delete nodes -l env=test --dry-run", 0, "node/web02 would be deleted\nnode/web03 would be deleted\n"},
 		{"delete nodes -l env=test", 0, "node/web02 deleted\nnode/web03 deleted\n"},
 		{"delete nodes -l env=test", 0, "no nodes with labels env=test in namespace default: nothing to delete\n"},
 		{"get nodes", 0, "web01"},
 
-		{"delete -f DIR/disk.yaml", model.NotFound, "there is no check/disk"}, {"apply -f DIR/disk.yaml", 0, "created"},
+		{"delete -f DIR/disk.yaml", model.NotFound, "no check/disk"}, {"apply -f DIR/disk.yaml", 0, "created"},
 		{"delete -f DIR/disk.yaml", 0, "check/disk deleted\nhandler/notebook deleted\n"},
 		{"apply -f DIR/team.yaml", 0, "created"}, {"delete -f DIR/team.yaml", 0, "check/team/ssh deleted\ngroup/team/all deleted\nnamespace/team deleted\n"},
 

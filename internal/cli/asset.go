@@ -20,8 +20,8 @@ import (
 
 func assetCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "asset", short: "Upload archives with programs for checks and handlers; list them",
-		long:     "An asset is an archive with programs that checks and handlers need. The server keeps it, and the agents\nof the checks that name it fetch it (muster explain asset).",
+		use: "asset", short: "Upload and list archives with programs for checks and handlers",
+		long:     "An asset is an archive with programs that checks and handlers need. The server stores it; an agent fetches\nit for each check that names it (muster explain asset).",
 		example:  "  muster asset add check-plugins plugins-amd64.tar.gz --os linux --arch amd64\n  muster asset list",
 		commands: []*cobra.Command{assetAddCommand(s), assetListCommand(s)},
 	})
@@ -32,7 +32,7 @@ func assetAddCommand(s *session) *cobra.Command {
 	var build model.AssetBuild
 	return s.build(command{
 		use: "add NAME [FILE]", short: "Upload an archive as a build of an asset",
-		long: "Uploads an archive (tar, tar.gz, tar.bz2 or zip) and writes it into the asset's builds; it replaces the\nbuild for the same machines. A missing asset is created. With --url and --sha512 instead of FILE, the\n" +
+		long: "Upload an archive (tar, tar.gz, tar.bz2 or zip) and write it into the builds of the asset, in place of the\nbuild for the same machines. The command creates a missing asset. With --url and --sha512 instead of FILE, the\n" +
 			"server fetches the archive.",
 		example: "  muster asset add check-plugins plugins-amd64.tar.gz --os linux --arch amd64\n" +
 			"  muster asset add check-plugins --url https://example.com/plugins.tar.gz --sha512 0f1e…",
@@ -51,7 +51,7 @@ func assetAddCommand(s *session) *cobra.Command {
 			case len(c.args) == 2 && (build.URL != "" || build.SHA512 != ""):
 				return model.Errorf(model.Invalid, "FILE excludes --url and --sha512").WithHint("leave them out")
 			case len(c.args) == 1 && (build.URL == "" || build.SHA512 == ""):
-				return model.Errorf(model.Invalid, "no archive is named").WithHint("%s %s FILE, or --url and --sha512", c.cmd.CommandPath(), c.args[0])
+				return model.Errorf(model.Invalid, "the archive is missing").WithHint("%s %s FILE, or --url and --sha512", c.cmd.CommandPath(), c.args[0])
 			case len(c.args) == 2:
 				build.SHA512, err = fileSum(c.args[1])
 			}
@@ -145,7 +145,7 @@ type assetRow struct {
 func assetListCommand(s *session) *cobra.Command {
 	f := listFlags{}
 	return s.build(command{
-		use: "list", short: "List assets, and whether the server has their archives", args: cobra.NoArgs,
+		use: "list", short: "List assets and the state of their archives", args: cobra.NoArgs,
 		example: "  muster asset list",
 		flags: func(flags *pflag.FlagSet) {
 			f.declareSelector(flags, "assets with these labels")

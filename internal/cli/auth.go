@@ -17,8 +17,8 @@ import (
 
 func authCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "auth", short: "Manage users, API tokens and passwords; show who you are",
-		long:     "Makes, lists and deletes users and the tokens with which programs call the API; changes your password;\nshows who you are; resets a password on the server's machine.",
+		use: "auth", short: "Manage users, API tokens and passwords; show your name and rights",
+		long:     "Create, list and delete users, and tokens for programs that call the API; change your password; show\nyour name and rights; reset a password on the server's machine.",
 		example:  "  muster auth whoami\n  muster auth token create --role viewer --expires 90d -m \"dashboard\"",
 		commands: []*cobra.Command{tokenCommand(s), userCommand(s), passwordCommand(s), whoamiCommand(s)},
 	})
@@ -35,7 +35,7 @@ func whoamiCommand(s *session) *cobra.Command {
 
 const (
 	roleHelp   = "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do everything"
-	mayRunHelp = "may run commands on nodes (muster run --command): no role includes that, and only somebody who has it can grant it"
+	mayRunHelp = "permit commands on nodes (muster run --command); no role includes this right, and only a user who has it can grant it"
 	bindHelp   = "roles in single namespaces, NAMESPACE=ROLE, comma-separated: viewer, operator or admin"
 )
 
@@ -56,7 +56,7 @@ func rightsText(role string, bindings map[string]string, run bool) string {
 
 func tokenCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "token", short: "Manage the tokens with which programs call the API", example: "  muster auth token list",
+		use: "token", short: "Manage tokens for programs that call the API", example: "  muster auth token list",
 		commands: []*cobra.Command{tokenCreateCommand(s), tokenListCommand(s), tokenRevokeCommand(s)},
 	})
 }
@@ -64,22 +64,22 @@ func tokenCommand(s *session) *cobra.Command {
 func tokenCreateCommand(s *session) *cobra.Command {
 	var r v1.TokenRequest
 	var expires string
-	const alertsHelp = "alerts brings in alerts (docs/alerts.md), and nothing else"
+	const alertsHelp = "alerts sends alerts only (docs/alerts.md)"
 	return s.build(command{
-		use: "create", short: "Make a token; it is shown once", args: cobra.NoArgs,
+		use: "create", short: "Create a token and show it once", args: cobra.NoArgs,
 		example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d\n  muster auth token create -m \"alerts of prometheus\" --role alerts --in web",
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&r.Role, "role", "viewer", roleHelp+"; "+alertsHelp)
-			flags.StringToStringVar(&r.Bindings, "bind", nil, bindHelp+". Without --role, only these")
+			flags.StringToStringVar(&r.Bindings, "bind", nil, bindHelp+". Without --role, the user has only these roles")
 			flags.StringSliceVar(&r.Namespaces, "in", nil, "with --role alerts: namespaces for its alerts, comma-separated. Default: all")
 			flags.BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
-			flags.StringVar(&r.User, "user", "", "name in the record of changes; default: yours")
+			flags.StringVar(&r.User, "user", "", "name in the audit; default: your name")
 			flags.StringVar(&expires, "expires", "0", "lifetime (0: without end)")
 			messageFlag(flags, &r.Note, "purpose of the token")
 		},
 		check: func(c *call) (err error) {
 			if (r.Role != "" || len(r.Bindings) == 0) && !slices.Contains([]string{"viewer", "operator", "admin", "alerts"}, r.Role) {
-				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("%s; %s", roleHelp, alertsHelp)
+				return model.Errorf(model.Invalid, "--role: unknown role %q", r.Role).WithHint("%s; %s", roleHelp, alertsHelp)
 			}
 			if len(r.Bindings) > 0 && !c.cmd.Flags().Changed("role") {
 				r.Role = ""
@@ -89,7 +89,7 @@ func tokenCreateCommand(s *session) *cobra.Command {
 		},
 		run: answer(func(c *call) (v1.Token, error) { return c.api.Access.CreateToken(c.ctx, r) }, func(c *call, t v1.Token) {
 			c.Printf("%s\n", t.Secret)
-			c.Notef("Token %s (%s). It is not shown again. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s\n", t.ID, rightsText(t.Role, t.Bindings, false), t.ID)
+			c.Notef("Token %s (%s). Copy it now: it is shown only once. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s\n", t.ID, rightsText(t.Role, t.Bindings, false), t.ID)
 		}),
 	})
 }
@@ -137,7 +137,7 @@ func userCommand(s *session) *cobra.Command {
 }
 
 func grantFlags(flags *pflag.FlagSet, g *v1.UserGrants) {
-	flags.StringVar(&g.Role, "role", "", "in every namespace: "+roleHelp+"; agent lets Sensu's agents in, alerts brings in alerts (docs/alerts.md), and nobody logs in with either. Default: viewer, or none with --bind")
+	flags.StringVar(&g.Role, "role", "", "in every namespace: "+roleHelp+"; agent: for the password of Sensu agents; alerts: sends alerts only (docs/alerts.md); no login with these two roles. Default: viewer, or none with --bind")
 	flags.StringToStringVar(&g.Bindings, "bind", nil, bindHelp)
 	flags.StringSliceVar(&g.Namespaces, "in", nil, "with --role agent or alerts: namespaces of its agents or alerts, comma-separated. Default: all")
 	flags.BoolVar(&g.Run, "may-run-commands", false, mayRunHelp)
@@ -147,17 +147,17 @@ func userCreateCommand(s *session) *cobra.Command {
 	var r v1.UserRequest
 	var file string
 	return s.build(command{
-		use: "create NAME", short: "Make a user", args: cobra.ExactArgs(1),
-		long:    "Makes a user who logs in with: muster login -u NAME. On a terminal it asks for a password; without one,\nthe server makes a password, which is shown once.",
+		use: "create NAME", short: "Create a user", args: cobra.ExactArgs(1),
+		long:    "Create a user who logs in with: muster login -u NAME. On a terminal the command asks for a password;\nif you give none, the server creates one, and the command shows it once.",
 		example: "  muster auth user create ada --role admin\n  muster auth user create bob --role operator --may-run-commands\n  muster auth user create eve --bind web=operator,db=viewer\n  muster auth user create kiosk --password-file secret\n  muster auth user create sensu --role agent --in web,db",
 		flags: func(flags *pflag.FlagSet) {
 			grantFlags(flags, &r.UserGrants)
-			flags.StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: ask, or without a terminal make one")
+			flags.StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: a prompt, or a random password without a terminal")
 		},
 		run: answer(func(c *call) (u v1.User, err error) {
 			r.Name = c.args[0]
 			if file != "" || c.ReadPassword != nil {
-				if r.Password, err = c.readNewPassword("Password of "+r.Name+" (empty: the server makes one): ", file); err != nil {
+				if r.Password, err = c.readNewPassword("Password of "+r.Name+" (empty: the server creates one): ", file); err != nil {
 					return u, err
 				}
 			}
@@ -176,11 +176,11 @@ func userGrantCommand(s *session) *cobra.Command {
 	var g v1.UserGrants
 	return s.build(command{
 		use: "grant NAME", short: "Replace the rights of a user", args: cobra.ExactArgs(1),
-		long:    "Replaces all rights of a user: the role in every namespace, and the roles in single namespaces. Sessions\nget the new rights at once; tokens of that name with more rights end.",
+		long:    "Replace all rights of a user: the role in every namespace, and the roles in single namespaces. Sessions\nget the new rights at once; the server revokes tokens of the user with more rights.",
 		example: "  muster auth user grant eve --bind web=operator,db=viewer\n  muster auth user grant eve --role viewer --bind web=admin",
 		flags:   func(flags *pflag.FlagSet) { grantFlags(flags, &g) },
 		run: answer(func(c *call) (v1.User, error) { return c.api.Access.GrantUser(c.ctx, c.args[0], g) }, func(c *call, u v1.User) {
-			c.Printf("user %s is now: %s\n", u.Name, rightsText(u.Role, u.Bindings, u.Run))
+			c.Printf("user %s: new rights: %s\n", u.Name, rightsText(u.Role, u.Bindings, u.Run))
 		}),
 	})
 }
@@ -205,7 +205,7 @@ func userListCommand(s *session) *cobra.Command {
 func userDeleteCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "delete NAME...", short: "Delete users, with their sessions and tokens", args: cobra.MinimumNArgs(1), noFormat: true,
-		long:    "Deletes users, and at once all their sessions and all tokens of their names. The last administrator\nstays.",
+		long:    "Delete users, with all their sessions and the tokens of their names, at once. The server refuses to\ndelete the last administrator.",
 		example: "  muster auth user delete ada",
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {

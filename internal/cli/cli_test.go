@@ -167,7 +167,7 @@ func TestReadShadowLimit(t *testing.T) {
 			t.Errorf("%+v: %d pages, %d messages, %v", c, asked, len(list.Items), err)
 		}
 		short := c.there > c.held
-		if (len(list.Notes) > 0) != short || short && !strings.Contains(list.Notes[0], "more than 1000 messages: only those since "+until.Add(-999*time.Second).UTC().Format(time.RFC3339)) {
+		if (len(list.Notes) > 0) != short || short && !strings.Contains(list.Notes[0], "more than 1000 messages: only messages since "+until.Add(-999*time.Second).UTC().Format(time.RFC3339)) {
 			t.Errorf("%+v: %q", c, list.Notes)
 		}
 	}

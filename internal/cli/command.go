@@ -170,7 +170,7 @@ func (f *listFlags) declareAll(flags *pflag.FlagSet) {
 }
 
 func (f *listFlags) declareLimit(flags *pflag.FlagSet, rows int) {
-	flags.IntVar(&f.limit, "limit", rows, "rows at most (0: all)")
+	flags.IntVar(&f.limit, "limit", rows, "maximum number of rows (0: all)")
 }
 
 // declareSelector declares -l; of names whose labels it selects by.
@@ -262,10 +262,10 @@ func (s *session) connect() (*client.Client, error) {
 	}
 	if file := cmp.Or(s.contextFile, s.Getenv("MUSTER_CONTEXT")); file != "" && c.Server == "" {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			return nil, model.Errorf(model.NotFound, "there is no context file %s", file).
-				WithHint("muster login URL and muster up write it; see --context-file and MUSTER_CONTEXT")
+			return nil, model.Errorf(model.NotFound, "context file %s does not exist", file).
+				WithHint("muster login URL and muster up write this file; see --context-file and MUSTER_CONTEXT")
 		}
-		return nil, model.Errorf(model.Invalid, "the context file %s names no server", file).WithHint("log in: muster login https://HOST:8443")
+		return nil, model.Errorf(model.Invalid, "the context file %s has no server", file).WithHint("log in: muster login https://HOST:8443")
 	}
 	if s.namespace == "" {
 		s.namespace, s.namespaceImplied = c.Namespace, true

@@ -31,8 +31,8 @@ import (
 
 func debugCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "debug", short: "Collect evidence about a server that misbehaves",
-		long:     "Collects evidence about a server that misbehaves, for somebody who was not there. Works with a server\nthat hangs, too.",
+		use: "debug", short: "Collect evidence about a faulty server",
+		long:     "Collect evidence about a faulty server, for a person who investigates later. The server may hang.",
 		example:  "  muster debug bundle",
 		commands: []*cobra.Command{bundleCommand(s)},
 	})
@@ -53,9 +53,9 @@ func bundleCommand(s *session) *cobra.Command {
 	timeout := model.Duration(10 * time.Second)
 	return s.build(command{
 		use: "bundle", short: "Pack profiles, goroutines, settings, queues, metrics and the log into one file",
-		long: "Packs profiles (CPU, heap, mutex, block), goroutines, settings without secrets, queues, metrics, status,\n" +
-			"doctor's findings and the end of the log into one tar.gz. Run it on the server's machine. Of a server that\n" +
-			"hangs or is dead it packs the parts that are left, and lists the missing ones with their reasons.",
+		long: "Pack profiles (CPU, heap, mutex, block), goroutines, settings without secrets, queues, metrics, status,\n" +
+			"findings of doctor and the end of the log into one tar.gz. Run it on the server's machine. If the server\n" +
+			"hangs or is dead, the bundle has the remaining parts, and lists the missing parts with their reasons.",
 		example: "  muster debug bundle\n  muster debug bundle --admin 127.0.0.1:8444 --data /var/lib/muster --out /tmp/muster.tar.gz",
 		args:    cobra.NoArgs, offline: true, noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
@@ -127,8 +127,8 @@ func (b *bundler) parts() []bundlePart {
 	return []bundlePart{
 		admin("version.json", "the server's build", "/debug/version", b.timeout),
 		admin("config.json", "settings in force, without secrets", "/debug/config", b.timeout),
-		admin("readyz.txt", "whether it is ready, and why not", "/readyz", b.timeout),
-		admin("queues.json", "every bounded queue", "/queues", b.timeout),
+		admin("readyz.txt", "readiness, with the reason", "/readyz", b.timeout),
+		admin("queues.json", "depth and capacity of every queue", "/queues", b.timeout),
 		admin("metrics.txt", "all metrics", "/metrics", b.timeout),
 		admin("log.txt", "the end of the log, from memory", "/debug/log", b.timeout),
 		admin("goroutines.txt", "every goroutine with its stack", "/debug/pprof/goroutine?debug=2", b.timeout),
@@ -136,9 +136,9 @@ func (b *bundler) parts() []bundlePart {
 		admin("heap.pprof", "live memory", "/debug/pprof/heap", b.timeout),
 		admin("allocs.pprof", "all allocations since the start", "/debug/pprof/allocs", b.timeout),
 		admin("goroutine.pprof", "goroutines, as a profile", "/debug/pprof/goroutine", b.timeout),
-		admin("mutex.pprof", "waits for locks", "/debug/pprof/mutex?seconds="+window, profiled),
-		admin("block.pprof", "waits of every kind", "/debug/pprof/block?seconds="+window, profiled),
-		local("status.json", "the answer to muster status", func(ctx context.Context) ([]byte, error) {
+		admin("mutex.pprof", "goroutines that wait for locks", "/debug/pprof/mutex?seconds="+window, profiled),
+		admin("block.pprof", "goroutines that wait, of every kind", "/debug/pprof/block?seconds="+window, profiled),
+		local("status.json", "the output of muster status", func(ctx context.Context) ([]byte, error) {
 			if b.apiErr != nil {
 				return nil, b.apiErr
 			}
@@ -151,7 +151,7 @@ func (b *bundler) parts() []bundlePart {
 		{Name: "doctor.txt", What: "findings of muster doctor on this machine", Timeout: b.timeout + 10*time.Second, Get: b.findings},
 		local("logfile.txt", "the end of the log file", b.logFile),
 		local("process.txt", "the kernel's files about the process", b.process),
-		local("client.txt", "the build that packed this", func(context.Context) ([]byte, error) {
+		local("client.txt", "the build of this command", func(context.Context) ([]byte, error) {
 			return fmt.Appendf(nil, "%s %s/%s\n", version.Get(), runtime.GOOS, runtime.GOARCH), nil
 		}),
 	}
@@ -194,7 +194,7 @@ func (b *bundler) logFile(context.Context) ([]byte, error) {
 	const most = 1 << 20 // bytes
 	f, err := os.Open(filepath.Join(b.data, "muster.log"))
 	if err != nil {
-		return nil, fmt.Errorf("%w; a service logs to: journalctl -u muster", err)
+		return nil, fmt.Errorf("%w; for the log of a service: journalctl -u muster", err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() > most {
@@ -300,7 +300,7 @@ func (p *bundlePart) fetch(ctx context.Context) {
 	case len(r.data) == 0:
 		p.missing = "empty"
 	case len(r.data) > maxPart:
-		p.missing = fmt.Sprintf("cut: only the first %d of %d bytes are here", maxPart, len(r.data))
+		p.missing = fmt.Sprintf("truncated: the first %d of %d bytes", maxPart, len(r.data))
 	}
 	p.content = r.data[:min(len(r.data), maxPart)]
 }
@@ -315,6 +315,6 @@ func bundleReadme(title string, at time.Time, parts []bundlePart) []byte {
 	if missing != "" {
 		missing = "MISSING\n" + missing + "\n"
 	}
-	return fmt.Appendf(nil, "%s\ntaken %s\n\nIt holds no passwords and no tokens. It does hold names of hosts, nodes and checks:\nlook through it before you hand it on.\n\n"+
+	return fmt.Appendf(nil, "%s\ncollected %s\n\nThe bundle contains no passwords and no tokens. It contains names of hosts, nodes and checks:\nreview it before you pass it on.\n\n"+
 		"%sHERE\n%s\nProfiles open with: go tool pprof -http=: FILE\n", title, at.Format(time.RFC3339), missing, here)
 }

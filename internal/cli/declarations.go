@@ -34,7 +34,7 @@ type declaration struct {
 // declared twice are errors.
 func (s *session) readFiles(paths []string) ([]declaration, error) {
 	if len(paths) == 0 {
-		return nil, model.Errorf(model.Invalid, "no file is named").WithHint("a file, a folder, or - for standard input: -f disk.yaml")
+		return nil, model.Errorf(model.Invalid, "the file is missing").WithHint("a file, a folder, or - for standard input: -f disk.yaml")
 	}
 	var r fileReader
 	r.session = s
@@ -62,7 +62,7 @@ func noResources(paths []string) error {
 	hint := "an example: muster explain check"
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			hint = "in folders, only .yaml, .yml and .json files without a leading dot count. " + hint
+			hint = "muster reads only .yaml, .yml and .json files in folders, none with a leading dot. " + hint
 			break
 		}
 	}
@@ -127,8 +127,8 @@ func (r *fileReader) readFolder(root string) error {
 			if info, err := os.Stat(path); err != nil {
 				return err
 			} else if info.IsDir() {
-				return model.Errorf(model.Invalid, "%s is a symbolic link to a folder, which is not followed", path).
-					WithHint("name that folder too: -f %s -f %s, or remove the link", root, path)
+				return model.Errorf(model.Invalid, "%s is a symbolic link to a folder: muster does not follow it", path).
+					WithHint("name the folder too: -f %s -f %s, or remove the link", root, path)
 			}
 		}
 		switch strings.ToLower(filepath.Ext(path)) {
@@ -150,7 +150,7 @@ func (s *session) readFile(path string) (name string, data []byte, err error) {
 		return "standard input", data, err
 	}
 	if data, err = os.ReadFile(path); errors.Is(err, fs.ErrNotExist) {
-		err = model.Errorf(model.NotFound, "there is no file %s", path).WithHint("list the folder: ls %s", filepath.Dir(path))
+		err = model.Errorf(model.NotFound, "file %s does not exist", path).WithHint("list the folder: ls %s", filepath.Dir(path))
 	}
 	return path, data, err
 }
@@ -214,7 +214,7 @@ func (s *session) sensuNotes(docs []declaration) (notes []string) {
 		}
 	}
 	for _, file := range files {
-		notes = append(notes, fmt.Sprintf("%s: kept from Sensu: %s. It works as before; Muster's own kind for notifications is Route (%s)",
+		notes = append(notes, fmt.Sprintf("%s: Sensu kinds: %s. They work as in Sensu; Muster's own kind for notifications is Route (%s)",
 			file, strings.Join(parts[file], ", "), model.SensuKindsPage))
 	}
 	return notes
@@ -232,14 +232,14 @@ func importSensuCommand(s *session) *cobra.Command {
 	var strict bool
 	return s.build(command{
 		use: "sensu FILE...", short: "Convert the output of sensuctl dump",
-		long: "Reads files of sensuctl dump and sensuctl create (YAML, wrapped-json) and writes Muster's resources:\n" +
+		long: "Read files of sensuctl dump and sensuctl create (YAML, wrapped-json) and write Muster's resources:\n" +
 			"checks, handlers, filters, mutators, pipelines, hooks, silences, entities and namespaces. Standard\n" +
-			"error lists everything that was not carried over, or changed. Nothing is sent to a server: read the\nresult, then muster apply.",
+			"error lists every part that was changed or not converted. The command sends nothing to a server: read\nthe result, then muster apply.",
 		example: "  sensuctl dump all --all-namespaces --format yaml --file sensu.yaml\n  muster import sensu sensu.yaml --out muster.yaml\n  muster plan -f muster.yaml\n  muster apply -f muster.yaml -m \"from Sensu\"",
 		args:    cobra.MinimumNArgs(1), offline: true,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
-			flags.BoolVar(&strict, "strict", false, "exit with 20 if something was not carried over")
+			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
 		},
 		run: func(c *call) error {
 			files, err := readSensuFiles(c)
@@ -268,7 +268,7 @@ func readSensuFiles(c *call) (files []sensuimport.File, err error) {
 			return nil, err
 		}
 		if len(data) > maxFile {
-			return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxFile)).WithHint("dump one namespace, or one type, at a time: sensuctl dump checks --namespace NAME …")
+			return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxFile)).WithHint("dump each namespace or each type alone: sensuctl dump checks --namespace NAME …")
 		}
 		files = append(files, sensuimport.File{Name: name, Data: data})
 	}
@@ -312,7 +312,7 @@ func printImport(c *call, result *sensuimport.Result, out string) error {
 	}
 	c.Notef("%s of Sensu became %s", model.CountNoun(result.Read, "resource"), model.CountNoun(len(result.Resources), "resource"))
 	if n := result.LostCount(); n > 0 {
-		c.Notef("; %s not carried over, marked !", model.CountNoun(n, "thing"))
+		c.Notef("; %s not converted, marked !", model.CountNoun(n, "thing"))
 	}
 	c.Notef("\n")
 	if out != "" {

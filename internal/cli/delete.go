@@ -25,7 +25,7 @@ func (f *deleteFlags) declare(flags *pflag.FlagSet) {
 	fileFlag(flags, &f.files)
 	flags.StringVarP(&f.selector, "selector", "l", "", "resources of the kind with these labels: env=test,tier!=db,owner,!old")
 	flags.BoolVar(&f.all, "all", false, "all resources of the kind in the namespace")
-	flags.BoolVar(&f.cascade, "cascade", false, "namespaces: with everything in them")
+	flags.BoolVar(&f.cascade, "cascade", false, "namespaces: delete everything in them, too")
 }
 
 func (f *deleteFlags) byName() bool { return len(f.files) == 0 && f.selector == "" && !f.all }
@@ -38,11 +38,11 @@ func (f *deleteFlags) check(c *call) error {
 	}
 	switch {
 	case len(f.files) > 0 && (len(c.args) > 0 || f.selector != "" || f.all || f.cascade):
-		return model.Errorf(model.Invalid, "-f names the resources: it cannot stand with names, -l, --all or --cascade").WithHint("%s -f %s", path, f.files[0])
+		return model.Errorf(model.Invalid, "-f excludes names, -l, --all and --cascade").WithHint("%s -f %s", path, f.files[0])
 	case len(f.files) > 0:
 		return nil
 	case len(c.args) == 0:
-		return model.Errorf(model.Invalid, "nothing to delete is named").WithHint("%s KIND NAME, or %s -f FILE", path, path)
+		return model.Errorf(model.Invalid, "the resources to delete are missing").WithHint("%s KIND NAME, or %s -f FILE", path, path)
 	case f.all && f.selector != "":
 		return model.Errorf(model.Invalid, "--all and -l exclude each other").WithHint("%s %s -l %s", path, word, f.selector)
 	case f.byName():
@@ -50,7 +50,7 @@ func (f *deleteFlags) check(c *call) error {
 	case len(c.args) > 1 || strings.Contains(c.args[0], "/"):
 		return model.Errorf(model.Invalid, "names exclude --all and -l").WithHint("%s %s --all", path, word)
 	case isState(word):
-		return model.Errorf(model.Invalid, "events are deleted by name").WithHint("%s %s NODE/CHECK. Many at once: muster event delete --help", path, word)
+		return model.Errorf(model.Invalid, "events can be deleted only by name").WithHint("%s %s NODE/CHECK. Many at once: muster event delete --help", path, word)
 	}
 	return nil
 }
@@ -59,8 +59,8 @@ func deleteCommand(s *session) *cobra.Command {
 	f := &deleteFlags{}
 	return s.build(command{
 		use: "delete KIND NAME... | KIND -l LABELS | KIND --all | -f FILE...", short: "Delete resources, all of them or none",
-		long: "Deletes resources in one transaction, with the events of deleted checks and nodes: by name, by\nlabels (-l), all of a kind in a namespace (--all), or those of files (-f).\n" +
-			"A namespace must be empty, or goes with everything in it (--cascade). A change of more nodes than\n--max-affected needs --yes. The deletion is recorded.",
+		long: "Delete resources in one transaction, with the events of deleted checks and nodes: by name, by\nlabels (-l), all of a kind in a namespace (--all), or the resources of files (-f).\n" +
+			"A namespace must be empty; --cascade deletes everything in it, too. A change of more nodes than\n--max-affected needs --yes. The audit records the deletion.",
 		example: "  muster delete check disk -m \"moved to another team\"\n  muster delete check/disk handler/pager --dry-run\n" +
 			"  muster delete nodes -n demo --all --yes\n  muster delete nodes -l env=test --dry-run\n  muster delete -f disk.yaml\n  muster delete namespace demo --cascade --yes",
 		complete: s.completeObjects(1000), flags: f.declare, check: f.check,
@@ -110,7 +110,7 @@ func eventNames(c *call, f *deleteFlags) ([]string, error) {
 	case list != events:
 		return nil, nil
 	case f.dryRun:
-		return nil, model.Errorf(model.Invalid, "events have no --dry-run here").WithHint("see it: muster describe event %s", names[0])
+		return nil, model.Errorf(model.Invalid, "--dry-run does not apply to events").WithHint("see it: muster describe event %s", names[0])
 	}
 	return names, nil
 }
@@ -150,7 +150,7 @@ func (f *deleteFlags) refs(c *call) (refs []v1.Ref, err error) {
 	}
 	for _, ref := range refs {
 		if ref.Kind != "Namespace" {
-			return nil, model.Errorf(model.Invalid, "--cascade is for namespaces: a %s contains nothing", strings.ToLower(ref.Kind)).WithHint("leave --cascade out")
+			return nil, model.Errorf(model.Invalid, "--cascade applies only to namespaces, not to a %s", strings.ToLower(ref.Kind)).WithHint("leave --cascade out")
 		}
 		for _, k := range c.Kinds.Kinds() {
 			if !k.Namespaced {

@@ -24,7 +24,7 @@ func describeCommand(s *session) *cobra.Command {
 	var word, name string
 	return s.build(command{
 		use: "describe KIND NAME", short: "Show everything about one object",
-		long:    "Shows an object, its effect, its state and its declaration. Of an event also its history and\nnotifications.",
+		long:    "Show an object, its effect, its state and its declaration; for an event, also its history and\nnotifications.",
 		example: "  muster describe event web01/disk\n  muster describe node web01\n  muster describe check disk",
 		args:    cobra.RangeArgs(1, 2), complete: s.completeObjects(1), noFormat: true,
 		check: func(c *call) (err error) {
@@ -99,7 +99,7 @@ func describeDeclared(c *call, k kind.Kind, view kind.View) (err error) {
 	c.fieldIf("namespace", textIf(k.Namespaced, r.Metadata.Namespace))
 	c.fieldIf("labels", labelText(r.Metadata.Labels))
 	if parts := k.FromSensu(r.Spec); parts != "" {
-		c.field("from Sensu", "%s: works as before. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
+		c.field("from Sensu", "%s: works as in Sensu. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
 	}
 	c.fieldIf("effect", view.State.Note)
 	for _, detail := range k.Details(view) {
@@ -144,7 +144,7 @@ func describeRelated(c *call, k kind.Kind, namespace, name string) error {
 		return err
 	}
 	c.Printf("\nevents, worst first\n")
-	more := textIf(l.Next != "", "there are more: muster get events "+flag)
+	more := textIf(l.Next != "", "for more: muster get events "+flag)
 	return eventList(c, l, &getFlags{}, more).print(c)
 }
 
@@ -189,7 +189,7 @@ func handlerNotes(c *call, namespace string, refs []string) (string, error) {
 		data, _, err := c.api.Resources.Get(c.ctx, kind.Handler().KindInfo, ns, name)
 		switch class := model.ClassOf(err); {
 		case class == model.NotFound:
-			ref += " (does not exist: the message waits until it is applied)"
+			ref += " (does not exist: the message waits until you apply the handler)"
 		case class == model.Forbidden: // in a namespace that the reader may not see
 		case err != nil:
 			return "", err
@@ -199,7 +199,7 @@ func handlerNotes(c *call, namespace string, refs []string) (string, error) {
 				return "", err
 			}
 			if service := r.Spec.(*model.HandlerSpec).ProblemService(); service != "" {
-				ref += " (" + service + " takes problems only: the message is given up)"
+				ref += " (" + service + " accepts problems only: the message becomes a dead letter)"
 			}
 		}
 		notes[i] = ref
@@ -221,7 +221,7 @@ func describeEvent(c *call, name string) error {
 	printOutput(c, "output", e.Output)
 	printHooks(c, &e)
 	for _, note := range e.Notes {
-		c.field("note", "%s: could not be evaluated, and decided nothing", note)
+		c.field("note", "%s: evaluation failed, no effect", note)
 	}
 	if e.Problem != nil {
 		c.Printf("\n")
@@ -249,20 +249,20 @@ func printEventFields(c *call, e *v1.Event) {
 	if e.Status != model.OK {
 		c.field("severity", "%s", e.Severity)
 	}
-	c.fieldIf("expired", textIf(e.Expired, "yes: no result came within the TTL"))
+	c.fieldIf("expired", textIf(e.Expired, "yes: no result arrived within the TTL"))
 	c.field("received", "%s", c.When(e.Received))
 	c.field("executed", "%s", c.When(e.Executed)+textIf(e.Duration > 0, ", took "+e.Duration.String())+textIf(e.RanBy != "", ", by "+e.RanBy))
 	c.field("since", "%s", c.When(e.Changed))
 	c.field("last OK", "%s", c.When(e.LastOK))
 	c.field("occurrences", "%d in a row", e.Occurrences)
 	if e.State == "flapping" {
-		c.field("flapping", "yes: %d %% of change; its problem stays open until the status is steady", e.Change)
+		c.field("flapping", "yes: %d %% of state change; the problem stays open until the status is stable", e.Change)
 	}
 	c.field("history", "%s (oldest first: o ok, w warning, c critical, u unknown)", historyLetters(e.History))
 	c.field("state changes", "%d", e.StateChanges)
 	stream := ""
 	if e.Stream != 0 { // of an agent; the server's own results have no stream
-		stream = fmt.Sprintf("; the last is number %d of stream %s", e.Number, e.Stream)
+		stream = fmt.Sprintf("; last sequence number %d of stream %s", e.Number, e.Stream)
 	}
 	c.field("results", "%d applied, %d lost%s", e.Results, e.Lost, stream)
 }

@@ -21,7 +21,7 @@ func describeNode(c *call, r *model.Resource, spec *model.NodeSpec) error {
 		return err
 	}
 	if len(l.Items) == 0 {
-		return model.Errorf(model.NotFound, "node %s was deleted meanwhile", r.Metadata.Name).WithHint("see who did it: muster audit node %s", r.Metadata.Name)
+		return model.Errorf(model.NotFound, "node %s was deleted meanwhile", r.Metadata.Name).WithHint("find the author: muster audit node %s", r.Metadata.Name)
 	}
 	n := l.Items[0]
 	c.Printf("%s is %s\n\n", resourceTitle(r), nodeStatus(n))
@@ -65,7 +65,7 @@ func describeNode(c *call, r *model.Resource, spec *model.NodeSpec) error {
 func agentState(n v1.NodeState, spec *model.NodeSpec) string {
 	switch {
 	case n.Proxy:
-		return "none: a proxy node, other nodes run its checks"
+		return "none: other nodes run the checks of a proxy node"
 	case n.Connected:
 		return "connected"
 	case spec.UID == "":
@@ -230,7 +230,7 @@ func describeGroups(c *call, o *v1.NodeOrigins, node string) {
 	}
 	for i, g := range slices.DeleteFunc(slices.Clone(o.Asked), func(g v1.GroupAsked) bool { return g.Accepted }) {
 		if i == 0 {
-			c.Printf("\ngroups that the agent asked for and did not get\n")
+			c.Printf("\ngroups that the agent asked for and the server refused\n")
 		}
 		c.item(g.Group, "%s", g.Why)
 	}
@@ -251,7 +251,7 @@ func describeLabels(c *call, labels []v1.LabelOrigin, facts map[string]string) {
 		c.item(l.Name, "%s", text)
 	}
 	if len(facts) > 0 && len(labels) > 0 {
-		c.Printf("  and its facts, unless hidden\n")
+		c.Printf("  facts count as labels, too, unless a label hides them\n")
 	}
 }
 

@@ -24,18 +24,18 @@ func doctorCommand(s *session) *cobra.Command {
 	p := doctor.Patient{}
 	var admin string
 	return s.build(command{
-		use: "doctor", short: "Find common faults of this machine, with the command that mends each",
-		long: "Measures this machine and a data folder for common faults of an installation: limits, disk, fsync,\n" +
-			"memory, clock, certificates, whether the server answers and history keeps up, and archives of Assets\n" +
-			"that are missing or damaged; worst first, each with the command to type. Folders and journal budget are\n" +
-			"those of the server that runs here, unless flags, environment or a settings file name others.\n" +
-			"Exits with 9 if something does not work at all.",
+		use: "doctor", short: "Find common faults of this machine, with the command that fixes each",
+		long: "Measure this machine and a data folder for common faults of an installation: limits, disk, fsync,\n" +
+			"memory, clock, certificates, response of the server, lag of history, and archives of Assets\n" +
+			"that are missing or damaged; worst first, each with the command to type. Folders and journal budget come\n" +
+			"from the running server, unless flags, environment or a settings file name others.\n" +
+			"Exit with 9 if a part does not work at all.",
 		example: "  muster doctor\n  muster doctor --data /var/lib/muster --agents 5000",
 		args:    cobra.NoArgs, offline: true,
 		flags: func(flags *pflag.FlagSet) {
 			config.Flags(flags, "data", "journal", "journal-budget")
 			flags.StringVar(&admin, "admin", "", "admin listener of the server; default: the context's, else "+defaultAdmin)
-			flags.IntVar(&p.Agents, "agents", 1000, "agents that the machine is to serve")
+			flags.IntVar(&p.Agents, "agents", 1000, "number of agents that the machine must serve")
 		},
 		run: func(c *call) error {
 			if err := findPatient(c, &p, admin); err != nil {
@@ -160,11 +160,11 @@ func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	}
 	faults := slices.DeleteFunc(findings, func(f doctor.Finding) bool { return f.Verdict == doctor.Fine })
 	if len(faults) == 0 {
-		s.Printf("nothing to mend\n")
+		s.Printf("no faults found\n")
 	}
 	for _, f := range faults {
 		if below {
-			s.Printf("\n%s: %s\n  needed: %s\n  to mend it: %s\n", f.What, f.Measured, screen.Dash(f.Needed), f.Mend)
+			s.Printf("\n%s: %s\n  needed: %s\n  to fix it: %s\n", f.What, f.Measured, screen.Dash(f.Needed), f.Mend)
 		}
 	}
 	return nil

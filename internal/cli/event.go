@@ -29,9 +29,9 @@ type eventVerb struct {
 
 var eventVerbs = [...]eventVerb{
 	{"ack", "acknowledge", "Acknowledge problems", " --for 2h -m \"on it\"", "acknowledge", "", nil},
-	{"unack", "unacknowledge", "Remove acknowledgements", "", "unacknowledge", "not acknowledged any more", client.Events.Unacknowledge},
+	{"unack", "unacknowledge", "Remove acknowledgements", "", "unacknowledge", "no longer acknowledged", client.Events.Unacknowledge},
 	{"resolve", "", "Set events to OK until their next result", " -m \"cleaned up\"", "resolve", "resolved", client.Events.Resolve},
-	{"delete", "", "Delete events; the next result creates them anew", "", "delete", "deleted", client.Events.Delete},
+	{"delete", "", "Delete events; the next result creates them again", "", "delete", "deleted", client.Events.Delete},
 }
 
 // eventFlags are the flags of an action on events; the request selects events in place of names.
@@ -44,9 +44,9 @@ type eventFlags struct {
 func eventCommand(s *session) *cobra.Command {
 	d := command{
 		use: "event", short: "Acknowledge, resolve or delete events",
-		long: "Acknowledges an event's problem, sets an event to OK, or deletes it. Each action is recorded with its\nauthor and reason: muster audit run. An acknowledgement ends with the problem, a status that you set\n" +
-			"with the next result. Name events, or select them by -l, --where, --status, --check, --node, --group,\n" +
-			"which must all match: the command first shows the matching events. It is safe to repeat.",
+		long: "Acknowledge the problem of an event, set an event to OK, or delete it. The audit records each action with\nauthor and reason: muster audit run. An acknowledgement ends with its problem, a status that you set ends\n" +
+			"with the next result. Name events, or select them with -l, --where, --status, --check, --node, --group,\n" +
+			"which must all match: the command first shows the matching events. You can safely repeat it.",
 		example: "  muster event ack web01/disk --for 2h -m \"new disk is on its way\"\n  muster event resolve web01/disk -m \"cleaned up\"\n" +
 			"  muster event ack --group web --status critical -m \"the switch\" --dry-run",
 	}
@@ -65,7 +65,7 @@ func eventVerbCommand(s *session, verb eventVerb) *cobra.Command {
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags)
 			if verb.use == "ack" {
-				flags.Var(&durationFlag{&f.length}, "for", "end of the acknowledgement, if the problem lasts longer: 30m, 2h, 3d")
+				flags.Var(&durationFlag{&f.length}, "for", "maximum length of the acknowledgement: 30m, 2h, 3d; default: until the problem closes")
 			}
 		},
 		check: f.check,
@@ -89,15 +89,15 @@ func eventVerbCommand(s *session, verb eventVerb) *cobra.Command {
 
 func (f *eventFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.Selector, "selector", "l", "", "events of nodes with these labels: env=prod,tier!=db")
-	flags.StringVar(&f.Where, "where", "", "events for which this is true: CEL over event and node")
+	flags.StringVar(&f.Where, "where", "", "condition on events: CEL over event and node")
 	flags.StringVar(&f.Status, "status", "", "events with these statuses: critical,unknown")
 	flags.StringVar(&f.Check, "check", "", "events of this check")
 	flags.StringVar(&f.Node, "node", "", "events of this node")
 	flags.StringVar(&f.Group, "group", "", "events of nodes in this group")
 	flags.BoolVar(&f.All, "all", false, "all events of the namespace")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "of all namespaces")
-	flags.IntVar(&f.MaxAffected, "max-affected", 0, "refuse an action on more events (0: a fifth of all, at least 50)")
-	flags.BoolVar(&f.Yes, "yes", false, "go ahead, however many events match")
+	flags.IntVar(&f.MaxAffected, "max-affected", 0, "largest number of events without --yes (0: a fifth of all, at least 50)")
+	flags.BoolVar(&f.Yes, "yes", false, "confirm an action on any number of events")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "show the matching events and change nothing")
 	messageFlag(flags, &f.Note, "reason, recorded with the action")
 }
@@ -111,7 +111,7 @@ func (f *eventFlags) check(c *call) error {
 	case len(c.args) > 0 && f.DryRun:
 		return model.Errorf(model.Invalid, "--dry-run needs a selection, not names").WithHint("see the event: muster describe event %s", c.args[0])
 	case len(c.args) == 0 && !selects:
-		return model.Errorf(model.Invalid, "no events are named").WithHint("%s NODE/CHECK..., or -l, --where, --status, --check, --group; all of the namespace: --all", path)
+		return model.Errorf(model.Invalid, "the names of the events are missing").WithHint("%s NODE/CHECK..., or -l, --where, --status, --check, --group; all of the namespace: --all", path)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func actOnSelection(c *call, verb eventVerb, f *eventFlags) error {
 	done, err := c.api.Events.Bulk(c.ctx, verb.bulk, r)
 	const repeat = "repeat the command: it skips finished events"
 	if !r.DryRun && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) { // the server died meanwhile
-		return model.Errorf(model.Unavailable, "no answer came; some of the events may be done").WithHint("when the server is back, %s", repeat)
+		return model.Errorf(model.Unavailable, "the server did not answer; some of the events may be done").WithHint("when the server is back, %s", repeat)
 	}
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func actOnSelection(c *call, verb eventVerb, f *eventFlags) error {
 func printMatches(c *call, found *v1.BulkDone, all bool) {
 	switch found.Matched {
 	case 0:
-		c.Printf("no matching event needs this\n")
+		c.Printf("no matching event needs this action\n")
 		return
 	case 1:
 		c.Printf("1 event matches:\n")
@@ -314,5 +314,5 @@ func entryText(e v1.Entry) string {
 // entryWords are the words of entries by their kind.
 var entryWords = map[string]string{
 	"acknowledged": "acknowledged by", "unacknowledged": "acknowledgement removed by", "flapping": "flapping",
-	"steady": "not flapping any more", "text": "new output", "forgotten": "the node was removed",
+	"steady": "no longer flapping", "text": "new output", "forgotten": "the node was removed",
 }

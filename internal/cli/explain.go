@@ -17,7 +17,7 @@ import (
 func explainCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "explain [KIND[.FIELD]]", short: "Explain the kinds of resources and their fields",
-		long:    "Lists the kinds of resources, or explains the fields of one. Needs no server.",
+		long:    "List the kinds of resources, or explain the fields of one kind. Needs no server.",
 		example: "  muster explain check\n  muster explain check.alert",
 		args:    cobra.MaximumNArgs(1), complete: onlyArgument(cobra.FixedCompletions(s.kindWords(), noFiles)), offline: true,
 		run: func(c *call) error {
@@ -79,7 +79,7 @@ func lintCommand(s *session) *cobra.Command {
 	var owner string
 	return s.build(command{
 		use: "lint FILE...", short: "Check files without a server",
-		long:    "Checks fields, units, names, probes and conditions of files and folders, and reports file, line and the\nnearest right word of every error. Needs no server: run it in CI.",
+		long:    "Check fields, units, names, probes and conditions of files and folders, and report file, line and the\nnearest correct word of every error. Needs no server: run it in CI.",
 		example: "  muster lint disk.yaml\n  muster lint ./checks\n  muster lint ./checks -o json",
 		args:    cobra.ArbitraryArgs, offline: true,
 		flags: func(flags *pflag.FlagSet) {
@@ -125,11 +125,11 @@ func printFlaws(c *call, err error) error {
 // flags, read from the tree of commands.
 func Reference(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("# Command line\n\n`make docs` writes this page from the commands; `muster COMMAND --help` prints the same.\n\n")
+	b.WriteString("# Command line\n\n`make docs` writes this page from the commands; `muster COMMAND --help` prints the same text.\n\n")
 	b.WriteString("## Flags of every command\n\n")
 	writeFlags(&b, root.PersistentFlags())
 	b.WriteString("`muster up` and `muster login` write server, CA and token into the context file; `MUSTER_SERVER`, `MUSTER_CA`\n" +
-		"and `MUSTER_TOKEN` win over it, flags over both. Lists are tables, cut to the terminal; `-o wide` shows more and\n" +
+		"and `MUSTER_TOKEN` override the file, flags override both. Lists are tables, cut to the terminal; `-o wide` shows more and\n" +
 		"cuts nothing, `-o json` and `-o yaml` are for programs. `NO_COLOR=1` turns colours off.\n\n")
 	for _, topic := range root.Commands() {
 		if topic.IsAdditionalHelpTopicCommand() {

@@ -33,8 +33,8 @@ func (g *getFlags) declare(flags *pflag.FlagSet) {
 	g.declareSelector(flags, "labels; of the node in events, problems, history and agents")
 	g.declareWhere(flags, "event and node (events), node (nodes), metadata and spec (resources), or row, as -o json shows it, and node (other lists)")
 	g.declareAll(flags)
-	flags.BoolVarP(&g.watch, "watch", "w", false, "events: go on with each change of status (-o wide: of output, too)")
-	flags.IntVar(&g.limit, "limit", 50, "rows at most (0: all); JSON and YAML of resources are always whole")
+	flags.BoolVarP(&g.watch, "watch", "w", false, "events: continue with each change of status (-o wide: also of output)")
+	flags.IntVar(&g.limit, "limit", 50, "maximum number of rows (0: all); JSON and YAML of resources are always complete")
 	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
 	flags.StringVar(&g.node, "node", "", "events, problems, history: of this node")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
@@ -42,10 +42,10 @@ func (g *getFlags) declare(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem")
 	flags.BoolVar(&g.open, "open", false, "problems: only open ones")
 	g.period.declare(flags, "", "history: ")
-	flags.StringVar(&g.at, "at", "", "events: as they were then; an age such as 24h, or 2026-12-24T18:00:00Z")
-	flags.StringVar(&g.version, "version", "", "agents: of this version; 1.2 is 1.2 and 1.2.x")
-	flags.BoolVar(&g.spooling, "spooling", false, "agents: only with results that have waited for over a minute")
-	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only those that should have a session and have none")
+	flags.StringVar(&g.at, "at", "", "events: their state at this time; an age such as 24h, or 2026-12-24T18:00:00Z")
+	flags.StringVar(&g.version, "version", "", "agents: with this version; 1.2 also means 1.2.x")
+	flags.BoolVar(&g.spooling, "spooling", false, "agents: only agents with results that wait longer than a minute")
+	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only agents that should have a session and have none")
 }
 
 // unfiltered reports whether the flags select all events of a namespace.
@@ -60,7 +60,7 @@ func getCommand(s *session) *cobra.Command {
 	c := s.build(command{
 		use:   "get KIND [NAME...]",
 		short: "List events, problems, agents, resources or queues, worst first",
-		long:  "Lists events, problems, history, queues, agents, or resources of a kind: namespaces, nodes, groups,\nproperties, checks, handlers … The kind may be singular, plural or short.",
+		long:  "List events, problems, history, queues, agents, or resources of a kind: namespaces, nodes, groups,\nproperties, checks, handlers … The kind may be singular, plural or short.",
 		example: "  muster get events                          worst first\n" +
 			"  muster get events --status critical,unknown -l env=prod -A\n" +
 			"  muster get events --where 'event.occurrences > 3 && node.labels.env == \"prod\"'\n" +
@@ -202,8 +202,8 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 	empty += textIf(g.narrows(), " match")
 	empty += textIf(!g.all && k.Namespaced, " in namespace "+c.ns())
 	notes := []string{
-		textIf(k.Sensu && len(items) > 0, "kept from Sensu: they work as before. Muster's own kind is Route: "+model.SensuKindsPage),
-		textIf(next != "", "there are more: --limit 0 shows all, -l selects"),
+		textIf(k.Sensu && len(items) > 0, "Sensu kinds: they work as in Sensu. Muster's own kind is Route: "+model.SensuKindsPage),
+		textIf(next != "", "more rows: --limit 0 shows all, -l selects"),
 	}
 	columns := "NAMESPACE|NAME|"
 	for _, column := range k.Columns() {

@@ -19,7 +19,7 @@ func getEvents(c *call, names []string, g *getFlags) error {
 		Selector: g.Selector, Where: g.Where, Problem: g.problem,
 	}
 	if len(names) > 1 {
-		return model.Errorf(model.Invalid, "one event at a time").WithHint("muster get events --node NODE, or: muster get event NODE/CHECK")
+		return model.Errorf(model.Invalid, "expected one event").WithHint("muster get events --node NODE, or: muster get event NODE/CHECK")
 	}
 	if len(names) == 1 {
 		var err error
@@ -109,7 +109,7 @@ func eventsLeft(list v1.EventList, g *getFlags) string {
 	case g.unfiltered() && list.Total > shown:
 		return fmt.Sprintf("%d more; %d of all %d are not OK. --limit 0 shows all", list.Total-shown, list.Wrong, list.Total)
 	case list.Match > shown:
-		return fmt.Sprintf("%d more of %d that match: --limit 0 shows all", list.Match-shown, list.Match)
+		return fmt.Sprintf("%d more of %d matching events: --limit 0 shows all", list.Match-shown, list.Match)
 	}
 	return "more events match: --limit 0 shows all"
 }
@@ -131,7 +131,7 @@ func namespaceText(n v1.NamespaceEvents) string {
 // getEventsAt lists events as they were at a time.
 func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
 	if g.watch || g.problem {
-		return model.Errorf(model.Invalid, "--at shows the past: --watch and --problem show the present").WithHint("closed problems are listed, too: muster get problems")
+		return model.Errorf(model.Invalid, "--at shows a past state: it excludes --watch and --problem").WithHint("closed problems are listed, too: muster get problems")
 	}
 	at, err := parsePast("at", g.at, c.Now())
 	if err != nil {
@@ -161,9 +161,9 @@ func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
 	if g.limit > 0 && len(past.Items) > g.limit {
 		past.Items, past.Next = past.Items[:g.limit], "more"
 	}
-	more := textIf(past.Next != "", "there are more: --limit 0 shows all")
+	more := textIf(past.Next != "", "more rows: --limit 0 shows all")
 	return list[v1.PastEvent]{
-		value: past, items: past.Items, empty: "history has no events of that time", notes: []string{more},
+		value: past, items: past.Items, empty: "history has no events at this time", notes: []string{more},
 		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").HideUnless(g.all, "NAMESPACE"),
 		row: func(e v1.PastEvent) []any {
 			return []any{

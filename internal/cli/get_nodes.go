@@ -36,7 +36,7 @@ func getNodes(c *call, g *getFlags) error {
 	}
 	empty := g.emptyText("nodes", g.group != "", namespace, tokenHint)
 	left := l.Total - len(l.Items)
-	more := textIf(left > 0, fmt.Sprintf("%d more; %d of all %d are not well. --limit 0 shows all, -l narrows", left, l.Wrong, l.Total))
+	more := textIf(left > 0, fmt.Sprintf("%d more; %d of all %d are not well. --limit 0 shows all, -l selects", left, l.Wrong, l.Total))
 	others := textIf(l.Others > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.Others, "node")+" in other namespaces: -A shows all")
 	return nodeList(c, l, g.all, empty, more, others).print(c)
 }
@@ -114,7 +114,7 @@ func getAgents(c *call, names []string, g *getFlags) (err error) {
 		}
 		if len(one.Items) == 0 {
 			return model.Errorf(model.NotFound, "node %s never had an agent", name).
-				WithHint("print the command that starts one: muster node token")
+				WithHint("print the command that starts an agent: muster node token")
 		}
 		l.Items = append(l.Items, one.Items...)
 	}
@@ -128,7 +128,7 @@ func getAgents(c *call, names []string, g *getFlags) (err error) {
 	if len(names) == 0 && len(l.Items) > 0 {
 		more := l.Total - len(l.Items)
 		notes = []string{
-			textIf(more > 0, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l narrow", more)), agentSummary(l),
+			textIf(more > 0, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l select", more)), agentSummary(l),
 		}
 	}
 	empty := g.emptyText("agents", g.version != "" || g.spooling || g.disconnected, c.ns(), tokenHint)

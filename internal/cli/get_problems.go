@@ -42,7 +42,7 @@ func getProblems(c *call, names []string, g *getFlags) error {
 		empty = "no open problems"
 	}
 	empty += textIf(g.unfiltered() && !g.all, " in namespace "+c.ns()+". All namespaces: -A")
-	more := textIf(next != "", "there are more: --limit 0 shows all, --open the open ones")
+	more := textIf(next != "", "more rows: --limit 0 shows all, --open only open problems")
 	l := problemList(c, v1.ProblemList{Items: items, Next: next}, items, g.all)
 	l.empty, l.notes = empty, []string{more}
 	return l.print(c)
@@ -119,7 +119,7 @@ func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) 
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })
 		if i < 0 {
-			e := model.Errorf(model.NotFound, "there is no queue %q", name)
+			e := model.Errorf(model.NotFound, "unknown queue %q", name)
 			if near := model.Nearest(name, texts(all, func(q v1.Queue) string { return q.Name })); near != "" {
 				return nil, e.WithHint("did you mean %s? List queues: muster get queues", near)
 			}
@@ -134,7 +134,7 @@ func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) 
 func getHistory(c *call, names []string, g *getFlags) (err error) {
 	q := v1.HistoryQuery{Namespace: c.nsUnless(g.all), Node: g.node, Check: g.check, Narrow: g.Narrow}
 	if len(names) > 1 {
-		return model.Errorf(model.Invalid, "history of one node or event at a time, or of all").WithHint("muster get history %s", names[0])
+		return model.Errorf(model.Invalid, "expected one node or event, or none for the history of all").WithHint("muster get history %s", names[0])
 	}
 	if len(names) == 1 {
 		q.Node, q.Check, _ = strings.Cut(names[0], "/")
@@ -150,10 +150,10 @@ func getHistory(c *call, names []string, g *getFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	more := textIf(next != "", "there are older entries: --limit 0 shows all, --until TIME those before a time")
+	more := textIf(next != "", "older entries exist: --limit 0 shows all, --until TIME the entries before a time")
 	return list[v1.Entry]{
 		value: v1.EntryList{Items: items, Next: next}, items: items, notes: []string{more},
-		empty:   "no history: it keeps changes of status for the time of the server's --history-retention",
+		empty:   "no history: the server keeps changes of status for --history-retention",
 		columns: screen.Head("NAMESPACE|WHEN|NODE|CHECK|WHAT").HideUnless(g.all, "NAMESPACE"),
 		row: func(e v1.Entry) []any {
 			entry := screen.Cell{Text: entryText(e)}

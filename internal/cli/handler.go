@@ -19,7 +19,7 @@ import (
 func handlerCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "handler", short: "Test handlers; list and replay their dead letters",
-		long:     "A handler notifies people or programs of problems (muster explain handler). A message that it refuses,\nor does not take for 24 hours, becomes a dead letter, which you can replay.",
+		long:     "A handler notifies people or programs of problems (muster explain handler). A message becomes a dead\nletter if the handler refuses it or does not accept it for 24 hours. You can replay dead letters.",
 		example:  "  muster handler test pager\n  muster handler dead pager\n  muster handler replay pager -m \"the key was wrong\"",
 		commands: []*cobra.Command{handlerTestCommand(s), handlerDeadCommand(s), handlerReplayCommand(s)},
 	})
@@ -29,12 +29,12 @@ func handlerTestCommand(s *session) *cobra.Command {
 	var node string
 	return s.build(command{
 		use: "test NAME", short: "Send a test message; show the request and the answer",
-		long: "Sends a test message as the handler sends every message, and shows the request (secrets hidden), the\nanswer and the time it took. The test is recorded (muster audit run).\n" +
-			"Exit code: 0 if it was taken, 9 if a real message would be tried again, 2 if it would be given up.\nA service that keeps incidents keeps this one, too: resolve it there.",
+		long: "Send a test message in the same way as every message, and show the request (secrets hidden), the\nanswer and the time. The audit records the test (muster audit run).\n" +
+			"Exit code: 0 if the handler accepted the message, 9 if it would retry a real message, 2 if a real message\nwould become a dead letter. A service that records incidents records this one, too: resolve it in the service.",
 		example: "  muster handler test pager\n  muster handler test team-chat --node web01",
 		args:    cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&node, "node", "", "node whose properties fill the handler's variables")
+			flags.StringVar(&node, "node", "", "node with the properties for the handler's variables")
 		},
 		run: func(c *call) error {
 			t, err := c.api.Notifications.TestHandler(c.ctx, c.ns(), c.args[0], v1.HandlerTest{Node: node})
@@ -61,12 +61,12 @@ func printHandlerTest(c *call, name string, t *v1.HandlerTested) {
 	}
 	switch t.Outcome {
 	case "taken":
-		c.Printf("handler %s took the message, after %.2f s\n", name, t.Seconds)
+		c.Printf("handler %s accepted the message after %.2f s\n", name, t.Seconds)
 		return
 	case "final":
-		c.Printf("handler %s failed, after %.2f s; it would give up a real message:\n", name, t.Seconds)
+		c.Printf("handler %s failed after %.2f s; a real message would become a dead letter:\n", name, t.Seconds)
 	default:
-		c.Printf("handler %s failed, after %.2f s; it would try a real message again for 24 hours:\n", name, t.Seconds)
+		c.Printf("handler %s failed after %.2f s; it would retry a real message for 24 hours:\n", name, t.Seconds)
 	}
 	c.Printf("%s\n  muster edit handler %s\n", screen.Painted(screen.Indent(t.Error)), name)
 }
@@ -74,10 +74,10 @@ func printHandlerTest(c *call, name string, t *v1.HandlerTested) {
 func handlerDeadCommand(s *session) *cobra.Command {
 	f := listFlags{}
 	return s.build(command{
-		use: "dead NAME", short: "List dead letters: messages that were given up, newest first",
+		use: "dead NAME", short: "List dead letters: messages that failed permanently, newest first",
 		example: "  muster handler dead pager", args: cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
-			flags.IntVar(&f.limit, "limit", 50, "rows, at most 1000")
+			flags.IntVar(&f.limit, "limit", 50, "maximum number of rows, up to 1000")
 			f.declareWhere(flags, overRow(`row.lastError.contains("401")`))
 		},
 		run: func(c *call) error {
@@ -91,8 +91,8 @@ func handlerDeadCommand(s *session) *cobra.Command {
 			empty := "no dead letters of handler " + c.args[0]
 			empty += textIf(f.narrows(), " match")
 			notes := []string{
-				textIf(next != "" && len(items) > 0, "there are more: --limit 1000"),
-				textIf(len(items) > 0, "send them again: muster handler replay "+c.args[0]),
+				textIf(next != "" && len(items) > 0, "more dead letters: --limit 1000"),
+				textIf(len(items) > 0, "replay them: muster handler replay "+c.args[0]),
 			}
 			return list[v1.Delivery]{
 				value: v1.DeliveryList{Items: items, Next: next}, items: items, empty: empty, notes: notes,
@@ -109,20 +109,20 @@ func handlerReplayCommand(s *session) *cobra.Command {
 	var r v1.HandlerReplay
 	return s.build(command{
 		use: "replay NAME [ID...]", short: "Send dead letters again",
-		long: "Puts dead letters of a handler back into its outbox, oldest first, at most 1,000 at a time. Those of\nclosed problems stay, because they would page people for nothing; --ended sends them too, each with\n" +
-			"the end of its problem. The replay is recorded (muster audit run).",
+		long: "Put dead letters of a handler back into its outbox, oldest first, at most 1,000 per call. Dead letters of\nclosed problems stay, because they would page people for nothing; --ended sends them too, each with\n" +
+			"the end of its problem. The audit records the replay (muster audit run).",
 		example: "  muster handler replay pager -m \"the key was wrong\"\n  muster handler replay pager 4711 4712",
 		args:    cobra.MinimumNArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
-			flags.BoolVar(&r.Ended, "ended", false, "also of closed problems")
-			flags.IntVar(&r.Limit, "limit", 0, "messages at most (default 1000)")
+			flags.BoolVar(&r.Ended, "ended", false, "also send dead letters of closed problems")
+			flags.IntVar(&r.Limit, "limit", 0, "maximum number of messages (default 1000)")
 			messageFlag(flags, &r.Message, "reason, recorded with the replay")
 		},
 		check: func(c *call) error {
 			for _, word := range c.args[1:] {
 				id, err := strconv.ParseInt(word, 10, 64)
 				if err != nil {
-					return model.Errorf(model.Invalid, "%q is not the id of a dead letter", word).WithHint("list them: muster handler dead %s", c.args[0])
+					return model.Errorf(model.Invalid, "%q is not the id of a dead letter", word).WithHint("list dead letters: muster handler dead %s", c.args[0])
 				}
 				r.IDs = append(r.IDs, id)
 			}
@@ -144,7 +144,7 @@ func handlerReplayCommand(s *session) *cobra.Command {
 
 func routeCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "route", short: "Test routes: who would be notified of a problem, and when",
+		use: "route", short: "Test routes: recipients and times of the notifications of a problem",
 		long:     "A route sends notifications when a problem opens, lasts and closes (muster explain route).",
 		example:  "  muster route test web01/disk --at 03:00",
 		commands: []*cobra.Command{routeTestCommand(s)},
@@ -155,12 +155,12 @@ func routeTestCommand(s *session) *cobra.Command {
 	var at, status, severity string
 	var opened time.Time
 	return s.build(command{
-		use: "test NODE/CHECK", short: "Show who would be notified of a problem, when, and what would hold it",
-		long:    "Follows an imaginary problem of an event along its routes, with the present silences and windows, as\nif it stayed open and nobody acknowledged it. Sends nothing.",
+		use: "test NODE/CHECK", short: "Show recipients and times of the notifications of a problem, and the reasons that would hold them",
+		long:    "Follow an imaginary problem of an event along its routes, with the present silences and windows. The\nproblem stays open and unacknowledged. Sends nothing.",
 		example: "  muster route test web01/disk\n  muster route test web01/disk --at 03:00 --status warning",
 		args:    cobra.ExactArgs(1), complete: s.completeEvents,
 		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&at, "at", "", "when the problem opens: 03:00 (the next), \"2026-12-24 18:00\"; default now")
+			flags.StringVar(&at, "at", "", "opening time of the problem: 03:00 (the next), \"2026-12-24 18:00\"; default now")
 			flags.StringVar(&status, "status", "", "status: warning, critical (default), unknown")
 			flags.StringVar(&severity, "severity", "", "severity; default: the check's for that status")
 		},
@@ -178,7 +178,7 @@ func routeTestCommand(s *session) *cobra.Command {
 }
 
 func printRouteTest(c *call, t v1.RouteTest) {
-	c.Printf("%s in namespace %s, %s (severity %s) from %s on\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.Clock(t.At))
+	c.Printf("%s in namespace %s, %s (severity %s), starting at %s\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.Clock(t.At))
 	c.Wrapf(0, "%s", t.Why)
 	if len(t.HangsOn) > 0 {
 		c.Wrapf(0, "held while this dependency fails: %s", strings.Join(t.HangsOn, ", "))
@@ -186,8 +186,8 @@ func printRouteTest(c *call, t v1.RouteTest) {
 	for _, r := range t.Routes {
 		name := "handlers without a route"
 		if r.Route != "" {
-			name = fmt.Sprintf("route %s, one message for all with the same %s, after %s", r.Route, r.GroupBy, r.GroupWait)
-			name += textIf(r.Rate != "", "; at most "+r.Rate+" of new problems, the rest in one message after that")
+			name = fmt.Sprintf("route %s, one message for problems with the same %s, after %s", r.Route, r.GroupBy, r.GroupWait)
+			name += textIf(r.Rate != "", "; at most "+r.Rate+" of new problems, then one message with the rest")
 		}
 		c.Printf("\n%s\n", name)
 		for _, step := range r.Steps {
@@ -198,7 +198,7 @@ func printRouteTest(c *call, t v1.RouteTest) {
 
 func printRouteStep(c *call, step *v1.RouteTestStep, opened time.Time) {
 	text := strings.Join(texts(step.Handlers, func(h v1.RouteHandler) string {
-		return h.Name + textIf(h.Missing, " (there is no such handler)")
+		return h.Name + textIf(h.Missing, " (the handler does not exist)")
 	}), ", ")
 	text += textIf(step.Repeat > 0, ", again every "+step.Repeat.String())
 	at := c.Clock(step.At)

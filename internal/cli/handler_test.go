@@ -28,12 +28,12 @@ func TestHandlerCommands(t *testing.T) {
 	x.file("chat.yaml", "kind: Handler\nmetadata: {name: chat}\nspec:\n  slack: {url: \""+service.URL+"/services/s3cret\"}\n")
 
 	x.expect("", "apply -f DIR/chat.yaml", 0, "created")
-	x.expect("", "handler test chat", 0, "POST "+service.URL+"/(hidden)", "200 OK", "handler chat took the message")
+	x.expect("", "handler test chat", 0, "POST "+service.URL+"/(hidden)", "200 OK", "handler chat accepted the message after ")
 	if strings.Contains(x.text.String(), "s3cret") {
 		t.Errorf("shown:\n%s", x.text.String())
 	}
 	status = http.StatusServiceUnavailable
-	x.expect("", "handler test chat", 9, "503", "try a real message again", "muster edit handler chat")
+	x.expect("", "handler test chat", 9, "503", "s; it would retry a real message for 24 hours:", "muster edit handler chat")
 	status = http.StatusNotFound
 	x.expect("", "handler test chat -o json", 2, `"outcome": "final"`)
 	x.expect("", "handler test chta", 3, "did you mean chat?")

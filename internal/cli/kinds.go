@@ -69,11 +69,11 @@ func (s *session) kindOf(word string) (kind.Kind, error) {
 	case !ok:
 		return kind.Kind{}, s.unknownKind(word)
 	case list == agents:
-		return kind.Kind{}, model.Errorf(model.Invalid, "an agent is no resource; it belongs to its node").
+		return kind.Kind{}, model.Errorf(model.Invalid, "an agent is not a resource; it belongs to its node").
 			WithHint("list agents: muster get agents. See one: muster describe node NAME")
 	default:
-		return kind.Kind{}, model.Errorf(model.Invalid, "%s: this is state of the server, not a declared resource", list).
-			WithHint("list it: muster get %s. Resolve or delete an event: muster event --help", list)
+		return kind.Kind{}, model.Errorf(model.Invalid, "%s: state of the server, not a declared resource", list).
+			WithHint("list: muster get %s. Resolve or delete an event: muster event --help", list)
 	}
 }
 
@@ -99,7 +99,7 @@ func commandForKind(word string) string {
 	case "change", "changes", "audit", "log", "revision", "revisions":
 		return "recorded changes: muster audit. The history of an event: muster get history NODE/CHECK"
 	case "status", "all":
-		return "is all well? muster status"
+		return "state of the fleet: muster status"
 	case "probe", "probes":
 		return "the probes of the agent: muster agent --probe"
 	case "host", "hosts", "machine", "machines", "entity", "entities":
@@ -192,8 +192,8 @@ type period struct{ since, until string }
 
 // declare adds the flags; lists names the lists that take them, and is empty where all do.
 func (p *period) declare(flags *pflag.FlagSet, since, lists string) {
-	flags.StringVar(&p.since, "since", since, lists+"begin: an age such as 24h, or a time such as 2026-12-24T18:00:00Z")
-	flags.StringVar(&p.until, "until", "", lists+"end, written as --since; default now")
+	flags.StringVar(&p.since, "since", since, lists+"start: an age such as 24h, or a time such as 2026-12-24T18:00:00Z")
+	flags.StringVar(&p.until, "until", "", lists+"end, in the format of --since; default now")
 }
 
 func (p *period) read(now time.Time) (since, until time.Time, err error) {
@@ -220,7 +220,7 @@ func parsePast(flag, text string, now time.Time) (time.Time, error) {
 	quoted, _ := json.Marshal(text)
 	var t model.Time
 	if t.UnmarshalJSON(quoted) != nil {
-		return time.Time{}, model.Errorf(model.Invalid, "--%s %q is no time", flag, text).WithHint("an age: 90m, 24h, 7d; or a time: %s", now.UTC().Format(time.RFC3339))
+		return time.Time{}, model.Errorf(model.Invalid, "--%s %q is not a time", flag, text).WithHint("an age: 90m, 24h, 7d; or a time: %s", now.UTC().Format(time.RFC3339))
 	}
 	return t.Time, nil
 }
@@ -242,7 +242,7 @@ func (s *session) parseTime(text string, after time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, model.Errorf(model.Invalid, "%q is no time", text).WithHint("18:00, \"2026-12-24 18:00\", or 2026-12-24T18:00:00Z")
+	return time.Time{}, model.Errorf(model.Invalid, "%q is not a time", text).WithHint("18:00, \"2026-12-24 18:00\", or 2026-12-24T18:00:00Z")
 }
 
 // maxLifetime is the longest lifetime of a token that ends at all.

@@ -18,12 +18,12 @@ func loginCommand(s *session) *cobra.Command {
 	var user, passwordFile string
 	return s.build(command{
 		use: "login [URL]", short: "Open a session and store it in the context file",
-		long:    "Asks for a password, opens a session of 30 days and stores server, CA and session in the context file,\nwhere the other commands find them. On the server, muster up does this.",
+		long:    "Ask for a password, open a session of 30 days and store server, CA and session in the context file for\nthe other commands. On the server, muster up does the same.",
 		example: "  muster login https://muster.example.org:8443 --ca ca.crt\n  muster login --password-file - < secret",
 		args:    cobra.MaximumNArgs(1), offline: true, noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVarP(&user, "user", "u", "admin", "your name")
-			flags.StringVar(&passwordFile, "password-file", "", "file with the password; - for standard input. Default: ask")
+			flags.StringVar(&passwordFile, "password-file", "", "file with the password; - for standard input. Default: a prompt")
 		},
 		run: func(c *call) error {
 			if len(c.args) == 1 {
@@ -104,16 +104,16 @@ func passwordCommand(s *session) *cobra.Command {
 	var file, oldFile string
 	return s.build(command{
 		use: "password", short: "Change your password", args: cobra.NoArgs, noFormat: true,
-		long:    "Asks for the old password and twice for the new one. Your other sessions end; tokens of programs stay.\nForgotten? On the server's machine: muster auth reset-password.",
+		long:    "Ask for the old password, and twice for the new one. Your other sessions end; tokens for programs remain.\nForgotten? On the server's machine: muster auth reset-password.",
 		example: "  muster auth password",
 		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&file, "password-file", "", "file with the new password; - for standard input. Default: ask")
-			flags.StringVar(&oldFile, "old-password-file", "", "file with the old password; - for standard input. Default: ask")
+			flags.StringVar(&file, "password-file", "", "file with the new password; - for standard input. Default: a prompt")
+			flags.StringVar(&oldFile, "old-password-file", "", "file with the old password; - for standard input. Default: a prompt")
 		},
 		run: func(c *call) (err error) {
 			var r v1.PasswordChange
 			if file == "-" && oldFile == "-" {
-				return model.Errorf(model.Invalid, "only one password can come from standard input").WithHint("name a file for the other one")
+				return model.Errorf(model.Invalid, "only one password can come from standard input").WithHint("name a file for the other password")
 			}
 			if oldFile != "" {
 				r.Old, err = c.readPasswordFile(oldFile)
@@ -159,14 +159,14 @@ func (s *session) readPasswordFile(file string) (string, error) {
 		data, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return "", model.Errorf(model.Invalid, "read password: %w", err).WithHint("--password-file takes a file, or - for standard input")
+		return "", model.Errorf(model.Invalid, "read password: %w", err).WithHint("--password-file: expected a file, or - for standard input")
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
 func (s *session) askPassword(prompt, flag string) (string, error) {
 	if s.ReadPassword == nil {
-		return "", model.Errorf(model.Invalid, "no terminal to ask for the password").WithHint("use %s FILE, or - for standard input", flag)
+		return "", model.Errorf(model.Invalid, "cannot ask for the password: no terminal").WithHint("use %s FILE, or - for standard input", flag)
 	}
 	password, err := s.ReadPassword(prompt)
 	if err != nil {

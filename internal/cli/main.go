@@ -79,7 +79,7 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "muster",
 		Short:         "Watch a fleet of machines",
-		Long:          "Muster watches a fleet: checks become events, events become problems, problems reach people.\nStart with muster up. Then muster status tells whether all is well, worst first.",
+		Long:          "Muster watches a fleet: checks become events, events become problems, problems reach people.\nStart with muster up. Then muster status shows the state of the fleet, worst first.",
 		Example:       "  muster up\n  muster status\n  muster get events",
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -192,17 +192,17 @@ var classMeanings = [...]struct {
 	meaning string
 }{
 	{model.Internal, "a fault of Muster, or an error of no other class"},
-	{model.Invalid, "the input is wrong: the message tells where, and what is right"},
-	{model.NotFound, "there is no such object"},
+	{model.Invalid, "the input is invalid: the message names the place and the correct value"},
+	{model.NotFound, "the object does not exist"},
 	{model.Conflict, "the object exists already, or changed meanwhile"},
-	{model.Unauthenticated, "not logged in, or the token is not valid any more"},
+	{model.Unauthenticated, "not logged in, or the token is no longer valid"},
 	{model.Forbidden, "your role does not permit it"},
 	{model.Limited, "a limit is reached"},
-	{model.TooLarge, "too much in one request"},
-	{model.Unavailable, "not now: the server is down, starting, stopping, or its disk is full"},
+	{model.TooLarge, "the request is too large"},
+	{model.Unavailable, "unavailable: the server is down, starting or stopping, or its disk is full"},
 	{model.Guarded, "refused until you confirm: read the message, then --yes"},
 	{model.Stale, "the object changed since you read it: read it again"},
-	{model.Unsupported, "this version cannot do it: the message names the reason"},
+	{model.Unsupported, "not supported by this version: the message names the reason"},
 }
 
 func exitCodesTopic() *cobra.Command {
@@ -215,12 +215,12 @@ func exitCodesTopic() *cobra.Command {
 
 Codes of single commands:
 
-  muster diff, muster plan --exit-code   20 if something would change
-  muster status --exit-code              20 nearly well, 21 not well
-  muster doctor                          9 if something does not work
+  muster diff, muster plan --exit-code   20 apply would change a resource
+  muster status --exit-code              20 only warnings, 21 not well
+  muster doctor                          9 a part does not work
   muster run                             20 a run was not OK, 21 a run did not start or its end is unknown
-  muster handler test                    9 would be tried again, 2 would be given up
-  muster import sensu --strict           20 if something was not carried over
+  muster handler test                    9 the handler would retry, 2 the message would become a dead letter
+  muster import sensu --strict           20 a part was not converted
   muster agent --probe                   0 to 3, the status of the probe
   muster load run                        20 objective missed, 21 loss, duplicate or wrong alert,
                                          22 ended early by Ctrl-C without a fault, 7 the generator fell behind

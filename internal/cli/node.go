@@ -15,7 +15,7 @@ import (
 func nodeCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "node", short: "Enrol, list, rename, replace and retire nodes",
-		long:    "Makes the tokens with which machines join, and lists nodes. A token gives its machines a namespace,\ngroups and labels. Later in the life of a node: rename, replace, retire.",
+		long:    "Create tokens for machines that join, and list nodes. A token gives its machines a namespace, groups\nand labels. For existing nodes: rename, replace, retire.",
 		example: "  muster node token --groups web --for 24h --uses 50\n  muster node list",
 		commands: []*cobra.Command{joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s),
 			nodeRenameCommand(s), nodeReplaceCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s)},
@@ -32,7 +32,7 @@ func nodeListCommand(s *session) *cobra.Command {
 			g.declareWhere(flags, "node; with --pending or --retired over row, as -o json shows it")
 			g.declareAll(flags)
 			g.declareLimit(flags, 50)
-			flags.BoolVar(&retired, "retired", false, "machines that are no longer nodes, and why")
+			flags.BoolVar(&retired, "retired", false, "machines that are no longer nodes, with the reason")
 			flags.BoolVar(&pending, "pending", false, "machines that asked to join without a token")
 		},
 		run: func(c *call) error {
@@ -78,8 +78,8 @@ func nodeRenameCommand(s *session) *cobra.Command {
 	f := &changeFlags{}
 	return s.build(command{
 		use: "rename OLD NEW", short: "Rename a node; it keeps its events and history",
-		long: "Renames a node. It stays the same node: events, problems, history and properties stay, and its agent\ngoes on. Groups, checks and properties that name it change in the same transaction and are printed:\n" +
-			"change them in your files, too. Conditions over node.name stay as they are; a warning names them.",
+		long: "Rename a node. The node keeps its events, problems, history and properties, and its agent continues.\nGroups, checks and properties that name the node change in the same transaction, and the command prints them:\n" +
+			"change them in your files, too. Conditions over node.name do not change; a warning names them.",
 		example: "  muster node rename web01 shop01 -m \"moved to the shop\"\n  muster node rename web01 shop01 --dry-run",
 		args:    cobra.ExactArgs(2), complete: s.completeNames(kind.Node().KindInfo), flags: f.declare,
 		run: func(c *call) error {
@@ -93,7 +93,7 @@ func nodeRenameCommand(s *session) *cobra.Command {
 				return err
 			}
 			if n := len(done.Outcomes) - 1; n > 0 {
-				c.Printf("\n%s with the name %s changed too. Change your files as well: the next apply would bring the old name back.\nPrint a resource: muster get KIND NAME -o yaml\n",
+				c.Printf("\n%s with the name %s changed too. Change your files too: otherwise the next apply restores the old name.\nPrint a resource: muster get KIND NAME -o yaml\n",
 					model.CountNoun(n, "resource"), c.args[0])
 			}
 			return nil
@@ -105,8 +105,8 @@ func nodeReplaceCommand(s *session) *cobra.Command {
 	var message, lifetime string
 	return s.build(command{
 		use: "replace NAME", short: "Give a node to another or newly installed machine",
-		long: "Prints the command for the machine that takes over this node: a newly installed host, or new hardware.\nWhen it joins, the node keeps its events, history and properties; the server refuses the old machine\n" +
-			"and tells it why. The command works once.",
+		long: "Print the command for the machine that takes over this node: a newly installed host, or new hardware.\nWhen this machine joins, the node keeps its events, history and properties; the server refuses the old machine\n" +
+			"and sends it the reason. The command works once.",
 		example: "  muster node replace web01 -m \"new disk, installed anew\"",
 		args:    cobra.ExactArgs(1), complete: s.completeNames(kind.Node().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
@@ -121,7 +121,7 @@ func nodeReplaceCommand(s *session) *cobra.Command {
 			return c.api.Nodes.Replace(c.ctx, c.ns(), c.args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
 		}, func(c *call, t v1.JoinToken) {
 			until := textIf(!t.Expires.IsZero(), " until "+c.Clock(t.Expires))
-			c.Printf("On the machine that takes over %s, paste:\n\n  muster-agent join %s\n\nIt works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
+			c.Printf("Paste on the machine that takes over %s:\n\n  muster-agent join %s\n\nThe command works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
 		}),
 	})
 }
@@ -131,8 +131,8 @@ func nodeRetireCommand(s *session) *cobra.Command {
 	var selector string
 	return s.build(command{
 		use: "retire NAME... | -l LABELS", short: "Retire nodes, all of them or none",
-		long: "Retires nodes in one transaction: their events go, open problems resolve for everybody who was\nnotified, their agents are refused, and a machine that returns is told by whom, when and why. More nodes\n" +
-			"than --max-affected need --yes. muster node list --retired lists them; with a new token such a machine\njoins again, as a new node.",
+		long: "Retire nodes in one transaction. The server deletes their events, resolves their open problems with\nnotifications, and refuses their agents with author, time and reason of the retirement. More nodes\n" +
+			"than --max-affected need --yes. muster node list --retired lists the retired machines; with a new token such\na machine joins again, as a new node.",
 		example:  "  muster node retire web01 -m \"scrapped\"\n  muster node retire -l rack=a7 --dry-run",
 		complete: s.completeNames(kind.Node().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
@@ -143,7 +143,7 @@ func nodeRetireCommand(s *session) *cobra.Command {
 			path := c.cmd.CommandPath()
 			switch {
 			case len(c.args) == 0 && selector == "":
-				return model.Errorf(model.Invalid, "no nodes are named").WithHint("%s NAME, or %s -l LABELS", path, path)
+				return model.Errorf(model.Invalid, "the names of the nodes are missing").WithHint("%s NAME, or %s -l LABELS", path, path)
 			case len(c.args) > 0 && selector != "":
 				return model.Errorf(model.Invalid, "names exclude -l").WithHint("%s %s", path, c.args[0])
 			}
@@ -173,8 +173,8 @@ func nodeRetireCommand(s *session) *cobra.Command {
 
 func nodeForgiveCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "forgive ID...", short: "Let retired, replaced or refused machines ask to join again", args: cobra.MinimumNArgs(1), noFormat: true,
-		long:    "Deletes the record of machines that were retired, replaced or refused. They are then unknown and may ask\nto join like any other. muster node list --retired shows the ID.",
+		use: "forgive ID...", short: "Permit retired, replaced or refused machines to ask again", args: cobra.MinimumNArgs(1), noFormat: true,
+		long:    "Delete the record of retired, replaced or refused machines. The server then does not know them, and they\nmay ask to join like any other machine. muster node list --retired shows the ID.",
 		example: "  muster node forgive 9b2f1c3e-0d7a-4d55-8d0c-6f6f4c1f3a10",
 		run:     eachArgument(func(c *call, id string) error { return c.api.Nodes.DeleteTombstone(c.ctx, id) }, "%s may ask to join again"),
 	})

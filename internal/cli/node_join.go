@@ -21,8 +21,8 @@ import (
 func joinTokenCommand(s *session) *cobra.Command {
 	create := joinTokenCreate(s)
 	token := s.build(create)
-	token.Use, token.Short = "token", "Make a join token; list and delete join tokens"
-	token.Long = "Prints the command to paste on a machine that is to join. The token is shown once; list shows its\nuses, delete revokes it."
+	token.Use, token.Short = "token", "Create, list and delete join tokens"
+	token.Long = "Print the command to paste on a machine that joins. The command shows the token once; list shows its\nuses, delete revokes it."
 	token.AddCommand(s.build(joinTokenCreate(s)), joinTokenListCommand(s), joinTokenDeleteCommand(s))
 	return token
 }
@@ -37,12 +37,12 @@ type joinTokenFlags struct {
 func (f *joinTokenFlags) declare(flags *pflag.FlagSet) {
 	f.joinFlags.declare(flags)
 	flags.StringVar(&f.lifetime, "for", "24h", "lifetime of the token (0: without end)")
-	flags.IntVar(&f.token.MaxUses, "uses", 0, "machines that may join with it (0: any number)")
+	flags.IntVar(&f.token.MaxUses, "uses", 0, "number of machines that may join with the token (0: any number)")
 	messageFlag(flags, &f.token.Note, "purpose of the token")
-	flags.BoolVar(&f.token.Replace, "replace", false, "a machine takes over the node that has its name and no session")
+	flags.BoolVar(&f.token.Replace, "replace", false, "a machine takes over the node with its name, if this node has no session")
 	flags.BoolVar(&f.life.Ephemeral, "ephemeral", false, "remove nodes that had no session for --forget-after")
 	flags.StringSliceVar(&f.life.Handlers, "tell", nil, "handlers to notify when an ephemeral node is removed")
-	flags.StringVar(&f.forgetAfter, "forget-after", "", "longest absence of an ephemeral node (default 1h)")
+	flags.StringVar(&f.forgetAfter, "forget-after", "", "longest time without a session for an ephemeral node (default 1h)")
 }
 
 func (f *joinTokenFlags) request(namespace string) (r v1.JoinTokenRequest, err error) {
@@ -78,7 +78,7 @@ func joinTokenCreate(s *session) command {
 	f := &joinTokenFlags{}
 	var r v1.JoinTokenRequest
 	return command{
-		use: "create", short: "Make a join token and print the command for the machine", args: cobra.NoArgs,
+		use: "create", short: "Create a join token and print the command for the machine", args: cobra.NoArgs,
 		example: "  muster node token --groups web,db --for 24h --uses 50",
 		flags:   f.declare,
 		check:   func(c *call) (err error) { r, err = f.request(c.ns()); return err },
@@ -93,10 +93,10 @@ func printJoinToken(c *call, t *v1.JoinToken, groups []string) {
 	for _, g := range groups {
 		namespace, name := model.SplitRef(t.Namespace, g)
 		if _, _, err := c.api.Resources.Get(c.ctx, kind.Group().KindInfo, namespace, name); model.ClassOf(err) == model.NotFound {
-			c.Notef("%s there is no group %s yet. Declare it, or these machines get no checks by it\n", screen.Warning, g)
+			c.Notef("%s group %s does not exist yet. Declare it, or these machines get no checks from it\n", screen.Warning, g)
 		}
 	}
-	c.Printf("On the machine, paste (with --service it also installs and starts the agent):\n\n  muster-agent join %s\n\n", t.Token)
+	c.Printf("Paste on the machine (with --service the command also installs and starts the agent):\n\n  muster-agent join %s\n\n", t.Token)
 	expires := "it does not expire"
 	if !t.Expires.IsZero() {
 		expires = "it expires at " + c.Clock(t.Expires)
@@ -112,14 +112,14 @@ func printTokenAddresses(c *call, text string) {
 	if err != nil {
 		return // of another version; the agent reports it
 	}
-	c.Printf("Machines look for the server at %s.\n", strings.Join(token.Addresses, ", "))
+	c.Printf("Machines connect to the server at %s.\n", strings.Join(token.Addresses, ", "))
 	for _, address := range token.Addresses {
 		host, _, _ := net.SplitHostPort(address)
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return
 		}
 	}
-	c.Notef("%s only this machine finds it there. Start the server with --listen :PORT, or with --advertise NAME\n", screen.Warning)
+	c.Notef("%s only this machine can reach this address. Start the server with --listen :PORT, or with --advertise NAME\n", screen.Warning)
 }
 
 func joinTokenListCommand(s *session) *cobra.Command {
@@ -127,7 +127,7 @@ func joinTokenListCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "list", short: "List join tokens", args: cobra.NoArgs, example: "  muster node token list",
 		flags: func(flags *pflag.FlagSet) {
-			f.declareSelector(flags, "tokens that give these labels")
+			f.declareSelector(flags, "tokens with these labels for their machines")
 			f.declareWhere(flags, overRow("row.uses > 0"))
 		},
 		run: func(c *call) error {
@@ -135,7 +135,7 @@ func joinTokenListCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			empty := "no join tokens. Make one: muster node token"
+			empty := "no join tokens. Create one: muster node token"
 			if f.narrows() {
 				empty = "no join tokens match"
 			}
@@ -185,7 +185,7 @@ func printPending(c *call, machines []v1.Pending, narrowed bool) {
 		c.status("  key", "%s", p.Key)
 		if r := p.Returns; r != nil {
 			returning++
-			c.status("  was", "%s, node %s, by its certificate of %s", refOf("Node", r.Namespace, p.Name), r.UID, r.Certified.Local().Format(time.DateTime))
+			c.status("  was", "%s, node %s, according to its certificate of %s", refOf("Node", r.Namespace, p.Name), r.UID, r.Certified.Local().Format(time.DateTime))
 		} else if unknown == "" {
 			unknown = p.Key[:16]
 		}
@@ -202,7 +202,7 @@ func printPending(c *call, machines []v1.Pending, narrowed bool) {
 		if returning == 1 {
 			were = " was a node"
 		}
-		c.Printf("%s of this server, which lost its record: muster node accept --all-returning   (first refuse machines that were retired since the backup)\n", model.CountNoun(returning, "machine")+were)
+		c.Printf("%s of this server; the server lost the record: muster node accept --all-returning   (first refuse machines that were retired since the backup)\n", model.CountNoun(returning, "machine")+were)
 	}
 	if unknown != "" {
 		c.Printf("If the machine shows the same key: muster node accept %s   (else: muster node refuse %s)\n", unknown, unknown)
@@ -225,17 +225,17 @@ func nodeAcceptCommand(s *session) *cobra.Command {
 	var labels map[string]string
 	return s.build(command{
 		use: "accept NAME|KEY | --all-returning", short: "Accept a machine that asked to join without a token", args: cobra.MaximumNArgs(1), noFormat: true,
-		long: "Makes a machine a node that asked with muster-agent join --server, without a token. Name it by its name,\n" +
-			"or by the first 16 or more digits of its key. The machine shows its key, too: compare them, because\n" +
-			"anybody can claim a name.\n\n" +
-			"--all-returning accepts all machines with a certificate of this server that the server does not know,\n" +
-			"because its data is from an older backup. They keep their ids, so that nothing in their spools is lost.\n" +
-			"Groups and labels of operators and tokens are gone with the data: set them with --groups and --labels.",
+		long: "Accept a machine that asked with muster-agent join --server, without a token, as a node. Give its name,\n" +
+			"or the first 16 or more digits of its key. The machine shows its key, too: compare the keys, because\n" +
+			"any machine can claim a name.\n\n" +
+			"--all-returning accepts all machines that have a certificate of this server and are missing in its data, because\n" +
+			"the data is from an older backup. The machines keep their ids, so that no results in their spools are lost.\n" +
+			"Groups and labels of operators and tokens are lost with the data: set them with --groups and --labels.",
 		example: "  muster node list --pending\n  muster node accept web07 --groups web\n  muster node accept 3f2a91bc77e012d4 --name web07\n  muster node accept --all-returning",
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags)
-			flags.StringVar(&name, "name", "", "name of the node (default: the machine's wish)")
-			flags.BoolVar(&all, "all-returning", false, "all machines that were nodes, and that the server does not know")
+			flags.StringVar(&name, "name", "", "name of the node (default: the name that the machine asks for)")
+			flags.BoolVar(&all, "all-returning", false, "all former nodes that the server does not know")
 		},
 		check: func(c *call) (err error) {
 			if labels, err = f.labelMap(); err != nil {
@@ -283,8 +283,8 @@ func acceptReturning(c *call, r v1.PendingReturning) error {
 func nodeRefuseCommand(s *session) *cobra.Command {
 	var reason string
 	return s.build(command{
-		use: "refuse NAME|KEY", short: "Refuse a machine that asked to join without a token, for good", args: cobra.ExactArgs(1), noFormat: true,
-		long:    "Refuses a machine that asked with muster-agent join --server, and its key for good. With a join token it\nmay still join.",
+		use: "refuse NAME|KEY", short: "Refuse a machine that asked to join without a token, permanently", args: cobra.ExactArgs(1), noFormat: true,
+		long:    "Refuse a machine that asked with muster-agent join --server, and its key, permanently. With a join token\nthe machine may still join.",
 		example: "  muster node refuse 3f2a91bc77e012d4 -m \"not one of ours\"",
 		flags:   func(flags *pflag.FlagSet) { messageFlag(flags, &reason, "reason; the machine shows it") },
 		run: func(c *call) error {

@@ -80,20 +80,20 @@ func availabilityCommand(s *session) *cobra.Command {
 	f := &availabilityFlags{}
 	c := s.build(command{
 		use: "availability [NODE[/CHECK]]", short: "Report how long events were in each status, worst first",
-		long: "Reports for each event the share of a period in which it was available (OK or WARNING), and how often its\n" +
-			"status changed. Time before the first result, and before the begin of history, does not count.\n" +
+		long: "Report for each event the share of a period with status OK or WARNING (availability), and the number of\n" +
+			"status changes. Time before the first result, and before the start of history, does not count.\n" +
 			"A row of a node or check sums up all its events. Deleted nodes count until their deletion.\n" +
-			"A row of a group (--by group) is about its nodes: a node is up while all its events, or the one of\n" +
-			"--check, are OK or WARNING. WORST is the node that was up least, MEAN the mean of all nodes; ALL UP is\n" +
-			"the share of time in which every node was up, ANY UP in which at least one was.",
+			"A row of a group (--by group) counts nodes: a node is up while all its events, or its event of\n" +
+			"--check, are OK or WARNING. WORST is the node with the least time up, MEAN the mean of all nodes; ALL UP is\n" +
+			"the share of time with every node up, ANY UP with at least one node up.",
 		example: "  muster report availability --since 30d\n  muster report availability web01/disk --since 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z\n" +
 			"  muster report availability --group prod --by node --since 7d\n  muster report availability --by group --check http --since 30d",
 		args: cobra.MaximumNArgs(1), complete: s.completeEvents,
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags, "24h", 50)
-			flags.StringVar(&f.check, "check", "", "of this check")
-			flags.StringVar(&f.group, "group", "", "of nodes in this group")
-			f.declareSelector(flags, "of nodes with these labels")
+			flags.StringVar(&f.check, "check", "", "events of this check")
+			flags.StringVar(&f.group, "group", "", "events of nodes in this group")
+			f.declareSelector(flags, "events of nodes with these labels")
 			f.declareWhere(flags, "row (an event, as -o json --by event shows it) and node: row.critical > 3600")
 			flags.StringVar(&f.by, "by", "event", "unit of a row: "+strings.Join(availabilityUnits, ", "))
 		},
@@ -183,7 +183,7 @@ func printAvailability(c *call, f *availabilityFlags, l v1.AvailabilityList) err
 	rows, more := limited(&f.reportFlags, l.Items)
 	var notes []string
 	if len(rows) > 0 {
-		notes = []string{moreRows(more), fmt.Sprintf("%s in all, from %s to %s", availablePercent(total), c.Date(l.Since), c.Date(l.Until))}
+		notes = []string{moreRows(more), fmt.Sprintf("%s in total, from %s to %s", availablePercent(total), c.Date(l.Since), c.Date(l.Until))}
 	}
 	return list[v1.Availability]{
 		value: l, items: rows, empty: "no events match", notes: notes,
@@ -200,7 +200,7 @@ func printAvailability(c *call, f *availabilityFlags, l v1.AvailabilityList) err
 
 func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
 	if q.Node != "" || f.narrows() || f.all {
-		return model.Errorf(model.Invalid, "--by group takes whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
+		return model.Errorf(model.Invalid, "--by group reports whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
 	}
 	l, err := c.api.Reports.GroupAvailability(c.ctx, q)
 	if err != nil {
@@ -216,7 +216,7 @@ func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
 		notes = []string{moreRows(more), fmt.Sprintf("%s; a node is up while %s OK or WARNING", periodText(c, l.Since, l.Until), condition)}
 	}
 	return list[v1.GroupAvailability]{
-		value: l, items: rows, empty: "no group has nodes with such events", notes: notes,
+		value: l, items: rows, empty: "no group has nodes with matching events", notes: notes,
 		columns: screen.Head("GROUP|NODES|MEAN|WORST|WORST NODE|ALL UP|ANY UP"),
 		row: func(g v1.GroupAvailability) []any {
 			up := func(share float64) any { return screen.When(g.Nodes != 0, percent(share)) }
@@ -241,9 +241,9 @@ func noiseCommand(s *session) *cobra.Command {
 	f := &reportFlags{}
 	return s.build(command{
 		use: "noise", short: "Report pages, unacknowledged problems, and checks and silences without effect",
-		long: "Counts the pages (messages of opened and lasting problems) of each check and route by week, and reports\n" +
-			"unacknowledged problems, their typical duration, flapping, checks that opened no problem or run nowhere,\n" +
-			"and silences that are older than 30 days or match nothing.",
+		long: "Count the pages (messages of opened and lasting problems) of each check and route by week, and report\n" +
+			"unacknowledged problems, their typical duration, flapping, checks without problems or without nodes,\n" +
+			"and silences that are older than 30 days or match no problem.",
 		example: "  muster report noise --since 30d\n  muster report noise -A --since 7d -o json",
 		args:    cobra.NoArgs,
 		flags:   func(flags *pflag.FlagSet) { f.declare(flags, "30d", 20) },
@@ -299,7 +299,7 @@ func orEmpty(n int) any { return screen.When(n != 0, n) }
 func weekText(counts []int) string { return strings.Trim(fmt.Sprint(counts), "[]") }
 
 func noisyChecks(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Checks with problems (UNACKED: of the closed problems, those that nobody acknowledged)", n.Checks,
+	return printSection(c, f, "Checks with problems (UNACKED: closed problems without acknowledgement)", n.Checks,
 		screen.Head("NAMESPACE|CHECK|PAGES|BY WEEK|REPEATS|PROBLEMS|NODES|UNACKED|TYPICAL|FLAPS"), func(x v1.NoisyCheck) []any {
 			return []any{
 				x.Namespace, cmp.Or(x.Check, "(not kept)"), orEmpty(x.Pages), weekText(x.PerWeek), orEmpty(x.Reminders), orEmpty(x.Problems), orEmpty(x.Nodes),
@@ -325,9 +325,9 @@ func quietChecks(c *call, f *reportFlags, n *v1.Noise) error {
 			text := "opened no problem"
 			switch {
 			case slices.ContainsFunc(n.Nowhere, func(y v1.QuietCheck) bool { return y.Namespace == x.Namespace && y.Check == x.Check }):
-				text = "runs nowhere: muster describe check " + x.Check
+				text = "runs on no node: muster describe check " + x.Check
 			case x.Made.After(n.Since):
-				text = "opened no problem since it was made"
+				text = "opened no problem since its creation"
 			}
 			return []any{x.Namespace, x.Check, orEmpty(x.Nodes), c.Ago(x.Made), text}
 		})

@@ -30,9 +30,9 @@ func shadowCommand(s *session) *cobra.Command {
 	f := &shadowFlags{}
 	c := s.build(command{
 		use: "shadow", short: "Report the messages that namespaces with notifications: shadow did not send",
-		long: "Counts the messages that a namespace with notifications: shadow composed and did not send, or lists each\n" +
-			"(--each), to compare them with those of another system. OPENED are first messages of problems, AGAIN\n" +
-			"those of them about an event that the handler had heard of before in the period; REMINDED repeat\n" +
+		long: "Count the messages that a namespace with notifications: shadow composed and did not send, or list each\n" +
+			"(--each), to compare them with the messages of another system. OPENED are first messages of problems; AGAIN\n" +
+			"are OPENED messages about an event that the handler already received in the period; REMINDED repeat\n" +
 			"lasting problems. A message about several problems counts once, with the worst.",
 		example: "  muster report shadow -n beside --since 7d\n  muster report shadow -n beside --by day,handler\n  muster report shadow -n beside --each --since 24h\n" +
 			"  muster report shadow -n beside --since 7d -o csv > would-have-paged.csv",
@@ -41,12 +41,12 @@ func shadowCommand(s *session) *cobra.Command {
 			f.declare(flags, "7d", 50)
 			f.declareWhere(flags, overRow(`row.severity == "high"`))
 			flags.BoolVar(&f.each, "each", false, "list each message, newest first")
-			flags.StringSliceVar(&f.by, "by", []string{"handler", "route", "check"}, "key of a row: some of "+strings.Join(shadowKeys, ", "))
+			flags.StringSliceVar(&f.by, "by", []string{"handler", "route", "check"}, "key of a row, one or more of "+strings.Join(shadowKeys, ", "))
 		},
 		check: func(c *call) error {
 			for _, key := range f.by {
 				if !slices.Contains(shadowKeys, key) {
-					return model.Errorf(model.Invalid, "--by %q is unknown", key).WithHint("some of %s, comma-separated", strings.Join(shadowKeys, ", "))
+					return model.Errorf(model.Invalid, "--by %q is unknown", key).WithHint("one or more of %s, comma-separated", strings.Join(shadowKeys, ", "))
 				}
 			}
 			return f.reportFlags.check(c)
@@ -97,7 +97,7 @@ func readShadow(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v1.Shadow
 		l.Items = append(l.Items, page.Items...)
 		if len(l.Items) >= most && page.Next != "" {
 			l.Items = slices.Clip(l.Items[:most])
-			l.Notes = append(l.Notes, fmt.Sprintf("there are more than %d messages: only those since %s count. Report a shorter time, or one namespace (-n)",
+			l.Notes = append(l.Notes, fmt.Sprintf("more than %d messages: only messages since %s count. Report a shorter time, or one namespace (-n)",
 				most, l.Items[most-1].At.UTC().Format(time.RFC3339)))
 			return l, nil
 		}
@@ -202,7 +202,7 @@ func printShadow(c *call, f *shadowFlags, l *v1.ShadowList, rows []shadowRow) er
 			r.Namespace, r.Day, localName(c, r.Handler), localName(c, r.Route), r.Check, r.Node, orEmpty(r.Opened), orEmpty(r.Again), orEmpty(r.Reminded),
 			orEmpty(r.Closed), r.First.In(c.Zone).Format(format), r.Last.In(c.Zone).Format(format),
 		}
-	}, notes: []string{moreRows(more), fmt.Sprintf("%s would have paged somebody %s (%d opened, of which %d again; %d repeated); none was sent. --each lists them, -o csv for a spreadsheet",
+	}, notes: []string{moreRows(more), fmt.Sprintf("%s would have paged people %s (%d opened, %d of them again; %d repeated); none was sent. --each lists them, -o csv for a spreadsheet",
 		model.CountNoun(sum.pages(), "message"), periodText(c, l.Since, l.Until), sum.Opened, sum.Again, sum.Reminded)}}.print(c)
 }
 

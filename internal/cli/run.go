@@ -35,10 +35,10 @@ func runCommand(s *session) *cobra.Command {
 	f := &runFlags{}
 	return s.build(command{
 		use: "run [CHECK]", short: "Run a check or a command now, on many nodes at once",
-		long: "Runs a check now on nodes that have it assigned, or a command on any nodes, and shows their output as\n" +
-			"it comes. The result of a check counts like every result of it. Checks need the role operator; commands\n" +
-			"need a right of their own (muster auth user create --may-run-commands) and are recorded: muster audit\n" +
-			"run. Agents may refuse. Ctrl-C cancels what still runs. Exit code: 0 if all is OK, 20 if a status is\n" +
+		long: "Run a check now on its assigned nodes, or a command on any nodes, and show the output immediately\n" +
+			"during the run. The result of a check counts like every other result. Checks need the role operator; commands\n" +
+			"need a separate right (muster auth user create --may-run-commands) and are recorded: muster audit\n" +
+			"run. Agents may refuse. Ctrl-C cancels unfinished runs. Exit code: 0 if all is OK, 20 if a status is\n" +
 			"not OK, 21 if a run did not start or its end is unknown.",
 		example: "  muster run disk --on group:web\n  muster run --command uptime --on group:web,web01\n" +
 			"  muster run --command 'systemctl is-active nginx' --on where:'node.labels.env == \"prod\"' --together",
@@ -66,13 +66,13 @@ func runCommand(s *session) *cobra.Command {
 func (f *runFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.command, "command", "", "command line for the shell of the nodes, run as the agent's user")
 	flags.StringArrayVar(&f.on, "on", nil, targetsHelp)
-	flags.StringArrayVar(&f.except, "except", nil, "nodes to leave out, written as in --on")
-	flags.StringVar(&f.timeout, "timeout", "0", "longest time for a command (0: 30s), or for the end of a check (0: the check's own)")
-	flags.IntVar(&f.Parallel, "parallel", 50, "nodes at the same time")
-	flags.IntVar(&f.MaxOutput, "max-output", model.DefaultOutputBytes, "bytes of output per node")
+	flags.StringArrayVar(&f.except, "except", nil, "nodes to leave out, in the format of --on")
+	flags.StringVar(&f.timeout, "timeout", "0", "timeout of a command (0: 30s), or of the wait for a check (0: the timeout of the check)")
+	flags.IntVar(&f.Parallel, "parallel", 50, "number of nodes that run at once")
+	flags.IntVar(&f.MaxOutput, "max-output", model.DefaultOutputBytes, "maximum bytes of output per node")
 	flags.BoolVar(&f.together, "together", false, "show equal outputs once, at the end")
-	flags.BoolVarP(&f.Yes, "yes", "y", false, "run on more nodes than --max-affected")
-	flags.IntVar(&f.MaxAffected, "max-affected", 0, "nodes allowed without --yes (0: a fifth of all, at least 50)")
+	flags.BoolVarP(&f.Yes, "yes", "y", false, "permit more nodes than --max-affected")
+	flags.IntVar(&f.MaxAffected, "max-affected", 0, "largest number of nodes without --yes (0: a fifth of all, at least 50)")
 }
 
 // check turns flags and arguments into the request.
@@ -89,9 +89,9 @@ func (f *runFlags) check(c *call) (err error) {
 	case len(c.args) == 0 && !isCommand:
 		return model.Errorf(model.Invalid, "a check or --command is missing").WithHint("a check: muster run CHECK --on NODE. A command: muster run --command LINE --on NODE")
 	case len(c.args) > 0 && isCommand:
-		return model.Errorf(model.Invalid, "both a check (%s) and --command", c.args[0]).WithHint("quote a command with blanks: muster run --command 'df /var' --on NODE")
+		return model.Errorf(model.Invalid, "both a check (%s) and --command", c.args[0]).WithHint("quote a command with spaces: muster run --command 'df /var' --on NODE")
 	case isCommand && f.Targets == nil:
-		return model.Errorf(model.Invalid, "--on is missing: a command never runs everywhere by accident").WithHint("--on takes %s", targetsHelp)
+		return model.Errorf(model.Invalid, "--on is missing: a command never runs everywhere by accident").WithHint("--on: expected %s", targetsHelp)
 	case except != nil && f.Targets == nil:
 		return model.Errorf(model.Invalid, "--except needs --on").WithHint("--on all, or: --on %s", targetsHelp)
 	case isCommand:
@@ -198,7 +198,7 @@ func (p *runPrinter) endText(l *v1.RunLine, printed, duration bool) screen.Paint
 		return ""
 	}
 	text := textIf(duration, " after "+(time.Duration(l.DurationMs)*time.Millisecond).String())
-	text += textIf(l.Cut > 0, fmt.Sprintf(" (%d bytes of output were cut)", l.Cut))
+	text += textIf(l.Cut > 0, fmt.Sprintf(" (%d bytes of output were truncated)", l.Cut))
 	return p.Sprintf("%s%s", statusCell(*l.Status), text)
 }
 
@@ -289,7 +289,7 @@ func parseTargets(flag string, values []string) (*model.Targets, error) {
 			case !prefixed:
 				t.Nodes = append(t.Nodes, part)
 			case rest == "":
-				return nil, model.Errorf(model.Invalid, "--%s: %q has nothing behind the colon", flag, part).WithHint("%s", targetsHelp)
+				return nil, model.Errorf(model.Invalid, "--%s: %q has no value after the colon", flag, part).WithHint("%s", targetsHelp)
 			case kind == "group":
 				t.Groups = append(t.Groups, rest)
 			case kind == "where":

@@ -30,10 +30,10 @@ func silenceCommand(s *session) *cobra.Command {
 	var specs []*model.SilenceSpec
 	return s.build(command{
 		use: "silence [NODE[/CHECK]...]", short: "Silence problems for a while",
-		long: "A silence holds the notifications of matching problems; checks still run, and problems stay visible,\n" +
-			"marked. At its end, problems that are still open notify; with --drop they do not. Nodes, flags and\nchecks must all match. Without a node, group, label or expression it matches all nodes of the\n" +
+		long: "A silence holds the notifications of matching problems. Checks still run, and problems stay visible,\n" +
+			"marked. At its end, open problems notify; with --drop they do not. Nodes, flags and\nchecks must all match. Without a node, group, label or expression, the silence matches all nodes of the\n" +
 			"namespace, which needs --check or --all. More nodes than --max-affected need --yes.\n" +
-			"Somebody works on it? muster event ack. Every Sunday night? muster explain window.",
+			"To take over a problem: muster event ack. For regular times: muster explain window.",
 		example: "  muster silence web01/disk --for 2h -m \"new disk\"\n  muster silence web01 web02 --until 18:00 -m \"moving racks\"\n" +
 			"  muster silence --group web --check http --from 22:00 --for 3h -m \"release\"\n" +
 			"  muster silence --where 'node.labels.env == \"staging\"' --for 1d -m \"rebuilding\"\n  muster silence web01/disk --until-resolved -m \"known; ticket 4711\"\n  muster silence list\n  muster silence end web01-disk-20261122-093000",
@@ -59,24 +59,24 @@ func silenceCommand(s *session) *cobra.Command {
 }
 
 func (f *silenceFlags) declare(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.silence.Checks, "check", nil, "these checks; keepalive is the one of a silent agent")
+	flags.StringSliceVar(&f.silence.Checks, "check", nil, "only these checks; keepalive is the check for silent agents")
 	flags.StringSliceVar(&f.targets.Groups, "group", nil, "nodes of these groups")
-	flags.StringVar(&f.targets.Where, "where", "", "nodes for which this is true: CEL over node")
+	flags.StringVar(&f.targets.Where, "where", "", "condition on nodes: CEL over node")
 	flags.StringVarP(&f.labels, "selector", "l", "", "nodes with these labels: env=prod,tier=db")
 	flags.StringSliceVar(&f.silence.Statuses, "status", nil, "only these statuses: warning, critical, unknown")
-	flags.StringVar(&f.silence.Severity, "severity", "", "only this severity and higher ones")
-	flags.BoolVar(&f.everything, "all", false, "every problem of the namespace")
-	flags.Var(&durationFlag{&f.length}, "for", "its length: 30m, 2h, 3d")
-	flags.StringVar(&f.until, "until", "", "its end: 18:00, \"2026-12-24 18:00\" (your time zone), or with an offset")
-	flags.StringVar(&f.from, "from", "", "its begin, written as --until; default now")
-	flags.BoolVar(&f.silence.UntilResolved, "until-resolved", false, "it ends with the first problem that it silences")
-	flags.BoolVar(&f.forever, "forever", false, "until somebody ends it: muster silence end")
-	flags.BoolVar(&f.silence.Drop, "drop", false, "drop held notifications at its end")
-	flags.StringVarP(&f.silence.Reason, "reason", "m", "", "reason, shown wherever the silence has an effect")
-	flags.StringVar(&f.request.Name, "name", "", "its name; default: node, check and time")
-	flags.IntVar(&f.request.MaxAffected, "max-affected", 0, "refuse a silence of more nodes (0: a fifth of all, at least 50)")
+	flags.StringVar(&f.silence.Severity, "severity", "", "only this severity and above")
+	flags.BoolVar(&f.everything, "all", false, "all problems of the namespace")
+	flags.Var(&durationFlag{&f.length}, "for", "length: 30m, 2h, 3d")
+	flags.StringVar(&f.until, "until", "", "end: 18:00, \"2026-12-24 18:00\" (your time zone), or with an offset")
+	flags.StringVar(&f.from, "from", "", "start, in the format of --until; default now")
+	flags.BoolVar(&f.silence.UntilResolved, "until-resolved", false, "end the silence when its first problem closes")
+	flags.BoolVar(&f.forever, "forever", false, "until a user ends it: muster silence end")
+	flags.BoolVar(&f.silence.Drop, "drop", false, "drop held notifications at the end of the silence")
+	flags.StringVarP(&f.silence.Reason, "reason", "m", "", "reason, shown with each held problem")
+	flags.StringVar(&f.request.Name, "name", "", "name; default: node, check and time")
+	flags.IntVar(&f.request.MaxAffected, "max-affected", 0, "largest number of nodes without --yes (0: a fifth of all, at least 50)")
 	flags.BoolVar(&f.request.DryRun, "dry-run", false, "show the matching nodes and create nothing")
-	flags.BoolVar(&f.request.Yes, "yes", false, "go ahead, however many nodes match")
+	flags.BoolVar(&f.request.Yes, "yes", false, "confirm a silence of any number of nodes")
 }
 
 func makeSilences(c *call, f *silenceFlags, specs []*model.SilenceSpec) error {
@@ -103,7 +103,7 @@ func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
 	if spec.Begin.After(c.Now()) {
 		verb = "silences, from " + c.When(spec.Begin.Time) + ","
 	}
-	until := "until somebody ends it"
+	until := "until a user ends it"
 	switch {
 	case spec.UntilResolved && s.Until.IsZero():
 		until = "until the first of its problems closes"
@@ -126,7 +126,7 @@ func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
 		c.Wrapf(4, "  %s", nodes)
 	}
 	if s.Nodes == 0 {
-		c.Printf("  it matches no node. List nodes: muster get nodes\n")
+		c.Printf("  the silence matches no node. List nodes: muster get nodes\n")
 	}
 	if !s.DryRun {
 		namespace := textIf(!c.namespaceImplied && c.ns() != model.DefaultNamespaceName, " -n "+c.ns())
@@ -142,8 +142,8 @@ func (f *silenceFlags) specs(c *call) ([]*model.SilenceSpec, error) {
 	}
 	if len(c.args) == 0 {
 		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.everything {
-			return nil, model.Errorf(model.Invalid, "nothing to silence is named").
-				WithHint("muster silence NODE[/CHECK], or --check, --group, --where, -l; everything in namespace %s: --all", c.ns())
+			return nil, model.Errorf(model.Invalid, "the nodes or checks of the silence are missing").
+				WithHint("muster silence NODE[/CHECK], or --check, --group, --where, -l; all nodes of namespace %s: --all", c.ns())
 		}
 		return []*model.SilenceSpec{base}, nil
 	}
@@ -154,12 +154,12 @@ func (f *silenceFlags) specs(c *call) ([]*model.SilenceSpec, error) {
 	for _, arg := range c.args {
 		node, check, named := strings.Cut(arg, "/")
 		if node == "" || named && check == "" {
-			return nil, model.Errorf(model.Invalid, "%q is neither NODE nor NODE/CHECK", arg).WithHint("muster silence web01, muster silence web01/disk")
+			return nil, model.Errorf(model.Invalid, "%q: expected NODE or NODE/CHECK", arg).WithHint("muster silence web01, muster silence web01/disk")
 		}
 		checks := base.Checks
 		if named {
 			if len(base.Checks) > 0 {
-				return nil, model.Errorf(model.Invalid, "%s names a check, and so does --check", arg).WithHint("leave --check out, or write %s", node)
+				return nil, model.Errorf(model.Invalid, "%s and --check both name a check", arg).WithHint("leave --check out, or write %s", node)
 			}
 			checks = []string{check}
 		}
@@ -178,7 +178,7 @@ func (f *silenceFlags) specs(c *call) ([]*model.SilenceSpec, error) {
 func (f *silenceFlags) spec(c *call) (*model.SilenceSpec, error) {
 	s := &f.silence
 	if strings.TrimSpace(s.Reason) == "" {
-		return nil, model.Errorf(model.Invalid, "a reason is required: -m TEXT").WithHint("write it for the colleague on call at 3 a.m.")
+		return nil, model.Errorf(model.Invalid, "a reason is required: -m TEXT").WithHint("write the reason for the colleague on call at 3 a.m.")
 	}
 	if len(f.targets.Groups) > 0 || f.targets.Where != "" {
 		s.Targets = &f.targets
@@ -189,7 +189,7 @@ func (f *silenceFlags) spec(c *call) (*model.SilenceSpec, error) {
 		}
 		name, value, ok := strings.Cut(part, "=")
 		if !ok || strings.HasSuffix(name, "!") || strings.HasPrefix(name, "!") {
-			return nil, model.Errorf(model.Invalid, "-l %s: expected LABEL=VALUE", part).WithHint("for everything else: --where 'node.labels.tier != \"db\"'")
+			return nil, model.Errorf(model.Invalid, "-l %s: expected LABEL=VALUE", part).WithHint("for other conditions: --where 'node.labels.tier != \"db\"'")
 		}
 		if s.Labels == nil {
 			s.Labels = map[string]string{}
@@ -220,7 +220,7 @@ func (f *silenceFlags) setTimes(c *call, s *model.SilenceSpec) error {
 		}
 		s.Until = model.Time{Time: at.UTC()}
 	case !s.UntilResolved && !f.forever:
-		return model.Errorf(model.Invalid, "an end is required").WithHint("--for 2h, --until 18:00, --until-resolved; until you end it yourself: --forever")
+		return model.Errorf(model.Invalid, "an end is required").WithHint("--for 2h, --until 18:00, --until-resolved, or without end: --forever")
 	}
 	return nil
 }

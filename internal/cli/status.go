@@ -22,13 +22,13 @@ const (
 func statusCommand(s *session) *cobra.Command {
 	var exitCode bool
 	return s.build(command{
-		use: "status", short: "Is all well? Worst first",
-		long: "Answers in its first line whether all is well. Below it: checks that are not OK, silent nodes, nodes\n" +
+		use: "status", short: "Get the state of fleet and server, worst first",
+		long: "Show the state of the fleet in the first line. Below: checks that are not OK, silent nodes, nodes\n" +
 			"with errors, agents, messages, disk, and the last changes.",
 		example: "  muster status\n  muster status --exit-code && echo all is well",
 		args:    cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
-			flags.BoolVar(&exitCode, "exit-code", false, "exit with 20 if it is nearly well (warnings), with 21 if it is not")
+			flags.BoolVar(&exitCode, "exit-code", false, "exit with 20 if the fleet has only warnings, with 21 if it is not well")
 		},
 		run: func(c *call) error {
 			st, err := c.api.Status(c.ctx, c.namespace)
@@ -233,7 +233,7 @@ func printAgentStatus(c *call, s v1.Status) {
 	default:
 		text := fmt.Sprintf("%d connected of %s", s.Connected, model.CountNoun(s.Nodes, "node"))
 		if up := s.Now.Sub(s.Started); up < model.DefaultReconnectGrace && s.Connected < s.Nodes {
-			text += fmt.Sprintf("; the server started %s ago, they are reconnecting", model.TimeSpan(up))
+			text += fmt.Sprintf("; the server started %s ago, agents are reconnecting", model.TimeSpan(up))
 		}
 		c.status("agents", "%s", text)
 	}
@@ -257,17 +257,17 @@ func printServerStatus(c *call, s v1.Status) {
 		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).Approximate(), model.Size(j.BudgetBytes).Approximate(), j.SizeBytes*100/j.BudgetBytes)
 		if j.FreeBytes > 0 {
 			text += fmt.Sprintf("; %s free on its disk", model.Size(j.FreeBytes).Approximate())
-			text += textIf(j.FreeBytes < j.BudgetBytes-j.SizeBytes, ", less than the journal may grow")
+			text += textIf(j.FreeBytes < j.BudgetBytes-j.SizeBytes, ", less than the journal may still use")
 		}
 		text += textIf(j.DataFreeBytes > 0, fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate()))
 		c.status("journal", "%s", text)
 		if j.BehindCommits > usualLag || j.QueuedBytes > 0 && j.Blocked != "" {
-			c.status("", "%s wait to be written; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
+			c.status("", "%s wait for a commit; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
 		}
 	}
 	if r := s.Reactions; r.Waiting > 0 || r.Rederiving {
 		lag := model.TimeSpan(time.Duration(r.BehindSeconds * float64(time.Second)))
-		text := fmt.Sprintf("%s not recorded yet, the oldest of %s ago", model.CountNoun(r.Waiting, "change"), lag)
+		text := fmt.Sprintf("%s not recorded yet, the oldest waits for %s", model.CountNoun(r.Waiting, "change"), lag)
 		if r.Rederiving {
 			text = fmt.Sprintf("%s behind: rebuilding changes from %s of the journal", lag, model.Size(r.BehindBytes).Approximate())
 		}
@@ -301,17 +301,17 @@ func firstSteps(c *call, s v1.Status) *steps {
 		if s.Pending > 0 {
 			next = append(next, [2]string{"muster node list --pending", "lists machines that ask to join"})
 		}
-		next = append(next, [2]string{"muster node token", "prints the command with which a machine joins"})
+		next = append(next, [2]string{"muster node token", "prints the command for a machine that joins"})
 		if s.NoChecks {
 			next = append(next, [2]string{starter, starterPurpose})
 		}
 		return &steps{"The server is well, and watches no machine yet.", next}
 	case s.NoChecks:
 		return &steps{fmt.Sprintf("The server watches %s, and no checks are declared yet.", model.CountNoun(s.Nodes, "machine")),
-			[][2]string{{starter, starterPurpose}, {"muster explain check", "explains how to write one"}}}
+			[][2]string{{starter, starterPurpose}, {"muster explain check", "explains how to write a check"}}}
 	case s.NoResults:
 		return &steps{fmt.Sprintf("The server watches %s; the first results are on their way.", model.CountNoun(s.Nodes, "machine")),
-			[][2]string{{"muster get events -w", "shows them as they come"}, {"muster why NODE/CHECK", "shows why one does not"}}}
+			[][2]string{{"muster get events -w", "shows the results as they arrive"}, {"muster why NODE/CHECK", "shows why a result is missing"}}}
 	}
 	return nil
 }

@@ -234,7 +234,7 @@ func TestRouteTest(t *testing.T) {
 		}
 		return x.text.String()
 	}
-	if out := says("kept", "nobody but whom pipelines pass it on to", "muster why: alerts"); strings.Contains(out, "pager") {
+	if out := says("kept", "only the handlers of pipelines:", "muster why: alerts"); strings.Contains(out, "pager") {
 		t.Errorf("the router tells nobody:\n%s", out)
 	}
 	out := says("shop", "no other route matches", "while this dependency fails: default/web01/database", "at most 20 messages in 1h")

@@ -50,7 +50,7 @@ func (s *session) checkArguments(c *cobra.Command) {
 
 // unknownCommand suggests the nearest command.
 func (s *session) unknownCommand(c *cobra.Command, args []string) error {
-	e := model.Errorf(model.Invalid, "there is no command %q", c.CommandPath()+" "+args[0])
+	e := model.Errorf(model.Invalid, "unknown command %q", c.CommandPath()+" "+args[0])
 	if !c.HasParent() {
 		if hint := s.foreignCommand(args[0], args[1:]); hint != "" {
 			return e.WithHint("%s", hint)
@@ -174,7 +174,7 @@ func flagError(c *cobra.Command, err error) error {
 	e := model.Errorf(model.Invalid, "%w", err)
 	switch {
 	case errors.As(err, &unknown) && c.Name() == "describe" && strings.Contains("output", unknown.GetSpecifiedName()):
-		return model.Errorf(model.Invalid, "describe has no -o: it writes for people").WithHint("for programs: muster get KIND NAME -o json")
+		return model.Errorf(model.Invalid, "describe has no -o: its output is for people").WithHint("for programs: muster get KIND NAME -o json")
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		name := unknown.GetSpecifiedName()
 		e = model.Errorf(model.Invalid, "unknown flag --%s", name)
@@ -199,10 +199,10 @@ func flagError(c *cobra.Command, err error) error {
 func valueError(e *pflag.InvalidValueError) error {
 	f := e.GetFlag()
 	if f.Value.Type() == "bool" {
-		return model.Errorf(model.Invalid, "%q is neither true nor false", e.GetValue())
+		return model.Errorf(model.Invalid, "%q: expected true or false", e.GetValue())
 	}
 	if name, example := flagType(f); name != "" {
-		return model.Errorf(model.Invalid, "%q is no %s, such as %s", e.GetValue(), name, example)
+		return model.Errorf(model.Invalid, "%q: expected a %s, such as %s", e.GetValue(), name, example)
 	}
 	return e.Unwrap()
 }
@@ -214,11 +214,11 @@ func flagType(f *pflag.Flag) (name, example string) {
 	case "int", "int64":
 		name, example = "whole number", "2"
 	case "uint64":
-		name, example = "whole number from 0 on", "1"
+		name, example = "whole number, 0 or more", "1"
 	case "float64":
 		name, example = "number", "0.5"
 	case "float64Slice":
-		name, example = "list of numbers with commas between them", "1,2,4"
+		name, example = "list of numbers, comma-separated", "1,2,4"
 	case "duration":
 		name, example = "time with its unit", "30s"
 	}

@@ -144,12 +144,12 @@ func (c *Client) Run(ctx context.Context, r v1.RunRequest, fn func(v1.RunLine) e
 	if err != nil && !isBroken(err) {
 		return err
 	}
-	reason := "it closed the connection: it is stopping, or the token was revoked"
+	reason := "the server closed the connection: it is stopping, or the token was revoked"
 	if err != nil {
 		reason = err.Error()
 	}
 	return model.Errorf(model.Unavailable, "the server ended the run early (%s)", reason).
-		WithHint("the server cancels unfinished runs. See which were ordered: muster audit run")
+		WithHint("the server cancels unfinished runs. List runs: muster audit run")
 }
 
 // InProcess makes a client of an API in the same process. The API admits, limits and counts each
@@ -218,7 +218,7 @@ func (c *connection) refusal(answer *http.Response) error {
 	if c.base.Scheme == "http" && answer.StatusCode == http.StatusBadRequest {
 		hint = "the server speaks TLS: write https://" + c.base.Host
 	}
-	return model.Errorf(model.ClassOfHTTP(answer.StatusCode), "%s answered %s, but not as a Muster server does", c.base.Host, answer.Status).WithHint("%s", hint)
+	return model.Errorf(model.ClassOfHTTP(answer.StatusCode), "%s answered %s: the answer is not from a Muster server", c.base.Host, answer.Status).WithHint("%s", hint)
 }
 
 // unreachable turns the reason why no answer came into an error with a hint.
@@ -248,7 +248,7 @@ func (c *connection) unreachable(ctx context.Context, err error) error {
 		return model.Errorf(model.Unavailable, "%s does not answer without TLS", host).WithHint("write https://%s", host)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return model.Errorf(model.Unavailable, "%s answers without TLS", host).
-			WithHint("this is not the API: the admin listener or another program. Write https://HOST:8443")
+			WithHint("the address is not the API: it is the admin listener or another program. Write https://HOST:8443")
 	}
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() {
@@ -260,7 +260,7 @@ func (c *connection) unreachable(ctx context.Context, err error) error {
 	}
 	e := model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", host, err)
 	if c.base.Port() == "" {
-		return e.WithHint("the address has no port, so %s's default was tried. Servers listen at %s://%s", c.base.Scheme, c.base.Scheme, net.JoinHostPort(name, "8443"))
+		return e.WithHint("the address has no port: tried the default of %s. Servers listen at %s://%s", c.base.Scheme, c.base.Scheme, net.JoinHostPort(name, "8443"))
 	}
 	return e.WithHint("check that it runs: systemctl status muster. Start one: muster up. Use another one: --server URL")
 }

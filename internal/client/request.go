@@ -78,7 +78,7 @@ func (c *connection) send(ctx context.Context, method, path string, query url.Va
 	target.RawQuery = query.Encode()
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), body)
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return nil, fmt.Errorf("create request: %w", err)
 	}
 	for name, values := range header {
 		r.Header[name] = values

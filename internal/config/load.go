@@ -130,7 +130,7 @@ func parse(path string, data []byte, set func(f Field, text, where string)) []er
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return []error{fmt.Errorf("%s:%d: want lines of the form name: value", path, root.Line)}
+		return []error{fmt.Errorf("%s:%d: expected lines of the form name: value", path, root.Line)}
 	}
 	byName, names := map[string]Field{}, []string(nil)
 	for _, f := range Fields() {
@@ -157,7 +157,7 @@ func parse(path string, data []byte, set func(f Field, text, where string)) []er
 		case value.Kind == yaml.ScalarNode:
 			set(f, value.Value, where)
 		default:
-			problems = append(problems, fmt.Errorf("%s: %s: want a single value", where, f.Name))
+			problems = append(problems, fmt.Errorf("%s: %s: expected a single value", where, f.Name))
 		}
 	}
 	return problems
@@ -189,17 +189,17 @@ func setField(v reflect.Value, text string) error {
 	case *int:
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return fmt.Errorf("%q: want a whole number, 0 or more", text)
+			return fmt.Errorf("%q: expected a whole number, 0 or more", text)
 		}
 		*p = n
 	case *float64:
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || n < 0 {
-			return fmt.Errorf("%q: want a number, 0 or more", text)
+			return fmt.Errorf("%q: expected a number, 0 or more", text)
 		}
 		*p = n
 	default:
-		panic(fmt.Sprintf("BUG: config: no way to read a %s", v.Type()))
+		panic(fmt.Sprintf("BUG: config: cannot read a %s", v.Type()))
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func withoutPassword(text string) string {
 // Reference writes docs/reference/configuration.md.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString("# Configuration of the server\n\nFlags win over the environment, that over the file (`--config FILE`, YAML, `name: value`),\nthat over the defaults. Unknown names are errors. This page is generated from the code.\n\n")
+	b.WriteString("# Configuration of the server\n\nFlags override the environment, the environment overrides the file (`--config FILE`, YAML, `name: value`),\nand the file overrides the defaults. Unknown names are errors. This page is generated from the code.\n\n")
 	b.WriteString("| setting | default | meaning | restart |\n|---|---|---|---|\n")
 	for _, f := range Fields() {
 		restart, doc := "yes", f.Doc

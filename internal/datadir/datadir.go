@@ -36,7 +36,7 @@ func Lock(dir string) (io.Closer, error) {
 	var other *disk.LockedError
 	if errors.As(err, &other) {
 		return nil, model.Errorf(model.Conflict, "data folder %q is in use by %s", dir, other.Holder()).
-			WithHint("does it run already? muster status says so; else stop that process, or choose another folder with --data")
+			WithHint("check whether the server already runs: muster status; else stop that process, or choose another folder with --data")
 	}
 	return held, err
 }
@@ -45,7 +45,7 @@ func Lock(dir string) (io.Closer, error) {
 func LockStopped(dir string) (io.Closer, error) {
 	names, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return nil, model.Errorf(model.NotFound, "%q is no data folder of a server", dir).WithHint("name it with --data DIR")
+		return nil, model.Errorf(model.NotFound, "%q is not a server's data folder", dir).WithHint("name it with --data DIR")
 	}
 	if err != nil {
 		return nil, err
@@ -82,15 +82,15 @@ func Explain(err error, data string) error {
 			WithHint("the kernel makes a file system read-only when its disk fails: dmesg | tail; then mount -o remount,rw, or choose another folder with --data")
 	case errors.Is(err, syscall.EIO):
 		return model.Errorf(model.Unavailable, "%w", err).
-			WithHint("the disk or its file system fails: dmesg | tail; keep a copy of what can still be read")
+			WithHint("the disk or its file system fails: dmesg | tail; copy the readable files now")
 	case errors.Is(err, fs.ErrPermission):
 		owner, info := existing(path.Path)
 		self := userName(os.Geteuid())
 		refused := model.Errorf(model.Forbidden, "%w: %q belongs to %s, this process runs as %s", err, owner, userOf(info), self)
 		if folder, _ := os.Stat(data); userOf(folder) == self { // a copy by root, into a folder of the server's
-			return refused.WithHint("give all of the folder to %s: chown -R %s: %s", self, self, data)
+			return refused.WithHint("change the owner of the folder to %s: chown -R %s: %s", self, self, data)
 		}
-		return refused.WithHint("run it as that user (sudo -u %s muster …), or give the folder away: chown -R %s %s", userOf(info), self, data)
+		return refused.WithHint("run it as that user (sudo -u %s muster …), or change the owner: chown -R %s %s", userOf(info), self, data)
 	}
 	return err
 }
@@ -175,7 +175,7 @@ func BecomeOwner(data string) error {
 	}
 	if _, err := os.ReadDir(data); err != nil {
 		return model.Errorf(model.Forbidden, "%s belongs to %s, but a folder above it refuses that user: %w", data, name, err).
-			WithHint("move it to the folder of the server (/var/lib/muster), or give it to root first: chown -R root: %s", data)
+			WithHint("move it to the server's folder (/var/lib/muster), or make root its owner: chown -R root: %s", data)
 	}
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// TestMapIsAPlainMap compares a Map with a plain map over random edits, and every published version with
+// TestMapMatchesPlainMap compares a Map with a plain map over random edits, and every published version with
 // the plain map of its time: later edits never show in it.
-func TestMapIsAPlainMap(t *testing.T) {
+func TestMapMatchesPlainMap(t *testing.T) {
 	type version struct {
 		of   Map[uint16, int]
 		want map[uint16]int
@@ -56,9 +56,9 @@ func TestMapIsAPlainMap(t *testing.T) {
 	})
 }
 
-// TestIndexesAreThoseOfTheNodes compares the indexes of a published snapshot with those that its nodes
+// TestIndexesMatchTheNodes compares the indexes of a published snapshot with those that its nodes
 // give, and an older snapshot with its own.
-func TestIndexesAreThoseOfTheNodes(t *testing.T) {
+func TestIndexesMatchTheNodes(t *testing.T) {
 	type counts struct{ all, west, prod, env, machines int }
 	count := func(d *Directory) (c counts) {
 		prod, _ := ParseSelector("env=prod")

@@ -111,7 +111,7 @@ func openFiles(p Patient, m machine) []Finding {
 	need := uint64(p.Agents + 1000)
 	measured := fmt.Sprintf("%d at most", hard)
 	if soft != hard {
-		measured = fmt.Sprintf("%d, raised to %d by itself", soft, hard) // Go raises the soft limit at start
+		measured = fmt.Sprintf("%d, raised to %d automatically", soft, hard) // Go raises the soft limit at start
 	}
 	return Finding{Fine, "open files", measured, fmt.Sprintf("%d for %d agents", need, p.Agents), ""}.
 		unless(hard >= need, Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2))
@@ -170,7 +170,7 @@ func disk(p Patient, m machine) []Finding {
 	used := folderSize(p.journalFolder())
 	need := p.Budget - used + 1<<30
 	f := Finding{Fine, "free disk", size(free) + " in " + folder, size(max(need, 0)) + ": the rest of the journal's budget and 1 GiB", ""}
-	out := f.unless(free >= need, Warn, fmt.Sprintf("free some disk, or start with --journal-budget %dMiB", max(free/2>>20, 64)))
+	out := f.unless(free >= need, Warn, fmt.Sprintf("free disk space, or start with --journal-budget %dMiB", max(free/2>>20, 64)))
 	k := Finding{Fine, "file system", kind, "local: ext4, xfs, btrfs, zfs", ""}
 	switch kind {
 	case "nfs", "cifs", "fuse":
@@ -187,7 +187,7 @@ func clock(_ Patient, m machine) []Finding {
 		return nil
 	}
 	if !synced {
-		return []Finding{{Warn, "clock", "not synchronised, by the kernel", "synchronised: results and notifications carry its time", "timedatectl set-ntp true"}}
+		return []Finding{{Warn, "clock", "not synchronised, by the kernel", "synchronised: results and notifications carry the time of this machine", "timedatectl set-ntp true"}}
 	}
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }
@@ -199,7 +199,7 @@ func certificates(p Patient) []Finding {
 	for _, path := range append(files, more...) {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			out = append(out, Finding{Bad, "certificate " + filepath.Base(path), err.Error(), "readable", "chown it to the user that runs Muster"})
+			out = append(out, Finding{Bad, "certificate " + filepath.Base(path), err.Error(), "readable", "change the owner with chown to the user that runs Muster"})
 			continue
 		}
 		block, _ := pem.Decode(data)
@@ -236,11 +236,11 @@ func certificateLife(cert *x509.Certificate, file string, now time.Time) Finding
 	case f.Verdict == Fine && cert.IsCA:
 		f.Needed = "more than a year"
 	case f.Verdict == Fine:
-		f.Needed = "the server renews it by itself"
+		f.Needed = "the server renews it automatically"
 	case cert.IsCA:
 		f.Needed, f.Mend = "more than a year: all agents trust it", "plan a new enrolment of all agents: a new data folder makes a new CA"
 	default:
-		f.Needed, f.Mend = "renewed by the running server long before its end", "check the server's clock and log, then restart it: it renews the certificate"
+		f.Needed, f.Mend = "the running server renews it long before its end", "check the server's clock and log, then restart it: it renews the certificate"
 	}
 	return f
 }
@@ -274,7 +274,7 @@ func reachable(ctx context.Context, p Patient) []Finding {
 		case errors.As(err, &dns) && dns.IsNotFound:
 			err, mend = errors.New("cannot find the host "+req.URL.Hostname()), "check the name; look it up: getent hosts "+req.URL.Hostname()
 		case errors.Is(err, context.DeadlineExceeded):
-			err, mend = errors.New("listens, but does not answer within 5 s"), "read its log: it is starting, its disk is full, or it hangs"
+			err, mend = errors.New("listens, but does not answer within 5 s"), "read the log of the server: it is starting, its disk is full, or it hangs"
 		}
 		return []Finding{{Bad, "server", err.Error(), p.URL + " answers", mend}}
 	}

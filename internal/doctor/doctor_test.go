@@ -197,7 +197,7 @@ func TestHistoryLag(t *testing.T) {
 		measured      string
 	}{
 		{"keeps up", "muster_react_behind_seconds 2.5\nmuster_react_behind_bytes 4096\nmuster_react_rederiving 0\n", Fine, "keeps up"},
-		{"behind", "# HELP muster_react_behind_seconds x\nmuster_react_behind_seconds 92.4\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 0\n", Warn, "1m32s behind: 3.0 GiB of the journal"},
+		{"behind", "# HELP muster_react_behind_seconds x\nmuster_react_behind_seconds 92.4\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 0\n", Warn, "1m32s behind: the journal cannot delete 3.0 GiB"},
 		{"again", "muster_react_behind_seconds 3\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 1\n", Warn, "rebuilds changes from the journal"},
 		{"another server", "up 1\n", "", ""},
 	} {
@@ -234,10 +234,10 @@ func TestWrongAssets(t *testing.T) {
 		last       Finding
 	}{
 		{"none", `{"archives":0}`, 0, Finding{}},
-		{"whole", `{"archives":3}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all of them whole"}},
-		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all of them present; 2 were not read, for lack of time"}},
+		{"whole", `{"archives":3}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all complete"}},
+		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all present; 2 not read, for lack of time"}},
 		{"one", wrong(1), 1, Finding{Verdict: Warn, What: "asset default/tools for linux amd64", Measured: "nobody has uploaded it", Mend: "muster asset add tools FILE -n default"}},
-		{"many", wrong(25), 21, Finding{Verdict: Warn, What: "assets", Measured: "5 more archives that cannot be used", Mend: "muster asset list"}},
+		{"many", wrong(25), 21, Finding{Verdict: Warn, What: "assets", Measured: "5 more unusable archives", Mend: "muster asset list"}},
 		{"another server", "404 page not found", 0, Finding{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

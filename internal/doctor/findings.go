@@ -66,7 +66,7 @@ const (
 func syncTimes(ctx context.Context, p Patient) []Finding {
 	file, err := os.CreateTemp(nearestFolder(p.journalFolder()), ".doctor-")
 	if err != nil {
-		return []Finding{{Bad, "data folder", err.Error(), "writable", "chown it to the user that runs Muster"}}
+		return []Finding{{Bad, "data folder", err.Error(), "writable", "change the owner with chown to the user that runs Muster"}}
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
@@ -74,7 +74,7 @@ func syncTimes(ctx context.Context, p Patient) []Finding {
 	var times []time.Duration
 	for began := time.Now(); len(times) < maxSyncs && time.Since(began) < syncPeriod && ctx.Err() == nil; {
 		if _, err := file.Write(block); err != nil {
-			return []Finding{{Bad, "write to the data folder", err.Error(), "", "free some disk"}}
+			return []Finding{{Bad, "write to the data folder", err.Error(), "", "free disk space"}}
 		}
 		start := time.Now()
 		if err := datasync(file); err != nil {
@@ -96,7 +96,7 @@ func judgeSyncs(times []time.Duration) []Finding {
 		name, slow = "p99", times[len(times)*99/100]
 	}
 	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, %s %s of %d", millis(times[len(times)/2]), name, millis(slow), len(times)),
-		"p99 below 50 ms: every acknowledgement waits for one", ""}
+		"p99 below 50 ms: every acknowledgement waits for one sync", ""}
 	return f.unless(slow <= slowSync, Warn, "put the journal on a faster disk: --journal DIR")
 }
 
@@ -128,8 +128,8 @@ func historyLag(ctx context.Context, p Patient) []Finding {
 	f := Finding{Fine, "history", "keeps up", "", ""}
 	rebuilding := values["muster_react_rederiving"] > 0
 	if lag > maxHistoryLag || rebuilding {
-		f = Finding{Warn, "history", fmt.Sprintf("%s behind: %s of the journal, which cannot be cut", lag, size(int64(values["muster_react_behind_bytes"]))),
-			fmt.Sprintf("less than %s: notifications are that late", maxHistoryLag), "muster status"}
+		f = Finding{Warn, "history", fmt.Sprintf("%s behind: the journal cannot delete %s", lag, size(int64(values["muster_react_behind_bytes"]))),
+			fmt.Sprintf("less than %s: notifications are late by this time", maxHistoryLag), "muster status"}
 		if rebuilding {
 			f.Measured += "; its queue overflowed, the server rebuilds changes from the journal"
 		}
@@ -188,10 +188,10 @@ func assets(ctx context.Context, p Patient) (out []Finding) {
 	if json.NewDecoder(io.LimitReader(page, 16<<20)).Decode(&a) != nil || a.Archives == 0 {
 		return nil
 	}
-	const needed = "the whole archive in the server's store: checks and handlers that name it wait for it"
+	const needed = "the complete archive on the server: checks and handlers that name it wait for it"
 	for i, w := range a.Wrong {
 		if i == shownAssets {
-			return append(out, Finding{Warn, "assets", fmt.Sprintf("%d more archives that cannot be used", len(a.Wrong)-i), needed, "muster asset list"})
+			return append(out, Finding{Warn, "assets", fmt.Sprintf("%d more unusable archives", len(a.Wrong)-i), needed, "muster asset list"})
 		}
 		name := "asset " + w.Asset
 		if w.For != "" {
@@ -203,7 +203,7 @@ func assets(ctx context.Context, p Patient) (out []Finding) {
 	case len(out) > 0:
 		return out
 	case a.Unread > 0:
-		return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all of them present; %d were not read, for lack of time", a.Archives, a.Unread), "", ""}}
+		return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all present; %d not read, for lack of time", a.Archives, a.Unread), "", ""}}
 	}
-	return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all of them whole", a.Archives), "", ""}}
+	return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all complete", a.Archives), "", ""}}
 }

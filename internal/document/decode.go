@@ -119,7 +119,7 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 		if d.want(t, number, field) {
 			n, err := strconv.ParseUint(t.text, 10, 64)
 			if err != nil {
-				d.flaw(t.place, field, "", "want a whole number from 0 to %d, not %s", uint64(math.MaxUint64), t.text)
+				d.flaw(t.place, field, "", "expected a whole number from 0 to %d, got %s", uint64(math.MaxUint64), t.text)
 			}
 			v.SetUint(n)
 		}
@@ -132,7 +132,7 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 			v.SetFloat(f)
 		}
 	default:
-		panic(fmt.Sprintf("BUG: no way to decode %s (%s)", v.Type(), field))
+		panic(fmt.Sprintf("BUG: cannot decode %s (%s)", v.Type(), field))
 	}
 }
 
@@ -150,7 +150,7 @@ func (d *Decoder) want(t *Tree, kind treeKind, field string) bool {
 	case kind == boolean && t.kind == text, kind == number && t.kind == text:
 		hint = "without quotes"
 	}
-	d.flaw(t.place, field, hint, "want %s, not %s", kind, t.kind)
+	d.flaw(t.place, field, hint, "expected %s, got %s", kind, t.kind)
 	return false
 }
 
@@ -160,7 +160,7 @@ func (d *Decoder) integer(t *Tree, v reflect.Value, field string) {
 	}
 	n, err := strconv.ParseInt(t.text, 10, 64)
 	if err != nil || v.OverflowInt(n) {
-		d.flaw(t.place, field, "", "want a whole number, not %s", t.text)
+		d.flaw(t.place, field, "", "expected a whole number, got %s", t.text)
 		return
 	}
 	v.SetInt(n)
@@ -174,7 +174,7 @@ func (d *Decoder) command(t *Tree, c *model.Command, field string) {
 		c.Argv = make([]string, 0, len(t.items))
 		d.elements(t, reflect.ValueOf(&c.Argv).Elem(), field)
 	default:
-		d.flaw(t.place, field, "", "want text (run by the shell) or a list (run without one), not %s", t.kind)
+		d.flaw(t.place, field, "", "expected text (run by the shell) or a list (run without a shell), got %s", t.kind)
 	}
 }
 

@@ -34,7 +34,7 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 	}
 	switch {
 	case len(docs) > 1:
-		r.flaw(docs[1].place, "", "put it into a file of its own", "a second document")
+		r.flaw(docs[1].place, "", "put the document into a file of its own", "a second document")
 	case len(docs) == 1:
 		value := reflect.ValueOf(v).Elem()
 		d := r.Decoder(docs[0])
@@ -118,11 +118,11 @@ func notYAML(message string, line []byte) (text, hint string) {
 	case bytes.IndexByte(indent, '\t') >= 0 && (strings.Contains(message, "cannot start any token") || strings.Contains(message, "tab character")):
 		return "not YAML: this line is indented with a TAB", "indent with spaces"
 	case strings.Contains(message, "tab character"):
-		hint = "put spaces in the place of TABs"
+		hint = "replace TABs with spaces"
 	case strings.Contains(message, "cannot start any token"):
 		hint = "quote text that begins with a special character"
 	case strings.Contains(message, "did not find expected"), strings.Contains(message, "mapping values are not allowed"):
-		hint = "look at quotes and indentation, here and in the line above; text with quotes, : or # goes between single quotes"
+		hint = "check quotes and indentation, here and in the line above; put text with quotes, : or # between single quotes"
 	}
 	return text, hint
 }
@@ -146,7 +146,7 @@ func notText(data []byte) (at place, hint string) {
 			r, size := utf8.DecodeRune(line[i:])
 			bad := r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f
 			if broken := r == utf8.RuneError && size < 2; bad || broken {
-				return place{number, i + 1}, fmt.Sprintf("it has the byte 0x%02x there: is it the right file? Text is written in UTF-8", line[i])
+				return place{number, i + 1}, fmt.Sprintf("the file has the byte 0x%02x here: is it the right file? Text is written in UTF-8", line[i])
 			}
 			i += size
 		}

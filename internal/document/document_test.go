@@ -48,7 +48,7 @@ func TestDecode(t *testing.T) {
 		"items:\n  - {sum: 1}":                                                "f:2:5: items[0].name: missing",
 		"items:\n  - {name: a, smu: 1}":                                       "f:2:15: items[0].smu: unknown field; did you mean sum?",
 		"wait: 1s":                                                            "f:1:1: wait: unknown field; it belongs to items",
-		"sum: 1\n---\nsum: 2":                                                 "f:3:1: a second document; put it into a file of its own",
+		"sum: 1\n---\nsum: 2":                                                 "f:3:1: a second document; put the document into a file of its own",
 		"items: [{name: a, seed: -1}]":                                        "f:1:25: items[0].seed: want a whole number from 0 to 18446744073709551615, not -1",
 		"- a":                                                                 "f:1:1: want a mapping, not a list",
 		`{"items": [{"name": "a", "wait": "2s"}]}`:                            "f:1:26: items[0].wait: too long",
@@ -85,7 +85,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 // What is no YAML says why in words, with its place, and what to write.
-func TestWhatIsNoYAML(t *testing.T) {
+func TestSyntaxErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"tab":               {"kind: Check\nspec:\n\tinterval: 30s\n", "f.yaml:3:1: not YAML: this line is indented with a TAB; indent with spaces"},
 		"tab behind spaces": {"kind: Check\nspec:\n  interval: 30s\n \tcommand: date\n", "f.yaml:4:2: not YAML: this line is indented with a TAB; indent with spaces"},

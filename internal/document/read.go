@@ -232,7 +232,7 @@ func (r *Reader) yamlMapping(t *Tree, n *yaml.Node, depth int) error {
 				merged = append(merged, s.keys...)
 			}
 		case seen[name.Value]:
-			r.flaw(at, "", "keep one of them", "%q stands twice in this mapping", name.Value)
+			r.flaw(at, "", "keep one of them", "%q occurs twice in this mapping", name.Value)
 		default:
 			seen[name.Value] = true
 			t.keys = append(t.keys, key{at, name.Value, value})
@@ -267,12 +267,12 @@ func (r *Reader) scalar(t *Tree, n *yaml.Node) {
 				return
 			}
 		}
-		r.flaw(t.place, "", "", "%s is no number that can be kept", n.Value)
+		r.flaw(t.place, "", "", "the number %s is out of range", n.Value)
 		t.text = "0"
 	case "!!str", "!!timestamp":
 		t.kind, t.text = text, n.Value
 	default:
-		r.flaw(t.place, "", "leave the tag out", "the tag %s has no meaning here", tag)
+		r.flaw(t.place, "", "leave the tag out", "the tag %s is not supported", tag)
 		t.kind, t.text = text, n.Value
 	}
 }

@@ -35,7 +35,7 @@ type Program struct {
 // and column, in characters from 1.
 func Compile(expression string, libraries ...Library) (*Program, error) {
 	if len(expression) > MaxSource {
-		return nil, model.Errorf(model.TooLarge, "the expression has %d bytes, %d are allowed", len(expression), MaxSource)
+		return nil, model.Errorf(model.TooLarge, "the expression has %d bytes, the limit is %d", len(expression), MaxSource)
 	}
 	if _, err := parse(expression, 0); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func compile(source string, value bool, libraries ...Library) (*Program, error) 
 		function, _ = statement.Expression.(*ast.FunctionLiteral)
 	}
 	if function == nil {
-		return nil, model.Errorf(model.Invalid, "the expression closes a brace or a parenthesis that it did not open")
+		return nil, model.Errorf(model.Invalid, "the expression has a closing brace or parenthesis too many")
 	}
 	body := function.Body
 	if err := checkSyntax(whole, expression); err != nil {
@@ -69,7 +69,7 @@ func compile(source string, value bool, libraries ...Library) (*Program, error) 
 		last, ok := lastOf(body)
 		if !ok {
 			return nil, model.Errorf(model.Invalid, "the expression does not end with a value").
-				WithHint("its last statement says whether it is true, such as: event.check.status == 2")
+				WithHint("its last statement must be the condition, such as: event.check.status == 2")
 		}
 		*last = &ast.ReturnStatement{Return: (*last).Idx0(), Argument: (*last).(*ast.ExpressionStatement).Expression}
 	}
@@ -79,7 +79,7 @@ func compile(source string, value bool, libraries ...Library) (*Program, error) 
 		if errors.As(err, &bad) {
 			return nil, wrong(expression, file.Idx(bad.Offset+1), "%s", bad.Message)
 		}
-		return nil, model.Errorf(model.Invalid, "the expression cannot be compiled: %w", err)
+		return nil, model.Errorf(model.Invalid, "compile the expression: %w", err)
 	}
 	return &Program{source: source, code: code}, nil
 }
@@ -135,7 +135,7 @@ func lastOf(body *ast.BlockStatement) (*ast.Statement, bool) {
 func checkPattern(pattern string) error {
 	plain, err := parser.TransformRegExp(pattern, false, false)
 	if err != nil {
-		return model.Errorf(model.Invalid, "the regular expression /%s/ cannot be matched in one pass: %w", pattern, err)
+		return model.Errorf(model.Invalid, "the regular expression /%s/ needs backtracking: %w", pattern, err)
 	}
 	tree, err := syntax.Parse(plain, syntax.Perl)
 	if err != nil {
@@ -146,7 +146,7 @@ func checkPattern(pattern string) error {
 		return model.Errorf(model.Invalid, "the regular expression /%s/: %w", pattern, err)
 	}
 	if len(code.Inst) > maxPattern {
-		return model.Errorf(model.TooLarge, "the regular expression /%.40s…/ has %d steps, %d are allowed", pattern, len(code.Inst), maxPattern)
+		return model.Errorf(model.TooLarge, "the regular expression /%.40s…/ has %d steps, the limit is %d", pattern, len(code.Inst), maxPattern)
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ type syntaxChecker struct {
 
 func (k *syntaxChecker) refuse(what string) {
 	if k.err == nil {
-		k.err = wrong(k.expression, k.at, "%s is not part of what filters may use", what)
+		k.err = wrong(k.expression, k.at, "filters cannot use %s", what)
 	}
 }
 

@@ -75,7 +75,7 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 		}
 	}
 	if v.Failed != nil {
-		v.Reason = "passed, although not every expression could be evaluated: " + strings.Join(v.Failed, "; ")
+		v.Reason = "passed, although the evaluation of some expressions failed: " + strings.Join(v.Failed, "; ")
 	}
 	return v
 }
@@ -86,7 +86,7 @@ func (f *Filter) NotInForce(now time.Time) (v Verdict, outside bool) {
 		return v, false
 	}
 	if f.action == Allow {
-		return Verdict{Reason: "the filter allows events at certain times only, and this is none of them"}, true
+		return Verdict{Reason: "the filter allows events only at certain times, not now"}, true
 	}
 	return Verdict{Pass: true}, true
 }

@@ -102,7 +102,7 @@ func failure(err error) error {
 	case errors.As(err, &stopped):
 		return model.Errorf(model.Limited, "the expression was stopped: %v", stopped.Value())
 	case errors.As(err, &deep):
-		return model.Errorf(model.Limited, "the expression calls itself more than %d deep", maxCalls)
+		return model.Errorf(model.Limited, "the expression has more than %d nested calls", maxCalls)
 	case errors.As(err, &thrown):
 		o, ok := thrown.Value().(*goja.Object)
 		if !ok {
@@ -119,7 +119,7 @@ func failure(err error) error {
 // copied makes values of the interpreter, so that it holds nothing of ours.
 func (s *sandbox) copied(v any, depth int) (goja.Value, error) {
 	if depth > maxDepth {
-		return nil, model.Errorf(model.Invalid, "the event is more than %d deep, or holds itself", maxDepth)
+		return nil, model.Errorf(model.Invalid, "the event has more than %d levels, or contains itself", maxDepth)
 	}
 	switch v := v.(type) {
 	case nil:
@@ -147,7 +147,7 @@ func (s *sandbox) copied(v any, depth int) (goja.Value, error) {
 	case []string:
 		return s.array(len(v), func(i int) (goja.Value, error) { return s.runtime.ToValue(v[i]), nil })
 	}
-	return nil, model.Errorf(model.Internal, "the event holds a %T, which expressions do not know", v)
+	return nil, model.Errorf(model.Internal, "the event has a %T, which expressions do not support", v)
 }
 
 func wide(m map[string]string) map[string]any {
@@ -216,7 +216,7 @@ type Mutation struct{ program *Program }
 // CompileMutation reads the body of a function of event. Errors say line and column.
 func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	if len(body) > MaxSource {
-		return nil, model.Errorf(model.TooLarge, "the mutator has %d bytes, %d are allowed", len(body), MaxSource)
+		return nil, model.Errorf(model.TooLarge, "the mutator has %d bytes, the limit is %d", len(body), MaxSource)
 	}
 	p, err := compile(body, false, libraries...)
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *sandbox) json(v goja.Value) ([]byte, error) {
 	}
 	text, err := json.Marshal(plain)
 	if err != nil {
-		return nil, model.Errorf(model.Invalid, "what the mutator made is no JSON: %w", err)
+		return nil, model.Errorf(model.Invalid, "the mutator's output is not JSON: %w", err)
 	}
 	return text, nil
 }
@@ -263,7 +263,7 @@ func (s *sandbox) json(v goja.Value) ([]byte, error) {
 // that remain, about.
 func (s *sandbox) plain(v goja.Value, depth int, room *int) (any, error) {
 	if depth > maxDepth {
-		return nil, model.Errorf(model.Invalid, "it is more than %d deep, or holds itself", maxDepth)
+		return nil, model.Errorf(model.Invalid, "it has more than %d levels, or contains itself", maxDepth)
 	}
 	if *room -= 8; *room < 0 {
 		return nil, model.Errorf(model.TooLarge, "it would have more than %d bytes", MaxMutated)
@@ -296,7 +296,7 @@ func (s *sandbox) plain(v goja.Value, depth int, room *int) (any, error) {
 	case "Array":
 		n := o.Get("length").ToInteger()
 		if n > maxArray {
-			return nil, model.Errorf(model.TooLarge, "an array of %d elements, %d are allowed", n, maxArray)
+			return nil, model.Errorf(model.TooLarge, "an array of %d elements, the limit is %d", n, maxArray)
 		}
 		list := make([]any, n)
 		for i := range list {

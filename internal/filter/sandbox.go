@@ -64,7 +64,7 @@ func newSandbox(code *goja.Program) (*sandbox, error) {
 	}
 	decide, ok := goja.AssertFunction(fn)
 	if !ok {
-		return nil, model.Errorf(model.Internal, "the expression became no function")
+		return nil, model.Errorf(model.Internal, "the expression did not compile to a function")
 	}
 	s.decide = decide
 	return s, nil
@@ -205,7 +205,7 @@ func (s *sandbox) addend(call goja.FunctionCall) goja.Value {
 	v := call.Argument(0)
 	switch v := v.(type) {
 	case *goja.Object:
-		panic(s.runtime.NewTypeError("an object cannot be added: say which of its properties, or String(…)"))
+		panic(s.runtime.NewTypeError("cannot add an object: name one of its properties, or use String(…)"))
 	case goja.String:
 		if v.Length() > maxAddend {
 			s.tooLarge("the right side of +")
@@ -220,7 +220,7 @@ func (s *sandbox) text(limit int, texts ...goja.Value) {
 	for _, v := range texts {
 		switch v := v.(type) {
 		case *goja.Object:
-			panic(s.runtime.NewTypeError("a text is wanted here, not an object"))
+			panic(s.runtime.NewTypeError("expected a string, not an object"))
 		case goja.String:
 			if sum += v.Length(); sum > limit {
 				s.tooLarge("a text")
@@ -232,7 +232,7 @@ func (s *sandbox) text(limit int, texts ...goja.Value) {
 // length returns the length of an array. It refuses other values and arrays longer than limit.
 func (s *sandbox) length(o *goja.Object, limit int64) int64 {
 	if o.ClassName() != "Array" {
-		panic(s.runtime.NewTypeError("an array is wanted here"))
+		panic(s.runtime.NewTypeError("expected an array"))
 	}
 	n := o.Get("length").ToInteger()
 	if n > limit {
@@ -244,7 +244,7 @@ func (s *sandbox) length(o *goja.Object, limit int64) int64 {
 func (s *sandbox) lookArray(name string, call goja.FunctionCall) {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
-		panic(s.runtime.NewTypeError("an array is wanted here"))
+		panic(s.runtime.NewTypeError("expected an array"))
 	}
 	if name != "sort" {
 		s.length(this, maxArray)
@@ -259,7 +259,7 @@ func (s *sandbox) lookArray(name string, call goja.FunctionCall) {
 	for i := range n {
 		v := this.Get(s.runtime.ToValue(i).String())
 		if _, object := v.(*goja.Object); object && len(call.Arguments) == 0 {
-			panic(s.runtime.NewTypeError("objects are sorted with a function only"))
+			panic(s.runtime.NewTypeError("sorting objects needs a function"))
 		}
 		if text, ok := v.(goja.String); ok && text.Length() > maxAddend {
 			s.tooLarge("a text that is sorted")
@@ -271,7 +271,7 @@ func (s *sandbox) lookArray(name string, call goja.FunctionCall) {
 func (s *sandbox) join(call goja.FunctionCall) goja.Value {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
-		panic(s.runtime.NewTypeError("an array is wanted here"))
+		panic(s.runtime.NewTypeError("expected an array"))
 	}
 	if s.depth++; s.depth > maxJoins {
 		s.depth--
@@ -314,7 +314,7 @@ func (s *sandbox) checkText(name string, call goja.FunctionCall) {
 	switch name {
 	case "match", "search":
 		if !pattern {
-			panic(s.runtime.NewTypeError(name + " wants a regular expression, such as /text/"))
+			panic(s.runtime.NewTypeError(name + " needs a regular expression, such as /text/"))
 		}
 	case "replace":
 		s.lookReplace(call.This, call.Argument(1))
@@ -331,7 +331,7 @@ func (s *sandbox) lookReplace(this, by goja.Value) {
 		}
 	}
 	if m > 0 && n+1 > 4*maxText/m {
-		s.tooLarge("what replace would make")
+		s.tooLarge("the result of replace")
 	}
 }
 
@@ -341,7 +341,7 @@ func (s *sandbox) boundPatterns(prototype *goja.Object) {
 	constructor := s.runtime.ToValue(func(call goja.ConstructorCall) *goja.Object {
 		s.text(maxAddend, call.Arguments...)
 		if flags := call.Argument(1); !goja.IsUndefined(flags) && strings.Trim(flags.String(), "gim") != "" {
-			panic(s.runtime.NewTypeError("the flags of a regular expression are g, i and m"))
+			panic(s.runtime.NewTypeError("a regular expression can only have the flags g, i and m"))
 		}
 		if err := checkPattern(call.Argument(0).String()); err != nil {
 			panic(s.runtime.NewTypeError(err.Error()))

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func TestEveryResultIsALineInOrder(t *testing.T) {
+func TestEveryResultIsOneLineInOrder(t *testing.T) {
 	r, lake := newRig(t), newLake(t)
 	r.handler(lake.address(), 7)
 	r.send(19, 3, 5) // before it begins: from: oldest
@@ -48,7 +48,7 @@ func TestEveryResultIsALineInOrder(t *testing.T) {
 	}
 }
 
-func TestAPlannedStopTellsNothingTwice(t *testing.T) {
+func TestPlannedStopRepeatsNoLine(t *testing.T) {
 	r, lake := newRig(t), newLake(t)
 	r.handler(lake.address(), 3)
 	r.start()
@@ -66,7 +66,7 @@ func TestAPlannedStopTellsNothingTwice(t *testing.T) {
 }
 
 // What was written within Settle comes again after a connection broke, on that connection alone.
-func TestABrokenConnectionHasItAgain(t *testing.T) {
+func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 	r, lake := newRig(t), newLake(t)
 	r.handler(lake.address(), 4)
 	r.start()
@@ -86,7 +86,7 @@ func TestABrokenConnectionHasItAgain(t *testing.T) {
 	}
 }
 
-func TestAPeerThatIsAwayIsCaughtUpWith(t *testing.T) {
+func TestAbsentPeerCatchesUp(t *testing.T) {
 	r, first := newRig(t), newLake(t)
 	address := first.address()
 	r.handler(address, 2)
@@ -106,7 +106,7 @@ func TestAPeerThatIsAwayIsCaughtUpWith(t *testing.T) {
 
 // A peer that takes nothing holds the journal back up to the limit; then the oldest is passed
 // over and counted, and what follows is told.
-func TestBeyondItsShareItSkips(t *testing.T) {
+func TestOversizedBacklogIsSkipped(t *testing.T) {
 	r, lake := newRig(t), newLake(t)
 	lake.deaf.Store(true)
 	r.noise, r.timeout = 2000, 5*time.Second
@@ -139,7 +139,7 @@ func TestBeyondItsShareItSkips(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsChosen(t *testing.T) {
+func TestOnlySelectedResults(t *testing.T) {
 	r, lake := newRig(t), newLake(t)
 	spec := r.handler(lake.address(), 2)
 	spec.Stream.Only = &model.Selector{Checks: []string{"c1"}, Statuses: []string{"warning"}}
@@ -164,7 +164,7 @@ func TestOnlyWhatIsChosen(t *testing.T) {
 	}
 }
 
-func TestWhereItBegins(t *testing.T) {
+func TestStartPositionOfAStream(t *testing.T) {
 	r, lake := newRig(t), newLake(t)
 	r.send(3, 1, 2)
 	r.handler(lake.address(), 1).Stream.From = ""
@@ -238,7 +238,7 @@ func TestOwnAndProxiedResults(t *testing.T) {
 
 // A peer with TLS is believed by its CA alone, and gets every line as any other; one that nobody vouches for gets none, and the
 // handler says why.
-func TestAPeerWithTLS(t *testing.T) {
+func TestPeerWithTLS(t *testing.T) {
 	certificate := httptest.NewUnstartedServer(nil)
 	certificate.StartTLS()
 	defer certificate.Close()
@@ -283,7 +283,7 @@ func TestTwentyThousandLines(t *testing.T) {
 }
 
 // A peer that takes nothing, and closes nothing, holds back no other handler, and no end of the server.
-func TestAPeerThatHangs(t *testing.T) {
+func TestHangingPeer(t *testing.T) {
 	r, deaf, lake := newRig(t), newLake(t), newLake(t)
 	deaf.deaf.Store(true)
 	r.noise, r.timeout = 4000, time.Hour // the write itself never gives up

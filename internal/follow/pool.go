@@ -87,7 +87,7 @@ func (p *pool) flush(ctx context.Context, broken bool) (lines uint64, err error)
 		}
 		if err := p.write(ctx, l); err != nil {
 			p.fail(l)
-			return lines, fmt.Errorf("%s does not take more: %w", p.spec.Address, err)
+			return lines, fmt.Errorf("%s accepts no more data: %w", p.spec.Address, err)
 		}
 		lines += uint64(l.lines)
 		p.empty(l)

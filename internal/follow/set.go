@@ -84,7 +84,7 @@ func Open(o Options) (*Set, error) {
 	list, err := loadCursors(o.FS, o.Dir)
 	if err != nil {
 		return nil, model.Errorf(model.Internal, "%w", err).
-			WithHint("move the file away: handlers with stream.results then begin with what comes from now on")
+			WithHint("move the file away: handlers with stream.results then start with new results")
 	}
 	for _, c := range list {
 		s.saved[route.Name{Namespace: c.Namespace, Name: c.Name}] = c
@@ -159,13 +159,13 @@ func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpe
 	s.mu.Unlock()
 	at, was := c.At, State{Skipped: c.Skipped}
 	if known && c.Address != spec.Stream.Address {
-		known, was = false, State{News: "it has a new address and began anew there"}
+		known, was = false, State{News: "it has a new address and started again there"}
 	}
 	if known {
 		now, err := s.opts.Journal.Resolve(at)
 		if at = now; err != nil || at.Number > s.opts.Journal.Head().Number {
-			known, was.News = false, "its place was in another journal than this one (the data was restored, or lost its end): it began anew"
-			s.opts.Logger.Warn("a stream's place is in another journal than this one: it begins anew", "handler", name.String(), "commit", c.At.Number, "begins", cmp.Or(spec.Stream.From, "head"))
+			known, was.News = false, "its cursor belonged to another journal (the data was restored, or lost its end): it started again"
+			s.opts.Logger.Warn("the cursor of a stream belongs to another journal; the stream starts again", "handler", name.String(), "commit", c.At.Number, "begins", cmp.Or(spec.Stream.From, "head"))
 		}
 	}
 	if !known {
@@ -184,7 +184,7 @@ func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpe
 	s.mu.Lock()
 	s.list[name] = r
 	s.mu.Unlock()
-	s.opts.Logger.Info("a stream is told of every result", "handler", name.String(), "address", spec.Stream.Address, "behind", at.Number)
+	s.opts.Logger.Info("a handler gets every result", "handler", name.String(), "address", spec.Stream.Address, "behind", at.Number)
 	go func() {
 		defer close(r.done)
 		f.run(life)
@@ -226,7 +226,7 @@ func (s *Set) save(all bool) {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	if err := saveCursors(s.opts.FS, s.opts.Dir, list); err != nil {
-		s.opts.Logger.Error("how far streams were told could not be written; trying again", "err", err)
+		s.opts.Logger.Error("cannot write the cursors of streams; trying again", "err", err)
 		return
 	}
 	s.mu.Lock()
@@ -291,12 +291,12 @@ func (*collector) metrics() []stateMetric {
 		return stateMetric{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}
 	}
 	return []stateMetric{
-		one("behind_seconds", "Age of the oldest commit of the journal that the handler was not told of; zero: it was told of all.", prometheus.GaugeValue, func(s *State) float64 { return s.Behind.Seconds() }),
+		one("behind_seconds", "Age of the oldest journal commit that the handler has not got; zero: up to date.", prometheus.GaugeValue, func(s *State) float64 { return s.Behind.Seconds() }),
 		one("behind_bytes", "Journal from there on.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.BehindBytes) }),
-		one("connections", "Connections that are open.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.Connections) }),
-		one("lines_total", "Lines written, also those that came again.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Lines) }),
+		one("connections", "Number of open connections.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.Connections) }),
+		one("lines_total", "Lines written, repeated ones included.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Lines) }),
 		one("again_total", "Times that lines were written again because connections broke.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Again) }),
-		one("skipped_total", "Results that the handler was never told of, because it was too far behind.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Skipped) }),
+		one("skipped_total", "Results skipped because the handler was too far behind.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Skipped) }),
 	}
 }
 

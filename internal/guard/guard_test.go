@@ -169,7 +169,7 @@ func TestKilledWithTheProgram(t *testing.T) {
 	}
 }
 
-func TestTheGuardIsReplaced(t *testing.T) {
+func TestReplacedWriteGuard(t *testing.T) {
 	v := aim(t, "/bin/sh")
 	one := v.start("one")
 	first := v.ask("shell")
@@ -185,7 +185,7 @@ func TestTheGuardIsReplaced(t *testing.T) {
 }
 
 // Signals to all processes of a service do not end the guard before the program.
-func TestTheGuardGoesLast(t *testing.T) {
+func TestWriteGuardStopsLast(t *testing.T) {
 	v := aim(t, "/bin/sh")
 	one := v.start("one")
 	guard := v.ask("shell")
@@ -197,7 +197,7 @@ func TestTheGuardGoesLast(t *testing.T) {
 	v.exited("the guard", guard)
 }
 
-func TestTheGuardHoldsNothing(t *testing.T) {
+func TestWriteGuardBuffersNothing(t *testing.T) {
 	v := aim(t, "/bin/sh")
 	v.start("one")
 	guard := v.ask("shell")

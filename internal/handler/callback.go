@@ -54,13 +54,13 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 		err = model.Errorf(model.Unauthenticated, "the handler has no callback")
 	case spec.PagerDuty != nil:
 		if !signedBy(secret, header.Values("X-Pagerduty-Signature"), text) {
-			return c, model.Errorf(model.Unauthenticated, "no signature of the request is right").
-				WithHint("pagerduty.callback of the handler is the secret that PagerDuty showed when the webhook was made: docs/handlers.md")
+			return c, model.Errorf(model.Unauthenticated, "the request has no valid signature").
+				WithHint("set pagerduty.callback of the handler to the secret that PagerDuty showed for the webhook: docs/handlers.md")
 		}
 		c, err = parsePagerduty(text)
 	case spec.Opsgenie != nil:
 		if subtle.ConstantTimeCompare([]byte(header.Get("Authorization")), []byte("Bearer "+secret)) != 1 {
-			return c, model.Errorf(model.Unauthenticated, "the header Authorization is not right").
+			return c, model.Errorf(model.Unauthenticated, "the header Authorization is wrong").
 				WithHint("give the webhook integration the header Authorization: Bearer and opsgenie.callback of the handler: docs/handlers.md")
 		}
 		c, err = parseOpsgenie(text)
@@ -147,5 +147,5 @@ func parseOpsgenie(text []byte) (c Callback, err error) {
 func note(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
 
 func unreadable(err error) error {
-	return model.Errorf(model.Invalid, "the request cannot be read: %w", err)
+	return model.Errorf(model.Invalid, "read the request: %w", err)
 }

@@ -66,7 +66,7 @@ func teams(t *model.MSTeams, m *Message, w *words) *request {
 		card = encode(teamsCardOf(w, facts, output))
 	}
 	for n := len(w.facts) / 2; len(card) > teamsMessage && n > 0; n /= 2 { // labels, which come last
-		facts = append(slices.Clone(w.facts[:n]), [2]string{"and more", fmt.Sprintf("%d labels that do not fit", len(w.facts)-n)})
+		facts = append(slices.Clone(w.facts[:n]), [2]string{"and more", fmt.Sprintf("%d more labels", len(w.facts)-n)})
 		card = encode(teamsCardOf(w, facts, output))
 	}
 	return &request{kind: "teams", hidden: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}

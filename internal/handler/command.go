@@ -105,7 +105,7 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 		return nil, err
 	}
 	if made.cut {
-		return nil, FinalError(fmt.Errorf("it wrote more than %d bytes", filter.MaxMutated))
+		return nil, FinalError(fmt.Errorf("its output has more than %d bytes", filter.MaxMutated))
 	}
 	return made.buf, nil
 }
@@ -151,7 +151,7 @@ func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir
 	case len(names) == 0:
 		return nil, func() {}, nil
 	case o.opts.Assets == nil:
-		return nil, nil, errors.New("this server keeps no Assets")
+		return nil, nil, errors.New("this server has no Assets")
 	}
 	list, done, err = o.opts.Assets(ctx, names)
 	if err != nil {

@@ -55,7 +55,7 @@ func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (
 	refused := some.refused(all)
 	if len(later) > 0 {
 		o.mailed.keep(m.Key, some)
-		return receipt, fmt.Errorf("not everybody has the mail: %v", errors.Join(append(later, refused...)...)) // %v: a final refusal of one recipient must not be final for all
+		return receipt, fmt.Errorf("some recipients did not get the mail: %v", errors.Join(append(later, refused...)...)) // %v: a final refusal of one recipient must not be final for all
 	}
 	if o.mailed.keep(m.Key, nil); len(refused) == len(some.ended) {
 		return receipt, FinalError(errors.Join(refused...))

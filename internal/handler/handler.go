@@ -149,7 +149,7 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	w := o.words(m.Note, spec.ShowLabels)
 	if m.Note.Kind == Deregistered && spec.ProblemService() != "" {
-		return Receipt{}, FinalError(errors.New("that a node was forgotten is no incident, which this service would keep open for ever: name another handler in lifecycle.handlers"))
+		return Receipt{}, FinalError(errors.New("this service would keep the end of a node open as an incident: name another handler in lifecycle.handlers"))
 	}
 	switch {
 	case spec.Command != nil:
@@ -179,7 +179,7 @@ func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, tim
 	case spec.Stream != nil:
 		return o.stream(ctx, spec.Stream, m)
 	}
-	return Receipt{}, FinalError(errors.New("the handler says no way to tell that this server knows"))
+	return Receipt{}, FinalError(errors.New("the handler has no service that this server supports"))
 }
 
 // maxSecret bounds a file with a secret.
@@ -199,11 +199,11 @@ func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Named != "" {
 		namespace, name, _ := strings.Cut(s.Named, "/")
 		if o.opts.Secret == nil {
-			return "", fmt.Errorf("secret %s cannot be had: this server keeps no Secrets", s.Named)
+			return "", fmt.Errorf("read secret %s: this server has no Secrets", s.Named)
 		}
 		value, err := o.opts.Secret(ctx, namespace, name)
 		if err != nil {
-			return "", fmt.Errorf("secret %s cannot be had: %w", s.Named, err)
+			return "", fmt.Errorf("read secret %s: %w", s.Named, err)
 		}
 		return value, nil
 	}

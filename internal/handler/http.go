@@ -243,7 +243,7 @@ func pool(ca string) (*tls.Config, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate", ca)
+		return nil, fmt.Errorf("%s has no certificate", ca)
 	}
 	return &tls.Config{RootCAs: roots}, nil
 }
@@ -270,15 +270,15 @@ type rule struct {
 // rules are all there are: docs/handlers.md shows this table.
 func rules() []rule {
 	return []rule{
-		{"pagerduty", 400, 400, final, "PagerDuty does not take the event: a wrong routing key, or a field that is wrong"},
+		{"pagerduty", 400, 400, final, "PagerDuty refuses the event: a wrong routing key or field"},
 		{"pagerduty", 429, 429, retried, "too many events for this routing key"},
-		{"opsgenie", 404, 404, taken, "an alert to acknowledge, raise or close is gone already (an alert that cannot be made: given up)"},
-		{"opsgenie", 401, 403, final, "the key is wrong, or its integration is switched off or may not write"},
+		{"opsgenie", 404, 404, taken, "the alert to acknowledge, raise or close no longer exists (a failed creation: dropped)"},
+		{"opsgenie", 401, 403, final, "the key is wrong, or its integration is disabled or read-only"},
 		{"opsgenie", 422, 422, final, "a field is wrong"},
-		{"slack", 403, 404, final, "the webhook, its app or its channel is gone, or may not be written to"},
+		{"slack", 403, 404, final, "the webhook, its app or its channel was deleted or is read-only"},
 		{"slack", 410, 410, final, "the channel was archived"},
-		{"teams", 401, 404, final, "the workflow was deleted or switched off, or its address is wrong"},
-		{"teams", 413, 413, final, "the card is larger than Teams takes (Muster cuts it before)"},
+		{"teams", 401, 404, final, "the workflow was deleted or disabled, or its address is wrong"},
+		{"teams", 413, 413, final, "the card is too large for Teams (Muster shortens it first)"},
 		{"ntfy", 401, 403, final, "the token may not write to this topic"},
 		{"ntfy", 429, 429, retried, "more messages than the server allows"},
 		{"alertmanager", 400, 400, final, "a label is wrong"},
@@ -286,8 +286,8 @@ func rules() []rule {
 		{"", 408, 408, retried, "the request took too long"},
 		{"", 425, 425, retried, "too early"},
 		{"", 429, 429, retried, "too many requests"},
-		{"", 500, 599, retried, "the service has a fault, or is overloaded"},
-		{"", 300, 499, final, "whatever else: a redirect, a wrong address, no permission"},
+		{"", 500, 599, retried, "the service failed or is overloaded"},
+		{"", 300, 499, final, "any other answer: a redirect, a wrong address, no permission"},
 	}
 }
 
@@ -308,7 +308,7 @@ func AnswersPage() string {
 	for _, r := range rules() {
 		kind, status := r.kind, fmt.Sprint(r.from)
 		if kind == "" {
-			kind = "all by HTTP"
+			kind = "all HTTP services"
 		}
 		if r.to != r.from {
 			status += fmt.Sprintf("–%d", r.to)
@@ -318,12 +318,12 @@ func AnswersPage() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", kind, status, r.outcome, r.why)
 	}
 	for _, r := range [][3]string{
-		{"email", "4xx of SMTP", "tried again; where it is about one of several recipients, the others get the mail at once"},
-		{"email", "5xx of SMTP", "given up; where it is about one of several recipients, the others get the mail, and `muster why` names that one"},
-		{"tcp, stream", "the line was taken by the connection", "taken"}, {"udp", "the datagram left", "taken"},
-		{"command", "exit code 0", "taken"}, {"command", "any other end", "tried again"},
-		{"all", "no connection, no answer in time, a certificate that is not trusted", "tried again"},
-		{"all", "a secret that cannot be read, a property that is not set, a handler that does not exist", "tried again"},
+		{"email", "4xx of SMTP", "tried again; for one of several recipients: the others get the mail at once"},
+		{"email", "5xx of SMTP", "dropped; for one of several recipients: the others get the mail, `muster why` names that one"},
+		{"tcp, stream", "the connection accepted the line", "taken"}, {"udp", "the datagram was sent", "taken"},
+		{"command", "exit code 0", "taken"}, {"command", "any other exit", "tried again"},
+		{"all", "no connection, no answer in time, an untrusted certificate", "tried again"},
+		{"all", "an unreadable secret, a missing property or handler", "tried again"},
 	} {
 		fmt.Fprintf(&b, "| %s | %s | %s | |\n", r[0], r[1], r[2])
 	}

@@ -209,7 +209,7 @@ func (n *Notification) problemFacts(fact func(name, format string, args ...any))
 	}
 	status := n.Status
 	if n.Expired {
-		status += ", because no result came in time"
+		status += ", because no result arrived in time"
 	}
 	fact("status", "%s", status)
 	if n.Kind == Closed {
@@ -267,7 +267,7 @@ func (n *Notification) title() string {
 			what = "UNACKNOWLEDGED, " + what
 		}
 	case Deregistered:
-		what = fmt.Sprintf("DEREGISTERED: node %s was forgotten: %s", n.Node, firstLine(n.Output))
+		what = fmt.Sprintf("DEREGISTERED: node %s: %s", n.Node, firstLine(n.Output))
 	case Test:
 		what = "TEST: " + firstLine(n.Output)
 	default:
@@ -381,7 +381,7 @@ func details(facts [][2]string, each, all int) map[string]string {
 	for i, f := range facts {
 		value := body.Cut(f[1], each)
 		if left -= len(f[0]) + len(value); left < 0 {
-			out[more] = fmt.Sprintf("%d labels that do not fit", len(facts)-i)
+			out[more] = fmt.Sprintf("%d more labels", len(facts)-i)
 			break
 		}
 		out[f[0]] = value

@@ -188,7 +188,7 @@ func TestSecretsReadPerMessage(t *testing.T) {
 	defer out.Close()
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `echo "with $KEY"; test "$KEY" = "$WANT"`}, Env: map[string]string{"WANT": "s3cret-1"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}
 	spec.QualifyReferences("team")
-	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed == nil || failed.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || IsFinal(failed) {
+	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed == nil || failed.Error() != "spec.secrets[0]: read secret team/key: Vault is sealed" || IsFinal(failed) {
 		t.Errorf("%v", failed)
 	}
 	value, err = "s3cret-1", nil
@@ -210,7 +210,7 @@ func TestMutatorSecrets(t *testing.T) {
 	}})
 	defer out.Close()
 	spec := (&model.MutatorSpec{Command: &model.Command{Shell: `cat; echo "with $KEY" | tee /dev/stderr; test -z "$FAIL"`}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}).QualifyReferences("team")
-	if _, _, err := out.Mutate(t.Context(), spec, []byte("{}")); err == nil || err.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || IsFinal(err) {
+	if _, _, err := out.Mutate(t.Context(), spec, []byte("{}")); err == nil || err.Error() != "spec.secrets[0]: read secret team/key: Vault is sealed" || IsFinal(err) {
 		t.Errorf("%v", err)
 	}
 	failed = nil

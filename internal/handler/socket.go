@@ -64,7 +64,7 @@ func datagram(m *Message) ([]byte, error) {
 		if len(m.Payload) <= maxEvent {
 			return m.Payload, nil
 		}
-		return nil, fmt.Errorf("udp: the event has %d bytes, at most %d go into a datagram", len(m.Payload), maxEvent)
+		return nil, fmt.Errorf("udp: the event has %d bytes, the limit of a datagram is %d", len(m.Payload), maxEvent)
 	}
 	n := *m.Note
 	for size := maxDatagram / 2; ; size /= 2 {
@@ -77,7 +77,7 @@ func datagram(m *Message) ([]byte, error) {
 			return text, err
 		}
 		if size == 0 {
-			return nil, fmt.Errorf("udp: the notification has %d bytes, at most %d go into a datagram", len(text), maxDatagram)
+			return nil, fmt.Errorf("udp: the notification has %d bytes, the limit of a datagram is %d", len(text), maxDatagram)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (o *Out) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt,
 	case l.busy <- struct{}{}:
 		defer func() { <-l.busy }()
 	case <-ctx.Done():
-		return receipt, fmt.Errorf("stream: %s does not read: waited for those before: %w", s.Address, ctx.Err())
+		return receipt, fmt.Errorf("stream: %s does not read; earlier lines are waiting: %w", s.Address, ctx.Err())
 	}
 	if err := l.write(ctx, text); err != nil {
 		return receipt, fmt.Errorf("stream: %w", err)

@@ -118,7 +118,7 @@ func TestImportsPointOneWay(t *testing.T) {
 
 // A package's comment says what it is; where it has them, which goroutines and locks it
 // owns; and, where it is more than a few files, where to start reading.
-func TestEveryPackageSaysWhatItIs(t *testing.T) {
+func TestEveryPackageHasADoc(t *testing.T) {
 	type room struct {
 		comment           string
 		files             int
@@ -164,7 +164,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestNothingStartsByItself(t *testing.T) {
+func TestNoPackageStartsGoroutinesInInit(t *testing.T) {
 	for _, f := range goFiles(t) {
 		for _, d := range f.ast.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
@@ -246,7 +246,7 @@ func receivesAfter(x ast.Expr) bool {
 
 // What waits in a channel waits in a queue that people can see. A channel for a signal
 // or one answer holds one or two; the load tester is no server.
-func TestChannelsThatHoldSomethingAreQueues(t *testing.T) {
+func TestBufferedChannelsAreRegisteredQueues(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if strings.HasSuffix(f.path, "_test.go") || strings.HasPrefix(f.path, "internal/queue/") || strings.HasPrefix(f.path, "internal/load/") || strings.Contains(f.path, "test/") ||
 			!strings.HasPrefix(f.path, "internal/") {
@@ -274,7 +274,7 @@ func TestChannelsThatHoldSomethingAreQueues(t *testing.T) {
 // A stop on the map: `internal/x/y.go:Name` or `internal/x/y.go:Type.Method`.
 var mapStop = regexp.MustCompile("`((?:internal|cmd)/[a-zA-Z0-9_/.-]+\\.go):([A-Za-z0-9_.]+)`")
 
-func TestTheMapLeadsToPlacesThatExist(t *testing.T) {
+func TestArchitecturePageNamesExistingCode(t *testing.T) {
 	page, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestTheMapLeadsToPlacesThatExist(t *testing.T) {
 
 // Pages of docs/parity name the tests that show what they say. Of times and sizes of fleets, which no test
 // asserts, they say that these are measured.
-func TestParityIsShownByTestsThatExist(t *testing.T) {
+func TestParityPageNamesExistingTests(t *testing.T) {
 	tests := map[string]bool{}
 	for _, f := range goFiles(t) {
 		for _, d := range f.ast.Decls {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-//go:generate go test . -run TestThirdPartyLicensesAreThere -update
+//go:generate go test . -run TestThirdPartyLicensesAreComplete -update
 
 const licences = "../../THIRD_PARTY_LICENSES"
 
@@ -24,7 +24,7 @@ var permissive = regexp.MustCompile(`(?i)Apache License,? Version 2\.0|Redistrib
 
 // What the binaries carry of others goes with their licences: of every module that is
 // linked into one of them, on any platform.
-func TestThirdPartyLicensesAreThere(t *testing.T) {
+func TestThirdPartyLicensesAreComplete(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString("What the binaries of Muster carry of others, and under which licences. Written by: go generate ./internal/house\n" +
 		"The standard library of Go stands under the licence of golang.org/x/sys.\n")

@@ -15,7 +15,7 @@ var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
 // What a page points to in the tree is there, down to the heading, and every page of docs is
 // pointed to.
-func TestLinksLeadToPagesAndPagesAreLinked(t *testing.T) {
+func TestLinksAndPagesMatch(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestLinksLeadToPagesAndPagesAreLinked(t *testing.T) {
 }
 
 // Texts that name a page without a link (help, hints, comments, the change log) name one that is there.
-func TestPagesThatAreNamedAreThere(t *testing.T) {
+func TestNamedPagesExist(t *testing.T) {
 	named := regexp.MustCompile(`\bdocs/[a-z0-9/_-]+\.md\b`)
 	for _, tree := range []string{"internal", "cmd", "bench", "test", "deploy", "scripts", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"} {
 		err := filepath.WalkDir(filepath.Join("../..", tree), func(path string, d fs.DirEntry, err error) error {
@@ -123,7 +123,7 @@ func anchors(text string) map[string]bool {
 	return list
 }
 
-func TestAnchorsAreThoseOfTheForges(t *testing.T) {
+func TestAnchorsMatchTheForges(t *testing.T) {
 	text := "# The *first* `muster` run: 0.1?\n\n```\n# no heading\n```\n\n## [A link](to.md) here\n## Twice\n## Twice\n<a id=\"own\"></a>\n"
 	got := anchors(text)
 	want := []string{"the-first-muster-run-01", "a-link-here", "twice", "twice-1", "own"}

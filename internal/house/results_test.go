@@ -14,7 +14,7 @@ import (
 
 // A result that is kept says which commit it measured. Whoever wants to see it again checks
 // that commit out, so it must be in the history of this one.
-func TestKeptResultsAreOfCommitsThatExist(t *testing.T) {
+func TestBenchmarkResultsNameExistingCommits(t *testing.T) {
 	const again = "go test ./internal/house -run KeptResults, in a whole clone (git fetch --unshallow)"
 	if _, err := exec.LookPath("git"); err != nil {
 		testenv.LeftOut(t, "git is not installed", "sudo apt-get install git")

@@ -12,7 +12,7 @@ import (
 
 // The server's unit is one that systemd takes, and as closed as it was. (That of the agent
 // is made by the agent, and tested there.)
-func TestTheServersUnit(t *testing.T) {
+func TestServerUnit(t *testing.T) {
 	analyze := testenv.Program(t, "systemd-analyze", "systemd")
 	unit, err := os.ReadFile("../../deploy/muster.service")
 	if err != nil {

@@ -91,17 +91,17 @@ const (
 // rejectLabels returns why labels are not accepted; empty: they are.
 func (r *repository) rejectLabels(namespace string, labels map[string]string) (reason string) {
 	if most := r.namespaces.limitsByName(namespace).Labels; most > 0 && len(labels) > most {
-		return fmt.Sprintf("the agent says %d labels, namespace %s allows %d", len(labels), namespace, most)
+		return fmt.Sprintf("the agent sent %d labels, namespace %s allows %d", len(labels), namespace, most)
 	}
 	size := 0
 	for key, value := range labels {
 		if err := model.LabelError(key, value); err != nil {
-			return fmt.Sprintf("the agent says a label that is none: %v", err)
+			return fmt.Sprintf("the agent sent an invalid label: %v", err)
 		}
 		size += len(key) + len(value)
 	}
 	if size > maxReportBytes {
-		return fmt.Sprintf("the agent says %d bytes of labels, at most %d", size, maxReportBytes)
+		return fmt.Sprintf("the agent sent %d bytes of labels, the limit is %d", size, maxReportBytes)
 	}
 	return ""
 }
@@ -109,15 +109,15 @@ func (r *repository) rejectLabels(namespace string, labels map[string]string) (r
 // rejectGroups returns why groups are not accepted; empty: they are.
 func rejectGroups(namespace string, groups []string) (reason string) {
 	if len(groups) > maxReportGroups {
-		return fmt.Sprintf("the agent wants to be in %d groups, at most %d", len(groups), maxReportGroups)
+		return fmt.Sprintf("the agent requests %d groups, the limit is %d", len(groups), maxReportGroups)
 	}
 	for _, group := range groups {
 		ns, name := model.SplitRef(namespace, group)
 		if err := model.NameError(name); err != nil {
-			return fmt.Sprintf("the agent wants to be in a group that is none: %v", err)
+			return fmt.Sprintf("the agent requests an invalid group: %v", err)
 		}
 		if ns != namespace && ns != model.SharedNamespaceName {
-			return fmt.Sprintf("the agent wants to be in group %s, which is of another namespace than its node", group)
+			return fmt.Sprintf("the agent requests group %s of another namespace", group)
 		}
 	}
 	return ""
@@ -126,14 +126,14 @@ func rejectGroups(namespace string, groups []string) (reason string) {
 // rejectFacts returns why facts are not accepted; empty: they are.
 func rejectFacts(facts map[string]string) (reason string) {
 	if len(facts) > maxFacts {
-		return fmt.Sprintf("the agent says %d facts, at most %d", len(facts), maxFacts)
+		return fmt.Sprintf("the agent sent %d facts, the limit is %d", len(facts), maxFacts)
 	}
 	size := 0
 	for key, value := range facts {
 		size += len(key) + len(value)
 	}
 	if size > maxReportBytes {
-		return fmt.Sprintf("the agent says %d bytes of facts, at most %d", size, maxReportBytes)
+		return fmt.Sprintf("the agent sent %d bytes of facts, the limit is %d", size, maxReportBytes)
 	}
 	return ""
 }
@@ -190,7 +190,7 @@ func (s *AgentReports) WriteReports(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := s.writePending(ctx); err != nil && ctx.Err() == nil {
-				s.opts.Logger.Warn("facts of nodes could not be written; trying again", "err", err)
+				s.opts.Logger.Warn("cannot write facts of nodes; trying again", "err", err)
 			}
 		}
 	}

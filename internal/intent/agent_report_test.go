@@ -13,7 +13,7 @@ import (
 
 // A fact that comes and goes costs the store a write for every half minute, whatever
 // the agent says meanwhile; other nodes do not wait for it, and the last word stands.
-func TestFlappingFactsAreWrittenRarely(t *testing.T) {
+func TestChangingReportsAreThrottled(t *testing.T) {
 	w := newWorld(t)
 	joined := func(name string) intent.NodeInfo {
 		member, err := w.Register(t.Context(), "key of "+name, pki.JoinToken{}, pki.EnrolRequest{Name: name})
@@ -62,7 +62,7 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 
 // What is said goes with the machine where its node gets another name meanwhile; what is
 // beyond a bound is not taken, and the rest is.
-func TestWhatAgentsSayIsKept(t *testing.T) {
+func TestReportIsBoundedAndStored(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{Groups: []string{"web"}}, pki.EnrolRequest{Name: "web01", Groups: []string{"web", "canary", "web"}})
 	testenv.NoError(t, err)
@@ -103,7 +103,7 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 
 // Whom an agent wants to hear of its keepalive is kept with the node, over what is applied, until it
 // says otherwise; an agent that does not say leaves it as it is.
-func TestWhoAnAgentWantsToHearIsKept(t *testing.T) {
+func TestReportedReceiversAreStored(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
 	testenv.NoError(t, err)

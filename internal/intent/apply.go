@@ -240,7 +240,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource) error {
 		return err
 	}
 	if len(write.Body) > maxBody {
-		return model.Errorf(model.Invalid, "%s has %d bytes, at most %d", key, len(write.Body), maxBody).WithHint("keep what is long in files on the nodes")
+		return model.Errorf(model.Invalid, "%s has %d bytes, at most %d", key, len(write.Body), maxBody).WithHint("move long texts to files on the nodes")
 	}
 	outcome := Outcome{Key: key, Op: OpCreated, Revision: row.Revision, Warnings: warnings}
 	switch {
@@ -383,6 +383,6 @@ func (a *application) guard(affected int) error {
 	if !slices.ContainsFunc(a.outcomes, inFiles) || slices.ContainsFunc(a.outcomes, renamed) {
 		look = "--dry-run"
 	}
-	return model.Errorf(model.Guarded, "this changes what %d nodes do; without --yes at most %d may change%s", affected, most, a.pruneSummary()).
-		WithHint("look at it with %s, then repeat with --yes, or with --max-affected %d", look, affected)
+	return model.Errorf(model.Guarded, "this changes %d nodes; more than %d need --yes%s", affected, most, a.pruneSummary()).
+		WithHint("preview it with %s, then repeat with --yes or --max-affected %d", look, affected)
 }

@@ -96,9 +96,9 @@ func (write Write) Check(exists bool, revision int64) error {
 	case !exists:
 		return model.Errorf(model.Conflict, "%s was deleted since you read it", key).WithHint("read it again, then repeat your change")
 	case write.Expect == 0:
-		return model.Errorf(model.Conflict, "%s exists already (revision %d)", key, revision)
+		return model.Errorf(model.Conflict, "%s already exists (revision %d)", key, revision)
 	}
-	return model.Errorf(model.Conflict, "%s was changed since you read it: it is at revision %d, you had %d", key, revision, write.Expect).
+	return model.Errorf(model.Conflict, "%s has changed since you read it: it has revision %d, you had %d", key, revision, write.Expect).
 		WithHint("read it again, then repeat your change")
 }
 
@@ -130,6 +130,6 @@ func concurrentApply(err error) error {
 	if !errors.As(err, &report) {
 		return err
 	}
-	return model.Errorf(model.Conflict, "somebody else changed something while this ran: %s; nothing was kept", report.Message).
-		WithHint("does another pipeline apply the same folder? let one run at a time, then run the newest again; who it was: muster audit")
+	return model.Errorf(model.Conflict, "another change came in between: %s; nothing was changed", report.Message).
+		WithHint("run one pipeline per folder at a time, then run the newest again; see the other change: muster audit")
 }

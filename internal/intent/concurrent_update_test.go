@@ -20,7 +20,7 @@ func nodeKey(name string) intent.Key {
 
 // What agents say is written between what an operator's change reads and what it writes:
 // both are kept, unless the operator has stated a revision.
-func TestFactsAreNoConflict(t *testing.T) {
+func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    func(w *world, revision int64) error
 		stale bool
@@ -105,7 +105,7 @@ func (w *world) label(t *testing.T, expect map[intent.Key]int64) error {
 
 // While the facts of a fleet are written, nodes are renamed, retired and given other
 // machines: nothing of that fails, and memory knows afterwards what the rows say.
-func TestAFleetChangesWhileItsFactsAreWritten(t *testing.T) {
+func TestConcurrentChangesAndReports(t *testing.T) {
 	const each = 12
 	w, ctx := newWorld(t), t.Context()
 	var nodes []intent.BulkNode
@@ -186,7 +186,7 @@ func TestAFleetChangesWhileItsFactsAreWritten(t *testing.T) {
 }
 
 // The hundredth instance of an image costs as much as the first.
-func TestInstancesOfAnImageAreNamedAtOnce(t *testing.T) {
+func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 {
 		before, err := w.Store().Revision(t.Context())

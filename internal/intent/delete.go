@@ -64,7 +64,7 @@ func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, delete
 		return nil
 	}
 	if key.Name == model.DefaultNamespaceName || key.Name == model.SharedNamespaceName {
-		return model.Errorf(model.Invalid, "namespace %s is built in and stays", key.Name)
+		return model.Errorf(model.Invalid, "namespace %s is built in and cannot be deleted", key.Name)
 	}
 	for _, kind := range r.opts.Kinds.Kinds() {
 		if !kind.Namespaced {
@@ -75,8 +75,8 @@ func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, delete
 			return err
 		}
 		if left := slices.IndexFunc(rows, func(row Row) bool { return !deleted[row.Key] && !isAllGroupOf(row, key.Name) }); left >= 0 {
-			return model.Errorf(model.Conflict, "namespace %s is not empty: it holds %s", key.Name, rows[left].Key).
-				WithHint("take these away: muster delete %s -n %s --all --yes; it and all it holds: muster delete namespace %s --cascade --yes",
+			return model.Errorf(model.Conflict, "namespace %s is not empty: it has %s", key.Name, rows[left].Key).
+				WithHint("delete them: muster delete %s -n %s --all --yes; or all with the namespace: muster delete namespace %s --cascade --yes",
 					kind.Plural, key.Name, key.Name)
 		}
 	}

@@ -78,11 +78,11 @@ func (s *Enrolment) enrolOne(ctx context.Context, j *joinRequest) (pki.Member, e
 	}
 	defer s.nodes.releaseKeys()
 	if r := request.Returns; r != nil && !s.UnknownNode(r.UID) {
-		return pki.Member{}, model.Errorf(model.Conflict, "node %s is there again, or came to an end, since its machine asked", r.UID).
-			WithHint("which: muster get nodes, and muster node list --retired")
+		return pki.Member{}, model.Errorf(model.Conflict, "node %s was restored or deleted since its machine asked", r.UID).
+			WithHint("list them: muster get nodes, muster node list --retired")
 	}
 	if request.Returns != nil && !confirmed && s.reserved.contains(namespace, base) {
-		return pki.Member{}, model.Errorf(model.Forbidden, "a trusted group lists the name %s, and a machine may say any name", base).
+		return pki.Member{}, model.Errorf(model.Forbidden, "a trusted group lists the name %s, and any machine can claim it", base).
 			WithHint("if it is that machine: muster node accept %s", base)
 	}
 	node, ok, err := s.replaceableNode(ctx, token, namespace, base)
@@ -93,8 +93,8 @@ func (s *Enrolment) enrolOne(ctx context.Context, j *joinRequest) (pki.Member, e
 		return s.replaceMachine(ctx, node, key, token, request)
 	}
 	if token.Node != uuid.Nil {
-		return pki.Member{}, model.Errorf(model.Conflict, "the node that join token %s was made for is there no more", token.ID).
-			WithHint("a token for a new node, on the server: muster node token")
+		return pki.Member{}, model.Errorf(model.Conflict, "the node of join token %s no longer exists", token.ID).
+			WithHint("create a token for a new node on the server: muster node token")
 	}
 	if member, ok, err := s.claimDeclared(ctx, j.by, Key{"Node", namespace, base}, key, token, request, confirmed); ok || err != nil {
 		return member, err
@@ -129,7 +129,7 @@ func (s *Enrolment) enrolOne(ctx context.Context, j *joinRequest) (pki.Member, e
 		}
 		return pki.Member{UID: uid, Name: name, Namespace: namespace}, err
 	}
-	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes are called %s already", base).WithHint("start the agent with --name")
+	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes already have names that begin with %s", base).WithHint("start the agent with --name")
 }
 
 // nodeUID returns the uid of the node that a machine becomes: its former one, or a new one.
@@ -161,8 +161,8 @@ func (s *Enrolment) freeSlots(namespace string) int {
 
 // refuseFull returns the error for a machine over the limit of its namespace, and reports it to Full.
 func (s *Enrolment) refuseFull(namespace string) error {
-	err := model.Errorf(model.Limited, "namespace %s has its %d nodes, the limit nodes", namespace, s.namespaces.limitsByName(namespace).Nodes).
-		WithHint("spec.limits.nodes: muster edit namespace %s; machines that are gone: muster node retire NAME", namespace)
+	err := model.Errorf(model.Limited, "namespace %s has reached its limit of %d nodes", namespace, s.namespaces.limitsByName(namespace).Nodes).
+		WithHint("raise spec.limits.nodes: muster edit namespace %s; or retire unused machines: muster node retire NAME", namespace)
 	if s.opts.Full != nil {
 		s.opts.Full(namespace, "namespace_nodes", err.Message)
 	}
@@ -189,7 +189,7 @@ func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) err
 	}
 	if most := s.namespaces.limitsByName(token.Namespace).Labels; most > 0 && len(token.Labels) > most {
 		return model.Errorf(model.Limited, "a node would get %d labels, namespace %s allows %d", len(token.Labels), token.Namespace, most).
-			WithHint("give fewer, or raise limits.labels of the namespace: muster edit namespace %s", token.Namespace)
+			WithHint("set fewer, or raise limits.labels of the namespace: muster edit namespace %s", token.Namespace)
 	}
 	if token.Lifecycle != nil {
 		return newProposal(s.repository, nil, nil).checkLifecycleHandlers(ctx, "", token.Namespace, token.Lifecycle)
@@ -285,15 +285,15 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 		return node, false, err
 	}
 	if trusted {
-		return node, false, model.Errorf(model.Forbidden, "node %s is in a trusted group: no machine takes its place by its name", name).
-			WithHint("if this is that machine, on the server: muster node replace %s; if it is another, give it another name: --name", name)
+		return node, false, model.Errorf(model.Forbidden, "node %s is in a trusted group: a machine cannot take it over by its name", name).
+			WithHint("if it is that machine, on the server: muster node replace %s; if not, choose another name: --name", name)
 	}
 	if s.opts.Absent == nil {
 		return node, true, nil
 	}
 	if wait := s.opts.Absent(node); wait > 0 {
-		return node, false, model.Errorf(model.Conflict, "node %s may only be away for a moment: its place can be taken by its name in %s, if it does not come back", name, max(wait.Round(time.Second), time.Second)).
-			WithHint("repeat it then; at once, on the server: muster node replace %s", name)
+		return node, false, model.Errorf(model.Conflict, "node %s may return soon: a machine can take it over by its name in %s", name, max(wait.Round(time.Second), time.Second)).
+			WithHint("try again then; or at once, on the server: muster node replace %s", name)
 	}
 	return node, true, nil
 }
@@ -311,7 +311,7 @@ func (s *Enrolment) replaceMachine(ctx context.Context, node NodeInfo, key strin
 	defer s.writing.Unlock()
 	node, ok := s.nodes.lookup(node.UID)
 	if !ok {
-		return pki.Member{}, model.Errorf(model.NotFound, "the node whose place it was to take went meanwhile").WithHint("let the machine ask again")
+		return pki.Member{}, model.Errorf(model.NotFound, "the node that it replaces was deleted meanwhile").WithHint("wait until the machine asks again")
 	}
 	at := Key{"Node", node.Namespace, node.Name}
 	row, err := s.opts.Store.Get(ctx, at)

@@ -21,7 +21,7 @@ import (
 // Machines that come while one is written are written together, and each is what it would be
 // by itself: a name, a use of its token, an entry of its own in the record of changes. Who
 // asks twice is one node, who was declared is that node, and who comes too late is refused.
-func TestThoseWhoComeAtOnceAreWrittenTogether(t *testing.T) {
+func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	tokens := intent.JoinTokens{Store: w.Store()}
 	testenv.NoError(t, tokens.Create(ctx, ada, pki.JoinToken{ID: "few", MaxUses: 2}))
@@ -89,7 +89,7 @@ func TestThoseWhoComeAtOnceAreWrittenTogether(t *testing.T) {
 }
 
 // A thousand new machines cost some commits.
-func TestManyNewMachinesCostFewCommits(t *testing.T) {
+func TestFleetEnrolsInFewCommits(t *testing.T) {
 	w := newWorld(t)
 	const many = 1000
 	var group sync.WaitGroup
@@ -124,11 +124,11 @@ func (w *world) await(t *testing.T, n int) {
 
 // A namespace that has its nodes takes no more machines, however they come and however many at once; one
 // that was declared may come.
-func TestANamespaceThatIsFull(t *testing.T) {
+func TestNamespaceNodeLimit(t *testing.T) {
 	var told atomic.Int64
 	w, ctx := newWorld(t), t.Context()
 	w.full = func(namespace, limit, reason string) {
-		if namespace != "room" || limit != "namespace_nodes" || reason != "namespace room has its 10 nodes, the limit nodes" {
+		if namespace != "room" || limit != "namespace_nodes" || reason != "namespace room has reached its limit of 10 nodes" {
 			t.Errorf("told %q, %q, %q", namespace, limit, reason)
 		}
 		told.Add(1)
@@ -172,7 +172,7 @@ func TestANamespaceThatIsFull(t *testing.T) {
 
 // What a machine got when it joined stays when its file is applied again, whether the node
 // was declared before or after; a file that speaks of it has its way.
-func TestWhatATokenGaveStays(t *testing.T) {
+func TestJoinGrantStays(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	apply := func(name string, given *model.JoinGrant) intent.Op {
 		t.Helper()
@@ -250,7 +250,7 @@ func TestWhatATokenGaveStays(t *testing.T) {
 }
 
 // A node whose resource declares groups, labels and a lifecycle has them, also where no token gave it any.
-func TestDeclaredNodeHasWhatItDeclares(t *testing.T) {
+func TestDeclaredNodeKeepsItsDeclaration(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	uid := uuid.New()
 	body := `{"apiVersion":"muster/v1","kind":"Node","metadata":{"name":"old","namespace":"default","labels":{"os":"linux"}},` +
@@ -272,7 +272,7 @@ func TestDeclaredNodeHasWhatItDeclares(t *testing.T) {
 
 // A use is counted in the commit that makes the node or gives it another machine: where that
 // is not kept, the token is as good as before, and of many with one use one gets it.
-func TestATokenIsUsedWithItsNode(t *testing.T) {
+func TestTokenUseIsCountedWithItsNode(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.join(t, "k0", "web01", pki.JoinToken{})
 	testenv.NoError(t, err)
@@ -327,7 +327,7 @@ func TestATokenIsUsedWithItsNode(t *testing.T) {
 
 // A node that is declared waits for the machine that joins under its name, and keeps its id
 // and what is declared; one that a trusted group holds waits for a person's word.
-func TestADeclaredNodeGetsItsMachine(t *testing.T) {
+func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	declare := func(name string, groups ...string) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{Groups: groups}}
@@ -379,7 +379,7 @@ func TestADeclaredNodeGetsItsMachine(t *testing.T) {
 
 // Nobody becomes a node, declared or away, while it is not known whether a trusted group
 // holds it; and what is written is what was judged.
-func TestTrustThatIsNotKnownGivesNoNode(t *testing.T) {
+func TestUnknownTrustRefusesEnrolment(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	pay := func(role string) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "pay01", Labels: map[string]string{"role": role}}, Spec: &model.NodeSpec{}}

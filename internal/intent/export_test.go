@@ -42,7 +42,7 @@ func (s *Service) WaitingRequests() int {
 }
 
 // A fleet that comes back says what it said before: nothing of it waits to be written, and the store is not asked.
-func TestWhatIsOnRecordIsNotWrittenAgain(t *testing.T) {
+func TestRecordedReportIsNotWrittenAgain(t *testing.T) {
 	facts, labels := map[string]string{"os": "linux", "arch": "amd64"}, map[string]string{"env": "prod"}
 	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", report: AgentReport{facts, labels, []string{"canary", "web"}, nil}.fingerprint()}
 	s := NewService(Options{})

@@ -192,7 +192,7 @@ func (a *application) pruneAllGroups(ctx context.Context, list []undeclared) ([]
 		case isAllGroup(key) && a.deleted[Key{Kind: "Namespace", Name: key.Namespace}]:
 			a.deleted[key] = true
 		case isAllGroup(key):
-			list[i].keep = "it is built in, and belongs to nobody from now on"
+			list[i].keep = "it is built in and has no owner from now on"
 		}
 	}
 	for i := 0; i < len(list); i++ {

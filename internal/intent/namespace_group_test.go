@@ -23,7 +23,7 @@ func (w *world) allGroup(t *testing.T, namespace string) *model.Resource {
 	return r
 }
 
-func TestANamespaceIsMadeWithTheGroupAll(t *testing.T) {
+func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	done, err := w.Apply(ctx, ada, []model.Resource{in("shop", check("x")), namespace("shop")}, intent.ApplyOptions{})
 	if err != nil || len(done.Outcomes) != 3 {
@@ -64,7 +64,7 @@ func TestANamespaceIsMadeWithTheGroupAll(t *testing.T) {
 	}
 }
 
-func TestTheGroupAllGoesWithItsNamespace(t *testing.T) {
+func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), in("shop", group("g"))}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestTheGroupAllGoesWithItsNamespace(t *testing.T) {
 }
 
 // What is made by itself belongs to nobody, so that no apply of files fights with it.
-func TestFilesDoNotFightWithTheGroupAll(t *testing.T) {
+func TestPruneReleasesGroupAll(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
 	quiet := func(what string, resources ...model.Resource) {

@@ -214,10 +214,10 @@ func (r *repository) indexNode(row Row) error {
 	}
 	was, known, twin, sharer := r.nodes.put(row.Key, &info)
 	if sharer != (Key{}) {
-		r.opts.Logger.Error("two nodes have one key: it is that of the older one; give the newer a machine: muster node replace", "newer", sharer.String(), "key", spec.Key)
+		r.opts.Logger.Error("two nodes have the same key, which belongs to the older one; set the machine of the newer: muster node replace", "newer", sharer.String(), "key", spec.Key)
 	}
 	if twin != (Key{}) {
-		r.opts.Logger.Error("two nodes have one uid: the machine is the older one; delete the newer", "uid", spec.UID, "newer", twin.String())
+		r.opts.Logger.Error("two nodes have the same uid, which belongs to the older one; delete the newer", "uid", spec.UID, "newer", twin.String())
 	}
 	if changed := r.opts.NodeChanged; changed != nil && known && (was.Name != info.Name || was.Key != info.Key && was.Key != "") {
 		changed(was, info)
@@ -310,7 +310,7 @@ func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo 
 func (a *application) claimUID(key Key, uid string) error {
 	if other, ok := a.claims[uid]; ok {
 		return model.Errorf(model.Conflict, "%s and %s have the same spec.uid: one machine cannot be two nodes", other, key).
-			WithHint("leave spec.uid out: it is given when a machine joins")
+			WithHint("omit spec.uid: the join of a machine sets it")
 	}
 	if err := a.repo.checkUID(key, uid); err != nil {
 		return err
@@ -330,12 +330,12 @@ func (r *repository) checkUID(key Key, uid string) error {
 		return nil // not an id; Validate says so
 	}
 	if info, ok := r.nodes.lookup(id); ok && (Key{"Node", info.Namespace, info.Name}) != key {
-		return model.Errorf(model.Conflict, "the spec.uid of %s is that of %s: one machine cannot be two nodes", key, Key{"Node", info.Namespace, info.Name}).
-			WithHint("leave spec.uid out: it is given when a machine joins; another name for the same machine: muster node rename %s %s", info.Name, key.Name)
+		return model.Errorf(model.Conflict, "%s has the spec.uid of %s: one machine cannot be two nodes", key, Key{"Node", info.Namespace, info.Name}).
+			WithHint("omit spec.uid: the join of a machine sets it; to rename the machine's node: muster node rename %s %s", info.Name, key.Name)
 	}
 	if t, ok := r.tombstones.lookup(uid); ok {
-		return model.Errorf(model.Conflict, "the spec.uid of %s is that of a machine that may not come back: %s", key, t.Sentence()).
-			WithHint("leave spec.uid out, and the node waits for a machine; to let this one back in: muster node forgive %s, then apply again", uid)
+		return model.Errorf(model.Conflict, "the spec.uid of %s belongs to a machine that must not return: %s", key, t.Sentence()).
+			WithHint("omit spec.uid, then the node waits for a machine; to accept this machine again: muster node forgive %s, then apply again", uid)
 	}
 	return nil
 }
@@ -384,7 +384,7 @@ func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalA
 	}, false)
 	info, ok := s.nodes.lookup(uid)
 	if err == nil && !ok {
-		err = model.Errorf(model.Unavailable, "node %s was made, and is there no more", m.Name)
+		err = model.Errorf(model.Unavailable, "node %s was deleted right after its creation", m.Name)
 	}
 	if ok { // it came by two connections at once: the other one created it
 		return info, nil

@@ -24,7 +24,7 @@ func withUID(name string, uid uuid.UUID) model.Resource {
 
 // A machine is one node, whatever files say: the uid of another is refused, also where two
 // nodes of one apply have it, or two applies at once.
-func TestNoFileTakesANodesMachine(t *testing.T) {
+func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	first, err := w.join(t, "k1", "n2", pki.JoinToken{ID: "t"})
 	testenv.NoError(t, err)
@@ -42,7 +42,7 @@ func TestNoFileTakesANodesMachine(t *testing.T) {
 	} {
 		for _, dry := range []bool{true, false} {
 			_, err := w.Apply(ctx, ada, c.set, intent.ApplyOptions{DryRun: dry})
-			if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "leave spec.uid out") {
+			if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "omit spec.uid") {
 				t.Errorf("%v", err)
 			}
 		}
@@ -66,7 +66,7 @@ func TestNoFileTakesANodesMachine(t *testing.T) {
 
 // Where a store has two rows with one uid all the same, the machine is the older one, in
 // whatever order they are read, and the newer can be taken away without harm to it.
-func TestTwinsLeaveTheMachineToTheOlder(t *testing.T) {
+func TestOlderNodeKeepsASharedUID(t *testing.T) {
 	for _, name := range []string{"copy2", "z2"} {
 		w, ctx := newWorld(t), t.Context()
 		first, err := w.join(t, "k1", "n2", pki.JoinToken{ID: "t"})
@@ -109,7 +109,7 @@ func TestTwinsLeaveTheMachineToTheOlder(t *testing.T) {
 
 // A stranger's node is the same whenever it comes, is told apart by its own system's name,
 // and comes no more once it was retired.
-func TestMeet(t *testing.T) {
+func TestRegisterExternal(t *testing.T) {
 	s := newWorld(t)
 	ctx := t.Context()
 	by := intent.Actor{User: "sensu"}
@@ -149,7 +149,7 @@ func TestMeet(t *testing.T) {
 
 // A stranger that comes and goes is forgotten like our own, and is a new node when it comes
 // again: nothing on its machine could be reset. One that was retired stays away.
-func TestAForgottenStrangerComesAgain(t *testing.T) {
+func TestForgottenExternalAgentReturns(t *testing.T) {
 	w := newWorld(t)
 	w.here = func(model.NodeID) bool { return false }
 	ctx := t.Context()
@@ -184,7 +184,7 @@ func TestAForgottenStrangerComesAgain(t *testing.T) {
 
 // Three hundred instances come and go within a day: each is forgotten an hour after it was
 // last there, no earlier; a week later nothing of them is left anywhere.
-func TestInstancesComeAndGo(t *testing.T) {
+func TestEphemeralNodesAreForgotten(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	var forgotten []plan.Removal
 	planner := plan.New(plan.Options{Store: w.Store(), Epoch: 1, Removed: func(f []plan.Removal) { forgotten = append(forgotten, f...) }})

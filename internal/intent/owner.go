@@ -20,8 +20,8 @@ func (a *application) setOwner(r *model.Resource) error {
 	switch of := r.Metadata.Owner; {
 	case a.opts.Owner == "" || of == a.opts.Owner:
 	case of != "":
-		return model.Errorf(model.Invalid, "%s says owner: %s, and this is an apply of %s", KeyOf(r), of, a.opts.Owner).
-			WithHint("take metadata.owner out of the file, or move the file to the folder of %s", of)
+		return model.Errorf(model.Invalid, "%s has owner: %s, but this apply has --owner %s", KeyOf(r), of, a.opts.Owner).
+			WithHint("remove metadata.owner from the file, or move the file to the folder of %s", of)
 	default:
 		r.Metadata.Owner = a.opts.Owner
 	}
@@ -43,13 +43,13 @@ func (a *application) checkOwner(r *model.Resource, row Row, exists bool) (warni
 	case was == now && (was == "" || a.opts.Owner != ""):
 		return nil
 	case was == "":
-		return []string{"it belonged to nobody; from now on to " + now}
+		return []string{"it had no owner; its owner is now " + now}
 	case was == now:
-		return []string{"it belongs to " + was + ", whose next apply undoes what its files do not say: change it there"}
+		return []string{"it belongs to " + was + ", whose next apply undoes the change: change it in its files"}
 	case a.opts.TakeOver:
 		return []string{"taken over from " + was}
 	case seen:
-		return []string{"it belonged to " + was + ", whose next apply may take it back or be refused"}
+		return []string{"its former owner was " + was + ", whose next apply may take it over again or fail"}
 	}
 	a.foreign = append(a.foreign, foreignResource{KeyOf(r), was})
 	return []string{"belongs to " + was}
@@ -83,7 +83,7 @@ func (a *application) refuseForeign() error {
 		report[i] = model.ListFirst(owners[owner], 10) + verb + owner
 	}
 	return model.Errorf(model.Guarded, "%s; nothing was changed", strings.Join(report, "; ")).
-		WithHint("agree with them, or take it out of your files; to have it from now on: --take-over")
+		WithHint("agree with the owner, or remove it from your files; to become its owner: --take-over")
 }
 
 // ownerOf returns the owner on record; empty: none.
@@ -102,7 +102,7 @@ func ownerOf(row Row) string {
 // deleteWarning warns when a person deletes a resource that an owner declares.
 func deleteWarning(row Row) []string {
 	if owner := ownerOf(row); owner != "" {
-		return []string{"it belongs to " + owner + ", whose next apply makes it again if its files still declare it"}
+		return []string{"it belongs to " + owner + ", whose next apply creates it again if its files still declare it"}
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func deleteWarning(row Row) []string {
 // renameWarning warns when a person renames a node that an owner declares.
 func renameWarning(row Row) []string {
 	if owner := ownerOf(row); owner != "" {
-		return []string{"it belongs to " + owner + ": change metadata.name in its files too, or its next apply makes a second node " + row.Name}
+		return []string{"it belongs to " + owner + ": change metadata.name in its files too, or its next apply creates a second node " + row.Name}
 	}
 	return nil
 }
@@ -145,11 +145,11 @@ func (a *application) findUndeclared(ctx context.Context, set map[Key]*model.Res
 		return nil, nil
 	}
 	if a.opts.Owner == "" {
-		return nil, model.Errorf(model.Invalid, "what to prune is not report: whose?").WithHint("--prune goes with --owner NAME")
+		return nil, model.Errorf(model.Invalid, "--prune needs --owner").WithHint("--prune needs --owner NAME")
 	}
 	if len(set) == 0 && !a.opts.AllowEmpty {
-		return nil, model.Errorf(model.Invalid, "nothing is declared: with --prune all that %s owns would be deleted", a.opts.Owner).
-			WithHint("is it the right folder? if all of it is to go: --allow-empty")
+		return nil, model.Errorf(model.Invalid, "the input is empty: --prune would delete all resources of %s", a.opts.Owner).
+			WithHint("check the folder; to delete everything: --allow-empty")
 	}
 	name, err := json.Marshal(a.opts.Owner)
 	if err != nil {
@@ -199,7 +199,7 @@ func (a *application) keepReason(ctx context.Context, row Row, set map[Key]*mode
 			return "", err
 		}
 		if r.Spec.(*model.NodeSpec).UID != "" {
-			return "its machine has joined; when it is to go: muster delete " + row.Key.String(), nil
+			return "its machine has joined; to delete it: muster delete " + row.Key.String(), nil
 		}
 	case "Namespace":
 		for key := range set {
@@ -227,7 +227,7 @@ func (a *application) prune(ctx context.Context, list []undeclared) error {
 	for _, s := range list {
 		o := Outcome{Key: s.row.Key, Revision: s.row.Revision, Pruned: true}
 		if s.keep != "" {
-			o.Op, o.Warnings = OpUnchanged, []string{"it is not declared any more and stays: " + s.keep}
+			o.Op, o.Warnings = OpUnchanged, []string{"it is no longer declared and stays: " + s.keep}
 			if isAllGroup(s.row.Key) {
 				if err := a.releaseOwner(s.row, o); err != nil {
 					return err
@@ -243,8 +243,8 @@ func (a *application) prune(ctx context.Context, list []undeclared) error {
 	}
 	n, by, err := a.repo.referrer(ctx, a.deleted, a.applied)
 	if err == nil && by != nil {
-		a.dangling = model.Errorf(model.Conflict, "%s is not declared any more, but %s refers to it in %s", keyOfReference(n), describeOwned(by), n.Field).
-			WithHint("keep its file until nothing refers to it; nothing was changed")
+		a.dangling = model.Errorf(model.Conflict, "%s is no longer declared, but %s refers to it in %s", keyOfReference(n), describeOwned(by), n.Field).
+			WithHint("keep its file until no resource refers to it; nothing was changed")
 	}
 	return err
 }

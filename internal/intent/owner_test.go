@@ -59,7 +59,7 @@ func TestOwners(t *testing.T) {
 		{"of another is refused", "team-a", check("x"), b, model.Guarded, "check/x belongs to team-a", "team-a"},
 		{"of another, taken over", "team-a", check("x"), take, 0, "taken over from team-a", "team-b"},
 		{"by hand", "team-a", check("x", "h"), hand, 0, "belongs to team-a, whose next apply undoes", "team-a"},
-		{"by hand, with an owner of nobody's", "", owned(check("x"), "team-a"), hand, 0, "belonged to nobody", "team-a"},
+		{"by hand, with an owner of nobody's", "", owned(check("x"), "team-a"), hand, 0, "it had no owner; its owner is now", "team-a"},
 		{"by hand, for another", "team-a", owned(check("x"), "team-b"), hand, model.Guarded, "check/x belongs to team-a", "team-a"},
 		{"by hand and unchanged", "team-a", check("x"), hand, 0, "", "team-a"},
 	} {
@@ -92,7 +92,7 @@ func TestOwners(t *testing.T) {
 }
 
 // Who edits what was read, with its owner, may change that too, and hears what follows.
-func TestAnEditMayLetGo(t *testing.T) {
+func TestEditMayReleaseOwner(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	if _, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestPrune(t *testing.T) {
 			before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: ofA, left: "check/b check/like check/nobody check/x"},
 		{name: "without a word about it nothing goes", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")},
 			options: intent.ApplyOptions{Owner: "team-a"}, left: "check/x check/y"},
-		{name: "nothing is declared", before: []model.Resource{check("y")}, options: ofA, class: model.Invalid, want: "--allow-empty", left: "check/y"},
+		{name: "the input is empty: --prune would delete all resources of", before: []model.Resource{check("y")}, options: ofA, class: model.Invalid, want: "--allow-empty", left: "check/y"},
 		{name: "nothing is declared, and meant so", before: []model.Resource{check("y")}, options: empty},
 		{name: "whose", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: intent.ApplyOptions{Prune: true},
 			class: model.Invalid, want: "--owner", left: "check/y"},
@@ -208,7 +208,7 @@ func TestPrune(t *testing.T) {
 }
 
 // A machine that joined is no file's to delete, though a file gave it labels once.
-func TestPruneLeavesMachinesThatJoined(t *testing.T) {
+func TestPruneKeepsJoinedMachines(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	member, err := w.Register(ctx, "k1", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
 	testenv.NoError(t, err)
@@ -258,7 +258,7 @@ func TestPruneIsGuarded(t *testing.T) {
 }
 
 // Two pipelines apply the same folder at the same time: the second hears it, and nothing of it is kept.
-func TestTwoAppliesMeet(t *testing.T) {
+func TestConcurrentAppliesConflict(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	slow := check("x")
 	slow.Spec.(*model.CheckSpec).Disabled = true
@@ -273,7 +273,7 @@ func TestTwoAppliesMeet(t *testing.T) {
 		}
 	}
 	_, err := w.Apply(ctx, ada, []model.Resource{slow}, ofA)
-	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "check/x was changed since") || !strings.Contains(err.Error(), "let one run at a time") {
+	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "check/x has changed since you read it: it has revision ") || !strings.Contains(err.Error(), "run one pipeline per folder at a time, then run the newest again; see") {
 		t.Fatalf("got %v", err)
 	}
 	if w.owner(t, "Check", "y") != "team-a" {

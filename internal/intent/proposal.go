@@ -228,7 +228,7 @@ func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace 
 			continue
 		}
 		if service := spec.ProblemService(); service != "" {
-			return model.Errorf(model.Invalid, "%slifecycle.handlers: handler %q is %s, which takes problems only: that a node was forgotten would stay open there for ever", whose, ref, service).
+			return model.Errorf(model.Invalid, "%slifecycle.handlers: handler %q is %s, which accepts only problems: the end of a node would stay open there", whose, ref, service).
 				WithHint("name a handler with command, webhook, email or a chat; muster get handlers -n %s lists them", ns)
 		}
 	}
@@ -305,7 +305,7 @@ func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []st
 		there := false
 		for _, ns := range within {
 			if lookups++; lookups > maxNodeLookups {
-				return append(warnings, "the other nodes that it names were not looked for: too many have not enrolled"), nil
+				return append(warnings, "did not check its other nodes: too many have not enrolled"), nil
 			}
 			row, err := p.row(ctx, Key{"Node", ns, name})
 			if err != nil {
@@ -319,7 +319,7 @@ func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []st
 			continue
 		}
 		if len(named) == maxMissingNodes {
-			return append(warnings, "and others do not exist: muster get nodes lists those that do"), nil
+			return append(warnings, "and other nodes do not exist: muster get nodes lists the nodes"), nil
 		}
 		named = append(named, ref)
 		warnings = append(warnings, fmt.Sprintf("node %q does not exist (yet)%s", ref, p.suggestNode(within, name)))

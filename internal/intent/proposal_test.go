@@ -54,7 +54,7 @@ func TestReferencesAreReadInOneQuery(t *testing.T) {
 }
 
 // A handler's Secret is one that is there, whose value the server knows, for as long as it is named.
-func TestHandlersNameSecretsOfTheServer(t *testing.T) {
+func TestHandlerNeedsServerSecret(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	pager := func(secret string) model.Resource {
 		r := handler("pager")
@@ -90,7 +90,7 @@ func TestHandlersNameSecretsOfTheServer(t *testing.T) {
 }
 
 // So is a mutator's.
-func TestMutatorsNameSecretsOfTheServer(t *testing.T) {
+func TestMutatorNeedsServerSecret(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	mutator := model.Resource{Kind: "Mutator", Metadata: model.Metadata{Name: "m"},
 		Spec: &model.MutatorSpec{Command: &model.Command{Shell: "true"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "s"}}}}
@@ -115,7 +115,7 @@ func TestMutatorsNameSecretsOfTheServer(t *testing.T) {
 
 // What a node is behind and a check depends on must be there, stays while it is named, goes
 // with its name, and never leads back.
-func TestWhatThingsHangOn(t *testing.T) {
+func TestUpstreamAndDependencyReferences(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	node := func(name string, behind *model.Upstream) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name}, Spec: &model.NodeSpec{Upstream: behind}}
@@ -176,7 +176,7 @@ func TestWhatThingsHangOn(t *testing.T) {
 }
 
 // A trusted group is made of what machines cannot say; what else is refused with what to write instead.
-func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
+func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	w := newWorld(t)
 	group := func(name string, spec model.GroupSpec) model.Resource {
 		return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &spec}
@@ -200,7 +200,7 @@ func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 		want []string // of message and hint
 	}{
 		"facts": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Where: `node.facts.role == "db"`})},
-			[]string{"cannot read node.facts", "every machine says its own facts", "node.labels"}},
+			[]string{"cannot read node.facts", "every machine reports its own facts", "node.labels"}},
 		"names":  {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Where: `node.name.startsWith("db")`})}, []string{"cannot read node.name", "chooses its name"}},
 		"groups": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Where: `"web" in node.groups`})}, []string{"cannot read node.groups"}},
 		"agents": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, SelfJoin: true})}, []string{"spec.selfJoin", "another group"}},
@@ -208,7 +208,7 @@ func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 			[]string{"group open, which is not trusted", "trusted: true in the same apply"}},
 		"a group that is not there": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Groups: []string{"nobody"}})}, []string{"group nobody, which does not exist"}},
 		"a node that is not there": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Nodes: []string{"db02"}})},
-			[]string{`node "db02" does not exist`, "whoever joins first", "muster node token --groups g"}},
+			[]string{`node "db02" does not exist`, "the first machine with that name", "muster node token --groups g"}},
 		"no more": {[]model.Resource{group("inner", model.GroupSpec{})}, []string{"group/inner must stay trusted", "group/outer", "muster edit group outer"}},
 	} {
 		err := apply(c.rs...)
@@ -253,7 +253,7 @@ func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 
 // A service that takes problems only hears of no forgotten node: neither an applied Node nor a
 // join token may name it, whether it is there or comes in the same file.
-func TestWhoCanHearOfAForgottenNode(t *testing.T) {
+func TestLifecycleHandlersTakeMessages(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	handler := func(name string, spec model.HandlerSpec) model.Resource {
 		return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: name}, Spec: &spec}
@@ -268,7 +268,7 @@ func TestWhoCanHearOfAForgottenNode(t *testing.T) {
 	refused := func(err error, service string) {
 		t.Helper()
 		var e *model.Error
-		if !errors.As(err, &e) || e.Class != model.Invalid || !strings.Contains(err.Error(), service+", which takes problems only") || !strings.Contains(e.Hint, "name a handler with command, webhook") {
+		if !errors.As(err, &e) || e.Class != model.Invalid || !strings.Contains(err.Error(), service+", which accepts only problems: the end of a node would stay open there") || !strings.Contains(e.Hint, "name a handler with command, webhook") {
 			t.Errorf("%s: %v", service, err)
 		}
 	}

@@ -18,7 +18,7 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 		return ApplyResult{}, err
 	}
 	if name == to {
-		return ApplyResult{}, model.Errorf(model.Invalid, "%s has that name already", key)
+		return ApplyResult{}, model.Errorf(model.Invalid, "%s already has that name", key)
 	}
 	r, err := s.decode(row)
 	if err != nil {
@@ -30,8 +30,8 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 	}
 	if _, err := s.opts.Store.Get(ctx, KeyOf(r)); model.ClassOf(err) != model.NotFound {
 		if err == nil {
-			err = model.Errorf(model.Conflict, "%s exists already", KeyOf(r)).
-				WithHint("if it is the same machine that joined anew: muster node retire %s, then rename; muster describe node %s says which it is", to, to)
+			err = model.Errorf(model.Conflict, "%s already exists", KeyOf(r)).
+				WithHint("if the same machine joined again: muster node retire %s, then rename; muster describe node %s shows the machine", to, to)
 		}
 		return ApplyResult{}, err
 	}
@@ -78,7 +78,7 @@ func (a *application) renameReferences(ctx context.Context, n renaming) error {
 			}
 			if n.conditional(r) {
 				a.outcomes[0].Warnings = append(a.outcomes[0].Warnings,
-					fmt.Sprintf("a condition of %s may mean %q: it stays as it is; look at it with muster get %s %s -n %s -o yaml", row.Key, n.old, strings.ToLower(k.Name), row.Name, row.Namespace))
+					fmt.Sprintf("a condition of %s may refer to %q and stays unchanged; check it with muster get %s %s -n %s -o yaml", row.Key, n.old, strings.ToLower(k.Name), row.Name, row.Namespace))
 			}
 			if !n.rewrite(r) {
 				continue

@@ -23,7 +23,7 @@ func (w *world) join(t *testing.T, key, name string, token pki.JoinToken) (pki.M
 
 // What is done by hand to a node that somebody's files declare is undone by their next
 // apply: whoever does it hears so.
-func TestRenameAndRetireSpeakOfTheOwner(t *testing.T) {
+func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
 	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
@@ -44,7 +44,7 @@ func TestRenameAndRetireSpeakOfTheOwner(t *testing.T) {
 	done, err := w.Rename(ctx, ada, "default", "web01", "web02", intent.ApplyOptions{})
 	warned(done, err, "team-a", "metadata.name", "web01")
 	done, err = w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web02"}}, intent.ApplyOptions{})
-	warned(done, err, "team-a", "makes it again")
+	warned(done, err, "team-a", ", whose next apply creates it again if its files still declare it")
 }
 
 // Another machine takes a node's place: by a token made for the node, or by one that may
@@ -99,7 +99,7 @@ func TestReplace(t *testing.T) {
 
 // A name alone takes the place of a machine only when that was away for long enough, and
 // never of one that a trusted group holds; a token made for the node takes it at any time.
-func TestNoLivingMachineIsReplacedByItsName(t *testing.T) {
+func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
 	testenv.NoError(t, err)
@@ -198,7 +198,7 @@ func TestRetire(t *testing.T) {
 	}
 	for range 2 {
 		if _, ok := w.LookupNode(members[0].UID); ok {
-			t.Fatal("a is there")
+			t.Fatal("a was restored or deleted since its machine asked")
 		}
 		graves := w.ListTombstones()
 		if len(graves) != 3 {
@@ -218,7 +218,7 @@ func TestRetire(t *testing.T) {
 	}
 	again := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "c"}, Spec: &model.NodeSpec{UID: members[2].UID.String()}}
 	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); model.ClassOf(err) != model.Conflict ||
-		!strings.Contains(err.Error(), "muster node forgive "+members[2].UID.String()) || !strings.Contains(err.Error(), "leave spec.uid out") {
+		!strings.Contains(err.Error(), "muster node forgive "+members[2].UID.String()) || !strings.Contains(err.Error(), "omit spec.uid") {
 		t.Fatalf("a file that was written before: %v", err)
 	}
 	testenv.NoError(t, w.LiftTombstone(ctx, ada, members[2].UID.String()))
@@ -243,7 +243,7 @@ func TestRetire(t *testing.T) {
 
 // A machine that was a node, of which an older copy of the data says nothing, is that node
 // again, with its id; never beside another, and not under a name that it could have chosen.
-func TestReturningNodeHasItsIDAgain(t *testing.T) {
+func TestReturningNodeKeepsItsUID(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {
 		return w.Accept(ctx, ada, key, pki.JoinToken{}, pki.EnrolRequest{Name: name, Returns: &pki.Returning{UID: uid}}, named)

@@ -252,7 +252,7 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 	return func(came string) error {
 		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 		defer cancel()
-		return s.closeRun(ctx, key, of, "to its end", came)
+		return s.closeRun(ctx, key, of, "completely", came)
 	}, nil
 }
 
@@ -282,11 +282,11 @@ func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 			return fmt.Errorf("read %s: %w", row.Key, err)
 		}
 		of.Revision = row.Revision
-		came := "of " + of.Picked + " some may be left, because the server ended before it had recorded the end; type it again, it picks what there is left to do (--dry-run shows that)"
-		if err := s.closeRun(ctx, row.Key, of, "perhaps not to its end", came); err != nil {
+		came := "of " + of.Picked + " some may be missing, because the server stopped before it recorded the end; type it again to do the rest (--dry-run lists it)"
+		if err := s.closeRun(ctx, row.Key, of, "possibly incomplete", came); err != nil {
 			return err
 		}
-		s.opts.Logger.Warn("the server ended in the middle of what somebody had begun; it may be typed again", "user", of.By.User, "what", of.By.Why, "of", of.Picked, "revision", of.Revision)
+		s.opts.Logger.Warn("the server stopped during an action; repeat the action", "user", of.By.User, "what", of.By.Why, "of", of.Picked, "revision", of.Revision)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (s *Retention) EnforceRetention(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := s.enforce(ctx); err != nil && ctx.Err() == nil {
-				s.opts.Logger.Warn("old changes, join tokens and tombstones could not be removed; trying again in an hour", "err", err)
+				s.opts.Logger.Warn("cannot remove old changes, join tokens and tombstones; trying again in an hour", "err", err)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func (s *Retention) enforce(ctx context.Context) error {
 		}
 	}
 	for writes := range slices.Chunk(s.tombstones.expiredWrites(), retentionBatch) {
-		if _, err := s.commit(ctx, serverActor("tombstones whose time is over"), writes); err != nil {
+		if _, err := s.commit(ctx, serverActor("expired tombstones"), writes); err != nil {
 			return err
 		}
 	}
@@ -113,7 +113,7 @@ func (s *Retention) deleteEndedSilences(ctx context.Context, now time.Time) erro
 }
 
 const (
-	absentTooLong = "away for too long"
+	absentTooLong = "away too long"
 	// forgottenTombstoneLife is how long a machine that was forgotten hears why.
 	forgottenTombstoneLife = 7 * 24 * time.Hour
 	forgetInterval         = 15 * time.Second
@@ -137,7 +137,7 @@ func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 		passed := min(max(0, now.Sub(last)), 2*forgetInterval)
 		last = now
 		if err := s.forget(ctx, away, passed); err != nil && ctx.Err() == nil {
-			s.opts.Logger.Warn("nodes that are away for too long could not be forgotten; trying again", "err", err)
+			s.opts.Logger.Warn("cannot delete ephemeral nodes that are away too long; trying again", "err", err)
 		}
 	}
 }

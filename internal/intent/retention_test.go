@@ -15,7 +15,7 @@ import (
 )
 
 // Changes and join tokens of long ago go; what is recent, and what never expires, stays.
-func TestTidy(t *testing.T) {
+func TestRetention(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), func() time.Time { return now })
 	testenv.NoError(t, err)
@@ -61,7 +61,7 @@ func ids(list []pki.JoinToken) (out []string) {
 }
 
 // A silence that ended a week ago goes, and what was recorded of it stays; others stay.
-func TestSilencesThatEndedGo(t *testing.T) {
+func TestEndedSilencesAreDeleted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), func() time.Time { return now })
 	testenv.NoError(t, err)
@@ -108,7 +108,7 @@ func TestSilencesThatEndedGo(t *testing.T) {
 
 // What somebody ran on many things says how many were picked when it begins, and what became of it when it
 // ends; where the server does not live to see that, its next start says so, once.
-func TestRunsThatWereCutOff(t *testing.T) {
+func TestInterruptedRunsAreClosed(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	by := intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "a bulk resolve"}
 	record := func() (list []string) {
@@ -145,5 +145,5 @@ func TestRunsThatWereCutOff(t *testing.T) {
 		testenv.NoError(t, w.CloseInterruptedRuns(ctx))
 	}
 	is(append(first, "a bulk resolve: 5 events picked (all)", "check disk on 3 nodes",
-		"a bulk resolve perhaps not to its end (revision 4): of 5 events picked some may be left, because the server ended before it had recorded the end; type it again, it picks what there is left to do (--dry-run shows that)")...)
+		"a bulk resolve possibly incomplete (revision 4): of 5 events picked some may be missing, because the server stopped before it recorded the end; type it again to do the rest (--dry-run lists it)")...)
 }

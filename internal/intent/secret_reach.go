@@ -70,10 +70,10 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	}
 	for t, at := spec.Targets, "targets"; t != nil; t, at = t.Except, at+".except" {
 		refuse := func(hint, format string, args ...any) error {
-			return model.Errorf(model.Invalid, "%s: %s: it hands out the secret %s, and %s", key, at, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
+			return model.Errorf(model.Invalid, "%s: %s: it gives the secret %s to nodes, and %s", key, at, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
 		}
 		if t.Where != "" {
-			return refuse("write that condition into a group with trusted: true, and name the group here", "a condition here reads what machines say of themselves")
+			return refuse("move that condition to a group with trusted: true, and name the group here", "a condition here reads facts that machines report")
 		}
 		for _, name := range t.Groups {
 			ns, group := model.SplitRef(key.Namespace, name)
@@ -84,7 +84,7 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 			case found == nil:
 				return refuse("apply the group first, or in the same file, with trusted: true", "group %s does not exist", name)
 			case !found.Trusted:
-				return refuse("give the group trusted: true, or name another one that has it; a Secret with agentFile or agentEnv asks for no trust", "group %s is not trusted: machines may bring themselves into it", name)
+				return refuse("set trusted: true in the group, or name a trusted one; a Secret with agentFile or agentEnv needs no trust", "group %s is not trusted: machines can join it by themselves", name)
 			}
 		}
 		missing, err := p.missingNodes(ctx, key.Namespace, t.Nodes)
@@ -92,7 +92,7 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 			return err
 		}
 		if len(missing) > 0 {
-			return refuse("let the machine join, look at it, and name it then; or join it with a token that names a trusted group", "%s: whoever joins first under that name would get it", missing[0])
+			return refuse("let the machine join, check it, then name it; or join it with a token that names a trusted group", "%s: the first machine with that name would get it", missing[0])
 		}
 	}
 	return nil
@@ -170,14 +170,14 @@ func (p *proposal) checkTrust(ctx context.Context, r *model.Resource) error {
 		if err != nil {
 			return err
 		}
-		why := "which is not trusted: machines may bring themselves into it"
+		why := "which is not trusted: machines can join it by themselves"
 		if inside == nil {
 			why = "which does not exist"
 		} else if inside.Trusted {
 			continue
 		}
 		return model.Errorf(model.Invalid, "%s is trusted and cannot contain group %s, %s", key, name, why).
-			WithHint("give group %s trusted: true in the same apply, or take it out of spec.groups", name)
+			WithHint("set trusted: true in group %s in the same apply, or remove it from spec.groups", name)
 	}
 	return p.checkListedNodes(ctx, key, spec)
 }
@@ -200,7 +200,7 @@ func (p *proposal) checkContainers(ctx context.Context, key Key) error {
 		for _, name := range around.Groups {
 			if ns, group := model.SplitRef(row.Namespace, name); (Key{"Group", ns, group}) == key {
 				return model.Errorf(model.Invalid, "%s must stay trusted: %s, which is trusted, contains it", key, row.Key).
-					WithHint("take it out of the groups of %s first: muster edit group %s -n %s", row.Name, row.Name, row.Namespace)
+					WithHint("remove it from the groups of %s first: muster edit group %s -n %s", row.Name, row.Name, row.Namespace)
 			}
 		}
 	}
@@ -215,8 +215,8 @@ func (p *proposal) checkListedNodes(ctx context.Context, key Key, spec *model.Gr
 			return err
 		}
 		if len(missing) > 0 {
-			return model.Errorf(model.Invalid, "%s is trusted, and %s: whoever joins first under that name would be in it", key, missing[0]).
-				WithHint("let the machine join, look at it, and list it then; or join it with a token that names the group: muster node token --groups %s", key.Name)
+			return model.Errorf(model.Invalid, "%s is trusted, and %s: the first machine with that name would become a member", key, missing[0]).
+				WithHint("let the machine join, check it, then list it; or join it with a token that names the group: muster node token --groups %s", key.Name)
 		}
 	}
 	return nil

@@ -174,7 +174,7 @@ func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write)
 			r.nodes.move(writes[i].Source(), row.Key)
 		}
 		if err := r.index(row, writes[i].Body == nil); err != nil {
-			r.opts.Logger.Error("a written row cannot be read back", "row", row.Key.String(), "err", err)
+			r.opts.Logger.Error("cannot read back a written row", "row", row.Key.String(), "err", err)
 		}
 	}
 	select {

@@ -88,7 +88,7 @@ func group(name string, inner ...string) model.Resource {
 	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &model.GroupSpec{Groups: inner}}
 }
 
-func TestApplySaysWhatBecameOfEachResource(t *testing.T) {
+func TestApplyOutcomes(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	apply := func(rs ...model.Resource) intent.ApplyResult {
 		t.Helper()
@@ -122,7 +122,7 @@ func TestApplySaysWhatBecameOfEachResource(t *testing.T) {
 	}
 }
 
-func TestApplyIsAllOrNothingAndNamesEveryProblem(t *testing.T) {
+func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	lost := check("c")
 	lost.Metadata.Namespace = "nowhere"
@@ -175,7 +175,7 @@ func TestIfMatch(t *testing.T) {
 	}
 }
 
-func TestWhatAgentsSayIsNotTheOperatorsToChange(t *testing.T) {
+func TestOperatorCannotChangeReport(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	var uid uuid.UUID
 	token := pki.JoinToken{ID: "t", Groups: []string{"web"}, Labels: map[string]string{"env": "prod"}}
@@ -213,7 +213,7 @@ func TestWhatAgentsSayIsNotTheOperatorsToChange(t *testing.T) {
 	}
 }
 
-func TestNamespacesThatHoldSomethingStay(t *testing.T) {
+func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	team := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "team"}, Spec: &model.NamespaceSpec{Limits: &model.Limits{Labels: 9}}}
 	inside := group("g")
@@ -237,7 +237,7 @@ func TestNamespacesThatHoldSomethingStay(t *testing.T) {
 }
 
 // A node that is named and not there is warned of, with the name that was meant.
-func TestMissingNodesAreNamed(t *testing.T) {
+func TestMissingNodesAreReported(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	on := func(namespace string, nodes ...string) model.Resource {
 		c := check("c")
@@ -268,7 +268,7 @@ func TestMissingNodesAreNamed(t *testing.T) {
 		{on("default", "new", "web01"), []model.Resource{{Kind: "Node", Metadata: model.Metadata{Name: "new"}, Spec: &model.NodeSpec{}}}, 0, ""},
 		{on("shared", "db01", "declared", "team/db01", "default/web01"), nil, 0, ""}, {on("shared", "default/db01", "db01"), nil, 1, `node "default/db01" does not exist`},
 		{on("shared", "nowhere", "db01"), nil, 1, `node "nowhere" does not exist`},
-		{on("default", "web01", "nope"), nil, 1, `node "nope" does not exist`}, {on("default", many...), nil, 6, "and others do not exist"},
+		{on("default", "web01", "nope"), nil, 1, `node "nope" does not exist`}, {on("default", many...), nil, 6, "and other nodes do not exist: muster get nodes lists the nodes"},
 		{property, nil, 1, `did you mean "web01"?`}, {fleet, nil, 1, `did you mean "web01"?`},
 	} {
 		out, err := w.Apply(ctx, ada, append([]model.Resource{c.r}, c.with...), intent.ApplyOptions{DryRun: true})

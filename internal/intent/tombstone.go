@@ -47,8 +47,8 @@ type Tombstone struct {
 // Sentence returns the fate of the machine in words: by whom, when and why.
 func (t *Tombstone) Sentence() string {
 	what := map[string]string{
-		ReasonRetired: "was retired", ReasonReplaced: "has another machine now: this one was replaced", ReasonDeclined: "was not let in",
-		ReasonForgotten: "was forgotten, because it was away for too long", ReasonDeleted: "was deleted",
+		ReasonRetired: "was retired", ReasonReplaced: "belongs to another machine now: this one was replaced", ReasonDeclined: "was refused",
+		ReasonForgotten: "was deleted because it was away too long", ReasonDeleted: "was deleted",
 	}[t.Why]
 	who := "node " + t.Name
 	switch {
@@ -72,11 +72,11 @@ func (t *Tombstone) Sentence() string {
 func (t *Tombstone) Hint() string {
 	switch t.Why {
 	case ReasonReplaced:
-		return "on the server, if this machine is " + t.Name + " all the same: muster node replace " + t.Name + ", if it is another: muster node token; " + pki.Paste
+		return "on the server, if this machine is " + t.Name + " anyway: muster node replace " + t.Name + ", if it is another: muster node token; " + pki.Paste
 	case ReasonForgotten:
-		return "let it join again; " + pki.JoinAnew
+		return "join it again; " + pki.JoinAnew
 	}
-	return "if that is a mistake, " + pki.JoinAnew
+	return "to undo that, " + pki.JoinAnew
 }
 
 // Err returns the refusal of a machine that asks to join.
@@ -235,7 +235,7 @@ func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) err
 
 // ErrNoTombstone returns the error for an id without a tombstone.
 func ErrNoTombstone(id string) error {
-	return model.Errorf(model.NotFound, "there is no tombstone %s", id).WithHint("all of them: muster node list --retired")
+	return model.Errorf(model.NotFound, "tombstone %s does not exist", id).WithHint("list them: muster node list --retired")
 }
 
 // reservedNames are the names of nodes that trusted groups and checks with secrets list. A machine that joins gets

@@ -260,9 +260,9 @@ func TestVerifyFrom(t *testing.T) {
 	}
 }
 
-// TestFormatFileGone: without FORMAT the start is refused, and Repair makes it again
+// TestMissingFormatFile: without FORMAT the start is refused, and Repair makes it again
 // from what the segments say.
-func TestFormatFileGone(t *testing.T) {
+func TestMissingFormatFile(t *testing.T) {
 	w := write(t)
 	for _, changed := range [][]byte{nil, []byte("muster journal 1\n")} {
 		_, fs, err := w.openWith(t, "FORMAT", changed)

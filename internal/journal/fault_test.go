@@ -500,9 +500,9 @@ func TestStalledSync(t *testing.T) {
 	})
 }
 
-// TestEndsBeforeWhatOthersKnow: a log that lost its end, or is an older copy, goes on
+// TestLogEndsBeforeRecordedPositions: a log that lost its end, or is an older copy, goes on
 // as another incarnation: its new commits are not taken for those that are gone.
-func TestEndsBeforeWhatOthersKnow(t *testing.T) {
+func TestLogEndsBeforeRecordedPositions(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
 	l := open(t, "/j", o)
@@ -550,9 +550,9 @@ func TestEndsBeforeWhatOthersKnow(t *testing.T) {
 	}
 }
 
-// TestLogThatIsNotThere: a folder without the log that others know is refused, until
+// TestMissingLog: a folder without the log that others know is refused, until
 // Repair begins a new one.
-func TestLogThatIsNotThere(t *testing.T) {
+func TestMissingLog(t *testing.T) {
 	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, KnownPositions: []journal.Position{{Log: 77, Number: 500}}, RepairCommand: "mend it"}
 	_, err := journal.Open("/j", o)
 	if model.ClassOf(err) != model.Unavailable || !strings.HasSuffix(err.Error(), o.RepairCommand) {

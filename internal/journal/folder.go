@@ -152,7 +152,7 @@ func (f *folder) check(o *Options, dir string) (changed bool, err error) {
 	if f.partitions != o.Partitions {
 		return false, model.Errorf(model.Conflict,
 			"journal folder %q has %d partitions, this program expects %d", dir, f.partitions, o.Partitions).
-			WithHint("the number is fixed when a folder is made; start with an empty folder")
+			WithHint("the number is fixed at the folder's creation; start with an empty folder")
 	}
 	for name, v := range o.Stores {
 		switch have := f.stores[name]; {
@@ -197,7 +197,7 @@ func lock(o *Options, dir string) (io.Closer, error) {
 	var other *disk.LockedError
 	if errors.As(err, &other) {
 		return nil, model.Errorf(model.Conflict, "journal folder %q is in use by %s", dir, other.Holder()).
-			WithHint("stop that one, or choose another folder with --data")
+			WithHint("stop that process, or choose another folder with --data")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock journal folder %q: %w", dir, err)

@@ -26,7 +26,7 @@ func no() bool { return false }
 
 // Whoever follows a log that is open sees all of it, over many segments and restarts, and
 // touches nothing: the log goes on.
-func TestFollowBesideTheWriter(t *testing.T) {
+func TestFollowDuringWrites(t *testing.T) {
 	fs := memfs.New()
 	o := logOptions
 	o.FS = fs
@@ -64,7 +64,7 @@ func TestFollowBesideTheWriter(t *testing.T) {
 
 // What is wrong with a log is said as its owner would say it; the end that a crash left is
 // none.
-func TestFollowWhatIsThere(t *testing.T) {
+func TestFollowExistingCommits(t *testing.T) {
 	w := write(t)
 	first, middle, last := w.names[0], w.names[1], w.names[len(w.names)-1]
 	flip := func(name string) []byte {
@@ -86,7 +86,7 @@ func TestFollowWhatIsThere(t *testing.T) {
 		{name: "a bit", file: middle, data: flip(middle), says: middle + " at offset"},
 		{name: "a bit in the last", file: last, data: flip(last), says: last + " at offset"},
 		{name: "short in the middle", file: middle, data: w.files[middle][:len(w.files[middle])-5], says: middle + " at offset"},
-		{name: "no log", file: "FORMAT", says: "holds no journal"},
+		{name: "no log", file: "FORMAT", says: "has no journal"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := followed(t.Context(), w.with(t, c.file, c.data), no)

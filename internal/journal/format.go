@@ -94,7 +94,7 @@ var (
 	errHeader    = errors.New("its header is damaged")
 	errChecksum  = errors.New("its checksum does not match")
 	errOrder     = errors.New("it does not continue the commit before")
-	errMalformed = errors.New("its checksum is right but its content is not: written by a faulty version")
+	errMalformed = errors.New("its checksum is right but its content is invalid: a faulty version wrote it")
 	errVersion   = errors.New("written by a newer version of Muster")
 )
 

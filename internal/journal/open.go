@@ -83,7 +83,7 @@ func (o *Options) requireNew(dir string) error {
 		return nil
 	}
 	return model.Errorf(model.Unavailable,
-		"journal folder %q holds no journal, but this data had one, up to commit %d at least: is its disk mounted?", dir, last).
+		"journal folder %q has no journal, but this data had one up to commit %d or later: check that its disk is mounted", dir, last).
 		WithHint("mount it, or restore it from a backup; if it is lost, start a new one: %s", o.RepairCommand)
 }
 
@@ -105,7 +105,7 @@ func (l *Log) compare() error {
 		return err
 	}
 	if seen > l.head.number {
-		l.opts.Logger.Error("journal ends before what snapshots or history know of it: it lost its end, or is an older copy; it goes on as a new incarnation",
+		l.opts.Logger.Error("journal ends before positions that snapshots or history have recorded: it lost its end or is an older copy; starting a new incarnation",
 			"lost", commits(l.head.number+1, seen), "incarnation", fmt.Sprintf("%016x", l.folder.incarnation.ID))
 	}
 	// A new segment: its header has the incarnation, should FORMAT be lost.
@@ -262,7 +262,7 @@ func (v *verification) cutTorn(s *segment, w *walker, reason error) {
 			entries = fmt.Sprint(h.entries)
 		}
 	}
-	v.opts.Logger.Warn("journal ended in a torn commit, which was cut",
+	v.opts.Logger.Warn("cut a torn commit at the journal's end",
 		"file", s.path, "offset", w.offset, "bytes", s.disk-w.offset, "commit", v.head.number+1,
 		"entries", entries, "reason", reason,
 		"note", "never acknowledged if the process or machine stopped while writing it")

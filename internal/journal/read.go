@@ -164,7 +164,7 @@ func (f *follower) pass(ctx context.Context, fn func(Commit) error) (err error) 
 		return err
 	}
 	if f.folder == nil {
-		return model.Errorf(model.NotFound, "%q holds no journal", f.dir).WithHint("name the server's data folder: --data DIR")
+		return model.Errorf(model.NotFound, "%q has no journal", f.dir).WithHint("name the server's data folder: --data DIR")
 	}
 	segments, err := listSegments(&f.opts, f.dir)
 	if err != nil {

@@ -20,7 +20,7 @@ type Loss struct {
 
 func (r Loss) String() string {
 	if r.First == 0 {
-		return r.File + ": written again; earlier incarnations may be missing in it"
+		return r.File + ": rewritten; earlier incarnations may be missing in it"
 	}
 	return r.File + ": " + commits(r.First, r.Last) + " lost"
 }
@@ -282,5 +282,5 @@ func (e *DamageError) Unwrap() error { return e.Reason }
 // withHint adds the command that repairs the log.
 func (e *DamageError) withHint(o *Options) error {
 	return model.Errorf(model.Internal, "%w", error(e)).WithHint(
-		"restore the folder from a backup, or go on without the lost commits: %s", o.RepairCommand)
+		"restore the folder from a backup, or continue without the lost commits: %s", o.RepairCommand)
 }

@@ -153,7 +153,7 @@ func (l *Log) abandon(cause error, number uint64) error {
 	l.stats.SizeBytes += s.disk - last.disk
 	last.disk = s.disk
 	l.mu.Unlock()
-	l.opts.Logger.Error("journal segment given up after a failed write", "file", s.path, "err", cause)
+	l.opts.Logger.Error("closed a journal segment after a failed write", "file", s.path, "err", cause)
 	// At once, so that a restart does not trust bytes that only the page cache has.
 	_ = l.roll(number) // tried again with the commit
 	return cause
@@ -221,7 +221,7 @@ func (l *Log) block(err error) {
 	w := &l.writer
 	if w.blocked.IsZero() {
 		w.blocked = time.Now()
-		l.opts.Logger.Error("journal cannot commit, it tries again by itself", "err", err)
+		l.opts.Logger.Error("journal cannot commit; trying again", "err", err)
 	}
 	l.count(func(s *Stats) { s.Blocked = err })
 }
@@ -311,7 +311,7 @@ func (r *reserve) release(cause error) {
 	}
 	r.held = false
 	if err := r.fs.Remove(filepath.Join(r.dir, reserveFile)); err != nil {
-		r.log.Warn("journal reserve was not released", "err", err)
+		r.log.Warn("cannot release the journal's reserve", "err", err)
 		return
 	}
 	r.log.Warn("disk is full: journal released its reserve", "bytes", r.size)

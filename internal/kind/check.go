@@ -121,14 +121,14 @@ func checkDetails(view View, s *model.CheckSpec) []Detail {
 	case alert.Route != "":
 		notifies = "notifies by route " + alert.Route
 	case len(s.Pipelines) > 0:
-		notifies = "notifies only by routes that match"
+		notifies = "notifies only by matching routes"
 	}
 	list := []Detail{
 		{"runs", runs(s)}, {"when", when}, {"targets", targetText(s.Targets)},
 		{"problem", fmt.Sprintf("opens after %s not OK, closes after %d OK; %s", model.CountNoun(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), notifies)},
 	}
 	if len(s.Pipelines) > 0 {
-		list = append(list, Detail{"pipelines", strings.Join(s.Pipelines, ", ") + " get every event"})
+		list = append(list, Detail{"pipelines", strings.Join(s.Pipelines, ", ") + " receive every event"})
 	}
 	if e := view.State.Events; e != nil {
 		list = append(list, Detail{"events", fmt.Sprintf("%d: %d critical, %d unknown, %d warning, %d ok; %s open",
@@ -141,13 +141,13 @@ func checkEffect(r *model.Resource, s *model.CheckSpec, l Placement, changed boo
 	nodes := l.nodes()
 	switch {
 	case s.Disabled:
-		return "disabled: runs nowhere", ""
+		return "disabled: does not run", ""
 	case s.Passive:
 		return "passive: external systems send its results", ""
 	case l.Nodes > 0 && s.Proxy != nil && l.About == 0:
-		return "runs on " + nodes + ", about no proxy node", "no proxy node matches its proxy. Declare one (kind: Node, proxy: true), or list nodes: muster get nodes"
+		return "runs on " + nodes + ", with results for no proxy node", "no proxy node matches spec.proxy. Declare one (kind: Node, proxy: true), or list nodes: muster get nodes"
 	case l.Nodes == 0:
-		return "runs on no node", "no node matches its targets. List nodes: muster get nodes; see why one does not match: muster why NODE/" + r.Metadata.Name
+		return "runs on no node", "no node matches the targets of the check. List nodes: muster get nodes; see why one does not match: muster why NODE/" + r.Metadata.Name
 	case s.Cron != "":
 		return "runs on " + nodes + "; first results at the next time of " + s.Cron, ""
 	case changed:
@@ -198,9 +198,9 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	case s.Passive:
 		validatePassive(v, s)
 	case s.Command == nil && s.Probe == nil:
-		v.Missing("spec", "write command: … or probe: {name: …}; or passive: true, if its results come from outside", "says nothing to run")
+		v.Missing("spec", "write command: … or probe: {name: …}; or passive: true, if external systems send the results", "command or probe is missing")
 	case s.Command != nil && s.Probe != nil:
-		v.Flaw("spec.probe", "keep one of them", "both command and probe")
+		v.Flaw("spec.probe", "keep one of them", "command and probe exclude each other")
 	}
 	v.command("spec.command", s.Command)
 	if s.Probe != nil {
@@ -216,20 +216,20 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	if s.TTL != 0 {
 		v.InRange("spec.ttl", s.TTL, model.Duration(time.Second), maxInterval)
 		if s.Interval > 0 && s.TTL <= s.Interval {
-			v.Flaw("spec.ttl", "two to three intervals are usual", "%s must be longer than the interval %s", s.TTL, s.Interval)
+			v.Flaw("spec.ttl", "usual: two to three intervals", "%s must be longer than the interval %s", s.TTL, s.Interval)
 		}
 	}
 	v.env("spec.env", s.Env)
 	validateCheckSecrets(v, s)
 	validateStdin(v, s)
-	v.commandsAssets(s.Assets, s.Command, "a probe needs none")
+	v.commandsAssets(s.Assets, s.Command, "a probe needs no assets")
 	validateHooks(v, s.Hooks)
 	validateMetrics(v, s)
 	if len(s.RunAs) > model.MaxText || model.HasControl(s.RunAs) {
-		v.Flaw("spec.runAs", "", "want a user's name")
+		v.Flaw("spec.runAs", "", "expected the name of a user")
 	}
 	if s.MaxOutput > maxOutput {
-		v.Flaw("spec.maxOutput", "", "%s is more than %s", s.MaxOutput, maxOutput)
+		v.Flaw("spec.maxOutput", "", "%s is more than the maximum %s", s.MaxOutput, maxOutput)
 	}
 	if a := s.Alert; a != nil {
 		v.count("spec.alert.failAfter", a.FailAfter)
@@ -237,15 +237,15 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 		v.sharedNames("spec.alert.handlers", a.Handlers)
 		if f := a.Flapping; f != nil {
 			if f.Start < 2 || f.Start > 100 {
-				v.Flaw("spec.alert.flapping.start", "", "want 2 to 100 percent, not %d", f.Start)
+				v.Flaw("spec.alert.flapping.start", "", "expected 2 to 100 percent, got %d", f.Start)
 			} else if f.End < 0 || f.End >= f.Start {
-				v.Flaw("spec.alert.flapping.end", "", "want less than start, which is %d", f.Start)
+				v.Flaw("spec.alert.flapping.end", "", "expected less than start, which is %d", f.Start)
 			}
 		}
 		if a.Route != "" {
 			v.SharedName("spec.alert.route", a.Route)
 			if len(a.Handlers) > 0 {
-				v.Flaw("spec.alert.handlers", "keep one of them: a route names handlers in its steps", "both route and handlers")
+				v.Flaw("spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func validatePassive(v *Validator, s *model.CheckSpec) {
 		{"discardOutput", s.DiscardOutput},
 	} {
 		if f.said {
-			v.Flaw("spec."+f.name, "leave it out, or leave passive out", "nobody runs a passive check: its results come in from outside")
+			v.Flaw("spec."+f.name, "leave it out, or leave passive out", "a passive check does not run: external systems send its results")
 		}
 	}
 }
@@ -275,10 +275,10 @@ func validateRoundRobin(v *Validator, s *model.CheckSpec) {
 		return
 	}
 	if s.Cron != "" && s.TimeZone == "" {
-		v.Missing("spec.timeZone", "write one such as Europe/Paris or UTC", "the server says when round-robin checks run, and it is in no node's zone")
+		v.Missing("spec.timeZone", "write one such as Europe/Paris or UTC", "missing: the server schedules round-robin checks, and it is in no node's time zone")
 	}
 	if s.TTL != 0 && s.Proxy == nil {
-		v.Flaw("spec.ttl", "leave it out, or write proxy: the event is the proxy node's then", "each node runs it only when its turn comes, so its own event would grow old")
+		v.Flaw("spec.ttl", "leave it out, or write proxy: the event then belongs to the proxy node", "round robin: each node runs the check only in its turn, so that its event would expire")
 	}
 }
 
@@ -288,14 +288,14 @@ func validateSeverities(v *Validator, m map[string]string) {
 		at := "spec.severity." + name
 		status, ok := model.ParseStatus(name)
 		if !ok {
-			v.Flaw(at, "write ok, warning, critical or unknown", "%q is no status", name)
+			v.Flaw(at, "write ok, warning, critical or unknown", "unknown status %q", name)
 		} else if other, twice := seen[status]; twice {
 			v.Flaw(at, "keep one of them", "%s and %s are the same status", other, name)
 		} else {
 			seen[status] = name
 		}
 		if _, ok := model.ParseSeverity(m[name]); !ok {
-			v.Flaw(at, "write "+strings.Join(model.SeverityNames(), ", "), "%q is no severity", m[name])
+			v.Flaw(at, "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", m[name])
 		}
 	}
 }

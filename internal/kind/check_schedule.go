@@ -28,9 +28,9 @@ func validateExceptions(v *Validator, s *model.Schedule) {
 func validateSchedule(v *Validator, s *model.CheckSpec) {
 	switch {
 	case s.Interval == 0 && s.Cron == "":
-		v.Missing("spec", "write interval: 60s, or cron", "does not say when to run")
+		v.Missing("spec", "write interval: 60s, or cron", "interval or cron is missing")
 	case s.Interval != 0 && s.Cron != "":
-		v.Flaw("spec.cron", "keep one of them", "both interval and cron")
+		v.Flaw("spec.cron", "keep one of them", "interval and cron exclude each other")
 	case s.Cron == "":
 		v.InRange("spec.interval", s.Interval, model.Duration(time.Second), maxInterval)
 	}
@@ -38,15 +38,15 @@ func validateSchedule(v *Validator, s *model.CheckSpec) {
 		if fields := strings.Fields(s.Cron); len(s.Cron) > model.MaxText {
 			v.Flaw("spec.cron", "", "longer than %d bytes", model.MaxText)
 		} else if len(fields) != 5 {
-			v.Flaw("spec.cron", `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`, "want five fields, not %d", len(fields))
+			v.Flaw("spec.cron", `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`, "expected five fields, got %d", len(fields))
 		} else if !gronx.IsValid(s.Cron) {
 			text, hint := wrongCron(fields)
-			v.Flaw("spec.cron", hint, "%q is no cron expression%s", s.Cron, text)
+			v.Flaw("spec.cron", hint, "invalid cron expression %q%s", s.Cron, text)
 		}
 	}
 	if s.TimeZone != "" {
 		if s.Cron == "" {
-			v.Missing("spec.timeZone", "leave it out", "means nothing without cron")
+			v.Missing("spec.timeZone", "leave it out", "has no effect without cron")
 		}
 		v.timeZone("spec.timeZone", s.TimeZone)
 	}
@@ -63,7 +63,7 @@ func wrongCron(fields []string) (text, hint string) {
 		alone := []string{"*", "*", "*", "*", "*"}
 		alone[i] = field
 		if f := cronFields[i]; !gronx.IsValid(strings.Join(alone, " ")) {
-			return fmt.Sprintf(": %q is no %s", field, f.name), fmt.Sprintf("write %s, a list (1,3), a range (1-3), a step (*/2) or *", f.values)
+			return fmt.Sprintf(": invalid %q for %s", field, f.name), fmt.Sprintf("write %s, a list (1,3), a range (1-3), a step (*/2) or *", f.values)
 		}
 	}
 	return "", `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`
@@ -84,27 +84,27 @@ func validateHooks(v *Validator, list []model.Hook) {
 		}
 		switch name := h.Title(); {
 		case name == "":
-			v.Missing(at+".name", "what it is called where its output is shown", "missing")
+			v.Missing(at+".name", "write name: NAME, the title of its output", "missing")
 		case len(name) > model.MaxName || model.HasControl(name):
-			v.Flaw(at+".name", "", "want one line of at most %d bytes", model.MaxName)
+			v.Flaw(at+".name", "", "expected one line of at most %d bytes", model.MaxName)
 		case seen[name]:
-			v.Flaw(at+".name", "", "a second hook %q", name)
+			v.Flaw(at+".name", "", "hook %q occurs twice", name)
 		}
 		seen[h.Title()] = true
 		if len(h.When) == 0 {
-			v.Missing(at+".when", "write when: [critical]", "does not say after which results")
+			v.Missing(at+".when", "write when: [critical]", "the results that start the hook are missing")
 		}
 		for k, when := range h.When {
 			n, err := strconv.Atoi(when)
 			if !slices.Contains(hookWhen[:], when) && (err != nil || n < 0 || n > 255 || strconv.Itoa(n) != when) {
-				v.Flaw(fmt.Sprintf("%s.when[%d]", at, k), "write "+strings.Join(hookWhen[:], ", ")+`, or an exit code such as "2"`, "%q is no result", when)
+				v.Flaw(fmt.Sprintf("%s.when[%d]", at, k), "write "+strings.Join(hookWhen[:], ", ")+`, or an exit code such as "2"`, "unknown result %q", when)
 			}
 		}
 		switch {
 		case h.Command == nil && h.Hook == "":
 			v.Missing(at+".command", "", "missing")
 		case h.Hook != "" && (h.Command != nil || h.Timeout != 0):
-			v.Flaw(at+".hook", "keep one of them", "the Hook says command and timeout already")
+			v.Flaw(at+".hook", "keep one of them", "the Hook already has command and timeout")
 		}
 		v.command(at+".command", h.Command)
 		v.InRange(at+".timeout", h.Timeout, model.Duration(10*time.Millisecond), model.Duration(time.Minute))
@@ -117,17 +117,17 @@ func validateMetrics(v *Validator, s *model.CheckSpec) {
 		case m.Format == "":
 			v.Missing("spec.metrics.format", "write "+strings.Join(model.MetricFormats[:], ", "), "missing")
 		case !slices.Contains(model.MetricFormats[:], m.Format):
-			v.Flaw("spec.metrics.format", "write "+strings.Join(model.MetricFormats[:], ", "), "%q is no form of metrics", m.Format)
+			v.Flaw("spec.metrics.format", "write "+strings.Join(model.MetricFormats[:], ", "), "unknown metrics format %q", m.Format)
 		}
 		v.tags("spec.metrics.tags", m.Tags)
 	} else if len(s.Thresholds) > 0 {
-		v.Missing("spec.thresholds", "write metrics: {format: nagios}", "there are no metrics to hold to them")
+		v.Missing("spec.thresholds", "write metrics: {format: nagios}", "thresholds need metrics")
 	}
 	v.Bound("spec.thresholds", len(s.Thresholds))
 	for i := range s.Thresholds {
 		t, at := &s.Thresholds[i], fmt.Sprintf("spec.thresholds[%d]", i)
 		if t.Metric == "" || len(t.Metric) > model.MaxText || model.HasControl(t.Metric) {
-			v.Flaw(at+".metric", "", "want the name of a metric")
+			v.Flaw(at+".metric", "", "expected the name of a metric")
 		}
 		v.tags(at+".tags", t.Tags)
 		for _, b := range []struct {
@@ -139,7 +139,7 @@ func validateMetrics(v *Validator, s *model.CheckSpec) {
 		missing, ok := model.ParseStatus(t.Missing)
 		switch {
 		case t.Missing != "" && (!ok || missing == model.OK):
-			v.Flaw(at+".missing", "write warning, critical or unknown", "%q is no status to raise to", t.Missing)
+			v.Flaw(at+".missing", "write warning, critical or unknown", "invalid status %q", t.Missing)
 		case t.Missing == "" && t.Warning == nil && t.Critical == nil && t.Unknown == nil:
 			v.Missing(at, "write critical: {max: 90}, or missing: unknown", "says nothing")
 		}
@@ -150,11 +150,11 @@ func validateBounds(v *Validator, at string, b *model.Bounds) {
 	switch {
 	case b == nil:
 	case b.Min == nil && b.Max == nil:
-		v.Missing(at, "write {max: 90}, or {min: 10}", "names no bound")
+		v.Missing(at, "write {max: 90}, or {min: 10}", "min or max is missing")
 	case b.Min != nil && math.IsNaN(*b.Min) || b.Max != nil && math.IsNaN(*b.Max):
 		v.Flaw(at, "", "want numbers")
 	case b.Min != nil && b.Max != nil && *b.Min > *b.Max:
-		v.Flaw(at, "min is the smallest value that is fine, max the largest", "min %v is larger than max %v", *b.Min, *b.Max)
+		v.Flaw(at, "min is the smallest accepted value, max the largest", "min %v is larger than max %v", *b.Min, *b.Max)
 	}
 }
 
@@ -167,7 +167,7 @@ func (v *Validator) targets(field string, t *model.Targets, inner bool) {
 	v.where(field+".where", t.Where, nil)
 	if t.Except != nil {
 		if inner {
-			v.Flaw(field+".except", "", "except cannot stand within except")
+			v.Flaw(field+".except", "", "except cannot contain another except")
 			return
 		}
 		v.targets(field+".except", t.Except, true)
@@ -186,11 +186,11 @@ func (v *Validator) selector(field string, s *model.Selector) {
 	v.Bound(field+".statuses", len(s.Statuses))
 	v.Names(field+".statuses", s.Statuses, func(at, word string) {
 		if status, ok := model.ParseStatus(word); !ok || status == model.OK {
-			v.Flaw(at, "write warning, critical or unknown", "%q is no status of a problem", word)
+			v.Flaw(at, "write warning, critical or unknown", "%q is not a status of a problem", word)
 		}
 	})
 	v.labels(field+".labels", s.Labels)
 	if _, ok := model.ParseSeverity(s.Severity); s.Severity != "" && !ok {
-		v.Flaw(field+".severity", "write "+strings.Join(model.SeverityNames(), ", "), "%q is no severity", s.Severity)
+		v.Flaw(field+".severity", "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", s.Severity)
 	}
 }

@@ -10,15 +10,15 @@ import (
 )
 
 // What nobody runs says nothing of how to run it.
-func TestPassiveChecksAreLookedThrough(t *testing.T) {
+func TestPassiveCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"passive: true, ttl: 5m, alert: {failAfter: 2}, severity: {critical: disaster}": "",
-		"passive: true, command: 'true'":                                                "spec.command: nobody runs a passive check",
-		"passive: true, interval: 60s":                                                  "spec.interval: nobody runs",
-		"passive: true, targets: {groups: [all]}":                                       "spec.targets: nobody runs",
-		"passive: true, proxy: {nodes: [x]}":                                            "spec.proxy: nobody runs",
-		"passive: true, metrics: {format: nagios}":                                      "spec.metrics: nobody runs",
-		"interval: 60s": "or passive: true, if its results come from outside",
+		"passive: true, command: 'true'":                                                "spec.command: a passive check does not run",
+		"passive: true, interval: 60s":                                                  "spec.interval: a passive check",
+		"passive: true, targets: {groups: [all]}":                                       "spec.targets: a passive check",
+		"passive: true, proxy: {nodes: [x]}":                                            "spec.proxy: a passive check",
+		"passive: true, metrics: {format: nagios}":                                      "spec.metrics: a passive check",
+		"interval: 60s": "write command: … or probe: {name: …}; or passive: true, if",
 	} {
 		list, err := All().Decode("c", []byte("kind: Check\nmetadata: {name: c}\nspec: {"+yaml+"}\n"))
 		if err == nil {
@@ -31,7 +31,7 @@ func TestPassiveChecksAreLookedThrough(t *testing.T) {
 }
 
 // What is wrong with a check, and where.
-func TestChecksAreLookedThrough(t *testing.T) {
+func TestCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"command: 'mail-check'\n  stdin: |\n    hello\n    {{ .props.name }}":                                 "",
 		"probe: {name: load}\n  stdin: x":                                                                     "a probe reads no standard input",
@@ -40,23 +40,23 @@ func TestChecksAreLookedThrough(t *testing.T) {
 		"command: x\n  hooks: [{name: top, when: [critical, non-ok, \"127\"], command: top -bn1}]":            "",
 		"command: x\n  hooks: [{name: top, when: [bad], command: top}]":                                       "spec.hooks[0].when[0]: \"bad\" is no result",
 		"command: x\n  hooks: [{name: top, when: [2], command: top}]":                                         "quote it",
-		"command: x\n  hooks: [{name: top, when: [\"256\"], command: top}]":                                   "is no result",
+		"command: x\n  hooks: [{name: top, when: [\"256\"], command: top}]":                                   "unknown result",
 		"command: x\n  hooks: [{name: top, when: [ok]}]":                                                      "spec.hooks[0].command: missing",
-		"command: x\n  hooks: [{name: top, command: top}]":                                                    "does not say after which results",
+		"command: x\n  hooks: [{name: top, command: top}]":                                                    "the results that start the hook are missing",
 		"command: x\n  hooks: [{name: top, when: [ok], command: top}, {name: top, when: [ok], command: top}]": "a second hook \"top\"",
 		"command: x\n  hooks: [{name: top, when: [ok], command: top, timeout: 2m}]":                           "spec.hooks[0].timeout",
 		"command: x\n  hooks: [{name: top, when: [ok], command: 'a {{ .x }}'}]":                               "spec.hooks[0].command: column 3",
 		"command: x\n  metrics: {format: csv}":                                                                "write nagios, graphite, influxdb, opentsdb, prometheus",
 		"probe: {name: load}\n  metrics: {format: nagios, tags: {team: web}}":                                 "",
-		"command: x\n  thresholds: [{metric: a, critical: {max: 0}}]":                                         "there are no metrics",
+		"command: x\n  thresholds: [{metric: a, critical: {max: 0}}]":                                         "thresholds need metrics",
 		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, critical: {max: 0}}]":            "",
 		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a}]":                                "says nothing",
-		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, warning: {}}]":                   "names no bound",
+		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, warning: {}}]":                   "min or max is missing",
 		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, warning: {min: 3, max: 2}}]":     "min 3 is larger than max 2",
-		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, missing: ok}]":                   "no status to raise to",
+		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, missing: ok}]":                   "invalid status",
 		"command: x\n  schedule: {except: [{during: 'sat,sun'}, {window: shared/night}]}":                     "",
 		"command: x\n  schedule: {except: [{}]}":                                                              "spec.schedule.except[0]: does not say when",
-		"command: x\n  schedule: {except: [{during: 'sat', window: night}]}":                                  "both during and window",
+		"command: x\n  schedule: {except: [{during: 'sat', window: night}]}":                                  "during and window exclude each other",
 		"command: x\n  schedule: {except: [{cron: '* * * * *'}]}":                                             "cron",
 	} {
 		list, err := All().Decode("c", []byte("kind: Check\nmetadata: {name: c}\nspec:\n  interval: 60s\n  "+yaml+"\n"))
@@ -72,11 +72,11 @@ func TestChecksAreLookedThrough(t *testing.T) {
 // A cron expression that is none says which field is wrong.
 func TestWrongCron(t *testing.T) {
 	for cron, want := range map[string]string{
-		"61 * * * *":   `: "61" is no minute`,
-		"0 25 * * *":   `: "25" is no hour`,
-		"0 0 32 * *":   `: "32" is no day of the month`,
-		"0 0 * JANU *": `: "JANU" is no month`,
-		"0 0 * * 9":    `: "9" is no weekday`,
+		"61 * * * *":   `: invalid "61" for minute`,
+		"0 25 * * *":   `: invalid "25" for hour`,
+		"0 0 32 * *":   `: invalid "32" for day of the month`,
+		"0 0 * JANU *": `: invalid "JANU" for month`,
+		"0 0 * * 9":    `: invalid "9" for weekday`,
 	} {
 		if text, hint := wrongCron(strings.Fields(cron)); text != want || hint == "" {
 			t.Errorf("%s: %q, %q", cron, text, hint)
@@ -88,9 +88,9 @@ func TestRoundRobinIsValidated(t *testing.T) {
 	for spec, want := range map[string]string{
 		"{command: a, interval: 10s, roundRobin: true}":                               "",
 		"{command: a, interval: 10s, roundRobin: true, ttl: 1m, proxy: {nodes: [a]}}": "",
-		"{command: a, cron: '* * * * *', roundRobin: true}":                           "is in no node's zone",
+		"{command: a, cron: '* * * * *', roundRobin: true}":                           "missing: the server schedules round-robin checks, and it is in no",
 		"{command: a, cron: '* * * * *', timeZone: UTC, roundRobin: true}":            "",
-		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "only when its turn comes",
+		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "round robin: each node runs the check only in its turn, so that its",
 		"{command: a, cron: '* * * * *', ttl: 1m, roundRobin: false}":                 "",
 	} {
 		list, err := All().Decode("c.yaml", []byte("apiVersion: muster/v1\nkind: Check\nmetadata: {name: c}\nspec: "+spec+"\n"))
@@ -118,8 +118,8 @@ func TestUsedBy(t *testing.T) {
 		"used by 1 check, 1 route, 1 pipeline and 2 nodes":   {handler, Placement{Checks: 1, Routes: 1, Flows: 1, Hear: 2}},
 		"receives every result":                              {every, Placement{}},
 		"receives every result; used by 1 route":             {every, Placement{Routes: 1}},
-		"used by 1 node; kept from Sensu":                    {&model.PipelineSpec{}, Placement{Hear: 1}},
-		"used by nothing yet; kept from Sensu":               {&model.HookSpec{}, Placement{}},
+		"used by 1 node; Sensu kind":                         {&model.PipelineSpec{}, Placement{Hear: 1}},
+		"used by nothing yet; Sensu kind":                    {&model.HookSpec{}, Placement{}},
 		"used by 1 check on 3 nodes and 1 handler":           {&model.SecretSpec{}, Placement{Nodes: 3, Checks: 1, Handlers: 1}},
 		"used by 1 mutator":                                  {&model.SecretSpec{}, Placement{Mutators: 1}},
 		"used by 2 checks on 1 node, 1 handler and 1 filter": {&model.AssetSpec{}, Placement{Nodes: 1, Checks: 2, Handlers: 1, Filters: 1}},
@@ -166,23 +166,23 @@ func TestSecretsOfMutators(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptFromSensuIsChecked(t *testing.T) {
+func TestSensuKindsAreValidated(t *testing.T) {
 	for _, c := range []struct{ kind, spec, want string }{
 		{"Filter", `{action: allow, expressions: ["event.check.status == 2"]}`, ""},
 		{"Filter", `{action: deny, expressions: ["true"], when: {spans: [{during: "mon-fri 09:00-17:00"}], timeZone: Europe/Paris}}`, ""},
-		{"Filter", `{action: maybe, expressions: ["("]}`, `"maybe" is not known`},
+		{"Filter", `{action: maybe, expressions: ["("]}`, `unknown value "maybe"`},
 		{"Filter", `{action: allow, expressions: ["("]}`, "spec.expressions[0]: "},
 		{"Filter", `{action: allow}`, "spec.expressions: says nothing"},
-		{"Filter", `{action: allow, expressions: ["true"], when: {}}`, "spec.when: says no time"},
-		{"Filter", `{action: allow, expressions: ["true"], when: {window: night, spans: [{during: sat}]}}`, "both spans and window"},
+		{"Filter", `{action: allow, expressions: ["true"], when: {}}`, "spec.when: the time is missing"},
+		{"Filter", `{action: allow, expressions: ["true"], when: {window: night, spans: [{during: sat}]}}`, "spans and window exclude each other"},
 		{"Mutator", `{command: jq .check}`, ""},
 		{"Mutator", `{javascript: "return 'x'", timeout: 5s}`, ""},
 		{"Filter", `{action: allow, expressions: ["often(event)"], assets: [scripts, shared/more]}`, ""},
 		{"Filter", `{action: allow, expressions: ["often(event)"], assets: [other/scripts]}`, "of another namespace"},
 		{"Mutator", `{javascript: "return words(event)", assets: [scripts]}`, ""},
 		{"Mutator", `{command: shorten, assets: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]}`, "more than 16"},
-		{"Mutator", `{}`, "spec: says nothing to do"},
-		{"Mutator", `{command: "jq", javascript: "return 1"}`, "both command and javascript"},
+		{"Mutator", `{}`, "spec: the action is missing"},
+		{"Mutator", `{command: "jq", javascript: "return 1"}`, "command and javascript exclude each other"},
 		{"Hook", `{command: ps aux, timeout: 30s, stdin: true}`, ""},
 		{"Hook", `{timeout: 2m}`, "spec.command: missing"},
 		{"Pipeline", `{workflows: [{name: a, filters: [is_incident, shared/x], mutator: only_check_output, handler: slack}]}`, ""},
@@ -190,7 +190,7 @@ func TestWhatIsKeptFromSensuIsChecked(t *testing.T) {
 		{"Pipeline", `{workflows: [{name: a}]}`, "handler: missing"},
 		{"Pipeline", `{workflows: [{name: a, filters: [other/x], handler: b}]}`, "of another namespace"},
 		{"Check", `{command: "true", interval: 60s, pipelines: [alerts], hooks: [{hook: shared/look, when: [critical]}]}`, ""},
-		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [critical], command: ps}]}`, "says command and timeout already"},
+		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [critical], command: ps}]}`, "the Hook already has command and timeout"},
 		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [ok]}, {name: look, when: [ok], command: ps}]}`, `a second hook "look"`},
 	} {
 		list, err := All().Read("a.yaml", []byte("kind: "+c.kind+"\nmetadata: {name: a}\nspec: "+c.spec+"\n"))

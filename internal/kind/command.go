@@ -22,7 +22,7 @@ func (v *Validator) command(field string, c *model.Command) {
 	case len(c.Shell) > maxLine || slices.ContainsFunc(c.Argv, func(a string) bool { return len(a) > maxLine }):
 		v.Flaw(field, "put it into a script", "longer than %d bytes", maxLine)
 	case strings.ContainsRune(c.Shell, 0) || slices.ContainsFunc(c.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
-		v.Flaw(field, "", "holds a zero byte")
+		v.Flaw(field, "", "contains a zero byte")
 	}
 }
 
@@ -32,10 +32,10 @@ func (v *Validator) env(field string, env map[string]string) {
 		at := field + "." + name
 		v.unredacted(at, env[name])
 		if !isVariable(name) {
-			v.Flaw(at, "letters, digits and _, not beginning with a digit", "%q is no name of a variable", name)
+			v.Flaw(at, "use letters, digits and _; the first character must not be a digit", "invalid variable name %q", name)
 		}
 		if len(env[name]) > maxVariable || strings.ContainsRune(env[name], 0) {
-			v.Flaw(at, "put it into a file on the node", "want at most %d bytes without a zero byte", maxVariable)
+			v.Flaw(at, "put the value into a file on the node", "expected at most %d bytes without a zero byte", maxVariable)
 		}
 	}
 }
@@ -61,9 +61,9 @@ func (v *Validator) secretIn(at, env, secret string, twice bool) {
 	case env == "":
 		v.Missing(at+".env", "write the variable that the command reads: env: DB_PASSWORD", "missing")
 	case !isVariable(env):
-		v.Flaw(at+".env", "letters, digits and _, not beginning with a digit", "%q is no name of a variable", env)
+		v.Flaw(at+".env", "use letters, digits and _; the first character must not be a digit", "invalid variable name %q", env)
 	case env == "PATH" || strings.HasPrefix(env, "MUSTER_"):
-		v.Flaw(at+".env", "give the variable another name", "%s is not for secrets", env)
+		v.Flaw(at+".env", "give the variable another name", "the variable %s cannot hold a secret", env)
 	case twice:
 		v.Flaw(at+".env", "keep one of them", "%s is set twice", env)
 	}
@@ -135,7 +135,7 @@ spec:
 	})
 }
 
-const secretHint = "write agentFile: NAME, agentEnv: NAME, file: /etc/muster/NAME, env: NAME or vault: {…}; muster explain secret says what each is"
+const secretHint = "write agentFile: NAME, agentEnv: NAME, file: /etc/muster/NAME, env: NAME or vault: {…}; for their meaning: muster explain secret"
 
 func validateSecret(v *Validator, s *model.SecretSpec) {
 	said := 0
@@ -146,24 +146,24 @@ func validateSecret(v *Validator, s *model.SecretSpec) {
 	}
 	switch {
 	case said == 0:
-		v.Missing("spec", secretHint, "does not say where the value is")
+		v.Missing("spec", secretHint, "the place of the value is missing")
 	case said > 1:
-		v.Flaw("spec", "keep one of them", "says more than one place")
+		v.Flaw("spec", "keep one of them", "more than one place of the value")
 	}
 	if s.AgentEnv != "" && (!isVariable(s.AgentEnv) || len(s.AgentEnv) > model.MaxName) {
-		v.Flaw("spec.agentEnv", "letters, digits and _, not beginning with a digit", "%q is no name of a variable", s.AgentEnv)
+		v.Flaw("spec.agentEnv", "use letters, digits and _; the first character must not be a digit", "invalid variable name %q", s.AgentEnv)
 	}
 	if bare, ours := strings.CutPrefix(s.AgentEnv, model.SecretVariable); ours {
-		v.Flaw("spec.agentEnv", "write "+bare, "%s is what the variable's name begins with by itself", model.SecretVariable)
+		v.Flaw("spec.agentEnv", "write "+bare, "the agent adds the prefix %s to the name", model.SecretVariable)
 	}
 	if f := s.AgentFile; f != "" && (f != path.Clean(f) || strings.HasPrefix(f, "/") || f == ".." || strings.HasPrefix(f, "../") || len(f) > model.MaxText || model.HasControl(f)) {
-		v.Flaw("spec.agentFile", "write the name of a file in the folder that the agent's --secrets-dir names", "%q is no path within a folder", f)
+		v.Flaw("spec.agentFile", "write the name of a file in the folder that the agent's --secrets-dir names", "%q is not the name of a file in the folder", f)
 	}
 	switch {
 	case strings.HasPrefix(s.Env, "MUSTER_"):
 		v.Flaw("spec.env", "give the variable another name", "variables MUSTER_… are the server's own settings")
 	case strings.ContainsAny(s.Env, "= \t\n\x00") || len(s.Env) > model.MaxName:
-		v.Flaw("spec.env", "", "%q is no name of a variable", s.Env)
+		v.Flaw("spec.env", "", "invalid variable name %q", s.Env)
 	}
 	validateFullPath(v, "spec.file", s.File)
 	if s.Vault != nil {
@@ -171,7 +171,7 @@ func validateSecret(v *Validator, s *model.SecretSpec) {
 	}
 	v.InRange("spec.lease", s.Lease, model.Duration(time.Second), model.Duration(24*time.Hour))
 	if s.Lease != 0 && said == 1 && !s.OnServer() {
-		v.Flaw("spec.lease", "leave it out", "the agent reads it anew for each run")
+		v.Flaw("spec.lease", "leave it out", "the agent reads the value again for each run")
 	}
 }
 
@@ -181,21 +181,21 @@ func validateVault(v *Validator, w *model.Vault) {
 	case w.Address == "":
 		v.Missing("spec.vault.address", "write https://HOST:8200", "missing")
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		v.Flaw("spec.vault.address", "write https://HOST:8200", "%q is no address of a web server", model.RedactURL(w.Address))
+		v.Flaw("spec.vault.address", "write https://HOST:8200", "%q is not the address of a web server", model.RedactURL(w.Address))
 	}
 	validateVaultPath(v, "spec.vault.mount", w.Mount, false)
 	validateVaultPath(v, "spec.vault.path", w.Path, true)
 	if strings.HasPrefix(w.Path, "data/") && w.Engine != "v1" {
-		v.Flaw("spec.vault.path", "write "+strings.TrimPrefix(w.Path, "data/"), "data/ is put there by itself: want the path as vault kv get takes it")
+		v.Flaw("spec.vault.path", "write "+strings.TrimPrefix(w.Path, "data/"), "Muster adds data/: expected the path for vault kv get")
 	}
 	if w.Key == "" {
-		v.Missing("spec.vault.key", "write which of the values under the path: key: password", "missing")
+		v.Missing("spec.vault.key", "write the key of the value under the path: key: password", "missing")
 	} else if len(w.Key) > model.MaxName || model.HasControl(w.Key) {
-		v.Flaw("spec.vault.key", "", "want one line of at most %d bytes", model.MaxName)
+		v.Flaw("spec.vault.key", "", "expected one line of at most %d bytes", model.MaxName)
 	}
 	v.oneOf("spec.vault.engine", w.Engine, "v1", "v2")
 	if len(w.Namespace) > model.MaxName || model.HasControl(w.Namespace) {
-		v.Flaw("spec.vault.namespace", "", "want one line of at most %d bytes", model.MaxName)
+		v.Flaw("spec.vault.namespace", "", "expected one line of at most %d bytes", model.MaxName)
 	}
 	if w.TokenFile == "" {
 		v.Missing("spec.vault.tokenFile", "write tokenFile: /etc/muster/vault-token, a file that the server's user may read", "missing")
@@ -207,15 +207,15 @@ func validateVault(v *Validator, w *model.Vault) {
 func validateVaultPath(v *Validator, field, text string, needed bool) {
 	switch {
 	case text == "" && needed:
-		v.Missing(field, "write it as vault kv get takes it", "missing")
+		v.Missing(field, "write the path for vault kv get", "missing")
 	case text != "" && (text != path.Clean(text) || strings.HasPrefix(text, "/") || strings.HasPrefix(text, "..") || len(text) > model.MaxText || model.HasControl(text)):
-		v.Flaw(field, "write it without / at its ends, as app/db", "%q is no path", text)
+		v.Flaw(field, "write the path without / at its ends, such as app/db", "invalid path %q", text)
 	}
 }
 
 func validateFullPath(v *Validator, field, text string) {
 	if text != "" && (!strings.HasPrefix(text, "/") || len(text) > model.MaxText || model.HasControl(text)) {
-		v.Flaw(field, "write the whole path on the server, from /", "%q is no whole path", text)
+		v.Flaw(field, "write the absolute path on the server, from /", "%q is not an absolute path", text)
 	}
 }
 
@@ -267,7 +267,7 @@ spec:
 
 func validateAsset(v *Validator, s *model.AssetSpec) {
 	if len(s.Builds) == 0 {
-		v.Missing("spec.builds", "muster asset add NAME FILE --os linux --arch amd64 uploads one and writes it", "has no archive")
+		v.Missing("spec.builds", "upload an archive: muster asset add NAME FILE --os linux --arch amd64", "no archive is declared")
 	}
 	if len(s.Builds) > model.MaxBuilds {
 		v.Flaw("spec.builds", "", "more than %d", model.MaxBuilds)
@@ -279,22 +279,22 @@ func validateAsset(v *Validator, s *model.AssetSpec) {
 		if b.SHA512 == "" {
 			v.Missing(at+".sha512", "sha512sum FILE", "missing")
 		} else if _, err := model.ParseAssetSum(b.SHA512); err != nil {
-			v.Flaw(at+".sha512", "sha512sum FILE", "want 128 of 0-9 and a-f")
+			v.Flaw(at+".sha512", "sha512sum FILE", "expected 128 characters of 0-9 and a-f")
 		}
 		if u, err := url.Parse(b.URL); b.URL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || len(b.URL) > maxLine) {
-			v.Flaw(at+".url", "write https://…", "want the address of the archive")
+			v.Flaw(at+".url", "write https://…", "expected the address of the archive")
 		}
 		if u, err := url.Parse(b.URL); err == nil && u.User != nil {
-			v.Flaw(at+".url", "fetch it yourself, and type muster asset add NAME FILE", "no password may stand here: whoever may look sees it")
+			v.Flaw(at+".url", "download the archive, then: muster asset add NAME FILE", "a password is not allowed here: every reader could see it")
 		}
 		v.unredacted(at+".url", b.URL)
 		for _, f := range []struct{ field, text string }{{"os", b.OS}, {"arch", b.Arch}, {"distribution", b.Distribution}, {"distributionVersion", b.DistributionVersion}} {
 			if len(f.text) > model.MaxText || model.HasControl(f.text) || strings.ContainsAny(f.text, " \t") {
-				v.Flaw(at+"."+f.field, "muster describe node NODE shows the facts", "want one word")
+				v.Flaw(at+"."+f.field, "show the facts of a node: muster describe node NODE", "expected one word")
 			}
 		}
 		if first, twice := before[b.Platform()]; twice {
-			v.Flaw(at, "say which machines it is for: os, arch, distribution, distributionVersion", "is never used: builds[%d] is for the same (%s)", first, b.Platform())
+			v.Flaw(at, "write the machines of the build: os, arch, distribution, distributionVersion", "has no effect: builds[%d] is for the same machines (%s)", first, b.Platform())
 		} else {
 			before[b.Platform()] = i
 		}

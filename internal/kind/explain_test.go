@@ -128,7 +128,7 @@ func TestBoundsOfAResource(t *testing.T) {
 }
 
 // Handlers and groups are named in one's own namespace or in the shared one.
-func TestHandlersOfOtherTeamsCannotBeNamed(t *testing.T) {
+func TestReferenceToAnotherNamespaceIsRefused(t *testing.T) {
 	for name, ok := range map[string]bool{"pager": true, "shared/pager": true, "web/pager": true, "db/pager": false, "a/b/c": false, "/pager": false} {
 		for _, r := range []*model.Resource{
 			{Kind: "Namespace", Metadata: model.Metadata{Name: "web"}, Spec: &model.NamespaceSpec{Handlers: []string{name}}},

@@ -111,13 +111,13 @@ func streamDetails(view View) []Detail {
 	}
 	list = append(list, Detail{"sent", fmt.Sprintf("%s over %s since the server started", model.CountNoun(s.Lines, "line"), model.CountNoun(s.Connections, "connection"))})
 	if s.Again > 0 {
-		list = append(list, Detail{"repeated", fmt.Sprintf("connections broke and the latest lines were sent again: %s", model.CountNoun(s.Again, "time"))})
+		list = append(list, Detail{"repeated", fmt.Sprintf("after broken connections the latest lines were sent again: %s", model.CountNoun(s.Again, "time"))})
 	}
 	if s.Withheld > 0 {
 		list = append(list, Detail{"withheld", fmt.Sprintf("%s of namespaces in shadow (notifications: shadow)", model.CountNoun(s.Withheld, "result"))})
 	}
 	if s.Skipped > 0 || !s.SkippedAt.IsZero() {
-		list = append(list, Detail{"skipped", fmt.Sprintf("%s were never sent because the stream was too far behind; last %s ago", model.CountNoun(s.Skipped, "result"), model.Age(view.Now, s.SkippedAt))})
+		list = append(list, Detail{"skipped", fmt.Sprintf("%s were skipped because the stream was too far behind; last %s ago", model.CountNoun(s.Skipped, "result"), model.Age(view.Now, s.SkippedAt))})
 	}
 	if s.News != "" {
 		list = append(list, Detail{"started", s.News})
@@ -132,10 +132,10 @@ func validateHandler(v *Validator, s *model.HandlerSpec) {
 		for _, k := range model.HandlerServices() {
 			names = append(names, k.Name)
 		}
-		v.Missing("spec", "write one of "+strings.Join(names, ", "), "says no way to tell")
+		v.Missing("spec", "write one of "+strings.Join(names, ", "), "the way to notify is missing")
 	case 1:
 	default:
-		v.Flaw("spec."+kinds[len(kinds)-1], "keep one of them; make a handler for each", "several ways to tell: %s", strings.Join(kinds, ", "))
+		v.Flaw("spec."+kinds[len(kinds)-1], "keep one of them; declare a handler for each", "expected one way to notify, got %s", strings.Join(kinds, ", "))
 	}
 	v.command("spec.command", s.Command)
 	if s.Webhook != nil {
@@ -150,10 +150,10 @@ func validateHandler(v *Validator, s *model.HandlerSpec) {
 	v.InRange("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
 	v.env("spec.env", s.Env)
 	validateHandlerSecrets(v, s)
-	v.commandsAssets(s.Assets, s.Command, "only a command needs programs")
+	v.commandsAssets(s.Assets, s.Command, "only a command needs assets")
 	v.templates(model.TemplateTexts{Command: s.Command, Env: s.Env})
 }
 
 func validateHandlerSecrets(v *Validator, s *model.HandlerSpec) {
-	v.commandSecrets(s.Secrets, s.Command, s.Env, "write the Secret where the key or the password stands: {secret: NAME}")
+	v.commandSecrets(s.Secrets, s.Command, s.Env, "write {secret: NAME} as the value of the key or the password")
 }

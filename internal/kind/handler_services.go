@@ -22,12 +22,12 @@ func validateServiceText(v *Validator, t model.ServiceText) {
 		shown = "the text"
 	}
 	if len(t.Value) > maxLine || model.HasControl(t.Value) {
-		v.Flaw(field, "", "want one line of at most %d bytes", maxLine)
+		v.Flaw(field, "", "expected one line of at most %d bytes", maxLine)
 		return
 	}
 	if t.Form == "fixed" {
 		if strings.Contains(t.Value, "{{") {
-			v.Flaw(field, "write it out; make a handler for each", "%q: no variable may stand here", shown)
+			v.Flaw(field, "write the value without a variable; declare a handler for each", "%q: variables are not allowed here", shown)
 		}
 		return
 	}
@@ -35,9 +35,9 @@ func validateServiceText(v *Validator, t model.ServiceText) {
 		v.Flaw(field, "", "%v", err)
 	} else if t.Form == "url" {
 		if _, err := (&model.Webhook{URL: t.Value}).Check(); errors.Is(err, model.ErrHostVaries) {
-			v.Flaw(field, "write out which server; make a handler for each", "%v", err)
+			v.Flaw(field, "write the server without a variable; declare a handler for each", "%v", err)
 		} else if err != nil {
-			v.Flaw(field, "write https://…", "%s is no address of a web server", shown)
+			v.Flaw(field, "write https://…", "%s is not the address of a web server", shown)
 		}
 	}
 }
@@ -55,11 +55,11 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 		validateCallback(v, "spec.opsgenie.callback", o.Callback)
 		v.oneOf("spec.opsgenie.region", o.Region, "us", "eu")
 		if o.Region != "" && o.URL != "" {
-			v.Flaw("spec.opsgenie.region", "keep one of them", "both region and url")
+			v.Flaw("spec.opsgenie.region", "keep one of them", "region and url exclude each other")
 		}
 		for i, r := range o.Responders {
 			if kind, name, _ := strings.Cut(r, ":"); name == "" || !slices.Contains([]string{"team", "user", "escalation", "schedule"}, kind) {
-				v.Flaw(fmt.Sprintf("spec.opsgenie.responders[%d]", i), "write team:NAME, user:NAME, escalation:NAME or schedule:NAME", "%q says not who", r)
+				v.Flaw(fmt.Sprintf("spec.opsgenie.responders[%d]", i), "write team:NAME, user:NAME, escalation:NAME or schedule:NAME", "invalid responder %q", r)
 			}
 		}
 		if len(o.Tags) > 20 || len(o.Responders) > 50 {
@@ -103,7 +103,7 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 	if t := s.Stream; t != nil {
 		validateHostPort(v, "spec.stream.address", t.Address)
 		if t.Connections < 0 || t.Connections > model.MaxStreamConnections {
-			v.Flaw("spec.stream.connections", "", "want 1 to %d", model.MaxStreamConnections)
+			v.Flaw("spec.stream.connections", "", "expected 1 to %d", model.MaxStreamConnections)
 		}
 		v.oneOf("spec.stream.results", t.Results, model.AllResults)
 		v.oneOf("spec.stream.from", t.From, "head", "oldest")
@@ -111,7 +111,7 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 			v.selector("spec.stream.only", t.Only)
 		}
 		if t.Results == "" && (t.Only != nil || t.From != "") {
-			v.Missing("spec.stream.results", "write results: all, or leave only and from out: routes say which problems are told", "only and from choose among results, of which it is not told")
+			v.Missing("spec.stream.results", "write results: all, or leave only and from out: routes select the problems to notify", "only and from need results: all")
 		}
 	}
 }
@@ -120,7 +120,7 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 func validateCallback(v *Validator, field string, s model.Secret) {
 	validateSecretText(v, field, s, false)
 	if s.Text != "" && len(s.Text) < 16 {
-		v.Flaw(field, "openssl rand -hex 32 makes one", "shorter than 16 bytes")
+		v.Flaw(field, "create one: openssl rand -hex 32", "shorter than 16 bytes")
 	}
 }
 
@@ -129,7 +129,7 @@ func validateEmail(v *Validator, e *model.Email) {
 	v.oneOf("spec.email.security", e.Security, "starttls", "tls", "none")
 	validateLogin(v, "spec.email", e.Username, e.Password, model.Secret{})
 	if e.Username != "" && e.Security == "none" {
-		v.Flaw("spec.email.security", "write security: starttls, or leave username out", "a password would go over the network as it is")
+		v.Flaw("spec.email.security", "write security: starttls, or leave username out", "the network would carry the password unencrypted")
 	}
 	validateMailbox(v, "spec.email.from", e.From)
 	if len(e.To) == 0 {
@@ -148,7 +148,7 @@ func validateMailbox(v *Validator, field, address string) {
 	if address == "" {
 		v.Missing(field, "write name@example.org", "missing")
 	} else if _, err := mail.ParseAddress(address); err != nil && !strings.Contains(address, "{{") {
-		v.Flaw(field, "write name@example.org or Name <name@example.org>", "%q is no mail address", address)
+		v.Flaw(field, "write name@example.org or Name <name@example.org>", "%q is not a mail address", address)
 	}
 }
 
@@ -157,14 +157,14 @@ func validateHostPort(v *Validator, field, text string) {
 	if text == "" {
 		v.Missing(field, "write HOST:PORT", "missing")
 	} else if err := model.CheckHostPort(text); err != nil && !strings.Contains(text, "{{") {
-		v.Flaw(field, "write HOST:PORT, an IPv6 address in brackets", "%q is no address with a port", text)
+		v.Flaw(field, "write HOST:PORT, an IPv6 address in brackets", "%q is not an address with a port", text)
 	}
 }
 
 // validateBaseURL checks the address of a web server, if there is one.
 func validateBaseURL(v *Validator, field, text string) {
 	if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil) {
-		v.Flaw(field, "write https://HOST, without a name and password", "%q is no address of a web server", text)
+		v.Flaw(field, "write https://HOST, without a name and password", "%q is not the address of a web server", text)
 	}
 }
 
@@ -173,10 +173,10 @@ func validateLogin(v *Validator, field, username string, password, token model.S
 	validateSecretText(v, field+".password", password, username != "")
 	validateSecretText(v, field+".token", token, false)
 	if username == "" && !password.IsZero() {
-		v.Missing(field+".username", "", "a password, and nobody whose it is")
+		v.Missing(field+".username", "", "missing: the password needs a user name")
 	}
 	if username != "" && !token.IsZero() {
-		v.Flaw(field+".token", "keep one of them", "both username and token")
+		v.Flaw(field+".token", "keep one of them", "username and token exclude each other")
 	}
 }
 
@@ -185,18 +185,18 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 	v.Bound("spec.webhook.headers", len(w.Headers))
 	switch field, err := w.Check(); {
 	case errors.Is(err, model.ErrHostVaries):
-		v.Flaw("spec.webhook."+field, "write out which server; make a handler for each", "%v", err)
+		v.Flaw("spec.webhook."+field, "write the server without a variable; declare a handler for each", "%v", err)
 	case w.URL == "":
 		v.Missing("spec.webhook.url", "write https://…", "missing")
 	case field == "url" && !errors.As(err, new(*model.TemplateError)):
-		v.Flaw("spec.webhook.url", "write https://…", "%q is no address of a web server", w.URL)
+		v.Flaw("spec.webhook.url", "write https://…", "%q is not the address of a web server", w.URL)
 	case err != nil:
 		v.Flaw("spec.webhook."+field, "", "%v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 		v.unredacted("spec.webhook.headers."+name, w.Headers[name])
 		if !isHeader(name) || model.HasControl(w.Headers[name]) {
-			v.Flaw("spec.webhook.headers."+name, "", "%q is no HTTP header", name)
+			v.Flaw("spec.webhook.headers."+name, "", "%q is not an HTTP header", name)
 		}
 	}
 	validateSecretText(v, "spec.webhook.secret", w.Secret, false)
@@ -205,16 +205,16 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 	v.unredacted("spec.webhook.token", w.Token.Text)
 	for name := range w.Headers {
 		if strings.EqualFold(name, "Authorization") && !w.Token.IsZero() {
-			v.Flaw("spec.webhook.token", "keep one of them", "both token and a header %s", name)
+			v.Flaw("spec.webhook.token", "keep one of them", "token and the header %s exclude each other", name)
 		}
 	}
 	if w.Template != "" {
 		if err := body.Check(w.Template); err != nil {
-			v.Flaw("spec.webhook.template", "the fields are those of the notification: docs/notifications.md", "%v", err)
+			v.Flaw("spec.webhook.template", "fields of a notification: docs/notifications.md", "%v", err)
 		}
 	}
 	if w.ContentType != "" && (w.Template == "" || model.HasControl(w.ContentType) || !strings.Contains(w.ContentType, "/")) {
-		v.Flaw("spec.webhook.contentType", "write a media type such as text/plain, beside a template", "%q is not wanted here", w.ContentType)
+		v.Flaw("spec.webhook.contentType", "write a media type such as text/plain, and a template", "%q is not a media type for a template", w.ContentType)
 	}
 }
 
@@ -228,15 +228,15 @@ func validateSecretText(v *Validator, field string, s model.Secret, needed bool)
 	}
 	switch {
 	case said == 0 && needed:
-		v.Missing(field, "write {secret: NAME}, of a Secret; or {fromFile: /etc/muster/NAME}, a file that the server's user may read; or {fromEnv: NAME}; or the text itself", "missing")
+		v.Missing(field, "write {secret: NAME} for a Secret; or {fromFile: /etc/muster/NAME} for a file that the server's user may read; or {fromEnv: NAME}; or the text itself", "missing")
 	case said > 1:
-		v.Flaw(field, "keep one of them", "more than one place")
+		v.Flaw(field, "keep one of them", "more than one place of the value")
 	case s.FromFile != "" && !strings.HasPrefix(s.FromFile, "/"):
-		v.Flaw(field+".fromFile", "write the whole path on the server, from /", "%q is no whole path", s.FromFile)
+		v.Flaw(field+".fromFile", "write the absolute path on the server, from /", "%q is not an absolute path", s.FromFile)
 	case strings.HasPrefix(s.FromEnv, "MUSTER_"):
 		v.Flaw(field+".fromEnv", "give the variable another name", "variables MUSTER_… are the server's own settings")
 	case strings.ContainsAny(s.FromEnv, "= \t\n\x00"):
-		v.Flaw(field+".fromEnv", "", "%q is no name of a variable", s.FromEnv)
+		v.Flaw(field+".fromEnv", "", "invalid variable name %q", s.FromEnv)
 	case s.Named != "":
 		v.SharedName(field+".secret", s.Named)
 	}

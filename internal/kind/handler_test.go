@@ -11,32 +11,32 @@ import (
 )
 
 // What is wrong with a handler of each kind, and where.
-func TestHandlersAreLookedThrough(t *testing.T) {
+func TestHandlerIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		`pagerduty: {routingKey: {fromFile: /etc/muster/pd}}`: "",
 		`pagerduty: {routingKey: "{{ .props.pd }}"}`:          "",
 		`pagerduty: {}`: "spec.pagerduty.routingKey: missing",
-		`pagerduty: {routingKey: {fromFile: pd}}`:                                                                    "no whole path",
+		`pagerduty: {routingKey: {fromFile: pd}}`:                                                                    "is not an absolute path",
 		`pagerduty: {routingKey: {fromEnv: MUSTER_KEY}}`:                                                             "server's own settings",
-		`pagerduty: {routingKey: {fromVault: x}}`:                                                                    "want a text, {secret: NAME}, {fromFile",
+		`pagerduty: {routingKey: {fromVault: x}}`:                                                                    "expected a text, {secret: NAME}, {fromFile: /etc/muster/NAME} or",
 		`pagerduty: {routingKey: k, url: "ftp://x"}`:                                                                 "spec.pagerduty.url",
 		"pagerduty: {routingKey: k}\n  slack: {url: \"https://x/y\"}":                                                "several ways to tell: pagerduty, slack",
 		`opsgenie: {apiKey: k, region: asia}`:                                                                        "write us or eu",
 		`opsgenie: {apiKey: k, responders: [ops]}`:                                                                   "spec.opsgenie.responders[0]",
 		`alertmanager: {}`:                                                                                           "spec.alertmanager.urls: missing",
-		`alertmanager: {urls: ["http://am:9093"], labels: {x: "{{ .props.a }}"}}`:                                    "no variable may stand here",
-		`alertmanager: {urls: ["http://am:9093"], password: p}`:                                                      "nobody whose it is",
+		`alertmanager: {urls: ["http://am:9093"], labels: {x: "{{ .props.a }}"}}`:                                    ": variables are not allowed here",
+		`alertmanager: {urls: ["http://am:9093"], password: p}`:                                                      "missing: the password needs a user name",
 		`slack: {url: "https://{{ .props.host }}/x"}`:                                                                "not the server",
 		`slack: {url: "https://hooks.slack.com/services/{{ .props.slack }}"}`:                                        "",
 		`mattermost: {url: {fromEnv: MM}, channel: ops}`:                                                             "",
-		`teams: {url: nonsense}`:                                                                                     "no address of a web server",
-		`ntfy: {topic: t, token: a, username: b, password: c}`:                                                       "both username and token",
+		`teams: {url: nonsense}`:                                                                                     "is not the address of a web server",
+		`ntfy: {topic: t, token: a, username: b, password: c}`:                                                       "username and token exclude each other",
 		`email: {server: "smtp:25", from: a@b.example, to: [c@d.example]}`:                                           "",
 		`email: {server: "smtp", from: a@b.example, to: [c@d.example]}`:                                              "spec.email.server",
 		`email: {server: "smtp:25", from: nobody, to: []}`:                                                           "spec.email.from",
-		`email: {server: "smtp:25", from: a@b.example, to: [c@d.example], security: none, username: u, password: p}`: "over the network as it is",
+		`email: {server: "smtp:25", from: a@b.example, to: [c@d.example], security: none, username: u, password: p}`: "the network would carry the password unencrypted",
 		`tcp: {address: "x"}`:                                                                                        "spec.tcp.address",
-		`stream: {address: "x:1", connections: 999}`:                                                                 "want 1 to 256",
+		`stream: {address: "x:1", connections: 999}`:                                                                 "expected 1 to 256",
 		`udp: {address: "x:1"}`:                                                                                      "",
 	} {
 		list, err := All().Decode("h", []byte("kind: Handler\nmetadata: {name: h}\nspec:\n  "+yaml+"\n"))
@@ -78,17 +78,17 @@ func TestSecretsOfHandlers(t *testing.T) {
 		"of shared":        {model.HandlerSpec{PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Named: "shared/pager"}}}, ""},
 		"of another":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "team/slack"}}}, "spec.slack.url.secret"},
 		"no name":          {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "Slack!"}}}, "spec.slack.url.secret"},
-		"two places":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack", FromEnv: "SLACK"}}}, "more than one place"},
+		"two places":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack", FromEnv: "SLACK"}}}, "more than one place of the value"},
 		"a token":          {model.HandlerSpec{Webhook: &model.Webhook{URL: "https://hook", Token: model.Secret{Named: "hook"}}}, ""},
-		"token and header": {model.HandlerSpec{Webhook: &model.Webhook{URL: "https://hook", Token: model.Secret{Named: "hook"}, Headers: map[string]string{"authorization": "x"}}}, "both token and a header"},
+		"token and header": {model.HandlerSpec{Webhook: &model.Webhook{URL: "https://hook", Token: model.Secret{Named: "hook"}, Headers: map[string]string{"authorization": "x"}}}, "token and the header"},
 		"of a command":     {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "pager"}, {Env: "OTHER", Secret: "shared/pager"}}}, ""},
 		"twice":            {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}, {Env: "KEY", Secret: "b"}}}, "KEY is set twice"},
 		"in env too":       {model.HandlerSpec{Command: command, Env: map[string]string{"KEY": "x"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "KEY is set twice"},
-		"our own":          {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "MUSTER_IDEMPOTENCY_KEY", Secret: "a"}}}, "not for secrets"},
+		"our own":          {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "MUSTER_IDEMPOTENCY_KEY", Secret: "a"}}}, "cannot hold a secret"},
 		"no secret":        {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: ""}}}, "write the name of a Secret"},
 		"assets":           {model.HandlerSpec{Command: command, Assets: []string{"tools", "shared/more"}}, ""},
 		"asset of another": {model.HandlerSpec{Command: command, Assets: []string{"team/tools"}}, "spec.assets"},
-		"asset of a probe": {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}, Assets: []string{"tools"}}, "only a command needs programs"},
+		"asset of a probe": {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}, Assets: []string{"tools"}}, "only a command needs assets"},
 		"no command":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "only a command has an environment"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestSecretsOfHandlersAreRevealed(t *testing.T) {
 	}
 }
 
-func TestAPropertyMayNotChooseTheServerOfAWebhook(t *testing.T) {
+func TestPropertyCannotChangeWebhookHost(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://x/{{ .props.a }}?b={{ .props.c.d }}": "",
 		"https://{{ .props.a }}/x":                    "not the server",
@@ -136,7 +136,7 @@ func TestAPropertyMayNotChooseTheServerOfAWebhook(t *testing.T) {
 		"https://x:{{ .props.a | default \"1\" }}/":   "no address",
 		"https://{{ .props.a }}@x/":                   "not the server",
 		"{{ .props.a }}":                              "no address",
-		"https://x/{{ .prop.a }}":                     "one variable",
+		"https://x/{{ .prop.a }}":                     "the only variable is {{ .props.name | default \"…\" }}; for literal",
 	} {
 		r := &model.Resource{APIVersion: model.APIVersion, Kind: "Handler", Metadata: model.Metadata{Name: "h", Namespace: "default"}, Spec: &model.HandlerSpec{Webhook: &model.Webhook{URL: url}}}
 		err := All().Validate(r)

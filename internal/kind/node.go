@@ -72,7 +72,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	}
 	if s.UID != "" {
 		if id, err := uuid.Parse(s.UID); err != nil || id.String() != s.UID {
-			v.Flaw("spec.uid", "it is given at enrolment; leave it out", "%q is no node id", s.UID)
+			v.Flaw("spec.uid", "leave it out: enrolment sets the id", "%q is not a node id", s.UID)
 		}
 	}
 	v.Names("spec.groups", s.Groups, v.SharedName)
@@ -81,7 +81,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	validateLifecycle(v, "spec.lifecycle", s.Lifecycle)
 	if b := s.Upstream; b != nil {
 		if b.Node == "" {
-			v.Missing("spec.behind.node", "write behind: {node: NAME}, and the check that says that it is down if keepalive does not", "does not say which node is in front")
+			v.Missing("spec.behind.node", "write behind: {node: NAME}; add check: NAME if another check than keepalive reports the node down", "the node in front is missing")
 		} else {
 			v.SharedName("spec.behind.node", b.Node)
 		}
@@ -91,7 +91,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	}
 	if g := s.JoinGrant; g != nil {
 		if len(g.Token) > model.MaxText || model.HasControl(g.Token) {
-			v.Flaw("spec.given.token", "", "want one line of at most %d bytes", model.MaxText)
+			v.Flaw("spec.given.token", "", "expected one line of at most %d bytes", model.MaxText)
 		}
 		v.Names("spec.given.groups", g.Groups, v.SharedName)
 		v.labels("spec.given.labels", g.Labels)
@@ -114,7 +114,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 
 // validateProxyNode refuses fields that need a machine.
 func validateProxyNode(v *Validator, s *model.NodeSpec) {
-	const hint = "leave it out: a proxy node has no machine"
+	const hint = "leave it out: a proxy node has no agent"
 	for _, field := range [...]struct {
 		name string
 		set  bool
@@ -123,7 +123,7 @@ func validateProxyNode(v *Validator, s *model.NodeSpec) {
 		{"given", s.JoinGrant != nil}, {"mayJoin", len(s.MayJoin) > 0},
 	} {
 		if field.set {
-			v.Flaw("spec."+field.name, hint, "not of a proxy node")
+			v.Flaw("spec."+field.name, hint, "a proxy node cannot have this field")
 		}
 	}
 }
@@ -137,13 +137,13 @@ func validateLifecycle(v *Validator, field string, l *model.Lifecycle) {
 		v.SharedName(fmt.Sprintf("%s.handlers[%d]", field, i), name)
 	}
 	if len(l.Handlers) > 0 && !l.Ephemeral {
-		v.Flaw(field+".handlers", "write ephemeral: true beside it", "only ephemeral nodes are forgotten")
+		v.Flaw(field+".handlers", "write ephemeral: true, too", "only ephemeral nodes are removed automatically")
 	}
 	if l.ForgetAfter == 0 {
 		return
 	}
 	if !l.Ephemeral {
-		v.Flaw(field+".forgetAfter", "write lifecycle: {ephemeral: true, forgetAfter: "+l.ForgetAfter.String()+"}", "only ephemeral nodes are forgotten")
+		v.Flaw(field+".forgetAfter", "write lifecycle: {ephemeral: true, forgetAfter: "+l.ForgetAfter.String()+"}", "only ephemeral nodes are removed automatically")
 	}
 	v.InRange(field+".forgetAfter", l.ForgetAfter, model.Duration(model.MinForgetAfter), model.Duration(model.MaxForgetAfter))
 }
@@ -175,7 +175,7 @@ spec:
 		},
 		Effect: func(_ *model.Resource, _ *model.GroupSpec, l Placement, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
-				return "has no member", "no node belongs to it. List nodes: muster get nodes; the groups of one: muster why NODE"
+				return "has no member", "no node belongs to the group. List nodes: muster get nodes; the groups of a node: muster why NODE"
 			}
 			return "has " + l.nodes(), ""
 		},
@@ -208,7 +208,7 @@ func validateGroup(v *Validator, name string, s *model.GroupSpec) {
 	v.Names("spec.nodes", s.Nodes, v.NodeName)
 	v.Names("spec.groups", s.Groups, v.SharedName)
 	if slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name) {
-		v.Flaw("spec.groups", "", "a group cannot be in itself")
+		v.Flaw("spec.groups", "", "a group cannot contain itself")
 	}
 	v.where("spec.where", s.Where, func(c *where.Condition) error {
 		if s.Trusted {
@@ -220,7 +220,7 @@ func validateGroup(v *Validator, name string, s *model.GroupSpec) {
 		return nil
 	})
 	if s.Trusted && s.SelfJoin {
-		v.Flaw("spec.selfJoin", "leave it out, or make another group for agents that put themselves in", "a trusted group takes in no machine because that says so")
+		v.Flaw("spec.selfJoin", "leave it out, or declare another group for agents that ask for it", "an agent cannot join a trusted group by itself")
 	}
 	validateProperties(v, "spec.properties", s.Properties)
 }
@@ -285,7 +285,7 @@ func validateProperty(v *Validator, name string, s *model.PropertySpec) {
 	case level == "node" && of != "":
 		v.NodeName("spec.scope", of)
 	default:
-		v.Flaw("spec.scope", "write global, namespace, group:NAME or node:NAME", "%q is no scope", s.Scope)
+		v.Flaw("spec.scope", "write global, namespace, group:NAME or node:NAME", "unknown scope %q", s.Scope)
 	}
 }
 
@@ -351,7 +351,7 @@ func limitDetails(view View) (list []Detail) {
 			text += fmt.Sprintf(", %d used", *l.Used)
 		}
 		if l.Met > 0 {
-			text += fmt.Sprintf("; reached %s, last %s ago by node %s: %s", model.CountNoun(l.Met, "time"), model.Age(view.Now, l.Last), l.Node, l.Reason)
+			text += fmt.Sprintf("; limit reached %s, last %s ago by node %s: %s", model.CountNoun(l.Met, "time"), model.Age(view.Now, l.Last), l.Node, l.Reason)
 		}
 		list = append(list, Detail{name, text})
 		name = ""

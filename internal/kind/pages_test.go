@@ -17,7 +17,7 @@ var aKind = regexp.MustCompile(`\bkind: [A-Z]`)
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
 // What pages tell people to write, and the examples, is right.
-func TestPagesDeclareWhatIsRight(t *testing.T) {
+func TestDocumentationExamplesAreValid(t *testing.T) {
 	docs, err := filepath.Abs("../../docs")
 	testenv.NoError(t, err)
 	found := 0
@@ -95,7 +95,7 @@ spec: {where: '"web" in node.groups'}
 	}
 }
 
-func TestWhatIsRightPasses(t *testing.T) {
+func TestValidResourcesPass(t *testing.T) {
 	list, err := kind.All().Read("a.yaml", []byte(`
 kind: Check
 metadata: {name: disk}

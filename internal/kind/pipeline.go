@@ -60,7 +60,7 @@ func workflows(s *model.PipelineSpec) string {
 
 func validatePipeline(v *Validator, s *model.PipelineSpec) {
 	if len(s.Workflows) == 0 {
-		v.Missing("spec.workflows", "write workflows: [{name: slack, filters: [is_incident], handler: slack}]", "says nothing to do")
+		v.Missing("spec.workflows", "write workflows: [{name: slack, filters: [is_incident], handler: slack}]", "the action is missing")
 	}
 	v.Bound("spec.workflows", len(s.Workflows))
 	seen := map[string]bool{}
@@ -70,9 +70,9 @@ func validatePipeline(v *Validator, s *model.PipelineSpec) {
 		case w.Name == "":
 			v.Missing(at+".name", "", "missing")
 		case len(w.Name) > model.MaxName || model.HasControl(w.Name):
-			v.Flaw(at+".name", "", "want one line of at most %d bytes", model.MaxName)
+			v.Flaw(at+".name", "", "expected one line of at most %d bytes", model.MaxName)
 		case seen[w.Name]:
-			v.Flaw(at+".name", "", "a second workflow %q", w.Name)
+			v.Flaw(at+".name", "", "workflow %q occurs twice", w.Name)
 		}
 		seen[w.Name] = true
 		v.sharedNames(at+".filters", w.Filters)
@@ -131,7 +131,7 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 		v.Missing("spec.action", "write allow or deny", "missing")
 	case "allow", "deny":
 	default:
-		v.Flaw("spec.action", "write allow or deny", "%q is not known", s.Action)
+		v.Flaw("spec.action", "write allow or deny", "unknown value %q", s.Action)
 	}
 	if len(s.Expressions) == 0 {
 		v.Missing("spec.expressions", "write expressions: [event.check.status == 2]", "says nothing")
@@ -147,13 +147,13 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 	case w == nil:
 		return
 	case len(w.Spans) == 0 && w.Window == "":
-		v.Missing("spec.when", `write spans: [{during: "mon-fri 09:00-17:00"}], or window: NAME`, "says no time")
+		v.Missing("spec.when", `write spans: [{during: "mon-fri 09:00-17:00"}], or window: NAME`, "the time is missing")
 	case len(w.Spans) > 0 && w.Window != "":
-		v.Flaw("spec.when.window", "keep one of them", "both spans and window")
+		v.Flaw("spec.when.window", "keep one of them", "spans and window exclude each other")
 	case w.Window != "":
 		v.SharedName("spec.when.window", w.Window)
 		if w.TimeZone != "" {
-			v.Flaw("spec.when.timeZone", "leave it out", "the window has its own")
+			v.Flaw("spec.when.timeZone", "leave it out", "the window has its own time zone")
 		}
 	}
 	v.timeZone("spec.when.timeZone", w.TimeZone)
@@ -201,9 +201,9 @@ const maxJavascript = 64 << 10
 func validateMutator(v *Validator, s *model.MutatorSpec) {
 	switch {
 	case s.Command == nil && strings.TrimSpace(s.Javascript) == "":
-		v.Missing("spec", "write command: … or javascript: …", "says nothing to do")
+		v.Missing("spec", "write command: … or javascript: …", "the action is missing")
 	case s.Command != nil && s.Javascript != "":
-		v.Flaw("spec.javascript", "keep one of them", "both command and javascript")
+		v.Flaw("spec.javascript", "keep one of them", "command and javascript exclude each other")
 	case s.Command == nil:
 		_, err := filter.CompileMutation(s.Javascript)
 		v.compiled("spec.javascript", err)

@@ -56,7 +56,7 @@ func (r *Registry) decode(file string, data []byte) ([]Located, model.Flaws) {
 func (r *Registry) resource(reader *document.Reader, out []Located, t *document.Tree) []Located {
 	before := len(reader.Flaws)
 	if !t.IsMapping() {
-		reader.Flaw(t, "", "", "want a resource (apiVersion, kind, metadata, spec), not %s", t.Kind())
+		reader.Flaw(t, "", "", "expected a resource (apiVersion, kind, metadata, spec), got %s", t.Kind())
 		return out
 	}
 	d := reader.Decoder(t)
@@ -117,7 +117,7 @@ var otherWords = map[string]string{
 	"entity_class":     "metadata.labels",
 	"keepalive_window": "keepalive: {timeout: …}",
 	"attempts":         "alert: {failAfter: …}",
-	"value":            "agentFile: NAME, or another place of the value: a Secret does not hold the value itself",
+	"value":            "agentFile: NAME, or another place of the value: a Secret does not contain the value itself",
 }
 
 // fieldHint returns a hint for an unknown field of a spec, or of the envelope; empty: none. fields

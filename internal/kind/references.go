@@ -251,7 +251,7 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 		note = "used by " + cmp.Or(l.UsedBy(""), "nothing yet")
 	}
 	if k.Sensu {
-		note = strings.TrimPrefix(note+"; kept from Sensu", "; ")
+		note = strings.TrimPrefix(note+"; Sensu kind", "; ")
 	}
 	return note, ""
 }
@@ -261,7 +261,7 @@ func (r *Registry) Removal(kind string, l Placement) string {
 	if k := r.find(kind); k != nil && k.LandsAs != "" {
 		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")
 	}
-	return "nothing that stays uses it"
+	return "no other resource uses it"
 }
 
 //go:generate go test . -run TestReferencePageIsUpToDate -update
@@ -272,7 +272,7 @@ func (r *Registry) ReferencePage() string {
 	comments := r.comments()
 	b.WriteString(`# Resources
 
-` + "`make docs`" + ` writes this page from the code; ` + "`muster explain KIND`" + ` prints the same.
+` + "`make docs`" + ` writes this page from the code; ` + "`muster explain KIND`" + ` prints the same text.
 
 Every resource has the same envelope: ` + "`apiVersion: " + model.APIVersion + "`, `kind`, `metadata`, `spec`" + `. Durations
 carry a unit. Unknown fields are errors. Fields marked * are required.

@@ -58,11 +58,11 @@ spec:
 			case l.Checks > 0:
 				return "used by " + model.CountNoun(l.Checks, "check"), ""
 			case s.Match != nil:
-				return "takes the problems that it matches", ""
+				return "takes matching problems", ""
 			case r.Metadata.Name == defaultRoute:
-				return "takes the problems that no other route takes", ""
+				return "takes problems that match no other route", ""
 			}
-			return "used by no check yet", "no check names it (alert.route), and it has no match. Add match, or name it default"
+			return "used by no check yet", "no check names the route (alert.route), and it has no match. Add match, or name it default"
 		},
 	})
 }
@@ -99,20 +99,20 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 	v.Names("spec.groupBy", s.GroupBy, func(at, by string) {
 		label, isLabel := strings.CutPrefix(by, "label:")
 		if !slices.Contains([]string{"node", "check", "namespace", "severity"}, by) && !(isLabel && label != "") {
-			v.Flaw(at, "write node, check, namespace, severity or label:NAME", "problems have no %q in common", by)
+			v.Flaw(at, "write node, check, namespace, severity or label:NAME", "cannot group problems by %q", by)
 		}
 	})
 	if s.GroupWait != nil {
 		v.InRange("spec.groupWait", *s.GroupWait, 0, model.Duration(time.Hour))
 	}
 	if len(s.Steps) == 0 {
-		v.Missing("spec.steps", "write steps: [{to: [HANDLER]}]", "says nobody to tell")
+		v.Missing("spec.steps", "write steps: [{to: [HANDLER]}]", "the handlers are missing")
 	}
 	v.Bound("spec.steps", len(s.Steps))
 	for i := range s.Steps {
 		step, at := &s.Steps[i], fmt.Sprintf("spec.steps[%d]", i)
 		if len(step.To) == 0 {
-			v.Missing(at+".to", "write to: [HANDLER]", "says nobody to tell")
+			v.Missing(at+".to", "write to: [HANDLER]", "the handlers are missing")
 		}
 		v.sharedNames(at+".to", step.To)
 		v.InRange(at+".after", step.After, 0, maxHold)
@@ -122,12 +122,12 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 	for i := range s.Mute {
 		mute, at := &s.Mute[i], fmt.Sprintf("spec.mute[%d]", i)
 		v.selector(at, &mute.Selector)
-		const hint = `write during: "22:00-07:00 Europe/Paris", or window: NAME; without an end, it is a Silence`
+		const hint = `write during: "22:00-07:00 Europe/Paris", or window: NAME; without an end, declare a Silence`
 		validateTimes(v, at, mute.During, mute.Window, hint)
 	}
 	if r := s.Rate; r != nil {
 		if r.Messages < 1 || r.Messages > maxCount {
-			v.Flaw("spec.rate.messages", "", "want 1 to %d, not %d", maxCount, r.Messages)
+			v.Flaw("spec.rate.messages", "", "expected 1 to %d, got %d", maxCount, r.Messages)
 		}
 		v.InRange("spec.rate.per", r.Per, model.Duration(time.Second), maxHold)
 	}
@@ -168,18 +168,18 @@ func silenceEnd(v View, s *model.SilenceSpec) string {
 	case s.UntilResolved:
 		return "the problem closes"
 	}
-	return "somebody ends it"
+	return "a user ends it"
 }
 
 func validateSilence(v *Validator, s *model.SilenceSpec) {
 	v.selector("spec", &s.Selector)
 	if strings.TrimSpace(s.Reason) == "" {
-		v.Missing("spec.reason", "write it for who wonders at 3 a.m. why nobody was told", "missing")
+		v.Missing("spec.reason", "write the reason for the colleague on call at 3 a.m.", "missing")
 	}
 	v.Line("spec.reason", s.Reason)
 	v.Line("spec.creator", s.Creator)
 	if !s.Until.IsZero() && !s.Until.After(s.Begin.Time) {
-		v.Flaw("spec.until", "", "it would end before it begins")
+		v.Flaw("spec.until", "", "the end is before the start")
 	}
 }
 
@@ -248,7 +248,7 @@ func (c *References) window(field, name string) {
 
 func validateWindow(v *Validator, s *model.WindowSpec) {
 	if len(s.Spans) == 0 {
-		v.Missing("spec.spans", `write spans: [{during: "22:00-07:00"}]`, "says no time")
+		v.Missing("spec.spans", `write spans: [{during: "22:00-07:00"}]`, "the time is missing")
 	}
 	v.Bound("spec.spans", len(s.Spans))
 	v.timeZone("spec.timeZone", s.TimeZone)
@@ -271,9 +271,9 @@ func validateSpans(v *Validator, field string, spans []model.WindowSpan) {
 func validateTimes(v *Validator, at, during, window, hint string) {
 	switch {
 	case during == "" && window == "":
-		v.Missing(at, hint, "does not say when")
+		v.Missing(at, hint, "the time is missing")
 	case during != "" && window != "":
-		v.Flaw(at+".window", "keep one of them", "both during and window")
+		v.Flaw(at+".window", "keep one of them", "during and window exclude each other")
 	case window != "":
 		v.SharedName(at+".window", window)
 	default:

@@ -77,7 +77,7 @@ func (v *Validator) SharedName(field, text string) {
 	case !found:
 		v.Name(field, text)
 	case namespace != v.namespace && namespace != model.SharedNamespaceName:
-		v.Flaw(field, "name one of the same namespace, or "+model.SharedNamespaceName+"/"+name, "%q is of another namespace", text)
+		v.Flaw(field, "write a name of the same namespace, or "+model.SharedNamespaceName+"/"+name, "%q belongs to another namespace", text)
 	default:
 		v.Name(field, name)
 	}
@@ -90,7 +90,7 @@ func (v *Validator) NodeName(field, text string) {
 	case !found:
 		v.Name(field, text)
 	case namespace != v.namespace && v.namespace != model.SharedNamespaceName:
-		v.Flaw(field, "only what is in the namespace "+model.SharedNamespaceName+" reaches the nodes of others", "%q is of another namespace", text)
+		v.Flaw(field, "only a resource in the namespace "+model.SharedNamespaceName+" can name nodes of other namespaces", "%q belongs to another namespace", text)
 	default:
 		v.Name(field, namespace)
 		v.Name(field, name)
@@ -107,7 +107,7 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 		at := fmt.Sprintf("%s[%d]", field, i)
 		check(at, name)
 		if seen[name] {
-			v.Flaw(at, "keep one of them", "%s stands here twice", name)
+			v.Flaw(at, "keep one of them", "%s occurs twice here", name)
 		}
 		seen[name] = true
 	}
@@ -129,33 +129,33 @@ func (v *Validator) Bound(field string, n int) {
 // Line requires a text of one line.
 func (v *Validator) Line(field, text string) {
 	if len(text) > maxNote || model.HasControl(text) {
-		v.Flaw(field, "", "want one line of at most %d bytes", maxNote)
+		v.Flaw(field, "", "expected one line of at most %d bytes", maxNote)
 	}
 }
 
 // InRange requires a duration from low to high; zero means the default.
 func (v *Validator) InRange(field string, d, low, high model.Duration) {
 	if d != 0 && (d < low || d > high) {
-		v.Flaw(field, "", "want %s to %s, not %s", low, high, d)
+		v.Flaw(field, "", "expected %s to %s, got %s", low, high, d)
 	}
 }
 
 func (v *Validator) count(field string, n int) {
 	if n < 0 || n > maxCount {
-		v.Flaw(field, "", "want 1 to %d, not %d", maxCount, n)
+		v.Flaw(field, "", "expected 1 to %d, got %d", maxCount, n)
 	}
 }
 
 func (v *Validator) oneOf(field, text string, words ...string) {
 	if text != "" && !slices.Contains(words, text) {
-		v.Flaw(field, "write "+strings.Join(words, " or "), "%q is not known", text)
+		v.Flaw(field, "write "+strings.Join(words, " or "), "unknown value %q", text)
 	}
 }
 
 // timeZone accepts none, which means the default.
 func (v *Validator) timeZone(field, zone string) {
 	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
-		v.Flaw(field, "write one such as Europe/Paris or UTC", "%q is no time zone known here", zone)
+		v.Flaw(field, "write one such as Europe/Paris or UTC", "unknown time zone %q", zone)
 	}
 }
 
@@ -183,7 +183,7 @@ func (v *Validator) where(field, expr string, more func(*where.Condition) error)
 // unredacted refuses a value that a reader without rights has read and applies again.
 func (v *Validator) unredacted(field, value string) {
 	if strings.Contains(value, model.RedactedText) {
-		v.Flaw(field, "write the real one, or read it as somebody who may change it", "%s stands for a value that was not shown", model.RedactedText)
+		v.Flaw(field, "write the real value, or read the resource as a user who may change it", "%s is the placeholder of a hidden value", model.RedactedText)
 	}
 }
 
@@ -196,13 +196,13 @@ func (v *Validator) metadata(k *Kind, r *model.Resource) {
 	case k.Namespaced && m.Namespace != "":
 		v.Name("metadata.namespace", m.Namespace)
 	case !k.Namespaced && m.Namespace != "":
-		v.Flaw("metadata.namespace", "leave it out", "a %s is in no namespace", k.Name)
+		v.Flaw("metadata.namespace", "leave it out", "a %s has no namespace", k.Name)
 	}
 	if len(m.DisplayName) > model.MaxText || model.HasControl(m.DisplayName) {
-		v.Flaw("metadata.displayName", "", "want one line of at most %d bytes", model.MaxText)
+		v.Flaw("metadata.displayName", "", "expected one line of at most %d bytes", model.MaxText)
 	}
 	if m.Owner != "" && (len(m.Owner) > model.MaxText || model.HasControl(m.Owner)) {
-		v.Flaw("metadata.owner", "", "want one line of at most %d bytes", model.MaxText)
+		v.Flaw("metadata.owner", "", "expected one line of at most %d bytes", model.MaxText)
 	}
 	v.labels("metadata.labels", m.Labels)
 	v.Bound("metadata.annotations", len(m.Annotations))
@@ -220,14 +220,14 @@ func (v *Validator) labels(field string, labels map[string]string) {
 		at := field + "." + name
 		v.labelKey(at, name)
 		if value := labels[name]; len(value) > model.MaxText || model.HasControl(value) {
-			v.Flaw(at, "longer text goes into annotations", "want one line of at most %d bytes", model.MaxText)
+			v.Flaw(at, "write longer text into annotations", "expected one line of at most %d bytes", model.MaxText)
 		}
 	}
 }
 
 func (v *Validator) labelKey(field, name string) {
 	if !model.IsLabelName(name) {
-		v.Flaw(field, "", "%q is no label's name: letters, digits, and . _ - / between them, at most %d", name, model.MaxText)
+		v.Flaw(field, "", "invalid label name %q: use letters, digits, and . _ - / between them, at most %d", name, model.MaxText)
 	}
 }
 
@@ -237,7 +237,7 @@ func (v *Validator) tags(field string, tags map[string]string) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		if k == "" || len(k) > model.MaxText || len(tags[k]) > model.MaxText || model.HasControl(k) || model.HasControl(tags[k]) {
-			v.Flaw(field+"."+k, "", "want one line of at most %d bytes", model.MaxText)
+			v.Flaw(field+"."+k, "", "expected one line of at most %d bytes", model.MaxText)
 		}
 	}
 }

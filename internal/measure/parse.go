@@ -160,7 +160,7 @@ func judge(values []model.Value, t *model.Threshold) (status model.Status, line 
 	}
 	if !found && t.Missing != "" {
 		status, _ = model.ParseStatus(t.Missing)
-		return status, fmt.Sprintf("%s: there is no %s in the output", status, labelled(t.Metric, t.Tags))
+		return status, fmt.Sprintf("%s: the output has no %s", status, labelled(t.Metric, t.Tags))
 	}
 	return status, line
 }

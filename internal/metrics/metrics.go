@@ -31,12 +31,12 @@ func NewJournal(reg prometheus.Registerer, name string) *Journal {
 		reg.MustRegister(h)
 		return h
 	}
-	j.latency = histogram("commit_seconds", "From taking a batch to its being on disk.", prometheus.ExponentialBuckets(50e-6, 2, 20))
-	j.entries = histogram("commit_entries", "Entries in one commit: frames of signals, and what else is kept.", prometheus.ExponentialBuckets(1, 2, 15))
-	j.signals = histogram("commit_signals", "Signals (results and heartbeats of agents) in one commit that has any.", prometheus.ExponentialBuckets(1, 2, 20))
+	j.latency = histogram("commit_seconds", "Seconds from the receipt of a batch to its sync on disk.", prometheus.ExponentialBuckets(50e-6, 2, 20))
+	j.entries = histogram("commit_entries", "Number of records (frames of signals and others) in one commit.", prometheus.ExponentialBuckets(1, 2, 15))
+	j.signals = histogram("commit_signals", "Number of signals (results and heartbeats of agents) in one commit with signals.", prometheus.ExponentialBuckets(1, 2, 20))
 	j.bytes = histogram("commit_bytes", "Bytes of one commit on disk.", prometheus.ExponentialBuckets(64, 2, 16))
-	j.entryBytes = histogram("entry_bytes", "Bytes on disk per entry, mean of each commit.", prometheus.ExponentialBuckets(8, 2, 16))
-	j.signalBytes = histogram("signal_bytes", "Bytes on disk per signal, mean of each commit that has any.", prometheus.ExponentialBuckets(4, 2, 16))
+	j.entryBytes = histogram("entry_bytes", "Mean bytes on disk per record of one commit.", prometheus.ExponentialBuckets(8, 2, 16))
+	j.signalBytes = histogram("signal_bytes", "Mean bytes on disk per signal of one commit with signals.", prometheus.ExponentialBuckets(4, 2, 16))
 	return j
 }
 
@@ -67,12 +67,12 @@ func (j *Journal) Open(log journal.Journal) {
 			func() float64 { return float64(of(log.Stats())) }))
 	}
 	counter("written_bytes_total", "Bytes of commits written to disk.", func(s journal.Stats) uint64 { return s.WrittenBytes })
-	counter("raw_bytes_total", "Bytes of entries before compression.", func(s journal.Stats) uint64 { return s.RawBytes })
-	counter("syncs_total", "Calls of fdatasync for commits.", func(s journal.Stats) uint64 { return s.Syncs })
-	counter("torn_commits_total", "Last commits that were cut when opening.", func(s journal.Stats) uint64 { return s.TornCommits })
-	gauge("size_bytes", "Bytes of the log on disk.", func(s journal.Stats) int64 { return s.SizeBytes })
-	gauge("budget_bytes", "Bytes the log may take.", func(s journal.Stats) int64 { return s.BudgetBytes })
-	gauge("queued_bytes", "Bytes of entries that wait to be committed.", func(s journal.Stats) int64 { return s.QueuedBytes })
+	counter("raw_bytes_total", "Bytes of records before compression.", func(s journal.Stats) uint64 { return s.RawBytes })
+	counter("syncs_total", "Number of calls of fdatasync for commits.", func(s journal.Stats) uint64 { return s.Syncs })
+	counter("torn_commits_total", "Number of incomplete last commits that were truncated when the journal was opened.", func(s journal.Stats) uint64 { return s.TornCommits })
+	gauge("size_bytes", "Bytes of the journal on disk.", func(s journal.Stats) int64 { return s.SizeBytes })
+	gauge("budget_bytes", "Maximum bytes of the journal on disk.", func(s journal.Stats) int64 { return s.BudgetBytes })
+	gauge("queued_bytes", "Bytes of records that wait for a commit.", func(s journal.Stats) int64 { return s.QueuedBytes })
 	gauge("blocked", "1 while the disk refuses commits.", func(s journal.Stats) int64 {
 		if s.Blocked != nil {
 			return 1
@@ -85,10 +85,10 @@ func (j *Journal) Open(log journal.Journal) {
 type Queues struct{ Of *queue.Registry }
 
 var (
-	depthDesc    = prometheus.NewDesc("muster_queue_depth", "What waits in the queue now.", []string{"queue", "unit"}, nil)
-	capacityDesc = prometheus.NewDesc("muster_queue_capacity", "What the queue can hold.", []string{"queue", "unit"}, nil)
-	passedDesc   = prometheus.NewDesc("muster_queue_passed_total", "What the queue ever accepted.", []string{"queue"}, nil)
-	overflowDesc = prometheus.NewDesc("muster_queue_overflow_total", "What met a full queue, by what became of it.", []string{"queue", "policy"}, nil)
+	depthDesc    = prometheus.NewDesc("muster_queue_depth", "Depth of the queue.", []string{"queue", "unit"}, nil)
+	capacityDesc = prometheus.NewDesc("muster_queue_capacity", "Capacity of the queue.", []string{"queue", "unit"}, nil)
+	passedDesc   = prometheus.NewDesc("muster_queue_passed_total", "Total accepted by the queue since the start.", []string{"queue"}, nil)
+	overflowDesc = prometheus.NewDesc("muster_queue_overflow_total", "Number of items that met a full queue, by outcome.", []string{"queue", "policy"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -118,7 +118,7 @@ type Consumers struct {
 }
 
 var behindDesc = prometheus.NewDesc("muster_journal_consumer_behind_bytes",
-	"Bytes of the journal that a consumer still needs, about.", []string{"consumer"}, nil)
+	"Approximate number of bytes of the journal that a consumer still needs.", []string{"consumer"}, nil)
 
 // Describe implements prometheus.Collector.
 func (c Consumers) Describe(ch chan<- *prometheus.Desc) { ch <- behindDesc }

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func TestQueuesAreShown(t *testing.T) {
+func TestQueueMetrics(t *testing.T) {
 	var r queue.Registry
 	queue.New[int](&r, "b", 4, queue.Block)
 	a := queue.New[int](&r, "a", 2, queue.Drop)
@@ -24,7 +24,7 @@ func TestQueuesAreShown(t *testing.T) {
 	if n, err := testutil.GatherAndCount(reg); err != nil || n != 8 {
 		t.Fatalf("%d metrics, %v; want 8", n, err)
 	}
-	want := "# HELP muster_queue_depth What waits in the queue now.\n# TYPE muster_queue_depth gauge\n" +
+	want := "# HELP muster_queue_depth Depth of the queue.\n# TYPE muster_queue_depth gauge\n" +
 		"muster_queue_depth{queue=\"a\",unit=\"items\"} 1\nmuster_queue_depth{queue=\"b\",unit=\"items\"} 0\n"
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "muster_queue_depth"); err != nil {
 		t.Error(err)
@@ -32,7 +32,7 @@ func TestQueuesAreShown(t *testing.T) {
 }
 
 // What a log counts is what is shown.
-func TestAJournalIsShown(t *testing.T) {
+func TestJournalMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewJournal(reg, "test")
 	log, err := journal.Open("/j", journal.Options{FS: memfs.New(), Reserve: -1, Tick: -1, ObserveCommit: m.Committed})

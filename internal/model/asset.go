@@ -50,7 +50,7 @@ func ParseAssetSum(text string) (sum [64]byte, err error) {
 			return sum, nil
 		}
 	}
-	return sum, Errorf(Invalid, "%q is no SHA-512: want 128 of 0-9 and a-f", Shorten(text)).WithHint("sha512sum FILE; muster asset add NAME FILE writes it by itself")
+	return sum, Errorf(Invalid, "%q is not a SHA-512: expected 128 characters of 0-9 and a-f", Shorten(text)).WithHint("sha512sum FILE; muster asset add NAME FILE does this for you")
 }
 
 // Matches reports whether the archive is for a machine with these facts.

@@ -246,7 +246,7 @@ func (w *Webhook) Check() (field string, err error) {
 }
 
 var (
-	errNoWebServer = errors.New("is no address of a web server")
+	errNoWebServer = errors.New("is not the address of a web server")
 	// ErrHostVaries says that a property could choose the server that is called.
-	ErrHostVaries = errors.New("a property may fill path and query, not the server that is called")
+	ErrHostVaries = errors.New("a property may fill path and query, but not the server")
 )

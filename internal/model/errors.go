@@ -170,7 +170,7 @@ func (f Flaws) Error() string {
 		lines[i] = flaw.Error()
 	}
 	if len(f) >= MaxFlaws {
-		lines = append(lines, "and perhaps more: nobody looked further")
+		lines = append(lines, "and perhaps more errors: the check stopped here")
 	}
 	return strings.Join(lines, "\n")
 }

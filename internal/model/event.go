@@ -227,7 +227,7 @@ func ParseSourceKind(text string) (SourceKind, error) {
 			return SourceKind(n), nil
 		}
 	}
-	return 0, Errorf(Invalid, "%q is no kind of problem source", text).WithHint("write %s", SourceCheck)
+	return 0, Errorf(Invalid, "unknown kind of problem source %q", text).WithHint("write %s", SourceCheck)
 }
 
 // MarshalText writes the kind's word.

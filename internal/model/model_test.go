@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestBuiltinChecksAndChunksAnswerToTheirNames(t *testing.T) {
+func TestBuiltinChecksAndChunksHaveNames(t *testing.T) {
 	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck} {
 		name := BuiltinCheckName(id)
 		if name == "" || BuiltinCheck(name) != id {
@@ -65,20 +65,20 @@ func TestStreamsAreTextInJSON(t *testing.T) {
 func TestCheckHostPort(t *testing.T) {
 	for text, want := range map[string]string{
 		"muster.example.org:8443": "", "10.0.0.7:8443": "", "[::1]:8443": "", "[fe80::1%eth0]:8443": "",
-		"::1:8443":             `"::1:8443" can be read in two ways: with a port, write [::1]:8443; without one, write [::1:8443]:8443`,
+		"::1:8443":             `"::1:8443" is ambiguous: with a port, write [::1]:8443; without a port, write [::1:8443]:8443`,
 		"fd00::7:8443":         `with a port, write [fd00::7]:8443`,
 		"fd00::7":              `"fd00::7" has no port: write [fd00::7]:8443`,
 		"::1":                  `"::1" has no port: write [::1]:8443`,
 		"[::1]":                `"[::1]" has no port: write [::1]:8443`,
-		"1:2:3:4:5:6:7:8:8443": `an IPv6 address stands in brackets, write [1:2:3:4:5:6:7:8]:8443`,
+		"1:2:3:4:5:6:7:8:8443": `an IPv6 address needs brackets, write [1:2:3:4:5:6:7:8]:8443`,
 		"muster":               `"muster" has no port: write muster:8443`,
 		"10.0.0.7":             `"10.0.0.7" has no port: write 10.0.0.7:8443`,
-		":8443":                `names no host`,
-		"muster:":              `"" is no port`,
-		"muster:https":         `"https" is no port`,
-		"muster:0":             `"0" is no port`,
-		"a b:1":                `"a b" is no host`,
-		"https://muster:8443/": `agents speak no HTTP, write muster:8443`,
+		":8443":                `has no host`,
+		"muster:":              `invalid port ""`,
+		"muster:https":         `invalid port "https"`,
+		"muster:0":             `invalid port "0"`,
+		"a b:1":                `invalid host "a b"`,
+		"https://muster:8443/": `agents do not use HTTP, write muster:8443`,
 		"http://muster:8443":   `cannot be read`,
 		"":                     `cannot be read`,
 	} {
@@ -151,7 +151,7 @@ func digestOf(numbers []uint64) (o ResultDigest) {
 }
 
 // Snapshots hold it: another function would call every state another one.
-func TestOrderStaysAsItIs(t *testing.T) {
+func TestResultDigestIsStable(t *testing.T) {
 	for text, numbers := range map[string][]uint64{
 		"00000000": nil, "69d53342": {1}, "e91361e0": {1, 2}, "20895ad2": {1, 2, 3}, "d211395f": {1, 2, 3, 5},
 	} {
@@ -165,7 +165,7 @@ func TestOrderStaysAsItIs(t *testing.T) {
 }
 
 // What a server can do wrong with the results of a state while count and last number are right.
-func TestOrderTellsListsApart(t *testing.T) {
+func TestResultDigestSeparatesLists(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		right := make([]uint64, 4+random.IntN(200))
@@ -195,7 +195,7 @@ func TestOrderTellsListsApart(t *testing.T) {
 	}
 }
 
-func TestOrderIsTextInJSON(t *testing.T) {
+func TestResultDigestIsTextInJSON(t *testing.T) {
 	data, err := json.Marshal(Event{Order: 0x0abc})
 	var m map[string]any
 	var e Event

@@ -19,7 +19,7 @@ func NameError(text string) error {
 	if len(text) > MaxName {
 		return fmt.Errorf("longer than %d characters", MaxName)
 	}
-	return fmt.Errorf("%q is no name: lower-case letters, digits, and . _ - between them", text)
+	return fmt.Errorf("invalid name %q: use lower-case letters, digits, and . _ - between them", text)
 }
 
 // CleanName turns any text into a name: other characters become dashes. It returns "" where nothing is left, and a
@@ -44,9 +44,9 @@ func CleanName(text string) string {
 func LabelError(key, value string) error {
 	switch {
 	case !IsLabelName(key):
-		return fmt.Errorf("%q is no label's name: letters, digits, and . _ - / between them, at most %d", Shorten(key), MaxText)
+		return fmt.Errorf("invalid label name %q: use letters, digits, and . _ - / between them, at most %d", Shorten(key), MaxText)
 	case len(value) > MaxText || HasControl(value):
-		return fmt.Errorf("label %s: want one line of at most %d bytes", key, MaxText)
+		return fmt.Errorf("label %s: expected one line of at most %d bytes", key, MaxText)
 	}
 	return nil
 }
@@ -140,16 +140,16 @@ func CheckHostPort(text string) error {
 		return Errorf(Invalid, "server address "+format, args...).WithHint("write HOST:PORT: muster.example.org:8443, 10.0.0.7:8443 or [fd00::7]:8443")
 	}
 	if rest, ok := strings.CutPrefix(text, "https://"); ok {
-		return bad("%q: agents speak no HTTP, write %s", text, strings.TrimRight(rest, "/"))
+		return bad("%q: agents do not use HTTP, write %s", text, strings.TrimRight(rest, "/"))
 	}
 	if host, port, err := net.SplitHostPort(text); err == nil {
 		switch {
 		case host == "":
-			return bad("%q names no host", text)
+			return bad("%q has no host", text)
 		case strings.ContainsAny(host, "/ ,@[]"):
-			return bad("%q: %q is no host", text, host)
+			return bad("%q: invalid host %q", text, host)
 		case !isPort(port):
-			return bad("%q: %q is no port", text, port)
+			return bad("%q: invalid port %q", text, port)
 		}
 		return nil
 	}
@@ -162,11 +162,11 @@ func CheckHostPort(text string) error {
 	case strings.HasPrefix(text, "["):
 		return bad("%q has no port: write [%s]:8443", text, bare)
 	case isIP(text) && isIP(text[:at]) && isPort(text[at+1:]):
-		return bad("%q can be read in two ways: with a port, write [%s]:%s; without one, write [%s]:8443", text, text[:at], text[at+1:], text)
+		return bad("%q is ambiguous: with a port, write [%s]:%s; without a port, write [%s]:8443", text, text[:at], text[at+1:], text)
 	case isIP(text):
 		return bad("%q has no port: write [%s]:8443", text, text)
 	}
-	return bad("%q: an IPv6 address stands in brackets, write [%s]:%s", text, text[:at], text[at+1:])
+	return bad("%q: an IPv6 address needs brackets, write [%s]:%s", text, text[:at], text[at+1:])
 }
 
 // HostOf returns the host of HOST:PORT; a text without a port is a host.

@@ -268,7 +268,7 @@ type Range struct {
 func ParseRange(text string) (Range, error) {
 	r := Range{Start: 0, End: math.Inf(1)}
 	bad := func() (Range, error) {
-		return Range{}, fmt.Errorf("threshold %q: want 10, 10:, ~:10, 10:20 or @10:20", text)
+		return Range{}, fmt.Errorf("threshold %q: expected 10, 10:, ~:10, 10:20 or @10:20", text)
 	}
 	body := text
 	if len(body) > 0 && body[0] == '@' {

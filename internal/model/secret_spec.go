@@ -108,11 +108,11 @@ func CheckSecretValue(value string) error {
 	case value == "":
 		return errors.New("it is empty")
 	case len(value) < MinSecret:
-		return fmt.Errorf("it is shorter than %d bytes, which cannot be hidden in an output", MinSecret)
+		return fmt.Errorf("it is shorter than %d bytes, so that an output cannot hide it", MinSecret)
 	case len(value) > MaxSecret:
 		return fmt.Errorf("it is longer than %s", Size(MaxSecret))
 	case strings.IndexByte(value, 0) >= 0:
-		return errors.New("it holds a zero byte, which no command can be given")
+		return errors.New("it contains a zero byte, which a command cannot receive")
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode((*plain)(s)); err != nil {
-		return errors.New("want a text, {secret: NAME}, {fromFile: /etc/muster/NAME} or {fromEnv: NAME}")
+		return errors.New("expected a text, {secret: NAME}, {fromFile: /etc/muster/NAME} or {fromEnv: NAME}")
 	}
 	return nil
 }

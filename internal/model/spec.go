@@ -52,7 +52,7 @@ func (c *Command) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, &c.Argv); err != nil {
-		return fmt.Errorf("command: want a string (run by the shell) or a list (run without one)")
+		return fmt.Errorf("command: expected a string (run by the shell) or a list (run without a shell)")
 	}
 	return nil
 }

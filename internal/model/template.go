@@ -117,7 +117,7 @@ func (t *Template) expand(values PropertyValues, escape func(string) string) (st
 			return "", err
 		}
 		if p.quote != quoteNone && strings.IndexByte(value, 0) >= 0 {
-			return "", &MissingError{strings.Join(p.path, "."), "holds a zero byte, which no command can be given"}
+			return "", &MissingError{strings.Join(p.path, "."), "contains a zero byte, which a command cannot receive"}
 		}
 		if escape != nil {
 			value = escape(value)
@@ -151,7 +151,7 @@ func (p *templatePart) value(values PropertyValues) (string, error) {
 		}
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &object); err != nil {
-			return "", &MissingError{strings.Join(p.path, "."), fmt.Sprintf("cannot be read: the value above %q is no JSON object", member)}
+			return "", &MissingError{strings.Join(p.path, "."), fmt.Sprintf("cannot be read: the value above %q is not a JSON object", member)}
 		}
 		raw, ok = object[member]
 	}
@@ -184,7 +184,7 @@ func PropertyNameError(name string) error {
 	}
 	for i := range len(name) {
 		if !isPathByte(name[i]) {
-			return fmt.Errorf("property name %q: %q cannot stand in {{ .props.… }}; use letters, digits, _ and - (a dot goes into a JSON object)", name, name[i])
+			return fmt.Errorf("property name %q: %q is not allowed in {{ .props.… }}; use letters, digits, _ and - (a dot goes into a JSON object)", name, name[i])
 		}
 	}
 	return nil
@@ -203,17 +203,17 @@ func parseAction(text string, start int) (end int, part templatePart, err error)
 	if at < len(text) && (text[at] == '"' || text[at] == '`') {
 		value, next, ok := quotedString(text, at)
 		if !ok {
-			return fail(at, "string without end")
+			return fail(at, "the string has no end")
 		}
 		at = skipSpace(text, next)
 		if !strings.HasPrefix(text[at:], "}}") {
-			return fail(at, `want }} after the string`)
+			return fail(at, `expected }} after the string`)
 		}
 		return at + 2, templatePart{literal: value}, nil
 	}
 	const prefix = ".props."
 	if !strings.HasPrefix(text[at:], prefix) {
-		return fail(start, `the one variable is {{ .props.name | default "…" }}; for literal braces write {{ "{{" }}`)
+		return fail(start, `the only variable is {{ .props.name | default "…" }}; for literal braces write {{ "{{" }}`)
 	}
 	part.column = start + 1
 	at += len(prefix)
@@ -223,7 +223,7 @@ func parseAction(text string, start int) (end int, part templatePart, err error)
 			at++
 		}
 		if at == word {
-			return fail(at, "want the name of a property here")
+			return fail(at, "expected the name of a property here")
 		}
 		part.path = append(part.path, text[word:at])
 		if at >= len(text) || text[at] != '.' {
@@ -239,17 +239,17 @@ func parseAction(text string, start int) (end int, part templatePart, err error)
 			at++
 		}
 		if text[word:at] != "default" {
-			return fail(word, `after | only default "…" may stand`)
+			return fail(word, `after | only default "…" is allowed`)
 		}
 		at = skipSpace(text, at)
 		value, next, ok := defaultValue(text, at)
 		if !ok {
-			return fail(at, `want the default in quotes: default "…"`)
+			return fail(at, `expected the default in quotes: default "…"`)
 		}
 		part.deflt, at = &value, skipSpace(text, next)
 	}
 	if !strings.HasPrefix(text[at:], "}}") {
-		return fail(at, "want }} here")
+		return fail(at, "expected }} here")
 	}
 	return at + 2, part, nil
 }
@@ -429,7 +429,7 @@ func (s *shellScan) variable(column int) (shellQuote, error) {
 	case s.prev() == '$' && s.in != '\'':
 		return fail("a variable cannot follow $")
 	case s.in == '#':
-		return fail("a variable cannot stand in a comment")
+		return fail("a comment cannot contain a variable")
 	case s.in == '\'':
 		return quoteSingle, nil
 	case s.in == '"':

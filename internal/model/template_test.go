@@ -65,7 +65,7 @@ func TestTemplateMissing(t *testing.T) {
 		`{{ .props.gone }}`:                  `property "gone" is not set and has no default`,
 		`{{ .props.null }}`:                  `property "null" is not set and has no default`,
 		`{{ .props.torn | default "x" }}`:    `property "torn" has no value here: groups web and db set it to different values`,
-		`{{ .props.n.x }}`:                   `property "n.x" cannot be read: the value above "x" is no JSON object`,
+		`{{ .props.n.x }}`:                   `property "n.x" cannot be read: the value above "x" is not a JSON object`,
 		`{{ .props.gone.x.y }} {{.props.n}}`: `property "gone.x.y" is not set and has no default`,
 	} {
 		p, err := ParseTemplate(in, false)
@@ -84,14 +84,14 @@ func TestTemplateErrors(t *testing.T) {
 		column int
 		reason string
 	}{
-		{`ab {{ .labels.x }}`, 4, "one variable"},
+		{`ab {{ .labels.x }}`, 4, "the only variable is {{ .props.name | default \"…\" }}; for literal"},
 		{`{{ .props. }}`, 11, "name of a property"},
 		{`{{ .props.a | upper }}`, 15, "only default"},
 		{`{{ .props.a | default x }}`, 23, "in quotes"},
 		{`{{ .props.a | default "x }}`, 23, "in quotes"},
 		{`{{ .props.a`, 12, "want }}"},
 		{`{{ .props.a }`, 13, "want }}"},
-		{`{{`, 1, "one variable"},
+		{`{{`, 1, "the only variable is {{ .props.name | default \"…\" }}; for literal"},
 		{"a `b` {{ .props.a }}", 7, "backquotes"},
 		{`a $(b {{ .props.a }})`, 7, "inside $("},
 		{`a "$(b "x") {{ .props.a }}"`, 13, "$(…) with quotes"},
@@ -138,7 +138,7 @@ func TestCommandTemplate(t *testing.T) {
 
 // Whatever a value holds, a shell takes it for one word of text, in each place where
 // the parser lets a variable stand.
-func TestShellTakesValuesForText(t *testing.T) {
+func TestShellQuoting(t *testing.T) {
 	if _, err := exec.LookPath("/bin/sh"); err != nil {
 		t.Skip("no /bin/sh")
 	}

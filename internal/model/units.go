@@ -23,7 +23,7 @@ func ParseDuration(text string) (Duration, error) {
 		if _, numeric := strconv.ParseFloat(text, 64); numeric == nil {
 			return 0, fmt.Errorf("duration %q has no unit: write %ss for seconds, %sm for minutes", text, text, text)
 		}
-		return 0, fmt.Errorf("duration %q: want a number with a unit, such as 30s, 5m or 1h", text)
+		return 0, fmt.Errorf("duration %q: expected a number with a unit, such as 30s, 5m or 1h", text)
 	}
 	return Duration(d), nil
 }
@@ -79,7 +79,7 @@ func ParseSize(text string) (Size, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("size %q: want bytes with a unit, such as 64KiB or 4GiB", text)
+		return 0, fmt.Errorf("size %q: expected bytes with a unit, such as 64KiB or 4GiB", text)
 	}
 	return Size(n), nil
 }
@@ -135,7 +135,7 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 			}
 		}
 	}
-	return Errorf(Invalid, "%s is no time: write 2026-12-24T18:00:00Z, or with an offset 2026-12-24T19:00:00+01:00", data)
+	return Errorf(Invalid, "%s is not a time: write 2026-12-24T18:00:00Z, or with an offset 2026-12-24T19:00:00+01:00", data)
 }
 
 // CountNoun returns a number with its noun: 1 node, 2 nodes, 3 proxies.

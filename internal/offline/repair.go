@@ -22,9 +22,9 @@ import (
 func RepairCommand() *cobra.Command {
 	return stopped(&cobra.Command{
 		Use:   "repair --data DIR",
-		Short: "Go on without what is damaged in a stopped server's journal or snapshots, and say what is lost",
-		Long: `Cuts what is damaged out of the journal of a stopped server, so that it starts again, and says
-what is lost. What is whole is left as it is.`,
+		Short: "Remove damaged parts of a stopped server's journal or snapshots, and print the losses",
+		Long: `Remove the damaged parts of the journal of a stopped server, so that it starts again, and print
+the losses. Undamaged parts stay unchanged.`,
 		Example: "  muster doctor repair --data /var/lib/muster",
 	}, repair)
 }
@@ -33,11 +33,11 @@ what is lost. What is whole is left as it is.`,
 func RestoredCommand() *cobra.Command {
 	return stopped(&cobra.Command{
 		Use:   "restored --data DIR",
-		Short: "Give a data folder that was restored from a backup a life of its own, before the server starts",
-		Long: `A data folder restored from a backup knows less than the agents and people who
-saw what came after it. This gives it a new incarnation: agents send again what they
-hold and take its assignments, ids given since the backup are not given again, page
-tokens and ETags of before are refused. Typed once too often it does no harm.`,
+		Short: "Give a data folder that was restored from a backup a new incarnation, before the server starts",
+		Long: `Data restored from a backup is older than the state of agents and people. The command gives
+the data folder a new incarnation: agents send their spooled results again and accept its
+assignments; the server does not reuse ids from the time after the backup, and refuses older
+page tokens and ETags. You can safely repeat the command.`,
 		Example: "  muster doctor restored --data /var/lib/muster",
 	}, restored)
 }
@@ -76,11 +76,11 @@ func repair(cfg *config.Server, out io.Writer) error {
 		return err
 	}
 	if emptied > 0 {
-		fmt.Fprintf(out, "%s: the event states of %d of %d partitions before commit %d are lost; they come back with the next results\n",
+		fmt.Fprintf(out, "%s: the event states of %d of %d partitions before commit %d are lost; the next results restore them\n",
 			datadir.Snapshots(cfg), emptied, model.Partitions, from)
 	}
 	if len(lost) == 0 && emptied == 0 {
-		fmt.Fprintln(out, "journal and snapshots are whole: nothing was changed")
+		fmt.Fprintln(out, "journal and snapshots are undamaged: nothing was changed")
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func restored(cfg *config.Server, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s begins a life of its own, incarnation %016x; start the server\n", cfg.Data, life.ID)
-	fmt.Fprintln(out, "machines that joined after the copy was made ask by themselves to be let in again: muster node list --pending; muster node accept --all-returning")
+	fmt.Fprintf(out, "%s has the new incarnation %016x; start the server\n", cfg.Data, life.ID)
+	fmt.Fprintln(out, "machines that joined after the backup ask to join again: muster node list --pending; muster node accept --all-returning")
 	return nil
 }

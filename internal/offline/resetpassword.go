@@ -31,9 +31,9 @@ func ResetPasswordCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reset-password --data DIR",
 		Short: "Give a user a new password, on the server's machine",
-		Long: `Gives a user a new password and ends the user's sessions; the role stays. It works on the data folder,
-whether the server runs or not: whoever may write there may do it; root does it as the user whom the folder
-belongs to. It makes no users: see muster auth user.`,
+		Long: `Give a user a new password and end the user's sessions; the role stays. The command works on the data
+folder, also while the server runs. It needs write access to the folder; root uses the rights of the owner
+of the folder. It does not create users: see muster auth user.`,
 		Example: "  muster auth reset-password --data /var/lib/muster\n  muster auth reset-password --data /var/lib/muster --user ada",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,14 +59,14 @@ belongs to. It makes no users: see muster auth user.`,
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "user %s has the password from %s\n", user, file)
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "Sessions of before have ended: muster login")
+			fmt.Fprintln(cmd.OutOrStdout(), "The old sessions ended. Log in: muster login")
 			return nil
 		},
 	}
 	config.Flags(c.Flags(), "data", "intent-db")
 	c.Flags().StringVar(&user, "user", "admin", "whose password")
-	c.Flags().StringVar(&file, "password-file", "", "file with the new password, - for standard input; default: one is made and shown")
-	c.Flags().BoolVar(&mayRun, "may-run-commands", false, "the user may run commands from now on: muster run --command")
+	c.Flags().StringVar(&file, "password-file", "", "file with the new password, - for standard input; default: a random password, shown once")
+	c.Flags().BoolVar(&mayRun, "may-run-commands", false, "permit the user to run commands: muster run --command")
 	return c
 }
 
@@ -84,7 +84,7 @@ func ReadPassword(file string, stdin io.Reader) (string, error) {
 	}
 	password := strings.TrimSpace(string(data))
 	if password == "" {
-		return "", model.Errorf(model.Invalid, "password file %s is empty", file).WithHint("write the password into it, or leave the flag out: then one is made and shown")
+		return "", model.Errorf(model.Invalid, "password file %s is empty", file).WithHint("write the password into the file, or leave the flag out for a random password")
 	}
 	return password, nil
 }
@@ -104,7 +104,7 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	if dsn == "" {
 		dsn = filepath.Join(cfg.Data, "intent.db")
 		if _, err := os.Stat(dsn); err != nil {
-			return "", model.Errorf(model.NotFound, "%s is no data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
+			return "", model.Errorf(model.NotFound, "%s is not the data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
 		}
 	}
 	store, err := intentdb.Open(ctx, dsn, time.Now)
@@ -172,8 +172,8 @@ func askForPassword(ctx context.Context, data, user, password string, mayRun boo
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", model.Errorf(model.Unavailable, "the server that runs on %s did not take the new password", data).
-				WithHint("its log says why; or stop it and type this again")
+			return "", model.Errorf(model.Unavailable, "the running server of %s did not accept the new password", data).
+				WithHint("read the log of the server; or stop the server and repeat the command")
 		}
 	}
 }
@@ -189,7 +189,7 @@ func refusal(path string) error {
 		err = json.Unmarshal(body, said)
 	}
 	if err != nil {
-		return fmt.Errorf("read why the server refused: %w", err)
+		return fmt.Errorf("read the refusal of the server: %w", err)
 	}
 	return said
 }
@@ -229,7 +229,7 @@ func (p *PasswordRequests) apply(ctx context.Context) error {
 	}
 	var r passwordRequest
 	if err := json.Unmarshal(body, &r); err != nil || r.User == "" || r.Hash == "" {
-		return errors.Join(fmt.Errorf("%s is no request of ours: %w", path, err), os.Remove(path))
+		return errors.Join(fmt.Errorf("%s is not a password request: %w", path, err), os.Remove(path))
 	}
 	err = p.Access.ResetPassword(ctx, resetBy(), r.User, r.Hash, r.Run)
 	if said := (*model.Error)(nil); errors.As(err, &said) && (said.Class == model.NotFound || said.Class == model.Invalid) {

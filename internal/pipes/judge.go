@@ -72,7 +72,7 @@ func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Eve
 				}
 			}
 			if v.Pass && v.Failed != nil {
-				v.Reason = "passed, although not every expression could be evaluated: " + strings.Join(v.Failed, "; ")
+				v.Reason = "passed, although the evaluation of some expressions failed: " + strings.Join(v.Failed, "; ")
 			}
 			list = append(list, v)
 		}

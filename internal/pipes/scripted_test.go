@@ -26,7 +26,7 @@ func TestScriptsOfAssets(t *testing.T) {
 		}
 		switch key {
 		case "":
-			return nil, "", model.Errorf(model.Unavailable, "asset team/scripts is not here: it is being fetched")
+			return nil, "", model.Errorf(model.Unavailable, "asset team/scripts is not here: its download is in progress")
 		case known:
 			return nil, key, nil
 		}

@@ -211,7 +211,7 @@ func (s *scripted[T]) get() (T, error) {
 // find calls Libraries where there are assets.
 func (t *Table) find(assets []string, known string) ([]filter.Library, string, error) {
 	if t.Libraries == nil {
-		return nil, "", model.Errorf(model.Unavailable, "this server keeps no Assets")
+		return nil, "", model.Errorf(model.Unavailable, "this server has no Assets")
 	}
 	return t.Libraries(assets, known)
 }

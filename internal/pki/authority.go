@@ -97,7 +97,7 @@ func (a *Authority) openCA() error {
 	}
 	if err != nil {
 		return model.Errorf(model.Unavailable, "open the server's CA in %s: %w", a.dir, err).
-			WithHint("bring %s and %s back from a backup; a new CA means that every agent must enrol again", caFile, caKeyFile)
+			WithHint("restore %s and %s from a backup; a new CA means that every agent must enrol again", caFile, caKeyFile)
 	}
 	a.ca, a.caKey = cert, key
 	return nil
@@ -108,7 +108,7 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	// start.
 	for _, name := range []string{caFile, caKeyFile} {
 		if _, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
-			return nil, nil, fmt.Errorf("%s is there, but not the other file of the pair", name)
+			return nil, nil, fmt.Errorf("%s exists without the other file of the pair", name)
 		}
 	}
 	return a.makePair(caFile, caKeyFile, &x509.Certificate{

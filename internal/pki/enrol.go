@@ -226,8 +226,8 @@ func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolReq
 	if place == "" {
 		return nil
 	}
-	return model.Errorf(model.Conflict, "this machine is node %s already, by its key; join token %s gives it the place of %s", node.Name, token.ID, place).
-		WithHint("a machine of two nodes needs a key for each; on this machine: muster-agent reset-identity, and the line again; to be %s: without the token", node.Name)
+	return model.Errorf(model.Conflict, "this machine is already node %s by its key, but join token %s is for node %s", node.Name, token.ID, place).
+		WithHint("a machine with two nodes needs a key for each; on this machine: muster-agent reset-identity, then the same command again; to become %s: without the token", node.Name)
 }
 
 // numbered reports whether a name is the requested one with a number appended.
@@ -243,8 +243,8 @@ func (e *Enroller) wait(key string, request EnrolRequest) (EnrolAnswer, error) {
 		return EnrolAnswer{}, err
 	}
 	if e.Pending == nil {
-		return EnrolAnswer{}, model.Errorf(model.Forbidden, "this server lets nobody in without a join token (--pending is off)").
-			WithHint("on the server: muster node token; here, what that prints: muster-agent join TOKEN")
+		return EnrolAnswer{}, model.Errorf(model.Forbidden, "this server requires a join token (--pending is off)").
+			WithHint("on the server: muster node token; here: muster-agent join TOKEN")
 	}
 	request.CSR = nil
 	again, err := e.Pending(key, request)
@@ -349,7 +349,7 @@ const (
 	// JoinAnew makes the machine a node again.
 	JoinAnew = "on the server: muster node token; " + Paste
 	// LetIn is for a machine that the server does not know and has no objection to.
-	LetIn = "its agent asks by itself to be let in again: on the server: muster node list --pending; muster node accept NAME; if it is not listed, " + JoinAnew
+	LetIn = "the agent asks to return by itself; on the server: muster node list --pending; muster node accept NAME; if the list does not have it, " + JoinAnew
 )
 
 // Renew issues a new certificate for a node's key, on proof of that key, also after expiry:
@@ -365,12 +365,12 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	}
 	uid, err := NodeOf(cert)
 	if err != nil || cert.CheckSignatureFrom(e.Authority.ca) != nil {
-		return RenewAnswer{}, RenewForeign, model.Errorf(model.Unauthenticated, "this certificate was not made by this server for a node").
-			WithHint("look whether this is the server that the machine joined; to join this one, %s", JoinAnew)
+		return RenewAnswer{}, RenewForeign, model.Errorf(model.Unauthenticated, "this server did not issue this certificate for a node").
+			WithHint("check that the machine joined this server; to join it, %s", JoinAnew)
 	}
 	if !public.Equal(cert.PublicKey) {
 		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the request is for another key than the certificate's").
-			WithHint("a node gets another key by muster node replace")
+			WithHint("muster node replace gives a node another key")
 	}
 	key, now := Fingerprint(public), e.Authority.now()
 	tooOld := now.After(cert.NotAfter.Add(RenewableFor))
@@ -382,8 +382,8 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 		if !ok && request.Return != nil && e.Pending != nil && !tooOld && e.Registrar.UnknownNode(uid) {
 			return e.waitAgain(key, uid, cert, *request.Return)
 		}
-		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "the server knows no node %s with this machine's key", uid).
-			WithHint("if it was deleted, or the server lets nobody in without a token (--pending), let it join again; %s", JoinAnew)
+		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "node %s with this machine's key does not exist on the server", uid).
+			WithHint("if the node was deleted, or the server requires a token (--pending), join again; %s", JoinAnew)
 	}
 	if tooOld {
 		return RenewAnswer{}, RenewTooOld, model.Errorf(model.Forbidden, "the certificate of node %s expired at %s, more than %d days ago",
@@ -438,7 +438,7 @@ func Expired(err error) bool {
 func (id *Identity) request(says *EnrolRequest) ([]byte, error) {
 	key, ok := id.Certificate.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, errors.New("the agent's key is none that this version makes")
+		return nil, errors.New("the agent's key has an unsupported type")
 	}
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 	if err != nil {

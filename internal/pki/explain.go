@@ -45,22 +45,22 @@ func (s RefusedCertificate) ForPeople(err error) *model.Error {
 	host := s.host()
 	if wrong := (x509.HostnameError{}); errors.As(err, &wrong) {
 		names := namesOf(wrong.Certificate)
-		return model.Errorf(model.Unavailable, "the server's certificate does not name %s, by which it was reached; it names %s", host, list(names)).
-			WithHint("use one of these names, or restart the server with --advertise %s (its CA stays: nobody joins or logs in again)", strings.Join(Advertise(names, host), ","))
+		return model.Errorf(model.Unavailable, "the server's certificate is not for %s; it is for %s", host, list(names)).
+			WithHint("use one of these names, or restart the server with --advertise %s (its CA stays: no agent joins again)", strings.Join(Advertise(names, host), ","))
 	}
 	if !errors.As(err, new(x509.UnknownAuthorityError)) {
 		return nil
 	}
 	switch whose, ours := authorityOf(err); {
 	case !ours:
-		return model.Errorf(model.Unavailable, "%s shows a certificate of %s, which is not trusted here", s.Server, whose).
-			WithHint("is this a Muster server? a proxy that opens TLS, or another program, looks like this. If its certificate is right, name the CA with --ca FILE or MUSTER_CA")
+		return model.Errorf(model.Unavailable, "the certificate of %s is of %s, which is not trusted here", s.Server, whose).
+			WithHint("check that this is a Muster server; a proxy that intercepts TLS or another program causes this error. If the certificate is right: --ca FILE or MUSTER_CA")
 	case s.Trusted == "":
-		return model.Errorf(model.Unavailable, "%s shows a certificate of %s, which is not trusted here", s.Server, whose).
-			WithHint("if it is the right server: bring its CA here (DATA/pki/ca.crt there) and type muster login https://%s --ca ca.crt", s.Server)
+		return model.Errorf(model.Unavailable, "the certificate of %s is of %s, which is not trusted here", s.Server, whose).
+			WithHint("if it is the right server: copy its CA (DATA/pki/ca.crt there) here and type muster login https://%s --ca ca.crt", s.Server)
 	default:
-		return model.Errorf(model.Unavailable, "%s shows a certificate of %s, and only that of the CA %s is trusted here", s.Server, whose, s.Trusted).
-			WithHint("if it is the right server: bring its CA here (DATA/pki/ca.crt there) and type muster login https://%s --ca ca.crt; if it lost its DATA/pki: bring that back from the backup; else name another server with --server", s.Server)
+		return model.Errorf(model.Unavailable, "the certificate of %s is of %s, but only the CA %s is trusted here", s.Server, whose, s.Trusted).
+			WithHint("if it is the right server: copy its CA (DATA/pki/ca.crt there) here and type muster login https://%s --ca ca.crt; if it lost its DATA/pki: restore that from the backup; else name another server with --server", s.Server)
 	}
 }
 
@@ -76,8 +76,8 @@ func (s RefusedCertificate) ForAgents(err error) *model.Error {
 	if !ours {
 		return s.foreign(whose)
 	}
-	return model.Errorf(model.Unavailable, "the server at %s is not the one that this machine joined: it shows a certificate of %s, this machine's server has the CA %s", s.Server, whose, s.Trusted).
-		WithHint("if the server lost its DATA/pki, bring that back from the backup and restart it; if this machine is to move to that server: muster-agent reset-identity, then join with a token made there; else correct --server")
+	return model.Errorf(model.Unavailable, "the server at %s is not the one that this machine joined: its certificate is of %s, expected the CA %s", s.Server, whose, s.Trusted).
+		WithHint("if the server lost its DATA/pki, restore that from the backup and restart it; to move this machine to that server: muster-agent reset-identity, then join with a token of that server; else correct --server")
 }
 
 // errOtherServer is the cause of errors from forJoining.
@@ -88,16 +88,16 @@ func (s RefusedCertificate) forJoining(chain []*x509.Certificate) *model.Error {
 	whose, ours := authorityOf(&tls.CertificateVerificationError{UnverifiedCertificates: chain})
 	e := s.foreign(whose)
 	if ours {
-		e = model.Errorf(model.Unauthenticated, "the server at %s is not the one that the join token (or --ca-hash, --ca-file) names: it shows a certificate of %s, wanted is the CA %s", s.Server, whose, s.Trusted).
-			WithHint("is the address right? Otherwise make a token on the server that you want to join: muster node token")
+		e = model.Errorf(model.Unauthenticated, "the server at %s is not the one of the join token (or --ca-hash, --ca-file): its certificate is of %s, expected the CA %s", s.Server, whose, s.Trusted).
+			WithHint("check the address, or create a token on the right server: muster node token")
 	}
 	e.Cause = errOtherServer
 	return e
 }
 
 func (s RefusedCertificate) foreign(whose string) *model.Error {
-	return model.Errorf(model.Unavailable, "what answers at %s is no Muster server: it shows a certificate of %s", s.Server, whose).
-		WithHint("a proxy that opens TLS looks like this: let it pass %s through unopened; else name the server with --server HOST:8443", s.Server)
+	return model.Errorf(model.Unavailable, "%s is not a Muster server: its certificate is of %s", s.Server, whose).
+		WithHint("a proxy that intercepts TLS causes this error: exclude %s from interception; else name the server with --server HOST:8443", s.Server)
 }
 
 // wrongTime explains a certificate outside its lifetime: a clock is wrong, since servers renew
@@ -109,11 +109,11 @@ func (s RefusedCertificate) wrongTime(err error) *model.Error {
 	}
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	if s.Now.Before(invalid.Cert.NotBefore) {
-		return model.Errorf(model.Unavailable, "by this machine's clock it is %s, and the certificate of %s begins only at %s", at(s.Now), s.Server, at(invalid.Cert.NotBefore)).
-			WithHint("compare date -u here and on the server, and set the clock that is wrong: timedatectl set-ntp true")
+		return model.Errorf(model.Unavailable, "this machine's clock shows %s, but the certificate of %s begins at %s", at(s.Now), s.Server, at(invalid.Cert.NotBefore)).
+			WithHint("compare date -u here and on the server and correct the wrong clock: timedatectl set-ntp true")
 	}
-	return model.Errorf(model.Unavailable, "by this machine's clock it is %s, and the certificate of %s ended at %s", at(s.Now), s.Server, at(invalid.Cert.NotAfter)).
-		WithHint("compare date -u here and on the server, and set the clock that is wrong: timedatectl set-ntp true; if both are right, restart the server: it renews its certificate")
+	return model.Errorf(model.Unavailable, "this machine's clock shows %s, but the certificate of %s ended at %s", at(s.Now), s.Server, at(invalid.Cert.NotAfter)).
+		WithHint("compare date -u here and on the server and correct the wrong clock: timedatectl set-ntp true; if both are right, restart the server: it renews its certificate")
 }
 
 func (s RefusedCertificate) host() string {

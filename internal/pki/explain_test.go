@@ -30,7 +30,7 @@ func handshake(t *testing.T, server *tls.Config, client *tls.Config) error {
 	return err
 }
 
-func TestWhatIsSaidOfACertificate(t *testing.T) {
+func TestCertificateErrorsAreExplained(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	ours, err := Open(t.TempDir(), []string{"localhost", "127.0.0.1", "web1", "10.0.0.1"}, clock)
@@ -48,19 +48,19 @@ func TestWhatIsSaidOfACertificate(t *testing.T) {
 		people, agents []string // words in the messages; agents nil: no error
 	}{
 		{"another name", &tls.Config{GetCertificate: ours.GetCertificate}, "muster.example.org", ours.Pool(), ShortSum(ours.CASum()), now,
-			[]string{"does not name muster.example.org", "it names 10.0.0.1, 127.0.0.1, localhost, web1", "--advertise 10.0.0.1,web1,muster.example.org (its CA stays"}, nil},
+			[]string{"is not for muster.example.org", "it is for 10.0.0.1, 127.0.0.1, localhost, web1", "--advertise 10.0.0.1,web1,muster.example.org (its CA stays"}, nil},
 		{"another CA", &tls.Config{GetCertificate: other.GetCertificate}, "localhost", ours.Pool(), ShortSum(ours.CASum()), now,
-			[]string{"the CA " + ShortSum(other.CASum()), "only that of the CA " + ShortSum(ours.CASum()), "lost its DATA/pki", "muster login https://localhost:8443 --ca ca.crt"},
-			[]string{"is not the one that this machine joined", ShortSum(other.CASum()), ShortSum(ours.CASum()), "muster-agent reset-identity", "DATA/pki, bring that back from the backup"}},
+			[]string{"the CA " + ShortSum(other.CASum()), ", but only the CA" + ShortSum(ours.CASum()), "lost its DATA/pki", "muster login https://localhost:8443 --ca ca.crt"},
+			[]string{"is not the one that this machine joined", ShortSum(other.CASum()), ShortSum(ours.CASum()), "muster-agent reset-identity", "if the server lost its DATA/pki, restore that from the backup and"}},
 		{"no CA", &tls.Config{GetCertificate: other.GetCertificate}, "localhost", x509.NewCertPool(), "", now,
 			[]string{"the CA " + ShortSum(other.CASum()) + ", which is not trusted here", "muster login https://localhost:8443 --ca ca.crt"},
 			[]string{"is not the one"}},
-		{"no Muster server", &tls.Config{Certificates: []tls.Certificate{foreign}}, "localhost", ours.Pool(), ShortSum(ours.CASum()), now,
-			[]string{`"CN=Inspection"`, "a proxy that opens TLS"}, []string{`no Muster server: it shows a certificate of "CN=Inspection"`, "a proxy that opens TLS"}},
+		{"is not a Muster server: its certificate is of", &tls.Config{Certificates: []tls.Certificate{foreign}}, "localhost", ours.Pool(), ShortSum(ours.CASum()), now,
+			[]string{`"CN=Inspection"`, "a proxy that intercepts TLS"}, []string{`not a Muster server: its certificate is of "CN=Inspection"`, "a proxy that intercepts TLS"}},
 		{"a clock in the past", &tls.Config{GetCertificate: ours.GetCertificate}, "localhost", ours.Pool(), "", now.AddDate(-3, 0, 0),
-			[]string{"it is 2023-05-01T12:00:00Z", "begins only at 2026-04-30T12:00:00Z", "date -u"}, []string{"begins only at"}},
+			[]string{"clock shows 2023-05-01T12:00:00Z", "begins at 2026-04-30T12:00:00Z", "date -u"}, []string{"begins at"}},
 		{"a clock in the future", &tls.Config{GetCertificate: ours.GetCertificate}, "localhost", ours.Pool(), "", now.AddDate(3, 0, 0),
-			[]string{"it is 2029-05-01T12:00:00Z", "ended at 2027-06-02T12:00:00Z", "timedatectl set-ntp true"}, []string{"ended at"}},
+			[]string{"clock shows 2029-05-01T12:00:00Z", "ended at 2027-06-02T12:00:00Z", "timedatectl set-ntp true"}, []string{"ended at"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := handshake(t, c.server, &tls.Config{ServerName: c.asked, RootCAs: c.roots, Time: func() time.Time { return c.at }})

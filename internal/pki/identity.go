@@ -220,7 +220,7 @@ func SumOf(pem []byte) (sum [32]byte, err error) {
 		return sum, err
 	}
 	if !cert.IsCA {
-		return sum, errors.New("it is no CA's certificate")
+		return sum, errors.New("it is not a CA certificate")
 	}
 	return sha256.Sum256(cert.Raw), nil
 }
@@ -230,7 +230,7 @@ func ParseSum(text string) (sum [32]byte, err error) {
 	digits := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), sumPrefix)
 	b, err := hex.DecodeString(strings.NewReplacer(":", "", " ", "").Replace(digits))
 	if err != nil || len(b) != len(sum) {
-		return sum, model.Errorf(model.Invalid, "%q is no hash of a CA: want sha256: and 64 hexadecimal digits", text).
+		return sum, model.Errorf(model.Invalid, "%q is not a CA hash: want sha256: and 64 hexadecimal digits", text).
 			WithHint("on the server: muster node ca")
 	}
 	return [32]byte(b), nil
@@ -323,7 +323,7 @@ func (a *Authority) load(certName, keyName string) (*x509.Certificate, *ecdsa.Pr
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok || !key.PublicKey.Equal(cert.PublicKey) {
-		return nil, nil, fmt.Errorf("%s does not belong to %s", keyName, certName)
+		return nil, nil, fmt.Errorf("%s and %s do not belong together", keyName, certName)
 	}
 	return cert, key, nil
 }

@@ -137,9 +137,9 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	none := model.Errorf(model.Unavailable, "%w", errors.Join(failed...))
 	var unknown *net.DNSError
 	if errors.As(none, &unknown) && unknown.IsNotFound {
-		return nil, none.WithHint("is the name right? This machine looks it up with: getent hosts %s. Other addresses: --server HOST:PORT", unknown.Name)
+		return nil, none.WithHint("check the name: getent hosts %s; use another address: --server HOST:PORT", unknown.Name)
 	}
-	return nil, none.WithHint("does the server run, and does nothing between refuse its port? Other addresses: --server HOST:PORT")
+	return nil, none.WithHint("check that the server runs and that no firewall blocks its port; use another address: --server HOST:PORT")
 }
 
 // pinned accepts a server whose chain holds a CA certificate with this sum, under any name: the
@@ -183,7 +183,7 @@ func Shows(ctx context.Context, address string, ca [32]byte) (bool, error) {
 	case errors.As(err, new(*model.Error)):
 		return false, err
 	case err != nil:
-		return false, model.Errorf(model.Unavailable, "no server answers at %s: %w", address, err).WithHint("does it run, and does nothing between refuse its port?")
+		return false, model.Errorf(model.Unavailable, "no server answers at %s: %w", address, err).WithHint("check that it runs and that no firewall blocks its port")
 	}
 	return true, conn.Close()
 }
@@ -219,7 +219,7 @@ func answerError(status int, data []byte) error {
 	}
 	var p problem
 	_ = json.Unmarshal(data, &p)
-	said := model.Errorf(model.ClassOfHTTP(status), "%s", cmp.Or(p.Detail, fmt.Sprintf("it answers %d %s", status, http.StatusText(status))))
+	said := model.Errorf(model.ClassOfHTTP(status), "%s", cmp.Or(p.Detail, fmt.Sprintf("the answer is %d %s", status, http.StatusText(status))))
 	said.Hint = p.Hint
 	return said
 }
@@ -255,7 +255,7 @@ func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the certificate request: %w", err)
 	}
-	last := errors.New("no server is known")
+	last := errors.New("no server is configured")
 	for _, address := range cfg.Servers {
 		data, err := post(ctx, cfg.Dial, cfg.Identity.serverTLS(address, cfg.Now), address+RenewPath, body)
 		if err == nil {

@@ -179,9 +179,9 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	}
 }
 
-// TestNoMachineIsTwoNodes checks that a token for another node is refused to an enrolled machine
+// TestOneMachineIsOneNode checks that a token for another node is refused to an enrolled machine
 // and not used up, while a token for its own node stays valid.
-func TestNoMachineIsTwoNodes(t *testing.T) {
+func TestOneMachineIsOneNode(t *testing.T) {
 	a := open(t, t.TempDir(), nil)
 	tokens := &memTokens{rows: map[string]JoinToken{}}
 	key, csr := machineKey(t)
@@ -204,7 +204,7 @@ func TestNoMachineIsTwoNodes(t *testing.T) {
 		token, keep := newToken(t, a, tokens, "127.0.0.1:8443", c.token)
 		answer, err := e.Enrol(t.Context(), EnrolRequest{Secret: token.Secret[:], CSR: csr, Name: c.wants})
 		switch {
-		case c.refused != "" && (model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "is node web01-2 already") || !strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "reset-identity")):
+		case c.refused != "" && (model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "this machine is already node web01-2 by its key, but join token ") || !strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "reset-identity")):
 			t.Errorf("%s: %v", c.name, err)
 		case c.refused == "" && (err != nil || answer.Node != is.UID):
 			t.Errorf("%s: %+v, %v", c.name, answer, err)
@@ -247,7 +247,7 @@ func TestEnrolRefusals(t *testing.T) {
 		want  string
 	}{
 		{"unknown secret", wrongSecret, 0, "does not know this join token"},
-		{"another server", wrongCA, 0, "is not the one that the join token"},
+		{"another server", wrongCA, 0, "is not the one of the join token (or --ca-hash, --ca-file): its"},
 		{"expired there", unexpired, 2 * time.Hour, "expired"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestShows(t *testing.T) {
 	}
 }
 
-func TestAuthorityIsKept(t *testing.T) {
+func TestAuthoritySurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	clock := time.Now()
 	now := func() time.Time { return clock }
@@ -349,7 +349,7 @@ type deadlined struct {
 
 func (d *deadlined) SetReadDeadline(t time.Time) error { d.until = t; return nil }
 
-func TestEnrolmentWaitsForNobodyForLong(t *testing.T) {
+func TestEnrolmentHasATimeLimit(t *testing.T) {
 	e := &Enroller{Authority: open(t, t.TempDir(), nil), Tokens: &memTokens{rows: map[string]JoinToken{}}}
 	w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, EnrolPath, strings.NewReader("{")))

@@ -47,7 +47,7 @@ func ParseToken(text string) (Token, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
 	if !ok {
 		return Token{}, model.Errorf(model.Invalid, "join token: it begins with %q", tokenPrefix).
-			WithHint("make one on the server: muster node token")
+			WithHint("create one on the server: muster node token")
 	}
 	b, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil || len(b) <= 72 {
@@ -123,7 +123,7 @@ func (t *JoinToken) verify(secret []byte, now time.Time) error {
 		return errUnknownToken()
 	case !t.Expires.IsZero() && !now.Before(t.Expires):
 		return model.Errorf(model.Unauthenticated, "join token %s expired at %s", t.ID, t.Expires.Format(time.RFC3339)).
-			WithHint("make a new one on the server: muster node token")
+			WithHint("create a new one on the server: muster node token")
 	}
 	return t.Exhausted()
 }
@@ -132,7 +132,7 @@ func (t *JoinToken) verify(secret []byte, now time.Time) error {
 func (t *JoinToken) Exhausted() error {
 	if t.MaxUses > 0 && t.Uses >= t.MaxUses {
 		return model.Errorf(model.Unauthenticated, "join token %s was used %d times, its limit", t.ID, t.Uses).
-			WithHint("make a new one on the server: muster node token")
+			WithHint("create a new one on the server: muster node token")
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ var errNoToken = errors.New("no such join token")
 
 func errUnknownToken() error {
 	e := model.Errorf(model.Unauthenticated, "the server does not know this join token").
-		WithHint("make one on the server: muster node token")
+		WithHint("create one on the server: muster node token")
 	e.Cause = errNoToken
 	return e
 }

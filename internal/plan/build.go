@@ -268,7 +268,7 @@ func oversizedText(n *node, c *content) string {
 	for _, p := range parts[:min(shown, len(parts))] {
 		largest = append(largest, p.name+" "+kib(p.size))
 	}
-	return fmt.Sprintf("node %s would have to hold %s (%d checks, %d properties), an assignment takes %s; the largest are %s",
+	return fmt.Sprintf("the assignment of node %s would have %s (%d checks, %d properties), the limit is %s; the largest are %s",
 		n.def.Name, kib(c.size), len(c.chunks), len(c.Properties), kib(wire.MaxAssignment), strings.Join(largest, ", "))
 }
 
@@ -281,10 +281,10 @@ func tooLarge(nodes []string) error {
 	}
 	text := nodes[0]
 	if more := len(nodes) - 1; more > 0 {
-		text += fmt.Sprintf("; so it is with %d more nodes", more)
+		text += fmt.Sprintf("; the same for %d more nodes", more)
 	}
 	return model.Errorf(model.Limited, "%s", text).
-		WithHint("keep what is long in files on the nodes, or let fewer checks land on one node")
+		WithHint("move long texts to files on the nodes, or run fewer checks on one node")
 }
 
 // Oversized lists the nodes whose assignment would be too large, at most so many, each with the reason.

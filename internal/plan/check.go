@@ -142,12 +142,12 @@ func setSeverities(c *model.CheckChunk, declared map[string]string) error {
 	for from, to := range declared {
 		status, ok := model.ParseStatus(from)
 		if !ok {
-			return model.Errorf(model.Invalid, "severity: %q is no status", from).
+			return model.Errorf(model.Invalid, "severity: unknown status %q", from).
 				WithHint("write ok, warning, critical or unknown")
 		}
 		severity, ok := model.ParseSeverity(to)
 		if !ok {
-			return model.Errorf(model.Invalid, "severity: %q is no severity", to).
+			return model.Errorf(model.Invalid, "severity: unknown severity %q", to).
 				WithHint("write not classified, information, warning, average, high or disaster")
 		}
 		c.Severities[status] = severity
@@ -172,8 +172,8 @@ func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Spa
 func chunkSize(c *model.Chunk) (int, error) {
 	data := wire.AppendChunk(nil, c)
 	if _, err := wire.DecodeChunk(0, data); err != nil {
-		return 0, model.Errorf(model.Invalid, "no agent could read this %s: %w", c.Name, err).
-			WithHint("make it shorter: put long commands into a script on the nodes")
+		return 0, model.Errorf(model.Invalid, "agents cannot read this %s: %w", c.Name, err).
+			WithHint("make it shorter: move long commands to a script on the nodes")
 	}
 	return len(data), nil
 }

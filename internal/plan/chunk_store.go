@@ -63,7 +63,7 @@ func (s *chunkStore) load(ctx context.Context, log *slog.Logger) (broken uint64,
 	}
 	for _, row := range rows {
 		if err := s.add(row); err != nil {
-			log.Error("a stored chunk is left out", "error", err)
+			log.Error("ignoring a stored chunk", "error", err)
 			broken++
 		}
 	}
@@ -222,7 +222,7 @@ func (s *chunkStore) retire(ctx context.Context, chunks []*model.Chunk, since ti
 			}
 			writes[i] = intent.Write{Key: key, Body: data, Expect: -1}
 		}
-		if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "definitions that no check has"}, writes); err != nil {
+		if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "definitions without a check"}, writes); err != nil {
 			return fmt.Errorf("retire chunks: %w", err)
 		}
 		for _, c := range batch {
@@ -241,7 +241,7 @@ func (s *chunkStore) remove(ctx context.Context, chunks []*model.Chunk) error {
 	for i, c := range chunks {
 		writes[i] = intent.Write{Key: keyOf(c).row(), Expect: -1}
 	}
-	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "definitions that nobody can name any more"}, writes); err != nil {
+	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "expired definitions"}, writes); err != nil {
 		return fmt.Errorf("remove chunks: %w", err)
 	}
 	for _, c := range chunks {
@@ -274,7 +274,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			c.Log.Warn("old definitions of checks were not removed; trying again in an hour", "err", err)
+			c.Log.Warn("cannot remove old definitions of checks; trying again in an hour", "err", err)
 		case removed > 0:
 			c.Log.Info("old definitions of checks removed", "count", removed)
 		}

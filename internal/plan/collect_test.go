@@ -15,7 +15,7 @@ import (
 )
 
 // A check that is edited for years leaves nothing behind but what can still be named.
-func TestDefinitionsThatNobodyCanNameAreForgotten(t *testing.T) {
+func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	h := newHouse(t)
 	h.node("a", nil)
 	edit := func(n int) model.ChunkID {
@@ -132,7 +132,7 @@ func TestReadersWhileCompiling(t *testing.T) {
 }
 
 // A namespace is in the shadow from the moment it says so until it does not any more.
-func TestANamespaceInTheShadow(t *testing.T) {
+func TestShadowNamespace(t *testing.T) {
 	h := newHouse(t)
 	for _, c := range []struct {
 		says string

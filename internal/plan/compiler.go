@@ -348,7 +348,7 @@ func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propert
 	case "node":
 		d.scope = scope{level: nodeLevel, node: nodeName(name.Namespace, of)}
 	default:
-		return nil, model.Errorf(model.Invalid, "scope %q is not known", spec.Scope).
+		return nil, model.Errorf(model.Invalid, "unknown scope %q", spec.Scope).
 			WithHint("write global, namespace, group:NAME or node:NAME")
 	}
 	return d, nil

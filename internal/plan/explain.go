@@ -36,16 +36,16 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 	name := strings.ToLower(u.Kind) + " " + nameFor(u.Name, n)
 	switch {
 	case !reaches(u.Namespace, n.def.Namespace):
-		return Explanation{Text: fmt.Sprintf("%s is of namespace %s: it runs on the nodes of that namespace only", name, u.Namespace)}
+		return Explanation{Text: fmt.Sprintf("%s belongs to namespace %s and runs only on nodes of that namespace", name, u.Namespace)}
 	case u.Passive:
-		return Explanation{Text: name + " is passive: no agent runs it, its results come from outside"}
+		return Explanation{Text: name + " is passive: senders outside report its results"}
 	case u.targets == nil:
-		return Explanation{Text: name + " is disabled, or has no targets: it runs nowhere"}
+		return Explanation{Text: name + " is disabled or has no targets"}
 	}
 	on := u.targets
 	switch {
 	case n.def.Proxy && u.proxies == nil:
-		return Explanation{Text: "it is a proxy node, and " + name + " is not about proxy nodes (spec.proxy): nothing can run it there"}
+		return Explanation{Text: "it is a proxy node, and " + name + " is not a proxy check (spec.proxy): no node can run it for a proxy node"}
 	case n.def.Proxy:
 		on = u.proxies
 	}
@@ -102,7 +102,7 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 		for i := range out {
 			out[i].Text = "except: " + out[i].Text
 		}
-		return Explanation{Text: name + " names this node and excepts it again", Under: append(yes, out...)}
+		return Explanation{Text: name + " selects this node and excludes it again", Under: append(yes, out...)}
 	}
 	return Explanation{Lands: true, Text: name + " lands here", Under: yes}
 }
@@ -112,11 +112,11 @@ func (w *explainer) nearest(name string, t *targets) string {
 	for _, g := range t.groups {
 		r := w.f.groupNumbers.name(g)
 		if group := w.f.groups[g]; group != nil && group.def != nil && (t.except == nil || !slices.Contains(t.except.groups, g)) {
-			return fmt.Sprintf("it would, if the node were in group %s: list that under spec.groups, muster edit node %s", nameFor(r, w.n), w.n.def.Name.Name)
+			return fmt.Sprintf("to run it here, add group %s to spec.groups: muster edit node %s", nameFor(r, w.n), w.n.def.Name.Name)
 		}
 	}
 	if len(t.groups) == 0 && len(t.nodes) > 0 {
-		return fmt.Sprintf("it would, if %s named the node under targets.nodes", name)
+		return fmt.Sprintf("to run it here, add the node to targets.nodes of %s", name)
 	}
 	return ""
 }
@@ -146,13 +146,13 @@ func (w *explainer) items(t *targets) (yes, no []Explanation) {
 		if len(others) > 5 {
 			others, more = others[:5], ", …"
 		}
-		sort(Explanation{Text: "named are other nodes: " + strings.Join(others, ", ") + more})
+		sort(Explanation{Text: "it names other nodes: " + strings.Join(others, ", ") + more})
 	}
 	if t.where != nil {
 		holds := w.f.conditions.matches(t.where).Contains(uint32(w.n.def.ID))
-		text := "the condition does not hold: "
+		text := "the condition is false: "
 		if holds {
-			text = "the condition holds: "
+			text = "the condition is true: "
 		}
 		sort(Explanation{Lands: holds, Text: text + t.where.key.expr})
 	}
@@ -175,13 +175,13 @@ func (w *explainer) group(g directory.GroupID) Explanation {
 	if _, own := slices.BinarySearch(w.n.def.groups, g); own {
 		text := "the node lists it (spec.groups): an operator put it there"
 		if grant := w.n.def.grant; grant != nil && slices.Contains(grant.groups, g) {
-			text = "it was given (spec.given.groups): " + grant.text
+			text = "the join token or an operator set it (spec.given.groups): " + grant.text
 		}
 		yes = append(yes, Explanation{Lands: true, Text: text})
 	}
 	if i, ok := slices.BinarySearchFunc(w.n.def.requests, g, func(c joinRequest, g directory.GroupID) int { return cmp.Compare(c.group, g) }); ok {
 		lands, text := group.decide(w.n.def.requests[i])
-		why := Explanation{Lands: lands, Text: "its agent says so (--groups): " + text}
+		why := Explanation{Lands: lands, Text: "the agent requests it (--groups): " + text}
 		if lands {
 			yes = append(yes, why)
 		} else {
@@ -194,7 +194,7 @@ func (w *explainer) group(g directory.GroupID) Explanation {
 	}
 	if !w.n.groups.has(g) {
 		if group.def == nil {
-			name += ", which is declared nowhere"
+			name += ", which does not exist"
 		}
 		return Explanation{Text: "it is not in " + name, Under: no}
 	}

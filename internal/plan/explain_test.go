@@ -23,7 +23,7 @@ func sentences(w Explanation) string {
 	return text
 }
 
-func TestExplainCheckNamesTheChain(t *testing.T) {
+func TestExplainCheckShowsTheChain(t *testing.T) {
 	h := newHouse(t)
 	h.node("web01", map[string]string{"env": "prod"}, "web")
 	h.node("db01", map[string]string{"env": "test"})
@@ -44,27 +44,27 @@ func TestExplainCheckNamesTheChain(t *testing.T) {
     + it is in group web
       + the node lists it (spec.groups): an operator put it there
     + it is in group prod
-      + the condition holds: node.labels.env == "prod"`},
+      + the condition is true: node.labels.env == "prod"`},
 		{"default", "plain", "db01", `
 - check plain does not name this node
   - it is not in group all
-    - it is not in group web, which is declared nowhere
+    - it is not in group web, which does not exist
     - it is not in group prod
-      - the condition does not hold: node.labels.env == "prod"
-    - named are other nodes: a, b, c, d, e, …
+      - the condition is false: node.labels.env == "prod"
+    - it names other nodes: a, b, c, d, e, …
   - it would, if the node were in group all: list that under spec.groups, muster edit node db01`},
 		{"default", "excepted", "web01", `
-- check excepted names this node and excepts it again
+- check excepted selects this node and excludes it again
   + it is in group all
     + it is in group web
       + the node lists it (spec.groups): an operator put it there
     + it is in group prod
-      + the condition holds: node.labels.env == "prod"
+      + the condition is true: node.labels.env == "prod"
   + except: it is named: web01`},
 		{"default", "nowhere", "web01", `
-- check nowhere is disabled, or has no targets: it runs nowhere`},
+- check nowhere is disabled or has no targets`},
 		{"other", "theirs", "web01", `
-- check other/theirs is of namespace other: it runs on the nodes of that namespace only`},
+- check other/theirs belongs to namespace other and runs only on nodes of that namespace`},
 	} {
 		id, _ := h.p.directory.CheckByName(c.namespace, c.check)
 		why, ok := h.p.Inspector().ExplainCheck(h.id(c.node), id)
@@ -86,7 +86,7 @@ func TestExplainCheckNamesTheChain(t *testing.T) {
 
 // What is said of a property is listed from global to node with what became of it, and
 // the value shown is the one that agents are sent.
-func TestPropertiesSayWhereTheyComeFrom(t *testing.T) {
+func TestPropertiesShowTheirSources(t *testing.T) {
 	h := newHouse(t)
 	raw := func(s string) map[string]json.RawMessage { return map[string]json.RawMessage{"p": json.RawMessage(s)} }
 	property := func(name, scope, value string) {
@@ -178,7 +178,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, want := range []string{
 		`6 nodes; 6 web0 web1 web2: check disk: property "disk_warn" is not set and has no default`,
-		`1 nodes; 1 db1: check disk: property "disk_warn" has no value here: disk_warn is set differently by group db and by group web`,
+		`1 nodes; 1 db1: check disk: property "disk_warn" has no value here: disk_warn has different values from group db and group web`,
 		`0 nodes`,
 	} {
 		if got := text(""); got != want {

@@ -322,13 +322,13 @@ func (g *group) accepts(r joinRequest) bool {
 func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	switch accepted = g.accepts(r); {
 	case accepted && r.vouched:
-		return accepted, "the node may: its join token (given), or an operator (mayJoin)"
+		return accepted, "the join token (given) or an operator (mayJoin) allows it"
 	case accepted:
-		return accepted, "the group lets agents in (selfJoin)"
+		return accepted, "the group accepts agents (selfJoin)"
 	case g.def == nil:
-		return accepted, "the group does not exist, and the node may not make it (mayJoin)"
+		return accepted, "the group does not exist, and the node may not create it (mayJoin)"
 	case g.def.trusted:
-		return accepted, "the group is trusted: no machine can bring itself in"
+		return accepted, "the group is trusted: no machine can join it by itself"
 	}
 	return accepted, "neither the group (selfJoin: true) nor the node (mayJoin) allows it"
 }

@@ -363,7 +363,7 @@ func fleetOf(t testing.TB, n int) *house {
 }
 
 // Work is in proportion to the change, not to the fleet.
-func TestWorkIsInProportion(t *testing.T) {
+func TestWorkGrowsWithTheChange(t *testing.T) {
 	h := fleetOf(t, 2000)
 	work := func(change func()) (changed int, c Counts) {
 		before := h.p.Counts()

@@ -115,7 +115,7 @@ type fault struct {
 }
 
 // tooLargeText is the fault of a node that has no assignment (see build.go).
-const tooLargeText = "the assignment would be too large: the agent keeps its last one"
+const tooLargeText = "the assignment is too large: the agent keeps its last one"
 
 // faultExamples is how many nodes stand for all that have a fault.
 const faultExamples = 3

@@ -156,7 +156,7 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 		"accepted by a person":   {[]intent.Write{write("Node", "accepted", role, node(&model.JoinGrant{Groups: []string{"x"}}))}, []string{""}},
 		"waits for its machine":  {[]intent.Write{write("Node", "declared", role, node(nil)), write("Node", "new", role, node(nil))}, []string{"", ""}},
 		"a condition":            {[]intent.Write{write("Group", "pay", nil, wider)}, []string{"7 nodes come into it whose machines joined by a token, under names that they chose: default/n0, default/n1, default/n2, default/n3, default/n4, …"}},
-		"trust for a group":      {[]intent.Write{write("Group", "plain", nil, &model.GroupSpec{Trusted: true, Nodes: []string{"n1", "accepted"}})}, []string{"a node comes into it whose machine joined by a token, under a name that it chose: default/n1"}},
+		"trust for a group":      {[]intent.Write{write("Group", "plain", nil, &model.GroupSpec{Trusted: true, Nodes: []string{"n1", "accepted"}})}, []string{"it gets a node whose machine joined by a token and chose its name: default/n1"}},
 		"a group without trust":  {[]intent.Write{write("Group", "plain", nil, &model.GroupSpec{Nodes: []string{"n1"}})}, []string{""}},
 		"both, each at its node": {[]intent.Write{write("Group", "pay", nil, &model.GroupSpec{Trusted: true, Where: `node.labels.role != ""`}), write("Node", "n0", role, node(token))}, []string{"", "trusted group around|trusted group pay"}},
 	} {
@@ -216,7 +216,7 @@ func TestNodesUseHandlers(t *testing.T) {
 }
 
 // Routes, pipelines and Sensu agents that name no handler use handlers, too, from when they are applied together.
-func TestEverybodyUsesHandlers(t *testing.T) {
+func TestUseOfHandlers(t *testing.T) {
 	h := newHouse(t)
 	uses := func(what, handler string, want intent.Placement) {
 		t.Helper()
@@ -266,7 +266,7 @@ func TestHandlersUseSecretsAndAssets(t *testing.T) {
 
 // Whom a node names hears of its keepalive; of those whom its agent names, who is there, and
 // nobody of them where the node names others.
-func TestWhoHearsOfAKeepalive(t *testing.T) {
+func TestReceiversOfAKeepalive(t *testing.T) {
 	h := newHouse(t)
 	h.node("web01", nil)
 	web01 := h.id("web01")

@@ -178,7 +178,7 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.draft.Publish(change.Revision)
 
 	for _, text := range pass.oversized {
-		p.o.Logger.Error("assignment is too large: the agent goes on with its last one", "reason", text)
+		p.o.Logger.Error("assignment is too large: the agent keeps its last one", "reason", text)
 	}
 	deleted := pass.deletedNodes()
 	changed = slices.AppendSeq(changed, maps.Keys(deleted))
@@ -200,11 +200,11 @@ func (p *Planner) Revision() int64 { return p.directory.Revision() }
 // the answer from being certain.
 func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
 	if err := p.CatchUp(ctx); err != nil {
-		return "", model.Errorf(model.Unavailable, "cannot find out now whether node %d is in a trusted group: %w", id, err).WithHint("let the machine ask again in a moment")
+		return "", model.Errorf(model.Unavailable, "cannot check now whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
 	}
 	group, ok := p.directory.TrustedGroup(id)
 	if !ok {
-		return "", model.Errorf(model.Unavailable, "cannot find out whether node %d is in a trusted group: its definition is not compiled", id).WithHint("let the machine ask again in a moment; muster status lists broken definitions")
+		return "", model.Errorf(model.Unavailable, "cannot check whether node %d is in a trusted group: its definition does not compile", id).WithHint("the machine can try again in a moment; muster status lists broken definitions")
 	}
 	return group, nil
 }
@@ -337,10 +337,10 @@ var (
 	checksDesc     = desc("checks_evaluated_total", "Checks whose holders were computed.")
 	conditionsDesc = desc("conditions_evaluated_total", "Conditions evaluated on a node.")
 	builtDesc      = desc("assignments_built_total", "Assignments composed, changed or not.")
-	changedDesc    = desc("assignments_changed_total", "Assignments that differ from before.")
+	changedDesc    = desc("assignments_changed_total", "Assignments that changed.")
 	brokenDesc     = desc("broken_definitions_total", "Stored resources that this version cannot compile.")
-	oversizedDesc  = desc("oversized_nodes", "Nodes that keep their last assignment because the next would be too large.")
-	knownDesc      = prometheus.NewDesc("muster_plan_known", "What the planner holds.", []string{"kind"}, nil)
+	oversizedDesc  = desc("oversized_nodes", "Nodes whose new assignment is too large and that keep the last one.")
+	knownDesc      = prometheus.NewDesc("muster_plan_known", "Objects in the planner, by kind.", []string{"kind"}, nil)
 )
 
 func desc(name, help string) *prometheus.Desc {

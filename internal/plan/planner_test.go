@@ -137,7 +137,7 @@ func TestProperties(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", node, got, want)
 		}
 	}
-	clashing := wire.Property{Name: "port", Error: "port is set differently by group db and by group web"}
+	clashing := wire.Property{Name: "port", Error: "port has different values from group db and group web"}
 	want("web01", wire.Property{Name: "disk", Value: raw(`{"crit":5,"warn":15}`)}, wire.Property{Name: "port", Value: raw("80")})
 	want("both", wire.Property{Name: "disk", Value: raw(`{"crit":5,"warn":15}`)}, clashing)
 	want("plain", wire.Property{Name: "disk", Value: raw(`{"crit":10,"warn":15}`)})

@@ -90,7 +90,7 @@ func (f inspection) cycle(t *translation) error {
 		} else if seen {
 			from := slices.Index(path, path[len(path)-1])
 			return model.Errorf(model.Invalid, "group %s contains itself: %s", path[from], strings.Join(path[from:], " → ")).
-				WithHint("take one of them out of the other's groups")
+				WithHint("remove one of them from the groups of the other")
 		}
 		done[g] = false
 		if def := f.groups[g].def; def != nil {
@@ -147,7 +147,7 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 				continue
 			}
 			if key := (intent.Key{Kind: "Node", Namespace: d.Namespace, Name: d.Name.Name}); written[key] {
-				out[key] = append(out[key], fmt.Sprintf("it comes into the trusted group %s, and its machine joined with %s, under a name that it chose: look whether it is the one that you mean, muster describe node %s -n %s",
+				out[key] = append(out[key], fmt.Sprintf("it joins the trusted group %s, and its machine joined with %s and chose its name: check that it is the intended one, muster describe node %s -n %s",
 					f.groupText(g), d.grant.text, d.Name.Name, d.Namespace))
 				continue
 			}
@@ -155,7 +155,7 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 		}
 		at := f.groupNumbers.name(g)
 		if key := (intent.Key{Kind: "Group", Namespace: at.Namespace, Name: at.Name}); len(others) > 0 && written[key] {
-			out[key] = append(out[key], "it is trusted, and "+joinedByToken(others)+": look whether they are those that you mean, muster describe node NAME")
+			out[key] = append(out[key], "it is trusted, and "+joinedByToken(others)+": check that they are the intended ones, muster describe node NAME")
 		}
 	}
 	for _, warnings := range out {
@@ -172,7 +172,7 @@ func joinedByToken(nodes []string) string {
 		nodes, more = nodes[:5], ", …"
 	}
 	if n == 1 {
-		return "a node comes into it whose machine joined by a token, under a name that it chose: " + nodes[0]
+		return "it gets a node whose machine joined by a token and chose its name: " + nodes[0]
 	}
-	return fmt.Sprintf("%d nodes come into it whose machines joined by a token, under names that they chose: %s%s", n, strings.Join(nodes, ", "), more)
+	return fmt.Sprintf("it gets %d nodes whose machines joined by a token and chose their names: %s%s", n, strings.Join(nodes, ", "), more)
 }

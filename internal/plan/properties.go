@@ -220,12 +220,12 @@ func resolve(name string, levels [][]source) *wire.Property {
 		return nil
 	}
 	if c := firstClash(value); c != nil {
-		return &wire.Property{Name: name, Error: fmt.Sprintf("%s is set differently by %s and by %s", model.Shorten(c.path), model.Shorten(c.a), model.Shorten(c.b))}
+		return &wire.Property{Name: name, Error: fmt.Sprintf("%s has different values from %s and %s", model.Shorten(c.path), model.Shorten(c.a), model.Shorten(c.b))}
 	}
 	var out bytes.Buffer
 	write(&out, value)
 	if out.Len() > wire.MaxBody {
-		return &wire.Property{Name: name, Error: fmt.Sprintf("all that is said of it together has %d bytes here, at most %d", out.Len(), wire.MaxBody)}
+		return &wire.Property{Name: name, Error: fmt.Sprintf("its merged value has %d bytes here, the limit is %d", out.Len(), wire.MaxBody)}
 	}
 	return &wire.Property{Name: name, Value: out.Bytes()}
 }

@@ -42,7 +42,7 @@ func TestAssignmentHasALimit(t *testing.T) {
 	if model.ClassOf(err) != model.Limited {
 		t.Fatalf("got %v", err)
 	}
-	for _, part := range []string{"node default/web01", "273 checks", "check last 63.", "takes 16384.0 KiB"} {
+	for _, part := range []string{"node default/web01", "273 checks", "check last 63.", "the limit is 16384.0 KiB"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}
@@ -83,7 +83,7 @@ func TestAssignmentHasALimit(t *testing.T) {
 }
 
 // A frame also bounds how many checks there are, and each value.
-func TestPropertiesThatGrowTogether(t *testing.T) {
+func TestMergedPropertiesHaveALimit(t *testing.T) {
 	h := newHouse(t)
 	node := h.node("n", nil, "a", "b", "c", "d", "e")
 	h.put("Check", "default", "c", nil, shell("echo {{ .props.table }}", &model.Targets{Nodes: []string{"n"}}))
@@ -107,7 +107,7 @@ func TestPropertiesThatGrowTogether(t *testing.T) {
 }
 
 // No resource, however it came into the store, stops the planner for all others.
-func TestWhatNoAgentCouldReadStopsNobody(t *testing.T) {
+func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 	h := newHouse(t)
 	node := h.node("n", nil)
 	targets := &model.Targets{Nodes: []string{"n"}}
@@ -150,7 +150,7 @@ func TestWhatNoAgentCouldReadStopsNobody(t *testing.T) {
 
 // What validation lets through by itself, an agent can be told: each bound of the model
 // is within that of the protocol.
-func TestWhatIsValidCanBeTold(t *testing.T) {
+func TestValidSpecsCompile(t *testing.T) {
 	h := newHouse(t)
 	h.node("n", nil)
 	entries := func(n, size int) map[string]string {

@@ -23,36 +23,36 @@ type Kind struct {
 // Kinds returns all queues of a server, sorted by name.
 func Kinds() []Kind {
 	return []Kind{
-		{"alerts", "items", 64, []Policy{Drop, Block}, "Requests with alerts (`/alertmanager/`) that are being read or answered.", "drop: refused, the sender says it again; block: they wait."},
-		{"applies", "items", 34, []Policy{Drop}, "Changes of resources that are being applied, and those that wait for their turn: two at a time, a body may be large.", "Refused; try again."},
-		{"asset-fetches", "items", 64, []Policy{Drop}, "Agents that fetch an archive of an Asset now.", "Sent away; the agent tries again by and by, and its checks that need it say so."},
-		{"callbacks", "items", 32, []Policy{Drop}, "Calls of services (`/callback/`) that are being read or answered; anybody may begin one.", "Refused; services call again."},
-		{"deliveries", "items", 100_000, []Policy{GiveUp}, "Notifications that a handler has not taken yet, per handler; the depth is that of the fullest. They lie in the history store.",
-			"The newest are recorded as given up: `muster describe problem ID` shows them."},
-		{"enrolments", "items", 100, []Policy{Drop, Block}, "Machines that are joining now.", "drop: sent away, the agent tries again; block: they wait."},
-		{"event-view", "items", 32, []Policy{Block}, "Commits of the journal on the way to a worker of the event view, per worker (event-view-0, …).",
-			"The journal commits slower, and sessions stop reading."},
+		{"alerts", "items", 64, []Policy{Drop, Block}, "Requests with alerts (`/alertmanager/`) in progress.", "drop: refused, the sender repeats the request; block: requests wait."},
+		{"applies", "items", 34, []Policy{Drop}, "Applies in progress and applies that wait; two run at once, because a body may be large.", "Refused; try again."},
+		{"asset-fetches", "items", 64, []Policy{Drop}, "Agents that are fetching an archive of an Asset.", "Refused; the agent tries again later, and the results of the checks that need the Asset report it."},
+		{"callbacks", "items", 32, []Policy{Drop}, "Calls of services (`/callback/`) in progress; any client can open one.", "Refused; the service repeats the call."},
+		{"deliveries", "items", 100_000, []Policy{GiveUp}, "Deliveries that a handler has not accepted yet, per handler; the depth is the maximum of all handlers. The history store holds them.",
+			"The newest deliveries fail at once: `muster describe problem ID` shows them."},
+		{"enrolments", "items", 100, []Policy{Drop, Block}, "Machines that are joining now.", "drop: refused, the agent tries again; block: machines wait."},
+		{"event-view", "items", 32, []Policy{Block}, "Commits of the journal that wait for a worker of the event view, per worker (event-view-0, …).",
+			"The journal commits more slowly, and sessions stop reading."},
 		{"facts", "items", 0, []Policy{Merge}, "Nodes whose facts and labels are not written into intent yet.", "At most one entry for each node."},
-		{"journal", "bytes", 32 << 20, []Policy{Block}, "What waits to be committed to the journal.", "Sessions stop reading, and agents keep their results. From half of it on they are asked for rarer batches."},
-		{"logins", "items", 18, []Policy{Drop}, "Logins whose password is being looked at, and those that wait for their turn: two at a time, each costs memory.", "Refused; try again. Tokens go on working."},
-		{"pending", "items", 1000, []Policy{Drop}, "Machines that asked to join without a token and that nobody has accepted or refused yet (`muster node list --pending`); in memory only.",
-			"A newcomer is sent away and asks again; who has not asked for five minutes makes room."},
-		{"pipelines", "bytes", 64 << 20, []Policy{Rederive, Block}, "Events that pipelines kept from Sensu have not seen yet.",
-			"As of reactions: rederive: dropped, and made again from the journal; block: the event view waits, and with it all acknowledgements."},
-		{"reactions", "bytes", 64 << 20, []Policy{Rederive, Block}, "Changes of events that history has not recorded yet.",
-			"rederive: dropped, and made again from the journal, which keeps them until then; block: the event view waits, and with it all acknowledgements."},
-		{"reports", "items", 18, []Policy{Drop}, "Reports on noise that are being made, and those that wait for their turn: two at a time, each reads much of the history.", "Refused; try again."},
-		{"requests", "items", 500, []Policy{Drop, Block}, "Requests to the API that are being answered; watches and logins are counted apart.", "drop: refused, try again; block: they wait."},
-		{"run-output", "bytes", 32 << 20, []Policy{Drop}, "What runs wrote (`muster run`) and their callers have not fetched yet.", "It is cut, and the run says how much."},
-		{"runs", "items", 16, []Policy{Drop}, "Calls of `muster run` that are open.", "One more is refused."},
-		{"sensu-pushes", "items", 0, []Policy{Merge}, "Sessions of Sensu's agents that are due to be asked for a run, or told something else.", "At most one entry for each session. There only with --sensu-listen."},
-		{"session-acks", "items", 0, []Policy{Merge}, "Sessions to which an acknowledgement is due.", "At most one entry for each session."},
-		{"session-pushes", "items", 0, []Policy{Merge}, "Sessions to which an assignment or another message is due.", "At most one entry for each session."},
-		{"snapshots", "items", 0, []Policy{Block}, "Snapshots that are on disk and wait until history holds what lies before them.",
-			"At most one for every second partition; the next snapshot waits, and the journal is not cut."},
+		{"journal", "bytes", 32 << 20, []Policy{Block}, "Records that wait for a commit of the journal.", "Sessions stop reading, and agents spool their results. From half full on, the server asks agents for less frequent batches."},
+		{"logins", "items", 18, []Policy{Drop}, "Logins in progress and logins that wait; two password checks run at once, because each needs memory.", "Refused; try again. Tokens still work."},
+		{"pending", "items", 1000, []Policy{Drop}, "Machines that asked to join without a token and wait for a decision (`muster node list --pending`); in memory only.",
+			"The server refuses a new machine, which asks again; it forgets machines that did not ask for five minutes."},
+		{"pipelines", "bytes", 64 << 20, []Policy{Rederive, Block}, "Events that Sensu pipelines have not processed yet.",
+			"As for reactions: rederive: drops items and derives them again from the journal; block: the event view waits, and all acknowledgements wait."},
+		{"reactions", "bytes", 64 << 20, []Policy{Rederive, Block}, "Transitions that history has not recorded yet.",
+			"rederive: drops transitions and derives them again from the journal, which retains their records; block: the event view waits, and all acknowledgements wait."},
+		{"reports", "items", 18, []Policy{Drop}, "Reports on noise in progress and reports that wait; two run at once, because each reads much of the history.", "Refused; try again."},
+		{"requests", "items", 500, []Policy{Drop, Block}, "API requests in progress, without watches and logins.", "drop: refused, try again; block: requests wait."},
+		{"run-output", "bytes", 32 << 20, []Policy{Drop}, "Output of runs (`muster run`) that their callers have not fetched yet.", "The output is truncated, and the run shows by how many bytes."},
+		{"runs", "items", 16, []Policy{Drop}, "Open calls of `muster run`.", "The server refuses more."},
+		{"sensu-pushes", "items", 0, []Policy{Merge}, "Sessions of Sensu agents with a run request or another message to send.", "At most one entry for each session. Exists only with --sensu-listen."},
+		{"session-acks", "items", 0, []Policy{Merge}, "Sessions with an acknowledgement to send.", "At most one entry for each session."},
+		{"session-pushes", "items", 0, []Policy{Merge}, "Sessions with an assignment or another message to send.", "At most one entry for each session."},
+		{"snapshots", "items", 0, []Policy{Block}, "Snapshots on disk that wait until history has recorded all earlier transitions.",
+			"At most one for every two partitions; then the next snapshot waits, and the journal deletes no segments."},
 		{"uploads", "items", 4, []Policy{Drop}, "Archives of Assets that are being uploaded now (`muster asset add`).", "Refused; try again."},
-		{"watch-events", "items", 1 << 16, []Policy{End}, "Events that changed and that a watch has not read yet, per watch; the depth is that of the fullest.", "The watch ends, and its reader lists again."},
-		{"watches", "items", 256, []Policy{Drop}, "Watches (`get events -w`) that are open.", "One more is refused."},
+		{"watch-events", "items", 1 << 16, []Policy{End}, "Changed events that a watch has not read yet, per watch; the depth is the maximum of all watches.", "The watch ends, and its client lists the events again."},
+		{"watches", "items", 256, []Policy{Drop}, "Open watches (`get events -w`).", "The server refuses more."},
 	}
 }
 
@@ -120,9 +120,9 @@ func unknown(text, name string) error {
 		names = append(names, k.Name)
 	}
 	if near := model.Nearest(name, names); near != "" {
-		return fmt.Errorf("%s: no queue is called %q; did you mean %s?", text, name, near)
+		return fmt.Errorf("%s: unknown queue %q; did you mean %s?", text, name, near)
 	}
-	return fmt.Errorf("%s: no queue is called %q: %s", text, name, strings.Join(names, ", "))
+	return fmt.Errorf("%s: unknown queue %q; queues: %s", text, name, strings.Join(names, ", "))
 }
 
 func (k Kind) capacity(text string) (int64, error) {
@@ -138,7 +138,7 @@ func (k Kind) capacity(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%q is no number of items", text)
+		return 0, fmt.Errorf("%q is not a number of items", text)
 	}
 	return n, nil
 }
@@ -147,7 +147,7 @@ func (k Kind) policy(text string) (Policy, error) {
 	if slices.Contains(k.Policies, Policy(text)) {
 		return Policy(text), nil
 	}
-	return "", fmt.Errorf("%q is no policy of %s: it knows %s", text, k.Name, k.policies())
+	return "", fmt.Errorf("%q is not a policy of %s: expected one of %s", text, k.Name, k.policies())
 }
 
 func (k Kind) policies() string {
@@ -163,12 +163,12 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Queues
 
-Whatever waits in a server waits in one of these; each is bounded. ` + "`muster get queues`" + ` shows how full
-they are, ` + "`muster_queue_depth`, `_capacity`, `_passed_total` and `_overflow_total`" + ` are the metrics.
-` + "`--queues NAME=CAPACITY` and `--queues NAME=POLICY`" + ` set them (several separated by commas; in the
-configuration file a list). The policy that stands first is the default. This page is generated from the code.
+All work that waits in a server waits in one of these bounded queues. ` + "`muster get queues`" + ` shows their
+depth; so do the metrics ` + "`muster_queue_depth`, `_capacity`, `_passed_total` and `_overflow_total`" + `.
+` + "`--queues NAME=CAPACITY` and `--queues NAME=POLICY`" + ` set capacity and policy (several separated by commas; in the
+configuration file a list). The first policy of a queue is its default. This page is generated from the code.
 
-| queue | capacity | policy | what waits | when it is full |
+| queue | capacity | policy | items | when it is full |
 |---|---|---|---|---|
 `)
 	for _, k := range Kinds() {
@@ -183,11 +183,11 @@ configuration file a list). The policy that stands first is the default. This pa
 	}
 	b.WriteString(`
 ## On the agent
-The spool takes at most ` + "`--spool-size`" + ` on disk: half of it (32 MiB by default, what the probe ` + "`agent`" + ` speaks of)
-holds results, those of ` + "`--spool-age`" + `; the other half is room to write them anew. Beyond it the oldest results of the
-checks with the most give way, and what gave way becomes one event per check. At most 1 MiB of the newest
-signals is in memory, and as much as the server allows (` + "`max-unacked`" + `) is on the way. A check that is due
-while its last run has not ended waits for it: there is at most one run of each.
+The spool uses at most ` + "`--spool-size`" + ` on disk. Half of it (32 MiB by default; see the probe ` + "`agent`" + `)
+holds results, at most as old as ` + "`--spool-age`" + `; the other half is space to rewrite them. Above that, the agent deletes the oldest results of the
+checks with the most results, and reports the loss as one event per check. The newest signals, at most 1 MiB,
+are in memory. The server limits the unacknowledged bytes (` + "`max-unacked`" + `). A check that is due
+while its last run is active waits for the end of that run: each check has at most one active run.
 `)
 	return b.String()
 }

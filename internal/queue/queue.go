@@ -61,7 +61,7 @@ func NewRegistry(s Settings) *Registry { return &Registry{settings: s} }
 func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
 	k, ok := find(name)
 	if !ok {
-		panic("BUG: no queue is called " + name)
+		panic("BUG: unknown queue " + name)
 	}
 	capacity, policy = k.Capacity, k.Policies[0]
 	if r == nil {

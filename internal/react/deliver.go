@@ -109,7 +109,7 @@ func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration 
 		due, next, err := d.opts.Store.Due(ctx, now, n, full)
 		if err != nil {
 			if ctx.Err() == nil {
-				d.opts.Logger.Warn("outbox cannot be read; trying again", "err", err)
+				d.opts.Logger.Warn("cannot read the outbox; trying again", "err", err)
 			}
 			return 2 * time.Second
 		}
@@ -157,7 +157,7 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 		case failed == nil || under.recording.Err() != nil:
 			return unsettled
 		}
-		d.opts.Logger.Warn("outcome of a delivery could not be recorded; trying again", "err", failed)
+		d.opts.Logger.Warn("cannot record the outcome of a delivery; trying again", "err", failed)
 		if pause.For(under.recording, backoff(attempt, d.opts.retryFirst, 10*time.Second)) != nil {
 			return unsettled
 		}
@@ -180,7 +180,7 @@ func (d *deliverer) outcomeOf(one *history.Delivery, refused, err error, now tim
 	a.State, a.NextAt = history.Pending, now.Add(wait)
 	if handler.IsFinal(err) || a.NextAt.Sub(one.Since()) > d.opts.Delivery.Retry.GiveUp {
 		a.State, a.NextAt = history.Dead, time.Time{}
-		d.opts.Logger.Error("message given up", "handler", one.Handler.Name, "problem", one.Problem, "attempts", one.Attempts+1, "err", err)
+		d.opts.Logger.Error("gave up on a message", "handler", one.Handler.Name, "problem", one.Problem, "attempts", one.Attempts+1, "err", err)
 		return a, "dead"
 	}
 	return a, "retried"
@@ -200,7 +200,7 @@ func (d *deliverer) attempt(ctx context.Context, one *history.Delivery) (refused
 	}
 	spec, ok := d.opts.Names.Handler(one.Handler.Namespace, one.Handler.Name)
 	if !ok {
-		return nil, fmt.Errorf("handler %s/%s does not exist (any more): apply it, and this message is sent", one.Handler.Namespace, one.Handler.Name)
+		return nil, fmt.Errorf("handler %s/%s does not exist: apply it, then this message is sent", one.Handler.Namespace, one.Handler.Name)
 	}
 	body, hidden, err := d.mutatedBody(ctx, note, one.Payload)
 	if err != nil {
@@ -275,7 +275,7 @@ func (d *deliverer) clean(ctx context.Context) error {
 		for {
 			n, err := d.opts.Store.Clean(ctx, d.opts.Now().Add(-d.opts.Retention), cleanStep)
 			if err != nil && ctx.Err() == nil {
-				d.opts.Logger.Warn("old history could not be removed; trying again in a minute", "err", err)
+				d.opts.Logger.Warn("cannot remove old history; trying again in a minute", "err", err)
 			}
 			if removed += n; n == 0 || err != nil {
 				break
@@ -283,7 +283,7 @@ func (d *deliverer) clean(ctx context.Context) error {
 		}
 		now := d.opts.Now()
 		if err := d.opts.Store.ClampDue(ctx, now, now.Add(2*d.opts.Delivery.Retry.Most)); err != nil && ctx.Err() == nil {
-			d.opts.Logger.Warn("due times of the outbox could not be checked; trying again in a minute", "err", err)
+			d.opts.Logger.Warn("cannot check the due times of the outbox; trying again in a minute", "err", err)
 		}
 		if removed > 0 {
 			d.opts.Logger.Info("old history removed", "rows", removed)
@@ -327,7 +327,7 @@ func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification,
 	case note.Mutator == model.MutatorOnlyOutput:
 		return []byte(note.Output), nil, nil
 	case d.opts.Pipelines.Table == nil:
-		return nil, nil, fmt.Errorf("mutator %s: pipelines are not kept here", note.Mutator)
+		return nil, nil, fmt.Errorf("mutator %s: this server has no pipelines", note.Mutator)
 	}
 	body, command, err := d.opts.Pipelines.Table.Mutate(ctx, note.Mutator, func() (event map[string]any, err error) {
 		return event, json.Unmarshal(note.Event, &event)

@@ -128,7 +128,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 		b.PipelinePlaces[p] = s.reached[p]
 	}
 	s.r.deliver.outbox.bound(b.Deliveries)
-	if err := s.retry(ctx, "history store does not take deliveries of pipelines", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
+	if err := s.retry(ctx, "cannot store deliveries of pipelines in history", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
 		return err
 	}
 	clear(s.moved)
@@ -168,7 +168,7 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		}
 		d, err := subject.delivery(v, now)
 		if err != nil {
-			s.opts.Logger.Error("an event could not be passed on", "pipeline", v.Name(), "err", err)
+			s.opts.Logger.Error("cannot pass on an event", "pipeline", v.Name(), "err", err)
 			continue
 		}
 		list = append(list, d)

@@ -144,7 +144,7 @@ func TestValuesOfNoCheckPassPipelines(t *testing.T) {
 
 // One expression that never ends, and one that throws, hold back neither history nor routes;
 // the event says which, and passes.
-func TestAnExpressionThatFailsSaysSo(t *testing.T) {
+func TestFailedExpressionIsReported(t *testing.T) {
 	hook, got := hook(t, nil)
 	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"loops", "throws", "gone"}
@@ -215,7 +215,7 @@ func TestMutators(t *testing.T) {
 }
 
 // JavaScript that comes to its time limit is tried again: a server that stood still must not cost a message.
-func TestASlowMutatorIsTriedAgain(t *testing.T) {
+func TestSlowMutatorIsRetried(t *testing.T) {
 	spec, _ := hook(t, nil)
 	n := someNames(map[string]*model.HandlerSpec{"slack": spec})
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"slow"}
@@ -231,7 +231,7 @@ func TestASlowMutatorIsTriedAgain(t *testing.T) {
 }
 
 // What a mutator's secret is comes with the message to its handler, and into no record.
-func TestSecretsOfMutatorsAreInNoRecord(t *testing.T) {
+func TestMutatorSecretsAreNotRecorded(t *testing.T) {
 	hook, got := hook(t, func(posted) int { return 400 })
 	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"keyed", "broken"}
@@ -265,7 +265,7 @@ func TestSecretsOfMutatorsAreInNoRecord(t *testing.T) {
 }
 
 // A queue that overflowed loses nothing: the pass makes again what pipelines did not see.
-func TestWhatPipelinesMissedIsMadeAgain(t *testing.T) {
+func TestMissedPipelineEventsAreDerivedAgain(t *testing.T) {
 	hook, got := hook(t, nil)
 	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"all"}

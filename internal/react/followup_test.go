@@ -11,7 +11,7 @@ import (
 
 // Nobody looks after a problem any more: who was told that somebody does is told of it again, and
 // services call anew.
-func TestAnAcknowledgementThatEndsCallsAgain(t *testing.T) {
+func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	for name, ends := range map[string]func(p *play){
 		"it runs out": func(p *play) {
 			p.script(`ack p1 ann 1h; restart; after 1h1m`)
@@ -63,7 +63,7 @@ func TestAnAcknowledgementThatEndsCallsAgain(t *testing.T) {
 }
 
 // Of a group, what nobody looks after any more calls by itself, and the rest stays as it is.
-func TestAnAcknowledgementOfSomeOfAGroupEnds(t *testing.T) {
+func TestPartialAcknowledgementOfAGroupEnds(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
 	p.services()
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann 1h; ack p2 ann
@@ -90,7 +90,7 @@ func TestAnAcknowledgementOfSomeOfAGroupEnds(t *testing.T) {
 
 // The id of a problem that was silenced is that of its group: where that is acknowledged, the problem
 // has another when it is told.
-func TestAnIdThatIsAcknowledgedIsNotTakenAgain(t *testing.T) {
+func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Until: model.Time{Time: noon.Add(time.Hour)}, Reason: "new disks"}})
 	p.services()
@@ -101,7 +101,7 @@ func TestAnIdThatIsAcknowledgedIsNotTakenAgain(t *testing.T) {
 
 // Each handler has incidents of its own: whoever is told by a later step is called for what opens after
 // he acknowledged all that he knew, though it belongs to what calls others already.
-func TestALaterStepHasIncidentsOfItsOwn(t *testing.T) {
+func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.services()
 	p.script(`open p1 10; after 40m; open p2 11; after 1m; expect pager opened p1 | lead opened p1 | pager opened p1
@@ -115,7 +115,7 @@ func TestALaterStepHasIncidentsOfItsOwn(t *testing.T) {
 }
 
 // Who takes an acknowledgement back in a service is called by that: there is no other incident.
-func TestAnAcknowledgementThatIsTakenBackInAService(t *testing.T) {
+func TestAcknowledgementRemovedInTheService(t *testing.T) {
 	for name, row := range map[string]struct {
 		by   string
 		want []string
@@ -138,7 +138,7 @@ func TestAnAcknowledgementThatIsTakenBackInAService(t *testing.T) {
 }
 
 // Who says once more that he looks after an incident says nothing of another one.
-func TestAnAcknowledgementIsOfItsIncident(t *testing.T) {
+func TestAcknowledgementAppliesToItsIncident(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.services()
 	p.script(`open p1 10; after 1m; ack p1 ann; open p2 11; after 1m
@@ -148,7 +148,7 @@ func TestAnAcknowledgementIsOfItsIncident(t *testing.T) {
 
 // Who is told that a problem is worse hears it once, and the steps that are still to come come when
 // they would have come.
-func TestWorseIsToldOnceAndBringsNoStepForward(t *testing.T) {
+func TestHigherSeverityNotifiesOnceWithoutEscalation(t *testing.T) {
 	pager, both := []string{"pager"}, []string{"pager", "lead"}
 	for name, row := range map[string]struct {
 		steps  []model.RouteStep
@@ -188,7 +188,7 @@ func TestWorseIsToldOnceAndBringsNoStepForward(t *testing.T) {
 
 // Everybody who knows reads that it is worse and what it was: the second step too, and in a message
 // that tells of others for the first time.
-func TestWhatWasToldBeforeIsSaidToAll(t *testing.T) {
+func TestEarlierReceiversGetTheEnd(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	var sent []history.Delivery
 	p.store.record = func(b history.Batch) error {
@@ -231,7 +231,7 @@ func TestWhatWasToldBeforeIsSaidToAll(t *testing.T) {
 
 // A service that keeps one alert for a group is told to raise it only by what is worse than all that
 // it was told of the group.
-func TestWhatRaisesTheIncidentOfAGroup(t *testing.T) {
+func TestSeverityOfAGroupIncident(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	var sent []history.Delivery
 	p.store.record = func(b history.Batch) error {

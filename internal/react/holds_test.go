@@ -21,7 +21,7 @@ func paced(steps ...model.RouteStep) *model.RouteSpec {
 }
 
 // What is one message too many comes in one message when the hour is over, and ends as one.
-func TestTheExcessOfARateIsToldTogether(t *testing.T) {
+func TestRateExcessIsOneMessage(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
 	p.script(`open p1 10; after 1m; open p2 11; expect pager opened p1 | pager opened p2`)
 	for i, id := range []string{"p3", "p4", "p5"} {
@@ -44,7 +44,7 @@ func TestTheExcessOfARateIsToldTogether(t *testing.T) {
 
 // A step that follows, a repeat and what a silence holds are no business of the rate; nor does
 // one outlive its route.
-func TestTheRateLetsAProblemPassOnce(t *testing.T) {
+func TestRatePassesAProblemOnce(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced(model.RouteStep{To: []string{"lead"}, After: minutes(10)})})
 	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
 		after 11m; expect lead opened p1 | lead opened p2`)
@@ -61,7 +61,7 @@ func TestTheRateLetsAProblemPassOnce(t *testing.T) {
 
 // What opens at the turn of the hour, and is told before what was held until then is looked at, does
 // not put that off by another hour; nor does a server that was down at that time.
-func TestWhatTheRateHeldIsNotPutOffByTheNextHour(t *testing.T) {
+func TestRateExcessIsNotDelayedByTheNextHour(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		p := newPlay(t, map[string]model.Spec{"default": paced()})
 		p.script(`open p1 10; open p2 11; open p3 12; open p4 13; expect pager opened p1 | pager opened p2`)
@@ -76,7 +76,7 @@ func TestWhatTheRateHeldIsNotPutOffByTheNextHour(t *testing.T) {
 }
 
 // A clock that is set back keeps nothing back for longer.
-func TestTheRateWhenTheClockIsSetBack(t *testing.T) {
+func TestRateAfterAClockSetBack(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
 	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
 		after 30m`)
@@ -86,7 +86,7 @@ func TestTheRateWhenTheClockIsSetBack(t *testing.T) {
 }
 
 // The message says why it comes late; those of a shadow are counted by themselves.
-func TestTheExcessSaysWhy(t *testing.T) {
+func TestRateExcessHasAReason(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
 	p.script(`open p1 10; open p2 11; open p3 12; open p4 13`)
 	p.shadow = true
@@ -99,7 +99,7 @@ func TestTheExcessSaysWhy(t *testing.T) {
 	if err := json.Unmarshal(o.deliveries[0].Payload, &note); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(note.Output, "held back until now by the rate of route default/default: no more than 2 messages in 1h") || note.Count != 2 {
+	if !strings.HasSuffix(note.Output, "delayed until now by the rate of route default/default: no more than 2 messages in 1h") || note.Count != 2 {
 		t.Errorf("%+v", note)
 	}
 	var b history.Batch
@@ -109,7 +109,7 @@ func TestTheExcessSaysWhy(t *testing.T) {
 }
 
 // What is used of a rate stays so over a restart, also where the problems that used it have ended.
-func TestAPartOfTheRateOutlivesARestart(t *testing.T) {
+func TestRateSurvivesRestart(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
 	p.script(`open p1 10; close p1; expect pager opened p1 | pager closed p1
 		restart; after 10m; open p2 11; expect pager opened p2; restart; open p3 12; expect
@@ -129,7 +129,7 @@ func (p *play) dependOn(front model.NodeID) {
 
 // A fallen switch sends one message, and not one for each of the 4,000 nodes behind it, though
 // the first of them open before its own. What still fails two intervals after it is back is told.
-func TestAFallenSwitchSendsOneMessage(t *testing.T) {
+func TestFailedSwitchSendsOneMessage(t *testing.T) {
 	nodes := 4000
 	if testing.Short() {
 		nodes = 200
@@ -190,7 +190,7 @@ func TestAFallenSwitchSendsOneMessage(t *testing.T) {
 }
 
 // A node whose switch is well is told, once that is known; what a restart finds held stays so.
-func TestWhatStandsBehindIsToldByItself(t *testing.T) {
+func TestRemainingProblemsAreNotifiedAfterTheDependency(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.dependOn(10)
 	p.script(`open sw 10; open p1 11; after 1h; expect pager opened sw; restart; after 1h; expect`)
@@ -214,7 +214,7 @@ func TestWhatStandsBehindIsToldByItself(t *testing.T) {
 }
 
 // A warning of the master keeps nothing back.
-func TestAWarningOfTheMasterMasksNothing(t *testing.T) {
+func TestWarningOfADependencyHoldsNothing(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.dependOn(10)
 	p.opens("sw", 10, model.Critical, model.High)
@@ -223,7 +223,7 @@ func TestAWarningOfTheMasterMasksNothing(t *testing.T) {
 }
 
 // Nor does one that was critical and is no more: what hangs on it is told two intervals later.
-func TestAMasterThatWasCriticalMasksNothing(t *testing.T) {
+func TestRecoveredDependencyHoldsNothing(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.dependOn(10)
 	p.script(`open sw 10; open p1 11; after 10m; expect pager opened sw`)

@@ -116,7 +116,7 @@ func (l *lane) retry(ctx context.Context, trouble string, transitions int, step 
 // rederive derives dropped transitions again from the journal, until none is missing.
 func (l *lane) rederive(ctx context.Context) error {
 	if l.opts.Rederive == nil {
-		panic("BUG: react: transitions were dropped and nothing can derive them again")
+		panic("BUG: react: dropped transitions cannot be derived again")
 	}
 	began := time.Now()
 	l.opts.Logger.Warn("the queue of transitions is full; they are derived again from the journal", "lane", l.name, "behind", l.age(l.opts.Now()))

@@ -29,7 +29,7 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 	note := &handler.Notification{
 		Kind: handler.Test, Problem: "test-" + uuid.NewString(), Node: "no-node", Check: "test", Source: handler.Source{Name: "test"}, Space: ref.Namespace,
 		Status: model.OK.String(), Worst: model.OK.String(), Severity: model.Information.String(),
-		Output: fmt.Sprintf("%s tries handler %s of namespace %s; nothing is wrong", by, ref.Name, ref.Namespace),
+		Output: fmt.Sprintf("%s tests handler %s of namespace %s; there is no problem", by, ref.Name, ref.Namespace),
 		Opened: now, Executed: now, By: by,
 	}
 	values := model.PropertyValues(func(string) ([]byte, string, bool) { return nil, "", false })
@@ -46,7 +46,7 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 	spec.QualifyReferences(ref.Namespace)
 	spec, err = expand(spec, values)
 	if err != nil {
-		return Trial{}, model.Errorf(model.Invalid, "%w", err).WithHint("its variables take the properties of the node with the problem: muster handler test %s --node NODE", ref.Name)
+		return Trial{}, model.Errorf(model.Invalid, "%w", err).WithHint("its variables need the properties of a node: muster handler test %s --node NODE", ref.Name)
 	}
 	began := time.Now()
 	t := Trial{}
@@ -60,7 +60,7 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (history.Revived, error) {
 	if room := r.deliver.outbox.limit - r.deliver.outbox.depth(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
-			return history.Revived{}, model.Errorf(model.Limited, "handler %s has as many messages waiting as may wait", ref.Name).WithHint("muster status says why it does not take them; replay when it does")
+			return history.Revived{}, model.Errorf(model.Limited, "the queue of handler %s is full", ref.Name).WithHint("muster status has the reason; replay when the handler accepts messages again")
 		}
 	}
 	done, err := r.opts.Store.Revive(ctx, ref, r.opts.Now(), q)
@@ -81,11 +81,11 @@ func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 	for pause.For(ctx, handler.AlertEvery) == nil {
 		refs, err := d.opts.Store.HandlersWithOpen(ctx)
 		if err != nil && ctx.Err() == nil {
-			d.opts.Logger.Warn("open problems cannot be read to tell Alertmanagers again; trying again in a minute", "err", err)
+			d.opts.Logger.Warn("cannot read the open problems for Alertmanagers; trying again in a minute", "err", err)
 		}
 		for _, ref := range refs {
 			if err := d.refreshHandler(ctx, ref); err != nil && ctx.Err() == nil {
-				d.opts.Logger.Warn("an Alertmanager could not be told again of what is open; trying again in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
+				d.opts.Logger.Warn("cannot repeat open problems to an Alertmanager; trying again in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
 			}
 		}
 	}

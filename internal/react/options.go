@@ -173,22 +173,22 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		recorded:     counter("transitions_total", "Changes recorded in history."),
-		repeated:     counter("repeated_total", "Changes that were in history already (after a restart)."),
-		recordFailed: counter("record_failed_total", "Batches that the history store refused and that were tried again."),
-		unopened:     counter("unopened_total", "Problems that closed and whose opening history never got, though somebody was to be told of it."),
+		repeated:     counter("repeated_total", "Changes that history already had (after a restart)."),
+		recordFailed: counter("record_failed_total", "Batches that the history store refused; tried again."),
+		unopened:     counter("unopened_total", "Closed problems whose opening is missing in history although handlers should have got it."),
 		missed: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: "missed_total",
-			Help: "Problems in which history and events differed when the server started, by what was done: opened and closed are told late; adopted are only written down."}, []string{"done"}),
-		rederived: counter("rederived_total", "Times the queue had overflowed and changes were made again from the journal."),
-		replayed:  counter("rederived_commits_total", "Commits of the journal that were read again for that."),
+			Help: "Problems that differed between history and events at the server's start, by repair: opened and closed are notified late, adopted are only recorded."}, []string{"done"}),
+		rederived: counter("rederived_total", "Overflows of the queue, after which changes are derived again from the journal."),
+		replayed:  counter("rederived_commits_total", "Commits of the journal read again for that."),
 		recordSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "record_seconds",
 			Help: "Time of one history transaction.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
-		seen:   counter("pipeline_events_total", "Events that were shown to pipelines kept from Sensu."),
-		passed: counter("pipeline_passed_total", "Messages for the handlers of their workflows."),
-		failed: counter("pipeline_failed_total", "Expressions of filters that could not be evaluated."),
+		seen:   counter("pipeline_events_total", "Events passed to pipelines."),
+		passed: counter("pipeline_passed_total", "Messages to the handlers of pipelines."),
+		failed: counter("pipeline_failed_total", "Failed evaluations of filter expressions."),
 		seeSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "pipeline_seconds",
-			Help: "Time in which at most 500 events were shown to pipelines.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10)}),
+			Help: "Time to pass a batch of at most 500 events to pipelines.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10)}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: "delivery_attempts_total",
-			Help: "Attempts to tell a handler, by outcome."}, []string{"outcome"}),
+			Help: "Delivery attempts, by outcome."}, []string{"outcome"}),
 		deliverSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "delivery_seconds",
 			Help: "Time of one attempt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}),
 	}
@@ -208,10 +208,10 @@ func (r *Reactor) showBehind(to prometheus.Registerer) {
 		name, help string
 		of         func(Lag) float64
 	}{
-		{"behind_seconds", "Age of the oldest change that history does not hold yet; zero: none waits.", func(l Lag) float64 { return l.Age.Seconds() }},
-		{"behind_bytes", "Journal from that change on, which cannot be cut.", func(l Lag) float64 { return float64(l.Bytes) }},
+		{"behind_seconds", "Age of the oldest change that history has not recorded; zero: none.", func(l Lag) float64 { return l.Age.Seconds() }},
+		{"behind_bytes", "Bytes of journal from that change on, which cannot be cut.", func(l Lag) float64 { return float64(l.Bytes) }},
 		{"behind_commits", "Commits of the journal from that change on.", func(l Lag) float64 { return float64(l.Commits) }},
-		{"rederiving", "1 while changes are made again from the journal, because the queue overflowed.", func(l Lag) float64 {
+		{"rederiving", "1 while changes are derived again from the journal because the queue overflowed.", func(l Lag) float64 {
 			if l.Again {
 				return 1
 			}

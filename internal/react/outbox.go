@@ -216,7 +216,7 @@ func (d *deliverer) retryAssetWaits(ctx context.Context) {
 		o.mu.Lock()
 		o.due = append(o.due, due...)
 		o.mu.Unlock()
-		d.opts.Logger.Warn("messages that waited for an asset could not be made due; trying again", "err", err)
+		d.opts.Logger.Warn("cannot release messages that waited for an asset; trying again", "err", err)
 	}
 }
 

@@ -229,7 +229,7 @@ func (r *Reactor) afterBatch(ctx context.Context) error {
 	default:
 	}
 	if err := r.router.notifyDue(o); err != nil {
-		r.opts.Logger.Error("a message could not be composed", "err", err)
+		r.opts.Logger.Error("cannot compose a message", "err", err)
 	}
 	if o.empty() {
 		return nil
@@ -257,7 +257,7 @@ func (r *Reactor) clockStep() time.Duration {
 // persist records transitions, with the escalations and deliveries that follow from them.
 func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	var all recordedBatch
-	if err := r.retry(ctx, "history cannot be read", len(ts), func() (err error) {
+	if err := r.retry(ctx, "cannot read history", len(ts), func() (err error) {
 		all, err = r.composeBatch(ctx, ts)
 		return err
 	}); err != nil {
@@ -274,7 +274,7 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 	o := newDeliveryBatch(r.router, r.now())
 	for i := range all.changes {
 		if err := r.router.apply(o, &all.changes[i]); err != nil {
-			r.opts.Logger.Error("a message could not be composed", "err", err)
+			r.opts.Logger.Error("cannot compose a message", "err", err)
 		}
 	}
 	for i := range all.missingOpenings {
@@ -298,7 +298,7 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) error {
 	r.deliver.outbox.bound(b.Deliveries)
 	began := r.opts.Now()
-	if err := r.retry(ctx, "history store does not take a batch", transitions, func() error { return r.opts.Store.Record(ctx, b) }); err != nil {
+	if err := r.retry(ctx, "cannot store a batch in history", transitions, func() error { return r.opts.Store.Record(ctx, b) }); err != nil {
 		return err
 	}
 	for p, place := range b.Places {

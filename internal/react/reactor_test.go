@@ -138,7 +138,7 @@ func TestAnotherLifeOfTheJournal(t *testing.T) {
 
 // Who is told: whom the check names, in its own namespace or in the shared one; else
 // whom the node's namespace names, and that is how a silent node is told of.
-func TestWhoIsTold(t *testing.T) {
+func TestReceiversOfAProblem(t *testing.T) {
 	silence := opening("p1", 1)
 	silence.Chunk = model.BuiltinChunk(model.KeepaliveCheck)
 	for _, c := range []struct {
@@ -260,7 +260,7 @@ func livesAndDeaths(t *testing.T, seed int, s *hooked) {
 
 // A store that stalls delays nothing but itself: Emit returns, what does not fit is
 // made again from the journal.
-func TestAStallingStoreLosesNothing(t *testing.T) {
+func TestStallingStoreLosesNothing(t *testing.T) {
 	s := sqlite(t)
 	stalled, resume := make(chan struct{}), make(chan struct{})
 	var once atomic.Bool
@@ -403,7 +403,7 @@ func infoOf(t *testing.T, queues *queue.Registry, name string) queue.Info {
 
 // With the policy block the view waits while history stalls: nothing is dropped, and
 // before anybody records nothing waits for ever.
-func TestABlockingBacklog(t *testing.T) {
+func TestBlockingBacklog(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"reactions=block"})
 	if err != nil {
 		t.Fatal(err)
@@ -516,7 +516,7 @@ func TestGather(t *testing.T) {
 }
 
 // A problem that opens while others are gathered ends that; once it is taken, nothing hurries.
-func TestAProblemHurries(t *testing.T) {
+func TestProblemsAreRecordedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
 		last := time.Now()
@@ -558,7 +558,7 @@ func TestGatherEnds(t *testing.T) {
 
 // The end of a problem whose opening was lost leaves a trace for whom it was meant; that of a problem
 // of which nobody was to hear does not.
-func TestAnOpeningThatNeverCameLeavesATrace(t *testing.T) {
+func TestMissingOpeningLeavesATrace(t *testing.T) {
 	spec, got := hook(t, nil)
 	s, n := sqlite(t), someNames(map[string]*model.HandlerSpec{"pager": spec})
 	r := run(t, Options{Store: s, Names: n})

@@ -57,7 +57,7 @@ func (r *Reactor) reconcile(ctx context.Context) error {
 // restored are only recorded: it does not know which handlers were notified.
 func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	var known map[string]bool
-	if err := r.retry(ctx, "history cannot be read", 0, func() (err error) {
+	if err := r.retry(ctx, "cannot read history", 0, func() (err error) {
 		ids := make([]string, len(m.opened))
 		for i, p := range m.opened {
 			ids[i] = p.ID
@@ -86,7 +86,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 			}
 			b.changes = append(b.changes, of)
 			r.metrics.missed.WithLabelValues("opened").Inc()
-			r.opts.Logger.Error("a problem is open whose opening never came to history: it is told now", "problem", p.ID,
+			r.opts.Logger.Error("the opening of a problem is missing in history; notifying it now", "problem", p.ID,
 				"namespace", of.problem.Namespace, "node", of.problem.Node, "source", of.problem.SourceName, "opened", p.Opened)
 		}
 		if err := r.write(ctx, b, 0); err != nil {
@@ -94,7 +94,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 		}
 	}
 	if strange > 0 {
-		r.opts.Logger.Warn("history was begun or restored after problems opened that are open still: they are written down, and nobody is told of them", "problems", strange, "attended", r.aliveUntil)
+		r.opts.Logger.Warn("history is new or restored and lacks open problems: recording them without notification", "problems", strange, "attended", r.aliveUntil)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 		if ok && s.Problem != nil && s.Problem.ID == id || !ok && node && source {
 			continue
 		}
-		if err := r.retry(ctx, "history cannot be read", 0, func() error {
+		if err := r.retry(ctx, "cannot read history", 0, func() error {
 			p, err := r.opts.Store.Problem(ctx, id)
 			if err == nil && p.Closed.IsZero() {
 				b.changes = append(b.changes, r.lostClosing(p, s, ok))
@@ -136,7 +136,7 @@ func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 		p := &b.changes[i].problem
 		b.Closed = append(b.Closed, *p)
 		r.metrics.missed.WithLabelValues("closed").Inc()
-		r.opts.Logger.Error("a problem is over whose end never came to history: it is told now", "problem", p.ID,
+		r.opts.Logger.Error("the end of a problem is missing in history; notifying it now", "problem", p.ID,
 			"namespace", p.Namespace, "node", p.Node, "source", p.SourceName, "closed", p.Closed)
 	}
 	if len(b.changes) == 0 {
@@ -151,7 +151,7 @@ func (r *Reactor) lostClosing(p history.Problem, s Presence, known bool) problem
 		Received: r.now().UnixNano(), Executed: s.Executed, Problem: &p.Problem}
 	switch {
 	case !known:
-		t.Output, t.Executed = "the event is gone", t.Received
+		t.Output, t.Executed = "the event no longer exists", t.Received
 	case s.Status == model.OK:
 		t.Output = s.Output
 		if s.Changed > p.Opened.UnixNano() {
@@ -160,7 +160,7 @@ func (r *Reactor) lostClosing(p history.Problem, s Presence, known bool) problem
 	default:
 		t.Output = "another problem is open"
 	}
-	t.Output += "\ntold late: its end was lost until the server started"
+	t.Output += "\nlate: the server recovered its end at its start"
 	p.Closed = time.Unix(0, t.Received).UTC()
 	t.Problem = &p.Problem
 	return problemChange{Transition: t, problem: p}
@@ -181,9 +181,9 @@ func latenessNote(list []*escalation, ref history.HandlerRef) string {
 	case n == 0:
 		return ""
 	case len(list) == 1:
-		return fmt.Sprintf("\ntold late: it opened at %s, and that was lost until the server started", first.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("\nlate: it opened at %s; the server recovered it at its start", first.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("\ntold late: %d of them opened from %s on, and that was lost until the server started", n, first.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("\nlate: %d of them opened from %s on; the server recovered them at its start", n, first.UTC().Format(time.RFC3339))
 }
 
 const (
@@ -207,7 +207,7 @@ func (r *Reactor) recordAlive(ctx context.Context) {
 		until = time.Unix(0, since)
 	}
 	if err := r.opts.Store.RecordAlive(ctx, until); err != nil && ctx.Err() == nil {
-		r.opts.Logger.Debug("the time up to which history is complete could not be recorded", "err", err)
+		r.opts.Logger.Debug("cannot record the time up to which history is complete", "err", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func noteOf(t *testing.T, p posted) *handler.Notification {
 
 // A problem that is open and of which history knows nothing, though all that was on its way is recorded,
 // is told when the server starts, once; one whose end was lost ends.
-func TestWhatHistoryMissedIsToldAtTheStart(t *testing.T) {
+func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	spec, got := hook(t, nil)
 	s, n, v := sqlite(t), someNames(map[string]*model.HandlerSpec{"pager": spec}), &seenOpen{}
 	o := Options{Store: s, Names: n, Routing: RoutingOptions{Present: v.present}}
@@ -152,7 +152,7 @@ func otherPartition(commit uint64) event.Transition {
 // Of a history that was not there when they opened, for it was begun or restored later, nobody can tell who was
 // told of problems that are open: nobody is told anew, now or at the next start, however few they are. Those that
 // opened when it was there were lost, however many.
-func TestAnotherHistoryTellsNobody(t *testing.T) {
+func TestNewHistoryNotifiesNobody(t *testing.T) {
 	for name, row := range map[string]struct {
 		attended time.Time // until when the copy was there; zero: it is empty
 		open     int
@@ -199,7 +199,7 @@ func TestAnotherHistoryTellsNobody(t *testing.T) {
 
 // That history is there is noted at the start and again and again while it is idle, but not while it has to make up
 // for what it missed: the next server could not tell that any more. What waits to be recorded, it has not.
-func TestHistoryIsAttended(t *testing.T) {
+func TestHistoryErrorsAreRetried(t *testing.T) {
 	s, v := sqlite(t), &seenOpen{}
 	now := noon
 	r := New(Options{Store: s, Names: someNames(nil), Routing: RoutingOptions{Present: v.present}, Now: func() time.Time { return now }})
@@ -226,7 +226,7 @@ func TestHistoryIsAttended(t *testing.T) {
 }
 
 // What was withheld, is silenced or waits for its group is known: it is not told as lost.
-func TestWhatIsHeldWasNotLost(t *testing.T) {
+func TestHeldProblemsAreNotMissing(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(), "quiet": &model.SilenceSpec{Reason: "known"}})
 	p.opens("p1", 10, model.Critical, model.High)
 	if err := p.store.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: *p.open["p1"], Namespace: "default", Node: "web01", SourceName: "disk"}}}); err != nil {
@@ -245,7 +245,7 @@ func TestWhatIsHeldWasNotLost(t *testing.T) {
 }
 
 // In a group, the message says how many of it are told late; and after a restart, too.
-func TestALateOneOfAGroup(t *testing.T) {
+func TestLateProblemOfAGroup(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	var sent []history.Delivery
 	p.store.record = func(b history.Batch) error {
@@ -258,7 +258,7 @@ func TestALateOneOfAGroup(t *testing.T) {
 	change.late = true
 	p.record(func(o *deliveryBatch) error { return p.r.apply(o, change) })
 	p.script(`restart; after 1m; expect pager summary p1+p2`)
-	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\ntold late: 1 of them opened from 2026-03-01T11:00:00Z on, and that was lost until the server started") {
+	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\nlate: 1 of them opened from 2026-03-01T11:00:00Z on; the server recovered them at its start") {
 		t.Errorf("%+v, %v", n, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func TestWhatGetsWorseIsRoutedAnew(t *testing.T) {
+func TestHigherSeverityIsRoutedAgain(t *testing.T) {
 	warnings := &model.SilenceSpec{Selector: model.Selector{Statuses: []string{"warning"}}, Reason: "known"}
 	p := newPlay(t, map[string]model.Spec{
 		"chat": pages("chat", &model.Selector{}), "night": pages("pager", &model.Selector{Severity: "high"}), "known": warnings})
@@ -26,7 +26,7 @@ func TestWhatGetsWorseIsRoutedAnew(t *testing.T) {
 
 // Who was told of a warning hears when it is critical: once, with the rest of its group, and not
 // while somebody looks after it.
-func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
+func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.script(`warn p1 10; warn p2 11`)
 	p.script(`after 1m; expect pager summary p1+p2; restart; status p1 critical high; after 9s; status p2 critical high
@@ -52,7 +52,7 @@ func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
 	p.script(`expect mail opened p3; after 1m; status p3 critical high; after 0s; expect mail reminder p3`)
 }
 
-func TestADeletedRouteLeavesNobodyBehind(t *testing.T) {
+func TestDeletedRouteFinishesItsEscalations(t *testing.T) {
 	both := func() map[string]model.Spec {
 		return map[string]model.Spec{"a": pages("pager", &model.Selector{}), "b": pages("chat", &model.Selector{})}
 	}
@@ -78,7 +78,7 @@ func TestADeletedRouteLeavesNobodyBehind(t *testing.T) {
 }
 
 // A step that was added to a route while nothing more was due on it is told.
-func TestAStepMore(t *testing.T) {
+func TestAddedRouteStep(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.script(`open p1 10; after 1h; expect pager opened p1`)
 	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(90)}}})
@@ -86,7 +86,7 @@ func TestAStepMore(t *testing.T) {
 }
 
 // A recovery is told as grouped as the failure was.
-func TestEndsAreGathered(t *testing.T) {
+func TestEndsAreGrouped(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.script(`open p1 10; open p2 11; open p3 12; open p4 13; after 1m; expect pager summary p1+p2+p3+p4`)
 	for _, id := range []string{"p1", "p2", "p3"} {
@@ -113,14 +113,14 @@ func TestSilenceDeletedWhileDown(t *testing.T) {
 	p.script(`restart; after 0s; expect pager opened p1`)
 }
 
-func TestAnAcknowledgementThatGetsAnEnd(t *testing.T) {
+func TestAcknowledgementWithALaterEnd(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	p.script(`open p1 10; after 1m; ack p1 ann; after 2h; expect pager opened p1 | pager acknowledged p1
 		ack p1 ann 1m; after 1h; expect pager acknowledged p1 | lead opened p1 | pager reminder p1`)
 }
 
 // The machine's clock jumps back by hours: nobody waits for so long.
-func TestTheClockIsSetBack(t *testing.T) {
+func TestClockSetBack(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	p.script(`open p1 10; after 1m; expect pager opened p1`)
 	p.now = p.now.Add(-3 * time.Hour)
@@ -133,7 +133,7 @@ func TestTheClockIsSetBack(t *testing.T) {
 }
 
 // A message that cannot be made holds no other back.
-func TestOneThatCannotBeTold(t *testing.T) {
+func TestUncomposableMessage(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{GroupBy: []string{"node", "check"}, Steps: []model.RouteStep{{To: []string{"pager"}}}}})
 	p.script(`open p1 10; open p2 11; after 1m; expect pager opened p1 | pager opened p2
 		close p1; close p2`)
@@ -163,7 +163,7 @@ func TestWithheldFillsNoQueue(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldOfARouteTwice(t *testing.T) {
+func TestRouteNotifiesAReceiverOnce(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, noon)
 	o.finished[e.EscalationKey] = true
@@ -175,7 +175,7 @@ func TestNobodyIsToldOfARouteTwice(t *testing.T) {
 }
 
 // A silence until the problem resolves ends with the first that it silences, and with no other.
-func TestASilenceUntilResolved(t *testing.T) {
+func TestSilenceUntilResolved(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(),
 		"known": &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, UntilResolved: true, Reason: "known"}})
 	p.r.EndSilences = func(context.Context, []SilenceEnd) error { return nil }
@@ -206,7 +206,7 @@ func TestASilenceUntilResolved(t *testing.T) {
 	}
 }
 
-func TestSilencesThatCannotBeEndedYet(t *testing.T) {
+func TestFailedEndOfSilencesIsRetried(t *testing.T) {
 	fails := true
 	var ended []route.Name
 	r := New(Options{Store: sqlite(t), Now: func() time.Time { return noon }, Routing: RoutingOptions{EndSilences: func(_ context.Context, ends []SilenceEnd) error {

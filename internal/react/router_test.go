@@ -327,7 +327,7 @@ func TestGroups(t *testing.T) {
 		left 0`)
 }
 
-func TestHandlersWithoutARouteHearAtOnce(t *testing.T) {
+func TestHandlersWithoutRouteAreNotifiedAtOnce(t *testing.T) {
 	p := newPlay(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
 	p.script(`open p1 10; expect mail opened p1; open p2 11; expect mail opened p2
@@ -340,7 +340,7 @@ func TestHandlersWithoutARouteHearAtOnce(t *testing.T) {
 
 // Of many nodes that fall silent at once nobody is told one by one, until it is clear that
 // it is they.
-func TestManyThatFallSilentWait(t *testing.T) {
+func TestManySilentNodesAreGrouped(t *testing.T) {
 	p := newPlay(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
 	p.names.keepalive = func(c *model.CheckChunk) { c.Handlers = []string{"mail"} }
@@ -353,7 +353,7 @@ func TestManyThatFallSilentWait(t *testing.T) {
 	silent("p2", 11)
 	p.script(`open p3 12  # a check's is none of them
 		expect mail opened p3; close p1
-		expect mail withheld p1 (one of many that fell silent at once until it closed: 400 of 1000 nodes fell silent within 2m)
+		expect mail withheld p1 (one of many nodes that became silent at once until it closed: 400 of 1000 nodes fell silent within 2m)
 		after 2m`)
 	p.many = nil // who restarts the server, for the event says to look at it, is not told of each
 	p.script(`restart; after 1m59s; expect; after 1s; expect mail opened p2
@@ -382,7 +382,7 @@ func TestSilences(t *testing.T) {
 
 // What a route mutes, and what is in maintenance, is held: it is told at the end of that time if it is open still, and
 // its record says why it was not told otherwise.
-func TestWhatIsMutedIsToldAtItsEnd(t *testing.T) {
+func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
 	lunch := "13:00-14:00 Europe/Paris" // noon in UTC
 	muted := pages("pager", nil)
 	muted.Mute = []model.RouteMute{{During: lunch}}
@@ -410,7 +410,7 @@ func TestAcknowledgements(t *testing.T) {
 		expect lead acknowledged p1 | pager acknowledged p1 | lead closed p1 | pager closed p1`)
 }
 
-func TestARouteThatChanges(t *testing.T) {
+func TestChangedRoute(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	p.script(`open p1 10; after 1m; expect pager opened p1`)
 	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"boss"}, After: minutes(5)}, {To: []string{"chief"}, After: minutes(10)}}})
@@ -421,7 +421,7 @@ func TestARouteThatChanges(t *testing.T) {
 }
 
 // A storm costs what it is: one message, one row each.
-func TestAStorm(t *testing.T) {
+func TestStormOfProblems(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	const many = 2000
 	p.record(func(o *deliveryBatch) error {
@@ -448,7 +448,7 @@ func TestAStorm(t *testing.T) {
 }
 
 // Who looks after one problem of a group does not quieten the others.
-func TestOneOfAGroupIsAcknowledged(t *testing.T) {
+func TestAcknowledgementOfOneInAGroup(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.script(`open p1 10; open p2 11; after 1m; expect pager summary p1+p2
 		ack p1 ann; expect pager summary p1; ack p2 ann; expect pager acknowledged p1+p2  # now of all of it`)
@@ -456,7 +456,7 @@ func TestOneOfAGroupIsAcknowledged(t *testing.T) {
 
 // What opens in a group that somebody looks after as a whole calls somebody: it is an incident of
 // its own, for whoever keeps one for a group has acknowledged that.
-func TestWhatOpensInAnAcknowledgedGroupIsToldByItself(t *testing.T) {
+func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
 		expect pager summary p1+p2 | pager summary p1 | pager opened p1+p3  # it calls for p2 still
@@ -479,7 +479,7 @@ func TestWhatOpensInAnAcknowledgedGroupIsToldByItself(t *testing.T) {
 
 // What ends in the moment in which another of its group opens ends as what it was told as, though
 // somebody looks after it and the other calls for itself.
-func TestAnAcknowledgedIncidentEndsAsTheNextOpens(t *testing.T) {
+func TestAcknowledgedIncidentEndsWhenTheNextOpens(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.script(`open p1 10; after 1m; ack p1 ann; expect pager opened p1 | pager acknowledged p1
 		close p1; open p2 11; after 1m; expect pager closed p1 | pager opened p2
@@ -487,7 +487,7 @@ func TestAnAcknowledgedIncidentEndsAsTheNextOpens(t *testing.T) {
 }
 
 // An Alertmanager groups by itself: each problem is an alert of its own.
-func TestAnAlertmanagerIsToldOfEach(t *testing.T) {
+func TestAlertmanagerGetsEachProblem(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("am", nil)})
 	p.names.handlers = map[string]*model.HandlerSpec{"am": {Alertmanager: &model.Alertmanager{}}}
 	p.script(`open p1 10; open p2 11; after 1m; expect am opened p1 | am opened p2
@@ -495,7 +495,7 @@ func TestAnAlertmanagerIsToldOfEach(t *testing.T) {
 }
 
 // People read ten of many and how many more there are; programs get the list.
-func TestAMessageOfMany(t *testing.T) {
+func TestMessageOfManyProblems(t *testing.T) {
 	var notes []*handler.Notification
 	for range 25 {
 		notes = append(notes, &handler.Notification{Problem: "p", Node: "web01", Check: "disk", Source: handler.Source{Name: "disk"}, Status: "CRITICAL", Output: "bad"})
@@ -507,7 +507,7 @@ func TestAMessageOfMany(t *testing.T) {
 }
 
 // A problem may end between the look at it and the message: that leaves, and its end follows.
-func TestWhatEndsWhileItIsTold(t *testing.T) {
+func TestProblemEndsDuringDelivery(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	present, looks := p.r.Present, 0
 	p.r.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
@@ -525,7 +525,7 @@ func TestWhatEndsWhileItIsTold(t *testing.T) {
 
 // In the shadow all is worked out and recorded, and nothing waits to be sent. A problem is
 // sent, or not, as it was when it opened, to its end and over a restart.
-func TestAShadowIsRecordedAndNotSent(t *testing.T) {
+func TestShadowMessagesAreRecordedOnly(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.opens("p1", 10, model.Critical, model.High)
 	p.shadow = true

@@ -143,7 +143,7 @@ func (r *Recorder) Forget(list []plan.Removal) {
 			entries[i] = journal.Entry{Section: section, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: f.Node, Forget: &f.Mark})}
 		}
 		if err := r.append(context.Background(), entries...); err != nil {
-			r.Log.Error("marks of results that are expected no more were not recorded; the next start records them", "err", err)
+			r.Log.Error("cannot record ended expectations of results; the next start records them", "err", err)
 			return
 		}
 	}
@@ -178,7 +178,7 @@ func (r *Recorder) MarkIntent(ctx context.Context, revision func() int64) error 
 		if err := r.Intent(ctx, now); err == nil {
 			last = now
 		} else if ctx.Err() == nil {
-			r.Log.Warn("the intent in force could not be recorded; trying again", "err", err)
+			r.Log.Warn("cannot record the intent in force; trying again", "err", err)
 		}
 	}
 }

@@ -160,7 +160,7 @@ func (s *server) equal(t *testing.T) {
 
 // The store is away until the journal is full and nothing is taken any more. Once it answers, the journal is cut behind
 // the pass: it goes on by itself, while many times what the journal holds comes through, and nothing is lost.
-func TestTheStoreIsAwayUntilTheJournalIsFull(t *testing.T) {
+func TestStoreOutageUntilTheJournalIsFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a journal")
 	}

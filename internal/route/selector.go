@@ -38,14 +38,14 @@ func compile(namespace string, s *model.Selector) (*selector, error) {
 	for _, word := range s.Statuses {
 		status, ok := model.ParseStatus(word)
 		if !ok {
-			return nil, model.Errorf(model.Invalid, "%q is no status", word).WithHint("write warning, critical or unknown")
+			return nil, model.Errorf(model.Invalid, "unknown status %q", word).WithHint("write warning, critical or unknown")
 		}
 		c.statuses[status] = true
 	}
 	if s.Severity != "" {
 		severity, ok := model.ParseSeverity(s.Severity)
 		if !ok {
-			return nil, model.Errorf(model.Invalid, "%q is no severity", s.Severity)
+			return nil, model.Errorf(model.Invalid, "unknown severity %q", s.Severity)
 		}
 		c.severity = severity
 	}

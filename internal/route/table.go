@@ -199,7 +199,7 @@ const (
 const (
 	Acknowledged HoldKind = "acknowledged"
 	OverRate     HoldKind = "over the rate" // the message would exceed the route's rate
-	ManySilent   HoldKind = "one of many that fell silent at once"
+	ManySilent   HoldKind = "one of many nodes that became silent at once"
 )
 
 // Hold is one reason why a problem's message waits.

@@ -80,13 +80,13 @@ func TestValuesOfARealVault(t *testing.T) {
 		spec *model.SecretSpec
 		says string
 	}{
-		{"no key", at(func(v *model.Vault) { v.Key = "user" }), `secret/app/db in Vault: there is no key "user"`},
-		{"null", at(func(v *model.Vault) { v.Key = "none" }), "there is no key"},
-		{"nothing there", at(func(v *model.Vault) { v.Path = "app/none" }), "Vault has nothing at secret/app/none (engine v2)"},
-		{"deleted", at(func(v *model.Vault) { v.Path = "gone" }), "was it deleted"},
-		{"destroyed", at(func(v *model.Vault) { v.Path = "destroyed" }), "was it deleted"},
+		{"no key", at(func(v *model.Vault) { v.Key = "user" }), `secret/app/db in Vault: key "user" does not exist`},
+		{"null", at(func(v *model.Vault) { v.Key = "none" }), "does not exist"},
+		{"nothing there", at(func(v *model.Vault) { v.Path = "app/none" }), "Vault has no value at secret/app/none (engine v2)"},
+		{"deleted", at(func(v *model.Vault) { v.Path = "gone" }), ": check that it exists and that the version of the mount is right"},
+		{"destroyed", at(func(v *model.Vault) { v.Path = "destroyed" }), ": check that it exists and that the version of the mount is right"},
 		{"v1 as v2", at(func(v *model.Vault) { v.Mount, v.Path = "kv", "old/one" }), "kv/old/one"},
-		{"v2 as v1", at(func(v *model.Vault) { v.Engine = "v1" }), "give it a policy with read on secret/app/db, or renew it"},
+		{"v2 as v1", at(func(v *model.Vault) { v.Engine = "v1" }), ": add a policy with read on secret/app/db, or renew it"},
 		{"no mount", at(func(v *model.Vault) { v.Mount = "nowhere" }), "give it a policy with read on nowhere/data/app/db"},
 		{"wrong token", at(func(v *model.Vault) { v.TokenFile = wrong }), "Vault refuses secret/app/db to the token in " + wrong},
 		{"empty token", at(func(v *model.Vault) { v.TokenFile = none }), none + " is empty"},

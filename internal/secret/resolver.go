@@ -74,10 +74,10 @@ func New(o Options) *Resolver {
 func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, error) {
 	spec, ok := r.o.Secret(namespace, name)
 	if !ok {
-		return Value{}, fmt.Errorf("there is no Secret %s/%s", namespace, name)
+		return Value{}, fmt.Errorf("Secret %s/%s does not exist", namespace, name)
 	}
 	if !spec.OnServer() {
-		return Value{}, errors.New("its value is on the node: the agent has not heard of that yet")
+		return Value{}, errors.New("its value is on the node, but the agent does not have that change yet")
 	}
 	where, err := json.Marshal(spec)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, 
 	case <-a.done:
 		return a.value, a.err
 	case <-ctx.Done():
-		return Value{}, errors.New("it took too long to find")
+		return Value{}, errors.New("reading it took too long")
 	}
 }
 
@@ -134,7 +134,7 @@ func (r *Resolver) read(ctx context.Context, spec *model.SecretSpec) (Value, err
 	case spec.Vault != nil:
 		return r.vault(ctx, spec.Vault, v.Lease)
 	default:
-		return v, errors.New("it does not say where the value is: it was written by another version")
+		return v, errors.New("it has no source of the value: another version wrote it")
 	}
 	return v, nil
 }

@@ -61,25 +61,25 @@ func TestWhereValuesAre(t *testing.T) {
 		"file":              {spec: &model.SecretSpec{File: write("f", " two words \r\n")}, value: " two words "},
 		"no file":           {spec: &model.SecretSpec{File: filepath.Join(dir, "none")}, err: "no such file"},
 		"empty":             {spec: &model.SecretSpec{File: write("e", "\n")}, err: "it is empty"},
-		"short":             {spec: &model.SecretSpec{File: write("s", "abc")}, err: "shorter than 4 bytes"},
+		"short":             {spec: &model.SecretSpec{File: write("s", "abc")}, err: "it is shorter than 4 bytes, so that an output cannot hide it"},
 		"long":              {spec: &model.SecretSpec{File: write("l", strings.Repeat("x", model.MaxSecret+1))}, err: "longer than 16KiB"},
 		"zero byte":         {spec: &model.SecretSpec{File: write("z", "abcd\x00e")}, err: "zero byte"},
 		"on the node":       {spec: &model.SecretSpec{AgentFile: "x"}, err: "its value is on the node"},
 		"vault":             {spec: at(func(*model.Vault) {}), value: "correct horse"},
 		"vault number":      {spec: at(func(v *model.Vault) { v.Key = "port" }), value: "54320"},
-		"vault no key":      {spec: at(func(v *model.Vault) { v.Key = "user" }), err: `secret/app/db in Vault: there is no key "user"`},
-		"vault null":        {spec: at(func(v *model.Vault) { v.Key = "none" }), err: "there is no key"},
+		"vault no key":      {spec: at(func(v *model.Vault) { v.Key = "user" }), err: `secret/app/db in Vault: key "user" does not exist`},
+		"vault null":        {spec: at(func(v *model.Vault) { v.Key = "none" }), err: "does not exist"},
 		"vault short":       {spec: at(func(v *model.Vault) { v.Key = "short" }), err: "shorter than"},
-		"vault nothing":     {spec: at(func(v *model.Vault) { v.Path = "x" }), err: "Vault has nothing at secret/x (engine v2)"},
-		"vault deleted":     {spec: at(func(v *model.Vault) { v.Path = "gone" }), err: "was it deleted"},
+		"vault nothing":     {spec: at(func(v *model.Vault) { v.Path = "x" }), err: "Vault has no value at secret/x (engine v2)"},
+		"vault deleted":     {spec: at(func(v *model.Vault) { v.Path = "gone" }), err: ": check that it exists and that the version of the mount is right"},
 		"vault v1":          {spec: at(func(v *model.Vault) { v.Engine, v.Mount, v.Path = "v1", "kv", "a b/c" }), value: "version one"},
-		"vault v1 as v2":    {spec: at(func(v *model.Vault) { v.Mount, v.Path = "kv", "a b/c" }), err: "Vault has nothing at kv/a b/c"},
-		"vault v2 as v1":    {spec: at(func(v *model.Vault) { v.Engine = "v1" }), err: "give it a policy with read on secret/app/db, or renew it"},
+		"vault v1 as v2":    {spec: at(func(v *model.Vault) { v.Mount, v.Path = "kv", "a b/c" }), err: "Vault has no value at kv/a b/c"},
+		"vault v2 as v1":    {spec: at(func(v *model.Vault) { v.Engine = "v1" }), err: ": add a policy with read on secret/app/db, or renew it"},
 		"vault token":       {spec: at(func(v *model.Vault) { v.TokenFile = wrong }), err: "Vault refuses secret/app/db to the token in " + wrong + ": permission denied"},
 		"vault empty token": {spec: at(func(v *model.Vault) { v.TokenFile = empty }), err: empty + " is empty"},
 		"vault no token":    {spec: at(func(v *model.Vault) { v.TokenFile = "/none" }), err: "Vault's token, on the server"},
 		"vault ca":          {spec: at(func(v *model.Vault) { v.CA = "" }), err: "certificate"},
-		"vault ca is none":  {spec: at(func(v *model.Vault) { v.CA = token }), err: "holds no certificate in PEM"},
+		"vault ca is none":  {spec: at(func(v *model.Vault) { v.CA = token }), err: "has no PEM certificate"},
 		"vault is not here": {spec: at(func(v *model.Vault) { v.Address = "https://127.0.0.1:1" }), err: "Vault at https://127.0.0.1:1: dial"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestOneRequestForAFleet(t *testing.T) {
 	}
 }
 
-func TestWordsOfVaultAreOneLine(t *testing.T) {
+func TestVaultMessagesAreOneLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"permission denied":                                                "permission denied",
 		"1 error occurred:\n\t* permission denied\n\n":                     "permission denied",

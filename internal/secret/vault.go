@@ -30,7 +30,7 @@ func (r *Resolver) vault(ctx context.Context, at *model.Vault, lease time.Durati
 		return Value{}, fmt.Errorf("Vault's token, on the server: %w", err)
 	}
 	if strings.TrimSpace(string(token)) == "" {
-		return Value{}, fmt.Errorf("Vault's token, on the server: %s is empty: does what logs in there run?", at.TokenFile)
+		return Value{}, fmt.Errorf("Vault's token, on the server: %s is empty: check the program that logs in", at.TokenFile)
 	}
 	client, err := r.o.Client(at.CA)
 	if err != nil {
@@ -108,7 +108,7 @@ func decodeKV(body []byte, v1 bool) (kv, error) {
 		Lease int64           `json:"lease_duration"` // seconds; zero in version 2
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return kv{}, errors.New("the answer is no JSON: is that Vault?")
+		return kv{}, errors.New("the answer is not JSON: check that the address is Vault")
 	}
 	out := kv{lease: time.Duration(min(max(answer.Lease, 0), 1<<31)) * time.Second}
 	if !v1 {
@@ -116,7 +116,7 @@ func decodeKV(body []byte, v1 bool) (kv, error) {
 			Data json.RawMessage `json:"data"`
 		}
 		if err := json.Unmarshal(answer.Data, &inner); err != nil || len(inner.Data) == 0 {
-			return kv{}, errors.New("the answer is not that of a KV engine of version 2: is it engine: v1?")
+			return kv{}, errors.New("the answer is not from a KV engine of version 2: try engine: v1")
 		}
 		answer.Data = inner.Data
 	}
@@ -130,7 +130,7 @@ func decodeKV(body []byte, v1 bool) (kv, error) {
 func (k kv) key(name string) (string, error) {
 	raw, ok := k.data[name]
 	if !ok || string(bytes.TrimSpace(raw)) == "null" {
-		return "", fmt.Errorf("there is no key %q", name)
+		return "", fmt.Errorf("key %q does not exist", name)
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -151,9 +151,9 @@ func vaultError(at *model.Vault, status int, body []byte) error {
 	}
 	switch status {
 	case http.StatusForbidden:
-		return fmt.Errorf("Vault refuses %s to the token in %s%s: give it a policy with read on %s, or renew it", shownPath(at), at.TokenFile, words, strings.Join(pathParts(at), "/"))
+		return fmt.Errorf("Vault refuses %s to the token in %s%s: add a policy with read on %s, or renew it", shownPath(at), at.TokenFile, words, strings.Join(pathParts(at), "/"))
 	case http.StatusNotFound:
-		return fmt.Errorf("Vault has nothing at %s (engine %s)%s: was it deleted, or is the mount of the other version?", shownPath(at), cmp.Or(at.Engine, "v2"), words)
+		return fmt.Errorf("Vault has no value at %s (engine %s)%s: check that it exists and that the version of the mount is right", shownPath(at), cmp.Or(at.Engine, "v2"), words)
 	case http.StatusServiceUnavailable:
 		return fmt.Errorf("Vault at %s is sealed or in maintenance%s", model.RedactURL(at.Address), words)
 	}
@@ -197,7 +197,7 @@ func (c *clients) get(ca string) (*http.Client, error) {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the CA of Vault, on the server: %s holds no certificate in PEM", ca)
+			return nil, fmt.Errorf("the CA of Vault, on the server: %s has no PEM certificate", ca)
 		}
 		roots = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -214,7 +214,7 @@ func (c *clients) get(ca string) (*http.Client, error) {
 		// A standby redirects to the leader, once; like Vault's own client, follow with the token.
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if len(via) > 1 || via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
-				return errors.New("it sends elsewhere: write the address of the leader")
+				return errors.New("it redirects: set the address of the leader")
 			}
 			return nil
 		},

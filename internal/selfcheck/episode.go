@@ -107,11 +107,11 @@ func (m *Monitor) Clone(c core.Clone) {
 // identity, and `limits`, a warning of the node that met a limit of its namespace, so that the namespace's
 // people see it. Where many nodes meet one limit, the first one has the event.
 func (m *Monitor) watchNodes(ctx context.Context) error {
-	identity, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine came with this node's identity")
+	identity, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine uses the identity of this node")
 	if err != nil {
 		return err
 	}
-	met, err := m.newEpisodes(ctx, model.LimitsCheck, model.Warning, "no limit was met")
+	met, err := m.newEpisodes(ctx, model.LimitsCheck, model.Warning, "no limit was reached")
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (m *Monitor) watchNodes(ctx context.Context) error {
 			for node, c := range reports {
 				text := cloneText(c)
 				if identity.occurred(node, text, text) {
-					m.o.Log.Warn("two machines have one identity", "node", c.Node.Name, "holds", c.Holder.String(), "came", c.Refused.String(), "event", text)
+					m.o.Log.Warn("two machines use one identity", "node", c.Node.Name, "holds", c.Holder.String(), "came", c.Refused.String(), "event", text)
 				}
 			}
 		case <-tick.C:
@@ -145,9 +145,9 @@ func (m *Monitor) watchNodes(ctx context.Context) error {
 }
 
 func cloneText(c core.Clone) string {
-	return fmt.Sprintf("two machines have this node's identity: %s is connected since %s; %s came with it and was sent away. "+
-		"One is a copy of the other. On the one that is wrong, type: systemctl stop muster-agent; muster-agent reset-identity; then join it with a token of its own. "+
-		"This closes by itself when none came for %s",
+	return fmt.Sprintf("two machines use the identity of this node: %s is connected since %s; the server refused %s. "+
+		"One is a copy of the other. On the copy, type: systemctl stop muster-agent; muster-agent reset-identity; then join it with a new token. "+
+		"The problem closes when no second machine connects for %s",
 		c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused, model.Duration(episodeLength*episodeTick))
 }
 
@@ -210,7 +210,7 @@ func LimitField(limit string) string {
 
 // LimitText names the namespace and the limit that was met, and the command that raises it.
 func LimitText(h core.Hit) string {
-	text := fmt.Sprintf("namespace %s met a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
+	text := fmt.Sprintf("namespace %s reached a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
 	if field := LimitField(h.Limit); field != "" {
 		text += fmt.Sprintf("; spec.limits.%s: muster edit namespace %s", field, h.Namespace)
 	}

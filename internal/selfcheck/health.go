@@ -101,7 +101,7 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 	case older != "":
 		return model.Critical, older + ". On the server's machine, with the server stopped: " + m.o.RestoredCommand
 	case share >= 90:
-		return model.Critical, text + "; agents send larger, rarer batches, and when it is full they keep their results" + m.CutReason()
+		return model.Critical, text + "; agents send larger, less frequent batches; when the journal is full, they spool their results" + m.CutReason()
 	case share >= 75:
 		return model.Warning, text + m.CutReason()
 	}
@@ -113,16 +113,16 @@ func (m *Monitor) CutReason() string {
 	lag, trouble := m.o.Lag(), m.o.Trouble()
 	if lag.Age <= LagWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
 		if name, bytes := m.o.Holder(); name != "" && name != "snapshots" {
-			return fmt.Sprintf(". It cannot be cut: %s still needs %s of it", name, model.Size(bytes).Approximate())
+			return fmt.Sprintf(". The journal cannot delete segments: %s still needs %s", name, model.Size(bytes).Approximate())
 		}
-		return ". It is cut after each snapshot cycle (--snapshot-cycle " + m.o.SnapshotCycle + ", less the fuller it is); raise --journal-budget if the disk has room"
+		return ". The journal deletes segments after each snapshot cycle (--snapshot-cycle " + m.o.SnapshotCycle + ", sooner when the journal is fuller); raise --journal-budget if the disk has space"
 	}
-	return ". It cannot be cut: " + lagText(lag) + lagAdvice(trouble)
+	return ". The journal cannot delete segments: " + lagText(lag) + lagAdvice(trouble)
 }
 
 func (m *Monitor) historyHealth() (model.Status, string) {
 	lag := m.o.Lag()
-	text := lagText(lag) + ": problems are told late" + lagAdvice(m.o.Trouble())
+	text := lagText(lag) + ": notifications are late" + lagAdvice(m.o.Trouble())
 	switch {
 	case lag.Age > LagCritical:
 		return model.Critical, text
@@ -135,7 +135,7 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 func lagText(lag react.Lag) string {
 	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).Approximate())
 	if lag.Again {
-		text += " (its queue overflowed: changes are made again from there)"
+		text += " (its queue overflowed: the server derives the changes again from the journal)"
 	}
 	return text
 }
@@ -143,9 +143,9 @@ func lagText(lag react.Lag) string {
 // lagAdvice tells how to help a history store that does not answer (trouble) or is slow.
 func lagAdvice(trouble error) string {
 	if trouble != nil {
-		return "; " + model.OneLine(trouble) + ". Nothing is lost, and once the store answers it goes on by itself"
+		return "; " + model.OneLine(trouble) + ". Nothing is lost; history continues when the store answers"
 	}
-	return "; its store takes fewer changes than come. Nothing is lost, and it goes on by itself; if it lasts: a faster disk for history, --history-db on PostgreSQL, or checks that change their status less often"
+	return "; its store accepts fewer changes than arrive. Nothing is lost, and history catches up. If the lag lasts: use a faster disk for history, --history-db on PostgreSQL, or checks that change their status less often"
 }
 
 // skipShown is how long the event reports results that a stream skipped.
@@ -166,9 +166,9 @@ func (m *Monitor) streamsHealth() (model.Status, string) {
 	case worst != model.OK:
 		return worst, strings.Join(texts, "\n")
 	case len(states) == 0:
-		return model.OK, "no handler is told of every result"
+		return model.OK, "no handler receives every result"
 	}
-	return model.OK, fmt.Sprintf("all handlers that are told of every result keep up: %d", len(states))
+	return model.OK, fmt.Sprintf("all handlers that receive every result keep up: %d", len(states))
 }
 
 func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
@@ -178,10 +178,10 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	}
 	switch {
 	case !st.SkippedAt.IsZero() && now.Sub(st.SkippedAt) < skipShown:
-		return model.Critical, fmt.Sprintf("handler %s was too far behind at %s, and was never told of some results (in all %d): the journal waits for it up to a quarter of its budget (--journal-budget). Now: %s",
+		return model.Critical, fmt.Sprintf("handler %s was too far behind at %s and missed results (%d in total): the journal waits for a handler up to a quarter of its budget (--journal-budget). Now: %s",
 			st.Handler, st.SkippedAt.UTC().Format(time.DateTime+" UTC"), st.Skipped, text)
 	case st.Behind > LagWarning:
-		return model.Warning, text + ". Nothing is lost so far; the journal waits for it up to a quarter of its budget: muster describe handler " + st.Handler.Name + " -n " + st.Handler.Namespace
+		return model.Warning, text + ". Nothing is lost yet; the journal waits for the handler up to a quarter of its budget: muster describe handler " + st.Handler.Name + " -n " + st.Handler.Namespace
 	}
 	return model.OK, text
 }
@@ -196,7 +196,7 @@ func (m *Monitor) OlderData(node core.Node) {
 	}
 	m.mu.Unlock()
 	if first {
-		m.o.Log.Error("an agent was acknowledged more than this server holds: its data is an older copy, or lost its end",
+		m.o.Log.Error("an agent has acknowledgements for signals that this server does not have: its data is an older copy, or its end is lost",
 			"node", node.Name, "type", m.o.RestoredCommand)
 	}
 }
@@ -208,5 +208,5 @@ func (m *Monitor) olderText() string {
 	if m.ahead == 0 {
 		return ""
 	}
-	return fmt.Sprintf("agents (%d, the first was %s) were acknowledged more than this server holds: its data is an older copy, or lost its end", m.ahead, m.firstAhead)
+	return fmt.Sprintf("agents (%d, the first was %s) have acknowledgements for signals that this server does not have: its data is an older copy, or its end is lost", m.ahead, m.firstAhead)
 }

@@ -142,7 +142,7 @@ func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.curre
 // Shed reports that many sessions ended at once, before their nodes can fall silent. It is
 // muster.Config.OnShed.
 func (m *Monitor) Shed(loss muster.Shed) {
-	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: look at this server's network first", loss.Lost, loss.Before, loss.Window)
+	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: check the network of this server first", loss.Lost, loss.Before, loss.Window)
 	m.o.Log.Error("many agents lost their sessions at once", "lost", loss.Lost, "before", loss.Before)
 	m.outages.start(m.o.Now(), text)
 	m.reportOutage(text)
@@ -160,9 +160,9 @@ func (m *Monitor) Silent(at []time.Time) {
 	if sum == 0 {
 		return
 	}
-	text := fmt.Sprintf("%d of %d nodes fell silent within %s: look at this server and its network first", sum, all, model.Duration(m.o.KeepaliveTimeout))
+	text := fmt.Sprintf("%d of %d nodes became silent within %s: check this server and its network first", sum, all, model.Duration(m.o.KeepaliveTimeout))
 	if m.outages.start(m.o.Now(), text) {
-		m.o.Log.Error("many nodes fell silent at once", "silent", sum, "nodes", all)
+		m.o.Log.Error("many nodes became silent at once", "silent", sum, "nodes", all)
 		m.reportOutage(text)
 	}
 }
@@ -180,7 +180,7 @@ func (m *Monitor) recordOutage(ctx context.Context, text string) {
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := m.o.Record(within, model.ServerNode, model.SessionsCheck, model.Critical, text); err != nil && ctx.Err() == nil {
-		m.o.Log.Error("event about lost sessions could not be recorded", "err", err)
+		m.o.Log.Error("cannot record the event about lost sessions", "err", err)
 	}
 }
 

@@ -29,7 +29,7 @@ func cloneReport(address string) core.Clone {
 func TestCloneEvent(t *testing.T) {
 	var written []string
 	var fail error
-	w := episodes{status: model.Critical, closed: "no second machine came with this node's identity", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
+	w := episodes{status: model.Critical, closed: "no second machine uses the identity of this node", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
 		if fail != nil {
 			return fail
 		}
@@ -76,7 +76,7 @@ func TestCloneEvent(t *testing.T) {
 	fail = nil
 	w.tick()
 	wrote("ten minutes later", 4)
-	if !strings.HasPrefix(written[3], "7 0 no second machine came with this node's identity for 10m") {
+	if !strings.HasPrefix(written[3], "7 0 no second machine uses the identity of this node for 10m") {
 		t.Errorf("closed with %q", written[3])
 	}
 	ticks(episodeLength)
@@ -109,7 +109,7 @@ func TestEpisodesAfterRestart(t *testing.T) {
 // meet has one, whoever met it last; ten minutes after the last time it closes.
 func TestLimitEvent(t *testing.T) {
 	var written []string
-	e := &episodes{status: model.Warning, closed: "no limit was met", open: map[model.NodeID]*episode{}}
+	e := &episodes{status: model.Warning, closed: "no limit was reached", open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
 		written = append(written, fmt.Sprintf("%d %d %s", node, status, text))
 		return nil
@@ -131,8 +131,8 @@ func TestLimitEvent(t *testing.T) {
 		return written
 	}
 	if got := look(hit("team", "a", "namespace_rate", 0), hit("other", "a", "output", 0), hit("team", "gone", "labels", 0), hit("team", "b", "node_rate", 3)); len(got) != 2 ||
-		!strings.HasPrefix(got[0], "1 1 namespace team met a limit 7 times, last by node a: too much; spec.limits.resultsPerSec: muster edit namespace team") ||
-		!strings.HasPrefix(got[1], "3 1 namespace other met") {
+		!strings.HasPrefix(got[0], "1 1 namespace team reached a limit 7 times, last by node a: too much; spec.limits.resultsPerSec: muster edit namespace team") ||
+		!strings.HasPrefix(got[1], "3 1 namespace other reached") {
 		t.Fatalf("%q", got)
 	}
 	if got := look(hit("team", "b", "namespace_rate", 0), hit("other", "a", "output", 0)); len(got) != 0 {

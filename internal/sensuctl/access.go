@@ -30,7 +30,7 @@ func (s *Server) oneOfCollection(ctx context.Context, r *request) (answer, error
 			return answer{http.StatusOK, o, ""}, nil
 		}
 	}
-	return answer{}, model.Errorf(model.NotFound, "there is no %s in %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commandsOf(r.kind)[0])
+	return answer{}, model.Errorf(model.NotFound, "%s does not exist in %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commandsOf(r.kind)[0])
 }
 
 // putInCollection accepts an object that the server has, such as an object of a dump; Muster has other commands for changes.
@@ -127,7 +127,7 @@ func (s *Server) login(r *http.Request) (answer, error) {
 	case "POST /auth/logout":
 		return answer{http.StatusOK, nil, ""}, inside(tokenOf(r)).Access.Logout(r.Context())
 	}
-	return answer{}, model.Errorf(model.NotFound, "there is no path %s", model.Shorten(r.URL.Path))
+	return answer{}, model.Errorf(model.NotFound, "path %s does not exist", model.Shorten(r.URL.Path))
 }
 
 func openSession(r *http.Request, c *client.Client) (session v1.Session, err error) {

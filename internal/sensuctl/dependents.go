@@ -116,7 +116,7 @@ func (s *Server) changeHooks(ctx context.Context, r *request) (answer, error) {
 	}
 	for _, hook := range added {
 		if m, err := r.find(ctx, "Hook", r.namespace, model.CleanName(hook)); err != nil || m == nil {
-			return answer{}, model.Errorf(model.Invalid, "there is no hook %s", model.Shorten(hook)).WithHint("sensuctl hook create %s", model.Shorten(hook))
+			return answer{}, model.Errorf(model.Invalid, "hook %s does not exist", model.Shorten(hook)).WithHint("sensuctl hook create %s", model.Shorten(hook))
 		}
 	}
 	return answer{http.StatusNoContent, nil, ""}, retryStale(ctx, func() error { return s.replaceHooks(ctx, r, added) })

@@ -105,7 +105,7 @@ spec: {checks: [web, ping], reason: move, until: 2036-12-24T18:00:00Z}
 
 // What was dumped and is given back changes nothing, also of what Sensu has no words for; what is
 // changed in it is taken.
-func TestDumpCanBeAppliedAgain(t *testing.T) {
+func TestDumpAppliesWithoutChange(t *testing.T) {
 	w := newWorld(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
 	w.Apply(string(text) + inexpressibleYAML)
@@ -253,7 +253,7 @@ func TestSelectors(t *testing.T) {
 		"entities": {`entity.command == x`, `event.entity.name == web`},
 	} {
 		for _, text := range texts {
-			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "is no field of this list") || !strings.Contains(err.Error(), types[kind].word+".") {
+			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "selector: this list has no field") || !strings.Contains(err.Error(), types[kind].word+".") {
 				t.Errorf("%s: %s: %v", kind, text, err)
 			}
 		}

@@ -210,7 +210,7 @@ func (t *term) checkField(kind string) error {
 	}
 	word, rest, _ := strings.Cut(field.text, ".")
 	parts, has := strings.Split(rest, "."), types[kind].fields
-	unknown := model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Shorten(field.text))
+	unknown := model.Errorf(model.Invalid, "selector: this list has no field %s", model.Shorten(field.text))
 	if word != types[kind].word || rest == "" {
 		return unknown.WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", types[kind].word)
 	}

@@ -39,7 +39,7 @@ type Server struct {
 // New returns a Server for the listener of people.
 func New(o Options) *Server {
 	s := &Server{api: o.API, kinds: kind.All(), log: o.Log, now: o.Now, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "muster_sensuctl_requests_total", Help: "Requests of sensuctl by class (login, read, write, elsewhere) and status.",
+		Name: "muster_sensuctl_requests_total", Help: "Requests of sensuctl, by class (login, read, write, elsewhere) and status.",
 	}, []string{"class", "status"})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -108,7 +108,7 @@ func TestRefusals(t *testing.T) {
 	w.expect(422, "PUT", core+"/checks/x", "no")
 	w.expect(413, "PUT", core+"/checks/x", `{"command":"`+strings.Repeat("x", maxBody)+`"}`)
 	w.expect(422, "GET", core+"/checks?fieldSelector=nonsense", "")
-	if text := w.expect(422, "PUT", core+"/handlers/x", `{"metadata":{"name":"x"},"type":"grpc"}`); !strings.Contains(text, `handlers of the type \"grpc\" are not known`) {
+	if text := w.expect(422, "PUT", core+"/handlers/x", `{"metadata":{"name":"x"},"type":"grpc"}`); !strings.Contains(text, `handlers of type \"grpc\" are not supported`) {
 		t.Error(text)
 	}
 	w.expect(201, "PUT", core+"/checks/x", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
@@ -203,9 +203,9 @@ func TestUnsupportedRequestsNameCommand(t *testing.T) {
 		"DELETE " + core + "/entities/web01":              "muster node retire web01",
 		"POST " + core + "/events":                        "muster run CHECK",
 		"DELETE /api/core/v2/namespaces/team":             "muster delete namespace team",
-		"GET /api/core/v2/tessen":                         "Muster sends nothing home",
+		"GET /api/core/v2/tessen":                         "Muster sends no usage data",
 		"GET /health":                                     "muster status",
-		"GET /api/enterprise/licensing/v2/license":        "there are no licences",
+		"GET /api/enterprise/licensing/v2/license":        "Muster has no licences",
 		"GET /api/enterprise/store/v1/provider":           "muster help",
 		"PUT /api/core/v3/namespaces/default/nothing/web": "muster help",
 		"PATCH " + core + "/checks/disk":                  "muster apply",
@@ -413,7 +413,7 @@ func TestGuardedRequestsNameCommand(t *testing.T) {
 	refused := func(method, path, body, command string) {
 		t.Helper()
 		text := w.expect(http.StatusPreconditionRequired, method, path, body)
-		if !strings.Contains(text, "sensuctl has no --yes; look at it, then type: "+command+")") {
+		if !strings.Contains(text, "sensuctl cannot confirm it; check it, then type:"+command+")") {
 			t.Errorf("%s %s: %s", method, path, text)
 		}
 		for _, flag := range []string{"--dry-run", "--max-affected"} {

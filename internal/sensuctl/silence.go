@@ -53,7 +53,7 @@ func silencesOf(ctx context.Context, r *request) (found []*model.Resource, err e
 		}
 	}
 	if len(found) == 0 {
-		return nil, model.Errorf(model.NotFound, "there is no silence %s", model.Shorten(r.names[0])).WithHint("muster get silences -n %s", r.namespace)
+		return nil, model.Errorf(model.NotFound, "silence %s does not exist", model.Shorten(r.names[0])).WithHint("muster get silences -n %s", r.namespace)
 	}
 	return found, nil
 }
@@ -140,7 +140,7 @@ func (s *Server) putSilence(ctx context.Context, r *request) (answer, error) {
 		switch {
 		case !sameSilence(silenceName(is), name):
 		case r.Method == http.MethodPost:
-			return answer{}, model.Errorf(model.Conflict, "silence %s exists already", name)
+			return answer{}, model.Errorf(model.Conflict, "silence %s already exists", name)
 		default:
 			made.main.Metadata.Name, made.others = is.Metadata.Name, nil
 			return answer{http.StatusCreated, nil, ""}, s.apply(ctx, r, made)

@@ -107,7 +107,7 @@ var types = map[string]resourceType{
 	"entity-states": {
 		group: core3, sensu: "EntityState", kind: "Node", form: (*view).entityState,
 		word: "entity_state", fields: "system last_seen sensu_agent_version",
-		commands: [3]string{"muster get nodes", "what is measured comes from agents", "muster node retire %s"},
+		commands: [3]string{"muster get nodes", "only agents send metrics", "muster node retire %s"},
 	},
 	"events": {
 		group: core2,
@@ -147,8 +147,8 @@ var types = map[string]resourceType{
 	},
 	"cluster": {commands: every("muster status")},
 	"health":  {commands: every("muster status")},
-	"tessen":  {commands: every("Muster sends nothing home")},
-	"license": {commands: every("there are no licences")},
+	"tessen":  {commands: every("Muster sends no usage data")},
+	"license": {commands: every("Muster has no licences")},
 }
 
 // noOperation is the error for a request that Muster answers by another command.
@@ -174,7 +174,7 @@ func commandFor(r *request) string {
 	}
 	of := commandsOf(r.kind)
 	if of == [3]string{} {
-		return "muster help: " + r.group + " " + r.kind + " is nothing that Muster knows"
+		return "muster help: " + r.group + " " + r.kind + " does not exist in Muster"
 	}
 	text := of[1]
 	switch r.Method {
@@ -201,7 +201,7 @@ func withCommand(err error, command string) error {
 		return err
 	}
 	copied := *e
-	return copied.WithHint("sensuctl has no --yes; look at it, then type: %s", command)
+	return copied.WithHint("sensuctl cannot confirm it; check it, then type: %s", command)
 }
 
 // applyCommand applies the file of sensuctl create.

@@ -68,7 +68,7 @@ func (s *Server) create(ctx context.Context, r *request, doc *document) error {
 	case is == nil:
 		return s.apply(ctx, r, made)
 	case r.Method == http.MethodPost:
-		return model.Errorf(model.Conflict, "%s %s exists already", made.main.Kind, made.main.Metadata.Name)
+		return model.Errorf(model.Conflict, "%s %s already exists", made.main.Kind, made.main.Metadata.Name)
 	}
 	return s.replace(ctx, r, is, made)
 }
@@ -191,7 +191,7 @@ func (s *Server) convert(ctx context.Context, r *request, doc *document) (*conve
 		if set {
 			hint = "send a set after its handlers, below them in a file; muster import sensu FILE takes them in any order"
 		}
-		return nil, model.Errorf(model.Invalid, "Muster can keep nothing of %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
+		return nil, model.Errorf(model.Invalid, "Muster cannot store %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
 	}
 	return made, s.sameHandlerKind(v, doc, made, set)
 }

@@ -33,7 +33,7 @@ func importAsset(o *object) {
 		}
 		for _, unused := range []string{"url", "sha512", "filters", "headers"} {
 			if !isEmpty(o.spec.value(unused)) {
-				o.noteChange("%s beside builds: Sensu does not use it either", unused)
+				o.noteChange("%s is ignored beside builds, as in Sensu", unused)
 			}
 		}
 	} else {
@@ -51,14 +51,14 @@ func importAsset(o *object) {
 		addBuilds(o, spec, &good[i])
 	}
 	if len(spec.Builds) == 0 {
-		o.noteLoss("no archive of it was carried: muster asset add NAME --url URL --sha512 SUM")
+		o.noteLoss("none of its archives was imported: muster asset add NAME --url URL --sha512 SUM")
 		return
 	}
 	if spec.Builds[len(spec.Builds)-1].Platform() != (&model.AssetBuild{}).Platform() {
-		o.noteChange("where none of its builds fits, Sensu runs the command without it; here the check is UNKNOWN there, with the reason")
+		o.noteChange("on machines without a matching build Sensu runs the command without it; here the check is UNKNOWN with the reason")
 	}
 	if ours, theirs := assetVariable(name(o.name)), strings.ToUpper(keyOfSensu.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
-		o.noteChange("where it lies is in the variable %s, in Sensu in %s", ours, theirs)
+		o.noteChange("its folder is in the variable %s, in Sensu in %s", ours, theirs)
 	}
 	o.declare(spec)
 }
@@ -70,7 +70,7 @@ func readBuild(o *object, b *build) bool {
 	headers := b.spec.labels("headers")
 	address := b.spec.text("url")
 	if _, err := model.ParseAssetSum(sum); err != nil {
-		o.noteLoss("%ssha512: it is no SHA-512, 128 of 0-9 and a-f: the archive is left out", b.at)
+		o.noteLoss("%ssha512: not a SHA-512 (128 digits 0-9 and a-f): the archive is not imported", b.at)
 		return false
 	}
 	b.archive = model.AssetBuild{SHA512: sum, URL: assetURL(o, b.at, address, headers)}
@@ -89,20 +89,20 @@ func readBuild(o *object, b *build) bool {
 // assetURL returns the address from which the server may fetch the archive; empty: somebody has to upload it. Notes hold
 // no passwords.
 func assetURL(o *object, at, text string, headers map[string]string) string {
-	upload := "fetch the archive yourself, and type muster asset add " + name(o.name) + " FILE"
+	upload := "download the archive yourself, then type muster asset add " + name(o.name) + " FILE"
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
-		o.noteChange("%sno url: the archive has to be uploaded: muster asset add %s FILE", at, name(o.name))
+		o.noteChange("%sno url: upload the archive: muster asset add %s FILE", at, name(o.name))
 		return ""
 	case strings.Contains(text, "{{"):
-		o.noteLoss("%surl: the server fetches one archive for all, and an address has no tokens: %s", at, upload)
+		o.noteLoss("%surl: the server downloads one archive for all nodes, so the address cannot have tokens: %s", at, upload)
 		return ""
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
-		o.noteLoss("%surl: the server fetches by https and http only: %s", at, upload)
+		o.noteLoss("%surl: the server downloads only by https and http: %s", at, upload)
 		return ""
 	case u.User != nil:
-		o.noteLoss("%surl: it holds a user or password, which whoever may look would see: %s", at, upload)
+		o.noteLoss("%surl: it contains a user or password that every viewer would see: %s", at, upload)
 		return ""
 	}
 	var secret bool
@@ -130,7 +130,7 @@ func credential(header string) bool {
 // would never be used, as in Sensu.
 func addBuilds(o *object, spec *model.AssetSpec, b *build) {
 	if len(b.machines) == 0 {
-		o.noteChange("%sits filters are true of no machine: left out", b.at)
+		o.noteChange("%sits filters match no machine: not imported", b.at)
 	}
 	var beyond, never []string
 	for _, m := range b.machines {
@@ -147,7 +147,7 @@ func addBuilds(o *object, spec *model.AssetSpec, b *build) {
 		}
 	}
 	if len(never) > 0 {
-		o.noteChange("%snever used for %s: another build is for the same, in Sensu, too", b.at, strings.Join(never, ", "))
+		o.noteChange("%snever used for %s: an earlier build matches the same machines, as in Sensu", b.at, strings.Join(never, ", "))
 	}
 	if len(beyond) > 0 {
 		o.noteLoss("%snot for %s: an asset has at most %d builds", b.at, strings.Join(beyond, ", "), model.MaxBuilds)
@@ -203,7 +203,7 @@ func (f *assetFilter) truth(e ast.Expression) ([]model.AssetBuild, error) {
 				return cross(left, right)
 			}
 			if len(left)+len(right) > maxMachines {
-				return nil, fmt.Errorf("it is for more than %d kinds of machines", maxMachines)
+				return nil, fmt.Errorf("it matches more than %d kinds of machines", maxMachines)
 			}
 			return append(left, right...), nil
 		case token.EQUAL, token.STRICT_EQUAL:
@@ -213,7 +213,7 @@ func (f *assetFilter) truth(e ast.Expression) ([]model.AssetBuild, error) {
 			return f.is(e.Left, e.Right, e.Operator)
 		}
 	}
-	return nil, fmt.Errorf("a build is only for an os, an arch, a distribution, and a distributionVersion")
+	return nil, fmt.Errorf("a build can only test os, arch, distribution and distributionVersion")
 }
 
 // is translates of == literal.
@@ -232,10 +232,10 @@ func (f *assetFilter) is(of, literal ast.Expression, operator token.Token) ([]mo
 	}
 	path, err := pathOf(of)
 	if err != nil || len(path) != 3 || path[0] != "entity" || path[1] != "system" {
-		return nil, fmt.Errorf("a build is only for an os, an arch, a distribution, and a distributionVersion")
+		return nil, fmt.Errorf("a build can only test os, arch, distribution and distributionVersion")
 	}
 	if !slices.Contains([]string{"os", "arch", "platform", "platform_family", "platform_version"}, path[2]) {
-		return nil, fmt.Errorf("a build does not know %s, only os, arch, platform, platform_family and platform_version", path[2])
+		return nil, fmt.Errorf("a build cannot test %s, only os, arch, platform, platform_family and platform_version", path[2])
 	}
 	if whole || want == "" || len(want) > 256 || strings.ContainsFunc(want, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, fmt.Errorf("a build's %s is one word", path[2])
@@ -252,7 +252,7 @@ func (f *assetFilter) is(of, literal ast.Expression, operator token.Token) ([]mo
 	platforms := []string{want}
 	if path[2] == "platform_family" {
 		if platforms = families[want]; platforms == nil {
-			return nil, fmt.Errorf("which distributions are of the family %s is not known", want)
+			return nil, fmt.Errorf("unknown family of distributions %s", want)
 		}
 	}
 	var list []model.AssetBuild
@@ -303,7 +303,7 @@ func literalOf(e ast.Expression) string {
 // cross are the kinds of machines that are one of each.
 func cross(left, right []model.AssetBuild) (list []model.AssetBuild, err error) {
 	if len(left)*len(right) > maxMachines*maxMachines {
-		return nil, fmt.Errorf("it is for more than %d kinds of machines", maxMachines)
+		return nil, fmt.Errorf("it matches more than %d kinds of machines", maxMachines)
 	}
 	for _, a := range left {
 		for _, b := range right {
@@ -313,7 +313,7 @@ func cross(left, right []model.AssetBuild) (list []model.AssetBuild, err error) 
 		}
 	}
 	if len(list) > maxMachines {
-		return nil, fmt.Errorf("it is for more than %d kinds of machines", maxMachines)
+		return nil, fmt.Errorf("it matches more than %d kinds of machines", maxMachines)
 	}
 	return list, nil
 }

@@ -39,7 +39,7 @@ func importCheck(o *object) {
 		o.noteLoss("stdin: true: commands do not get the event before; what they need can stand in stdin: TEXT")
 	}
 	if c.Disabled = c.Disabled || o.broken || c.Targets == nil; c.Targets == nil {
-		o.noteChange("no subscriptions: it is disabled, until targets says where it runs")
+		o.noteChange("no subscriptions: disabled until you set targets")
 		c.Targets = &model.Targets{Groups: []string{"all"}}
 	}
 	importCheckAssets(o, c)
@@ -145,7 +145,7 @@ func importTimes(o *object, c *model.CheckSpec) {
 	c.Interval, c.Cron = 0, cmp.Or(macros[cron], cron)
 	if c.TimeZone == "" {
 		c.TimeZone = "UTC"
-		o.noteChange("cron without a zone ran by the backend's time: it is taken for UTC")
+		o.noteChange("cron without a zone used the backend's time: UTC assumed")
 	}
 }
 
@@ -202,7 +202,7 @@ func importHooks(o *object, c *model.CheckSpec) {
 			case "2":
 				when = "critical"
 			case "severity":
-				o.noteLoss("hooks of the type severity are not known")
+				o.noteLoss("hooks of type severity are not supported")
 				continue
 			}
 			for _, hook := range byType[kind] {
@@ -233,7 +233,7 @@ func importMetrics(o *object, c *model.CheckSpec) {
 	s := o.spec
 	if format := s.text("output_metric_format"); format != "" {
 		if formats[format] == "" {
-			o.noteLoss("output_metric_format %s is not known", format)
+			o.noteLoss("unknown output_metric_format %s", format)
 		} else {
 			c.Metrics = &model.Metrics{Format: formats[format], Tags: metricTags(o, s.objects("output_metric_tags"))}
 		}
@@ -248,7 +248,7 @@ func importMetrics(o *object, c *model.CheckSpec) {
 					if n, ok := numberOf(text); ok {
 						*at = &n
 					} else {
-						o.noteLoss("threshold of %s: %v is no number", into.Metric, text)
+						o.noteLoss("threshold of %s: %v is not a number", into.Metric, text)
 					}
 				}
 			}
@@ -303,7 +303,7 @@ func importCheckAssets(o *object, c *model.CheckSpec) {
 		o.importer.hookNamed[resourceKey{"Hook", o.targetNamespace(), h.Hook}] = true
 		for _, of := range o.importer.hookAssets[resourceKey{"Hook", o.targetNamespace(), h.Hook}] {
 			if before := len(c.Assets); addAsset(o, &c.Assets, of, "check") && len(c.Assets) > before {
-				o.noteChange("asset %s is of its hook %s: the check's command has it, too", of, h.Hook)
+				o.noteChange("asset %s of its hook %s is available to the check's command too", of, h.Hook)
 			}
 		}
 	}
@@ -329,7 +329,7 @@ func addAsset(o *object, list *[]string, of, what string) bool {
 	ref := name(of)
 	switch {
 	case o.find("Asset", ref) == nil && o.importer.by[resourceKey{"Asset", o.namespace, of}] != nil:
-		o.noteLoss("asset %s was not carried: the %s runs without it", of, what)
+		o.noteLoss("asset %s was not imported: the %s runs without it", of, what)
 		return false
 	case o.find("Asset", ref) == nil:
 		o.missing("asset", of, "")

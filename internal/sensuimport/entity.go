@@ -26,11 +26,11 @@ func importEntity(o *object) {
 	case "proxy", "switch", "router", "firewall", "":
 		n.Proxy = true
 	case "backend":
-		o.noteChange("this is the backend itself: left out")
+		o.noteChange("this is the backend itself: not imported")
 		return
 	default:
 		n.Proxy = true
-		o.noteChange("entities of the class %s are taken for proxy nodes", class)
+		o.noteChange("entities of class %s become proxy nodes", class)
 	}
 	for _, sub := range subscriptions {
 		if !strings.HasPrefix(sub, "entity:") {
@@ -43,10 +43,10 @@ func importEntity(o *object) {
 	switch {
 	case tell == "" || n.Lifecycle == nil:
 	case o.find("Handler", name(tell)) == nil:
-		o.noteLoss("deregistration.handler %s: it is not in these files, or was not carried", tell)
+		o.noteLoss("deregistration.handler %s: not in these files, or not imported", tell)
 	default:
 		if service := o.find("Handler", name(tell)).Spec.(*model.HandlerSpec).ProblemService(); service != "" {
-			o.noteLoss("deregistration.handler %s: %s takes problems only; name a command, a webhook, mail or a chat in lifecycle.handlers", tell, service)
+			o.noteLoss("deregistration.handler %s: %s accepts only problems; name a command, webhook, email or chat in lifecycle.handlers", tell, service)
 			break
 		}
 		n.Lifecycle.Handlers = []string{name(tell)}
@@ -80,7 +80,7 @@ func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	}
 	if n.Proxy {
 		if said {
-			o.noteLoss("keepalive_handlers %s: nobody waits for the keepalive of a proxy node", strings.Join(handlers, ", "))
+			o.noteLoss("keepalive_handlers %s: a proxy node has no keepalive", strings.Join(handlers, ", "))
 		}
 		return
 	}
@@ -133,7 +133,7 @@ func importSilence(o *object) {
 		until = from.Add(time.Duration(expire) * time.Second)
 	}
 	if !until.IsZero() && !until.After(o.importer.now) {
-		o.noteChange("it has ended: left out")
+		o.noteChange("it has ended: not imported")
 		return
 	}
 	if begin.After(o.importer.now) {
@@ -165,9 +165,9 @@ func importUser(o *object) {
 	}
 	switch {
 	case s.boolean("disabled"):
-		o.noteChange("user %s is disabled: left out", user)
+		o.noteChange("user %s is disabled: not imported", user)
 	case user == "agent":
-		o.noteChange("agents of Sensu come as such a user: muster auth user create agent --role agent")
+		o.noteChange("Sensu agents log in as such a user: muster auth user create agent --role agent")
 	default:
 		role := roleOf(groups)
 		o.noteLoss("user %s (groups %s): muster auth user create %s --role %s", user, strings.Join(groups, ", "), name(user), role)
@@ -227,7 +227,7 @@ func importProvider(o *object) {
 		client.value("max_retries")
 		client.value("timeout")
 		client.value("agent_address")
-		o.noteChange("its token is not carried: write one into %s, which the server's user may read, or have Vault Agent do that", p.vault.TokenFile)
+		o.noteChange("its token is not imported: write one to %s, readable for the server's user, or let Vault Agent do it", p.vault.TokenFile)
 	}
 	o.importer.providers[o.name] = p
 }

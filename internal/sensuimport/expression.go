@@ -153,7 +153,7 @@ func equality(e *ast.BinaryExpression) (string, error) {
 func callOf(e *ast.CallExpression, allowed ...string) (string, error) {
 	dot, ok := e.Callee.(*ast.DotExpression)
 	if !ok || len(e.ArgumentList) != 1 {
-		return "", fmt.Errorf("there is no such function")
+		return "", fmt.Errorf("unknown function")
 	}
 	function := dot.Identifier.Name.String()
 	of, err := value(dot.Left)
@@ -161,7 +161,7 @@ func callOf(e *ast.CallExpression, allowed ...string) (string, error) {
 		return "", err
 	}
 	if !slices.Contains(allowed, function) {
-		return "", fmt.Errorf("there is no %s", function)
+		return "", fmt.Errorf("%s does not exist", function)
 	}
 	if function == "match" {
 		pattern, ok := e.ArgumentList[0].(*ast.RegExpLiteral)

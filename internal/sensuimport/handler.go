@@ -36,7 +36,7 @@ func importHandler(o *object) {
 		s.value("handlers")
 		return
 	default:
-		o.noteLoss("handlers of the type %q are not known", kind)
+		o.noteLoss("handlers of type %q are not supported", kind)
 		return
 	}
 	if spec.Command != nil {
@@ -81,7 +81,7 @@ func routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
 	for _, h := range handlersOf(o, handler, 0) {
 		ours := o.find("Handler", name(h.name))
 		if ours == nil {
-			o.noteLoss("handler %s is not in these files, or was not carried", h.name)
+			o.noteLoss("handler %s is not in these files, or not imported", h.name)
 			continue
 		}
 		named := h.spec.texts("filters")
@@ -144,7 +144,7 @@ func importSet(o *object) {
 		flow := model.Workflow{Name: name(h.name), Handler: name(h.name)}
 		switch {
 		case o.find("Handler", flow.Handler) == nil:
-			o.noteLoss("handler %s was not carried", h.name)
+			o.noteLoss("handler %s was not imported", h.name)
 		case !slices.ContainsFunc(spec.Workflows, func(w model.Workflow) bool { return w.Handler == flow.Handler }):
 			addFilters(h, &flow, h.spec.texts("filters"), h.spec.text("mutator"))
 			spec.Workflows = append(spec.Workflows, flow)
@@ -223,7 +223,7 @@ func importPipeline(o *object) {
 		list := handlersOf(o, handler, 0)
 		for i, h := range list {
 			if o.find("Handler", name(h.name)) == nil {
-				o.noteLoss("handler %s was not carried", h.name)
+				o.noteLoss("handler %s was not imported", h.name)
 				continue
 			}
 			flow := model.Workflow{Name: name(w.text("name")), Handler: name(h.name)}
@@ -235,7 +235,7 @@ func importPipeline(o *object) {
 		}
 	}
 	if len(spec.Workflows) == 0 {
-		o.noteLoss("no workflow of it was carried")
+		o.noteLoss("none of its workflows was imported")
 		return
 	}
 	o.declare(spec)

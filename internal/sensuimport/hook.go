@@ -47,7 +47,7 @@ func importFilter(o *object) {
 		for _, span := range days.objects(day) {
 			during, ok := dayTime(day, span.text("begin"), span.text("end"))
 			if !ok {
-				o.noteLoss("when: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
+				o.noteLoss("when: %s %s to %s is not a valid time", day, span.values["begin"], span.values["end"])
 				continue
 			}
 			spans = append(spans, model.WindowSpan{During: during})
@@ -103,7 +103,7 @@ func importSubdues(o *object, c *model.CheckSpec) {
 			if during, ok := dayTime(day, span.text("begin"), span.text("end")); ok {
 				add(model.ScheduleException{During: during + " UTC"})
 			} else {
-				o.noteLoss("subdue: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
+				o.noteLoss("subdue: %s %s to %s is not a valid time", day, span.values["begin"], span.values["end"])
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func importSubdues(o *object, c *model.CheckSpec) {
 		end, err2 := time.Parse(time.RFC3339, s.text("end"))
 		repeat := s.texts("repeat")
 		if err1 != nil || err2 != nil || !end.After(begin) {
-			o.noteLoss("subdues: %v to %v is no time", s.values["begin"], s.values["end"])
+			o.noteLoss("subdues: %v to %v is not a valid time", s.values["begin"], s.values["end"])
 			continue
 		}
 		zone, in := zoneOf(begin)
@@ -168,7 +168,7 @@ func repeated(begin, end time.Time, repeat []string) (spans []model.WindowSpan, 
 		default:
 			of, ok := weekdays[strings.ToLower(how)]
 			if !ok {
-				return spans, fmt.Errorf("repeat %s is not known", how)
+				return spans, fmt.Errorf("unknown repeat %s", how)
 			}
 			weekday = fmt.Sprint(int(of))
 		}

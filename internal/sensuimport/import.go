@@ -126,17 +126,17 @@ func order() []importKind {
 var others = map[string]string{
 	"Role":                    "the roles are admin, operator, viewer, agent and alerts: see who is bound to it",
 	"ClusterRole":             "the roles are admin, operator, viewer, agent and alerts: see who is bound to it",
-	"APIKey":                  "make a token: muster auth token create --role operator",
-	"Event":                   "states are not imported: the first result of each check makes them",
+	"APIKey":                  "create a token: muster auth token create --role operator",
+	"Event":                   "event states are not imported: the first result of each check creates them",
 	"PostgresConfig":          "muster server --help: --intent-db and --history-db",
-	"Cluster":                 "one server holds what a federation did",
-	"EtcdReplicator":          "one server holds what a federation did",
-	"RuleTemplate":            "business services are not there",
-	"ServiceComponent":        "business services are not there",
-	"GlobalConfig":            "there is no web interface to configure",
+	"Cluster":                 "one server replaces the federation",
+	"EtcdReplicator":          "one server replaces the federation",
+	"RuleTemplate":            "business services are not supported",
+	"ServiceComponent":        "business services are not supported",
+	"GlobalConfig":            "Muster has no web interface to configure",
 	"Search":                  "type the condition: muster get events --where",
 	"EntityState":             "measured by the agent",
-	"SumoLogicMetricsHandler": "there is no such handler",
+	"SumoLogicMetricsHandler": "the handler does not exist",
 }
 
 // silent are the types that are not imported and need no note.
@@ -191,7 +191,7 @@ func (o *object) add(name string, spec model.Spec) *model.Resource {
 func (o *object) declare(spec model.Spec) *model.Resource {
 	r := o.add(o.uniqueName(spec.Kind(), o.name), spec)
 	if r.Spec != spec {
-		o.noteLoss("there is another %s of the name %s already", r.Kind, r.Metadata.Name)
+		o.noteLoss("another %s has the name %s", r.Kind, r.Metadata.Name)
 		return r
 	}
 	if r.Metadata.Name != o.name {
@@ -237,12 +237,12 @@ func importNamespace(o *object) {
 func (o *object) noteUnread() {
 	if !slices.ContainsFunc(order(), func(k importKind) bool { return k.name == o.kind }) {
 		if !slices.Contains(silent, o.kind) {
-			o.noteLoss("%s", cmp.Or(others[o.kind], "this type is not known"))
+			o.noteLoss("%s", cmp.Or(others[o.kind], "unknown type"))
 		}
 		return
 	}
 	for _, text := range append(o.spec.unread(), o.meta.unread()...) {
-		o.noteLoss("not carried: %s", text)
+		o.noteLoss("not imported: %s", text)
 	}
 }
 
@@ -256,7 +256,7 @@ func (im *importer) result() *Result {
 			}
 			r := im.made[m]
 			if err := im.kinds.Validate(r); err != nil {
-				im.notes = append(im.notes, lineNote{file: "\xff", Note: Note{Where: "-", What: r.Kind + " " + strings.TrimPrefix(m.namespace+"/"+m.name, "/"), Text: "left out, for Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " "), Lost: true}})
+				im.notes = append(im.notes, lineNote{file: "\xff", Note: Note{Where: "-", What: r.Kind + " " + strings.TrimPrefix(m.namespace+"/"+m.name, "/"), Text: "not imported, Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " "), Lost: true}})
 				continue
 			}
 			out.Resources = append(out.Resources, r)
@@ -293,7 +293,7 @@ func (o *object) uniqueName(kind, name string) string {
 	case !ok:
 		o.importer.names[at] = name
 		if clean != name {
-			o.noteChange("%s is called %s: names are lower-case letters, digits, and . _ -", name, clean)
+			o.noteChange("%s is renamed %s: names have lower-case letters, digits, and . _ -", name, clean)
 		}
 	case first != name:
 		o.noteLoss("%s and %s have the same name here, %s", first, name, clean)

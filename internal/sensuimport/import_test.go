@@ -80,11 +80,11 @@ func TestFileForms(t *testing.T) {
 		"a list of the API":       {`[{"command":"true","metadata":{"name":"c"}}]`, 0, "f:1: no type: this is no resource as sensuctl dump writes it\n"},
 		"broken JSON":             {check("") + "\n{\"type\": ", 0, "f: in the document that begins in line 2: unexpected EOF"},
 		"broken YAML":             {"type: [", 0, "f: go-yaml"},
-		"a text":                  {"hello", 0, "f:1: this is no resource of Sensu"},
-		"an unknown type":         {"type: Sprocket\nspec: {a: 1}\n", 1, "f:1 this type is not known"},
+		"a text":                  {"hello", 0, "f:1: not a Sensu resource"},
+		"an unknown type":         {"type: Sprocket\nspec: {a: 1}\n", 1, "f:1 unknown type"},
 		"an unknown field":        {check(`,"color":"red","nothing":0`), 1, `f:1 not carried: spec.color: "red"`},
-		"a field of a wrong type": {check(`,"timeout":"soon"`), 1, `f:1 not carried: spec.timeout: "soon"`},
-		"what Muster refuses":     {check(`,"ttl":5`), 1, "left out, for Muster refuses it: "},
+		"a field of a wrong type": {check(`,"timeout":"soon"`), 1, `f:1 not imported: spec.timeout: "soon"`},
+		"what Muster refuses":     {check(`,"ttl":5`), 1, "not imported, Muster refuses it: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, said := importText(t, tt.text)
@@ -144,7 +144,7 @@ func TestUnpublishedChecks(t *testing.T) {
 		if !c.Passive || c.Disabled || c.Command != nil || c.Targets != nil || c.Interval != 0 || c.TTL != model.Duration(25*time.Hour) || c.Alert == nil || c.Alert.Flapping == nil {
 			t.Errorf("%+v", c)
 		}
-		if !strings.Contains(said, "it is passive") || !strings.Contains(said, "not carried: spec.timeout: 10") || strings.Contains(said, "spec.interval") {
+		if !strings.Contains(said, "it is passive") || !strings.Contains(said, "not imported: spec.timeout: 10") || strings.Contains(said, "spec.interval") {
 			t.Error(said)
 		}
 	}
@@ -171,11 +171,11 @@ func TestConditions(t *testing.T) {
 	}
 	for source, want := range map[string]string{
 		`entity.last_seen < 5`:        "no such condition",
-		`require("x")`:                "there is no such function",
+		`require("x")`:                "unknown function",
 		`entity.labels.a == `:         "Unexpected end of input",
 		`entity.deregister == "true"`: "a node has no entity.deregister",
 		`while (true) {}`:             "is not one expression",
-		`entity.name.repeat("9")`:     "there is no repeat",
+		`entity.name.repeat("9")`:     "repeat does not exist",
 		`event.check.name == "x"`:     "a node has no event.check.name",
 	} {
 		result, said := importText(t, check(`,"proxy_requests":{"entity_attributes":[`+quoted(source)+`]}`))
@@ -270,7 +270,7 @@ func TestKeepaliveHandlers(t *testing.T) {
 		"by the default":  {usual, "agent", `null`, `"keepalive":{"pipelines":["sensu-keepalive"]}`},
 		"nobody":          {program, "agent", `["keepalive"]`, `"spec":{}`},
 		"who is missing":  {"", "agent", `["gone"]`, `handler gone is not in these files`},
-		"of a proxy node": {program, "proxy", `["cmdb"]`, `nobody waits for the keepalive of a proxy node`},
+		"of a proxy node": {program, "proxy", `["cmdb"]`, `: a proxy node has no keepalive`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, said := importText(t, tt.text+`{"type":"Entity","api_version":"core/v2","metadata":{"name":"web01","namespace":"default"},"spec":{"entity_class":"`+tt.class+`","keepalive_handlers":`+tt.names+`}}`)
@@ -428,7 +428,7 @@ func TestSecretsAndProviders(t *testing.T) {
 	for _, n := range result.Notes {
 		notes.WriteString(n.What + ": " + n.Text + "\n")
 	}
-	for _, want := range []string{`provider "cyberark"`, "its token is not carried", "secret elsewhere as X", "secret elsewhere as Y", "secret elsewhere as Z", "trusted: true", "set API_TOKEN"} {
+	for _, want := range []string{`provider "cyberark"`, "its token is not imported: write one to", "secret elsewhere as X", "secret elsewhere as Y", "secret elsewhere as Z", "trusted: true", "set API_TOKEN"} {
 		if !strings.Contains(notes.String(), want) {
 			t.Errorf("no %q in\n%s", want, notes.String())
 		}

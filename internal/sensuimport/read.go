@@ -36,7 +36,7 @@ const maxDocument = 64 << 20
 // wrapped-json), or a list of either.
 func read(file string, data []byte) ([]object, error) {
 	if len(data) > maxDocument {
-		return nil, model.Errorf(model.TooLarge, "%s has %d bytes, and %d are read", file, len(data), maxDocument).WithHint("dump one type, or one namespace, at a time")
+		return nil, model.Errorf(model.TooLarge, "%s has %d bytes, the limit is %d", file, len(data), maxDocument).WithHint("dump one type, or one namespace, at a time")
 	}
 	trimmed := bytes.TrimSpace(data)
 	if len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
@@ -54,7 +54,7 @@ func readJSON(file string, data []byte) (list []object, err error) {
 		if err := dec.Decode(&value); err == io.EOF {
 			return list, nil
 		} else if err != nil {
-			return nil, model.Errorf(model.Invalid, "%s: in the document that begins in line %d: %v", file, lineOf(data, begin), err)
+			return nil, model.Errorf(model.Invalid, "%s: in the document at line %d: %v", file, lineOf(data, begin), err)
 		}
 		if list, err = appendObjects(list, file, lineOf(data, begin), value); err != nil {
 			return nil, err
@@ -112,7 +112,7 @@ func appendObjects(list []object, file string, line int, value any) (_ []object,
 		one, err := wrapped(file, line, v)
 		return append(list, one), err
 	}
-	return nil, model.Errorf(model.Invalid, "%s:%d: this is no resource of Sensu", file, line).WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml")
+	return nil, model.Errorf(model.Invalid, "%s:%d: not a Sensu resource", file, line).WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml")
 }
 
 // wrapped reads {type, api_version, metadata, spec}; metadata may stand in spec.
@@ -120,7 +120,7 @@ func wrapped(file string, line int, v map[string]any) (object, error) {
 	top := newFields("", v)
 	o := object{file: file, line: line, kind: top.text("type")}
 	if o.kind == "" {
-		return o, model.Errorf(model.Invalid, "%s:%d: no type: this is no resource as sensuctl dump writes it", file, line).
+		return o, model.Errorf(model.Invalid, "%s:%d: no type: not a resource in the format of sensuctl dump", file, line).
 			WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml; lists of the API (sensuctl check list --format json) do not say what they are: take --format wrapped-json")
 	}
 	o.spec = top.object("spec")

@@ -39,7 +39,7 @@ type Courier struct {
 func NewCourier(authority *pki.Authority, dial func(ctx context.Context) (net.Conn, error)) (*Courier, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the watchdog's key: %w", err)
+		return nil, fmt.Errorf("create the watchdog's key: %w", err)
 	}
 	return &Courier{authority: authority, key: key, dial: dial, stream: wire.StreamKey{Stream: wire.StreamID(mathrand.Uint64())}}, nil
 }
@@ -92,11 +92,11 @@ func (c *Courier) Send(ctx context.Context, status model.Status, output string) 
 func (c *Courier) identity() (*pki.Identity, error) {
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, c.key)
 	if err != nil {
-		return nil, fmt.Errorf("make the watchdog's certificate: %w", err)
+		return nil, fmt.Errorf("create the watchdog's certificate: %w", err)
 	}
 	issued, err := c.authority.IssueNode(csr, UID)
 	if err != nil {
-		return nil, fmt.Errorf("make the watchdog's certificate: %w", err)
+		return nil, fmt.Errorf("create the watchdog's certificate: %w", err)
 	}
 	block, _ := pem.Decode(issued)
 	cert := tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: c.key}

@@ -52,9 +52,9 @@ func New(o Options) *Watchdog {
 	w := &Watchdog{
 		opts: o,
 		delay: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "watchdog", Name: "delay_seconds",
-			Help: "How long the last synthetic result took from its session to its delivery."}),
+			Help: "Time of the last synthetic result from its session to its delivery, in seconds."}),
 		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "watchdog", Name: "rounds_total",
-			Help: "Synthetic results, by what became of them."}, []string{"outcome"}),
+			Help: "Number of synthetic results, by outcome."}, []string{"outcome"}),
 	}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(w.delay, w.rounds)
@@ -66,7 +66,7 @@ func New(o Options) *Watchdog {
 func (w *Watchdog) Run(ctx context.Context) error {
 	tick := time.NewTicker(w.opts.Every)
 	defer tick.Stop()
-	status, said := model.OK, "the first synthetic result since the server began"
+	status, said := model.OK, "the first synthetic result since the server started"
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,11 +98,11 @@ func (w *Watchdog) round(ctx context.Context, status model.Status, said string) 
 		return model.OK, fmt.Sprintf("the last synthetic result took %s from its session to its delivery", took.Round(time.Millisecond))
 	}
 	w.rounds.WithLabelValues(f.outcome).Inc()
-	w.opts.Logger.Error("a synthetic result did not go the whole way", "outcome", f.outcome, "why", f.text)
+	w.opts.Logger.Error("a synthetic result was not delivered", "outcome", f.outcome, "why", f.text)
 	within, cancel := context.WithTimeout(ctx, w.opts.Every)
 	defer cancel()
 	if err := w.opts.Own(within, f.status, f.text); err != nil && ctx.Err() == nil {
-		w.opts.Logger.Error("nor could the event about it be recorded", "err", err)
+		w.opts.Logger.Error("cannot record the event about the synthetic result", "err", err)
 	}
 	return f.status, f.text
 }
@@ -116,12 +116,12 @@ func (w *Watchdog) deliver(ctx context.Context, status model.Status, output stri
 	within, cancel := context.WithTimeout(ctx, w.opts.Every)
 	defer cancel()
 	if err := w.opts.Send(within, status, output); err != nil {
-		return &failure{"unsent", fmt.Sprintf("a synthetic result could not be sent: %v. Agents may fail, too: look at the listeners, the certificate, the journal", err), model.Critical}
+		return &failure{"unsent", fmt.Sprintf("cannot send a synthetic result: %v. Agents may fail, too: check the listeners, the certificate and the journal", err), model.Critical}
 	}
 	select {
 	case <-delivered:
 	case <-within.Done():
-		return &failure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged and not delivered within %s: notifications are late or missing; look at muster-history, and at muster get queues", w.opts.Every), model.Critical}
+		return &failure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged but not delivered within %s: notifications are late or missing; check the event muster-history and muster get queues", w.opts.Every), model.Critical}
 	}
 	if w.opts.Call == nil {
 		return nil
@@ -130,7 +130,7 @@ func (w *Watchdog) deliver(ctx context.Context, status model.Status, output stri
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %s", w.opts.Every)
 		}
-		return &failure{"uncalled", fmt.Sprintf("a synthetic result arrived, and the address outside (watchdog-url) could not be called: %v", err), model.Warning}
+		return &failure{"uncalled", fmt.Sprintf("a synthetic result arrived, but the call of watchdog-url failed: %v", err), model.Warning}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ type synthetic struct {
 	text   string
 }
 
-func TestEachRoundTellsOfTheOneBefore(t *testing.T) {
+func TestEachRoundReportsTheOneBefore(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay time.Duration // until it is delivered; negative: never
 		send  error
@@ -29,7 +29,7 @@ func TestEachRoundTellsOfTheOneBefore(t *testing.T) {
 	}{
 		"arrives":     {delay: 40 * time.Millisecond, next: synthetic{model.OK, "the last synthetic result took 40ms from its session to its delivery"}},
 		"no way in":   {send: errors.New("connection refused"), own: &synthetic{model.Critical, "connection refused"}, next: synthetic{model.Critical, "connection refused"}},
-		"undelivered": {delay: -1, own: &synthetic{model.Critical, "acknowledged and not delivered within 1m0s"}, next: synthetic{model.Critical, "not delivered within"}},
+		"undelivered": {delay: -1, own: &synthetic{model.Critical, "acknowledged but not delivered within 1m0s"}, next: synthetic{model.Critical, "not delivered within"}},
 		"uncalled":    {call: errors.New("status 404"), own: &synthetic{model.Warning, "could not be called: status 404"}, next: synthetic{model.Warning, "status 404"}},
 	} {
 		t.Run(name, func(t *testing.T) {

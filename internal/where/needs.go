@@ -121,7 +121,7 @@ func (n *Node) has(need Need) bool {
 		value, _ := n.facts.pairs.Get(need.Key)
 		return value == need.Value
 	}
-	panic("BUG: a need of no kind")
+	panic("BUG: a need without a kind")
 }
 
 // variable returns the checker's name of the variable in an expression; empty: no variable.

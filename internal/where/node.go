@@ -149,7 +149,7 @@ func (m *pairMap) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[map[string]string]() {
 		return m.pairs.Map(), nil
 	}
-	return nil, fmt.Errorf("labels do not convert to %s", t)
+	return nil, fmt.Errorf("cannot convert labels to %s", t)
 }
 
 // ConvertToType implements celref.Val.
@@ -157,7 +157,7 @@ func (m *pairMap) ConvertToType(t celref.Type) celref.Val {
 	if t == types.TypeType {
 		return types.MapType
 	}
-	return types.NewErr("labels do not convert to %s", t.TypeName())
+	return types.NewErr("cannot convert labels to %s", t.TypeName())
 }
 
 // Equal implements celref.Val: with a map literal, or the other of labels and facts.
@@ -206,8 +206,8 @@ func (l *Language) texts(checked *cel.Ast) error {
 				if strings.Contains(string(text), ".") {
 					what = "double"
 				}
-				found = model.Errorf(model.Invalid, "where: %q is a text here: as text \"16\" comes before \"4\"", string(text)).
-					WithHint("compare numbers: %s(…) on the one side and %s without quotes on the other, for example int(node.facts.cpus) > 4", what, string(text))
+				found = model.Errorf(model.Invalid, "where: %q is text here: as text, \"16\" sorts before \"4\"", string(text)).
+					WithHint("compare numbers: %s(…) on one side and %s without quotes on the other, for example int(node.facts.cpus) > 4", what, string(text))
 				return
 			}
 		}

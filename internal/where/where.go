@@ -73,7 +73,7 @@ func (c *Compiled) Reads(prefix string) bool {
 // Compile checks a condition. An error names the fault and its column.
 func (l *Language) Compile(expr string) (*Compiled, error) {
 	if strings.TrimSpace(expr) == "" {
-		return nil, model.Errorf(model.Invalid, "where: the condition is empty").WithHint("write something like %s", l.Example)
+		return nil, model.Errorf(model.Invalid, "where: the condition is empty").WithHint("write a condition such as %s", l.Example)
 	}
 	if len(expr) > maxBytes {
 		return nil, model.Errorf(model.Invalid, "where: the condition has %d bytes, at most %d are allowed", len(expr), maxBytes)
@@ -87,7 +87,7 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 		return nil, l.wrong(expr, issues.Errors()[0])
 	}
 	if ast.OutputType() != cel.BoolType {
-		return nil, model.Errorf(model.Invalid, "where: %q gives %s, not true or false", expr, typeName(ast.OutputType())).
+		return nil, model.Errorf(model.Invalid, "where: %q gives %s, expected true or false", expr, typeName(ast.OutputType())).
 			WithHint("compare it, for example: %s", l.Example)
 	}
 	if err := l.texts(ast); err != nil {
@@ -130,16 +130,16 @@ func (l *Language) environment() (*cel.Env, error) {
 func (l *Language) wrong(expr string, first *cel.Error) error {
 	message := strings.ReplaceAll(first.Message, " (in container '')", "")
 	message, _, _ = strings.Cut(message, " expecting ") // CEL lists its whole grammar there
-	message = strings.ReplaceAll(message, "mismatched input '<EOF>'", "it ends too early")
+	message = strings.ReplaceAll(message, "mismatched input '<EOF>'", "the condition ends too early")
 	e := model.Errorf(model.Invalid, "where: column %d of %q: %s", first.Location.Column()+1, expr, message)
 	switch {
 	case strings.Contains(message, "token recognition error at: '= '"), strings.Contains(message, "token recognition error at: '='"):
 		return e.WithHint("to compare, write ==, for example: %s", l.Example)
 	case strings.HasPrefix(first.Message, "found no matching overload") && strings.Contains(first.Message, "string") &&
 		(strings.Contains(first.Message, "int") || strings.Contains(first.Message, "double")) && readsPairs(expr):
-		return e.WithHint("labels and facts are text: compare a number as int(node.facts.cpus) > 4, a text with \"quotes\"")
+		return e.WithHint("labels and facts are text: compare a number as int(node.facts.cpus) > 4, text with \"quotes\"")
 	case strings.HasPrefix(first.Message, "found no matching overload") && strings.Contains(first.Message, "int"):
-		return e.WithHint("numbers are compared with numbers and constants, without quotes, for example: %s", l.Example)
+		return e.WithHint("compare numbers with numbers and constants, without quotes, for example: %s", l.Example)
 	case strings.HasPrefix(first.Message, "undeclared reference"), strings.HasPrefix(first.Message, "undefined field"):
 		return e.WithHint("a condition reads %s", l.Reads)
 	case strings.HasPrefix(first.Message, "found no matching overload"):
@@ -224,13 +224,13 @@ func (c *Condition) ReadsGroups() bool { return c.readsGroups }
 // trusted group may read labels of the server only.
 func (c *Condition) Trusted() error {
 	for _, v := range [...]struct{ name, why string }{
-		{"node.facts", "every machine says its own facts"},
+		{"node.facts", "every machine reports its own facts"},
 		{"node.name", "a machine that joins chooses its name"},
-		{"node.groups", "agents may put themselves into groups"},
+		{"node.groups", "agents can choose their groups"},
 	} {
 		if slices.Contains(c.compiled.names, v.name) {
 			return model.Errorf(model.Invalid, "where: a trusted group cannot read %s: %s", v.name, v.why).
-				WithHint("write a condition over node.labels (there, those that operators and join tokens set), list nodes:, or list trusted groups: in groups:")
+				WithHint("write a condition over node.labels (only labels of operators and join tokens count), list nodes:, or list trusted groups: in groups:")
 		}
 	}
 	return nil

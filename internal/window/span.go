@@ -43,7 +43,7 @@ func parseCron(s model.WindowSpan) (span, error) {
 		return nil, model.Errorf(model.Invalid, "cron %q: expected five fields (minute hour day month weekday)", s.Cron).WithHint(`"0 2 * * sun"`)
 	}
 	if d := time.Duration(s.For); d < time.Minute || d > maxFor {
-		return nil, model.Errorf(model.Invalid, "cron %q: for is its length: expected 1m to 31d", s.Cron)
+		return nil, model.Errorf(model.Invalid, "cron %q: for is its duration: expected 1m to 31d", s.Cron)
 	}
 	return cronSpan{s.Cron, time.Duration(s.For)}, nil
 }
@@ -66,7 +66,7 @@ func parseFixed(s model.WindowSpan, zone *time.Location) (span, error) {
 		}
 		wall, err := time.Parse(dateForm, strings.Replace(end.text, "T", " ", 1))
 		if err != nil {
-			return nil, model.Errorf(model.Invalid, "%q is no date with a time", end.text).WithHint("2026-12-24 18:00")
+			return nil, model.Errorf(model.Invalid, "%q is not a date with a time", end.text).WithHint("2026-12-24 18:00")
 		}
 		first, last := dateOf(wall).instants(wall.Hour()*60+wall.Minute(), zone)
 		if *end.into = first; end.last {
@@ -74,7 +74,7 @@ func parseFixed(s model.WindowSpan, zone *time.Location) (span, error) {
 		}
 	}
 	if !o.from.Before(o.to) {
-		return nil, model.Errorf(model.Invalid, "from %s to %s is no time", s.From, s.To)
+		return nil, model.Errorf(model.Invalid, "from %s to %s is empty: the end must be after the start", s.From, s.To)
 	}
 	return o, nil
 }
@@ -135,12 +135,12 @@ func parseWeekly(text string) (w weekly, err error) {
 	w.end = minutesOfDay
 	words := strings.Fields(strings.ToLower(text))
 	if len(words) == 0 || len(words) > 2 {
-		return w, wrongDuring(text, "it has %d words", len(words))
+		return w, wrongDuring(text, "%d words, expected one or two", len(words))
 	}
 	times := words[len(words)-1]
 	hasTimes := strings.Contains(times, ":")
 	if len(words) == 2 && !hasTimes {
-		return w, wrongDuring(text, "%q is no time", times)
+		return w, wrongDuring(text, "%q is not a time", times)
 	}
 	if hasTimes {
 		if w.begin, w.end, err = parseTimes(times); err != nil {
@@ -158,7 +158,7 @@ func parseWeekly(text string) (w weekly, err error) {
 }
 
 func wrongDuring(text, format string, args ...any) error {
-	return model.Errorf(model.Invalid, "%q is no time span: %s", text, fmt.Sprintf(format, args...)).WithHint("%s", duringHint)
+	return model.Errorf(model.Invalid, "invalid time span %q: %s", text, fmt.Sprintf(format, args...)).WithHint("%s", duringHint)
 }
 
 func parseTimes(text string) (begin, end int, err error) {
@@ -174,7 +174,7 @@ func parseTimes(text string) (begin, end int, err error) {
 	}
 	switch {
 	case begin == end || begin == minutesOfDay:
-		return 0, 0, fmt.Errorf("%s to %s is no time; a whole day is 00:00-24:00", a, b)
+		return 0, 0, fmt.Errorf("%s to %s is empty; a whole day is 00:00-24:00", a, b)
 	case end < begin:
 		end += minutesOfDay
 	}
@@ -186,7 +186,7 @@ func parseTime(text string) (minute int, err error) {
 	var h, m int
 	if n, err := fmt.Sscanf(text, "%d:%d", &h, &m); err != nil || n != 2 || h < 0 || m < 0 || m > 59 || h*60+m > minutesOfDay ||
 		text != fmt.Sprintf("%d:%02d", h, m) && text != fmt.Sprintf("%02d:%02d", h, m) {
-		return 0, fmt.Errorf("%q is no time of day", text)
+		return 0, fmt.Errorf("%q is not a time of day", text)
 	}
 	return h*60 + m, nil
 }
@@ -200,7 +200,7 @@ func parseDays(text string) (days [7]bool, err error) {
 		first, ok1 := dayNames[a]
 		last, ok2 := dayNames[b]
 		if !ok1 || !ok2 {
-			return days, fmt.Errorf("%q is none of mon, tue, wed, thu, fri, sat, sun", part)
+			return days, fmt.Errorf("%q: expected mon, tue, wed, thu, fri, sat or sun", part)
 		}
 		for d := first; ; d = (d + 1) % 7 {
 			if days[d] = true; d == last {

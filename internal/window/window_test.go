@@ -64,7 +64,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-func TestTheNightThatHasAnHourTwice(t *testing.T) {
+func TestWindowOnTheLongNight(t *testing.T) {
 	c, err := ParseDuring("02:00-03:00 Europe/Paris", "")
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func walked(w weekly, t time.Time, zone *time.Location) bool {
 	return false
 }
 
-func TestNextIsABeginning(t *testing.T) {
+func TestNextStartOfAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{"22:00-07:00", "sat,sun", "mon-fri 12:00-13:00", "02:30-02:45"}).Draw(t, "during")
 		c, err := ParseDuring(text, "Europe/Berlin")
@@ -214,21 +214,21 @@ func TestNextIsABeginning(t *testing.T) {
 	})
 }
 
-func TestWhoMistypes(t *testing.T) {
+func TestMistypedWindows(t *testing.T) {
 	for _, test := range []struct {
 		span model.WindowSpan
 		want string
 	}{
 		{model.WindowSpan{During: "22:00"}, `"22:00" has no end`},
-		{model.WindowSpan{During: "25:00-26:00"}, `"25:00" is no time of day`},
-		{model.WindowSpan{During: "7-9"}, "is none of mon, tue"},
-		{model.WindowSpan{During: "moon 07:00-09:00"}, `"moon" is none of mon`},
+		{model.WindowSpan{During: "25:00-26:00"}, `"25:00" is not a time of day`},
+		{model.WindowSpan{During: "7-9"}, ": expected mon, tue, wed, thu, fri, sat or sun"},
+		{model.WindowSpan{During: "moon 07:00-09:00"}, `"moon": expected mon, tue, wed, thu, fri, sat or sun`},
 		{model.WindowSpan{During: "mon tue"}, `"tue" is no time`},
-		{model.WindowSpan{During: "07:00-07:00"}, "is no time; a whole day is 00:00-24:00"},
-		{model.WindowSpan{During: "mon tue wed"}, "it has 3 words"},
+		{model.WindowSpan{During: "07:00-07:00"}, "is empty; a whole day is 00:00-24:00"},
+		{model.WindowSpan{During: "mon tue wed"}, "3 words, expected one or two"},
 		{model.WindowSpan{Cron: "0 2 * *", For: model.Duration(time.Hour)}, "expected five fields"},
-		{model.WindowSpan{Cron: "0 2 * * *"}, "for is its length"},
-		{model.WindowSpan{From: "2026-12-24 18:00"}, `"" is no date`},
+		{model.WindowSpan{Cron: "0 2 * * *"}, ": for is its duration: expected 1m to 31d"},
+		{model.WindowSpan{From: "2026-12-24 18:00"}, `"" is not a date with a time`},
 		{model.WindowSpan{From: "2026-12-24 18:00", To: "2026-12-24 17:00"}, "is no time"},
 		{model.WindowSpan{}, "exactly one of"},
 		{model.WindowSpan{During: "sat", Cron: "0 2 * * *"}, "exactly one of"},

@@ -44,7 +44,7 @@ func body(t testing.TB, frame []byte) []byte {
 	return body
 }
 
-func TestPackedSaysTheSame(t *testing.T) {
+func TestPackedAssignmentIsEqual(t *testing.T) {
 	assignment := definition(t)("muster.v1.Assignment")
 	rapid.Check(t, func(t *rapid.T) {
 		want := new(Assignment)
@@ -179,7 +179,7 @@ func TestPartsFitAFrame(t *testing.T) {
 }
 
 // docs/protocol names the limits that decoders hold a peer to.
-func TestTheProtocolPageNamesTheLimits(t *testing.T) {
+func TestProtocolPageNamesTheLimits(t *testing.T) {
 	page, err := os.ReadFile("../../docs/protocol/README.md")
 	if err != nil {
 		t.Fatal(err)

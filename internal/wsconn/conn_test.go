@@ -67,7 +67,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func TestPingIsAnsweredAndCloseIsTold(t *testing.T) {
+func TestPingAndCloseAreAnswered(t *testing.T) {
 	server, client := pair(t)
 	testenv.NoError(t, client.Ping(nil))
 	if op, _, err := server.Read(10); op != Ping || err != nil {
@@ -295,7 +295,7 @@ func TestSeveralMessagesAtOnce(t *testing.T) {
 }
 
 // Who sends more than is allowed, and is still sending, reads why he is sent away.
-func TestTheReasonArrives(t *testing.T) {
+func TestCloseReasonArrives(t *testing.T) {
 	for range 5 {
 		server, client := pair(t)
 		sent := make(chan struct{})
@@ -329,7 +329,7 @@ func TestPartingEnds(t *testing.T) {
 }
 
 // A header that promises much costs nothing until it is kept.
-func TestAPromiseCostsNothing(t *testing.T) {
+func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
 	server, client := pair(t)
 	head := frame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20})
 	head = head[:len(head)-1<<20]

@@ -106,7 +106,7 @@ func (c *Conn) violation(h *ws.Header, continued bool) string {
 	case !c.fragments && (!h.Fin || h.OpCode == ws.OpContinuation):
 		return "a message in fragments: one message is one frame here"
 	case !h.OpCode.IsControl() && (h.OpCode == ws.OpContinuation) != continued:
-		return "a continuation without a beginning, or a message within another"
+		return "a continuation frame without a first frame, or a message within another"
 	case h.OpCode != ws.OpBinary && h.OpCode != ws.OpContinuation && !h.OpCode.IsControl():
 		return "a text message: messages are binary here"
 	case h.OpCode.IsControl() && h.Length > ws.MaxControlFramePayloadSize:

@@ -110,7 +110,7 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 	age, err := model.ParseDuration(w.age)
 	check("--spool-age: ", err)
 	if most := model.Duration(model.MaxSpoolAge); err == nil && (age <= 0 || age > most) {
-		check("", fmt.Errorf("--spool-age %s: want at most %s: so long does a server know what old results ran under", age, most))
+		check("", fmt.Errorf("--spool-age %s: want at most %s, the time that a server remembers old definitions of checks", age, most))
 	}
 	a.Spool.Bytes, a.Spool.Age, a.AssetBytes = int64(spool), time.Duration(age), int64(assets)
 	if o.LogLevel.UnmarshalText([]byte(w.level)) != nil {
@@ -307,7 +307,7 @@ func userPlace(getenv func(string) string, system, xdg, folder, name string) str
 func (w *rawValues) ca() (sum [32]byte, err error) {
 	switch {
 	case w.caHash != "" && w.caFile != "":
-		return sum, errors.New("--ca-hash and --ca-file: one is enough")
+		return sum, errors.New("use either --ca-hash or --ca-file")
 	case w.caHash != "":
 		return pki.ParseSum(w.caHash)
 	case w.caFile != "":
@@ -350,7 +350,7 @@ func allowed(text string) (entries []string, err error) {
 		}
 	}
 	if len(entries) == 0 && strings.TrimSpace(text) != "" {
-		return nil, fmt.Errorf("%q lists no program; to run no checks at all, stop the agent", text)
+		return nil, fmt.Errorf("%q lists no program; stop the agent to run no checks", text)
 	}
 	_, err = run.ParseAllow(entries)
 	return entries, err

@@ -96,7 +96,7 @@ func TestFileOfSettings(t *testing.T) {
 }
 
 // Every line that is wrong is named, with the setting that was meant.
-func TestFileOfSettingsIsRefused(t *testing.T) {
+func TestInvalidSettingsFileIsRefused(t *testing.T) {
 	_, err := settingsOf(t, "MUSTER_LABLES=a=b\nhello\nMUSTER_CONFIG=/x\nPATH=/bin\n")
 	if err == nil {
 		t.Fatal("taken")

@@ -41,7 +41,7 @@ type joiner struct {
 func (j *joiner) flags(set *flag.FlagSet) {
 	set.BoolVar(&j.service, "service", false, "install the program and a systemd unit, start it, and wait until it is connected")
 	set.BoolVar(&j.printUnit, "print-unit", false, "print the unit that --service would write, and do nothing")
-	set.BoolVar(&j.keepToken, "keep-token", false, "keep the token in the file of settings: for machines that lose their disk and join again at each start")
+	set.BoolVar(&j.keepToken, "keep-token", false, "store the token in the settings file, for machines that lose their disk and join at each start")
 }
 
 func (j *joiner) run(ctx context.Context, o *Options, env Env) (err error) {
@@ -101,7 +101,7 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		id, already, err := agent.Join(ctx, j.o.Agent, j.trusted)
 		if already && err == nil {
-			fmt.Fprintf(j.env.Out, "This machine is node %s already (namespace %s, id %s). If the server says it is none any more, or to be another node:\n  systemctl stop muster-agent; %s reset-identity; then the same join again\n", id.Name, id.Namespace, id.Node, j.env.Program)
+			fmt.Fprintf(j.env.Out, "This machine is already node %s (namespace %s, id %s). If the server has deleted that node, or to join as another node:\n  systemctl stop muster-agent; %s reset-identity; then run the same join again\n", id.Name, id.Namespace, id.Node, j.env.Program)
 			return id, nil
 		}
 		var pending *pki.PendingError
@@ -114,20 +114,20 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 			return id, err
 		}
 		if pause.For(ctx, rest) != nil {
-			return nil, model.Errorf(model.Unavailable, "this machine has not been let in yet").WithHint("it keeps its key: the same command goes on asking")
+			return nil, model.Errorf(model.Unavailable, "nobody has accepted this machine yet").WithHint("it keeps its key; run the same command to continue")
 		}
 	}
 }
 
 // trusted prints a CA that no setting names.
 func (j *joiner) trusted(ca [32]byte) {
-	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the server is trusted because it shows this CA. Compare it there, with muster node ca:\n\n  %s\n\n", pki.SumText(ca))
+	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the agent trusts the CA that the server sent. Compare it on the server with muster node ca:\n\n  %s\n\n", pki.SumText(ca))
 }
 
 func (j *joiner) printPending(p *pki.PendingError) {
-	fmt.Fprintf(j.env.Out, "Asked %s to let this machine in. Its key, to compare:\n\n  %s\n\nOn the server: muster node list --pending, then: muster node accept %s\n", p.Server, p.Key, p.Key[:16])
+	fmt.Fprintf(j.env.Out, "Asked %s to accept this machine. Compare its key:\n\n  %s\n\nOn the server: muster node list --pending, then: muster node accept %s\n", p.Server, p.Key, p.Key[:16])
 	if !j.service {
-		fmt.Fprintf(j.env.Out, "Waiting; Ctrl-C ends that, and the same command goes on later.\n")
+		fmt.Fprintf(j.env.Out, "Waiting. Ctrl-C stops waiting; the same command continues later.\n")
 	}
 }
 
@@ -155,7 +155,7 @@ func (j *joiner) printNode(id *pki.Identity) {
 		fmt.Fprintf(j.env.Out, "  %-9s %s\n", line[0], line[1])
 	}
 	if j.keepToken {
-		fmt.Fprintf(j.env.Out, "  %-9s kept in %s: whoever reads that file can join with it\n", "token", j.o.Config)
+		fmt.Fprintf(j.env.Out, "  %-9s stored in %s: everybody who can read that file can join with it\n", "token", j.o.Config)
 	}
 }
 
@@ -169,7 +169,9 @@ run; settings stay. Takes --state-dir and --config as the agent does, and:
 // reset runs one reset-identity command.
 type reset struct{ yes bool }
 
-func (r *reset) flags(set *flag.FlagSet) { set.BoolVar(&r.yes, "yes", false, "do it without asking") }
+func (r *reset) flags(set *flag.FlagSet) {
+	set.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
+}
 
 func (r *reset) run(_ context.Context, o *Options, env Env) error {
 	removed := false
@@ -177,7 +179,7 @@ func (r *reset) run(_ context.Context, o *Options, env Env) error {
 		if len(names) == 0 {
 			return nil
 		}
-		who := "This machine has asked to join and is no node yet."
+		who := "This machine has asked to join; nobody has accepted it yet."
 		if id != nil {
 			who = fmt.Sprintf("This machine is node %s (namespace %s, id %s).", id.Name, id.Namespace, id.Node)
 		}
@@ -191,9 +193,9 @@ func (r *reset) run(_ context.Context, o *Options, env Env) error {
 	if removed {
 		fmt.Fprintln(env.Out, "The identity is removed.")
 	} else {
-		fmt.Fprintf(env.Out, "Nothing to remove: %s holds no identity.\n", o.Agent.StateDir)
+		fmt.Fprintf(env.Out, "Nothing to remove: %s has no identity.\n", o.Agent.StateDir)
 	}
-	fmt.Fprintf(env.Out, "To join again, on the server: muster node token; here, what that prints: %s join TOKEN\n", env.Program)
+	fmt.Fprintf(env.Out, "To join again: on the server: muster node token; here: %s join TOKEN\n", env.Program)
 	return nil
 }
 
@@ -202,12 +204,12 @@ func confirm(env Env, yes bool) error {
 	if yes {
 		return nil
 	}
-	fmt.Fprint(env.Out, "Results that the server does not have yet are lost. Go on? [y/N] ")
+	fmt.Fprint(env.Out, "Results that are not on the server yet are lost. Continue? [y/N] ")
 	answer, _ := bufio.NewReader(env.In).ReadString('\n')
 	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
 		return nil
 	}
-	return model.Errorf(model.Guarded, "nothing was removed").WithHint("without a question: muster-agent reset-identity --yes")
+	return model.Errorf(model.Guarded, "nothing was removed").WithHint("without confirmation: muster-agent reset-identity --yes")
 }
 
 // dialer returns a dialer through the proxy of the settings, or of the lower-case variables.

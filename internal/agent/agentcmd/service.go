@@ -101,8 +101,8 @@ func (s *service) installed() string {
 // possible returns the reason why no service can be installed; nil: it can.
 func (s *service) possible(ctx context.Context) error {
 	if _, err := os.Stat(s.root + "/run/systemd/system"); err != nil {
-		return model.Errorf(model.Unavailable, "--service needs systemd, and it does not run here").
-			WithHint("start %s by what starts programs here; the unit as a pattern: %s join --print-unit", s.command(s.env.Program), s.env.Program)
+		return model.Errorf(model.Unavailable, "--service needs systemd, which does not run here").
+			WithHint("start %s with this system's service manager; print the systemd unit as an example: %s join --print-unit", s.command(s.env.Program), s.env.Program)
 	}
 	if _, err := s.systemctl(ctx, "show", "--property=Version"); err != nil {
 		said := model.Errorf(model.Unavailable, "systemd does not answer: %w", err)
@@ -194,7 +194,7 @@ func (s *service) await(ctx context.Context, joined bool) error {
 			fmt.Fprintf(s.env.Out, "\nThe service runs and is %s.\n", text)
 			return nil
 		case !joined && strings.HasPrefix(text, agent.Waits):
-			fmt.Fprintf(s.env.Out, "\nThe service runs and goes on asking. How it is: %s\n", s.hint("status"))
+			fmt.Fprintf(s.env.Out, "\nThe service runs and keeps asking. Its state: %s\n", s.hint("status"))
 			return nil
 		}
 		select {
@@ -202,7 +202,7 @@ func (s *service) await(ctx context.Context, joined bool) error {
 		case <-deadline.C:
 			return s.failed(ctx, fmt.Errorf("the service is not connected after %s: it is %s, and says %q", s.within, property(state, "ActiveState"), text))
 		case <-ctx.Done():
-			return s.failed(context.WithoutCancel(ctx), errors.New("interrupted before the service was connected; it goes on by itself"))
+			return s.failed(context.WithoutCancel(ctx), errors.New("interrupted before the service connected; the service continues"))
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (s *service) failed(ctx context.Context, err error) error {
 	if log = strings.TrimSpace(log); log != "" {
 		err = fmt.Errorf("%w\n%s", err, log)
 	}
-	return model.Errorf(model.Unavailable, "%w", err).WithHint("more of it: %s", s.hint("journal"))
+	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", s.hint("journal"))
 }
 
 func (s *service) hint(what string) string {

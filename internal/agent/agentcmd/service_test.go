@@ -26,7 +26,7 @@ func units(program string) map[string]*service {
 	}
 }
 
-func TestUnitIsWhatSystemdTakes(t *testing.T) {
+func TestSystemdAcceptsTheUnit(t *testing.T) {
 	analyze := testenv.Program(t, "systemd-analyze", "systemd")
 	for name, s := range units("/usr/bin/true") {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestServiceIsInstalled(t *testing.T) {
 
 // A service that does not come up is told with what the agent wrote, and one that is no
 // node yet may wait.
-func TestServiceThatDoesNotConnect(t *testing.T) {
+func TestServiceWithoutConnection(t *testing.T) {
 	root, _ := fakeSystemd(t, "waits to join: somebody has to accept it")
 	var out bytes.Buffer
 	s := units("/usr/bin/true")["machine"]

@@ -29,31 +29,31 @@ type rawValues struct {
 // docs/reference/agent.md are made.
 func flags(o *Options, w *rawValues) *flag.FlagSet {
 	set := flag.NewFlagSet("muster-agent", flag.ContinueOnError)
-	set.StringVar(&w.servers, "server", "", "servers as host:port, comma separated, in order of preference (default: as told when joining)")
-	set.StringVar(&o.Agent.Token, "token", "", "join token, for an agent that shall join by itself at its first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
+	set.StringVar(&w.servers, "server", "", "servers as host:port, comma separated, in order of preference (default: from the join)")
+	set.StringVar(&o.Agent.Token, "token", "", "join token for an agent that joins at its first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
 	set.StringVar(&w.caHash, "ca-hash", "", "sha256:… of the server's CA, for a machine that joins without a token")
-	set.StringVar(&w.caFile, "ca-file", "", "the CA itself (PEM), instead of --ca-hash")
-	set.StringVar(&w.proxy, "https-proxy", "", "forward proxy to the server, http://USER:PASSWORD@HOST:PORT; better in the file of settings, which process lists do not show")
+	set.StringVar(&w.caFile, "ca-file", "", "file with the server's CA (PEM), instead of --ca-hash")
+	set.StringVar(&w.proxy, "https-proxy", "", "forward proxy to the server, http://USER:PASSWORD@HOST:PORT; better in the settings file, which process lists do not show")
 	set.StringVar(&w.noProxy, "no-proxy", "", "hosts, domains (.example.org) and networks that are reached without the proxy, comma separated")
 	set.StringVar(&o.Agent.StateDir, "state-dir", "", "folder of identity, assignment and spool (default: /var/lib/muster-agent for root, else ~/.local/state/muster-agent)")
-	set.StringVar(&o.Agent.Name, "name", "", "name wanted for this node (default: the host name)")
+	set.StringVar(&o.Agent.Name, "name", "", "name to request for this node (default: the host name)")
 	set.StringVar(&w.labels, "labels", "", "labels of this node: key=value, comma separated")
-	set.StringVar(&w.groups, "groups", "", "groups to join, where token or group allows it, comma separated")
+	set.StringVar(&w.groups, "groups", "", "groups to request, comma separated; the token or the group must allow it")
 	set.IntVar(&o.Agent.Commands.MaxConcurrent, "max-concurrent", 0, "commands at once (default: CPUs, at least 2)")
 	set.StringVar(&o.Agent.Commands.PluginPath, "plugin-path", run.DefaultPluginPath, "folders of plug-ins, appended to PATH")
 	set.IntVar(&o.Agent.Commands.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
-	set.StringVar(&w.allow, "allow-commands", "", "the only programs that may run, comma separated or @FILE with one a line: names or absolute paths, with * and ?; whole lines for the shell; env:NAME of variables that checks may set (default: all)")
-	set.StringVar(&o.Agent.Commands.SecretsDir, "secrets-dir", secrets.DefaultDir, "folder of the files that Secrets with agentFile name; nothing outside of it is read for them")
-	set.BoolVar(&o.Agent.Commands.NoRun, "no-run", false, "nothing runs out of its time: refuses muster run")
-	set.BoolVar(&o.Agent.Commands.AuditOnly, "audit-only", false, "refuse muster run --command, and later let policies only report; checks run")
-	set.StringVar(&w.spool, "spool-size", "64MiB", "disk for what waits for the server: half holds it, half is room to write it anew")
-	set.StringVar(&w.age, "spool-age", "24h", "how long it may wait, at most 7d")
+	set.StringVar(&w.allow, "allow-commands", "", "the only programs that may run, comma separated or @FILE with one per line: names or absolute paths, with * and ?; complete shell commands; env:NAME for variables that checks may set (default: all)")
+	set.StringVar(&o.Agent.Commands.SecretsDir, "secrets-dir", secrets.DefaultDir, "folder of the files that Secrets with agentFile name; the agent reads no secret outside of it")
+	set.BoolVar(&o.Agent.Commands.NoRun, "no-run", false, "refuse all requested runs (muster run)")
+	set.BoolVar(&o.Agent.Commands.AuditOnly, "audit-only", false, "refuse commands (muster run --command); policies only report, checks run")
+	set.StringVar(&w.spool, "spool-size", "64MiB", "disk space of the spool: half for signals, half for rewriting them")
+	set.StringVar(&w.age, "spool-age", "24h", "age at which the spool drops a signal, at most 7d")
 	set.StringVar(&o.Agent.AssetDir, "asset-dir", "", "folder of the assets that checks need; others must be able to read it where checks have runAs (default: assets in the state folder)")
-	set.StringVar(&w.assets, "asset-size", "2GiB", "disk for assets: what no check needs now goes first")
+	set.StringVar(&w.assets, "asset-size", "2GiB", "disk space for assets; unused ones are deleted first")
 	set.StringVar(&w.level, "log-level", "info", "debug, info, warn or error")
 	set.StringVar(&w.format, "log-format", "text", "text or json")
 	set.StringVar(&o.Config, "config", "", "file of settings: lines of MUSTER_NAME=value (default: /etc/muster/agent.env for root, else ~/.config/muster/agent.env)")
-	set.BoolVar(&o.Probe, "probe", false, "run one built-in probe, print what it says and end with its status")
+	set.BoolVar(&o.Probe, "probe", false, "run one built-in probe, print its output and exit with its status")
 	set.BoolVar(&o.Version, "version", false, "print the version")
 	return set
 }
@@ -193,7 +193,7 @@ func parseSettings(data []byte, set *flag.FlagSet) ([]setting, error) {
 			if near := model.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
 				hint = "; did you mean " + near + "?"
 			}
-			errs = append(errs, fmt.Errorf("line %d: there is no setting %s%s", number, name, hint))
+			errs = append(errs, fmt.Errorf("line %d: unknown setting %s%s", number, name, hint))
 			continue
 		}
 		out = append(out, setting{name, unquote(strings.TrimSpace(value)), f})
@@ -216,7 +216,7 @@ func quote(s string) string {
 	return s
 }
 
-const settingsHead = "# Settings of muster-agent; what they mean: muster-agent --help\n"
+const settingsHead = "# Settings of muster-agent; see muster-agent --help\n"
 
 // changeSettings sets names to values in the text of a file, and removes names with an empty value. Other
 // lines stay.
@@ -247,7 +247,7 @@ func changeSettings(text string, change map[string]string) string {
 func keepSettings(path string, change map[string]string) error {
 	for name, value := range change {
 		if strings.ContainsAny(value, "\n\r") {
-			return model.Errorf(model.Invalid, "%s has more than one line, and a file of settings cannot hold that", name)
+			return model.Errorf(model.Invalid, "%s has more than one line, which a settings file cannot store", name)
 		}
 	}
 	before, err := os.ReadFile(path)
@@ -315,13 +315,13 @@ func (c command) usage(set *flag.FlagSet, w io.Writer) {
 // extraArgument returns the error of an argument too many.
 func (c command) extraArgument(word string) error {
 	if c.name != "" {
-		return fmt.Errorf("%q is too much for %s", word, c.name)
+		return fmt.Errorf("unexpected argument %q of %s", word, c.name)
 	}
 	var names []string
 	for _, c := range commands() {
 		names = append(names, c.name)
 	}
-	err := model.Errorf(model.Invalid, "%q is too much: the agent takes flags only", word)
+	err := model.Errorf(model.Invalid, "unexpected argument %q: the agent takes flags only", word)
 	if strings.HasPrefix(word, "mj1.") {
 		return err.WithHint("to join with this token: muster-agent join TOKEN")
 	}

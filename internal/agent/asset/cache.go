@@ -104,7 +104,7 @@ func Open(cfg Config) (*Cache, error) {
 		return c, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at the folder of assets: %w", err)
+		return nil, fmt.Errorf("read the folder of assets: %w", err)
 	}
 	for _, d := range list {
 		at := filepath.Join(cfg.Dir, d.Name())
@@ -235,7 +235,7 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return "", nil, errors.New("it is being fetched")
+			return "", nil, errors.New("its download is in progress")
 		}
 	}
 }
@@ -361,7 +361,7 @@ func (c *Cache) makeRoom(fresh Sum) {
 		e := c.entries[out]
 		if out == fresh && e.wanted {
 			e.ready, e.noRoom, e.wait, e.again = false, true, badWait, time.Now().Add(badWait)
-			e.why = fmt.Sprintf("the assets of %s have %s, and at most %s are kept here", c.cfg.Whose, model.Size(all), model.Size(c.cfg.Bytes))
+			e.why = fmt.Sprintf("the assets of %s have %s, more than the limit of %s", c.cfg.Whose, model.Size(all), model.Size(c.cfg.Bytes))
 		} else {
 			delete(c.entries, out)
 		}
@@ -440,9 +440,9 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 		}
 		var ours *fs.PathError
 		if errors.As(err, &ours) || disk.IsFull(err) {
-			return 0, fmt.Errorf("it cannot be extracted into %s: %w", c.cfg.Dir, err)
+			return 0, fmt.Errorf("cannot extract it into %s: %w", c.cfg.Dir, err)
 		}
-		return 0, bad{fmt.Errorf("the archive is refused: %w", err)}
+		return 0, bad{fmt.Errorf("the archive is invalid: %w", err)}
 	}
 	if err := os.Chmod(fresh, 0o755); err != nil { // independent of the umask
 		return 0, err
@@ -475,5 +475,5 @@ func (c *Cache) room() (int64, error) {
 
 // noRoom returns the error of a disk that has only the reserve left.
 func (c *Cache) noRoom(free int64) error {
-	return fmt.Errorf("it cannot be extracted into %s: the disk has only %s left, of which %s are for others", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
+	return fmt.Errorf("cannot extract it into %s: the disk has only %s free, %s of them reserved", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
 }

@@ -182,7 +182,7 @@ func (hangs) Close() error { return nil }
 
 // A download that breaks off, or of which nothing comes for half a minute, goes on where it was: also after the agent
 // was ended meanwhile, and when the server begins anew.
-func TestACutDownloadGoesOn(t *testing.T) {
+func TestInterruptedDownloadContinues(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		sum := d.add("x", strings.Repeat("abc", 5000))
 		data := d.has[sum]
@@ -200,7 +200,7 @@ func TestACutDownloadGoesOn(t *testing.T) {
 			return d.source(sum, from)
 		}
 		d.want(sum)
-		d.waitForError(sum, "the archive broke off after 4000; it goes on from there: connection reset")
+		d.waitForError(sum, "the download stopped after 4000 and continues from there: connection reset")
 		for d.times() < 4 {
 			d.sleep(time.Second)
 		}
@@ -219,7 +219,7 @@ func TestACutDownloadGoesOn(t *testing.T) {
 
 // What has another sum is thrown away and fetched again, later each time; the server sends another part than was asked for,
 // or more than an archive may have.
-func TestWhatIsNotTheArchive(t *testing.T) {
+func TestWrongArchiveIsRefused(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		sum := d.add("x", "right")
 		began := time.Now()
@@ -234,7 +234,7 @@ func TestWhatIsNotTheArchive(t *testing.T) {
 		}
 		d.want(sum)
 		d.sleep(3 * time.Second)
-		d.waitForError(sum, "what came is not the archive: its SHA-512 is")
+		d.waitForError(sum, "the download is not the archive: its SHA-512 is")
 		d.storedFiles()
 		d.stop()
 		d.open()
@@ -243,7 +243,7 @@ func TestWhatIsNotTheArchive(t *testing.T) {
 			d.sleep(time.Second)
 		}
 		synctest.Wait()
-		d.waitForError(sum, "another part of the archive than was asked for")
+		d.waitForError(sum, "the server sent another part of the archive than requested")
 		for d.came.Load() == 0 {
 			d.sleep(time.Second)
 		}
@@ -255,7 +255,7 @@ func TestWhatIsNotTheArchive(t *testing.T) {
 }
 
 // An archive that is refused for what it holds is not fetched every minute, and nothing of it stays.
-func TestARefusedArchive(t *testing.T) {
+func TestRefusedArchive(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		bomb := d.keep(packed(d.t, true, file("x", strings.Repeat("\x00", 1<<18))))
 		escape := d.keep(packed(d.t, true, file("bin/x", "x"), file("../escaped", "x")))
@@ -263,9 +263,9 @@ func TestARefusedArchive(t *testing.T) {
 		fine := d.add("b\xefn/x", "not UTF-8")
 		d.want(bomb, escape, odd, fine)
 		d.sleep(time.Minute)
-		d.waitForError(bomb, `the archive is refused: "x": there is too much in it`)
+		d.waitForError(bomb, `the archive is invalid: "x": the archive is too large`)
 		d.waitForError(escape, `the archive is refused: "../escaped" leads out`)
-		d.waitForError(odd, `the archive is refused: "b\xefn" stands twice in it`)
+		d.waitForError(odd, `the archive is refused: "b\xefn" twice in it`)
 		d.checkFolders(fine, "b\xefn/x", "not UTF-8")
 		if d.times() != 4 {
 			t.Errorf("fetched %d times within a minute", d.times())
@@ -318,7 +318,7 @@ func TestTwoAtOnce(t *testing.T) {
 }
 
 // A disk that is full says so, whatever is being written; when there is room again the archive comes.
-func TestAFullDisk(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		sum := d.add("x", "text")
 		var full atomic.Bool
@@ -340,7 +340,7 @@ func TestAFullDisk(t *testing.T) {
 
 // The bound holds over all that is extracted: what no check needs goes first, and of that what was not used for longest, also
 // counted over a restart. What checks need does not go; then what comes last is the one that is not here, until another is let go.
-func TestRoomIsMade(t *testing.T) {
+func TestUnusedAssetsAreEvicted(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		a, b, c, e := d.add("x", strings.Repeat("a", 100)), d.add("x", strings.Repeat("b", 100)), d.add("x", strings.Repeat("c", 100)), d.add("x", strings.Repeat("e", 100))
 		for _, sum := range []Sum{a, b} {
@@ -358,7 +358,7 @@ func TestRoomIsMade(t *testing.T) {
 		d.want(a, c)
 		d.want(a, c, e)
 		d.sleep(time.Minute)
-		d.waitForError(e, "the assets of this node's checks have 300, and at most 250 are kept here")
+		d.waitForError(e, "the assets of this node's checks have 300, more than the limit of 250")
 		d.storedFiles(sorted(a, c)...)
 		d.want(c, e)
 		d.sleep(time.Minute)
@@ -370,7 +370,7 @@ func TestRoomIsMade(t *testing.T) {
 func sorted(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
 // An archive that no check needs any more while it comes is of use if one needs it again, and leaves nothing if it never comes.
-func TestNotNeededMeanwhile(t *testing.T) {
+func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		sum := d.add("x", "text")
 		held, fail := make(chan struct{}), false
@@ -408,7 +408,7 @@ func TestNotNeededMeanwhile(t *testing.T) {
 
 // What a life of before left: half a folder goes, half a download goes when no check needs it, a folder whose name had not come
 // to the disk gives way to the right one, and what is not ours stays.
-func TestWhatALifeLeft(t *testing.T) {
+func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		d.stop()
 		needed, gone := d.add("x", strings.Repeat("x", 1000)), d.add("x", "gone")

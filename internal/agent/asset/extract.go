@@ -77,13 +77,13 @@ func (x *extraction) all(archive io.ReaderAt, size int64) error {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		plain, err := gzip.NewReader(whole)
 		if err != nil {
-			return fmt.Errorf("not a whole gzip file: %w", err)
+			return fmt.Errorf("incomplete gzip file: %w", err)
 		}
 		return x.tar(plain)
 	case bytes.HasPrefix(head, []byte("BZh")):
 		return x.tar(bzip2.NewReader(whole))
 	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z'}), bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return errors.New("it is packed by xz or zstd, which agents do not read: pack it by gzip")
+		return errors.New("it is compressed with xz or zstd, which agents do not support: use gzip")
 	}
 	return x.tar(whole)
 }
@@ -94,12 +94,12 @@ func (x *extraction) tar(r io.Reader) error {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			if x.count == 0 {
-				return errors.New("there is nothing in it, or it is no archive (tar, tar.gz, tar.bz2, zip)")
+				return errors.New("the archive is empty, or not an archive (tar, tar.gz, tar.bz2, zip)")
 			}
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("no whole archive (tar, tar.gz, tar.bz2, zip): %w", err)
+			return fmt.Errorf("incomplete or invalid archive (tar, tar.gz, tar.bz2, zip): %w", err)
 		}
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeGNUSparse:
@@ -112,10 +112,10 @@ func (x *extraction) tar(r io.Reader) error {
 			err = x.hardlink(h.Name, h.Linkname)
 		case tar.TypeXGlobalHeader:
 			if heads++; heads > x.limits.Files { // each says nothing here, and takes its time
-				err = fmt.Errorf("there is too much in it: more than %d headers of no file", x.limits.Files)
+				err = fmt.Errorf("the archive is too large: more than %d headers without a file", x.limits.Files)
 			}
 		default:
-			err = fmt.Errorf("%q is a device, a pipe or the like", short(h.Name))
+			err = fmt.Errorf("%q is a device, a pipe or another special file", short(h.Name))
 		}
 		if err != nil {
 			return err
@@ -127,11 +127,11 @@ func (x *extraction) zip(archive io.ReaderAt, size int64) error {
 	list := &bounded{ReaderAt: archive, left: int64(x.limits.Files)*maxListBytes + 128<<10}
 	z, err := zip.NewReader(list, size)
 	if list.left < 0 {
-		return fmt.Errorf("there is too much in it: its list alone is longer than %d files may have", x.limits.Files)
+		return fmt.Errorf("the archive is too large: its index is longer than that of %d files", x.limits.Files)
 	}
 	list.left = math.MaxInt64 // from here on each file is bounded by itself
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
-		return fmt.Errorf("not a whole zip file: %w", err)
+		return fmt.Errorf("incomplete zip file: %w", err)
 	}
 	for _, f := range z.File {
 		if err := x.zipped(f); err != nil {
@@ -139,7 +139,7 @@ func (x *extraction) zip(archive io.ReaderAt, size int64) error {
 		}
 	}
 	if x.count == 0 {
-		return errors.New("there is nothing in it")
+		return errors.New("the archive is empty")
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (x *extraction) zipped(f *zip.File) error {
 		return x.folder(f.Name)
 	}
 	if !mode.IsRegular() && mode.Type() != fs.ModeSymlink {
-		return fmt.Errorf("%q is a device, a pipe or the like", short(f.Name))
+		return fmt.Errorf("%q is a device, a pipe or another special file", short(f.Name))
 	}
 	r, err := f.Open()
 	if err != nil {
@@ -186,9 +186,9 @@ func place(name string) (string, error) {
 	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth:
 		return "", fmt.Errorf("the name %q is too long", short(name))
 	case strings.ContainsAny(name, "\x00\\"):
-		return "", fmt.Errorf("the name %q has letters that none should have", short(name))
+		return "", fmt.Errorf("the name %q has forbidden characters", short(name))
 	case strings.HasPrefix(name, "/") || slices.Contains(strings.Split(name, "/"), ".."):
-		return "", fmt.Errorf("%q leads out of the archive's own folder", short(name))
+		return "", fmt.Errorf("%q is outside the archive's folder", short(name))
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if len(part) > maxPartBytes {
@@ -197,7 +197,7 @@ func place(name string) (string, error) {
 	}
 	clean := path.Clean(name)
 	if name == "" || !filepath.IsLocal(filepath.FromSlash(clean)) {
-		return "", fmt.Errorf("%q leads out of the archive's own folder", short(name))
+		return "", fmt.Errorf("%q is outside the archive's folder", short(name))
 	}
 	return clean, nil
 }
@@ -209,7 +209,7 @@ func (x *extraction) entry(name string) (string, error) {
 		return "", err
 	}
 	if x.count++; x.count > x.limits.Files {
-		return "", fmt.Errorf("there is too much in it: more than %d files", x.limits.Files)
+		return "", fmt.Errorf("the archive is too large: more than %d files", x.limits.Files)
 	}
 	return at, x.mkdir(path.Dir(at))
 }
@@ -222,7 +222,7 @@ func (x *extraction) mkdir(at string) error {
 		return err
 	}
 	if len(x.dirs) > x.limits.Files {
-		return fmt.Errorf("there is too much in it: more than %d folders", x.limits.Files)
+		return fmt.Errorf("the archive is too large: more than %d folders", x.limits.Files)
 	}
 	if err := x.root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return entryError(at, err)
@@ -232,7 +232,7 @@ func (x *extraction) mkdir(at string) error {
 		return entryError(at, err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%q stands twice in it, as a folder and as something else", short(at))
+		return fmt.Errorf("the archive has %q twice, as a folder and as another type", short(at))
 	}
 	x.dirs[at] = true
 	return entryError(at, x.root.Chmod(at, 0o755)) // independent of the umask
@@ -257,7 +257,7 @@ func (x *extraction) file(name string, mode fs.FileMode, r io.Reader) error {
 	}
 	n, err := io.Copy(f, io.LimitReader(r, x.most-x.bytes+1))
 	if x.bytes += n; err == nil && x.bytes > x.most {
-		err = fmt.Errorf("there is too much in it: more than %d bytes in an archive of its length", x.most)
+		err = fmt.Errorf("the archive is too large: more than %d bytes for its compressed size", x.most)
 	}
 	perm := fs.FileMode(0o644)
 	if mode&0o111 != 0 {
@@ -280,7 +280,7 @@ func (x *extraction) symlink(name, target string) error {
 	}
 	if target == "" || len(target) > maxNameBytes || strings.ContainsAny(target, "\x00\\") || strings.HasPrefix(target, "/") ||
 		!filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(at), target))) {
-		return fmt.Errorf("%q is a link that leads out of the archive's own folder (%q)", short(at), short(target))
+		return fmt.Errorf("%q is a link to a place outside the archive's folder (%q)", short(at), short(target))
 	}
 	x.links = append(x.links, at)
 	return entryError(at, x.root.Symlink(filepath.FromSlash(target), at))
@@ -296,7 +296,7 @@ func (x *extraction) hardlink(name, target string) error {
 		return err
 	}
 	if info, err := x.root.Lstat(to); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%q is a hard link to %q, which is no file before it in the archive", short(at), short(target))
+		return fmt.Errorf("%q is a hard link to %q, which is not an earlier file of the archive", short(at), short(target))
 	}
 	return entryError(at, x.root.Link(to, at))
 }
@@ -305,7 +305,7 @@ func (x *extraction) hardlink(name, target string) error {
 func (x *extraction) finish() error {
 	for _, at := range x.links {
 		if _, err := x.root.Stat(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%q is a link that leads out of the archive's own folder, or in a circle", short(at))
+			return fmt.Errorf("%q is a link to a place outside the archive's folder, or a loop", short(at))
 		}
 	}
 	for at := range x.dirs {
@@ -322,7 +322,7 @@ func entryError(at string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("%q stands twice in it", short(at))
+		return fmt.Errorf("the archive has %q twice", short(at))
 	}
 	return fmt.Errorf("%q: %w", short(at), err)
 }

@@ -37,7 +37,7 @@ func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
 	}
 	defer source.Body.Close()
 	if source.From > info.Size() {
-		return errors.New("the server sends another part of the archive than was asked for")
+		return errors.New("the server sent another part of the archive than requested")
 	}
 	if err := f.Truncate(source.From); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
 		watch.Reset(stalled)
 		if at += int64(n); at > model.MaxAssetBytes {
 			_ = f.Truncate(0)
-			return bad{fmt.Errorf("what the server sends is larger than %s", model.Size(model.MaxAssetBytes))}
+			return bad{fmt.Errorf("the server sent more than %s", model.Size(model.MaxAssetBytes))}
 		}
 		if _, err := c.room(); err != nil {
 			return err
@@ -63,7 +63,7 @@ func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("the archive broke off after %s; it goes on from there: %w", model.Size(at), err)
+			return fmt.Errorf("the download stopped after %s and continues from there: %w", model.Size(at), err)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func changed(dir string) (difference string, err error) {
 	info, err := os.Stat(dir + listSuffix)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return "its folder is gone", nil
+			return "its folder is missing", nil
 		}
 		return "", nil
 	}
@@ -153,16 +153,16 @@ func changed(dir string) (difference string, err error) {
 		var kind byte
 		var name string
 		if _, err := fmt.Sscanf(string(line), "%c %q", &kind, &name); err != nil || !filepath.IsLocal(name) {
-			return "its list is no list", nil
+			return "its list of files cannot be read", nil
 		}
 		is, err := os.Lstat(filepath.Join(dir, name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Sprintf("%q is gone", name), nil
+			return fmt.Sprintf("%q is missing", name), nil
 		case err != nil:
 			return "", err
 		case lineOf(name, is) != string(line):
-			return fmt.Sprintf("%q is not as it was", name), nil
+			return fmt.Sprintf("%q has changed", name), nil
 		}
 	}
 	return "", nil
@@ -188,7 +188,7 @@ func (c *Cache) look(sum Sum) {
 	if what == "" {
 		return
 	}
-	c.cfg.Log.Warn("asset is damaged; it is extracted again", "sha512", sum[:12], "what", what)
+	c.cfg.Log.Warn("asset is damaged; extracting it again", "sha512", sum[:12], "what", what)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries[sum] == e && e.ready {

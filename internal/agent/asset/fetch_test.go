@@ -13,7 +13,7 @@ import (
 
 // What is not any more as it was extracted is extracted again before it is used; what a program writes beside
 // is its own.
-func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
+func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		sum := d.keep(packed(t, true, file("bin/x y", "text"), file("lib/z", "more")))
 		d.want(sum)
@@ -78,7 +78,7 @@ func TestListGolden(t *testing.T) {
 }
 
 // What a command runs with stays until it has ended, also where nobody wants it any more and there is no room.
-func TestWhatIsUsedStays(t *testing.T) {
+func TestUsedAssetsStay(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		old, next := d.add("x", strings.Repeat("o", 60)), d.add("x", strings.Repeat("n", 60))
 		d.want(old)
@@ -95,12 +95,12 @@ func TestWhatIsUsedStays(t *testing.T) {
 }
 
 // The rest of the disk is left to others.
-func TestRoomIsLeftOnTheDisk(t *testing.T) {
+func TestDiskReserveIsKept(t *testing.T) {
 	inBubble(t, func(d *depot) {
 		sum := d.add("x", "text")
 		d.want(sum)
 		d.sleep(time.Minute)
-		d.waitForError(sum, "are for others")
+		d.waitForError(sum, "of them reserved")
 		if _, err := os.Stat(filepath.Join(d.dir, sum)); !os.IsNotExist(err) {
 			t.Error(err)
 		}

@@ -32,7 +32,7 @@ func (m machine) meter() *Meter {
 const dmi = "sys/class/dmi/id/"
 const clocks = "sys/devices/system/clocksource/clocksource0/available_clocksource"
 
-func TestMachinesAreToldApart(t *testing.T) {
+func TestCloudsAreDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		files machine
 		want  map[string]string

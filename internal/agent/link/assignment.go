@@ -29,7 +29,7 @@ type Assignment struct {
 
 var (
 	// ErrBaseMismatch reports a difference to another assignment than the present one.
-	ErrBaseMismatch = errors.New("assignment is a difference to another one")
+	ErrBaseMismatch = errors.New("assignment is a difference to one that the agent does not have")
 	// ErrBadSignature reports a signature that is not the server's, or not for this node.
 	ErrBadSignature = errors.New("assignment is not signed by the server for this node")
 	// ErrStaleGeneration reports a lower generation than the present one.
@@ -71,7 +71,7 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 			c = wire.OpaqueChunk(a.Add[i].ID, a.Add[i].Body)
 			next.refuse(c.ID, err.Error())
 		} else if _, encoded := c.Body().([]byte); encoded {
-			next.refuse(c.ID, fmt.Sprintf("this agent does not know chunks of kind %d", c.Kind))
+			next.refuse(c.ID, fmt.Sprintf("this agent does not support chunks of kind %d", c.Kind))
 		}
 		next.Chunks = append(next.Chunks, c)
 	}

@@ -141,7 +141,7 @@ func CheckProxy(proxy string) error {
 	case err != nil || u.Host == "":
 		what = "cannot be read"
 	case u.Scheme != "http" && u.Scheme != "https":
-		what = fmt.Sprintf("has the scheme %q: agents ask for a tunnel by CONNECT", u.Scheme)
+		what = fmt.Sprintf("has the scheme %q: agents need a proxy with CONNECT (http)", u.Scheme)
 	default:
 		return nil
 	}
@@ -198,8 +198,8 @@ func proxyUnreachable(proxy *url.URL, addr string, err error) error {
 	if errors.As(err, &op) {
 		err = op.Err
 	}
-	return model.Errorf(model.Unavailable, "no connection to the proxy %s: %w", proxy.Redacted(), err).
-		WithHint("does it run there? HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", bypassHint(addr))
+	return model.Errorf(model.Unavailable, "connect to the proxy %s: %w", proxy.Redacted(), err).
+		WithHint("check that the proxy runs; HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", bypassHint(addr))
 }
 
 // tunnelRefused returns the error of a proxy that opens no tunnel.
@@ -207,21 +207,21 @@ func tunnelRefused(proxy *url.URL, addr string, status int) error {
 	answer := fmt.Sprintf("%d %s", status, http.StatusText(status))
 	switch status {
 	case http.StatusProxyAuthRequired:
-		what := "asks for user and password"
+		what := "requires user and password"
 		if proxy.User != nil {
-			what = "does not take this user and password"
+			what = "refuses this user and password"
 		}
 		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), what, answer).
 			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, bypassHint(addr))
 	case http.StatusForbidden, http.StatusMethodNotAllowed:
-		return model.Errorf(model.Unavailable, "the proxy %s opens no tunnel to %s (%s)", proxy.Redacted(), addr, answer).
-			WithHint("let it allow CONNECT to this host and port (squid: add the port to SSL_ports), %s", bypassHint(addr))
+		return model.Errorf(model.Unavailable, "the proxy %s refuses a tunnel to %s (%s)", proxy.Redacted(), addr, answer).
+			WithHint("allow CONNECT to this host and port on the proxy (squid: add the port to SSL_ports), %s", bypassHint(addr))
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return model.Errorf(model.Unavailable, "the proxy %s does not reach %s (%s)", proxy.Redacted(), addr, answer).
-			WithHint("does the server run, and may the proxy's machine connect to it? %s", bypassHint(addr))
+		return model.Errorf(model.Unavailable, "the proxy %s cannot reach %s (%s)", proxy.Redacted(), addr, answer).
+			WithHint("check that the server runs and that the proxy's machine can reach it; %s", bypassHint(addr))
 	}
-	return model.Errorf(model.Unavailable, "the proxy %s opens no tunnel to %s: it answers %s", proxy.Redacted(), addr, answer).
-		WithHint("is that a proxy for CONNECT? HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", bypassHint(addr))
+	return model.Errorf(model.Unavailable, "the proxy %s refuses a tunnel to %s: it answers %s", proxy.Redacted(), addr, answer).
+		WithHint("use a proxy that supports CONNECT; HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", bypassHint(addr))
 }
 
 // untrusted reports a server whose certificate is not accepted.
@@ -245,9 +245,9 @@ func explainConnect(addr string, err error) error {
 	switch text := err.Error(); {
 	case strings.Contains(text, "tls: no application protocol"):
 		return model.Errorf(model.Unavailable, "%s does not serve agents", addr).
-			WithHint("it is the address of the API, or of another program: name the address for agents with --server (on the server: --listen-agents)")
+			WithHint("it is the address for people, or another program: set --server to the address for agents (on the server: --listen-agents)")
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
-		return model.Errorf(model.Unavailable, "%s does not speak TLS: that is no Muster server, or its admin listener", addr).
+		return model.Errorf(model.Unavailable, "%s does not use TLS: it is not a Muster server, or its admin listener", addr).
 			WithHint("agents connect to --listen or --listen-agents of the server: --server HOST:8443")
 	}
 	if explained := explainDial(addr, err); explained != nil {
@@ -264,13 +264,13 @@ func explainDial(addr string, err error) error {
 	}
 	host, port, _ := net.SplitHostPort(addr)
 	return model.Errorf(model.Unavailable, "no server answers at %s: %w", addr, op.Err).
-		WithHint("is it running, and may this machine reach it? here: nc -vz %s %s; on the server: muster status", host, port)
+		WithHint("check the connection: nc -vz %s %s; on the server: muster status", host, port)
 }
 
 // explainEnd returns an error with a hint where the connection ended without Bye.
 func explainEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		lost := &model.Error{Class: model.Unavailable, Message: "the connection broke off", Cause: err}
+		lost := &model.Error{Class: model.Unavailable, Message: "the connection was lost", Cause: err}
 		return lost.WithHint("the server stopped, or a proxy or firewall closed the connection; results stay in the spool, the agent connects again")
 	}
 	return err

@@ -138,7 +138,7 @@ func paced(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 }
 
 // An agent that is told for how long is as before some time after that, by and by.
-func TestAnAgentReturnsToItsPace(t *testing.T) {
+func TestAgentReturnsToItsUsualLinger(t *testing.T) {
 	const linger, over = 5 * time.Second, 12 * time.Second
 	const back = over + wire.BackPressureEasing*linger
 	before, during, easing, after := 0, 0, 0, 0

@@ -74,7 +74,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	stop()
 	watcher.Wait()
 	if errors.Is(err, errPreferredAnswers) {
-		s.Bye("the agent returns to its preferred server")
+		s.Bye("returning to the preferred server")
 		<-ended
 		r.held = s.Assignment()
 		return true, err
@@ -333,5 +333,5 @@ func (r *runner) BackPressure(_ *Session, m *wire.BackPressure) {
 
 // ServerStops implements Handler.
 func (r *runner) ServerStops(_ *Session, retry time.Duration, reason string) {
-	r.base.Log.Info("server goes away", "retry", retry, "reason", reason)
+	r.base.Log.Info("server ends the session", "retry", retry, "reason", reason)
 }

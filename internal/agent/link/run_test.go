@@ -280,7 +280,7 @@ func TestLingerFillsAFrameAndUrgentDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestUnacknowledgedIsSentAgain(t *testing.T) {
+func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 	s := serve(t,
 		func(p *peer) { // takes three, keeps none, dies
 			p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}})
@@ -304,7 +304,7 @@ func TestUnacknowledgedIsSentAgain(t *testing.T) {
 }
 
 // A result that this server's frames cannot carry arrives cut, and what follows it too.
-func TestAnOutputBeyondTheFrameIsCut(t *testing.T) {
+func TestOutputBeyondTheFrameIsCut(t *testing.T) {
 	got := make(chan wire.Signal, 10)
 	s := serve(t, func(p *peer) {
 		p.welcome(wire.Welcome{MaxFrame: 4096, Last: []wire.StreamLast{{StreamKey: key}}})
@@ -362,7 +362,7 @@ func TestFinalRefusalEndsRun(t *testing.T) {
 	}
 }
 
-func TestKeepaliveWhenNothingElseIsSent(t *testing.T) {
+func TestKeepaliveWithoutOtherSignals(t *testing.T) {
 	s := serve(t, func(p *peer) {
 		p.welcome(wire.Welcome{KeepaliveMs: 30, Last: []wire.StreamLast{{StreamKey: key}}})
 		for b := p.batch(); b != nil; b = p.batch() {

@@ -37,7 +37,7 @@ func arrives(t *testing.T, came <-chan struct{}, what string) {
 }
 
 // A fleet that was told a wrong list finds back to the server that it knows itself.
-func TestAWrongListLocksNobodyOut(t *testing.T) {
+func TestWrongServerListKeepsConfiguredServers(t *testing.T) {
 	last := []wire.StreamLast{{StreamKey: key}}
 	came := make(chan struct{}, 10)
 	nobody, either := testenv.Port(t), testenv.Port(t)
@@ -79,7 +79,7 @@ func TestReturnsToTheFirstServer(t *testing.T) {
 }
 
 // A list that names another server moves those who are connected, too.
-func TestMovesToTheServerToldFirst(t *testing.T) {
+func TestAgentMovesToThePreferredServer(t *testing.T) {
 	last := []wire.StreamLast{{StreamKey: key}}
 	home := make(chan struct{}, 10)
 	better := serve(t, func(p *peer) {
@@ -96,7 +96,7 @@ func TestMovesToTheServerToldFirst(t *testing.T) {
 }
 
 // A proxy's address that cannot be read is not passed over, and no message has its password.
-func TestProxyThatCannotBeRead(t *testing.T) {
+func TestUnreadableProxyAddress(t *testing.T) {
 	for proxy, want := range map[string]string{
 		"http://agent:se%zzcret@127.0.0.1:1": "HTTPS_PROXY cannot be read",
 		"http://agent:se/cret@127.0.0.1:1":   "HTTPS_PROXY cannot be read",

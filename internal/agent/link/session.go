@@ -64,7 +64,7 @@ type LeavingError struct {
 	Reason string
 }
 
-func (e *LeavingError) Error() string { return "server says bye: " + e.Reason }
+func (e *LeavingError) Error() string { return "server ended the session: " + e.Reason }
 
 // Open connects to addr (host:port), sends hello, waits for Welcome and passes it to h. The error is a
 // *RefusedError where the server answers Refuse. Open fills in hello's Protocol, Node, Generation and
@@ -282,7 +282,7 @@ func (s *Session) assigned(body []byte) error {
 	if next != nil {
 		status = wire.AssignmentStatus{Generation: next.Generation, Hash: next.Hash, Refused: next.Refused}
 		if n := len(next.Refused); n > 0 {
-			s.cfg.Log.Warn("units of the assignment refused, the others are in force", "refused", n, "chunk", next.Refused[0].Chunk, "reason", next.Refused[0].Reason)
+			s.cfg.Log.Warn("refused units of the assignment; the others are in force", "refused", n, "chunk", next.Refused[0].Chunk, "reason", next.Refused[0].Reason)
 		}
 	}
 	return s.write(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
@@ -337,7 +337,7 @@ func (s *Session) SendFacts(f *wire.Facts) error {
 	defer s.cfg.Shared.frames.Put(buf)
 	*buf = wire.AppendFacts((*buf)[:wsconn.Headroom], f)
 	if size := len(*buf) - wsconn.Headroom; size > s.maxFrame {
-		s.cfg.Log.Warn("changed facts are not sent: they are longer than a frame of this server", "bytes", size, "most", s.maxFrame)
+		s.cfg.Log.Warn("changed facts not sent: they are longer than a frame of this server", "bytes", size, "most", s.maxFrame)
 		return nil
 	}
 	return s.ended(s.conn.Write(*buf))

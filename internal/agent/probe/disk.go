@@ -19,7 +19,7 @@ func diskProbe() Probe {
 		Name: "disk", Summary: "Free space and inodes of mounted file systems, and the days until they are full.",
 		Args: []Arg{
 			{Name: "path", Type: List, Help: "mount points; default: every local file system that can be written"},
-			{Name: "exclude", Type: List, Help: "mount points to leave out, as glob patterns"},
+			{Name: "exclude", Type: List, Help: "mount points to exclude, as glob patterns"},
 			{Name: "warn", Type: Free, Default: "10%", Help: "warning when less is free for ordinary users"},
 			{Name: "crit", Type: Free, Default: "5%", Help: "critical when less is free"},
 			{Name: "inodesWarn", Type: Free, Default: "10%", Unit: "inodes", Help: "warning when fewer inodes are free"},
@@ -81,7 +81,7 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) {
 		judgeDisk(env, a, r, path, u)
 	}
 	if looked == 0 {
-		r.add(model.Unknown, "no file system is left to look at")
+		r.add(model.Unknown, "no file system matches")
 	}
 }
 
@@ -172,10 +172,10 @@ func unescapeMount(s string) string {
 
 func fileProbe() Probe {
 	return Probe{
-		Name: "file", Summary: "Whether a file is there (or is not), how old it is and how large.",
+		Name: "file", Summary: "Existence, age and size of a file.",
 		Args: []Arg{
-			{Name: "path", Type: Text, Must: true, Help: "file or glob pattern; of several the newest counts for age, and each for size"},
-			{Name: "exists", Type: Bool, Default: "true", Help: "false: critical when there is one"},
+			{Name: "path", Type: Text, Must: true, Help: "file or glob pattern; for several files the newest counts for age and each for size"},
+			{Name: "exists", Type: Bool, Default: "true", Help: "false: critical when the file exists"},
 			{Name: "warnAge", Type: Duration, Help: "warning when older (time of the last change of contents)"},
 			{Name: "critAge", Type: Duration, Help: "critical when older"},
 			{Name: "minSize", Type: Size, Help: "critical when smaller"},

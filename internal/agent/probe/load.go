@@ -90,7 +90,7 @@ func (e *Env) cpus() int {
 }
 
 func memoryProbe() Probe {
-	return freeProbe("memory", "Memory that programs can still get (the kernel's MemAvailable).", "available", "10%", "5%",
+	return freeProbe("memory", "Memory available to programs (the kernel's MemAvailable).", "available", "10%", "5%",
 		func(info map[string]float64) (avail, total float64) {
 			avail, ok := info["MemAvailable"]
 			if !ok { // before Linux 3.14
@@ -101,7 +101,7 @@ func memoryProbe() Probe {
 }
 
 func swapProbe() Probe {
-	return freeProbe("swap", "Free swap space. A machine without swap is well.", "free", "50%", "20%",
+	return freeProbe("swap", "Free swap space. A machine without swap is OK.", "free", "50%", "20%",
 		func(info map[string]float64) (avail, total float64) { return info["SwapFree"], info["SwapTotal"] })
 }
 
@@ -158,11 +158,11 @@ func (e *Env) meminfo() (map[string]float64, error) {
 
 func processesProbe() Probe {
 	return Probe{
-		Name: "processes", Summary: "How many processes there are, all or of one name, and how many are zombies.",
+		Name: "processes", Summary: "Number of processes, all or of one name, and number of zombies.",
 		Args: []Arg{
 			{Name: "name", Type: Text, Help: "count only processes of this program (file name, without folder)"},
 			{Name: "warn", Type: Range, Help: "warning when the count is outside this range"},
-			{Name: "crit", Type: Range, Help: "critical when the count is outside; with name the default is 1: (at least one)"},
+			{Name: "crit", Type: Range, Help: "critical when the count is outside this range; with name the default is 1: (at least one)"},
 			{Name: "zombiesWarn", Type: Number, Default: "20", Help: "warning above this many zombies"},
 			{Name: "zombiesCrit", Type: Number, Help: "critical above this many zombies"},
 		},

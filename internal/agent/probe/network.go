@@ -26,15 +26,15 @@ const bodyLimit = 1 << 20
 
 func httpProbe() Probe {
 	return Probe{
-		Name: "http", Summary: "An HTTP request: status, body, time taken, and the expiry of the server's certificate.",
+		Name: "http", Summary: "An HTTP request: status, body, duration, and expiry of the server's certificate.",
 		Args: []Arg{
-			{Name: "url", Type: Text, Must: true, Help: "what to ask for, with http:// or https://"},
+			{Name: "url", Type: Text, Must: true, Help: "URL with http:// or https://"},
 			{Name: "method", Type: Text, Default: "GET", Help: "request method"},
-			{Name: "host", Type: Text, Help: "Host header, where it is not that of the URL"},
-			{Name: "status", Type: List, Default: "200-399", Help: "statuses that are well: 200, 301-302; redirects are not followed unless follow is true"},
+			{Name: "host", Type: Text, Help: "Host header, if it differs from the URL"},
+			{Name: "status", Type: List, Default: "200-399", Help: "expected statuses: 200, 301-302; redirects count unless follow is true"},
 			{Name: "follow", Type: Bool, Default: "false", Help: "follow redirects, at most ten"},
-			{Name: "body", Type: Regexp, Help: "must match in the first MiB of the body"},
-			{Name: "bodyNot", Type: Regexp, Help: "must not match there"},
+			{Name: "body", Type: Regexp, Help: "regular expression that the first MiB of the body must match"},
+			{Name: "bodyNot", Type: Regexp, Help: "regular expression that it must not match"},
 			{Name: "warn", Type: Duration, Help: "warning when it takes longer"},
 			{Name: "crit", Type: Duration, Help: "critical when it takes longer"},
 			{Name: "certWarn", Type: Duration, Default: "21d", Help: "warning when the certificate has less left"},
@@ -121,11 +121,11 @@ func statusIn(list []string, status int) (bool, error) {
 
 func tcpProbe() Probe {
 	return Probe{
-		Name: "tcp", Summary: "Whether a TCP port accepts connections, how fast, and what it answers.",
+		Name: "tcp", Summary: "Connection to a TCP port: success, duration, answer.",
 		Args: []Arg{
 			{Name: "address", Type: Text, Must: true, Help: "host:port"},
-			{Name: "send", Type: Text, Help: `text to send; \r and \n are understood`},
-			{Name: "expect", Type: Text, Help: "text that must come back"},
+			{Name: "send", Type: Text, Help: `text to send; \r and \n have their usual meaning`},
+			{Name: "expect", Type: Text, Help: "text that the answer must contain"},
 			{Name: "warn", Type: Duration, Help: "warning when it takes longer"},
 			{Name: "crit", Type: Duration, Help: "critical when it takes longer"},
 		},
@@ -164,7 +164,7 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) {
 				break
 			}
 			if err != nil || len(got) > 64<<10 {
-				r.add(model.Critical, "%s: %q did not come; got %q", address, expect, got[:min(len(got), 200)])
+				r.add(model.Critical, "%s: expected %q, got %q", address, expect, got[:min(len(got), 200)])
 				return
 			}
 		}
@@ -180,11 +180,11 @@ func judgeLatency(a args, r *report, took time.Duration, what string) {
 
 func certProbe() Probe {
 	return Probe{
-		Name: "cert", Summary: "When a certificate expires: one in a file, or the one a TLS server shows.",
+		Name: "cert", Summary: "Expiry of a certificate: in a file, or of a TLS server.",
 		Args: []Arg{
-			{Name: "file", Type: Text, Help: "PEM file; the certificate in it that expires first counts"},
+			{Name: "file", Type: Text, Help: "PEM file; the certificate that expires first counts"},
 			{Name: "address", Type: Text, Help: "host:port of a TLS server"},
-			{Name: "serverName", Type: Text, Help: "name to ask for and to verify; default: the host of address"},
+			{Name: "serverName", Type: Text, Help: "server name to request and verify; default: the host of address"},
 			{Name: "verify", Type: Bool, Default: "true", Help: "critical when the server's chain or name does not verify"},
 			{Name: "ca", Type: Text, Help: "PEM file to verify against; default: the system's"},
 			{Name: "warn", Type: Duration, Default: "21d", Help: "warning when less is left"},
@@ -198,7 +198,7 @@ func runCert(ctx context.Context, env *Env, a args, r *report) {
 	file, address := a.text("file"), a.text("address")
 	switch {
 	case (file == "") == (address == ""):
-		r.add(model.Unknown, "give either file or address")
+		r.add(model.Unknown, "set either file or address")
 	case file != "":
 		certs, err := readCertificates(env.path(file))
 		if err != nil {

@@ -69,9 +69,9 @@ func Find(name string) (Probe, error) {
 		}
 		names = append(names, p.Name)
 	}
-	err := model.Errorf(model.NotFound, "there is no probe %q", name)
+	err := model.Errorf(model.NotFound, "unknown probe %q", name)
 	if near := model.Nearest(name, names); near != "" {
-		return Probe{}, err.WithHint("do you mean %s?", near)
+		return Probe{}, err.WithHint("did you mean %s?", near)
 	}
 	return Probe{}, err.WithHint("probes: %v", names)
 }
@@ -285,7 +285,7 @@ func (t Type) parse(text string) (any, error) {
 		}
 		s, err := model.ParseSize(text)
 		if err != nil {
-			return nil, fmt.Errorf("%q: want what must stay free, such as 10%% or 5GiB", text)
+			return nil, fmt.Errorf("%q: want an amount that must stay free, such as 10%% or 5GiB", text)
 		}
 		return free{bytes: int64(s)}, nil
 	case Range:

@@ -135,7 +135,7 @@ func TestClock(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the kernel's clock is read on Linux only")
 	}
-	expect(t, env, "clock", nil, model.Warning, "1.5 s ahead, says the Muster server; mend it on that machine: timedatectl set-ntp true | offset=1.5s;-1:1;-10:10")
+	expect(t, env, "clock", nil, model.Warning, "1.5 s ahead, says the Muster server; synchronise it on that machine: timedatectl set-ntp true | offset=1.5s;-1:1;-10:10")
 	offset = -20 * time.Second
 	expect(t, env, "clock", nil, model.Critical, "20.0 s behind")
 	expect(t, env, "clock", args1("server", "127.0.0.1:1"), model.Unknown, "NTP server 127.0.0.1:1")
@@ -219,7 +219,7 @@ func TestHTTPAndCert(t *testing.T) {
 	expect(t, soon, "cert", args1("file", ca), model.Warning, "expires in 10 days", "days=10d;21:;7:")
 	gone := &Env{Now: func() time.Time { return leaf.NotAfter.Add(72 * time.Hour) }}
 	expect(t, gone, "cert", args1("address", address, "ca", ca, "serverName", "example.com"), model.Critical, "expired 3 days ago")
-	expect(t, &Env{}, "cert", nil, model.Unknown, "give either file or address")
+	expect(t, &Env{}, "cert", nil, model.Unknown, "set either file or address")
 }
 
 // A small tmpfs fills up, and disk sees it.
@@ -267,19 +267,19 @@ func TestAgentOfItself(t *testing.T) {
 	self := Self{Waiting: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
 	offset := time.Duration(0)
 	env := &Env{Memory: &Memory{}, Self: func() Self { return self }, ServerOffset: func() (time.Duration, bool) { return offset, true }}
-	expect(t, env, "agent", nil, model.OK, "3 signals wait for a server, 1.0 MiB of 32.0 MiB (half of the spool's size)", "runs=70c", "late=2c", "spool=1048576B;")
+	expect(t, env, "agent", nil, model.OK, "3 signals in the spool, 1.0 MiB of 32.0 MiB (half of the spool's size)", "runs=70c", "late=2c", "spool=1048576B;")
 	self.SpoolBytes = 20 << 20
 	expect(t, env, "agent", nil, model.Warning, "20.0 MiB of 32.0 MiB")
 	expect(t, env, "agent", args1("warn", "10%"), model.OK, "20.0 MiB")
 	self.SpoolBytes, self.Refused = 0, 4
-	expect(t, env, "agent", nil, model.Warning, "4 results were refused by the server")
+	expect(t, env, "agent", nil, model.Warning, "the server refused 4 results: its log has the reason")
 	expect(t, env, "agent", nil, model.OK, "refused=4c") // told once
 	self.Evicted = 9
-	expect(t, env, "agent", nil, model.Warning, "9 signals gave way")
+	expect(t, env, "agent", nil, model.Warning, "the spool dropped 9 signals: it was full, or they were too old or damaged")
 	self.Blocked = os.ErrPermission
 	expect(t, env, "agent", nil, model.Critical, "the spool's disk takes nothing: permission denied")
 	self.Blocked, offset = nil, -time.Hour
-	expect(t, env, "agent", nil, model.Warning, "the clock is 60 minutes behind, says the Muster server")
+	expect(t, env, "agent", nil, model.Warning, "the clock is 60 minutes behind, compared with the Muster server")
 	expect(t, &Env{}, "agent", nil, model.Unknown, "only a running agent knows")
 }
 
@@ -325,7 +325,7 @@ func TestLint(t *testing.T) {
 		{"disk", args1("warn", "20%", "path", "{{ .props.x }}"), ""},
 		{"dist", nil, `there is no probe "dist"`},
 		{"disk", args1("wran", "1%"), "do you mean warn?"},
-		{"disk", args1("warn", "lots"), "warn: \"lots\": want what must stay free"},
+		{"disk", args1("warn", "lots"), "warn: \"lots\": want an amount that must stay free, such as 10"},
 		{"tcp", nil, "needs address"},
 		{"http", args1("url", "{{ .props.u }}", "body", "("), "body: "},
 		{"cert", args1("warn", "21"), "no unit"},

@@ -61,7 +61,7 @@ func (r *report) text() (model.Status, []byte) {
 	case r.status == model.OK && r.brief != "":
 		head = []string{r.brief}
 	case r.status == model.OK && len(head) > 3:
-		head = []string{fmt.Sprintf("all %d are well", len(head))}
+		head = []string{fmt.Sprintf("all %d are OK", len(head))}
 	case len(head) > 5:
 		head = append(head[:5:5], fmt.Sprintf("and %d more", len(head)-5))
 	}

@@ -19,7 +19,7 @@ import (
 
 func rebootProbe() Probe {
 	return Probe{
-		Name: "reboot", Summary: "Whether the machine waits for a reboot: the distribution's flag file, or a kernel newer than the running one.",
+		Name: "reboot", Summary: "Pending reboot: the distribution's flag file, or a kernel newer than the running one.",
 		Args: []Arg{{Name: "status", Type: Text, Default: "warning", Help: "status while a reboot is pending: ok, warning or critical"}},
 		run:  runReboot,
 	}
@@ -111,7 +111,7 @@ func word(s string) (head, rest string, number bool) {
 
 func systemdProbe() Probe {
 	return Probe{
-		Name: "systemd", Summary: "Units of systemd that have failed. A machine without systemd is well.",
+		Name: "systemd", Summary: "Failed units of systemd. A machine without systemd is OK.",
 		Args: []Arg{
 			{Name: "exclude", Type: List, Help: "units that may fail, as glob patterns"},
 			{Name: "unit", Type: List, Help: "critical only for these (glob patterns); other failed units are a warning"},
@@ -158,7 +158,7 @@ func judgeUnits(a args, r *report, listing string) {
 
 func clockProbe() Probe {
 	return Probe{
-		Name: "clock", Summary: "How far this machine's clock is off, by an NTP server, else by the Muster server, else by the kernel.",
+		Name: "clock", Summary: "Offset of this machine's clock, compared with an NTP server, else the Muster server, else from the kernel.",
 		Args: []Arg{
 			{Name: "server", Type: Text, Help: "NTP server (host or host:port); default: compare with the Muster server"},
 			{Name: "warn", Type: Duration, Default: "1s", Help: "warning above this offset"},
@@ -211,7 +211,7 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	most := a.levels("warn", "crit", symmetric)
 	status, mend := most.status(offset.Seconds()), ""
 	if status != model.OK {
-		mend = "; mend it on that machine: timedatectl set-ntp true"
+		mend = "; synchronise it on that machine: timedatectl set-ntp true"
 	}
 	r.add(status, "%s, says %s%s", offText(offset), by, mend)
 	r.measure("offset", offset.Seconds(), "s", most, nan(), nan())
@@ -236,7 +236,7 @@ const clockWarn = 5 * time.Second
 
 func agentProbe() Probe {
 	return Probe{
-		Name: "agent", Summary: "The agent itself: what waits in its spool, results that were given up or refused since the run before, its clock (a warning when it is more than 5 s off the Muster server's), and counts of runs.",
+		Name: "agent", Summary: "The agent itself: signals in its spool, results dropped or refused since the run before, its clock (a warning when it differs from the Muster server's by more than 5 s), and counts of runs.",
 		Args: []Arg{
 			{Name: "warn", Type: Free, Default: "50%", Help: "warning when less of the spool is free"},
 			{Name: "crit", Type: Free, Default: "10%", Help: "critical when less is free"},
@@ -253,9 +253,9 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 	s := env.Self()
 	free := a.free("warn", "crit")
 	used, most := float64(s.SpoolBytes), float64(s.SpoolMost)
-	r.add(free.status(most-used, most), "%s, %s of %s (half of the spool's size)", plural(int(s.Waiting), "signal waits for a server", "signals wait for a server"), bytesText(used), bytesText(most))
+	r.add(free.status(most-used, most), "%s, %s of %s (half of the spool's size)", plural(int(s.Waiting), "signal in the spool", "signals in the spool"), bytesText(used), bytesText(most))
 	if s.Blocked != nil {
-		r.add(model.Critical, "the spool's disk takes nothing: %v", s.Blocked)
+		r.add(model.Critical, "the spool cannot write to its disk: %v", s.Blocked)
 	}
 	r.measure("spool", used, "B", free.usedLevels(most), 0, most)
 	r.measure("waiting", float64(s.Waiting), "", levels{}, 0, nan())
@@ -264,9 +264,9 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 		now  uint64
 		text string // of a growth since the last run; empty: none
 	}{
-		{"gave_way", s.Evicted, "%d signals gave way: the spool was full, or they were too old or damaged"},
-		{"refused", s.Refused, "%d results were refused by the server: its log says why"},
-		{"lost", s.Lost, "%d results were not taken by the spool"},
+		{"gave_way", s.Evicted, "the spool dropped %d signals: it was full, or they were too old or damaged"},
+		{"refused", s.Refused, "the server refused %d results: its log has the reason"},
+		{"lost", s.Lost, "the spool could not store %d results"},
 		{"runs", s.Runs, ""}, {"forks", s.Forks, ""}, {"skipped", s.Skipped, ""}, {"late", s.Late, ""},
 	} {
 		if more := env.Memory.more(c.name, c.now); more > 0 && c.text != "" {
@@ -276,7 +276,7 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 	}
 	if env.ServerOffset != nil {
 		if offset, ok := env.ServerOffset(); ok && math.Abs(offset.Seconds()) > clockWarn.Seconds() {
-			r.add(model.Warning, "the clock is %s, says the Muster server", offText(offset))
+			r.add(model.Warning, "the clock is %s, compared with the Muster server", offText(offset))
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var errLinuxOnly = errors.New("this probe knows only Linux so far")
+var errLinuxOnly = errors.New("this probe supports only Linux")
 
 func statfs(string) (usage, error)              { return usage{}, errLinuxOnly }
 func kernelClock() (time.Duration, bool, error) { return 0, false, errLinuxOnly }

@@ -48,7 +48,7 @@ func ParseAllow(entries []string) (*Allow, error) {
 			a.programs = append(a.programs, pattern)
 		}
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			return nil, model.Errorf(model.Invalid, "%q is no pattern", entry).WithHint("* stands for any letters but /, ? for one, [a-z] for one of these")
+			return nil, model.Errorf(model.Invalid, "%q is not a valid pattern", entry).WithHint("* matches any characters except /, ? one character, [a-z] one of these")
 		}
 	}
 	return a, nil
@@ -61,11 +61,11 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 		return c, ""
 	}
 	if c.Stdin != "" { // many programs execute their input
-		return c, "it gives no program a standard input"
+		return c, "programs get no standard input"
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		if !matches(a.env, name) {
-			return c, fmt.Sprintf("the variable %s is not in it (%s%s)", name, envEntry, name)
+			return c, fmt.Sprintf("the variable %s is not on the list (%s%s)", name, envEntry, name)
 		}
 	}
 	if c.Argv == nil {
@@ -74,7 +74,7 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 		}
 		argv, plain := plainLine(c.Shell)
 		if !plain {
-			return c, fmt.Sprintf("the line %q is not in it, and is more than a program with arguments", model.Truncate(c.Shell, 120))
+			return c, fmt.Sprintf("the shell command %q is not on the list, and it is more than a program with arguments", model.Truncate(c.Shell, 120))
 		}
 		c.Argv, c.Shell = argv, ""
 	}
@@ -83,7 +83,7 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 		if len(c.Argv) > 0 {
 			name = c.Argv[0]
 		}
-		return c, fmt.Sprintf("the program %q is not in it", model.Truncate(name, 120))
+		return c, fmt.Sprintf("the program %q is not on the list", model.Truncate(name, 120))
 	}
 	return c, ""
 }

@@ -92,7 +92,7 @@ func TestAllow(t *testing.T) {
 		got := r.Run(context.Background(), c.cmd)
 		text := strings.TrimSpace(string(got.Output))
 		switch {
-		case c.want == "" && (!got.Refused || got.Status != model.Unknown || !strings.HasPrefix(text, "refused on web01: the agent there runs only what its setting --allow-commands lists")):
+		case c.want == "" && (!got.Refused || got.Status != model.Unknown || !strings.HasPrefix(text, "refused on web01: the agent runs only the programs in its setting --allow-commands")):
 			t.Errorf("%s: want it refused, got %v %q", c.name, got.Status, text)
 		case c.want != "" && (got.Refused || got.Status != model.OK || text != c.want):
 			t.Errorf("%s: want %q, got %v %q", c.name, c.want, got.Status, text)

@@ -44,12 +44,12 @@ func prepare(cmd *exec.Cmd, runAs string) error {
 	}
 	who, err := user.Lookup(runAs)
 	if err != nil {
-		return fmt.Errorf("runAs %s: there is no such user", runAs)
+		return fmt.Errorf("runAs %s: the user does not exist", runAs)
 	}
 	uid, errUID := strconv.ParseUint(who.Uid, 10, 32)
 	gid, errGID := strconv.ParseUint(who.Gid, 10, 32)
 	if errUID != nil || errGID != nil {
-		return fmt.Errorf("runAs %s: user id %q or group id %q is no number", runAs, who.Uid, who.Gid)
+		return fmt.Errorf("runAs %s: user id %q or group id %q is not a number", runAs, who.Uid, who.Gid)
 	}
 	if int(uid) == os.Geteuid() {
 		return nil

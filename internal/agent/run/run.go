@@ -90,7 +90,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	if r.Allow != nil {
 		var why string
 		if c, why = r.Allow.admit(c, own); why != "" {
-			return verdict{status: model.Unknown, refused: true, cause: "refused" + r.on() + ": the agent there runs only what its setting --allow-commands lists; " + why}
+			return verdict{status: model.Unknown, refused: true, cause: "refused" + r.on() + ": the agent runs only the programs in its setting --allow-commands; " + why}
 		}
 		path = own // also where a listed variable sets it
 	}
@@ -150,14 +150,14 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	v := r.judge(cmd.ProcessState, argv, c, path, out.kept)
 	switch {
 	case parent.Err() != nil && v.signalled:
-		v.status, v.ended, v.cause = model.Unknown, false, "ended because the agent stops"
+		v.status, v.ended, v.cause = model.Unknown, false, "killed because the agent stops"
 		if why := context.Cause(parent); !errors.Is(why, context.Canceled) {
 			v.cause = why.Error()
 		}
 	case parent.Err() == nil && ctx.Err() != nil:
 		v.status, v.ended, v.cause = model.Unknown, false, "timed out after "+model.Duration(c.Timeout).String()
 	case held:
-		v.note = "(its children held the output open and were ended)"
+		v.note = "(its child processes kept the output open and were killed)"
 	case out.flooded:
 		v.cause += " after more than " + model.Size(drainLimit).String() + " of output"
 	}

@@ -54,7 +54,7 @@ func TestExitCodesAndCauses(t *testing.T) {
 		{Command{Argv: []string{"true"}, Stdin: strings.Repeat("nobody reads this\n", 10000)}, model.OK, []string{"(no output)"}},
 		{Command{Shell: "cat"}, model.OK, []string{"(no output)"}},
 		{Command{Shell: "printf 'a\\000b\\377c'"}, model.OK, []string{"a\uFFFDb\uFFFDc"}},
-		{Command{Shell: "true", RunAs: "nobody-at-all"}, model.Unknown, []string{"there is no such user"}},
+		{Command{Shell: "true", RunAs: "nobody-at-all"}, model.Unknown, []string{": the user does not exist"}},
 	} {
 		got := runner().Run(t.Context(), c.cmd)
 		for _, want := range c.want {
@@ -65,7 +65,7 @@ func TestExitCodesAndCauses(t *testing.T) {
 	}
 }
 
-func TestSecretsOfTheAgentAreWithheld(t *testing.T) {
+func TestCommandsDoNotGetAgentSecrets(t *testing.T) {
 	r := runner()
 	r.Environ = []string{"MUSTER_TOKEN=secret", "LANG=C", "PATH=/usr/bin:/bin"}
 	got := string(r.Run(t.Context(), Command{Shell: "env"}).Output)
@@ -114,7 +114,7 @@ func TestHundredMegabytesCostNoMemory(t *testing.T) {
 }
 
 // A command that ignores SIGTERM, with children, ends with its whole group.
-func TestTimeoutEndsTheWholeGroup(t *testing.T) {
+func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
 	got := runner().Run(t.Context(), Command{
@@ -210,7 +210,7 @@ func BenchmarkRunTrue(b *testing.B) {
 }
 
 // What is cut away, kept and heard live is so of what was hidden before.
-func TestOutputHidesBeforeItCuts(t *testing.T) {
+func TestOutputIsRedactedBeforeItIsCut(t *testing.T) {
 	const secret = "correct horse battery staple"
 	var heard strings.Builder
 	r := &Runner{}

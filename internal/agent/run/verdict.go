@@ -32,7 +32,7 @@ type verdict struct {
 func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path string, kept []byte) verdict {
 	v := verdict{status: model.Unknown}
 	if state == nil {
-		v.cause = "the command's end was not seen"
+		v.cause = "the agent missed the command's end"
 		return v
 	}
 	if name, number, ok := signalOf(state); ok {
@@ -55,7 +55,7 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 	case c.AdHoc:
 		v.cause = fmt.Sprintf("exit code %d", code)
 	default:
-		v.cause = fmt.Sprintf("exit code %d: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)", code)
+		v.cause = fmt.Sprintf("exit code %d: plug-ins exit with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)", code)
 	}
 	return v
 }
@@ -97,7 +97,7 @@ func (r *Runner) startFailed(name, runAs string, err error) string {
 	if runAs != "" {
 		as = " as " + runAs
 	}
-	return fmt.Sprintf("%s: cannot be started%s%s: %v", name, as, r.on(), err)
+	return fmt.Sprintf("%s: cannot start%s%s: %v", name, as, r.on(), err)
 }
 
 // notFoundName finds the program's name in a shell's message: "/bin/sh: 1: name: not

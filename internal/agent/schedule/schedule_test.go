@@ -142,7 +142,7 @@ func TestSamePhaseAfterRestart(t *testing.T) {
 	})
 }
 
-func TestNeverTwoRunsOfOneCheckAndBoundedAtOnce(t *testing.T) {
+func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, Config{MaxConcurrent: 2})
 		defer w.stop()
@@ -260,7 +260,7 @@ func BenchmarkTurn(b *testing.B) {
 
 // What is due in a time in which a check does not run is passed over, and its phase stays;
 // who asks for a run gets it.
-func TestNothingRunsInAnExceptedTime(t *testing.T) {
+func TestExcludedTimesHaveNoRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, Config{})
 		var held atomic.Bool

@@ -131,7 +131,7 @@ func (k *Keeper) file(name string) (string, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s in %s is no file", name, k.o.Dir)
+		return "", fmt.Errorf("%s in %s is not a file", name, k.o.Dir)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, model.MaxSecret+3)) // with a line break; a longer value is refused
 	if err != nil {
@@ -184,7 +184,7 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 	for _, name := range missing {
 		i := slices.IndexFunc(a.values, func(g wire.SecretValue) bool { return g.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("secret %s is not available: the server's answer leaves it out", name)
+			return nil, fmt.Errorf("secret %s is not available: the server's answer does not contain it", name)
 		}
 		g := &a.values[i]
 		err := model.CheckSecretValue(string(g.Value))
@@ -200,8 +200,8 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 }
 
 var (
-	errAway = errors.New("the server knows it, and there is no session with one")
-	errOld  = errors.New("the server knows none: it is of a version before secrets, update it")
+	errAway = errors.New("the value is on the server, and the agent has no session")
+	errOld  = errors.New("the server does not support secrets: update it")
 )
 
 // unavailableLocked returns the reason why no server will answer; nil: one may.

@@ -33,11 +33,11 @@ func TestOnTheNode(t *testing.T) {
 		{s: model.ChunkSecret{AgentEnv: "THERE"}, want: "from MUSTER_SECRET_THERE"},
 		{s: model.ChunkSecret{AgentEnv: "GONE"}, err: "the agent's environment has no MUSTER_SECRET_GONE"},
 		{s: model.ChunkSecret{AgentFile: "none"}, err: "no such file"},
-		{s: model.ChunkSecret{AgentFile: "short"}, err: "shorter than 4 bytes"},
+		{s: model.ChunkSecret{AgentFile: "short"}, err: "it is shorter than 4 bytes, so that an output cannot hide it"},
 		{s: model.ChunkSecret{AgentFile: "link"}, err: "escapes"},
 		{s: model.ChunkSecret{AgentFile: "../outside"}, err: "escapes"},
 		{s: model.ChunkSecret{AgentFile: outside}, err: "escapes"},
-		{s: model.ChunkSecret{AgentFile: "."}, err: "is no file"},
+		{s: model.ChunkSecret{AgentFile: "."}, err: "is not a file"},
 	} {
 		c.s.Env, c.s.Name = "V", "default/s"
 		got, err := k.Find(t.Context(), []model.ChunkSecret{c.s})
@@ -101,7 +101,7 @@ func TestLease(t *testing.T) {
 }
 
 // Whoever waits for the server is told in time why nothing comes, and after a while away at once.
-func TestNothingComes(t *testing.T) {
+func TestServerWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
 		fails := func(want string, after time.Duration) {
@@ -112,13 +112,13 @@ func TestNothingComes(t *testing.T) {
 				t.Errorf("after %v: %v, want %s after %v", time.Since(began), err, want, after)
 			}
 		}
-		fails("the server knows it, and there is no session", answerTimeout) // as the agent begins, it may come
+		fails("the value is on the server, and the agent has no session", answerTimeout) // as the agent begins, it may come
 		time.Sleep(time.Second)
-		fails("the server knows it, and there is no session", 0)
+		fails("the value is on the server, and the agent has no session", 0)
 		k.Connected(wire.FeatureSecrets)
 		fails("the server did not answer", answerTimeout)
 		k.Connected(0)
-		fails("the server knows none: it is of a version before secrets", 0)
+		fails("the server does not support secrets: update it", 0)
 		k.Disconnected()
 		k.Connected(wire.FeatureSecrets)
 		<-k.Ready()
@@ -142,7 +142,7 @@ func TestNothingComes(t *testing.T) {
 }
 
 // A session that ends while somebody waits costs him nothing: it is asked in the next one.
-func TestAskedAgainInTheNextSession(t *testing.T) {
+func TestUnansweredRequestsAreRepeatedInTheNextSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
 		defer k.Close()

@@ -44,7 +44,7 @@ func TestFolderDeletedWhileOpen(t *testing.T) {
 	}
 }
 
-func TestDeletedSpoolIsTold(t *testing.T) {
+func TestDeletedSpoolIsReported(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		clock, v := newHands(), newServer()
 		s := onDisk(t, t.TempDir(), clock, known)
@@ -84,7 +84,7 @@ func TestMemoryBroughtBack(t *testing.T) {
 // The disk is brought back from a copy, and the agent starts more than once before it
 // meets a server again. Which of the numbers that it gave meanwhile the server means,
 // nobody knows: what may be lost is told, nothing is applied twice, the rest arrives.
-func TestBroughtBackAndStartedAgain(t *testing.T) {
+func TestRestoredSpoolAfterRestart(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		made      []int // by each start of the second life, before the next
@@ -132,7 +132,7 @@ func TestBroughtBackAndStartedAgain(t *testing.T) {
 
 // A start without a server is nothing to speak of: what was made before it is sent, and
 // nobody is told of a copy.
-func TestStartedAgainWithoutAServer(t *testing.T) {
+func TestRestartsWithoutServer(t *testing.T) {
 	fs, clock, v := memfs.New(), newHands(), newServer()
 	made := 0
 	for round := range 6 {

@@ -38,12 +38,12 @@ var keepaliveChunk = model.BuiltinChunk(model.KeepaliveCheck)
 func (r reason) String() string {
 	return [...]string{
 		kept: "kept", overFull: "the spool was full", tooOld: "too old", diskLost: "lost on the agent's disk",
-		unkept: "acknowledged before, but the server no longer has it", refused: "refused by the server",
-		newSpool:      "the agent's spool was deleted: what it held and the server had not acknowledged is lost",
-		olderDisk:     "the agent's spool is older than what the server has of it: it was brought back from a copy, or its last second was not written",
-		folderDeleted: "the agent's spool was deleted while it ran: it was made anew with what was in memory",
-		olderTwice: "the agent's spool is older than what the server has of it: it was brought back from a copy; " +
-			"of what it made without the server before its last start, some may be lost",
+		unkept: "acknowledged, but lost by the server", refused: "refused by the server",
+		newSpool:      "the agent's spool was deleted: results without an acknowledgement are lost",
+		olderDisk:     "the agent's spool is older than the server's numbers: it was restored from a copy, or its last second was not written",
+		folderDeleted: "the agent's spool was deleted while it ran; the agent made a new one from memory",
+		olderTwice: "the agent's spool is older than the server's numbers: it was restored from a copy; " +
+			"some results from before its last start may be lost",
 	}[r]
 }
 

@@ -45,10 +45,10 @@ const folderCheckEvery = 5 * time.Second
 func (s *Spool) reopen() {
 	log, err := openLog(s.dir, &s.opts)
 	if err != nil {
-		s.opts.Logger.Error("the spool was deleted, and cannot be made anew; trying again", "folder", s.dir, "err", err)
+		s.opts.Logger.Error("the spool was deleted; cannot make a new one; trying again", "folder", s.dir, "err", err)
 		return
 	}
-	s.opts.Logger.Error("the spool was deleted while the agent runs; it is made anew with what is in memory", "folder", s.dir)
+	s.opts.Logger.Error("the spool was deleted while the agent runs; making a new one from memory", "folder", s.dir)
 	old := s.log
 	s.closing.Go(func() { _ = old.Close() }) // it may still call logWaiter
 	s.log, s.waiter, s.page, s.stateAt, s.cutSize = log, &logWaiter{s}, nil, 0, 0
@@ -85,7 +85,7 @@ func (s *Spool) cut() {
 	}
 	err := s.log.Cut(journal.Position{Log: s.log.Incarnation().ID, Number: needed - 1})
 	if err != nil && !errors.Is(err, journal.ErrClosed) {
-		s.opts.Logger.Warn("spool was not cut", "err", err)
+		s.opts.Logger.Warn("cannot cut the spool", "err", err)
 	}
 	s.cutSize = s.log.Stats().SizeBytes
 }
@@ -156,7 +156,7 @@ func (s *Spool) load(l wire.Lane, number uint64) []byte {
 		})
 	})
 	if err != nil && !errors.Is(err, errPageFull) {
-		s.opts.Logger.Warn("spool was not read", "err", err)
+		s.opts.Logger.Warn("cannot read the spool", "err", err)
 	}
 	return s.page[token]
 }

@@ -182,7 +182,7 @@ func (s *Spool) recover() error {
 		return err
 	}
 	if malformed > 0 {
-		s.opts.Logger.Warn("spool holds records that this version cannot read", "records", malformed)
+		s.opts.Logger.Warn("the spool has records that this version cannot read", "records", malformed)
 	}
 	for l := range s.lanes {
 		if s.st.bootID == s.opts.Clock.BootID() {
@@ -205,7 +205,7 @@ func (s *Spool) recover() error {
 		s.st.boot, s.st.bootID = s.st.boot+1, id
 	}
 	if fresh && s.opts.Known {
-		s.opts.Logger.Error("the spool is new, though this agent has had one: what that held and no server acknowledged is lost", "folder", s.dir)
+		s.opts.Logger.Error("the former spool is missing: its results without an acknowledgement are lost", "folder", s.dir)
 		s.lanes[wire.Live].push(newsItem(s.nowMs(), newSpool), nil)
 		s.logGone(func(*item) bool { return true })
 	}

@@ -98,7 +98,7 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	if err != nil {
 		return err
 	}
-	s.opts.Logger.Warn("server knows more of this agent's numbers than its spool: beginning a new stream",
+	s.opts.Logger.Warn("the server has higher numbers than the spool: starting a new stream",
 		"stream", s.st.stream, "new", stream)
 	old := s.lanes
 	epoch := s.st.epoch

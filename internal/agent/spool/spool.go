@@ -141,7 +141,7 @@ func openLog(dir string, o *Options) (*journal.Log, error) {
 	}
 	log, err := journal.Open(dir, jo)
 	if damage := (*journal.DamageError)(nil); errors.As(err, &damage) {
-		o.Logger.Error("spool is damaged, going on without what is lost", "err", damage)
+		o.Logger.Error("the spool is damaged; continuing without the lost signals", "err", damage)
 		if _, err = journal.Repair(dir, jo); err == nil {
 			log, err = journal.Open(dir, jo)
 		}

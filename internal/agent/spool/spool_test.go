@@ -171,7 +171,7 @@ func (v *server) expect(t *testing.T, n int) {
 	}
 }
 
-func TestSendsInOrderAndForgetsWhatIsKept(t *testing.T) {
+func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 	fs, clock, v := memfs.New(), newHands(), newServer()
 	s := open(t, fs, clock, 0)
 	defer s.Close()
@@ -219,7 +219,7 @@ func TestBacklogSurvivesRestart(t *testing.T) {
 	v.expect(t, 20)
 }
 
-func TestWhatIsOverBudgetGivesWayFairly(t *testing.T) {
+func TestEvictionIsFairAcrossChecks(t *testing.T) {
 	fs, clock, v := memfs.New(), newHands(), newServer()
 	s := open(t, fs, clock, 1<<20) // half of it holds signals
 	clock.pass(20_000)             // no session: all is backlog
@@ -366,7 +366,7 @@ func TestRolledBackDisk(t *testing.T) {
 	v.expect(t, 56)
 }
 
-func TestDeletedSpoolIsANewStream(t *testing.T) {
+func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	clock := newHands()
 	a, b := open(t, memfs.New(), clock, 0), open(t, memfs.New(), clock, 0)
 	defer a.Close()
@@ -376,9 +376,9 @@ func TestDeletedSpoolIsANewStream(t *testing.T) {
 	}
 }
 
-// TestServerLostWhatItAcknowledged: a server restored from a backup keeps less than
+// TestServerLostAcknowledgedSignals: a server restored from a backup keeps less than
 // it said; the numbers in between become a gap.
-func TestServerLostWhatItAcknowledged(t *testing.T) {
+func TestServerLostAcknowledgedSignals(t *testing.T) {
 	fs, clock, v := memfs.New(), newHands(), newServer()
 	s := open(t, fs, clock, 0)
 	defer s.Close()
@@ -416,8 +416,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestDiskThatTakesNothing: signals still flow through memory, and Append never waits.
-func TestDiskThatTakesNothing(t *testing.T) {
+// TestUnwritableDisk: signals still flow through memory, and Append never waits.
+func TestUnwritableDisk(t *testing.T) {
 	fs, clock, v := faultfs.New(memfs.New()), newHands(), newServer()
 	s := open(t, fs, clock, 0)
 	fs.Fail(faultfs.Write, syscall.ENOSPC)
@@ -527,11 +527,11 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
-// TestAgainstAModel compares with the simplest spool there could be: a list. Any
+// TestSpoolMatchesModel compares with the simplest spool there could be: a list. Any
 // order of appends, sends, lost acknowledgements, ends of sessions and restarts
 // must give the server each signal once, in the order of its lane, or tell once that it
 // is lost.
-func TestAgainstAModel(t *testing.T) {
+func TestSpoolMatchesModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs, clock, v := memfs.New(), newHands(), newServer()
 		// Either nothing gives way, or much does.
@@ -589,7 +589,7 @@ func TestAgainstAModel(t *testing.T) {
 }
 
 // A check that is refused for ever is told of once per code and minute, with a count.
-func TestRefusalsAreToldOnceAMinute(t *testing.T) {
+func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 	var log bytes.Buffer
 	clock := newHands()
 	s, err := Open("/spool", Options{FS: memfs.New(), Clock: clock, Linger: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})

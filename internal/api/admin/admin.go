@@ -60,14 +60,14 @@ func local(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handl
 			return
 		}
 		if !fromHere(r) {
-			op.WriteError(w, model.Errorf(model.Forbidden, "this is answered to programs of the server's machine only").
-				WithHint("ask from there, through 127.0.0.1; or take everything at once with: muster debug bundle"))
+			op.WriteError(w, model.Errorf(model.Forbidden, "only programs on the server's machine get an answer").
+				WithHint("use 127.0.0.1 on that machine, or collect everything: muster debug bundle"))
 			return
 		}
 		peer, us := ends(r)
 		if !own(peer, us) {
-			op.WriteError(w, model.Errorf(model.Forbidden, "this is answered to the server's own user and to root only").
-				WithHint("ask as one of them, for example: sudo -u USER muster debug bundle"))
+			op.WriteError(w, model.Errorf(model.Forbidden, "only the server's user and root get an answer").
+				WithHint("run it as one of them, for example: sudo -u USER muster debug bundle"))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestProfilesAreForThisMachine(t *testing.T) {
+func TestProfilesNeedALocalCaller(t *testing.T) {
 	everybody := func(netip.AddrPort, netip.AddrPort) bool { return true }
 	h := local(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), everybody)
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // The kernel says whose socket asks: ours, and that of another user.
-func TestProfilesAreForTheServersOwnUser(t *testing.T) {
+func TestProfilesNeedTheServersUser(t *testing.T) {
 	s := httptest.NewServer(Local(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	defer s.Close()
 	answer, err := http.Get(s.URL + "/debug/log")

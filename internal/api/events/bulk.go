@@ -38,25 +38,25 @@ type bulkVerb struct {
 func bulkVerbs() []bulkVerb {
 	open := func(s *event.State) string {
 		if s.Problem == nil {
-			return "it has no open problem any more"
+			return "its problem has closed"
 		}
 		return ""
 	}
 	return []bulkVerb{
-		{"acknowledge", "Say who looks after the open problems of many events", access.Operate, open},
-		{"unacknowledge", "Say that nobody does any more", access.Operate, func(s *event.State) string {
+		{"acknowledge", "Acknowledge the open problems of many events", access.Operate, open},
+		{"unacknowledge", "Remove the acknowledgement of an open problem", access.Operate, func(s *event.State) string {
 			if s.Problem == nil || s.Problem.Ack == nil {
-				return "it is not acknowledged any more"
+				return "its acknowledgement has ended"
 			}
 			return ""
 		}},
-		{"resolve", "Set many events to OK until their next results", access.Operate, func(s *event.State) string {
+		{"resolve", "Resolve many events: OK until their next results", access.Operate, func(s *event.State) string {
 			if s.Status == model.OK && s.Problem == nil {
-				return "it is OK already"
+				return "it is already OK"
 			}
 			return ""
 		}},
-		{"delete", "Forget many events; they come back with their next results", access.Change, func(*event.State) string { return "" }},
+		{"delete", "Delete many events; the next result creates an event again", access.Change, func(*event.State) string { return "" }},
 	}
 }
 
@@ -82,7 +82,7 @@ func (s *request) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*o
 	action := wire.Action{Verb: v.verb, Note: in.Note, By: access.CallerOf(ctx).User}
 	if !in.Until.IsZero() {
 		if v.verb != "acknowledge" {
-			return nil, model.Errorf(model.Invalid, "only an acknowledgement ends at a time")
+			return nil, model.Errorf(model.Invalid, "only an acknowledgement has an end time")
 		}
 		if !in.Until.After(s.Now()) {
 			return nil, model.Errorf(model.Invalid, "until %s is in the past", in.Until.Format(time.RFC3339))
@@ -91,7 +91,7 @@ func (s *request) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*o
 	}
 	selected := describeSelection(in)
 	if selected == "" && !in.All {
-		return nil, model.Errorf(model.Invalid, "no events are selected").WithHint("-l LABELS, --where CONDITION, --status, --check, --group; all of the namespace: --all")
+		return nil, model.Errorf(model.Invalid, "the selection has no filter").WithHint("select with -l LABELS, --where CONDITION, --status, --check, --group, or the whole namespace with --all")
 	}
 	list, err := s.selectEvents(ctx, v, in)
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *request) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*o
 		return nil, err
 	}
 	if limit := cmp.Or(in.MaxAffected, max(50, int(counts.States/5))); len(list) > limit && !in.Yes {
-		return nil, model.Errorf(model.Guarded, "this would be done to %d events; without --yes at most to %d", len(list), limit).
-			WithHint("look at them with --dry-run, then repeat with --yes, or with --max-affected %d", len(list))
+		return nil, model.Errorf(model.Guarded, "the selection has %d events; more than %d need --yes", len(list), limit).
+			WithHint("list them with --dry-run, then repeat with --yes or --max-affected %d", len(list))
 	}
 	picked := model.CountNoun(len(list), "event") + " picked"
 	note := " (" + cmp.Or(selected, "all") + ")"
@@ -132,9 +132,9 @@ func (s *request) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*o
 
 // bulkOutcome is the outcome for the record of changes.
 func bulkOutcome(out *v1.BulkDone) string {
-	text := fmt.Sprintf("done to %d of %d", out.Done, out.Matched)
+	text := fmt.Sprintf("%d of %d done", out.Done, out.Matched)
 	for i := range out.Left {
-		text += fmt.Sprintf("; %d not, because %s", out.Left[i].Count, out.Left[i].Reason)
+		text += fmt.Sprintf("; %d skipped: %s", out.Left[i].Count, out.Left[i].Reason)
 	}
 	return text
 }
@@ -174,7 +174,7 @@ func (s *request) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequ
 		}
 		switch {
 		case len(list) > maxBulkEvents:
-			return nil, model.Errorf(model.Invalid, "more than %d events are selected, too many for one request", maxBulkEvents).WithHint("do it in parts: by namespace, group or check")
+			return nil, model.Errorf(model.Invalid, "the selection has more than %d events, the limit of one request", maxBulkEvents).WithHint("select fewer: by namespace, group or check")
 		case page.Next == "":
 			return list, nil
 		case ctx.Err() != nil:
@@ -227,11 +227,11 @@ func (s *request) actOnAll(ctx context.Context, v *bulkVerb, list []bulkEvent, a
 			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
 				e := list[i]
 				if ctx.Err() != nil {
-					skipped.add(s, e, true, "the time of one request is over; repeat it for the rest")
+					skipped.add(s, e, true, "the time limit of one request ended; repeat it for the others")
 					continue
 				}
 				if st, ok := s.Events.Get(e.node, e.check); !ok {
-					skipped.add(s, e, false, "it was deleted")
+					skipped.add(s, e, false, "somebody deleted it")
 				} else if reason := v.skip(&st); reason != "" {
 					skipped.add(s, e, false, reason)
 				} else if v.verb != "delete" && e.problem != "" && e.problem != problemID(&st) {
@@ -242,8 +242,8 @@ func (s *request) actOnAll(ctx context.Context, v *bulkVerb, list []bulkEvent, a
 						one.Problem = e.problem // never a problem that opens before the action is written
 					}
 					if err := s.Actions.Act(ctx, e.node, one); err != nil {
-						s.Logger.Debug("bulk action failed for one event", "verb", v.verb, "err", err)
-						skipped.add(s, e, true, "it could not be written; the server's log says why")
+						s.Logger.Debug("an event of a bulk action failed", "verb", v.verb, "err", err)
+						skipped.add(s, e, true, "the server could not store it; its log has the reason")
 					} else if v.verb == "acknowledge" && !s.acknowledged(e.node, e.check, e.problem) {
 						skipped.add(s, e, false, closedConcurrently)
 					}

@@ -45,7 +45,7 @@ func BenchmarkWhere(b *testing.B) {
 	}
 }
 
-func TestWhereIsBounded(t *testing.T) {
+func TestConditionsHaveACostLimit(t *testing.T) {
 	for _, expr := range []string{
 		`node.groups.exists(a, node.groups.exists(b, node.groups.exists(c, a + b == c)))`,
 		`node.groups.exists(a, node.facts.exists(f, event.output.matches(a + f)))`,

@@ -31,16 +31,16 @@ func registerEvents(at subject) {
 	op.Handle(at, op.Get("listEvents", "/api/v1/events", "events", "List events, worst first", model.NotFound), access.On(access.Read, "event"), (*request).listEvents)
 	registerWatch(at)
 	op.Handle(at, op.Get("getEvent", one, "events", "Get one"), access.On(access.Read, "event"), (*request).getEvent)
-	op.Handle(at, op.Post("resolveEvent", one+"/resolve", "events", "Set it to OK until the next result"), access.On(access.Operate, "event"), (*request).resolveEvent)
-	op.Handle(at, op.Post("acknowledgeEvent", one+"/acknowledge", "events", "Say who looks after its open problem"), access.On(access.Operate, "event"), (*request).acknowledgeEvent)
-	op.Handle(at, op.Post("unacknowledgeEvent", one+"/unacknowledge", "events", "Say that nobody does any more"), access.On(access.Operate, "event"), (*request).unacknowledgeEvent)
-	op.Handle(at, op.Delete("deleteEvent", one, "events", "Forget it; it comes back with the next result"), access.On(access.Change, "event"), (*request).deleteEvent)
+	op.Handle(at, op.Post("resolveEvent", one+"/resolve", "events", "Resolve an event: OK until its next result"), access.On(access.Operate, "event"), (*request).resolveEvent)
+	op.Handle(at, op.Post("acknowledgeEvent", one+"/acknowledge", "events", "Acknowledge the open problem of an event"), access.On(access.Operate, "event"), (*request).acknowledgeEvent)
+	op.Handle(at, op.Post("unacknowledgeEvent", one+"/unacknowledge", "events", "Remove the acknowledgement of an open problem"), access.On(access.Operate, "event"), (*request).unacknowledgeEvent)
+	op.Handle(at, op.Delete("deleteEvent", one, "events", "Delete an event; the next result creates it again"), access.On(access.Change, "event"), (*request).deleteEvent)
 }
 
 type listEventsInput struct {
 	Filter
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }
 
 func (s *request) listEvents(ctx context.Context, in *listEventsInput) (*op.Body[v1.EventList], error) {
@@ -198,7 +198,7 @@ type subject = op.Subject[*request]
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
-	watches, open := &watchLimit{}, prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Watches that are open."})
+	watches, open := &watchLimit{}, prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
 	r.Metrics.Register(open)
 	at := op.For(r, func(q op.Request) *request { return &request{q, o, watches, open} })
 	registerEvents(at)

@@ -38,10 +38,10 @@ func limitToGroup(ctx context.Context, v *view.View, q *event.Query, namespace, 
 
 // Selection is the nodes and checks whose events a request asks for.
 type Selection struct {
-	Namespace string `query:"namespace" maxLength:"253" doc:"Of the node. Empty: all."`
+	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253"`
 	Check     string `query:"check" maxLength:"253"`
-	Group     string `query:"group" maxLength:"253" doc:"Only nodes of this group, as it is now."`
+	Group     string `query:"group" maxLength:"253" doc:"Only nodes that are members of this group now."`
 	Selector  string `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
 }
 
@@ -49,7 +49,7 @@ type Selection struct {
 type Filter struct {
 	Selection
 	Status  string `query:"status" maxLength:"64" doc:"Names or digits, comma-separated: critical,unknown"`
-	Problem bool   `query:"problem" doc:"Only those with an open problem."`
+	Problem bool   `query:"problem" doc:"Only events with an open problem."`
 	Where   string `query:"where" maxLength:"4096" doc:"CEL over event.* and node.*, for example event.occurrences > 3 && node.labels.env == \"prod\""`
 }
 
@@ -122,7 +122,7 @@ func Query(ctx context.Context, v *view.View, in *Filter) (event.Query, error) {
 		}
 		status, ok := model.ParseStatus(word)
 		if !ok {
-			return q, model.Errorf(model.Invalid, "status %q is not known", word).WithHint("ok, warning, critical or unknown; or 0 to 3")
+			return q, model.Errorf(model.Invalid, "unknown status %q", word).WithHint("ok, warning, critical or unknown; or 0 to 3")
 		}
 		q.Statuses = append(q.Statuses, status)
 	}
@@ -158,16 +158,16 @@ func Find(ctx context.Context, v *view.View, in Path) (event.State, error) {
 	if len(checks) == 0 {
 		return event.State{}, v.NoCheck(ctx, in.Namespace, in.Check)
 	}
-	e := model.Errorf(model.NotFound, "there is no event %s/%s in namespace %s", in.Node, in.Check, in.Namespace)
+	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, check := range checks {
 		if v.Directory.HasUnit(node, check) {
-			return event.State{}, e.WithHint("the node has this check, but no result came in yet")
+			return event.State{}, e.WithHint("the check runs on this node, but no result has arrived yet")
 		}
 	}
 	if _, own := v.Directory.CheckByName(in.Namespace, in.Check); own && model.BuiltinCheck(in.Check) == 0 {
 		return event.State{}, e.WithHint("the check does not run on this node: muster describe check %s", in.Check)
 	}
-	return event.State{}, e.WithHint("what there is: muster get events -n %s --node %s", in.Namespace, in.Node)
+	return event.State{}, e.WithHint("list them: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
 // CheckOn finds the check of a path: the one that the node runs, else the one of its namespace.

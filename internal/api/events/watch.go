@@ -18,7 +18,7 @@ import (
 
 func registerWatch(at subject) {
 	watch := op.Get("watchEvents", "/api/v1/events/watch", "events", "Stream events as they change (Server-Sent Events)", model.NotFound, model.Limited)
-	watch.Responses = op.StreamResponse("Each message's data is an event as JSON. A slow reader gets the newest state of each event, not every one; when the stream ends, list again.")
+	watch.Responses = op.StreamResponse("The data of each message is an event as JSON. A slow reader gets only the newest state of each event. After the end of the stream, list the events again.")
 	op.Handle(at, watch, access.On(access.Read, "event"), (*request).watchEvents)
 }
 
@@ -40,7 +40,7 @@ func (s *request) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResp
 		defer leave()
 		states, err := s.Events.Watch(ctx, q)
 		if err != nil {
-			refused := model.Errorf(model.Unavailable, "the watch cannot begin now")
+			refused := model.Errorf(model.Unavailable, "the watch cannot start now")
 			_ = errors.As(err, &refused)
 			s.CountRefusal("watches")
 			op.WriteError(w, refused)
@@ -75,7 +75,7 @@ func (s *request) stream(ctx context.Context, w http.ResponseWriter, allowed fun
 		case st, ok := <-states:
 			switch {
 			case !ok:
-				return out.End("too slow, list again")
+				return out.End("the reader is too slow: list the events again")
 			case !allowed():
 				return out.End(revoked)
 			}
@@ -87,7 +87,7 @@ func (s *request) stream(ctx context.Context, w http.ResponseWriter, allowed fun
 	}
 }
 
-const revoked = "the token is not valid any more"
+const revoked = "the token has expired or was deleted"
 
 // watchesPerToken bounds the watches of one token, so that it cannot take all of the server's (the queue watches).
 const watchesPerToken = 32
@@ -103,7 +103,7 @@ func (l *watchLimit) enter(token string) (leave func(), err *model.Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.by[token] >= watchesPerToken {
-		return nil, model.Errorf(model.Limited, "this token has %d watches open, the most", watchesPerToken).WithHint("end one of them, or give each program a token of its own: muster auth token create")
+		return nil, model.Errorf(model.Limited, "this token has %d open watches, the limit", watchesPerToken).WithHint("end one of them, or create a token for each program: muster auth token create")
 	}
 	if l.by == nil {
 		l.by = map[string]int{}

@@ -28,9 +28,9 @@ import (
 )
 
 func registerWhy(at subject) {
-	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "Why a node is in its groups and runs its checks"), access.On(access.Read, "Node"), (*request).whyNode)
+	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.On(access.Read, "Node"), (*request).whyNode)
 	op.Handle(at, op.Get("whyCheck", "/api/v1/why/{namespace}/{node}/{check}", "events",
-		"The chain from who put a check on a node to who was told; what did not happen, with the reason"), access.On(access.Read, "event"), (*request).whyCheck)
+		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.On(access.Read, "event"), (*request).whyCheck)
 }
 
 func (s *request) whyCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
@@ -53,7 +53,7 @@ func (s *request) whyCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Tr
 func (s *request) declared(ctx context.Context, key intent.Key) (v1.Link, error) {
 	entries, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1}, true)
 	if err != nil || len(entries) == 0 {
-		return v1.Link{Name: "declared", Text: fmt.Sprintf("%s %s: nothing is recorded of it", strings.ToLower(key.Kind), key.Name)}, err
+		return v1.Link{Name: "declared", Text: fmt.Sprintf("%s %s: no record", strings.ToLower(key.Kind), key.Name)}, err
 	}
 	last := resources.ShowChange(&entries[0])
 	text := fmt.Sprintf("%s %s was %sd by %s", strings.ToLower(key.Kind), key.Name, last.Op, last.User) // created, updated
@@ -100,7 +100,7 @@ func (c *chain) follow() error {
 	c.missingProperties()
 	if !ok {
 		if c.check == model.IdentityCheck {
-			c.add("result", true, "none: no second machine came with this node's identity")
+			c.add("result", true, "none: no second machine has this node's identity")
 			return nil
 		}
 		c.limits()
@@ -111,7 +111,7 @@ func (c *chain) follow() error {
 	c.late(spec, &st)
 	text := fmt.Sprintf("%s, %d in a row, since", st.Status, st.Occurrences)
 	if st.Expired {
-		text = "no result came in time: " + text
+		text = "no result arrived in time: " + text
 	}
 	c.add("event", true, "%s", text).At = view.Time(st.Changed)
 	c.streams(&st)
@@ -191,7 +191,7 @@ func (c *chain) missingProperties() {
 	for _, f := range c.Directory.NodeFaults(c.node) {
 		if f.Check == c.check || f.Check == 0 {
 			c.add("property", false, "%s", f.Text).Under = []v1.Link{
-				{Text: "set it for this node, its groups, its namespace or all: kind Property, or spec.properties of a Node or Group"},
+				{Text: "set it for this node, its groups, its namespace or all nodes: kind Property, or spec.properties of a Node or Group"},
 			}
 		}
 	}
@@ -204,7 +204,7 @@ const limitWindow = time.Hour
 func (c *chain) limits() {
 	for _, l := range c.Limits(c.out.Namespace) {
 		if l.Node == c.out.Node && c.Now().Sub(l.Last) < limitWindow {
-			c.add("limit", false, "results of this node were refused, or waited: %s; spec.limits.%s, muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
+			c.add("limit", false, "the server refused or delayed results of this node: %s; raise spec.limits.%s: muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
 		}
 	}
 }
@@ -241,26 +241,26 @@ func (c *chain) targetLink() (*model.CheckSpec, error) {
 func (c *chain) reasonWithoutResult(spec *model.CheckSpec) string {
 	for _, link := range c.out.Links {
 		if !link.Holds {
-			return "there is none, because " + strings.TrimSuffix(link.Text, lastHeard)
+			return "none: " + strings.TrimSuffix(link.Text, lastHeard)
 		}
 	}
 	if spec != nil && spec.Passive {
-		return "there is none: nothing came in from outside about this node"
+		return "none: no sender has reported this node"
 	}
 	if c.cron {
-		return "there is none yet: it comes when the first run, at the time above, has ended"
+		return "none yet: the first run is at the time above"
 	}
-	return "there is none yet: a new check runs for the first time within 10 seconds, and its result comes when it has ended"
+	return "none yet: a new check runs within 10 seconds; the result arrives when it ends"
 }
 
 func reasonWithoutProblem(st *event.State, spec *model.CheckSpec) string {
 	if st.Status == model.OK {
-		return "none is open: the status is OK"
+		return "none open: the status is OK"
 	}
 	if spec != nil && spec.Alert != nil && spec.Alert.FailAfter > 1 {
-		return fmt.Sprintf("none is open yet: %d of %d results in a row that are not OK (alert.failAfter)", st.Failing, spec.Alert.FailAfter)
+		return fmt.Sprintf("none open yet: %d of %d consecutive results that are not OK (alert.failAfter)", st.Failing, spec.Alert.FailAfter)
 	}
-	return "none is open: this status opens none"
+	return "none open: this status opens no problem"
 }
 
 func (c *chain) deliveryLinks(problem *model.Problem) error {
@@ -269,20 +269,20 @@ func (c *chain) deliveryLinks(problem *model.Problem) error {
 		return err
 	}
 	for _, d := range list {
-		link := c.add("told", d.State != history.Dead, "%s of its being %s: %s", d.Handler.Name, d.Kind, d.State)
+		link := c.add("told", d.State != history.Dead, "%s of %s: %s", d.Handler.Name, d.Kind, d.State)
 		switch link.At = d.Ended; d.State {
 		case history.Pending:
-			if link.Text = fmt.Sprintf("%s is to be told of its being %s", d.Handler.Name, d.Kind); d.Attempts > 0 {
-				link.Text, link.Holds = fmt.Sprintf("%s could not be told of its being %s: tried %s in vain, again", d.Handler.Name, d.Kind, timesText(d.Attempts)), false
+			if link.Text = fmt.Sprintf("%s of %s: waiting", d.Handler.Name, d.Kind); d.Attempts > 0 {
+				link.Text, link.Holds = fmt.Sprintf("%s of %s: %s failed, next attempt", d.Handler.Name, d.Kind, timesText(d.Attempts)), false
 			}
 			link.At = d.NextAt
 		case history.Withheld:
-			link.Text, link.Holds = fmt.Sprintf("%s was not told: %s", d.Handler.Name, d.LastError), false
+			link.Text, link.Holds = fmt.Sprintf("%s: not sent: %s", d.Handler.Name, d.LastError), false
 			continue
 		case history.Shadow:
-			link.Text = fmt.Sprintf("%s would have been told of its being %s; the namespace is a shadow (notifications: shadow), and nothing is sent", d.Handler.Name, d.Kind)
+			link.Text = fmt.Sprintf("%s of %s: not sent, the namespace is a shadow (notifications: shadow)", d.Handler.Name, d.Kind)
 		case history.Dead:
-			link.Text = fmt.Sprintf("%s was not told of its being %s: given up after %d attempts", d.Handler.Name, d.Kind, d.Attempts)
+			link.Text = fmt.Sprintf("%s of %s: gave up after %d attempts", d.Handler.Name, d.Kind, d.Attempts)
 		}
 		if d.LastError != "" {
 			link.Under = []v1.Link{{Text: "last error: " + d.LastError}}
@@ -298,14 +298,14 @@ func (c *chain) deliveryLinks(problem *model.Problem) error {
 	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), chunk)
 	switch by {
 	case route.ByPipelines:
-		c.add("told", true, "nobody but whom pipelines pass it on to: %s names pipelines, no route and no handlers, and no route matches", notification.Declarer(c.check))
+		c.add("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.Declarer(c.check))
 	case route.NoRecipient:
-		c.add("told", false, "nobody: no route takes it: the check names none (alert.route), none matches, and none is called default; nor does namespace %s name handlers", c.out.Namespace)
+		c.add("told", false, "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers", c.out.Namespace)
 	case route.ByHandlers, route.ByNamespace:
 		var named []string
 		for _, name := range to[0].Steps[0].To {
 			if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
-				c.add("told", false, "handler %s is named, and there is none of that name in namespace %s: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+				c.add("told", false, "handler %s does not exist in namespace %s: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
 				return nil
 			}
 			text := name.Name
@@ -314,7 +314,7 @@ func (c *chain) deliveryLinks(problem *model.Problem) error {
 			}
 			named = append(named, text)
 		}
-		c.add("told", false, "nobody yet: %s is to be, once history has recorded the problem; muster status says how far it is", strings.Join(named, ", "))
+		c.add("told", false, "nobody yet: %s follows once history has recorded the problem; muster status shows its delay", strings.Join(named, ", "))
 	default:
 		c.add("told", false, "nobody yet: %s", c.firstSteps(to))
 	}
@@ -329,9 +329,9 @@ func (c *chain) firstSteps(routes []*route.Route) string {
 		for _, to := range r.Steps[0].To {
 			names = append(names, to.String())
 		}
-		text := fmt.Sprintf("route %s tells %s", r.Name, strings.Join(names, ", "))
+		text := fmt.Sprintf("route %s notifies %s", r.Name, strings.Join(names, ", "))
 		if r.Steps[0].After > 0 {
-			text += " when it has been open for " + model.Duration(r.Steps[0].After).String()
+			text += "after " + model.Duration(r.Steps[0].After).String()
 		}
 		parts = append(parts, text)
 	}
@@ -366,7 +366,7 @@ func (c *chain) pipelines(names []string) {
 		if c.check == model.KeepaliveCheck {
 			next = "its next change"
 		}
-		c.add("pipelines", false, "none has seen an event since the server started, or since %s names them: they see %s", notification.Declarer(c.check), next)
+		c.add("pipelines", false, "no event since the server started or since %s names them; they get %s", notification.Declarer(c.check), next)
 		return
 	}
 	for i := range v.List {
@@ -384,7 +384,7 @@ func (c *chain) pipelines(names []string) {
 		}
 		for _, failed := range one.Failed {
 			link := &c.out.Links[len(c.out.Links)-1]
-			link.Under = append(link.Under, v1.Link{Text: "could not be evaluated, and decided nothing: " + failed})
+			link.Under = append(link.Under, v1.Link{Text: "evaluation failed, without effect: " + failed})
 		}
 	}
 }
@@ -403,13 +403,13 @@ func (c *chain) streams(st *event.State) {
 		s, ok := c.Stream(name)
 		switch {
 		case !ok:
-			c.add("streamed", false, "handler %s is told of every result, and begins in a moment", name)
+			c.add("streamed", false, "handler %s gets every result and is starting", name)
 		case c.Directory.Shadow(c.out.Namespace):
-			c.add("streamed", true, "handler %s would be told of every result; the namespace is a shadow (notifications: shadow), and nothing is sent", name)
+			c.add("streamed", true, "handler %s would get every result, but the namespace is a shadow (notifications: shadow)", name)
 		case s.Trouble != "":
-			c.add("streamed", false, "handler %s is told of every result, and is %s behind: %s", name, secondsText(s.BehindSeconds), s.Trouble)
+			c.add("streamed", false, "handler %s gets every result and is %s behind: %s", name, secondsText(s.BehindSeconds), s.Trouble)
 		default:
-			c.add("streamed", true, "handler %s is told of every result; %s behind", name, secondsText(s.BehindSeconds))
+			c.add("streamed", true, "handler %s gets every result; %s behind", name, secondsText(s.BehindSeconds))
 		}
 	}
 }

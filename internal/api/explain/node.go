@@ -46,7 +46,7 @@ func (s *request) whyNode(ctx context.Context, in *struct {
 
 // checksLink lists the node's checks, grouped by the reason for which they are on the node.
 func (s *request) checksLink(node model.NodeID, namespace string) v1.Link {
-	link := v1.Link{Name: "checks", Text: "no check lands here: no check's targets name this node; what there is: muster get checks"}
+	link := v1.Link{Name: "checks", Text: "no checks: no check's targets select this node; list them: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
 	for _, check := range s.Directory.NodeUnits(node) {
 		why, ok := s.Directory.ExplainCheck(node, check)
@@ -64,7 +64,7 @@ func (s *request) checksLink(node model.NodeID, namespace string) v1.Link {
 	if count == 0 {
 		return link
 	}
-	link.Holds, link.Text = true, fmt.Sprintf("checks that land here: %d", count)
+	link.Holds, link.Text = true, fmt.Sprintf("checks of this node: %d", count)
 	for reason, list := range names {
 		slices.Sort(list)
 		link.Under = append(link.Under, v1.Link{Holds: true, Text: strings.Join(list, ", "), Under: because[reason]})
@@ -77,7 +77,7 @@ func (s *request) checksLink(node model.NodeID, namespace string) v1.Link {
 const clockTolerance = 2 * time.Second
 
 // lastHeard ends the text of a link that continues with a time.
-const lastHeard = "; last heard"
+const lastHeard = "; last sign of life"
 
 // agentLink explains whether an agent can run the node's checks.
 func (s *request) agentLink(node model.NodeID) v1.Link {
@@ -85,7 +85,7 @@ func (s *request) agentLink(node model.NodeID) v1.Link {
 	link := v1.Link{Name: "agent", At: view.Time(sum.Heard)}
 	switch {
 	case s.Directory.Node(node).Proxy:
-		link.Holds, link.Text = true, "a proxy node: it has no agent, other nodes run the checks about it"
+		link.Holds, link.Text = true, "proxy node: it has no agent, other nodes run its checks"
 	case s.Connected(node):
 		link.Holds, link.Text = true, "the agent is connected"
 		link.Under = s.sessionLinks(node)
@@ -93,11 +93,11 @@ func (s *request) agentLink(node model.NodeID) v1.Link {
 			link.Text += lastHeard
 		}
 	case sum.Stopped:
-		link.Text = "the agent was stopped on purpose: start it again on the machine; last heard"
+		link.Text = "the agent was stopped in order: start it on the machine; last sign of life"
 	case link.At.IsZero():
-		link.Text = "no agent was ever heard: muster node token prints the line with which its machine joins"
+		link.Text = "no agent has ever connected: muster node token prints the command that joins a machine"
 	default:
-		link.Text = "the agent is not connected: look at its log on the machine" + lastHeard
+		link.Text = "the agent is not connected: read its log on the machine" + lastHeard
 	}
 	return link
 }
@@ -110,7 +110,7 @@ func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
 	}
 	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", orUnknown(a.Version), a.Address), At: a.Since})
 	if off := time.Duration(a.ClockOffsetMs) * time.Millisecond; off.Abs() >= clockTolerance {
-		under = append(under, v1.Link{Text: "its clock is " + offsetText(off) + " the server's: times here are the server's, cron runs by its own"})
+		under = append(under, v1.Link{Text: "its clock is " + offsetText(off) + "the server's: times here are the server's, cron uses the machine's"})
 	}
 	for _, what := range a.Refuses {
 		under = append(under, v1.Link{Text: restrictionText(what)})
@@ -140,11 +140,11 @@ func offsetText(off time.Duration) string {
 func restrictionText(what string) string {
 	switch what {
 	case wire.RestrictRuns:
-		return "it runs nothing out of its time (--no-run)"
+		return "it refuses requested runs (--no-run)"
 	case wire.RestrictCommands:
-		return "it runs only the commands of its own list (--allow-commands)"
+		return "it runs only the commands of its list (--allow-commands)"
 	case wire.RestrictChanges:
-		return "it takes no commands of people (--audit-only)"
+		return "it refuses commands from people (--audit-only)"
 	}
 	return "it refuses " + what
 }
@@ -154,7 +154,7 @@ func (s *request) assignmentLink(node model.NodeID) v1.Link {
 	link := v1.Link{Name: "assignment"}
 	want, ok := s.Directory.Assignment(node)
 	if !ok {
-		link.Text = "there is none for this node"
+		link.Text = "none for this node"
 		return link
 	}
 	link.Holds, link.Text = true, fmt.Sprintf("revision %d", want)
@@ -164,15 +164,15 @@ func (s *request) assignmentLink(node model.NodeID) v1.Link {
 	}
 	switch {
 	case !connected:
-		link.Text += "; what the agent holds is known when it connects"
+		link.Text += "; unknown until the agent connects"
 	case a.Assignment == want && a.Confirmed:
-		link.Text += ", held by the agent"
+		link.Text += ", confirmed by the agent"
 	case a.Assignment == want:
-		link.Holds, link.Text = false, link.Text+" was sent, and the agent has not said yet that it holds it"
+		link.Holds, link.Text = false, link.Text+"was sent; the agent has not confirmed it yet"
 	case a.Assignment == 0:
-		link.Holds, link.Text = false, link.Text+" is on its way, the agent holds none yet"
+		link.Holds, link.Text = false, link.Text+"is being sent; the agent has none yet"
 	default:
-		link.Holds, link.Text = false, link.Text+fmt.Sprintf(" is on its way, the agent holds revision %d", a.Assignment)
+		link.Holds, link.Text = false, link.Text+fmt.Sprintf("is being sent; the agent has revision %d", a.Assignment)
 	}
 	return link
 }
@@ -186,7 +186,7 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 		return
 	}
 	if spec.Passive {
-		c.add("schedule", !spec.Disabled, "nobody runs it: its results come in from outside")
+		c.add("schedule", !spec.Disabled, "no node runs it: senders outside report its results")
 		return
 	}
 	text := "every " + spec.Interval.String()
@@ -197,7 +197,7 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 		}
 	}
 	if spec.RoundRobin {
-		text += ", by one node of its targets in turn"
+		text += ", on one node of its targets in turn"
 	}
 	if spec.Timeout > 0 {
 		text += ", ended after " + spec.Timeout.String()
@@ -210,7 +210,7 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 		return
 	}
 	if !c.lastRun.IsZero() {
-		link.Under = append(link.Under, v1.Link{Holds: true, Text: "its last run that is known began", At: c.lastRun})
+		link.Under = append(link.Under, v1.Link{Holds: true, Text: "its last known run started", At: c.lastRun})
 	}
 	if spec.RoundRobin && spec.Proxy == nil {
 		return // the turn of this node depends on the other members
@@ -224,9 +224,9 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 		return
 	}
 	c.cron = spec.Cron != ""
-	about := "the next one is due"
+	about := "the next run is due"
 	if spec.Cron != "" && spec.TimeZone == "" {
-		about += " (by this server's time zone; the machine goes by its own)"
+		about += "(in this server's time zone; the machine uses its own)"
 	}
 	if skew.Abs() >= clockTolerance && spec.Cron != "" {
 		about += " (the machine's clock is " + offsetText(c.skew) + " the server's)"
@@ -247,7 +247,7 @@ func (c *chain) exceptionEnd(st *event.State) (end time.Time) {
 	}
 	end, _ = set.LastEnd(c.lastRun, c.Now())
 	if end.After(c.Now()) {
-		c.add("excepted", false, "it is not to run now (schedule.except), until").At = end.UTC()
+		c.add("excepted", false, "excluded now (schedule.except), until").At = end.UTC()
 	}
 	return end
 }
@@ -265,7 +265,7 @@ func (c *chain) late(spec *model.CheckSpec, st *event.State) {
 	if c.Now().Before(due.Add(timeout + resultDelay)) {
 		return
 	}
-	link := c.add("late", false, "a result is missing: a run was due")
+	link := c.add("late", false, "a result is missing: the run was due")
 	link.At = due.UTC()
 	session, connected := c.Agent(c.node)
 	under := func(format string, args ...any) {
@@ -275,14 +275,14 @@ func (c *chain) late(spec *model.CheckSpec, st *event.State) {
 	case c.stopped:
 		under("the agent was stopped: it runs nothing")
 	case c.noAgent:
-		under("the agent is not connected: if it still runs, it keeps the results until it is")
+		under("the agent is not connected: while it runs, its spool stores the results")
 	case !connected || told == nil:
 	case nodes.Spooling(told):
-		under("%d results wait on the machine, the oldest for %s", told.Spooled, model.Duration(time.Duration(told.OldestSeconds)*time.Second))
+		under("%d results wait in the agent's spool, the oldest for %s", told.Spooled, model.Duration(time.Duration(told.OldestSeconds)*time.Second))
 	case told.Skipped+told.Late > 0:
-		under("the machine is behind: %d runs were skipped because the one before still ran, %d began late", told.Skipped, told.Late)
+		under("the machine is overloaded: %d runs skipped because the run before had not ended, %d started late", told.Skipped, told.Late)
 	}
 	if told := session.Stats; told != nil && told.GaveWay+told.Refused+told.Lost > 0 {
-		under("of its results %d gave way in the spool, %d were refused by the server, %d were not taken by its disk", told.GaveWay, told.Refused, told.Lost)
+		under("lost results: %d dropped by the spool, %d refused by the server, %d not stored on its disk", told.GaveWay, told.Refused, told.Lost)
 	}
 }

@@ -105,22 +105,22 @@ func (c *callbacks) serve(r *http.Request, address string) error {
 		spec, ok = c.Directory.Handler(namespace, name)
 	}
 	if !ok || handler.CallbackSecret(spec).IsZero() {
-		return model.Errorf(model.Unauthenticated, "no handler is called back here").WithHint("the path is %sNAMESPACE/HANDLER, of a handler with pagerduty.callback or opsgenie.callback: docs/handlers.md", callbackPath)
+		return model.Errorf(model.Unauthenticated, "no handler has this callback path").WithHint("use %sNAMESPACE/HANDLER of a handler with pagerduty.callback or opsgenie.callback: docs/handlers.md", callbackPath)
 	}
 	if r.Method != http.MethodPost {
-		return model.Errorf(model.Invalid, "services call back by POST")
+		return model.Errorf(model.Invalid, "callbacks use POST")
 	}
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxCallback+1))
 	if err != nil {
 		return model.Errorf(model.Invalid, "the request ended early: %w", err)
 	}
 	if len(text) > maxCallback {
-		return model.Errorf(model.TooLarge, "more than %s in one request", model.Size(maxCallback))
+		return model.Errorf(model.TooLarge, "the body has more than %s", model.Size(maxCallback))
 	}
 	secret, err := c.Secret(r.Context(), handler.CallbackSecret(spec))
 	if err != nil {
 		c.logger.Error("the secret of a callback cannot be read", "handler", namespace+"/"+name, "err", err)
-		return model.Errorf(model.Unavailable, "the secret of the handler cannot be read; the server's log says why")
+		return model.Errorf(model.Unavailable, "the server cannot read the handler's secret; its log has the reason")
 	}
 	call, err := handler.ReadCallback(spec, secret, r.Header, text)
 	if err != nil || call.Verb == "" || call.Problem == "" {

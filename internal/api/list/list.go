@@ -156,8 +156,8 @@ func MatchingLabels[R any](v *view.View, in Labelled, rows []R, labels func(*R) 
 
 // Period is the span of time that a request asks about.
 type Period struct {
-	Since time.Time `query:"since" doc:"From this time on (RFC 3339)."`
-	Until time.Time `query:"until" doc:"Before this time."`
+	Since time.Time `query:"since" doc:"Start of the period (RFC 3339)."`
+	Until time.Time `query:"until" doc:"End of the period, exclusive."`
 }
 
 // Validate refuses a period that ends before it begins.
@@ -181,23 +181,23 @@ func (p *Period) Complete(now time.Time, length time.Duration) error {
 
 // Where matches rows by a condition. (Types that inputs embed are exported, because huma reads exported fields only.)
 type Where struct {
-	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items: row.name == \"ann\""`
+	Where string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items: row.name == \"ann\""`
 }
 
 // Labelled matches rows that have labels of their own.
 type Labelled struct {
-	Selector string `query:"selector" maxLength:"4096" doc:"Their labels: env=prod,tier!=db"`
+	Selector string `query:"selector" maxLength:"4096" doc:"Labels of the element: env=prod,tier!=db"`
 	Where
 }
 
 // OfNode matches rows each of which belongs to a node.
 type OfNode struct {
-	Selector string `query:"selector" maxLength:"4096" doc:"Labels of the node as it is now: env=prod,tier!=db. Rows of deleted nodes do not match."`
-	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
+	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
+	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
 }
 
 // rowVariable describes the variables of both languages below.
-const rowVariable = "row (one of items, as -o json shows it) and now"
+const rowVariable = "row (an element of items as in -o json) and now"
 
 // overRows is the language of conditions over rows that belong to no node.
 var overRows = where.Language{

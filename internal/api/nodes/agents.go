@@ -23,18 +23,18 @@ import (
 )
 
 func registerAgents(at subject) {
-	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "Agents, the oldest version first, then by trouble", model.NotFound), access.On(access.Read, "Node"), (*request).listAgents)
+	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "List agents, oldest version first, then by trouble", model.NotFound), access.On(access.Read, "Node"), (*request).listAgents)
 }
 
 type listAgentsInput struct {
-	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
-	Name      string `query:"name" maxLength:"253" doc:"Only the agent of the node of this name."`
+	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
+	Name      string `query:"name" maxLength:"253" doc:"Only the agent of the node with this name."`
 	list.OfNode
-	Version      string `query:"version" maxLength:"253" doc:"Only of this version: 1.2 is 1.2 and 1.2.x."`
-	Spooling     bool   `query:"spooling" doc:"Only those with results that have waited for longer than a minute."`
-	Disconnected bool   `query:"disconnected" doc:"Only those that should have a session and do not."`
+	Version      string `query:"version" maxLength:"253" doc:"Only agents of this version: 1.2 matches 1.2 and 1.2.x."`
+	Spooling     bool   `query:"spooling" doc:"Only agents whose oldest result has waited for more than a minute."`
+	Disconnected bool   `query:"disconnected" doc:"Only agents without the session that they should have."`
 	Limit        int    `query:"limit" minimum:"1" maximum:"100000" default:"100"`
-	After        string `query:"after" maxLength:"2048" doc:"The next of the page before."`
+	After        string `query:"after" maxLength:"2048" doc:"The field next of the page before."`
 }
 
 // listAgents evaluates every agent that matches, some microseconds each, because the list is sorted by their state.
@@ -169,17 +169,17 @@ func (a *agentState) show(s *request) v1.Agent {
 		n    uint64
 		text string
 	}{
-		{st.Lost, "results that its spool did not take"}, {st.GaveWay, "signals that its spool gave up"}, {st.Refused, "results refused by the server"},
+		{st.Lost, "its spool could not store results"}, {st.GaveWay, "its spool dropped signals"}, {st.Refused, "the server refused results"},
 	} {
 		if t.n > 0 {
 			out.Trouble = append(out.Trouble, fmt.Sprintf("%d %s", t.n, t.text))
 		}
 	}
 	if a.spooling {
-		out.Trouble = append(out.Trouble, fmt.Sprintf("%d signals wait, the oldest for %s", st.Spooled, model.Duration(time.Duration(st.OldestSeconds)*time.Second)))
+		out.Trouble = append(out.Trouble, fmt.Sprintf("%d signals in the spool, the oldest for %s", st.Spooled, model.Duration(time.Duration(st.OldestSeconds)*time.Second)))
 	}
 	if st.Skipped > 0 {
-		out.Trouble = append(out.Trouble, fmt.Sprintf("%d runs skipped: the one before still ran", st.Skipped))
+		out.Trouble = append(out.Trouble, fmt.Sprintf("%d runs skipped: the run before had not ended", st.Skipped))
 	}
 	if st.Late > 0 {
 		out.Trouble = append(out.Trouble, fmt.Sprintf("%d runs late", st.Late))
@@ -264,7 +264,7 @@ func digits(text string) int {
 }
 
 func registerStates(at subject) {
-	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "Machines as the server sees them, worst first", model.NotFound), access.On(access.Read, "Node"), (*request).nodeStates)
+	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "List nodes with their state, worst first", model.NotFound), access.On(access.Read, "Node"), (*request).nodeStates)
 }
 
 // nodeStates evaluates every node that matches, some microseconds each, because the worst comes

@@ -75,7 +75,7 @@ func throttled(r *op.Routes, name, wrongReason string, serve func(*op.StatusReco
 		if !ok {
 			r.CountRefusal(name + "_network")
 			w.Header().Set("Connection", "close") // else the answer waits for the rest of the request
-			op.WriteError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s join or renew now", enrolmentsPerNetwork, address).WithHint("the agent tries again by itself"))
+			op.WriteError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s are joining or renewing now", enrolmentsPerNetwork, address).WithHint("the agent tries again by itself"))
 			return
 		}
 		defer leave()
@@ -115,10 +115,10 @@ func (c *concurrentRequests) enter(address string) (leave func(), ok bool) {
 }
 
 func registerJoinTokens(at subject) {
-	op.Handle(at, op.Get("authority", "/api/v1/ca", "nodes", "The server's CA, by which machines know it", model.NotFound), access.ByAnybody("server"), (*request).authority)
-	op.Handle(at, op.Get("listJoinTokens", "/api/v1/jointokens", "nodes", "List tokens with which machines join"), access.On(access.Read, "jointoken"), (*request).listJoinTokens)
-	op.Handle(at, op.Post("createJoinToken", "/api/v1/jointokens", "nodes", "Make one; it is shown once", model.NotFound), access.On(access.Change, "jointoken"), (*request).createJoinToken)
-	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Take one back; nodes that joined with it stay"), access.On(access.Change, "jointoken"), (*request).deleteJoinToken)
+	op.Handle(at, op.Get("authority", "/api/v1/ca", "nodes", "Get the server's CA", model.NotFound), access.ByAnybody("server"), (*request).authority)
+	op.Handle(at, op.Get("listJoinTokens", "/api/v1/jointokens", "nodes", "List join tokens"), access.On(access.Read, "jointoken"), (*request).listJoinTokens)
+	op.Handle(at, op.Post("createJoinToken", "/api/v1/jointokens", "nodes", "Create a join token; returned once", model.NotFound), access.On(access.Change, "jointoken"), (*request).createJoinToken)
+	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Delete a join token; nodes that joined with it stay"), access.On(access.Change, "jointoken"), (*request).deleteJoinToken)
 }
 
 // authority is public: it lets a machine recognize the server, and no more.
@@ -196,21 +196,21 @@ func (s *request) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.Empty
 		err = s.JoinTokens.Delete(ctx, access.Author(ctx, "join token deleted"), in.ID)
 	}
 	if model.ClassOf(err) == model.NotFound {
-		return nil, model.Errorf(model.NotFound, "there is no join token %s", in.ID).WithHint("what there is: muster node token list")
+		return nil, model.Errorf(model.NotFound, "join token %s does not exist", in.ID).WithHint("list them: muster node token list")
 	}
 	return nil, err
 }
 
 func registerLifecycle(at subject) {
-	rename := op.Post("renameNode", "/api/v1/nodes/{namespace}/{name}/rename", "nodes", "Give a node another name; it keeps its events and history", model.NotFound)
+	rename := op.Post("renameNode", "/api/v1/nodes/{namespace}/{name}/rename", "nodes", "Rename a node; it keeps its events and history", model.NotFound)
 	op.Handle(at, op.ChangesResources(rename), access.On(access.Change, "Node"), (*request).renameNode)
-	replace := op.Post("replaceNode", "/api/v1/nodes/{namespace}/{name}/replace", "nodes", "Make a token with which another machine becomes this node's; it is shown once", model.NotFound, model.Conflict)
+	replace := op.Post("replaceNode", "/api/v1/nodes/{namespace}/{name}/replace", "nodes", "Create a token that makes another machine this node; returned once", model.NotFound, model.Conflict)
 	op.Handle(at, replace, access.On(access.Change, "Node"), (*request).replaceNode)
-	retire := op.Post("retireNodes", "/api/v1/retire", "nodes", "Take nodes out of service, in one transaction", model.NotFound)
+	retire := op.Post("retireNodes", "/api/v1/retire", "nodes", "Retire nodes, in one transaction", model.NotFound)
 	retire.MaxBodyBytes = 8 << 20 // 10,000 names
 	op.Handle(at, op.ChangesResources(retire), access.On(access.Change, "Node"), (*request).retireNodes)
-	op.Handle(at, op.Get("listTombstones", "/api/v1/tombstones", "nodes", "Machines that are nodes no more, and why; the newest first"), access.On(access.Read, "tombstone"), (*request).tombstones)
-	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Take one away: its machine may ask to join", model.NotFound), access.On(access.Change, "tombstone"), (*request).deleteTombstone)
+	op.Handle(at, op.Get("listTombstones", "/api/v1/tombstones", "nodes", "List deleted, retired and replaced nodes with the reason, newest first"), access.On(access.Read, "tombstone"), (*request).tombstones)
+	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Delete a tombstone: its machine may ask to join again", model.NotFound), access.On(access.Change, "tombstone"), (*request).deleteTombstone)
 }
 
 func (s *request) renameNode(ctx context.Context, in *struct {
@@ -236,7 +236,7 @@ func (s *request) replaceNode(ctx context.Context, in *struct {
 	}
 	uid, err := uuid.Parse(r.Spec.(*model.NodeSpec).UID)
 	if err != nil {
-		return nil, model.Errorf(model.Conflict, "%s has no machine yet that could be replaced", key).WithHint("let one join under that name: muster node token, and there muster-agent join TOKEN --name %s; if a trusted group holds the node: muster node accept KEY --name %s", in.Name, in.Name)
+		return nil, model.Errorf(model.Conflict, "%s has no machine to replace", key).WithHint("join a machine under that name: muster node token, and there muster-agent join TOKEN --name %s; for a node of a trusted group: muster node accept KEY --name %s", in.Name, in.Name)
 	}
 	return s.newJoinToken(ctx, pki.JoinToken{Namespace: in.Namespace, Node: uid, MaxUses: 1, Note: in.Body.Message}, in.Body.ExpiresIn)
 }
@@ -246,7 +246,7 @@ func (s *request) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetir
 	for _, ref := range in.Body.Nodes {
 		key := intent.Key{Kind: "Node", Namespace: cmp.Or(ref.Namespace, model.DefaultNamespaceName), Name: ref.Name}
 		if slices.Contains(keys, key) {
-			return nil, model.Errorf(model.Invalid, "%s stands twice in the list", key)
+			return nil, model.Errorf(model.Invalid, "the list names %s twice", key)
 		}
 		if _, err := s.Intent.Get(ctx, key); err != nil {
 			return nil, s.NotFound(ctx, err, key)

@@ -77,7 +77,7 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 // on. again is the time until it should ask again.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
 	if sizeOf(&request) > pendingBytes {
-		return 0, model.Errorf(model.TooLarge, "labels and facts of this machine are longer than %d bytes", pendingBytes)
+		return 0, model.Errorf(model.TooLarge, "this machine's labels and facts have more than %d bytes", pendingBytes)
 	}
 	whence := model.HostOf(request.Whence)
 	from := tries.Network(whence)
@@ -91,15 +91,15 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 		switch {
 		case stranger && p.nets[from] >= pendingPerNetwork:
 			p.overflow++
-			return 0, model.Errorf(model.Limited, "%d machines of the network of %s wait to be let in already", pendingPerNetwork, whence).
+			return 0, model.Errorf(model.Limited, "%d machines of the network of %s already wait to be accepted", pendingPerNetwork, whence).
 				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
 		case w == nil && len(p.by) >= p.capacity:
 			p.overflow++
-			return 0, model.Errorf(model.Limited, "%d machines wait to be let in already", p.capacity).
+			return 0, model.Errorf(model.Limited, "%d machines already wait to be accepted", p.capacity).
 				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
 		case w == nil && stranger && !p.newMachines.Allow(whence):
 			p.overflow++
-			return 0, model.Errorf(model.Limited, "too many machines from %s ask to be let in", whence).
+			return 0, model.Errorf(model.Limited, "too many machines from %s wait to be accepted", whence).
 				WithHint("the agent asks again by itself; many machines join with a token: muster node token")
 		}
 	}
@@ -195,15 +195,15 @@ func (p *Pending) find(which string) (candidate, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return candidate{}, model.Errorf(model.NotFound, "no machine waits that is called %q or has a key that begins so", which).
-			WithHint("who waits: muster node list --pending; a machine asks again every half minute")
+		return candidate{}, model.Errorf(model.NotFound, "no waiting machine has the name %q or a key that begins with it", which).
+			WithHint("list them: muster node list --pending; a machine asks again every half minute")
 	}
 	keys := make([]string, 0, len(found))
 	for _, w := range found[:min(len(found), 10)] {
 		keys = append(keys, fmt.Sprintf("%s from %s", w.key, w.address))
 	}
-	return candidate{}, model.Errorf(model.Conflict, "%d machines want to be %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
-		WithHint("compare with what the machine printed, and type the beginning of its key: muster node accept %s", found[0].key[:minFingerprint])
+	return candidate{}, model.Errorf(model.Conflict, "%d machines request the name %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
+		WithHint("compare the keys with the one on the machine, then type its beginning: muster node accept %s", found[0].key[:minFingerprint])
 }
 
 func sizeOf(r *pki.EnrolRequest) int {
@@ -220,10 +220,10 @@ func sizeOf(r *pki.EnrolRequest) int {
 }
 
 func registerPending(at subject) {
-	op.Handle(at, op.Get("listPending", "/api/v1/pending", "nodes", "Machines that asked to join without a token"), access.OnCluster(access.Read, "pending"), (*request).listPending)
-	op.Handle(at, op.Post("acceptPending", "/api/v1/pending/accept", "nodes", "Let one in", model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*request).acceptPending)
-	op.Handle(at, op.Post("acceptReturning", "/api/v1/pending/accept-returning", "nodes", "Let all in that were nodes which the server does not know any more"), access.OnCluster(access.Change, "pending"), (*request).acceptReturning)
-	op.Handle(at, op.Post("refusePending", "/api/v1/pending/refuse", "nodes", "Refuse one for good", model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*request).refusePending)
+	op.Handle(at, op.Get("listPending", "/api/v1/pending", "nodes", "List machines that wait to be accepted"), access.OnCluster(access.Read, "pending"), (*request).listPending)
+	op.Handle(at, op.Post("acceptPending", "/api/v1/pending/accept", "nodes", "Accept a machine", model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*request).acceptPending)
+	op.Handle(at, op.Post("acceptReturning", "/api/v1/pending/accept-returning", "nodes", "Accept all machines that return with a certificate of this server"), access.OnCluster(access.Change, "pending"), (*request).acceptReturning)
+	op.Handle(at, op.Post("refusePending", "/api/v1/pending/refuse", "nodes", "Refuse a machine permanently", model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*request).refusePending)
 }
 
 func (s *request) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1.PendingList], error) {
@@ -255,11 +255,11 @@ func (s *request) acceptPending(ctx context.Context, in *struct{ Body v1.Pending
 	r.Namespace = cmp.Or(r.Namespace, model.DefaultNamespaceName)
 	if r.Name != "" {
 		if name := intent.NodeName(r.Name); name != r.Name {
-			return nil, model.Errorf(model.Invalid, "%q is no node's name: lower-case letters, digits and . _ - between them", r.Name).WithHint("repeat it with --name %s", name)
+			return nil, model.Errorf(model.Invalid, "%q is not a valid node name: lower-case letters, digits and . _ - between them", r.Name).WithHint("repeat with --name %s", name)
 		}
 		if s.Intent.HasMachine(r.Namespace, r.Name) {
-			return nil, model.Errorf(model.Conflict, "there is a node %s already", r.Name).
-				WithHint("choose another --name; or, if this machine is to take its place: muster node replace %s", r.Name)
+			return nil, model.Errorf(model.Conflict, "node %s already exists", r.Name).
+				WithHint("choose another --name; or replace the node by this machine: muster node replace %s", r.Name)
 		}
 		w.request.Name = r.Name
 	}
@@ -276,7 +276,7 @@ func (s *request) accept(ctx context.Context, w *candidate, token pki.JoinToken,
 	if err := s.Intent.CheckJoinGrant(ctx, token); err != nil {
 		return v1.Member{}, err
 	}
-	member, err := s.Intent.Accept(ctx, access.Author(ctx, "accepted, asked from "+w.address), w.key, token, w.request, named)
+	member, err := s.Intent.Accept(ctx, access.Author(ctx, "accepted, request from "+w.address), w.key, token, w.request, named)
 	if err != nil {
 		return v1.Member{}, err
 	}

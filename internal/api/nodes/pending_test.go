@@ -55,7 +55,7 @@ func TestPendingIsBounded(t *testing.T) {
 }
 
 // Who was a node has shown so: a network may have many of them.
-func TestReturningMachinesAreNoStrangers(t *testing.T) {
+func TestReturningMachinesAreRecognised(t *testing.T) {
 	p, info, _ := room(t, "pending=100")
 	for n := range 100 {
 		if _, err := p.Ask(keyOf(n), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); err != nil {
@@ -89,7 +89,7 @@ func TestPendingSlowsDown(t *testing.T) {
 	}
 }
 
-func TestPendingIsFoundByNameOrKey(t *testing.T) {
+func TestPendingMachinesByNameOrKey(t *testing.T) {
 	p, _, pass := room(t)
 	ask := func(key, name, whence string) time.Duration {
 		again, err := p.Ask(key, pki.EnrolRequest{Name: name, Whence: whence})

@@ -270,8 +270,8 @@ func InSlots(slots *queue.Slots, w http.ResponseWriter, r *http.Request, next ht
 
 // Full is the error of a request when all slots are taken.
 func Full() *model.Error {
-	return model.Errorf(model.Unavailable, "the server answers as many requests as it may").
-		WithHint("try again; muster get queues shows how many wait, --queues raises the bound")
+	return model.Errorf(model.Unavailable, "the server has reached its limit of concurrent requests").
+		WithHint("try again; muster get queues shows the queue, --queues raises its capacity")
 }
 
 // Metrics counts all operations. A subject registers its own.
@@ -329,14 +329,14 @@ func (q Request) BeginRecord(ctx context.Context, action, picked, note string) (
 	q.logAction(ctx, action+": "+picked+note)
 	return func(outcome string) {
 		if err := end(outcome); err != nil {
-			q.Logger.Error("outcome of an action cannot be recorded; the next start records that it is unknown", "action", action, "outcome", outcome, "err", err)
+			q.Logger.Error("cannot record the outcome of an action; the next start records it as unknown", "action", action, "outcome", outcome, "err", err)
 		}
 	}, nil
 }
 
 func (q Request) recordError(action string, err error) error {
-	q.Logger.Error("action cannot be recorded and is not done", "action", action, "err", err)
-	return model.Errorf(model.Unavailable, "%s cannot be recorded now, and is not done", action).WithHint("the server's log says why; try again")
+	q.Logger.Error("cannot record an action; refused it", "action", action, "err", err)
+	return model.Errorf(model.Unavailable, "%s failed: the server cannot record it now", action).WithHint("the server's log has the reason; try again")
 }
 
 func (q Request) logAction(ctx context.Context, action string) {

@@ -30,8 +30,8 @@ func config() huma.Config {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Muster", Version: version.Get().Version,
-				Description: "Errors are RFC 9457 problems with a hint that says what to type. Lists come in pages: pass next as after; a page that a condition was searched for (where) may be short or empty and have a next. " +
-					"A resource that is not (any more) as If-Match or If-None-Match say answers 412; a change that lands on more nodes than maxAffected answers 428 until it is repeated with yes.",
+				Description: "Errors are RFC 9457 problems with a hint: the command to type. Lists have pages: pass next as after. With a condition (where) a page may be short or empty and still have a next. " +
+					"The answer is 412 if the resource does not match If-Match or If-None-Match, and 428 if the change affects more nodes than maxAffected and does not have yes.",
 				License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 			},
 			Components: &huma.Components{

@@ -60,18 +60,18 @@ func HandleHealth(mux *http.ServeMux, notReady func() []string) {
 
 // titles describe the classes.
 var titles = [...]string{
-	model.Internal:        "A fault of the server",
-	model.Invalid:         "The input is wrong",
-	model.NotFound:        "There is no such thing",
-	model.Conflict:        "It exists already, or was changed meanwhile",
-	model.Unauthenticated: "Who are you?",
-	model.Forbidden:       "You may not",
-	model.Limited:         "A limit says no",
+	model.Internal:        "Internal error",
+	model.Invalid:         "Invalid input",
+	model.NotFound:        "Not found",
+	model.Conflict:        "Conflict",
+	model.Unauthenticated: "Not logged in",
+	model.Forbidden:       "Forbidden",
+	model.Limited:         "Limit reached",
 	model.TooLarge:        "Too large",
 	model.Unavailable:     "Not now",
-	model.Guarded:         "Refused until confirmed",
-	model.Stale:           "It is not as you said it must be",
-	model.Unsupported:     "This version cannot do that",
+	model.Guarded:         "Confirmation required",
+	model.Stale:           "Precondition failed",
+	model.Unsupported:     "Not supported",
 }
 
 // Problem is the one place that gives an error its form (RFC 9457).
@@ -93,12 +93,12 @@ func (r *Routes) ErrorOf(operation string, err error) error {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return Problem(model.Unavailable, "the request was given up", "")
+		return Problem(model.Unavailable, "the client cancelled the request", "")
 	case errors.Is(err, context.DeadlineExceeded):
-		return Problem(model.Unavailable, "the answer took too long", "try again, or ask for less")
+		return Problem(model.Unavailable, "the time limit of the request ended", "try again, or ask for less")
 	}
 	r.Logger.Error("request failed", "operation", operation, "err", err)
-	return Problem(model.Internal, "a fault of the server; its log says more", "for a report: the log, and muster doctor --data DIR on the server")
+	return Problem(model.Internal, "internal error; the server's log has the details", "read the log, or run on the server: muster doctor --data DIR")
 }
 
 // Fail writes the error of an operation that huma does not answer.
@@ -148,7 +148,7 @@ func reform(_ huma.Context, _ string, v any) (any, error) {
 	p := Problem(model.ClassOfHTTP(theirs.Status), theirs.Detail, "")
 	p.Status = theirs.Status
 	if theirs.Status == http.StatusUnprocessableEntity || theirs.Status == http.StatusBadRequest {
-		p.Hint = "what is right: /api/v1/openapi.json"
+		p.Hint = "see /api/v1/openapi.json"
 	}
 	for _, e := range theirs.Errors[:min(len(theirs.Errors), model.MaxFlaws)] {
 		if e != nil {

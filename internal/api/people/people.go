@@ -40,11 +40,11 @@ func Register(r *op.Routes) {
 const ownPassword = "/api/v1/me/password"
 
 func registerUsers(at subject) {
-	op.Handle(at, op.Get("listUsers", "/api/v1/users", "auth", "List users; a viewer sees the own name"), access.ByAnybody("user"), (*request).listUsers)
-	op.Handle(at, op.Post("createUser", "/api/v1/users", "auth", "Make a user; a password that the server made is shown once"), access.OnCluster(access.Change, "user"), (*request).createUser)
-	op.Handle(at, op.Put("grantUser", "/api/v1/users/{name}/grants", "auth", "Replace the role of a user, and the bindings to namespaces; tokens that permit more end", model.Conflict), access.OnCluster(access.Change, "user"), (*request).grantUser)
-	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "End a user, with all sessions and tokens; the answer is who it was"), access.OnCluster(access.Change, "user"), (*request).deleteUser)
-	op.Handle(at, op.Post("changePassword", ownPassword, "auth", "Change the own password; the caller's other sessions end"), access.ByAnybody("user"), (*request).changePassword)
+	op.Handle(at, op.Get("listUsers", "/api/v1/users", "auth", "List users; a viewer sees only the own one"), access.ByAnybody("user"), (*request).listUsers)
+	op.Handle(at, op.Post("createUser", "/api/v1/users", "auth", "Create a user; a generated password is returned once"), access.OnCluster(access.Change, "user"), (*request).createUser)
+	op.Handle(at, op.Put("grantUser", "/api/v1/users/{name}/grants", "auth", "Replace a user's role and bindings; tokens with more rights are deleted", model.Conflict), access.OnCluster(access.Change, "user"), (*request).grantUser)
+	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "Delete a user with all sessions and tokens; returns the user"), access.OnCluster(access.Change, "user"), (*request).deleteUser)
+	op.Handle(at, op.Post("changePassword", ownPassword, "auth", "Change your password; your other sessions end"), access.ByAnybody("user"), (*request).changePassword)
 }
 
 func (s *request) listUsers(ctx context.Context, in *list.Where) (*op.Body[v1.UserList], error) {
@@ -117,7 +117,7 @@ func (s *request) changePassword(ctx context.Context, in *struct{ Body v1.Passwo
 	leave, ok := s.logins.Enter(ctx)
 	if !ok {
 		s.CountRefusal("login_queue")
-		return nil, model.Errorf(model.Unavailable, "too many others log in now").WithHint("try again in a moment")
+		return nil, model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment")
 	}
 	defer leave()
 	return nil, s.Access.ChangePassword(ctx, access.Author(ctx, "own password"), c.Token, in.Body.Old, in.Body.New)
@@ -128,24 +128,24 @@ func mayGive(ctx context.Context, g *access.Grants) error {
 	c := access.CallerOf(ctx)
 	switch {
 	case g.Run && !c.Run:
-		return model.Errorf(model.Forbidden, "%s may not run commands, and so cannot let others", c.User).
-			WithHint("who may: muster auth user list; on the server's machine: muster auth reset-password --data DIR --user %s --may-run-commands", c.User)
+		return model.Errorf(model.Forbidden, "%s may not run commands and cannot grant that right", c.User).
+			WithHint("ask a user who may (muster auth user list), or on the server's machine: muster auth reset-password --data DIR --user %s --may-run-commands", c.User)
 	case !g.CoveredBy(&c.Grants):
-		return model.Errorf(model.Forbidden, "%s has %s, and cannot give %s", c.User, &c.Grants, g)
+		return model.Errorf(model.Forbidden, "%s has %s and cannot grant %s", c.User, &c.Grants, g)
 	}
 	return nil
 }
 
 func registerLogins(at subject) {
-	login := op.Post("login", "/api/v1/login", "auth", "Open a session", model.Limited)
+	login := op.Post("login", "/api/v1/login", "auth", "Log in", model.Limited)
 	login.Security = []map[string][]string{{}}
 	login.MaxBodyBytes = 16 << 10 // strangers may send one
 	op.Handle(at, login, access.Open("session"), (*request).login)
-	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "End the session or token of this request"), access.ByAnybody("session"), (*request).logout)
-	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Who am I?"), access.ByAnybody("session"), (*request).showCaller)
+	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "Log out: delete the session or token of this request"), access.ByAnybody("session"), (*request).logout)
+	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Get the caller's name and rights"), access.ByAnybody("session"), (*request).showCaller)
 	op.Handle(at, op.Get("listTokens", "/api/v1/tokens", "auth", "List API tokens and sessions"), access.ByAnybody("token"), (*request).listTokens)
-	op.Handle(at, op.Post("createToken", "/api/v1/tokens", "auth", "Make an API token; its secret is shown once"), access.On(access.Change, "token"), (*request).createToken)
-	op.Handle(at, op.Delete("revokeToken", "/api/v1/tokens/{id}", "auth", "End an API token or session at once"), access.On(access.Change, "token"), (*request).revokeToken)
+	op.Handle(at, op.Post("createToken", "/api/v1/tokens", "auth", "Create an API token; its secret is returned once"), access.On(access.Change, "token"), (*request).createToken)
+	op.Handle(at, op.Delete("revokeToken", "/api/v1/tokens/{id}", "auth", "Delete an API token or session"), access.On(access.Change, "token"), (*request).revokeToken)
 }
 
 func (s *request) login(ctx context.Context, in *struct{ Body v1.Login }) (*op.Body[v1.Session], error) {
@@ -157,7 +157,7 @@ func (s *request) login(ctx context.Context, in *struct{ Body v1.Login }) (*op.B
 	leave, ok := s.logins.Enter(ctx)
 	if !ok {
 		s.CountRefusal("login_queue")
-		return nil, model.Errorf(model.Unavailable, "too many others log in now").WithHint("try again in a moment; tokens go on working")
+		return nil, model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work")
 	}
 	defer leave()
 	token, t, err := s.Access.Login(ctx, in.Body.User, in.Body.Password, whence)
@@ -206,7 +206,7 @@ func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequ
 		t.Grants.Role, t.Grants.Bindings = viewer.Role, viewer.Bindings
 	}
 	if t.User != c.User && !c.MayEverywhere(access.Change) {
-		return nil, model.Errorf(model.Forbidden, "%s is bound to namespaces: a token bears the own name", c.User).WithHint("leave the user out")
+		return nil, model.Errorf(model.Forbidden, "%s is bound to namespaces and can only create tokens of its own name", c.User).WithHint("omit the user")
 	}
 	if in.Body.ExpiresIn > 0 {
 		t.Expires = s.Now().Add(time.Duration(in.Body.ExpiresIn) * time.Second).UTC()

@@ -87,7 +87,7 @@ func (s *request) listPastEvents(ctx context.Context, in *struct {
 	events.Selection
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.PastEventList], error) {
 	if in.At.After(s.Now()) {
 		return nil, model.Errorf(model.Invalid, "at %s is in the future", in.At.Format(time.RFC3339))
@@ -131,7 +131,7 @@ func (s *request) listAvailability(ctx context.Context, in *struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
 	list.Period
 	Limit int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.AvailabilityList], error) {
 	if err := in.Complete(s.Now(), 24*time.Hour); err != nil {
 		return nil, err
@@ -320,7 +320,7 @@ func (s *request) uptimes(ctx context.Context, filter *events.Filter, p list.Per
 			return nil, err
 		}
 		if n += len(page.States); n > maxGroupEvents {
-			return nil, model.Errorf(model.Invalid, "more than %d events are selected", maxGroupEvents).WithHint("ask for one check or group: --check, --group")
+			return nil, model.Errorf(model.Invalid, "the selection has more than %d events", maxGroupEvents).WithHint("select one check or group: --check, --group")
 		}
 		for i := range page.States {
 			st := &page.States[i]

@@ -31,7 +31,7 @@ func (s *request) listProblems(ctx context.Context, in *struct {
 	Open      bool   `query:"open" doc:"Only those that are open."`
 	list.OfNode
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.ProblemList], error) {
 	filter, err := list.ByNode(s.View, in.OfNode)
 	if err != nil {
@@ -91,11 +91,11 @@ func Register(r *op.Routes) {
 
 func registerHistory(at subject) {
 	read := access.On(access.Read, "event")
-	op.Handle(at, op.Get("eventHistory", "/api/v1/events/{namespace}/{node}/{check}/history", "events", "The history of an event, newest first"), read, (*request).eventHistory)
+	op.Handle(at, op.Get("eventHistory", "/api/v1/events/{namespace}/{node}/{check}/history", "events", "List the history of one event, newest first"), read, (*request).eventHistory)
 	op.Handle(at, op.Get("listHistory", "/api/v1/history", "events", "List the history of events, newest first", model.NotFound), read, (*request).listHistory)
-	op.Handle(at, op.Get("listPastEvents", "/api/v1/history/events", "events", "List events as they were at a time", model.NotFound), read, (*request).listPastEvents)
-	op.Handle(at, op.Get("listAvailability", "/api/v1/availability", "events", "How long events had which status", model.NotFound), read, (*request).listAvailability)
-	op.Handle(at, op.Get("groupAvailability", "/api/v1/availability/groups", "events", "For which part of a time the nodes of groups were up", model.NotFound), read, (*request).groupAvailability)
+	op.Handle(at, op.Get("listPastEvents", "/api/v1/history/events", "events", "List events with their status at a past time", model.NotFound), read, (*request).listPastEvents)
+	op.Handle(at, op.Get("listAvailability", "/api/v1/availability", "events", "Time of events in each status in a period", model.NotFound), read, (*request).listAvailability)
+	op.Handle(at, op.Get("groupAvailability", "/api/v1/availability/groups", "events", "Share of uptime of the nodes of groups in a period", model.NotFound), read, (*request).groupAvailability)
 }
 
 func (s *request) eventHistory(ctx context.Context, in *struct {
@@ -120,7 +120,7 @@ func (s *request) listHistory(ctx context.Context, in *struct {
 	list.OfNode
 	list.Period
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.EntryList], error) {
 	if err := in.Period.Validate(); err != nil {
 		return nil, err

@@ -53,12 +53,12 @@ func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1
 	}
 	weeks := int((in.Until.Sub(in.Since) + week - 1) / week)
 	if weeks > maxWeeks {
-		return nil, model.Errorf(model.Invalid, "a report is of at most %d weeks, and this is of %d", maxWeeks, weeks)
+		return nil, model.Errorf(model.Invalid, "a report covers at most %d weeks, not %d", maxWeeks, weeks)
 	}
 	leave, ok := s.reports.Enter(ctx)
 	if !ok {
 		s.CountRefusal("reports")
-		return nil, model.Errorf(model.Unavailable, "too many reports wait to be made").WithHint("try again in a moment")
+		return nil, model.Errorf(model.Unavailable, "too many reports are waiting").WithHint("try again in a moment")
 	}
 	defer leave()
 	notes, err := s.historyGaps(ctx, in.Since)
@@ -90,7 +90,7 @@ func (n *noise) check(namespace, name string) *checkNoise {
 
 // noteLimit notes that only the newest rows of a kind were read.
 func (n *noise) noteLimit(what string, from time.Time) {
-	n.out.Notes = append(n.out.Notes, fmt.Sprintf("there are more than %d %s: only those since %s are counted; ask for a shorter time, or for one namespace (-n)", maxNoiseRows, what, from.UTC().Format(time.RFC3339)))
+	n.out.Notes = append(n.out.Notes, fmt.Sprintf("the period has more than %d %s: the report counts only those since %s; choose a shorter period or one namespace (-n)", maxNoiseRows, what, from.UTC().Format(time.RFC3339)))
 }
 
 // week returns the index of the week of a time.
@@ -167,7 +167,7 @@ func (n *noise) marks() error {
 			return nil
 		}
 		if q.Before, q.BeforeID = page[len(page)-1].At, page[len(page)-1].ID; read+noisePage >= maxNoiseRows {
-			n.noteLimit("acknowledgements and beginnings of flapping", q.Before)
+			n.noteLimit("acknowledgements and starts of flapping", q.Before)
 			return nil
 		}
 	}
@@ -280,9 +280,9 @@ func (n *noise) missingChecks(namespace string, checks []string) string {
 		}
 	}
 	if len(checks) == 1 {
-		return "there is no check " + checks[0]
+		return "no check " + checks[0]
 	}
-	return "none of its checks is there"
+	return "none of its checks exists"
 }
 
 // finish computes medians and sorts.

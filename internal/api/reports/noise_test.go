@@ -63,7 +63,7 @@ func (a *ages) Problems(_ context.Context, q history.ProblemQuery) ([]history.Pr
 
 // However much history holds, a report of noise reads so many rows of each kind, keeps what it counts of them, and says from when
 // on it counted.
-func TestAReportOfNoiseHoldsSoMuch(t *testing.T) {
+func TestNoiseReportIsBounded(t *testing.T) {
 	a := &ages{rows: map[string]int{}, t: t}
 	until := time.Unix(1e9, 0)
 	n := &noise{request: &request{Request: op.Request{View: view.New(view.Stores{History: a}, view.Live{})}}, ctx: t.Context(), in: &ReportInput{Period: list.Period{Until: until}}, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{},
@@ -79,8 +79,8 @@ func TestAReportOfNoiseHoldsSoMuch(t *testing.T) {
 	if len(a.rows) != 3 || len(n.acks) != maxNoiseRows || n.out.Pages != maxNoiseRows || len(n.of) != 1 {
 		t.Errorf("%v, %d acknowledgements, %d pages, %d checks", a.rows, len(n.acks), n.out.Pages, len(n.of))
 	}
-	for i, what := range []string{"messages", "acknowledgements and beginnings of flapping", "problems"} {
-		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": only those since "+at(maxNoiseRows-1).UTC().Format(time.RFC3339)) {
+	for i, what := range []string{"messages", "acknowledgements and starts of flapping", "problems"} {
+		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": the report counts only those since"+at(maxNoiseRows-1).UTC().Format(time.RFC3339)) {
 			t.Fatalf("%q", n.out.Notes)
 		}
 	}

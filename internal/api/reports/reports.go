@@ -23,30 +23,30 @@ import (
 )
 
 func registerReports(at subject) {
-	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "What namespaces that only show their messages would have sent, newest first", model.NotFound), access.On(access.Read, "report"), (*request).reportShadow)
-	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "What called people, and what never does", model.NotFound), access.On(access.Read, "report"), (*request).reportNoise)
+	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "List messages of shadow namespaces, newest first", model.NotFound), access.On(access.Read, "report"), (*request).reportShadow)
+	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "Report on noise: messages by check and route, quiet checks, stale silences", model.NotFound), access.On(access.Read, "report"), (*request).reportNoise)
 }
 
 // historyGaps explains which part of a period history does not have.
 func (s *request) historyGaps(ctx context.Context, since time.Time) (notes []string, err error) {
 	if kept := s.Now().Add(-s.Retention); s.Retention > 0 && since.Before(kept) {
-		notes = append(notes, fmt.Sprintf("history is kept for %s (--history-retention): of what was before %s nothing or not all is known", model.Duration(s.Retention), kept.UTC().Format(time.RFC3339)))
+		notes = append(notes, fmt.Sprintf("history covers %s (--history-retention): data before %s is missing or incomplete", model.Duration(s.Retention), kept.UTC().Format(time.RFC3339)))
 	}
 	oldest, err := s.History.Oldest(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case oldest.IsZero():
-		notes = append(notes, "history holds nothing yet")
+		notes = append(notes, "history is empty")
 	case oldest.After(since):
-		notes = append(notes, fmt.Sprintf("the oldest change that history holds is of %s: nothing is known of what was before", oldest.UTC().Format(time.RFC3339)))
+		notes = append(notes, fmt.Sprintf("history starts at %s: it has no data before", oldest.UTC().Format(time.RFC3339)))
 	}
 	return notes, nil
 }
 
 // ReportInput is the namespace and period of a report.
 type ReportInput struct {
-	Namespace string `query:"namespace" maxLength:"253" doc:"Of the nodes. Empty: all."`
+	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	list.Period
 }
 
@@ -62,7 +62,7 @@ func (s *request) reportShadow(ctx context.Context, in *struct {
 	ReportInput
 	list.Where
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
-	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.ShadowList], error) {
 	if err := s.complete(ctx, &in.ReportInput, 7*24*time.Hour); err != nil {
 		return nil, err
@@ -110,11 +110,11 @@ func (s *request) shadowNotes(ctx context.Context, namespace string, since time.
 		case spaces[i].Spec.(*model.NamespaceSpec).Notifications == model.NotificationsShadow:
 			shadows++
 		case ns == namespace:
-			notes = append(notes, fmt.Sprintf("namespace %s sends its messages now: what it only showed before is here, what it sent is not", ns))
+			notes = append(notes, fmt.Sprintf("namespace %s sends its messages now: this list has only messages from its time as a shadow", ns))
 		}
 	}
 	if shadows == 0 && namespace == "" {
-		notes = append(notes, "no namespace says notifications: shadow now: what was only shown before is here, what is sent is not")
+		notes = append(notes, "no namespace has notifications: shadow now: this list has only messages from before")
 	}
 	return notes, nil
 }

@@ -28,7 +28,7 @@ func applyTurn(r *op.Routes, applies *op.Turns) func(huma.Context, func(huma.Con
 		leave, ok := applies.Enter(ctx.Context())
 		if !ok {
 			r.CountRefusal("apply_queue")
-			op.WriteHuma(ctx, model.Errorf(model.Unavailable, "too many changes wait to be applied").WithHint("try again in a moment"))
+			op.WriteHuma(ctx, model.Errorf(model.Unavailable, "too many changes are waiting").WithHint("try again in a moment"))
 			return
 		}
 		defer leave()
@@ -67,13 +67,13 @@ func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.
 		s = &changing
 	}
 	if err := flaws.Err(); err != nil {
-		return nil, err.(*model.Error).WithHint("muster lint FILE names the lines; muster explain KIND the fields")
+		return nil, err.(*model.Error).WithHint("muster lint FILE prints the lines, muster explain KIND the fields")
 	}
 	for i := range resources {
 		resources[i] = s.inNamespace(resources[i], r.Namespace)
 	}
 	if len(resources) == 0 && !r.Prune {
-		return nil, model.Errorf(model.Invalid, "resources: nothing is declared").WithHint("want at least one")
+		return nil, model.Errorf(model.Invalid, "resources: the list is empty").WithHint("expected at least one")
 	}
 	expect, err := s.expectedRevisions(r.Expect, resources)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *request) inNamespace(r model.Resource, namespace string) model.Resource
 
 // putOutput is the outcome of a PUT, with the new ETag of the resource.
 type putOutput struct {
-	ETag string `header:"ETag" doc:"For the If-Match of the next change; none after a dry run."`
+	ETag string `header:"ETag" doc:"Value for If-Match of the next change; absent after a dry run."`
 	Body v1.Applied
 }
 
@@ -143,7 +143,7 @@ func (s *request) put(ctx context.Context, key intent.Key, in ChangeInput, raw [
 		return nil, err
 	}
 	if len(located) != 1 {
-		return nil, model.Errorf(model.Invalid, "the body holds %d resources, not one", len(located)).WithHint("many at once: POST /api/v1/apply")
+		return nil, model.Errorf(model.Invalid, "the body has %d resources, expected one", len(located)).WithHint("apply several with POST /api/v1/apply")
 	}
 	r := s.inNamespace(located[0].Resource, key.Namespace)
 	if got := intent.KeyOf(&r); got != key {
@@ -189,7 +189,7 @@ func (s *request) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequ
 		}
 		keys[i] = key
 		if seen[keys[i]] {
-			return nil, model.Errorf(model.Invalid, "%s stands twice in the list", keys[i])
+			return nil, model.Errorf(model.Invalid, "the list names %s twice", keys[i])
 		}
 		seen[keys[i]] = true
 		if _, err := s.Intent.Get(ctx, keys[i]); err != nil {
@@ -219,7 +219,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 		}
 		switch {
 		case o.Pruned && o.Op == intent.OpDeleted:
-			one.Note = "not declared any more; " + v.Kinds.Removal(o.Key.Kind, o.Landing)
+			one.Note = "no longer declared; " + v.Kinds.Removal(o.Key.Kind, o.Landing)
 		case o.Op != intent.OpDeleted && byKey[o.Key] != nil:
 			var warning string
 			one.Note, warning = v.Kinds.Effect(byKey[o.Key], o.Landing, o.Op != intent.OpUnchanged)
@@ -257,7 +257,7 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 	if token, err := dec.Token(); err != nil {
 		return r, notJSON(err)
 	} else if token != json.Delim('{') {
-		return r, model.Errorf(model.Invalid, "the body is no JSON object").WithHint("what is right: /api/v1/openapi.json")
+		return r, model.Errorf(model.Invalid, "the body is not a JSON object").WithHint("see /api/v1/openapi.json")
 	}
 	n := 0
 	for dec.More() {
@@ -267,11 +267,11 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 		}
 		name, _ := key.(string)
 		if _, twice := rest[name]; twice {
-			return r, model.Errorf(model.Invalid, "%q stands twice in the body", name)
+			return r, model.Errorf(model.Invalid, "the body has %q twice", name)
 		}
 		if name != "resources" {
 			if len(rest) > maxFields {
-				return r, model.Errorf(model.Invalid, "the body has more than %d fields", maxFields).WithHint("what is right: /api/v1/openapi.json")
+				return r, model.Errorf(model.Invalid, "the body has more than %d fields", maxFields).WithHint("see /api/v1/openapi.json")
 			}
 			var value any
 			if err := dec.Decode(&value); err != nil {
@@ -289,14 +289,14 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 		return r, notJSON(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return r, model.Errorf(model.Invalid, "something follows the JSON object of the body")
+		return r, model.Errorf(model.Invalid, "the body has more text after its JSON object")
 	}
 	return r, s.applyFields(rest, &r)
 }
 
 func eachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n int, err error) {
 	if token, err := dec.Token(); err != nil || token != json.Delim('[') {
-		return 0, model.Errorf(model.Invalid, "resources: want a list")
+		return 0, model.Errorf(model.Invalid, "resources: expected a list")
 	}
 	for dec.More() {
 		if n++; n > maxResources {
@@ -308,7 +308,7 @@ func eachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n i
 		}
 		if len(raw) > maxResource {
 			return n, model.Errorf(model.TooLarge, "resource %d has %d bytes, at most %d", n, len(raw), maxResource).
-				WithHint("keep what is long in files on the nodes")
+				WithHint("move long texts to files on the nodes")
 		}
 		if err := take(n, raw); err != nil {
 			return n, err
@@ -389,8 +389,8 @@ func (s *request) expectedRevision(ctx context.Context, key intent.Key, in Chang
 	r, err := s.Intent.Get(ctx, key)
 	switch {
 	case model.ClassOf(err) == model.NotFound && in.IfMatch != "":
-		return 0, false, model.Errorf(model.Stale, "%s is not there (any more), If-Match asks for %s", key, model.Shorten(in.IfMatch)).
-			WithHint("leave If-Match away to make it, or find where it went: muster audit")
+		return 0, false, model.Errorf(model.Stale, "%s does not exist, If-Match requires %s", key, model.Shorten(in.IfMatch)).
+			WithHint("omit If-Match to create it, or find its deletion: muster audit")
 	case model.ClassOf(err) == model.NotFound:
 		return 0, true, nil
 	case err != nil:
@@ -399,11 +399,11 @@ func (s *request) expectedRevision(ctx context.Context, key intent.Key, in Chang
 	tag := s.etag(r.Status.Revision)
 	switch {
 	case in.IfMatch != "" && !matches(in.IfMatch, tag):
-		return 0, false, model.Errorf(model.Stale, "%s was changed since: its ETag is %s, If-Match asks for %s", key, tag, model.Shorten(in.IfMatch)).
-			WithHint("GET it again, look what it is now, and send the ETag of that answer")
+		return 0, false, model.Errorf(model.Stale, "%s has changed: its ETag is %s, If-Match requires %s", key, tag, model.Shorten(in.IfMatch)).
+			WithHint("GET it again, compare, and send the ETag of that answer")
 	case in.IfMatch == "" && !noneMatches(in.IfNoneMatch, tag):
-		return 0, false, model.Errorf(model.Stale, "%s is there already: its ETag is %s, If-None-Match excludes it", key, tag).
-			WithHint("look at it with GET, then change it with If-Match")
+		return 0, false, model.Errorf(model.Stale, "%s exists: its ETag is %s, If-None-Match excludes it", key, tag).
+			WithHint("read it with GET, then change it with If-Match")
 	}
 	return r.Status.Revision, true, nil
 }

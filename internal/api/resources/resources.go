@@ -59,16 +59,16 @@ func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 const maxApplyBody = 32 << 20
 
 func registerResources(at subject, applies *op.Turns) {
-	apply := op.Post("apply", "/api/v1/apply", "resources", "Make many resources so, in one transaction")
+	apply := op.Post("apply", "/api/v1/apply", "resources", "Create or change many resources in one transaction")
 	apply.MaxBodyBytes = maxApplyBody
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(at.Huma.OpenAPI().Components.Schemas), true
 	apply.Middlewares = huma.Middlewares{applyTurn(at.Routes, applies)}
 	op.Handle(at, op.ChangesResources(apply), access.On(access.Read, "resource"), (*request).apply)
-	remove := op.Post("delete", "/api/v1/delete", "resources", "Take many resources away, in one transaction", model.NotFound)
+	remove := op.Post("delete", "/api/v1/delete", "resources", "Delete many resources in one transaction", model.NotFound)
 	remove.MaxBodyBytes = 8 << 20 // 10,000 names
 	op.Handle(at, op.ChangesResources(remove), access.On(access.Change, "resource"), (*request).removeMany)
-	op.Handle(at, op.Get("listChanges", "/api/v1/changes", "resources", "Recorded changes, newest first"), access.On(access.Read, "change"), (*request).changes)
-	op.Handle(at, op.Get("listKinds", "/api/v1/kinds", "resources", "The kinds of resources"), access.ByAnybody("server"), (*request).kinds)
+	op.Handle(at, op.Get("listChanges", "/api/v1/changes", "resources", "List recorded changes, newest first"), access.On(access.Read, "change"), (*request).changes)
+	op.Handle(at, op.Get("listKinds", "/api/v1/kinds", "resources", "List the kinds of resources"), access.ByAnybody("server"), (*request).kinds)
 	for _, k := range at.View().Kinds.Kinds() {
 		registerKind(at, k)
 	}
@@ -89,13 +89,13 @@ func registerKind(at subject, k kind.Kind) {
 	})
 
 	get := op.Get("get"+k.Name, one, k.Plural, "Get one")
-	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}, "304": {Description: "It still has an ETag of If-None-Match"}}
-	state := op.Get("state"+k.Name, one+"/state", k.Plural, "Where it lands, and how its events are")
-	put := op.ChangesResources(op.Put("put"+k.Name, one, k.Plural, "Make one so"))
+	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}, "304": {Description: "The resource still has an ETag of If-None-Match"}}
+	state := op.Get("state"+k.Name, one+"/state", k.Plural, "Get a resource's nodes, events and use")
+	put := op.ChangesResources(op.Put("put"+k.Name, one, k.Plural, "Create or replace a resource"))
 	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
 	put.MaxBodyBytes = maxResource
 	put.SkipValidateBody = true // the kind's decoder is strict, and its errors name line and field
-	remove := op.ChangesResources(op.Delete("delete"+k.Name, one, k.Plural, "Take one away"))
+	remove := op.ChangesResources(op.Delete("delete"+k.Name, one, k.Plural, "Delete a resource"))
 	if !k.Namespaced {
 		op.Handle(at, get, read, func(s *request, ctx context.Context, in *NameGet) (*resourceOutput, error) {
 			return s.get(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
@@ -160,12 +160,12 @@ type NameGet struct {
 
 // ChangeInput is the parameters of every change of one resource.
 type ChangeInput struct {
-	Message     string `query:"message" maxLength:"1000" doc:"Why; recorded with the change."`
-	DryRun      bool   `query:"dryRun" doc:"Say what would happen and keep nothing."`
-	MaxAffected int    `query:"maxAffected" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool   `query:"yes" doc:"Go ahead however many nodes are affected."`
-	IfMatch     string `header:"If-Match" doc:"ETags, of which the resource must still have one; *: it must be there."`
-	IfNoneMatch string `header:"If-None-Match" doc:"*: only if it does not exist yet; ETags: only if it has none of them."`
+	Message     string `query:"message" maxLength:"1000" doc:"Reason for the change, for the record."`
+	DryRun      bool   `query:"dryRun" doc:"Report the effect without changing anything."`
+	MaxAffected int    `query:"maxAffected" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool   `query:"yes" doc:"Confirm the change for any number of nodes."`
+	IfMatch     string `header:"If-Match" doc:"ETags, one of which the resource must have; *: the resource must exist."`
+	IfNoneMatch string `header:"If-None-Match" doc:"*: the resource must not exist; ETags: the resource must have none of them."`
 }
 
 // options converts the parameters of a change for the intent service.
@@ -209,12 +209,12 @@ func (s *request) state(ctx context.Context, key intent.Key) (*op.Body[v1.State]
 }
 
 type listInput struct {
-	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
-	State     bool   `query:"state" doc:"Say of each where it lands and how its events are, too."`
+	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the resources; empty: all."`
+	State     bool   `query:"state" doc:"Add to each resource its nodes, events and use."`
 	Selector  string `query:"selector" maxLength:"4096" doc:"Labels: env=prod,tier!=db,owner,!old"`
-	Where     string `query:"where" maxLength:"4096" doc:"CEL over metadata and spec; of nodes over node.name, .labels, .facts and .groups: spec.interval == \"10s\""`
+	Where     string `query:"where" maxLength:"4096" doc:"CEL over metadata and spec, for nodes over node.name, .labels, .facts and .groups: spec.interval == \"10s\""`
 	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	After     string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+	After     string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }
 
 func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Body[v1.ResourceList], error) {
@@ -412,7 +412,7 @@ type changesInput struct {
 	Name      string `query:"name" maxLength:"253"`
 	list.Where
 	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
-	After string `query:"after" maxLength:"64" doc:"The next of the page before."`
+	After string `query:"after" maxLength:"64" doc:"The field next of the page before."`
 }
 
 func (s *request) changes(ctx context.Context, in *changesInput) (*op.Body[v1.ChangeList], error) {
@@ -453,12 +453,12 @@ func ShowChange(e *intent.AuditEntry) v1.Change {
 const uploadTimeout = 15 * time.Minute
 
 func registerArchives(at subject) {
-	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "How an archive of an Asset is on the server"), access.On(access.Read, "Asset"), (*request).getArchive)
+	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "Get the state of an Asset's archive on the server"), access.On(access.Read, "Asset"), (*request).getArchive)
 	// The body is streamed to the disk, which huma cannot do. The OpenAPI document describes it all the same.
-	put := op.Put("putArchive", "/api/v1/archives/{sha512}", "resources", "Upload an archive of an Asset; an Asset has to name it within an hour")
+	put := op.Put("putArchive", "/api/v1/archives/{sha512}", "resources", "Upload an archive; an Asset must name it within an hour")
 	put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
 	put.Parameters = []*huma.Param{{Name: "sha512", In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}}
-	put.Responses = map[string]*huma.Response{"204": {Description: "It is stored and durable."}}
+	put.Responses = map[string]*huma.Response{"204": {Description: "The archive is stored and on disk."}}
 	op.HandleRaw(at, put, access.On(access.Change, "Asset"), (*request).putArchive)
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func registerRouteTest(at subject) {
-	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Who would hear of a problem, when, and what would hold it"), access.On(access.Read, "Route"), (*request).testRoute)
+	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.On(access.Read, "Route"), (*request).testRoute)
 }
 
 func (s *request) testRoute(ctx context.Context, in *struct {
@@ -36,7 +36,7 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 	}
 	status, ok := model.ParseStatus(cmp.Or(in.Status, "critical"))
 	if !ok || status == model.OK {
-		return nil, model.Errorf(model.Invalid, "%q is no status of a problem", in.Status).WithHint("warning, critical or unknown")
+		return nil, model.Errorf(model.Invalid, "%q is not a status of a problem", in.Status).WithHint("warning, critical or unknown")
 	}
 	c := routeCase{request: s, check: check, chunk: notification.AssignedChunk(s.View, node, check), at: in.At}
 	if c.at.IsZero() {
@@ -48,7 +48,7 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 	}
 	if in.Severity != "" {
 		if severity, ok = model.ParseSeverity(in.Severity); !ok {
-			return nil, model.Errorf(model.Invalid, "%q is no severity", in.Severity).WithHint("information, warning, average, high or disaster")
+			return nil, model.Errorf(model.Invalid, "unknown severity %q", in.Severity).WithHint("information, warning, average, high or disaster")
 		}
 	}
 	c.problem = route.Describe(s.Directory, node, model.CheckSource(check), status, severity)
@@ -79,7 +79,7 @@ type routeCase struct {
 // routes returns the routes that would take the problem, and the rule that chose them, in words.
 func (c *routeCase) routes() ([]*route.Route, string) {
 	routes, by := notification.Routes(c.View, c.problem, c.chunk)
-	why := "nobody is told: the check names nobody (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
+	why := "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
 	switch by {
 	case route.ByHandlers:
 		why = "the check names handlers (alert.handlers)"
@@ -93,12 +93,12 @@ func (c *routeCase) routes() ([]*route.Route, string) {
 	case route.ByDefault:
 		why = "no other route matches"
 	case route.ByNamespace:
-		why = "no route matches and none is called default: the handlers of namespace " + c.problem.Node.Namespace
+		why = "no route matches and none is called default: handlers of namespace " + c.problem.Node.Namespace
 	case route.ByPipelines:
-		why = "nobody but whom pipelines pass it on to: " + notification.Declarer(c.check) + " names pipelines, no route and no handlers, and no route matches"
+		why = "only the handlers of pipelines: " + notification.Declarer(c.check) + " names pipelines, no route and no handlers, and no route matches"
 	}
 	if c.chunk != nil && len(c.chunk.Pipelines) > 0 {
-		why += "; its pipelines, which are judged by themselves, are shown by muster why: " + strings.Join(c.chunk.Pipelines, ", ")
+		why += "; muster why shows its pipelines, which decide separately: " + strings.Join(c.chunk.Pipelines, ", ")
 	}
 	return routes, why
 }

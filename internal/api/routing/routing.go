@@ -26,8 +26,8 @@ import (
 const silencesPath = "/api/v1/silences"
 
 func registerSilences(at subject) {
-	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Keep people from being told of some problems, for a while", model.NotFound)), access.On(access.Operate, "Silence"), (*request).silence)
-	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence: what it holds and is still open is told", model.NotFound)), access.On(access.Operate, "Silence"), (*request).endSilence)
+	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.On(access.Operate, "Silence"), (*request).silence)
+	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.On(access.Operate, "Silence"), (*request).endSilence)
 }
 
 // silence creates a silence. Operators may, though they may not apply.
@@ -42,15 +42,15 @@ func (s *request) silence(ctx context.Context, in *struct{ Body v1.SilenceReques
 		return nil, err
 	}
 	if !spec.Until.IsZero() && !spec.Until.After(s.Now()) {
-		return nil, model.Errorf(model.Invalid, "until %s is over", spec.Until.UTC().Format("2006-01-02 15:04 MST")).WithHint("a silence ends in the future")
+		return nil, model.Errorf(model.Invalid, "until %s is in the past", spec.Until.UTC().Format("2006-01-02 15:04 MST")).WithHint("the end of a silence must be in the future")
 	}
 	nodes, all, first, err := notification.CoveredNodes(s.View, b.Namespace, &spec.Selector)
 	if err != nil {
 		return nil, err
 	}
 	if most := cmp.Or(b.MaxAffected, max(50, all/5)); nodes > most && !b.Yes && !b.DryRun {
-		return nil, model.Errorf(model.Guarded, "this would silence %d nodes (%s); without --yes at most %d", nodes, firstOf(first, nodes), most).
-			WithHint("look at what it covers with --dry-run, then repeat with --yes, or with --max-affected %d", nodes)
+		return nil, model.Errorf(model.Guarded, "this would silence %d nodes (%s); more than %d need --yes", nodes, firstOf(first, nodes), most).
+			WithHint("list the nodes with --dry-run, then repeat with --yes or --max-affected %d", nodes)
 	}
 	holds, err := s.countCovered(ctx, b.Namespace, &spec.Selector)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *request) createSilence(ctx context.Context, b *v1.SilenceRequest, spec 
 		case model.ClassOf(err) != model.Stale && model.ClassOf(err) != model.Conflict:
 			return "", err
 		case b.Name != "":
-			return "", model.Errorf(model.Conflict, "there is a silence %s already", name).WithHint("muster describe silence %s; leave the name out, and it gets one", name)
+			return "", model.Errorf(model.Conflict, "silence %s already exists", name).WithHint("see muster describe silence %s; without a name it gets a new one", name)
 		case i == maxSameName:
 			return "", err
 		}
@@ -171,11 +171,11 @@ func Register(r *op.Routes, o Options) {
 }
 
 func registerHandlers(at subject) {
-	op.Handle(at, op.Get("listDeliveries", "/api/v1/problems/{id}/deliveries", "problems", "Who was told of it"), access.On(access.Read, "problem"), (*request).listDeliveries)
+	op.Handle(at, op.Get("listDeliveries", "/api/v1/problems/{id}/deliveries", "problems", "List the notifications of a problem"), access.On(access.Read, "problem"), (*request).listDeliveries)
 	const one = "/api/v1/handlers/{namespace}/{name}"
-	op.Handle(at, op.Post("testHandler", one+"/test", "handlers", "Send a test message now, and say what was sent and answered", model.NotFound), access.On(access.Operate, "Handler"), (*request).testHandler)
-	op.Handle(at, op.Get("listDeadLetters", one+"/dead", "handlers", "Messages that were given up, newest first", model.NotFound), access.On(access.Read, "Handler"), (*request).deadLetters)
-	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send messages again that were given up", model.NotFound, model.Limited), access.On(access.Operate, "Handler"), (*request).replayHandler)
+	op.Handle(at, op.Post("testHandler", one+"/test", "handlers", "Send a test message now; returns request and answer", model.NotFound), access.On(access.Operate, "Handler"), (*request).testHandler)
+	op.Handle(at, op.Get("listDeadLetters", one+"/dead", "handlers", "List dead letters, newest first", model.NotFound), access.On(access.Read, "Handler"), (*request).deadLetters)
+	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send dead letters again", model.NotFound, model.Limited), access.On(access.Operate, "Handler"), (*request).replayHandler)
 }
 
 // declaredHandler returns a handler as it is declared. Its dead letters may outlive it.
@@ -225,7 +225,7 @@ func (s *request) deadLetters(ctx context.Context, in *struct {
 	op.NamedPath
 	list.Where
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.DeliveryList], error) {
 	filter, err := list.ByRow(s.View, in.Where)
 	if err != nil {

@@ -38,9 +38,9 @@ const (
 )
 
 func registerRun(at subject) {
-	run := op.Post("run", Path, "nodes", "Run a check or a command now, and stream what it says (Server-Sent Events)", model.NotFound, model.Limited, model.Guarded)
+	run := op.Post("run", Path, "nodes", "Run a check or a command now and stream its output (Server-Sent Events)", model.NotFound, model.Limited, model.Guarded)
 	run.MaxBodyBytes = 256 << 10
-	run.Responses = op.StreamResponse("Each message's data is a RunLine as JSON; the last one is the summary. Who goes away takes back what still runs.")
+	run.Responses = op.StreamResponse("The data of each message is a RunLine as JSON; the last is the summary. Closing the connection cancels the remaining runs.")
 	op.Handle(at, run, access.On(access.Operate, "run"), (*request).run)
 }
 
@@ -66,7 +66,7 @@ func (s *request) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*h
 		defer cancel()
 		if s.slots.Enter(ctx) != nil {
 			s.CountRefusal("runs")
-			op.WriteError(w, model.Errorf(model.Limited, "too many runs are open").WithHint("wait until one has ended; muster get queues shows their number"))
+			op.WriteError(w, model.Errorf(model.Limited, "too many runs are in progress").WithHint("wait until one has ended; muster get queues shows their number"))
 			return
 		}
 		defer s.slots.Leave()
@@ -95,7 +95,7 @@ func (s *request) prepare(ctx context.Context, r *v1.RunRequest) (*task, error) 
 	}
 	switch {
 	case (r.Check == "") == (r.Command == nil):
-		return nil, model.Errorf(model.Invalid, "a run needs a check or a command, and not both").WithHint("name one of them")
+		return nil, model.Errorf(model.Invalid, "a run needs either a check or a command").WithHint("name one of them")
 	case r.Command != nil:
 		if err := s.mayRun(&c, ns, r.Command); err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func (s *request) prepare(ctx context.Context, r *v1.RunRequest) (*task, error) 
 		o.run.Command, o.run.TimeoutMs, o.timeout = r.Command, uint32(lasts.Milliseconds()), lasts+answerGrace
 		o.description = "the command " + commandText(r.Command)
 		if r.Targets == nil {
-			return nil, model.Errorf(model.Invalid, "targets say on which nodes the command runs").WithHint(`for example {"groups": ["web"]}`)
+			return nil, model.Errorf(model.Invalid, "targets must select the nodes of the command").WithHint(`for example {"groups": ["web"]}`)
 		}
 	default:
 		at, name := model.SplitRef(ns, r.Check)
@@ -115,7 +115,7 @@ func (s *request) prepare(ctx context.Context, r *v1.RunRequest) (*task, error) 
 			}
 		}
 		if id < model.FirstCheck {
-			return nil, model.Errorf(model.Invalid, "check %s is built into the server: nothing runs for it on a node", name).WithHint("muster why NODE/%s", name)
+			return nil, model.Errorf(model.Invalid, "check %s is built into the server and runs on no node", name).WithHint("muster why NODE/%s", name)
 		}
 		o.check, o.description = id, "check "+r.Check
 	}
@@ -136,11 +136,11 @@ func (s *request) mayRun(c *access.Caller, namespace string, command *model.Comm
 	case !c.MayRun(namespace):
 		s.CountRefusal("run")
 		return model.Errorf(model.Forbidden, "%s may not run commands (role %s without that right)", c.User, &c.Grants).
-			WithHint("who may gives the right: muster auth user create NAME --role operator --may-run-commands; checks need only the role: muster run CHECK")
+			WithHint("a user with that right grants it: muster auth user create NAME --role operator --may-run-commands; checks need only the role: muster run CHECK")
 	case strings.TrimSpace(command.Shell) == "" && (len(command.Argv) == 0 || command.Argv[0] == ""):
 		return model.Errorf(model.Invalid, "the command is empty")
 	case length > maxCommand:
-		return model.Errorf(model.Invalid, "the command has %d bytes, at most %d", length, maxCommand).WithHint("put a script on the nodes and run that")
+		return model.Errorf(model.Invalid, "the command has %d bytes, at most %d", length, maxCommand).WithHint("install a script on the nodes and run that")
 	}
 	return nil
 }
@@ -163,15 +163,15 @@ func (s *request) selectNodes(ctx context.Context, o *task, ns string, r *v1.Run
 		}
 	}
 	if len(o.nodes) == 0 {
-		return model.Errorf(model.NotFound, "no node matches: %s", targetsText(r.Targets)).WithHint("which nodes there are: muster get nodes -n %s", ns)
+		return model.Errorf(model.NotFound, "no node matches: %s", targetsText(r.Targets)).WithHint("list the nodes: muster get nodes -n %s", ns)
 	}
 	most := r.MaxAffected
 	if most <= 0 {
 		most = max(50, len(s.Directory.Nodes(""))/5)
 	}
 	if len(o.nodes) > most && !r.Yes {
-		return model.Errorf(model.Guarded, "this would run on %d nodes; without --yes at most %d", len(o.nodes), most).
-			WithHint("which nodes: muster get nodes; then repeat with --yes, or with --max-affected %d", len(o.nodes))
+		return model.Errorf(model.Guarded, "this would run on %d nodes; more than %d need --yes", len(o.nodes), most).
+			WithHint("list the nodes with muster get nodes, then repeat with --yes or --max-affected %d", len(o.nodes))
 	}
 	return nil
 }
@@ -259,7 +259,7 @@ type subject = op.Subject[*request]
 func Register(r *op.Routes, o Options) {
 	slots := queue.NewSlots(r.Queues, "runs")
 	outcomes := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "muster_api_runs_total", Help: "Runs that people asked for (muster run), one for each node, by how they ended.",
+		Name: "muster_api_runs_total", Help: "Requested runs (muster run), one for each node, by outcome.",
 	}, []string{"outcome"})
 	r.Metrics.Register(outcomes)
 	registerRun(op.For(r, func(q op.Request) *request { return &request{q, o, slots, outcomes} }))
@@ -303,7 +303,7 @@ func (x *execution) run(ctx context.Context, allowed func() bool) error {
 			err = x.overdue()
 		case <-beat.C:
 			if !allowed() {
-				return x.out.End("the token is not valid any more, or its rights were changed")
+				return x.out.End("the token has expired, was deleted, or has fewer rights now")
 			}
 			err = x.out.Write(":\n\n")
 		}
@@ -373,7 +373,7 @@ func (x *execution) overdue() error {
 	for node, until := range x.deadlines {
 		if now.After(until) {
 			x.runs.Forget(node)
-			if err := x.end(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for its turn there"}); err != nil {
+			if err := x.end(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for a free slot of the agent"}); err != nil {
 				return err
 			}
 		}

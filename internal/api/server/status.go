@@ -27,9 +27,9 @@ import (
 )
 
 func registerStatus(at subject) {
-	op.Handle(at, op.Get("status", "/api/v1/status", "server", "Is all well? Worst first", model.NotFound), access.On(access.Read, "server"), (*request).status)
-	op.Handle(at, op.Get("version", "/api/v1/version", "server", "Which build this is"), access.ByAnybody("server"), (*request).version)
-	op.Handle(at, op.Get("listQueues", "/api/v1/queues", "server", "The bounded queues of the server"), access.OnCluster(access.Read, "queue"), (*request).queues)
+	op.Handle(at, op.Get("status", "/api/v1/status", "server", "Get the state of fleet and server, worst first", model.NotFound), access.On(access.Read, "server"), (*request).status)
+	op.Handle(at, op.Get("version", "/api/v1/version", "server", "Get the version of the server"), access.ByAnybody("server"), (*request).version)
+	op.Handle(at, op.Get("listQueues", "/api/v1/queues", "server", "List the queues of the server"), access.OnCluster(access.Read, "queue"), (*request).queues)
 }
 
 func (s *request) version(context.Context, *op.Empty) (*op.Body[version.Info], error) {
@@ -94,7 +94,7 @@ func (s *request) status(ctx context.Context, in *struct {
 	ctx, cancel := context.WithTimeout(ctx, storesTimeout)
 	defer cancel()
 	if err := s.lastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
-		out.Warnings = append(out.Warnings, "the last hour cannot be read: "+err.Error())
+		out.Warnings = append(out.Warnings, "cannot read the last hour: "+err.Error())
 	}
 	out.Warnings = append(out.Warnings, s.unroutedWarnings(in.Namespace)...)
 	return op.Answer(out), nil
@@ -296,7 +296,7 @@ func (s *request) unroutedWarnings(namespace string) (warnings []string) {
 		}
 		m := &route.Problem{Node: route.Name{Namespace: name}, Status: model.Critical, Severity: model.High}
 		if _, by := notification.Routes(s.View, m, nil); by == route.NoRecipient {
-			warnings = append(warnings, fmt.Sprintf("nobody is told of problems in namespace %s that no Route matches and whose check names no handler; a Route called default would take them: muster explain route", name))
+			warnings = append(warnings, fmt.Sprintf("problems in namespace %s that match no Route and whose check names no handler notify nobody; create a Route called default: muster explain route", name))
 		}
 	}
 	slices.Sort(warnings)

@@ -25,19 +25,19 @@ type Session struct {
 type Caller struct {
 	User  string `json:"user"`
 	Role  string `json:"role"`
-	Run   bool   `json:"run,omitempty" doc:"May run commands on nodes."`
-	Token string `json:"token,omitempty" doc:"The id of the token that was used."`
+	Run   bool   `json:"run,omitempty" doc:"Right to run commands on nodes."`
+	Token string `json:"token,omitempty" doc:"Id of the token of this request."`
 
 	Bindings map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 }
 
 // TokenRequest asks for an API token.
 type TokenRequest struct {
-	User       string            `json:"user,omitempty" maxLength:"253" doc:"Whose name the token bears; default: the caller's."`
-	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,alerts" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. One with alerts brings alerts in, and may do nothing else."`
-	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"Of the role alerts: into which namespaces it may bring them; none: into all."`
-	Run        bool              `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
-	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of people in single namespaces, by namespace: viewer, operator or admin. They add to role."`
+	User       string            `json:"user,omitempty" maxLength:"253" doc:"Owner of the token; default: the caller."`
+	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,alerts" doc:"Default viewer. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. alerts: only sends alerts."`
+	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"For role alerts: namespaces that may get the alerts; empty: all."`
+	Run        bool              `json:"run,omitempty" doc:"Right to run commands on nodes; no role includes it. Only a caller with this right can give it."`
+	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of a person in single namespaces, by namespace: viewer, operator or admin. They add to role."`
 	Note       string            `json:"note,omitempty" maxLength:"1000"`
 	ExpiresIn  int64             `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 }
@@ -47,14 +47,14 @@ type Token struct {
 	ID      string    `json:"id"`
 	User    string    `json:"user"`
 	Role    string    `json:"role"`
-	Run     bool      `json:"run,omitempty" doc:"May run commands on nodes."`
-	Session bool      `json:"session,omitempty" doc:"Made by a login."`
+	Run     bool      `json:"run,omitempty" doc:"Right to run commands on nodes."`
+	Session bool      `json:"session,omitempty" doc:"The token belongs to a login session."`
 	Note    string    `json:"note,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 	Secret  string    `json:"secret,omitempty"`
 
-	Namespaces []string          `json:"namespaces,omitempty" doc:"Of the role alerts; none: all."`
+	Namespaces []string          `json:"namespaces,omitempty" doc:"For role alerts: namespaces that may get the alerts; empty: all."`
 	Bindings   map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 }
 
@@ -68,8 +68,8 @@ type JoinTokenRequest struct {
 	Namespace string            `json:"namespace,omitempty"`
 	Groups    []string          `json:"groups,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
-	Lifecycle *model.Lifecycle  `json:"lifecycle,omitempty" doc:"Of the nodes that join with it."`
-	Replace   bool              `json:"replace,omitempty" doc:"A machine takes the place of a node that has the name it wants and no session."`
+	Lifecycle *model.Lifecycle  `json:"lifecycle,omitempty" doc:"Lifecycle of the nodes that join with the token."`
+	Replace   bool              `json:"replace,omitempty" doc:"The machine takes over an existing node of its name if that node has no session."`
 	ExpiresIn int64             `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 	MaxUses   int               `json:"maxUses,omitempty" minimum:"0" doc:"0: no limit."`
 	Note      string            `json:"note,omitempty" maxLength:"1000"`
@@ -83,7 +83,7 @@ type JoinToken struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Lifecycle *model.Lifecycle  `json:"lifecycle,omitempty"`
 	Replace   bool              `json:"replace,omitempty"`
-	Node      uuid.UUID         `json:"node,omitzero" doc:"The one node whose machine joins with it."`
+	Node      uuid.UUID         `json:"node,omitzero" doc:"The only node that may join with the token."`
 	Expires   time.Time         `json:"expires,omitzero"`
 	MaxUses   int               `json:"maxUses,omitempty"`
 	Uses      int               `json:"uses"`
@@ -100,9 +100,9 @@ type JoinTokenList struct {
 
 // UserGrants are the rights of a user.
 type UserGrants struct {
-	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,agent,alerts" doc:"In every namespace. Default, where there are no bindings: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. With the password of the last two nobody logs in: agents of another system do with that of an agent, and what brings alerts with that of alerts."`
-	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"Of the roles agent and alerts: in which namespaces its agents may be, or its alerts go; none: in all."`
-	Run        bool              `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
+	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,agent,alerts" doc:"Role in every namespace. Default viewer if there are no bindings. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. agent: password of agents of another system. alerts: password of alert senders. Nobody logs in with the last two."`
+	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"For roles agent and alerts: namespaces of the agents or alerts; empty: all."`
+	Run        bool              `json:"run,omitempty" doc:"Right to run commands on nodes; no role includes it. Only a caller with this right can give it."`
 	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of a person in single namespaces, by namespace: viewer, operator or admin. They add to role."`
 }
 
@@ -110,19 +110,19 @@ type UserGrants struct {
 type UserRequest struct {
 	Name string `json:"name" minLength:"1" maxLength:"63"`
 	UserGrants
-	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
+	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server generates one and returns it once."`
 }
 
 // User is a person with a login, or a program. Password is shown once, if the server generated it.
 type User struct {
 	Name       string            `json:"name"`
 	Role       string            `json:"role"`
-	Run        bool              `json:"run,omitempty" doc:"May run commands on nodes."`
-	Namespaces []string          `json:"namespaces,omitempty" doc:"Of the roles agent and alerts: in which namespaces its agents may be, or its alerts go; none: in all."`
+	Run        bool              `json:"run,omitempty" doc:"Right to run commands on nodes."`
+	Namespaces []string          `json:"namespaces,omitempty" doc:"For roles agent and alerts: namespaces of the agents or alerts; empty: all."`
 	Bindings   map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 	Created    time.Time         `json:"created"`
-	Sessions   int               `json:"sessions" doc:"Open sessions."`
-	Tokens     int               `json:"tokens" doc:"API tokens that bear the name."`
+	Sessions   int               `json:"sessions" doc:"Number of open sessions."`
+	Tokens     int               `json:"tokens" doc:"Number of API tokens of the user."`
 	Password   string            `json:"password,omitempty"`
 }
 

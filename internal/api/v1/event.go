@@ -12,8 +12,8 @@ import (
 
 // Names are status and severity as words, beside their numbers: programs compare numbers, people read words.
 type Names struct {
-	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"What status 0, 1, 2 and 3 mean."`
-	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"What severity 0 to 5 means."`
+	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"Names of status 0, 1, 2 and 3."`
+	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"Names of severity 0 to 5."`
 }
 
 // NamesOf returns the words of both.
@@ -25,10 +25,10 @@ func NamesOf(status model.Status, severity model.Severity) Names {
 type Event struct {
 	model.Event
 	Names
-	Problem *OpenProblem `json:"problem,omitempty" doc:"The open one."`
+	Problem *OpenProblem `json:"problem,omitempty" doc:"The open problem."`
 	History []int        `json:"history" doc:"Statuses, oldest first, at most 21."` // numbers: JSON would write bytes as base64
 	// Notes are errors in expressions of pipelines about the event.
-	Notes []string `json:"notes,omitempty" doc:"Expressions of filters kept from Sensu that could not be evaluated at its last result, with why; in answers about one event alone."`
+	Notes []string `json:"notes,omitempty" doc:"Filter expressions kept from Sensu that failed on the last result, with the error; only in answers about one event."`
 }
 
 // OpenProblem is the problem of an event.
@@ -36,25 +36,25 @@ type OpenProblem struct {
 	model.Problem
 	Names
 	Source Source             `json:"source"`
-	Holds  []NotificationHold `json:"holds,omitempty" doc:"What keeps back that people are told of it now: silences, windows, mutes of its routes. An acknowledgement is ack."`
+	Holds  []NotificationHold `json:"holds,omitempty" doc:"Silences, windows and route mutes that hold its notifications now. The field ack has an acknowledgement."`
 }
 
 // EventList is a page of events, worst first.
 type EventList struct {
 	Items   []Event           `json:"items"`
-	Next    string            `json:"next,omitempty" doc:"Pass it as after to get the next page."`
-	Partial bool              `json:"partial,omitempty" doc:"The search was ended by time, not by the limit: go on with next."`
-	Match   uint64            `json:"match,omitempty" doc:"Events that match, on all pages; left out where to count them would cost too much."`
-	Total   uint64            `json:"total,omitempty" doc:"All events of the namespace asked for, whatever the other filters."`
-	Wrong   uint64            `json:"wrong,omitempty" doc:"Those of them that are not OK."`
-	Others  []NamespaceEvents `json:"others,omitempty" doc:"On the first page: other namespaces that have events, at most 5, those with the most that is not OK first."`
+	Next    string            `json:"next,omitempty" doc:"Value for after to get the next page; absent on the last page."`
+	Partial bool              `json:"partial,omitempty" doc:"The search stopped at its time limit: continue with next."`
+	Match   uint64            `json:"match,omitempty" doc:"Number of matching events on all pages; absent where counting costs too much."`
+	Total   uint64            `json:"total,omitempty" doc:"Number of events in the requested namespace, without filters."`
+	Wrong   uint64            `json:"wrong,omitempty" doc:"Number of those events that are not OK."`
+	Others  []NamespaceEvents `json:"others,omitempty" doc:"On the first page: other namespaces with events, at most 5, most events that are not OK first."`
 }
 
 // NamespaceEvents counts the events of a namespace.
 type NamespaceEvents struct {
 	Namespace string `json:"namespace"`
 	Events    uint64 `json:"events"`
-	Wrong     uint64 `json:"wrong" doc:"Those of them that are not OK."`
+	Wrong     uint64 `json:"wrong" doc:"Number of events that are not OK."`
 }
 
 // EventFilter selects events; empty fields select everything.
@@ -82,7 +82,7 @@ type Problem struct {
 	OpenProblem
 	Namespace string `json:"namespace"`
 	Node      string `json:"node"`
-	Check     string `json:"check,omitempty" doc:"The source's name, where it is a check."`
+	Check     string `json:"check,omitempty" doc:"Name of the source if it is a check."`
 }
 
 // Source is the source of a problem.
@@ -90,7 +90,7 @@ type Source struct {
 	Kind     string `json:"kind" doc:"check"`
 	Name     string `json:"name"`
 	ID       uint32 `json:"id"`
-	Instance string `json:"instance,omitempty" doc:"Of several that one source finds on one node; checks have none."`
+	Instance string `json:"instance,omitempty" doc:"Tells several problems of one source on one node apart; checks have none."`
 }
 
 // String formats the source for people: disk, or trigger disk-full[/var].
@@ -119,10 +119,10 @@ type Entry struct {
 	Namespace  string        `json:"namespace"`
 	Node       string        `json:"node"`
 	Source     Source        `json:"source"`
-	Check      string        `json:"check,omitempty" doc:"The source's name, where it is a check."`
+	Check      string        `json:"check,omitempty" doc:"Name of the source if it is a check."`
 	Status     model.Status  `json:"status"`
 	StatusName string        `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
-	Previous   *model.Status `json:"previous,omitempty" doc:"Status before this change; none: there was no result before."`
+	Previous   *model.Status `json:"previous,omitempty" doc:"Status before this change; absent: the first result."`
 	Output     string        `json:"output,omitempty"`
 	Count      uint64        `json:"count,omitempty"`
 	Expired    bool          `json:"expired,omitempty"`
@@ -152,10 +152,10 @@ type Availability struct {
 	Warning   float64 `json:"warning"`
 	Critical  float64 `json:"critical"`
 	Unknown   float64 `json:"unknown"`
-	Nothing   float64 `json:"nothing" doc:"There was no result yet, or history does not reach back so far."`
+	Nothing   float64 `json:"nothing" doc:"Time without data: no result yet, or older than the history."`
 	Changes   int     `json:"changes"`
 
-	Gone time.Time `json:"gone,omitzero" doc:"When its node was deleted: it counts until then."`
+	Gone time.Time `json:"gone,omitzero" doc:"Time of the node's deletion; the calculation ends there."`
 }
 
 // Covered returns the seconds in which there was a status. Available returns the part of them that was OK or WARNING.
@@ -190,9 +190,9 @@ type PastEvent struct {
 	Check      string       `json:"check"`
 	Status     model.Status `json:"status"`
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
-	Changed    time.Time    `json:"changed,omitzero" doc:"Since when; not known where history does not reach back so far."`
-	Output     string       `json:"output,omitempty" doc:"At that change."`
-	Gone       time.Time    `json:"gone,omitzero" doc:"When its node was deleted since."`
+	Changed    time.Time    `json:"changed,omitzero" doc:"Time of the last change; absent if history does not reach back that far."`
+	Output     string       `json:"output,omitempty" doc:"Output at that change."`
+	Gone       time.Time    `json:"gone,omitzero" doc:"Time of the node's later deletion."`
 }
 
 // PastEventList is a page of events at a past time.
@@ -215,14 +215,14 @@ type Delivery struct {
 	NextAt    time.Time `json:"nextAt,omitzero"`
 	LastError string    `json:"lastError,omitempty"`
 	Ended     time.Time `json:"ended,omitzero"`
-	Replayed  time.Time `json:"replayed,omitzero" doc:"When somebody sent it again after it was given up."`
-	Summary   string    `json:"summary,omitempty" doc:"Of a dead letter: what it was to say."`
+	Replayed  time.Time `json:"replayed,omitzero" doc:"Time of the last replay of the dead letter."`
+	Summary   string    `json:"summary,omitempty" doc:"For a dead letter: summary of the message."`
 }
 
 // DeliveryList is the deliveries of a problem, oldest first; or a page of dead letters.
 type DeliveryList struct {
 	Items []Delivery `json:"items"`
-	Next  string     `json:"next,omitempty" doc:"Pass it as after to get the next page of dead letters."`
+	Next  string     `json:"next,omitempty" doc:"Value for after to get the next page of dead letters; absent on the last page."`
 }
 
 // Acknowledgement declares that the caller takes care of a problem.
@@ -241,14 +241,14 @@ type Action struct {
 type GroupAvailability struct {
 	Namespace string  `json:"namespace"`
 	Group     string  `json:"group"`
-	Nodes     int     `json:"nodes" doc:"Of which something is known."`
+	Nodes     int     `json:"nodes" doc:"Number of nodes with data."`
 	Events    int     `json:"events"`
-	Worst     float64 `json:"worst" doc:"Share of the time (0 to 1) in which the node was up that was up least."`
+	Worst     float64 `json:"worst" doc:"Lowest share of uptime of one node, 0 to 1."`
 	WorstNode string  `json:"worstNode,omitempty"`
-	Mean      float64 `json:"mean" doc:"Mean of the shares of all nodes."`
-	AllUp     float64 `json:"allUp" doc:"Share of the time in which every node was up."`
-	AnyUp     float64 `json:"anyUp" doc:"Share of the time in which at least one node was up."`
-	Known     float64 `json:"known" doc:"Seconds in which something is known of at least one node."`
+	Mean      float64 `json:"mean" doc:"Mean share of uptime of the nodes."`
+	AllUp     float64 `json:"allUp" doc:"Share of time with every node up."`
+	AnyUp     float64 `json:"anyUp" doc:"Share of time with at least one node up."`
+	Known     float64 `json:"known" doc:"Seconds with data of at least one node."`
 }
 
 // GroupAvailabilityList is the selected groups, the worst first.
@@ -260,27 +260,27 @@ type GroupAvailabilityList struct {
 
 // BulkRequest is an action on all events that match. An event must match every given field.
 type BulkRequest struct {
-	Namespace   string    `json:"namespace,omitempty" maxLength:"253" doc:"Of the nodes. Empty: all."`
+	Namespace   string    `json:"namespace,omitempty" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node        string    `json:"node,omitempty" maxLength:"253"`
 	Check       string    `json:"check,omitempty" maxLength:"253"`
 	Group       string    `json:"group,omitempty" maxLength:"253" doc:"Only nodes of this group."`
 	Status      string    `json:"status,omitempty" maxLength:"64" doc:"Names or digits, comma-separated: critical,unknown"`
 	Selector    string    `json:"selector,omitempty" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
 	Where       string    `json:"where,omitempty" maxLength:"4096" doc:"CEL over event.* and node.*"`
-	All         bool      `json:"all,omitempty" doc:"Everything is meant, where nothing else is said."`
+	All         bool      `json:"all,omitempty" doc:"Confirms a request without any filter."`
 	Note        string    `json:"note,omitempty" maxLength:"1000"`
-	Until       time.Time `json:"until,omitzero" doc:"Of an acknowledgement: when it ends; it ends with the problem in any case."`
-	MaxAffected int       `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse if it picks more events; default a fifth of all, at least 50."`
-	Yes         bool      `json:"yes,omitempty" doc:"However many it picks."`
-	DryRun      bool      `json:"dryRun,omitempty" doc:"Say what it picks, and do nothing."`
+	Until       time.Time `json:"until,omitzero" doc:"For an acknowledgement: its end; the end of the problem ends it too."`
+	MaxAffected int       `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a selection of more events; 0: a fifth of all, at least 50."`
+	Yes         bool      `json:"yes,omitempty" doc:"Confirm the action for any number of events."`
+	DryRun      bool      `json:"dryRun,omitempty" doc:"Report the selection without changing anything."`
 }
 
 // BulkDone is the outcome of a bulk action.
 type BulkDone struct {
-	Matched int         `json:"matched" doc:"Events that the selection picked."`
-	First   []BulkEvent `json:"first" doc:"The first ten of them, worst first."`
+	Matched int         `json:"matched" doc:"Number of selected events."`
+	First   []BulkEvent `json:"first" doc:"The first ten selected events, worst first."`
 	Done    int         `json:"done"`
-	Left    []BulkLeft  `json:"left,omitempty" doc:"Those it was not done to, by reason."`
+	Left    []BulkLeft  `json:"left,omitempty" doc:"Events without the action, by reason."`
 	DryRun  bool        `json:"dryRun,omitempty"`
 }
 
@@ -296,9 +296,9 @@ type BulkEvent struct {
 // BulkLeft is the events that a bulk action left alone for one reason.
 type BulkLeft struct {
 	Reason string      `json:"reason"`
-	Failed bool        `json:"failed,omitempty" doc:"It could not be done; else there was nothing to do any more."`
+	Failed bool        `json:"failed,omitempty" doc:"The action failed; false: it was no longer necessary."`
 	Count  int         `json:"count"`
-	First  []BulkEvent `json:"first" doc:"The first ten of them."`
+	First  []BulkEvent `json:"first" doc:"The first ten of these events."`
 }
 
 // Trace is the chain of one check on one node from its declaration to its deliveries; without a
@@ -312,40 +312,40 @@ type Trace struct {
 
 // Link is one step of the chain. The first link that does not hold is the reason why later ones did not happen.
 type Link struct {
-	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,told,group,checks,error" doc:"Empty in what is under another."`
-	Holds bool      `json:"holds" doc:"It is so, and the chain goes on."`
+	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,told,group,checks,error" doc:"Step of the chain; empty for a step under another one."`
+	Holds bool      `json:"holds" doc:"The condition of this step is met; the chain continues."`
 	Text  string    `json:"text"`
-	At    time.Time `json:"at,omitzero" doc:"When that was; none: it is so now."`
-	Under []Link    `json:"under,omitempty" doc:"What it rests on."`
+	At    time.Time `json:"at,omitzero" doc:"Time of the step; absent: now."`
+	Under []Link    `json:"under,omitempty" doc:"Steps that explain this one."`
 }
 
 // State is the server's knowledge of a resource besides its declaration.
 type State struct {
-	Nodes    int       `json:"nodes" doc:"Where it lands: nodes that run the check, are members of the group, read the property, live in the namespace."`
-	Checks   int       `json:"checks" doc:"Checks that use it."`
+	Nodes    int       `json:"nodes" doc:"Number of nodes: they run the check, are members of the group, read the property, or belong to the namespace."`
+	Checks   int       `json:"checks" doc:"Number of checks that use the resource."`
 	Note     string    `json:"note,omitempty" doc:"The same in words."`
-	UsedBy   string    `json:"usedBy,omitempty" doc:"Of a handler, pipeline, secret or asset: who names it, in words."`
-	Events   *ByStatus `json:"events,omitempty" doc:"Of a check: its events by status."`
-	Problems uint64    `json:"problems,omitempty" doc:"Of a check: open ones."`
+	UsedBy   string    `json:"usedBy,omitempty" doc:"For a handler, pipeline, secret or asset: the resources that name it, in words."`
+	Events   *ByStatus `json:"events,omitempty" doc:"For a check: number of its events by status."`
+	Problems uint64    `json:"problems,omitempty" doc:"For a check: number of its open problems."`
 
-	Limits []LimitUse `json:"limits,omitempty" doc:"Of a namespace: those in force."`
+	Limits []LimitUse `json:"limits,omitempty" doc:"For a namespace: its limits and their use."`
 
-	Stream *HandlerStream `json:"stream,omitempty" doc:"Of a handler that is told of every result: how far it is."`
+	Stream *HandlerStream `json:"stream,omitempty" doc:"For a handler that gets every result: its position."`
 
-	Holds   int       `json:"holds,omitempty" doc:"Of a silence, and of a window that is on: open problems that it keeps back."`
-	InForce bool      `json:"inForce,omitempty" doc:"Of a silence or window: it is on now."`
-	Begins  time.Time `json:"begins,omitzero" doc:"Of a window: when it is on next."`
-	Ends    time.Time `json:"ends,omitzero" doc:"Of a silence or window that is on: until when; none: nobody knows."`
+	Holds   int       `json:"holds,omitempty" doc:"For an active silence or window: number of open problems that it holds."`
+	InForce bool      `json:"inForce,omitempty" doc:"For a silence or window: it is active now."`
+	Begins  time.Time `json:"begins,omitzero" doc:"For a window: its next start."`
+	Ends    time.Time `json:"ends,omitzero" doc:"For an active silence or window: its end; absent: unknown."`
 }
 
 // LimitUse is a limit of a namespace with its use, and the number of times that it was reached.
 type LimitUse struct {
-	Name   string    `json:"name" doc:"As under limits of a Namespace."`
+	Name   string    `json:"name" doc:"Name as in limits of a Namespace."`
 	Limit  float64   `json:"limit"`
-	Used   *uint64   `json:"used,omitempty" doc:"Of states: all; of statesPerNode: of the node that has most."`
-	Met    uint64    `json:"met,omitempty" doc:"How often something was refused, or waited, since the server started."`
-	Last   time.Time `json:"last,omitzero" doc:"When that was last."`
-	Node   string    `json:"node,omitempty" doc:"Of which node, that last time."`
+	Used   *uint64   `json:"used,omitempty" doc:"For states: total number; for statesPerNode: the largest number of one node."`
+	Met    uint64    `json:"met,omitempty" doc:"Number of refusals and delays by this limit since the server started."`
+	Last   time.Time `json:"last,omitzero" doc:"Time of the last one."`
+	Node   string    `json:"node,omitempty" doc:"Node of the last one."`
 	Reason string    `json:"reason,omitempty"`
 }
 
@@ -354,30 +354,30 @@ type NodeState struct {
 	Namespace    string            `json:"namespace"`
 	Name         string            `json:"name"`
 	ID           model.NodeID      `json:"id"`
-	Groups       []string          `json:"groups,omitempty" doc:"All it is in: listed, said by itself, by condition, by other groups."`
-	Labels       map[string]string `json:"labels,omitempty" doc:"Of all owners: server over agent over facts."`
-	Proxy        bool              `json:"proxy,omitempty" doc:"It has no agent: others run the checks that are about it."`
+	Groups       []string          `json:"groups,omitempty" doc:"All groups of the node: listed, requested by the agent, by condition, through other groups."`
+	Labels       map[string]string `json:"labels,omitempty" doc:"Labels of all owners; server wins over agent, agent over facts."`
+	Proxy        bool              `json:"proxy,omitempty" doc:"The node has no agent; other nodes run its checks."`
 	OS           string            `json:"os,omitempty"`
-	Agent        string            `json:"agent,omitempty" doc:"The agent's version."`
-	Checks       []string          `json:"checks,omitempty" doc:"That it runs; only where one node is asked for."`
+	Agent        string            `json:"agent,omitempty" doc:"Version of the agent."`
+	Checks       []string          `json:"checks,omitempty" doc:"Checks of the node; only in answers about one node."`
 	Events       ByStatus          `json:"events"`
 	Problems     uint64            `json:"problems"`
-	Severity     model.Severity    `json:"severity" doc:"Of its worst event."`
+	Severity     model.Severity    `json:"severity" doc:"Severity of its worst event."`
 	SeverityName string            `json:"severityName" enum:"not classified,information,warning,average,high,disaster"`
-	Connected    bool              `json:"connected" doc:"It has a session now."`
-	Silent       bool              `json:"silent,omitempty" doc:"Nothing was heard of it for longer than its keepalive allows."`
-	Stopped      bool              `json:"stopped,omitempty" doc:"Its agent was stopped on purpose: nothing is expected of it."`
-	Heard        time.Time         `json:"heard,omitzero" doc:"Last sign of life; none: never."`
-	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only where one node is asked for."`
+	Connected    bool              `json:"connected" doc:"The agent has a session now."`
+	Silent       bool              `json:"silent,omitempty" doc:"The last sign of life is older than the keepalive allows."`
+	Stopped      bool              `json:"stopped,omitempty" doc:"Somebody stopped the agent in order; its silence raises no alarm."`
+	Heard        time.Time         `json:"heard,omitzero" doc:"Time of the last sign of life; absent: never."`
+	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
 }
 
 // NodeOrigins explains where groups, labels and properties of a node come from.
 type NodeOrigins struct {
-	Groups     []Link          `json:"groups" doc:"Each group that it is in, and under it why."`
-	Asked      []GroupAsked    `json:"asked,omitempty" doc:"Groups that its agent asked to be in."`
+	Groups     []Link          `json:"groups" doc:"Each group of the node with the reason."`
+	Asked      []GroupAsked    `json:"asked,omitempty" doc:"Groups that the agent requests."`
 	Labels     []LabelOrigin   `json:"labels"`
-	Properties []PropertyValue `json:"properties" doc:"All that are said of it, also those that no check reads."`
-	Limits     []LimitUse      `json:"limits,omitempty" doc:"Those of its namespace that are held against each node."`
+	Properties []PropertyValue `json:"properties" doc:"All values for the node, also those that no check reads."`
+	Limits     []LimitUse      `json:"limits,omitempty" doc:"Limits of the namespace that apply to each node."`
 }
 
 // GroupAsked is a group that an agent asked to be in.
@@ -391,16 +391,16 @@ type GroupAsked struct {
 type LabelOrigin struct {
 	Name  string        `json:"name"`
 	Value string        `json:"value"`
-	Owner string        `json:"owner" enum:"server,agent,facts" doc:"Server wins over agent over facts."`
-	Hides []LabelOrigin `json:"hides,omitempty" doc:"What other owners say."`
+	Owner string        `json:"owner" enum:"server,agent,facts" doc:"server wins over agent, agent over facts."`
+	Hides []LabelOrigin `json:"hides,omitempty" doc:"Values of other owners."`
 }
 
 // PropertyValue is a property of a node with all its declarations.
 type PropertyValue struct {
 	Name     string           `json:"name"`
 	Value    json.RawMessage  `json:"value,omitempty"`
-	Conflict string           `json:"conflict,omitempty" doc:"Why it has no value here."`
-	From     []PropertyOrigin `json:"from" doc:"In the order in which later ones win."`
+	Conflict string           `json:"conflict,omitempty" doc:"Reason why the property has no value here."`
+	From     []PropertyOrigin `json:"from" doc:"Sources of the value; later ones win."`
 }
 
 // PropertyOrigin is one declaration of a property.
@@ -431,7 +431,7 @@ type NodeFilter struct {
 // NodeStateList is nodes, worst first.
 type NodeStateList struct {
 	Items  []NodeState `json:"items"`
-	Total  int         `json:"total" doc:"Nodes that match."`
-	Wrong  int         `json:"wrong" doc:"Those of them that have an event that is not OK."`
-	Others int         `json:"others,omitempty" doc:"Nodes of other namespaces, where one was asked for and nothing else."`
+	Total  int         `json:"total" doc:"Number of matching nodes."`
+	Wrong  int         `json:"wrong" doc:"Number of those nodes with an event that is not OK."`
+	Others int         `json:"others,omitempty" doc:"Number of nodes in other namespaces; only for a request that names a namespace and nothing else."`
 }

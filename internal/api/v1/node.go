@@ -9,28 +9,28 @@ import (
 // Agent is the agent of a node, with the data of its session or the last known ones.
 type Agent struct {
 	Namespace string        `json:"namespace"`
-	Name      string        `json:"name" doc:"Of the node."`
+	Name      string        `json:"name" doc:"Name of the node."`
 	ID        model.NodeID  `json:"id"`
 	Version   string        `json:"version,omitempty"`
-	Connected bool          `json:"connected" doc:"It has a session now."`
-	Stopped   bool          `json:"stopped,omitempty" doc:"It was stopped on purpose: nothing is expected of it."`
-	Heard     time.Time     `json:"heard,omitzero" doc:"Last sign of life; none: never."`
-	Trouble   []string      `json:"trouble,omitempty" doc:"What is not as it should be, worst first, in words."`
-	Session   *AgentSession `json:"session,omitempty" doc:"Where it is connected."`
+	Connected bool          `json:"connected" doc:"The agent has a session now."`
+	Stopped   bool          `json:"stopped,omitempty" doc:"Somebody stopped the agent in order; its silence raises no alarm."`
+	Heard     time.Time     `json:"heard,omitzero" doc:"Time of the last sign of life; absent: never."`
+	Trouble   []string      `json:"trouble,omitempty" doc:"Problems of the agent in words, worst first."`
+	Session   *AgentSession `json:"session,omitempty" doc:"The open session."`
 }
 
 // AgentSession is the data that the session of a connected agent has.
 type AgentSession struct {
 	Version            string      `json:"version,omitempty"`
 	Since              time.Time   `json:"since"`
-	Address            string      `json:"address" doc:"Where it connects from."`
-	ClockOffsetMs      int64       `json:"clockOffsetMs" doc:"Of its machine's clock when the session began; more than zero: it is ahead of the server's."`
-	CertificateExpires time.Time   `json:"certificateExpires,omitzero" doc:"That of this session."`
-	Refuses            []string    `json:"refuses,omitempty" doc:"What it does not do, whatever a server says."`
-	Assignment         uint64      `json:"assignment,omitempty" doc:"Revision of the assignment that it holds, or was sent."`
-	Confirmed          bool        `json:"confirmed" doc:"It has said that it holds that assignment."`
-	IdleUnits          []IdleUnit  `json:"idleUnits,omitempty" doc:"Units of its assignment that it does not have in force."`
-	Stats              *AgentStats `json:"stats,omitempty" doc:"What it told of itself last; the first time some seconds after the session began."`
+	Address            string      `json:"address" doc:"Address of the connection's other end."`
+	ClockOffsetMs      int64       `json:"clockOffsetMs" doc:"Difference of the machine's clock at the session's start; above zero: ahead of the server."`
+	CertificateExpires time.Time   `json:"certificateExpires,omitzero" doc:"Expiry of the certificate of this session."`
+	Refuses            []string    `json:"refuses,omitempty" doc:"Actions that the agent refuses from every server."`
+	Assignment         uint64      `json:"assignment,omitempty" doc:"Revision of the assignment that the agent has or is getting."`
+	Confirmed          bool        `json:"confirmed" doc:"The agent has confirmed that assignment."`
+	IdleUnits          []IdleUnit  `json:"idleUnits,omitempty" doc:"Units of the assignment that the agent does not run."`
+	Stats              *AgentStats `json:"stats,omitempty" doc:"Last statistics of the agent; the first arrive some seconds after the session's start."`
 }
 
 // IdleUnit is a unit in the assignment of a node that is not in force there.
@@ -44,20 +44,20 @@ type IdleUnit struct {
 type AgentStats struct {
 	At             time.Time `json:"at"`
 	UptimeSeconds  uint64    `json:"uptimeSeconds"`
-	Spooled        uint64    `json:"spooled" doc:"Signals that wait."`
-	OldestSeconds  float64   `json:"oldestSeconds" doc:"Age of the oldest of them."`
+	Spooled        uint64    `json:"spooled" doc:"Number of signals in the spool."`
+	OldestSeconds  float64   `json:"oldestSeconds" doc:"Age of the oldest signal in the spool."`
 	SpoolBytes     uint64    `json:"spoolBytes"`
-	Runs           uint64    `json:"runs" doc:"Of checks."`
-	Skipped        uint64    `json:"skipped" doc:"Runs left out: the one before still ran."`
-	Late           uint64    `json:"late" doc:"Runs that had to wait for their turn."`
+	Runs           uint64    `json:"runs" doc:"Runs of checks."`
+	Skipped        uint64    `json:"skipped" doc:"Runs skipped because the run before had not ended."`
+	Late           uint64    `json:"late" doc:"Runs that waited for a free slot."`
 	Forks          uint64    `json:"forks" doc:"Processes started."`
-	ForksPerMinute float64   `json:"forksPerMinute" doc:"Since it told the time before."`
-	BytesSent      uint64    `json:"bytesSent" doc:"Frames, before TLS."`
-	BytesPerDay    uint64    `json:"bytesPerDay,omitempty" doc:"The same for a day, by its uptime; none in the first ten minutes."`
-	GaveWay        uint64    `json:"gaveWay" doc:"Signals that the spool gave up."`
+	ForksPerMinute float64   `json:"forksPerMinute" doc:"Processes per minute since the statistics before."`
+	BytesSent      uint64    `json:"bytesSent" doc:"Bytes of frames, before TLS."`
+	BytesPerDay    uint64    `json:"bytesPerDay,omitempty" doc:"Bytes per day, from the agent's uptime; absent in the first ten minutes."`
+	GaveWay        uint64    `json:"gaveWay" doc:"Signals that the spool dropped."`
 	Refused        uint64    `json:"refused" doc:"Signals that a server refused."`
-	Lost           uint64    `json:"lost" doc:"Results that the spool did not take."`
-	ResidentBytes  uint64    `json:"residentBytes,omitempty" doc:"Memory; none: not known."`
+	Lost           uint64    `json:"lost" doc:"Results that the spool could not store."`
+	ResidentBytes  uint64    `json:"residentBytes,omitempty" doc:"Memory; absent: unknown."`
 }
 
 // AgentFilter selects agents; empty fields select everything.
@@ -76,39 +76,39 @@ type AgentFilter struct {
 // AgentList is a page of agents: the oldest version first, and within a version the worst trouble first.
 type AgentList struct {
 	Items        []Agent         `json:"items"`
-	Next         string          `json:"next,omitempty" doc:"Pass it as after to get the next page."`
-	Total        int             `json:"total" doc:"Agents that match, on all pages."`
-	Disconnected int             `json:"disconnected" doc:"Those of them that should have a session and do not."`
-	Spooling     int             `json:"spooling" doc:"Those of them that have results waiting for longer than a minute."`
-	Versions     []AgentVersions `json:"versions" doc:"How many of which version match, oldest first."`
+	Next         string          `json:"next,omitempty" doc:"Value for after to get the next page; absent on the last page."`
+	Total        int             `json:"total" doc:"Number of matching agents on all pages."`
+	Disconnected int             `json:"disconnected" doc:"Number of those agents without the session that they should have."`
+	Spooling     int             `json:"spooling" doc:"Number of those agents whose oldest result has waited for more than a minute."`
+	Versions     []AgentVersions `json:"versions" doc:"Number of matching agents by version, oldest first."`
 }
 
 // AgentVersions counts the agents of a version.
 type AgentVersions struct {
-	Version string `json:"version" doc:"Empty: not known."`
+	Version string `json:"version" doc:"Empty: unknown."`
 	Agents  int    `json:"agents"`
 }
 
 // Pending is a machine that waits to be accepted: it asked to join without a token, or was a node
 // that the server does not know any more.
 type Pending struct {
-	Key       string            `json:"key" doc:"SHA-256 of its public key: what the machine shows, too."`
-	Name      string            `json:"name" doc:"The name it wants."`
-	Whence    string            `json:"whence" doc:"The address that it asked from."`
+	Key       string            `json:"key" doc:"SHA-256 of the public key, as the machine prints it."`
+	Name      string            `json:"name" doc:"Name that the machine requests."`
+	Whence    string            `json:"whence" doc:"Address of the machine."`
 	MachineID string            `json:"machineId,omitempty"`
 	Since     time.Time         `json:"since"`
-	Asked     time.Time         `json:"asked" doc:"When it asked last."`
+	Asked     time.Time         `json:"asked" doc:"Time of the last request."`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Facts     map[string]string `json:"facts,omitempty"`
-	Groups    []string          `json:"groups,omitempty" doc:"That it wants to be in."`
-	Returns   *Returning        `json:"returns,omitempty" doc:"The node that it was, by a certificate of this server."`
+	Groups    []string          `json:"groups,omitempty" doc:"Groups that the machine requests."`
+	Returns   *Returning        `json:"returns,omitempty" doc:"Former node of the machine, from a certificate of this server."`
 }
 
 // Returning is a former node that the server's data, an older copy, does not have.
 type Returning struct {
 	UID       string    `json:"uid"`
-	Namespace string    `json:"namespace" doc:"As the machine says."`
-	Certified time.Time `json:"certified" doc:"When its certificate was made."`
+	Namespace string    `json:"namespace" doc:"Namespace that the machine reports."`
+	Certified time.Time `json:"certified" doc:"Issue time of the certificate."`
 }
 
 // PendingList is all machines that wait.
@@ -118,8 +118,8 @@ type PendingList struct {
 
 // PendingAccept accepts a machine.
 type PendingAccept struct {
-	Which     string            `json:"which" minLength:"1" maxLength:"253" doc:"The name it wants, or at least 8 digits of its key."`
-	Name      string            `json:"name,omitempty" maxLength:"240" doc:"Of the node; default: what it wants."`
+	Which     string            `json:"which" minLength:"1" maxLength:"253" doc:"Requested name, or at least 8 digits of the key."`
+	Name      string            `json:"name,omitempty" maxLength:"240" doc:"Name of the node; default: the requested name."`
 	Namespace string            `json:"namespace,omitempty" maxLength:"253"`
 	Groups    []string          `json:"groups,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
@@ -127,14 +127,14 @@ type PendingAccept struct {
 
 // PendingReturning accepts all former nodes.
 type PendingReturning struct {
-	Groups []string          `json:"groups,omitempty" doc:"For all of them."`
+	Groups []string          `json:"groups,omitempty" doc:"Groups for all of them."`
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Returned is the outcome of accepting former nodes.
 type Returned struct {
 	Items []Member      `json:"items"`
-	Left  []NotAccepted `json:"left" doc:"Those that still wait."`
+	Left  []NotAccepted `json:"left" doc:"Number of machines that still wait."`
 }
 
 // NotAccepted is a machine that was not accepted.
@@ -148,7 +148,7 @@ type NotAccepted struct {
 // PendingRefuse refuses a machine for good.
 type PendingRefuse struct {
 	Which  string `json:"which" minLength:"1" maxLength:"253"`
-	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"What the machine is told."`
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, which the machine gets too."`
 }
 
 // Member is an accepted or refused machine. A refused one has no UID.
@@ -163,31 +163,31 @@ type Member struct {
 type Authority struct {
 	Hash        string   `json:"hash" doc:"sha256: and 64 digits, for --ca-hash."`
 	Certificate string   `json:"certificate" doc:"PEM, for --ca-file."`
-	Addresses   []string `json:"addresses" doc:"Where agents find the server."`
+	Addresses   []string `json:"addresses" doc:"Addresses of the server for agents."`
 }
 
 // NodeRename gives a node another name.
 type NodeRename struct {
 	To          string `json:"to" minLength:"1" maxLength:"253"`
-	DryRun      bool   `json:"dryRun,omitempty" doc:"Say what would happen and change nothing."`
-	Message     string `json:"message,omitempty" maxLength:"1000" doc:"Why; recorded with the change."`
-	MaxAffected int    `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool   `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
+	DryRun      bool   `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
+	Message     string `json:"message,omitempty" maxLength:"1000" doc:"Reason for the change, for the record."`
+	MaxAffected int    `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool   `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
 }
 
 // NodeReplace asks for a token by which another machine takes the place of a node's.
 type NodeReplace struct {
 	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
-	Message   string `json:"message,omitempty" maxLength:"1000" doc:"Why; the machine before is told."`
+	Message   string `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the record and for the former machine."`
 }
 
 // NodeRetire takes nodes out of service, all or none.
 type NodeRetire struct {
 	Nodes       []NodeRef `json:"nodes" minItems:"1" maxItems:"10000"`
-	DryRun      bool      `json:"dryRun,omitempty" doc:"Say what would happen and change nothing."`
-	Message     string    `json:"message,omitempty" maxLength:"1000" doc:"Why; recorded with the change, and told to the machines should they come back."`
-	MaxAffected int       `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool      `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
+	DryRun      bool      `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
+	Message     string    `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the record and for machines that reconnect."`
+	MaxAffected int       `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool      `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
 }
 
 // NodeRef names a node.
@@ -198,18 +198,18 @@ type NodeRef struct {
 
 // Tombstone is the record of a machine that is no node any more.
 type Tombstone struct {
-	ID        string    `json:"id" doc:"The immutable id of the node, or key: and the fingerprint of a machine's key."`
+	ID        string    `json:"id" doc:"Permanent id of the node, or key: and the fingerprint of a machine's key."`
 	Name      string    `json:"name"`
 	Namespace string    `json:"namespace,omitempty"`
 	Why       string    `json:"why" enum:"retired,replaced,refused,forgotten,deleted"`
 	Reason    string    `json:"reason,omitempty"`
 	By        string    `json:"by,omitempty"`
 	At        time.Time `json:"at"`
-	Until     time.Time `json:"until,omitzero" doc:"None: for good."`
+	Until     time.Time `json:"until,omitzero" doc:"Absent: permanent."`
 }
 
 // TombstoneList is a page of tombstones, the newest first.
 type TombstoneList struct {
 	Items []Tombstone `json:"items"`
-	All   int         `json:"all" doc:"How many there are."`
+	All   int         `json:"all" doc:"Total number."`
 }

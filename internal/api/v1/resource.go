@@ -9,32 +9,32 @@ import (
 
 // ApplyRequest declares many resources in one transaction, all or none.
 type ApplyRequest struct {
-	Resources   []json.RawMessage `json:"resources" maxItems:"10000" doc:"Resources by the envelope {apiVersion, kind, metadata, spec}; at least one, unless allowEmpty says otherwise."`
-	DryRun      bool              `json:"dryRun,omitempty" doc:"Say what would happen and keep nothing."`
-	Message     string            `json:"message,omitempty" maxLength:"1000" doc:"Why; recorded with the change."`
-	Owner       string            `json:"owner,omitempty" maxLength:"253" doc:"Who declares these resources; written on each as metadata.owner. What belongs to another owner is refused."`
-	TakeOver    bool              `json:"takeOver,omitempty" doc:"Also take what belongs to another owner."`
-	Prune       bool              `json:"prune,omitempty" doc:"Take away what belongs to the owner and is not in resources, in the same transaction."`
-	AllowEmpty  bool              `json:"allowEmpty,omitempty" doc:"With prune: no resources at all is meant so; all that the owner has goes."`
-	MaxAffected int               `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool              `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
-	Namespace   string            `json:"namespace,omitempty" doc:"For resources that name none."`
-	Expect      []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse all of it (412) if one of these resources is not as its reader left it; If-Match for many."`
+	Resources   []json.RawMessage `json:"resources" maxItems:"10000" doc:"Resources {apiVersion, kind, metadata, spec}; at least one, unless allowEmpty is set."`
+	DryRun      bool              `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
+	Message     string            `json:"message,omitempty" maxLength:"1000" doc:"Reason for the change, for the record."`
+	Owner       string            `json:"owner,omitempty" maxLength:"253" doc:"Owner of the resources, stored in metadata.owner. The server refuses resources of another owner."`
+	TakeOver    bool              `json:"takeOver,omitempty" doc:"Also change resources of another owner."`
+	Prune       bool              `json:"prune,omitempty" doc:"Delete resources of the owner that are not in resources, in the same transaction."`
+	AllowEmpty  bool              `json:"allowEmpty,omitempty" doc:"With prune: an empty list is intended and deletes all resources of the owner."`
+	MaxAffected int               `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool              `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
+	Namespace   string            `json:"namespace,omitempty" doc:"Namespace for resources that name none."`
+	Expect      []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
 }
 
 // Expected is the revision that a resource of an apply had when its sender read it.
 type Expected struct {
 	Ref
-	Revision int64 `json:"revision" minimum:"0" doc:"status.revision of what was read; 0: it must not be there."`
+	Revision int64 `json:"revision" minimum:"0" doc:"status.revision at the time of reading; 0: the resource must not exist."`
 }
 
 // DeleteRequest deletes many resources in one transaction, all or none.
 type DeleteRequest struct {
 	Resources   []Ref  `json:"resources" minItems:"1" maxItems:"10000"`
-	DryRun      bool   `json:"dryRun,omitempty" doc:"Say what would happen and take nothing away."`
-	Message     string `json:"message,omitempty" maxLength:"1000" doc:"Why; recorded with the change."`
-	MaxAffected int    `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool   `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
+	DryRun      bool   `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
+	Message     string `json:"message,omitempty" maxLength:"1000" doc:"Reason for the change, for the record."`
+	MaxAffected int    `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool   `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
 }
 
 // Ref names a resource.
@@ -46,16 +46,16 @@ type Ref struct {
 
 // Applied is the outcome of an apply.
 type Applied struct {
-	Revision int64     `json:"revision" doc:"Of the intent, after the change; 0: nothing changed."`
+	Revision int64     `json:"revision" doc:"Revision of the intent after the change; 0: nothing changed."`
 	DryRun   bool      `json:"dryRun,omitempty"`
-	Affected int       `json:"affected" doc:"Nodes whose assignment changes, in all."`
+	Affected int       `json:"affected" doc:"Number of nodes whose assignment changes."`
 	Outcomes []Outcome `json:"outcomes"`
-	Refused  *Refused  `json:"refused,omitempty" doc:"Of a dry run: why it would not be done as it is asked for."`
+	Refused  *Refused  `json:"refused,omitempty" doc:"For a dry run: reason why the server would refuse the change."`
 }
 
 // Refused is the reason for which an apply would be refused.
 type Refused struct {
-	Class  string `json:"class" doc:"As in the type of an error: guarded, conflict."`
+	Class  string `json:"class" doc:"Class as in type of an error: guarded, conflict."`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
 }
@@ -66,13 +66,13 @@ type Outcome struct {
 	Namespace string   `json:"namespace,omitempty"`
 	Name      string   `json:"name"`
 	Op        string   `json:"op" enum:"created,updated,unchanged,renamed,retired,deleted"`
-	Was       string   `json:"was,omitempty" doc:"The name before, of what was renamed."`
+	Was       string   `json:"was,omitempty" doc:"Former name of a renamed resource."`
 	Revision  int64    `json:"revision,omitempty"`
-	Nodes     int      `json:"nodes" doc:"Nodes that hold it, read it or are members of it."`
-	Checks    int      `json:"checks,omitempty" doc:"Checks that use it."`
-	Note      string   `json:"note,omitempty" doc:"Where it lands, in words."`
-	Warnings  []string `json:"warnings,omitempty" doc:"For example that it lands nowhere."`
-	Diff      string   `json:"diff,omitempty" doc:"What changes, as a unified difference of YAML."`
+	Nodes     int      `json:"nodes" doc:"Number of nodes that run it, read it or are members of it."`
+	Checks    int      `json:"checks,omitempty" doc:"Number of checks that use it."`
+	Note      string   `json:"note,omitempty" doc:"The same in words."`
+	Warnings  []string `json:"warnings,omitempty" doc:"For example: the check runs on no node."`
+	Diff      string   `json:"diff,omitempty" doc:"Change as a unified difference of YAML."`
 }
 
 // Resource is a resource as the server keeps it; the spec depends on the kind.
@@ -81,8 +81,8 @@ type Resource = model.Resource
 // ResourceList is a page of resources, by name.
 type ResourceList struct {
 	Items  []json.RawMessage `json:"items"`
-	States []State           `json:"states,omitempty" doc:"Of each item, if asked for by state=true."`
-	Next   string            `json:"next,omitempty" doc:"Pass it as after to get the next page."`
+	States []State           `json:"states,omitempty" doc:"State of each item, for requests with state=true."`
+	Next   string            `json:"next,omitempty" doc:"Value for after to get the next page; absent on the last page."`
 }
 
 // Change is one recorded write, with author, time, address and reason.
@@ -92,14 +92,14 @@ type Change struct {
 	User      string    `json:"user"`
 	Whence    string    `json:"whence,omitempty"`
 	Message   string    `json:"message,omitempty"`
-	Owner     string    `json:"owner,omitempty" doc:"On whose behalf: the owner that the apply named."`
+	Owner     string    `json:"owner,omitempty" doc:"Owner that the apply named."`
 	Kind      string    `json:"kind"`
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
 	Op        string    `json:"op" enum:"create,update,rename,delete,retire"`
-	Was       string    `json:"was,omitempty" doc:"The name before, of what was renamed."`
-	Diff      string    `json:"diff,omitempty" doc:"A unified difference of YAML; none for what holds secrets."`
-	More      int       `json:"more,omitempty" doc:"In the status: how many more resources were changed by the same apply."`
+	Was       string    `json:"was,omitempty" doc:"Former name of a renamed resource."`
+	Diff      string    `json:"diff,omitempty" doc:"Change as a unified difference of YAML; absent for resources with secrets."`
+	More      int       `json:"more,omitempty" doc:"In the status: number of further resources in the same apply."`
 }
 
 // ChangeList is a page of changes.
@@ -128,23 +128,23 @@ type Field struct {
 // Archive is the state of an archive of an Asset on the server.
 type Archive struct {
 	SHA512   string `json:"sha512"`
-	Stored   bool   `json:"stored" doc:"The server has it whole."`
-	Bytes    int64  `json:"bytes,omitempty" doc:"How long it is."`
-	Named    bool   `json:"named,omitempty" doc:"An Asset names it; others are removed after an hour."`
-	Fetching bool   `json:"fetching,omitempty" doc:"The server fetches it from its url, or is about to."`
-	Trouble  string `json:"trouble,omitempty" doc:"Why it could not be fetched."`
+	Stored   bool   `json:"stored" doc:"The server has the complete archive."`
+	Bytes    int64  `json:"bytes,omitempty" doc:"Size."`
+	Named    bool   `json:"named,omitempty" doc:"An Asset names the archive; the server deletes others after an hour."`
+	Fetching bool   `json:"fetching,omitempty" doc:"The server downloads the archive from its url, or will."`
+	Trouble  string `json:"trouble,omitempty" doc:"Reason why the download failed."`
 }
 
 // RunRequest asks for a run now on every node of the targets: of a check that is assigned to it, or of a command.
 type RunRequest struct {
 	Namespace   string         `json:"namespace,omitempty" maxLength:"253" doc:"Default: default."`
-	Check       string         `json:"check,omitempty" maxLength:"253" doc:"This or command."`
-	Command     *model.Command `json:"command,omitempty" doc:"A line for the shell, or a list of program and arguments. Needs the right to run commands."`
-	Targets     *model.Targets `json:"targets,omitempty" doc:"As in a check. None, with a check: every node that runs it."`
-	TimeoutMs   int64          `json:"timeoutMs,omitempty" minimum:"0" maximum:"3600000" doc:"How long a command may run; default 30 s. Of a check: how long its end is waited for; default what the check allows, and a minute to wait for its turn."`
+	Check       string         `json:"check,omitempty" maxLength:"253" doc:"Check to run; excludes command."`
+	Command     *model.Command `json:"command,omitempty" doc:"A shell command, or a list of program and arguments. Needs the right to run commands."`
+	Targets     *model.Targets `json:"targets,omitempty" doc:"Targets as in a check; default with check: every node that runs it."`
+	TimeoutMs   int64          `json:"timeoutMs,omitempty" minimum:"0" maximum:"3600000" doc:"Time limit of a command, default 30 s. For a check: time to wait for its end, default the check's timeout plus a minute."`
 	MaxOutput   int            `json:"maxOutput,omitempty" minimum:"0" maximum:"1048576" doc:"Bytes of output of each node; default 65536."`
 	Parallel    int            `json:"parallel,omitempty" minimum:"0" maximum:"500" doc:"Nodes at the same time; default 50."`
-	MaxAffected int            `json:"maxAffected,omitempty" minimum:"0" doc:"Nodes that may be meant without yes; default a fifth of all, at least 50."`
+	MaxAffected int            `json:"maxAffected,omitempty" minimum:"0" doc:"Largest number of nodes without yes; default a fifth of all, at least 50."`
 	Yes         bool           `json:"yes,omitempty"`
 }
 
@@ -165,7 +165,7 @@ type RunLine struct {
 	Output     string        `json:"output,omitempty"`
 	Status     *model.Status `json:"status,omitempty"`
 	DurationMs int64         `json:"durationMs,omitempty"`
-	Cut        uint64        `json:"cut,omitempty" doc:"Bytes of output that were cut."`
+	Cut        uint64        `json:"cut,omitempty" doc:"Bytes of output cut away."`
 	Why        string        `json:"why,omitempty"`
 	Summary    *RunCounts    `json:"summary,omitempty"`
 }

@@ -13,49 +13,49 @@ type Status struct {
 	Server      string            `json:"server"` // version
 	Started     time.Time         `json:"started"`
 	Now         time.Time         `json:"now"`
-	Incarnation string            `json:"incarnation,omitempty" doc:"Of the journal: which life of the data this is."`
+	Incarnation string            `json:"incarnation,omitempty" doc:"Incarnation of the journal; it changes when the data is restored from a copy."`
 	Nodes       int               `json:"nodes"`
 	Connected   int               `json:"connected"` // agents with a session now
-	Pending     int               `json:"pending,omitempty" doc:"Machines that want to join and wait for somebody to accept them."`
+	Pending     int               `json:"pending,omitempty" doc:"Number of machines that wait for an operator to accept them."`
 	Events      uint64            `json:"events"`
 	ByStatus    ByStatus          `json:"byStatus"`
-	Namespaces  []NamespaceEvents `json:"namespaces,omitempty" doc:"What of it is where, if more than one namespace has events: at most 5, those with the most that is not OK first."`
-	NoChecks    bool              `json:"noChecks,omitempty" doc:"No check is declared: of nodes only their keepalives are judged. Of all namespaces."`
-	NoResults   bool              `json:"noResults,omitempty" doc:"There are nodes and checks, and no result of a check has come in yet. Of all namespaces."`
+	Namespaces  []NamespaceEvents `json:"namespaces,omitempty" doc:"The same by namespace if several have events: at most 5, most events that are not OK first."`
+	NoChecks    bool              `json:"noChecks,omitempty" doc:"No namespace has a check: only keepalives are evaluated."`
+	NoResults   bool              `json:"noResults,omitempty" doc:"The server has nodes and checks but no result of a check yet, in any namespace."`
 	Problems    uint64            `json:"problems"`
 	LastHour    LastHour          `json:"lastHour"`
-	Wrong       []Wrong           `json:"wrong,omitempty" doc:"What is not OK, check by check, the worst first, at most 10; silent nodes are left out."`
-	WrongMore   int               `json:"wrongMore,omitempty" doc:"How many more there are."`
-	Silent      uint64            `json:"silent" doc:"Nodes of which nothing was heard for longer than their keepalive allows."`
-	SilentNow   []Event           `json:"silentNodes,omitempty" doc:"The keepalive events of some of them."`
-	Stopped     int               `json:"stopped,omitempty" doc:"Nodes whose agent somebody stopped in order, as a machine does that goes down: no alarm comes of it. Ephemeral ones are left out."`
+	Wrong       []Wrong           `json:"wrong,omitempty" doc:"Events that are not OK, by check, worst first, at most 10; without silent nodes."`
+	WrongMore   int               `json:"wrongMore,omitempty" doc:"Number of further checks."`
+	Silent      uint64            `json:"silent" doc:"Number of nodes whose last sign of life is older than their keepalive allows."`
+	SilentNow   []Event           `json:"silentNodes,omitempty" doc:"Keepalive events of some silent nodes."`
+	Stopped     int               `json:"stopped,omitempty" doc:"Number of nodes whose agent was stopped in order, for example by a shutdown: no alarm. Without ephemeral nodes."`
 	StoppedNow  []string          `json:"stoppedNodes,omitempty" doc:"Some of them."`
-	Faulty      int               `json:"faulty,omitempty" doc:"Nodes that cannot do what they should: a property is not set, or set differently by two groups; an assignment is too large."`
-	Faults      []NodeFault       `json:"faults,omitempty" doc:"Why, that of the most nodes first, at most 5."`
-	Spooling    int               `json:"spooling,omitempty" doc:"Agents with results that have waited for longer than a minute."`
-	SpoolingNow []Agent           `json:"spoolingAgents,omitempty" doc:"Some of them, the longest wait first."`
+	Faulty      int               `json:"faulty,omitempty" doc:"Number of nodes with a fault in their assignment: a property without value or with two values, or a too large assignment."`
+	Faults      []NodeFault       `json:"faults,omitempty" doc:"Faults, most nodes first, at most 5."`
+	Spooling    int               `json:"spooling,omitempty" doc:"Number of agents whose oldest result has waited for more than a minute."`
+	SpoolingNow []Agent           `json:"spoolingAgents,omitempty" doc:"Some of them, longest wait first."`
 	Journal     Journal           `json:"journal"`
 	Reactions   Reactions         `json:"reactions"`
 	Unsent      []Unsent          `json:"unsent,omitempty" doc:"Messages that wait for their handlers."`
 	Revision    int64             `json:"revision"`
 	LastChange  []Change          `json:"lastChanges,omitempty"`
-	NotReady    []string          `json:"notReady,omitempty" doc:"Why the server is not ready; empty: it is."`
+	NotReady    []string          `json:"notReady,omitempty" doc:"Reason why the server is not ready; empty: ready."`
 	Warnings    []string          `json:"warnings,omitempty"`
 }
 
 // Wrong is a check that is not OK, with its nodes.
 type Wrong struct {
 	Check     string         `json:"check"`
-	Namespace string         `json:"namespace,omitempty" doc:"Of the nodes; empty: of several."`
+	Namespace string         `json:"namespace,omitempty" doc:"Namespace of the nodes; empty: several."`
 	Status    model.Status   `json:"status"`
-	Severity  model.Severity `json:"severity" doc:"Of the worst."`
+	Severity  model.Severity `json:"severity" doc:"Highest severity."`
 	Names
 	Nodes    uint64    `json:"nodes"`
-	Problems uint64    `json:"problems" doc:"Open ones."`
-	Since    time.Time `json:"since" doc:"Since when, on the first node …"`
-	Last     time.Time `json:"last" doc:"… and on the last."`
+	Problems uint64    `json:"problems" doc:"Number of open problems."`
+	Since    time.Time `json:"since" doc:"Start on the first node."`
+	Last     time.Time `json:"last" doc:"Start on the last node."`
 	Examples []string  `json:"examples" doc:"Some of the nodes."`
-	Output   string    `json:"output,omitempty" doc:"Of the first of them."`
+	Output   string    `json:"output,omitempty" doc:"Output of the first example."`
 }
 
 // NodeFault is an error in the assignments of nodes.
@@ -70,8 +70,8 @@ type Unsent struct {
 	Namespace string    `json:"namespace"`
 	Handler   string    `json:"handler"`
 	Waiting   int       `json:"waiting"`
-	Failing   int       `json:"failing,omitempty" doc:"Those of them that were tried in vain, and are tried again."`
-	Since     time.Time `json:"since" doc:"Of the oldest."`
+	Failing   int       `json:"failing,omitempty" doc:"Number of those messages with failed attempts; the server tries again."`
+	Since     time.Time `json:"since" doc:"Time of the oldest message."`
 	LastError string    `json:"lastError,omitempty"`
 }
 
@@ -79,7 +79,7 @@ type Unsent struct {
 type LastHour struct {
 	Opened  int `json:"opened"` // problems
 	Closed  int `json:"closed"`
-	Changes int `json:"changes" doc:"Of resources, by people."`
+	Changes int `json:"changes" doc:"Number of changes of resources by people."`
 }
 
 // ByStatus counts events.
@@ -98,8 +98,8 @@ func ByStatusOf(n [4]uint64) ByStatus {
 // Journal is the state of the journal.
 type Journal struct {
 	SizeBytes     int64  `json:"sizeBytes"`
-	FreeBytes     int64  `json:"freeBytes,omitempty" doc:"Of the disk it lies on."`
-	DataFreeBytes int64  `json:"dataFreeBytes,omitempty" doc:"Of the disk with the data folder, where that is another."`
+	FreeBytes     int64  `json:"freeBytes,omitempty" doc:"Free space on the journal's disk."`
+	DataFreeBytes int64  `json:"dataFreeBytes,omitempty" doc:"Free space on the disk of the data folder, if that is another one."`
 	BudgetBytes   int64  `json:"budgetBytes"`
 	QueuedBytes   int64  `json:"queuedBytes"`
 	BehindCommits uint64 `json:"behindCommits,omitempty" doc:"Commits that the event view has not applied yet."`
@@ -109,11 +109,11 @@ type Journal struct {
 // Reactions is the delay of history and delivery.
 type Reactions struct {
 	Waiting       int64   `json:"waiting" doc:"Changes in memory that history has not recorded yet."`
-	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"How long ago the oldest change was received that history does not hold."`
-	BehindBytes   int64   `json:"behindBytes,omitempty" doc:"Journal from that change on, about; it cannot be cut."`
-	BehindCommits uint64  `json:"behindCommits,omitempty" doc:"Commits of it."`
-	Rederiving    bool    `json:"rederiving,omitempty" doc:"The queue of changes overflowed: they are made again from the journal."`
-	Lagging       bool    `json:"lagging,omitempty" doc:"So long that people should know."`
+	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"Age of the oldest change that history has not recorded."`
+	BehindBytes   int64   `json:"behindBytes,omitempty" doc:"Bytes of journal from that change on, about; the journal cannot drop them."`
+	BehindCommits uint64  `json:"behindCommits,omitempty" doc:"Commits of journal from that change on."`
+	Rederiving    bool    `json:"rederiving,omitempty" doc:"The queue of changes overflowed; the server derives them again from the journal."`
+	Lagging       bool    `json:"lagging,omitempty" doc:"History is so late that people should know."`
 }
 
 // Queue is one bounded queue.
@@ -153,19 +153,19 @@ type ReportQuery struct {
 
 // ShadowMessage is a notification that was not sent because its namespace is a shadow.
 type ShadowMessage struct {
-	At        time.Time `json:"at" doc:"When it would have been sent."`
-	Handler   string    `json:"handler" doc:"NAMESPACE/NAME of who would have been told."`
-	Route     string    `json:"route,omitempty" doc:"NAMESPACE/NAME; none: the handler is named by the check or the namespace."`
-	Tells     string    `json:"tells" doc:"What it says of its problems: opened, reminder, closed or acknowledged."`
+	At        time.Time `json:"at" doc:"Time at which it would have been sent."`
+	Handler   string    `json:"handler" doc:"NAMESPACE/NAME of the handler."`
+	Route     string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: the check or namespace names the handler."`
+	Tells     string    `json:"tells" doc:"Event of the problems: opened, reminder, closed or acknowledged."`
 	Namespace string    `json:"namespace"`
-	Node      string    `json:"node" doc:"Of the worst problem, where it tells of several."`
+	Node      string    `json:"node" doc:"Node of the worst problem, if there are several."`
 	Check     string    `json:"check"`
 	Status    string    `json:"status"`
 	Severity  string    `json:"severity"`
 	Problem   string    `json:"problem"`
 	Opened    time.Time `json:"opened"`
-	Count     int       `json:"count" doc:"Of problems that it tells of."`
-	Summary   string    `json:"summary" doc:"What would have been read."`
+	Count     int       `json:"count" doc:"Number of problems in the message."`
+	Summary   string    `json:"summary" doc:"Summary of the message."`
 }
 
 // ShadowList is a page of notifications, newest first.
@@ -173,7 +173,7 @@ type ShadowList struct {
 	Since time.Time       `json:"since"`
 	Until time.Time       `json:"until"`
 	Items []ShadowMessage `json:"items"`
-	Notes []string        `json:"notes,omitempty" doc:"What the report cannot know, in words."`
+	Notes []string        `json:"notes,omitempty" doc:"Limits of the report, in words."`
 	Next  string          `json:"next,omitempty"`
 }
 
@@ -181,37 +181,37 @@ type ShadowList struct {
 type Noise struct {
 	Since time.Time   `json:"since"`
 	Until time.Time   `json:"until"`
-	Notes []string    `json:"notes,omitempty" doc:"What the report cannot know, in words."`
-	Weeks []time.Time `json:"weeks" doc:"When each week of pages begins, the oldest first; they are counted back from until, so that the oldest may be a part of one."`
+	Notes []string    `json:"notes,omitempty" doc:"Limits of the report, in words."`
+	Weeks []time.Time `json:"weeks" doc:"Start of each week, oldest first, counted back from until; the oldest may be partial."`
 	// Pages counts openings, reminders and summaries; an end or an acknowledgement pages nobody.
-	Pages    int            `json:"pages" doc:"Messages of problems that opened (or, repeated, last)."`
-	Failed   int            `json:"failed" doc:"Those of them that no handler took."`
-	Shadow   int            `json:"shadow" doc:"Those of them that were only shown, not sent."`
-	Checks   []NoisyCheck   `json:"checks" doc:"Those with pages, problems or flaps, the loudest first."`
-	Routes   []NoisyRoute   `json:"routes" doc:"The loudest first."`
-	Quiet    []QuietCheck   `json:"quiet" doc:"Checks that opened no problem in the period."`
+	Pages    int            `json:"pages" doc:"Messages about opened problems and the last reminders."`
+	Failed   int            `json:"failed" doc:"Number of those messages that no handler accepted."`
+	Shadow   int            `json:"shadow" doc:"Number of those messages that were only recorded, not sent."`
+	Checks   []NoisyCheck   `json:"checks" doc:"Checks with pages, problems or flaps, most pages first."`
+	Routes   []NoisyRoute   `json:"routes" doc:"Most pages first."`
+	Quiet    []QuietCheck   `json:"quiet" doc:"Checks without a problem in the period."`
 	Nowhere  []QuietCheck   `json:"nowhere" doc:"Checks that run on no node."`
-	Silences []StaleSilence `json:"silences" doc:"Silences that are older than 30 days, or that match nothing any more."`
+	Silences []StaleSilence `json:"silences" doc:"Silences older than 30 days or without a match."`
 }
 
 // NoisyCheck counts the problems of one check in a namespace of nodes.
 type NoisyCheck struct {
-	Namespace string  `json:"namespace" doc:"Of the nodes."`
+	Namespace string  `json:"namespace" doc:"Namespace of the nodes."`
 	Check     string  `json:"check"`
-	Pages     int     `json:"pages" doc:"A message of several problems counts for the check under whose problem it was told."`
-	Reminders int     `json:"reminders" doc:"Those of the pages that repeat."`
+	Pages     int     `json:"pages" doc:"Messages; one about several problems counts for the check of its first problem."`
+	Reminders int     `json:"reminders" doc:"Number of those messages that are reminders."`
 	PerWeek   []int   `json:"perWeek"`
-	Problems  int     `json:"problems" doc:"That opened in the period."`
-	Nodes     int     `json:"nodes" doc:"That had them."`
-	Closed    int     `json:"closed" doc:"Those of them that have closed."`
-	Unacked   int     `json:"unacked" doc:"Those that closed without an acknowledgement."`
-	Typical   float64 `json:"typical" doc:"Seconds from opening to closing: half of those that closed were shorter."`
-	Flaps     int     `json:"flaps" doc:"How often an event of it began to flap."`
+	Problems  int     `json:"problems" doc:"Number of problems opened in the period."`
+	Nodes     int     `json:"nodes" doc:"Number of nodes with these problems."`
+	Closed    int     `json:"closed" doc:"Number of these problems that have closed."`
+	Unacked   int     `json:"unacked" doc:"Number of problems closed without an acknowledgement."`
+	Typical   float64 `json:"typical" doc:"Median seconds from opening to closing."`
+	Flaps     int     `json:"flaps" doc:"Number of times that an event started to flap."`
 }
 
 // NoisyRoute counts the pages of one route to one handler.
 type NoisyRoute struct {
-	Route     string `json:"route,omitempty" doc:"NAMESPACE/NAME; none: the handler is named by the check or the namespace."`
+	Route     string `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: the check or namespace names the handler."`
 	Handler   string `json:"handler"`
 	Pages     int    `json:"pages"`
 	Reminders int    `json:"reminders"`
@@ -234,8 +234,8 @@ type StaleSilence struct {
 	Reason    string     `json:"reason"`
 	Made      time.Time  `json:"made"`
 	Until     model.Time `json:"until,omitzero"`
-	Nodes     int        `json:"nodes" doc:"That it covers now."`
-	Why       []string   `json:"why" doc:"Why it is listed, in words."`
+	Nodes     int        `json:"nodes" doc:"Number of nodes that it covers now."`
+	Why       []string   `json:"why" doc:"Reason for the listing, in words."`
 }
 
 // ErrorType begins the type of every error; the class's label ends it.
@@ -243,11 +243,11 @@ const ErrorType = "https://muster-fleet.github.io/errors/"
 
 // Error is an error of RFC 9457 with a hint: the command to type.
 type Error struct {
-	Type   string       `json:"type" doc:"Ends with the class: invalid, not_found, conflict, …"`
+	Type   string       `json:"type" doc:"URI that ends with the class: invalid, not_found, conflict, …"`
 	Title  string       `json:"title" doc:"The class in words."`
 	Status int          `json:"status"`
-	Detail string       `json:"detail,omitempty" doc:"What happened, and where."`
-	Hint   string       `json:"hint,omitempty" doc:"What to type or change."`
+	Detail string       `json:"detail,omitempty" doc:"Failed operation, its object and the reason."`
+	Hint   string       `json:"hint,omitempty" doc:"Command to type or change to make."`
 	Errors []FieldError `json:"errors,omitempty"`
 }
 

@@ -76,7 +76,7 @@ func (v *View) NotFound(ctx context.Context, err error, key intent.Key) error {
 	if model.ClassOf(err) != model.NotFound {
 		return err
 	}
-	e := model.Errorf(model.NotFound, "there is no %s", key)
+	e := model.Errorf(model.NotFound, "%s does not exist", key)
 	if key.Namespace != "" {
 		if _, ok := v.Directory.NamespaceByName(key.Namespace); !ok {
 			return v.NoNamespace(ctx, key.Namespace)
@@ -93,7 +93,7 @@ func (v *View) suggestion(ctx context.Context, key intent.Key) string {
 	}
 	rows, err := v.Rows.List(ctx, intent.ListQuery{Kind: key.Kind, Namespace: key.Namespace, Limit: maxCandidates})
 	if err != nil {
-		return "what there is: " + list
+		return "list them: " + list
 	}
 	names := make([]string, len(rows))
 	for i := range rows {
@@ -103,10 +103,10 @@ func (v *View) suggestion(ctx context.Context, key intent.Key) string {
 		names = append(names, model.KeepaliveCheckName)
 	}
 	if near := model.Nearest(key.Name, names); near != "" {
-		return fmt.Sprintf("did you mean %s? what there is: %s", near, list)
+		return fmt.Sprintf("did you mean %s? List them: %s", near, list)
 	}
 	if key.Namespace == "" {
-		return "what there is: " + list
+		return "list them: " + list
 	}
 	if namespaces, err := v.Namespaces(ctx); err == nil {
 		for _, ns := range namespaces {
@@ -117,7 +117,7 @@ func (v *View) suggestion(ctx context.Context, key intent.Key) string {
 			}
 		}
 	}
-	return "what there is: " + list
+	return "list them: " + list
 }
 
 func (v *View) plural(kind string) string {
@@ -145,28 +145,28 @@ func (v *View) NoNamespace(ctx context.Context, name string) error {
 	if !v.Sees(name) {
 		return v.scope.refuse(name)
 	}
-	e := model.Errorf(model.NotFound, "there is no namespace %q", name)
+	e := model.Errorf(model.NotFound, "namespace %q does not exist", name)
 	if names, err := v.Namespaces(ctx); err == nil {
 		if near := model.Nearest(name, names); near != "" {
-			return e.WithHint("did you mean %s? what there is: muster get namespaces", near)
+			return e.WithHint("did you mean %s? List them: muster get namespaces", near)
 		}
 	}
-	return e.WithHint("what there is: muster get namespaces")
+	return e.WithHint("list them: muster get namespaces")
 }
 
 // NoNode is the error about a node that does not exist, with the reason where it once did.
 func (v *View) NoNode(ctx context.Context, namespace, name string) error {
-	e := model.Errorf(model.NotFound, "there is no node %q", name)
+	e := model.Errorf(model.NotFound, "node %q does not exist", name)
 	if namespace == "" {
-		return e.WithHint("what there is: muster get nodes -A")
+		return e.WithHint("list them: muster get nodes -A")
 	}
 	if t, ok := v.Intent.TombstoneByName(namespace, name); ok {
-		return model.Errorf(model.NotFound, "there is no node %q any more: %s", name, t.Sentence()).
-			WithHint("who did what: muster audit node %s; what there is: muster get nodes -n %s", name, namespace)
+		return model.Errorf(model.NotFound, "node %q no longer exists: %s", name, t.Sentence()).
+			WithHint("see its changes: muster audit node %s; list nodes: muster get nodes -n %s", name, namespace)
 	}
 	if last, ok := v.renamed(ctx, namespace, name); ok {
-		return model.Errorf(model.NotFound, "there is no node %q any more: %s renamed it %s at %s", name, last.Who.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
-			WithHint("who did what: muster audit node %s -n %s", last.Key.Name, namespace)
+		return model.Errorf(model.NotFound, "node %q no longer exists: %s renamed it %s at %s", name, last.Who.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
+			WithHint("see its changes: muster audit node %s -n %s", last.Key.Name, namespace)
 	}
 	return e.WithHint("%s", v.suggestion(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
 }
@@ -182,9 +182,9 @@ func (v *View) renamed(ctx context.Context, namespace, name string) (intent.Audi
 
 // NoCheck is the error about a check that does not exist.
 func (v *View) NoCheck(ctx context.Context, namespace, name string) error {
-	e := model.Errorf(model.NotFound, "there is no check %q", name)
+	e := model.Errorf(model.NotFound, "check %q does not exist", name)
 	if namespace == "" {
-		return e.WithHint("what there is: muster get checks -A")
+		return e.WithHint("list them: muster get checks -A")
 	}
 	return e.WithHint("%s", v.suggestion(ctx, intent.Key{Kind: "Check", Namespace: namespace, Name: name}))
 }

@@ -50,7 +50,7 @@ func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []mo
 func (i scopedIntent) writable(r *model.Resource) error {
 	key := intent.KeyOf(r)
 	if key.Kind == "Namespace" {
-		return model.Errorf(model.Forbidden, "%s takes a role in every namespace, and %s has %s", key, i.subject.User, &i.subject.Grants)
+		return model.Errorf(model.Forbidden, "%s needs a role in every namespace, %s has %s", key, i.subject.User, &i.subject.Grants)
 	}
 	if !i.has(key.Namespace) {
 		return i.refuse(key.Namespace)
@@ -59,8 +59,8 @@ func (i scopedIntent) writable(r *model.Resource) error {
 		return nil
 	}
 	if field := beyondNamespace(r); field != "" {
-		return model.Errorf(model.Forbidden, "%s: %s reaches beyond namespace %s: it takes a role in every namespace, and %s has %s", key, field, key.Namespace, i.subject.User, &i.subject.Grants).
-			WithHint("let an administrator apply it, or put it into namespace %s and name it as %s/%s", model.SharedNamespaceName, model.SharedNamespaceName, key.Name)
+		return model.Errorf(model.Forbidden, "%s: %s reaches beyond namespace %s and needs a role in every namespace, %s has %s", key, field, key.Namespace, i.subject.User, &i.subject.Grants).
+			WithHint("ask an administrator to apply it, or create it in namespace %s as %s/%s", model.SharedNamespaceName, model.SharedNamespaceName, key.Name)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func beyondNamespace(r *model.Resource) string {
 		}
 	case *model.SecretSpec:
 		if spec.OnServer() {
-			return "a value that the server knows"
+			return "a value that the server stores"
 		}
 	case *model.MutatorSpec:
 		if spec.Command != nil {

@@ -207,7 +207,7 @@ func (v *formatValue) Type() string { return "format" }
 // Set implements pflag.Value.
 func (v *formatValue) Set(text string) error {
 	if !slices.Contains(v.allowed, text) {
-		return fmt.Errorf("%q is none of %s", text, strings.Join(v.allowed, ", "))
+		return fmt.Errorf("%q: expected one of %s", text, strings.Join(v.allowed, ", "))
 	}
 	*v.format = Format(text)
 	return nil

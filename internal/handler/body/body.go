@@ -66,10 +66,10 @@ func bounded(node parse.Node, loops int) error {
 		return errors.New("template is not supported")
 	case *parse.RangeNode:
 		if loops++; loops > maxLoops {
-			return fmt.Errorf("loops stand in each other more than %d deep", maxLoops)
+			return fmt.Errorf("it has more than %d nested loops", maxLoops)
 		}
 		if !overField(n.Pipe) {
-			return fmt.Errorf("range %s: a loop goes over a field, such as .labels", n.Pipe)
+			return fmt.Errorf("range %s: a loop needs a field, such as .labels", n.Pipe)
 		}
 		lists(n.List, n.ElseList)
 	case *parse.IfNode:
@@ -120,7 +120,7 @@ type bounds struct {
 
 func (b *bounds) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > b.most {
-		return 0, fmt.Errorf("it makes more than %d bytes", b.most)
+		return 0, fmt.Errorf("its output has more than %d bytes", b.most)
 	}
 	return b.Buffer.Write(p)
 }

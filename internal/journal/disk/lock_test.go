@@ -14,7 +14,7 @@ import (
 
 // What a killed process was about to start shares its lock for a moment; whoever comes next waits
 // for that, and only where the holder has ended.
-func TestLockOfWhoHasJustEnded(t *testing.T) {
+func TestLockOfAnEndedProcess(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	held, err := OS{}.Lock(name)
 	if err != nil {

@@ -144,7 +144,7 @@ func compareWrong(t *testing.T, v *View, all []listedState, namespace model.Name
 }
 
 // Rooms of one node, of a few and of very many; checks that one node has, a few or most.
-func TestListsAreWhatAFullScanFinds(t *testing.T) {
+func TestListsMatchAFullScan(t *testing.T) {
 	const nodes, namespaces, checks = 400, 5, 14
 	random := rand.New(rand.NewPCG(7, 7))
 	v := newView(options{})
@@ -195,7 +195,7 @@ func TestListsAreWhatAFullScanFinds(t *testing.T) {
 }
 
 // A search by condition ends in time, however few candidates each partition has.
-func TestASearchEndsInTime(t *testing.T) {
+func TestSearchHasATimeLimit(t *testing.T) {
 	v := newView(options{})
 	for id := model.NodeID(1); id <= 4*model.Partitions; id++ {
 		p := v.partitions[id%model.Partitions]

@@ -188,7 +188,7 @@ func TestOverrunWatchIsClosed(t *testing.T) {
 	}
 }
 
-func TestTokensOfAnotherLifeAreRefused(t *testing.T) {
+func TestTokensOfAnotherIncarnationAreRefused(t *testing.T) {
 	r := run(t, options{Chunks: plainChunks}, nil)
 	r.apply(one(t, 1, 1, 10, 0, ""), one(t, 2, 2, 10, 0, ""))
 	page, err := r.List(t.Context(), Query{Limit: 1})
@@ -226,7 +226,7 @@ func TestRestoredPositionsCountAsApplied(t *testing.T) {
 
 // What is done to a problem is done to no other one that opened in its place, and to nothing where it
 // closed; what names none is done to whatever is there.
-func TestAnActionOfAProblemThatClosed(t *testing.T) {
+func TestActionOnAClosedProblem(t *testing.T) {
 	v := run(t, options{Workers: 1, Chunks: func(model.ChunkID) *model.CheckChunk {
 		return &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 1000}}
 	}}, nil)
@@ -262,7 +262,7 @@ func TestAnActionOfAProblemThatClosed(t *testing.T) {
 		t.Error("the second is not acknowledged")
 	}
 	if s := does("unacknowledge", first); s.Problem.Ack == nil {
-		t.Error("the second is not acknowledged any more")
+		t.Error("the second is no longer acknowledged")
 	}
 	if s := does("unacknowledge", ""); s.Problem.Ack != nil {
 		t.Error("the second is acknowledged still")

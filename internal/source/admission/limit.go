@@ -50,8 +50,8 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	r.MustRegister(closed,
-		gauge("muster_connections", "Connections of agents and people now.", func() float64 { a.mu.Lock(); defer a.mu.Unlock(); return float64(a.open) }),
-		gauge("muster_connections_limit", "Highest number of connections; descriptors above it are kept for files. 0: no limit.", func() float64 { return float64(maxConnections) }))
+		gauge("muster_connections", "Open connections of agents and people.", func() float64 { a.mu.Lock(); defer a.mu.Unlock(); return float64(a.open) }),
+		gauge("muster_connections_limit", "Limit of connections; the other file descriptors are reserved for files. 0: no limit.", func() float64 { return float64(maxConnections) }))
 	return a
 }
 

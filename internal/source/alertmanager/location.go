@@ -62,11 +62,11 @@ func (s *Server) locate(a *Alert, namespace string) (missing []model.Resource) {
 	a.at = location{namespace: namespace, check: check}
 	switch {
 	case name == "":
-		a.refuse(malformed, "its alertname has no character that a name of a check may have")
+		a.refuse(malformed, "its alertname has no character that is allowed in a check's name")
 	case model.BuiltinCheck(name) != 0:
 		a.refuse(nameTaken, "check %s is built in: rename the alert", name)
 	case ok && check.Chunk == nil:
-		a.refuse(nameTaken, "check %s is run by agents: rename the alert or the check", name)
+		a.refuse(nameTaken, "agents run check %s: rename the alert or the check", name)
 	case ok && check.Source == model.SourceSensu:
 		a.refuse(nameTaken, "check %s belongs to events of Sensu agents: rename the alert or the check", name)
 	case ok && check.Disabled:
@@ -104,7 +104,7 @@ func resource(kind, namespace, name, display string, spec model.Spec) model.Reso
 func (s *Server) create(ctx context.Context, by intent.Actor, namespace string, look func() []model.Resource) error {
 	s.creation.Lock()
 	defer s.creation.Unlock()
-	by.Why = fmt.Sprintf("named by alerts that %s sent", by.User)
+	by.Why = fmt.Sprintf("from alerts of %s", by.User)
 	var err error
 	for range maxCreateTries {
 		missing := s.withinLimits(namespace, look()) // another request may have created some

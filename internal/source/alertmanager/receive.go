@@ -46,7 +46,7 @@ func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string,
 	}
 	if err != nil {
 		s.markUnknown(changed)
-		return model.Errorf(model.Unavailable, "cannot write the alerts to the journal: %w", err).WithHint("send them again; muster status says what is wrong")
+		return model.Errorf(model.Unavailable, "cannot write the alerts to the journal: %w", err).WithHint("send them again; muster status has the reason")
 	}
 	return refusalError(alerts)
 }
@@ -73,7 +73,7 @@ func refusalError(alerts []Alert) error {
 	case n > shown:
 		text += fmt.Sprintf("; and %d more", n-shown)
 	}
-	return model.Errorf(class, "%d of %d alerts are refused, the others are taken%s", n, len(alerts), text).WithHint("docs/alerts.md lists the limits")
+	return model.Errorf(class, "refused %d of %d alerts, accepted the others%s", n, len(alerts), text).WithHint("docs/alerts.md lists the limits")
 }
 
 // update updates the events by the alerts and writes the changed ones, which it returns for markUnknown.
@@ -167,11 +167,11 @@ func (s *Server) Serve(r *http.Request, address string) error {
 func (s *Server) serve(r *http.Request, address string) error {
 	namespace, ok := parsePath(r.URL.Path)
 	if !ok {
-		return model.Errorf(model.NotFound, "there is no %s", r.URL.Path).
+		return model.Errorf(model.NotFound, "%s does not exist", r.URL.Path).
 			WithHint("send alerts by POST %sapi/v2/alerts, or %sNAMESPACE/api/v2/alerts: docs/alerts.md", Path, Path)
 	}
 	if r.Method != http.MethodPost {
-		return model.Errorf(model.Invalid, "send alerts by POST; to look at them: muster get events --selector source=alertmanager").WithHint("silences are made by muster silence: docs/alerts.md")
+		return model.Errorf(model.Invalid, "send alerts by POST; list them: muster get events --selector source=alertmanager").WithHint("create silences with muster silence: docs/alerts.md")
 	}
 	user, err := s.login(r, namespace)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Server) serve(r *http.Request, address string) error {
 		return model.Errorf(model.Invalid, "the request ended early: %w", err)
 	}
 	if int64(len(body)) > s.cfg.Limits.BodyBytes {
-		return model.Errorf(model.TooLarge, "more than %s in one request", model.Size(s.cfg.Limits.BodyBytes)).WithHint("send fewer alerts at once")
+		return model.Errorf(model.TooLarge, "the body has more than %s", model.Size(s.cfg.Limits.BodyBytes)).WithHint("send fewer alerts at once")
 	}
 	return s.receive(r.Context(), intent.Actor{User: user, Whence: address}, namespace, body)
 }
@@ -213,7 +213,7 @@ func (s *Server) login(r *http.Request, namespace string) (user string, err erro
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		who, err := s.cfg.Access.Authenticate(strings.TrimSpace(token))
 		if err != nil {
-			return "", model.Errorf(model.Unauthenticated, "the server does not know this token, or it has expired").WithHint("muster auth token create --role alerts -m \"alerts\"")
+			return "", model.Errorf(model.Unauthenticated, "the token is unknown or has expired").WithHint("muster auth token create --role alerts -m \"alerts\"")
 		}
 		if who.Role != access.Alerts && !who.May(access.Change, namespace) {
 			return "", model.Errorf(model.Forbidden, "a token with the role %s may not send alerts", &who.Grants).WithHint("muster auth token create --role alerts -m \"alerts\"")
@@ -231,7 +231,7 @@ func (s *Server) login(r *http.Request, namespace string) (user string, err erro
 	}
 	if len(namespaces) > 0 && !slices.Contains(namespaces, namespace) {
 		return "", model.Errorf(model.Forbidden, "%s may not send alerts to namespace %q", user, namespace).
-			WithHint("it may to: %s; the path names it: %sNAMESPACE", strings.Join(namespaces, ", "), Path)
+			WithHint("allowed: %s; name the namespace in the path: %sNAMESPACE", strings.Join(namespaces, ", "), Path)
 	}
 	return user, s.cfg.Intent.CheckNamespace(namespace)
 }
@@ -271,11 +271,11 @@ func decode(body []byte, l *Limits) ([]Alert, error) {
 	body = bytes.TrimSpace(body)
 	if len(body) > 0 && body[0] == '{' {
 		return nil, model.Errorf(model.Invalid, "want a list of alerts, not an object").
-			WithHint("this is the form of a webhook; the address is for alertmanagers of Prometheus (alerting.alertmanagers) and Grafana's contact point Alertmanager: docs/alerts.md")
+			WithHint("this is a webhook's body; send alerts as Prometheus (alerting.alertmanagers) or Grafana's contact point Alertmanager: docs/alerts.md")
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, model.Errorf(model.Invalid, "the alerts cannot be read: %w", err).WithHint("want JSON as Alertmanager's api/v2/alerts has it: docs/alerts.md")
+		return nil, model.Errorf(model.Invalid, "the alerts cannot be read: %w", err).WithHint("want JSON as for Alertmanager's api/v2/alerts: docs/alerts.md")
 	}
 	if len(list) > l.Alerts {
 		return nil, model.Errorf(model.TooLarge, "%d alerts in one request, at most %d", len(list), l.Alerts).WithHint("send them in several")

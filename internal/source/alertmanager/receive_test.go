@@ -238,7 +238,7 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 		time.Sleep(tick + time.Second)
 		w.expect("later", "3 down WARNING Down (instance=new.example.org:80)")
 		w.full = true
-		if err := w.post("Down instance=new.example.org:80", "Other instance=web1"); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "1 of 2 alerts are refused") {
+		if err := w.post("Down instance=new.example.org:80", "Other instance=web1"); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "refused 1 of 2 alerts, accepted the others") {
 			t.Errorf("%v", err)
 		}
 		if w.count(fires) != 7 || w.count(resolved) != 3 || w.count(unkept) != 1 || w.count(states) != 1 {
@@ -248,7 +248,7 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 }
 
 // Who applies a check while an alert of its name comes keeps it; what else is missing is made.
-func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
+func TestConcurrentDeclarationStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
 			w.declared = &directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 70, Unit: 70, Name: "a"}, MaxOutput: 4096}}
@@ -264,7 +264,7 @@ func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 }
 
 // What was open when the server started stays so until senders had time to say it again.
-func TestWhatWasOpenAtTheStart(t *testing.T) {
+func TestAlertsOpenAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
 			w.checks["a"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 7, Unit: 7, Name: "a"}, MaxOutput: 4096}}
@@ -295,7 +295,7 @@ func TestWhatWasOpenAtTheStart(t *testing.T) {
 }
 
 // A process that stood still was deaf: what fires goes on.
-func TestTimeStandsStillWithTheProcess(t *testing.T) {
+func TestPausedProcessEndsNoAlerts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asleep atomic.Int64
 		w := newWorld(t, func(_ *world, c *Config) {
@@ -314,7 +314,7 @@ func TestTimeStandsStillWithTheProcess(t *testing.T) {
 	})
 }
 
-func TestNoMoreIsMadeThanMayBe(t *testing.T) {
+func TestCreationOfChecksIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(_ *world, c *Config) {
 			c.Limits = Limits{Nodes: 2, Checks: 3, Firing: 4, FiringTogether: 2}
@@ -324,7 +324,7 @@ func TestNoMoreIsMadeThanMayBe(t *testing.T) {
 			what, says string
 			alerts     []string
 		}{
-			{"nodes", "2 of 4 alerts are refused", []string{"A instance=n1", "A instance=n2", "A instance=n3", "A instance=n4"}},
+			{"nodes", "refused 2 of 4 alerts, accepted the others", []string{"A instance=n1", "A instance=n2", "A instance=n3", "A instance=n4"}},
 			{"checks", "is at its limit of 3 passive checks", []string{"A instance=web1", "B instance=web1", "C instance=web1", "D instance=web1"}},
 			{"fire", "5 of 6 alerts", []string{"A instance=n1 n=1", "A instance=n1 n=2", "A instance=n1 n=3", "B instance=web1 n=1", "C instance=web1 n=1", "C instance=n1"}},
 		} {
@@ -340,7 +340,7 @@ func TestNoMoreIsMadeThanMayBe(t *testing.T) {
 	})
 }
 
-func TestWhatAnAlertIs(t *testing.T) {
+func TestAlertFields(t *testing.T) {
 	for _, c := range []struct{ labels, names, status string }{
 		{"instance=web1.example.org:9100", "web1.example.org web1 web1.example.org", "WARNING"},
 		{"instance=https://shop.example.org/health severity=page", "shop.example.org shop shop.example.org", "CRITICAL"},
@@ -421,7 +421,7 @@ func (w *world) check(line, what string, want ...string) {
 
 // A Prometheus whose clock is six minutes behind: the ends of alerts that fire, four minutes ahead of it, are over
 // here. They move on, and so it is found out; an end that stays is one.
-func TestASenderWhoseClockIsBehind(t *testing.T) {
+func TestSenderWithASlowClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.run(t)
@@ -467,7 +467,7 @@ func TestASenderWhoseClockIsBehind(t *testing.T) {
 }
 
 // Of two that say the same, one has a clock that is behind: when that is found out, the alert goes on.
-func TestOneOfTwoSendersIsBehind(t *testing.T) {
+func TestOneOfTwoSendersHasASlowClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.run(t)
@@ -496,7 +496,7 @@ func TestOneOfTwoSendersIsBehind(t *testing.T) {
 }
 
 // An alert that comes and goes ends each time, though its ends move on.
-func TestWhatComesAndGoesEnds(t *testing.T) {
+func TestShortAlertsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.run(t)
@@ -510,7 +510,7 @@ func TestWhatComesAndGoesEnds(t *testing.T) {
 }
 
 // A clock that is behind by nearly as much as an alert may be late: it fires until it may be said again.
-func TestAnAlertLastsUntilItMayBeSaidAgain(t *testing.T) {
+func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.run(t)
@@ -525,7 +525,7 @@ func TestAnAlertLastsUntilItMayBeSaidAgain(t *testing.T) {
 
 // A contact point of Grafana says an alert without an end, and again after hours: until then it fires, also
 // after a start.
-func TestGrafanaSaysAnAlertSeldom(t *testing.T) {
+func TestRareRepeatsOfGrafana(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
 			w.checks["open"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 7, Unit: 7, Name: "open"}, MaxOutput: 4096}}

@@ -304,7 +304,7 @@ func newMetrics(r prometheus.Registerer, firing func() float64) *metrics {
 	meter := core.Meter{Registerer: r, Prefix: "muster_alerts_"}
 	m := &metrics{
 		requests: meter.Vector("requests_total", "Requests with alerts, by outcome: ok, or the class of the error.", "outcome"),
-		results:  meter.Counter("results_total", "Results that were written for alerts."),
+		results:  meter.Counter("results_total", "Results written for alerts."),
 		ended:    meter.Counter("ended_total", "Alerts that ended because no sender repeated them."),
 		behind:   meter.Counter("behind_total", "Firing alerts whose endsAt was in the past when they arrived: the clock of their sender is behind."),
 	}

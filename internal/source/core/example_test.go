@@ -106,7 +106,7 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 }
 
 // A source of a hundred lines has sessions, limits, journal entries and acknowledgements from the core.
-func TestASourceFromTheCore(t *testing.T) {
+func TestCoreSource(t *testing.T) {
 	s := &lineSource{journal: &memoryJournal{}}
 	s.limiter.LimiterConfig = core.LimiterConfig{
 		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },

@@ -102,7 +102,7 @@ func (r *Runs) Start(node model.NodeID, run *wire.Run, cancel func(id uint64), s
 // ErrNoSession returns the error for a run on a node whose agent is not connected.
 func ErrNoSession() error {
 	return model.Errorf(model.NotFound, "the agent of this node is not connected").
-		WithHint("muster describe node NAME shows when it was last heard")
+		WithHint("muster describe node NAME shows its last sign of life")
 }
 
 // ErrTooManyRuns returns the error for a run beyond MaxRuns.

@@ -102,10 +102,10 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 		return false
 	})
 	if named == nil {
-		return nil, nil, "not_assigned", model.Errorf(model.Forbidden, "no check of this node names the archive")
+		return nil, nil, "not_assigned", model.Errorf(model.Forbidden, "no check of this node uses the archive")
 	}
 	if a.slots.Enter(ctx) != nil {
-		return nil, nil, "busy", model.Errorf(model.Unavailable, "all slots for fetching archives are taken; try again later")
+		return nil, nil, "busy", model.Errorf(model.Unavailable, "too many archives are being sent; try again later")
 	}
 	file, err := a.open(sum)
 	if err != nil {

@@ -149,7 +149,7 @@ func (s *Server) refuseClone(ctx context.Context, x *session) *wire.Refuse {
 }
 
 // resetIdentity is the command for a copied machine: while the agent runs there, it holds its identity.
-const resetIdentity = "systemctl stop muster-agent; muster-agent reset-identity; then join with a token of its own"
+const resetIdentity = "systemctl stop muster-agent; muster-agent reset-identity; then join with another token"
 
 // cloneRetry is short enough that a refused machine gets in soon after the other one was switched off.
 const cloneRetry = time.Minute

@@ -64,7 +64,7 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 	for _, c := range want.Chunks {
 		if x.hello.kinds.lacks(c) {
 			list = append(list, core.IdleUnit{Unit: c.Unit, Name: c.Name,
-				Reason: fmt.Sprintf("the agent (version %s) does not understand chunks of kind %d: update it", x.hello.version.Value(), c.Kind)})
+				Reason: fmt.Sprintf("the agent (version %s) does not support chunks of kind %d: update it", x.hello.version.Value(), c.Kind)})
 		}
 	}
 	x.Mu.Lock()
@@ -185,6 +185,6 @@ func (x *session) confirm(m *wire.AssignmentStatus) {
 	if again {
 		x.srv.metrics.resent.Inc()
 	} else {
-		x.srv.cfg.Log.Warn("an agent holds another assignment than it was sent", "node", x.Node.Name)
+		x.srv.cfg.Log.Warn("an agent has another assignment than the server sent", "node", x.Node.Name)
 	}
 }

@@ -65,7 +65,7 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 }
 
 // The agent of a node that is deleted is told so, and the others are not.
-func TestTheAgentOfADeletedNodeIsTold(t *testing.T) {
+func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	w := newWorld(t, nil)
 	uid := w.node(1, 1)
 	a, b := w.agent(uid), w.agent(w.node(2, 1))
@@ -121,8 +121,8 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	c.wait("whole", func() bool { return len(c.held) == 1 && chunkIDs(c.held[0].Chunks) == "[2 3]" })
 }
 
-// TestStrayAgentGetsTheWhole: Holding with another hash than expected.
-func TestStrayAgentGetsTheWhole(t *testing.T) {
+// TestStrayAgentGetsACompleteAssignment: Holding with another hash than expected.
+func TestStrayAgentGetsACompleteAssignment(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1, 2))
 	a.wait("assignment", func() bool { return len(a.held) == 1 })
@@ -187,7 +187,7 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if held.Hash != want.Hash {
-			t.Fatalf("holds another")
+			t.Fatalf("an agent has another assignment than the server sent")
 		}
 	})
 }
@@ -351,7 +351,7 @@ func values(first uint64, rows ...uint32) *wire.Batch {
 
 // A kind that no reducer reads is refused by its number, whether the server has a name for it or
 // not, and the session goes on.
-func TestKindsThatNobodyReadsAreRefused(t *testing.T) {
+func TestUnsupportedKindsAreRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))
 	b := results(1, 1, 1)
@@ -459,7 +459,7 @@ func (h *house) fetchAs(id *pki.Identity, path, from string) (status int, body s
 
 // An agent gets the archives that its assignment names, from any byte on, and no others; a
 // machine that is no node (any more) gets none.
-func TestOnlyWhatTheAssignmentNames(t *testing.T) {
+func TestOnlyAssignedSecrets(t *testing.T) {
 	here, missing, other := [64]byte{1}, [64]byte{2}, [64]byte{3}
 	h := newHouseWith(t, func(c *Config) {
 		c.Assets = func(sum [64]byte) (io.ReadSeekCloser, error) {

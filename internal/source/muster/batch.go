@@ -25,7 +25,7 @@ func (x *session) batch(body []byte) outcome {
 		return x.violation(oversized, fmt.Sprintf("%d signals in one batch, at most %d", r.Signals, x.srv.cfg.Limits.BatchSignals))
 	}
 	if r.Last() > maxNumber {
-		return x.violation(malformed, "a number larger than all streams have")
+		return x.violation(malformed, "a number above the largest possible one")
 	}
 	slot, ok := x.streamIndex(r.StreamKey)
 	if !ok {
@@ -325,14 +325,14 @@ func noChunk(id model.ChunkID) string { return fmt.Sprintf("the node has no chun
 func (j *judge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
 	switch {
 	case !c.Proxy:
-		return fmt.Sprintf("the result names node %d, and chunk %d checks the node that runs it", sig.Node, c.ID)
+		return fmt.Sprintf("the result names node %d, but chunk %d is not a proxy check", sig.Node, c.ID)
 	case sig.Node == 0:
-		return fmt.Sprintf("chunk %d checks proxy nodes, and the result names none", c.ID)
+		return fmt.Sprintf("chunk %d is a proxy check, but the result names no proxy node", c.ID)
 	}
 	sent := cmp.Or(j.sent, j.srv.cfg.Assignments.For(j.Node.ID))
 	var ok bool
 	if j.proxy, ok = sent.ProxyNode(c.Unit, sig.Node); !ok {
-		return fmt.Sprintf("this node's assignment names no proxy node %d for check %s", sig.Node, c.Name)
+		return fmt.Sprintf("this node's assignment has no proxy node %d for check %s", sig.Node, c.Name)
 	}
 	return ""
 }

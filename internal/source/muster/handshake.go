@@ -175,8 +175,8 @@ func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refu
 	if node.Key == "" {
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
-			return hinted(s.refusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another one", goneRetry),
-				"give this machine a key of its own; on the server: muster node replace "+node.Name+"; "+pki.Paste)
+			return hinted(s.refusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another certificate", goneRetry),
+				"give this machine its own key; on the server: muster node replace "+node.Name+"; "+pki.Paste)
 		}
 	}
 	if node.Key != key {
@@ -193,7 +193,7 @@ func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uid, key); gone.Code != "" {
 		return s.refuseGone(gone)
 	}
-	return hinted(s.refusal("unknown", "the server knows no node "+uid.String(), goneRetry), pki.LetIn)
+	return hinted(s.refusal("unknown", "the server does not know node "+uid.String(), goneRetry), pki.LetIn)
 }
 
 // refuseReplaced refuses a machine with another key than the one on record of the node.
@@ -201,8 +201,8 @@ func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uuid.Nil, key); gone.Code != "" {
 		return s.refuseGone(gone)
 	}
-	return hinted(s.refusal("replaced", "node "+node.Name+" has another machine: the key of this one is not the one on record", goneRetry),
-		"on the server, if this machine is "+node.Name+" all the same: muster node replace "+node.Name+", if it is another: muster node token; "+pki.Paste)
+	return hinted(s.refusal("replaced", "node "+node.Name+" belongs to another machine: the server has another key on record", goneRetry),
+		"on the server, if this machine is "+node.Name+" anyway: muster node replace "+node.Name+", if it is another: muster node token; "+pki.Paste)
 }
 
 func (s *Server) refuseGone(g Retirement) *wire.Refuse {
@@ -228,7 +228,7 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	var base *core.Session
 	if older != nil {
 		base = &older.Session
-		older.refuse(&wire.Refuse{Code: "duplicate", Message: "another connection of this node took over: this one was dead, or two agents have one identity",
+		older.refuse(&wire.Refuse{Code: "duplicate", Message: "another connection of this node replaced this one: it was dead, or two agents have the same identity",
 			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIdentity})
 	}
 	committed := make(commit, 1)
@@ -252,7 +252,7 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	}
 	last, err := s.cfg.View.LastNumbers(ctx, x.Node.ID, at)
 	if err != nil {
-		return nil, s.refusal("unavailable", "the server is still reading its journal", 5*time.Second)
+		return nil, s.refusal("unavailable", "the server is still replaying its journal", 5*time.Second)
 	}
 	return last, nil
 }

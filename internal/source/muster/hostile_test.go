@@ -29,7 +29,7 @@ import (
 
 // An agent may send results of what it is not assigned any more, but cannot make
 // another team's handlers speak, nor judge what the server judges.
-func TestDefinitionsThatANodeMayNotName(t *testing.T) {
+func TestForeignDefinitionsAreRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	define := func(id model.ChunkID, check model.CheckID, namespace model.NamespaceID) {
 		w.plan.mu.Lock()
@@ -143,7 +143,7 @@ func frameOf(h ws.Header, payload string) []byte {
 
 // Whatever breaks the protocol ends that session with a reason that arrives, is counted,
 // and touches nobody else; the same before Hello.
-func TestWhatBreaksTheProtocolIsToldWhy(t *testing.T) {
+func TestProtocolErrorsGetAReason(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.FrameBytes = 300 << 10 })
 	other := w.agent(w.node(1, 1))
 	masked := ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}
@@ -197,7 +197,7 @@ func TestWhatBreaksTheProtocolIsToldWhy(t *testing.T) {
 
 // A peer that does not read blocks only what is for it: not the writers of
 // acknowledgements, nor the two that send assignments.
-func TestPeersThatDoNotRead(t *testing.T) {
+func TestUnreadPeers(t *testing.T) {
 	w := newWorld(t, nil)
 	large := &model.CheckChunk{Chunk: model.Chunk{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: noise(200 << 10)}}
 	large.Hash = wire.ChunkHash(wire.AppendChunk(nil, large.Seal()))
@@ -447,7 +447,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 }
 
 // Whoever writes another agent finds every code that a Refuse or a refused signal may carry on the protocol's page.
-func TestTheProtocolPageNamesEveryCode(t *testing.T) {
+func TestProtocolPageNamesEveryCode(t *testing.T) {
 	page := testenv.Value(os.ReadFile("../../../docs/protocol/README.md"))(t)
 	codes := map[string]bool{}
 	refusal := regexp.MustCompile(`(?:refusal\(|Code: |r\.Code, r\.Type = )"(\w+)"`)

@@ -265,10 +265,10 @@ func (n *serverNames) check(name string, agent bool) {
 		return
 	}
 	who, once, level := "people", &n.people, slog.LevelWarn
-	text := "clients connect by a name that the server's certificate lacks: commands and browsers refuse it; restart with --advertise to add the name (the CA stays: no agent joins again)"
+	text := "clients use a name that is not in the server's certificate: commands and browsers refuse it; add the name with --advertise (the CA stays: no agent joins again)"
 	if agent {
 		who, once, level = "agents", &n.agents, slog.LevelInfo
-		text = "agents connect by a name that the server's certificate lacks; they verify by the CA, people could not connect: --advertise adds the name"
+		text = "agents use a name that is not in the server's certificate; agents accept it, people's clients refuse it: add the name with --advertise"
 	}
 	n.metrics.unknownNames.WithLabelValues(who).Inc()
 	if !isHostName(name) {

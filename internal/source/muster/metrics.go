@@ -71,16 +71,16 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 	m := &metrics{
 		SessionMetrics: meter.Sessions(core.SessionNames{Messages: "frames", Handshakes: "handshakes", Archives: "asset_requests", Agents: "agents"}, sessions),
 		controls:       meter.Counter("controls_received_total", "Pings and pongs from agents."),
-		resent:         meter.Counter("assignments_resent_total", "Whole assignments sent again because the agent held another hash than expected."),
-		leftOutUnits:   meter.Counter("units_left_out_total", "Units left out of assignments because the agent does not understand them."),
-		refusedUnits:   meter.Counter("units_refused_total", "Units of assignments that agents hold and refuse to put in force."),
+		resent:         meter.Counter("assignments_resent_total", "Complete assignments sent again because the agent had another hash than expected."),
+		leftOutUnits:   meter.Counter("units_left_out_total", "Units omitted from assignments because the agent does not support them."),
+		refusedUnits:   meter.Counter("units_refused_total", "Units of assignments that agents refuse to put in force."),
 		sent:           meter.Vector("sent_total", "Messages to agents, by kind.", "kind"),
 		throttled:      meter.Vector("throttled_total", "Pauses in reading from an agent, by the limit that caused them.", "limit"),
 		secrets: server.Vector("secrets_total",
-			"Secrets that agents asked for, by outcome: given, refused (no check of the node names it), failed (the value was not found).", "outcome"),
+			"Requests of agents for secrets, by outcome: given, refused (no check of the node names it), failed (no value found).", "outcome"),
 		limits: server.Vector("limits_met_total", "Refusals and pauses by limits, by namespace and limit.", "namespace", "limit"),
 		unknownNames: server.Vector("tls_names_unknown_total",
-			"Connections to a name that the server's certificate lacks, by client: people (whose clients refuse it) or agents (which accept it).", "who"),
+			"Connections to a name that is not in the server's certificate, by client: people (refused) or agents (accepted).", "who"),
 	}
 	m.acks = m.sent.WithLabelValues("ack")
 	meter.Outcomes("frames_total", "Messages from agents after Hello, by outcome.", m.frames[:], func(i int) string { return outcomeNames[i] })
@@ -104,7 +104,7 @@ func (m fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	memory := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: prefix + "resident_bytes", Help: "Resident memory of agents that measure it.", Buckets: []float64{10 << 20, 20 << 20, 40 << 20, 80 << 20, 160 << 20}})
 	reports := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: prefix + "told", Help: "Connected agents that have sent a report on themselves; the other metrics here are of these."})
+		Name: prefix + "told", Help: "Connected agents with statistics; the other muster_agents metrics count these."})
 	maxSpooled := prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "spooled_signals_max", Help: "Signals in the fullest spool."})
 	counts := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: prefix + "counts", Help: "Sums of the agents' counters since each agent started; an agent that disconnects is subtracted."}, []string{"what"})

@@ -44,7 +44,7 @@ func (s *Server) pressure() (share float64, reason string) {
 	if st.Blocked != nil {
 		return 1, "the server cannot write its journal now: " + st.Blocked.Error()
 	}
-	share, reason = float64(st.QueuedBytes)/float64(s.cfg.Limits.JournalQueueBytes), "the server's disk is behind"
+	share, reason = float64(st.QueuedBytes)/float64(s.cfg.Limits.JournalQueueBytes), "the server's disk is too slow"
 	if st.BudgetBytes > 0 {
 		used := float64(st.SizeBytes) / float64(st.BudgetBytes)
 		if level := (used - usualBudgetShare) / (1 - usualBudgetShare); level > share {
@@ -114,7 +114,7 @@ func (s *Server) slowAgents(ctx context.Context) {
 			})
 		}
 		if since != 0 && now-results.sentAt >= int64(slowDuration+wire.BackPressureEasing*results.linger) {
-			s.cfg.Log.Info("agents have their usual pace again", "after", time.Duration(now-since).Round(time.Second))
+			s.cfg.Log.Info("agents send at their usual rate again", "after", time.Duration(now-since).Round(time.Second))
 			since = 0
 		}
 	}

@@ -58,7 +58,7 @@ func TestThrottle(t *testing.T) {
 }
 
 // The fullest counts, whatever it is; a journal that is some way up its budget is none.
-func TestPressureIsTheFullest(t *testing.T) {
+func TestPressureIsTheHighestLevel(t *testing.T) {
 	j := newMemJournal()
 	defer j.Close()
 	var other float64
@@ -69,9 +69,9 @@ func TestPressureIsTheFullest(t *testing.T) {
 		share  float64
 		reason string
 	}{
-		{journal.Stats{QueuedBytes: 600}, 0.5, 0.6, "the server's disk is behind"},
+		{journal.Stats{QueuedBytes: 600}, 0.5, 0.6, "the server's disk is too slow"},
 		{journal.Stats{QueuedBytes: 600}, 0.7, 0.7, "other"},
-		{journal.Stats{QueuedBytes: 100, SizeBytes: 70, BudgetBytes: 100}, 0, 0.1, "the server's disk is behind"},
+		{journal.Stats{QueuedBytes: 100, SizeBytes: 70, BudgetBytes: 100}, 0, 0.1, "the server's disk is too slow"},
 		{journal.Stats{QueuedBytes: 100, SizeBytes: 950, BudgetBytes: 1000}, 0, 0.75, "the server's journal is nearly full"},
 		{journal.Stats{Blocked: errors.New("full")}, 0, 1, "the server cannot write its journal now: full"},
 	} {
@@ -255,7 +255,7 @@ func (s *strained) slowed() (n float64) {
 
 // A disk that stands still for a second makes the fleet slow for some seconds; by and by
 // all return, and nobody has to be told again because they did.
-func TestAShortStallIsOverSoon(t *testing.T) {
+func TestShortStallEndsSoon(t *testing.T) {
 	const stall, after = 30 * time.Second, 75 * time.Second
 	underStrain(t, func(s *strained) {
 		s.to(stall)
@@ -285,7 +285,7 @@ func TestAShortStallIsOverSoon(t *testing.T) {
 }
 
 // What stays above a quarter keeps the fleet slow, however long; below it all return.
-func TestSlowAsLongAsItIsNeeded(t *testing.T) {
+func TestSlowingLastsAsLongAsNeeded(t *testing.T) {
 	const full, less, over = 30 * time.Second, 40 * time.Second, 80 * time.Second
 	underStrain(t, func(s *strained) {
 		s.to(15 * time.Second)
@@ -343,9 +343,9 @@ func TestOverloadAndReturn(t *testing.T) {
 	})
 }
 
-// TestAcknowledgedIsInTheLog runs sessions over the real journal on a real disk:
+// TestAcknowledgedBatchesAreInTheJournal runs sessions over the real journal on a real disk:
 // what was acknowledged is read back from it, each number once.
-func TestAcknowledgedIsInTheLog(t *testing.T) {
+func TestAcknowledgedBatchesAreInTheJournal(t *testing.T) {
 	dir := t.TempDir()
 	view := &memJournal{last: map[model.NodeID]map[wire.StreamKey]uint64{}}
 	log, err := journal.Open(dir, journal.Options{Reserve: -1, Tick: -1, Deliver: func(c journal.Commit) {

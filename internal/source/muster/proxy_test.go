@@ -244,7 +244,7 @@ func (w *world) journaled(t *testing.T) (proxied []wire.Record, own []wire.Signa
 
 // A node speaks for the proxy nodes that its assignment names, and for nobody else; what it
 // says of them is kept once, with them, and its number with the node that says it.
-func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
+func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 	w := newWorld(t, nil)
 	uid := w.node(1, 1)
 	w.plan.assignProxies(1001, 50, 51)

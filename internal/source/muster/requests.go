@@ -173,9 +173,9 @@ func (x *session) answerSecrets(id uint64, names []string) {
 			named, index = append(named, name), append(index, i)
 			continue
 		}
-		given[i].Error = "the node's assignment does not name it"
+		given[i].Error = "the node's assignment does not contain it"
 		x.srv.metrics.secrets.WithLabelValues("refused").Inc()
-		x.srv.cfg.Log.Warn("refused a secret that the assignment of the node does not name", "node", x.Node.Name, "secret", name)
+		x.srv.cfg.Log.Warn("refused a secret that is not in the node's assignment", "node", x.Node.Name, "secret", name)
 	}
 	values, errs := x.srv.cfg.Secret.Resolve(x.srv.life.Base, named)
 	for k, i := range index {

@@ -82,7 +82,7 @@ func TestRuns(t *testing.T) {
 }
 
 // What the agent said that it refuses is refused before it is asked.
-func TestRunsThatAreRefused(t *testing.T) {
+func TestRefusedRuns(t *testing.T) {
 	w := newWorld(t, nil)
 	for i, c := range []struct {
 		refuses         string
@@ -107,7 +107,7 @@ func TestRunsThatAreRefused(t *testing.T) {
 }
 
 // Whoever goes away takes back what still runs; one of many can be given up.
-func TestRunsAreTakenBack(t *testing.T) {
+func TestCancelledRuns(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))
 	runs, others := w.server.NewRuns(), w.server.NewRuns()
@@ -135,7 +135,7 @@ func TestRunsAreTakenBack(t *testing.T) {
 
 // However much an agent writes, and however slowly it is fetched, what is kept is bounded:
 // for each run, and for all together.
-func TestRunsThatFlood(t *testing.T) {
+func TestFloodOfRunOutput(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"run-output=1MiB"})
 	if err != nil {
 		t.Fatal(err)
@@ -234,9 +234,9 @@ func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 	a.wait("the answer", func() bool { return len(a.given) == len(names) })
 	for i, want := range []wire.SecretValue{
 		{Name: "default/a", Value: []byte("the value of a"), LeaseMs: 60000},
-		{Name: "default/others", Error: "the node's assignment does not name it"},
+		{Name: "default/others", Error: "the node's assignment does not contain it"},
 		{Name: "shared/broken", Error: "Vault is sealed"},
-		{Name: "default/own", Error: "the node's assignment does not name it"}, // its value is on the node
+		{Name: "default/own", Error: "the node's assignment does not contain it"}, // its value is on the node
 	} {
 		if got := a.given[i]; got.Name != want.Name || string(got.Value) != string(want.Value) || got.Error != want.Error || got.LeaseMs != want.LeaseMs {
 			t.Errorf("got %+v, want %+v", got, want)

@@ -259,7 +259,7 @@ func (h *helloFacts) refusesRun(run *wire.Run) string {
 	case slices.Contains(refuses, wire.RestrictRuns):
 		return "refused by the agent's setting --no-run: it runs checks by their schedule only"
 	case run.Command != nil && slices.Contains(refuses, wire.RestrictChanges):
-		return "refused by the agent's setting --audit-only: it runs no commands of people"
+		return "refused by the agent's setting --audit-only: it runs no requested commands"
 	}
 	return ""
 }

@@ -250,7 +250,7 @@ func (x *session) recordFacts(hello *wire.Hello) {
 // violation refuses an agent that violates the protocol. It may return later, perhaps with another version.
 func (x *session) violation(out outcome, sentence string) outcome {
 	x.refuse(&wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
-		Hint: "look at the agent's log; if it happens again, bring agent and server to the same version: muster version"})
+		Hint: "read the agent's log; if it happens again, install the same version on agent and server: muster version"})
 	return out
 }
 

@@ -95,7 +95,7 @@ func TestFailedCommitEndsTheSession(t *testing.T) {
 	b.waitAck(5)
 }
 
-func TestRepeatedIsAcknowledgedAgainAndKeptOnce(t *testing.T) {
+func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))
 	a.send(results(1, 5, 1))
@@ -210,7 +210,7 @@ func TestRefusalsAtHello(t *testing.T) {
 	}
 }
 
-func TestNewerSessionTakesOver(t *testing.T) {
+func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	w := newWorld(t, nil)
 	uid := w.node(1, 1)
 	a := w.agent(uid)
@@ -385,7 +385,7 @@ func TestRateDelaysOnlyItsNamespace(t *testing.T) {
 
 // Welcome says to what length outputs are cut; a change of it ends the session within
 // seconds, and is no sudden loss of sessions.
-func TestSessionBeginsAnewWhenTheLimitOfOutputChanges(t *testing.T) {
+func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 	shed := make(chan Shed, 1)
 	w := newWorld(t, func(c *Config) {
 		c.Limits.ShedLeast = 1
@@ -433,7 +433,7 @@ func TestDrainSendsAgentsAway(t *testing.T) {
 	}
 }
 
-func TestSheddingIsToldOnce(t *testing.T) {
+func TestSlowingIsSentOnce(t *testing.T) {
 	told := make(chan Shed, 10)
 	w := newWorld(t, func(c *Config) { c.OnShed = func(s Shed) { told <- s } })
 	var agents []*agent
@@ -509,7 +509,7 @@ func TestHousekeeping(t *testing.T) {
 
 // An agent that was acknowledged more than the server knows, or holds an assignment newer than any, shows that the
 // server's data was set back; one of another life does not, nor one that gave up what it had.
-func TestAgentsThatKnowMore(t *testing.T) {
+func TestAgentsWithMoreFeatures(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		hello  wire.Hello
@@ -548,7 +548,7 @@ func TestAgentsThatKnowMore(t *testing.T) {
 }
 
 // An assignment that changes between a session's registration and its Welcome waits for it.
-func TestNothingComesBeforeWelcome(t *testing.T) {
+func TestWelcomeIsTheFirstMessage(t *testing.T) {
 	w := newWorld(t, nil)
 	for n := 1; n <= 20; n++ {
 		uid := w.node(n, 1)
@@ -630,7 +630,7 @@ func (w *cloneWorld) clones() []core.Clone { w.mu.Lock(); defer w.mu.Unlock(); r
 
 // Which newcomers are told apart from a machine that reconnects, while the older
 // connection lives. A probe that nobody answered would take longer than the test may.
-func TestACloneIsSentAway(t *testing.T) {
+func TestCloneIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ machine, boot string }{
 		"another machine":                    {machineB, "boot2"},
 		"an image that kept its machine id":  {machineA, "boot2"},
@@ -667,7 +667,7 @@ func TestACloneIsSentAway(t *testing.T) {
 
 // Two agents on one machine (or in two containers of it) look the same: the first newcomer takes over, as a machine
 // does whose network was cut. Who comes after that is sent away while the other lives.
-func TestTwoThatLookTheSame(t *testing.T) {
+func TestIndistinguishableClones(t *testing.T) {
 	w := newCloneWorld(t, time.Hour)
 	uid := w.node(1, 1)
 	first := w.reopen(uid, nil, from(machineA, "boot1", nil))
@@ -693,7 +693,7 @@ func TestTwoThatLookTheSame(t *testing.T) {
 
 // A machine that crashed and started again comes with another boot id while its old connection stands: it gets in when
 // that has not answered in time, and nobody is called a clone. So does one whose network is cut again and again.
-func TestACrashedMachineGetsIn(t *testing.T) {
+func TestCrashedMachineReconnects(t *testing.T) {
 	for name, boot := range map[string]string{"rebooted": "boot2", "cut again": "boot1"} {
 		t.Run(name, func(t *testing.T) {
 			w := newCloneWorld(t, 50*time.Millisecond)
@@ -751,7 +751,7 @@ func TestOneNewcomerWaits(t *testing.T) {
 
 // A whole fleet that reconnects while all its old connections stand half-open is asked
 // nothing: it would wait an hour here.
-func TestAFleetThatWasCutIsNotAsked(t *testing.T) {
+func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	w := newCloneWorld(t, time.Hour)
 	var wg sync.WaitGroup
 	for n := range 50 {
@@ -833,7 +833,7 @@ muster_agents_spooled_signals_count 2
 # HELP muster_agents_spooled_signals_max Signals in the fullest spool.
 # TYPE muster_agents_spooled_signals_max gauge
 muster_agents_spooled_signals_max 12000
-# HELP muster_agents_told Connected agents that have sent a report on themselves; the other metrics here are of these.
+# HELP muster_agents_told Connected agents with statistics; the other muster_agents metrics count these.
 # TYPE muster_agents_told gauge
 muster_agents_told 2
 `

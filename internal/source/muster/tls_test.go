@@ -162,7 +162,7 @@ func TestEnrolThenSession(t *testing.T) {
 	}
 }
 
-func TestPeopleAreNeverAskedForACertificate(t *testing.T) {
+func TestPeopleNeedNoCertificate(t *testing.T) {
 	h := newHouse(t)
 	asked := false
 	config := &tls.Config{RootCAs: h.authority.Pool(), NextProtos: []string{"h2", "http/1.1"},
@@ -180,7 +180,7 @@ func TestPeopleAreNeverAskedForACertificate(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotOpenASession(t *testing.T) {
+func TestRefusedSessions(t *testing.T) {
 	h := newHouse(t)
 	good, other := h.join("good"), h.join("other")
 	stranger := newHouse(t).join("stranger")
@@ -307,7 +307,7 @@ func TestTicketSurvivesARestart(t *testing.T) {
 	<-ended
 }
 
-func TestForgedAssignmentIsNotTaken(t *testing.T) {
+func TestForgedAssignmentIsRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	_, key, _ := ed25519.GenerateKey(nil)
 	w.key = key // not the server's
@@ -322,7 +322,7 @@ func TestForgedAssignmentIsNotTaken(t *testing.T) {
 
 // A name that the certificate does not have is counted each time and said once, with the
 // setting that adds it. Nobody writes what he likes into the log.
-func TestNamesThatTheCertificateDoesNotHave(t *testing.T) {
+func TestNamesMissingInTheCertificate(t *testing.T) {
 	text := &logs{}
 	h := newHouseWith(t, nil, slog.New(slog.NewTextHandler(text, nil)))
 	people := func() float64 { return testutil.ToFloat64(h.server.metrics.unknownNames.WithLabelValues("people")) }

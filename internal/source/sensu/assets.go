@@ -95,7 +95,7 @@ func (s *Server) sendArchive(nc net.Conn, o *offer) (outcome string, err error) 
 		return "unknown", model.Errorf(model.NotFound, "want %sNODE/SHA512", assetPath)
 	}
 	if !hmac.Equal([]byte(o.header.Get("Authorization")), []byte("Bearer "+s.archiveToken(o.path))) {
-		return "unknown_node", model.Errorf(model.Forbidden, "want the token of a request that names this archive")
+		return "unknown_node", model.Errorf(model.Forbidden, "expected the token of a request that names this archive")
 	}
 	admission.Prove(nc)
 	_ = nc.SetDeadline(time.Now().Add(core.FetchTimeout))

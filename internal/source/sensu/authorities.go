@@ -52,7 +52,7 @@ func parseAuthorities(text []byte) (*authorities, error) {
 		out.sums[sha256.Sum256(cert.Raw)] = struct{}{}
 	}
 	if len(out.sums) == 0 {
-		return nil, model.Errorf(model.Invalid, "it holds no certificate in PEM")
+		return nil, model.Errorf(model.Invalid, "it has no PEM certificate")
 	}
 	return out, nil
 }
@@ -291,14 +291,14 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*lists, error) {
 	switch {
 	case n > 0:
 	case bytes.Contains(text, []byte("-----BEGIN")) || len(text) == 0 || text[0] != 0x30: // an ASN.1 sequence
-		return nil, model.Errorf(model.Invalid, "no revocation list: want -----BEGIN X509 CRL-----, or one list in DER")
+		return nil, model.Errorf(model.Invalid, "not a revocation list: want -----BEGIN X509 CRL-----, or one list in DER")
 	default:
 		if err := out.add(text, authorities); err != nil {
 			return nil, err
 		}
 	}
 	if len(out.issuers) == 0 {
-		return nil, model.Errorf(model.Invalid, "it has a list of %s, which is not in --sensu-client-ca, and none of an authority in it", out.ignored[0])
+		return nil, model.Errorf(model.Invalid, "it has a list of %s, which is not in --sensu-client-ca, and no list of an authority in it", out.ignored[0])
 	}
 	return out, nil
 }

@@ -23,7 +23,7 @@ import (
 
 // A new authority comes in beside the old one while sessions live; when the old one is taken out of
 // the file its agents go, and are refused. What cannot be read changes nothing, and is told once.
-func TestAnotherAuthorityTakesOver(t *testing.T) {
+func TestChangedAuthority(t *testing.T) {
 	before, after := newAuthority(t), newAuthority(t)
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write := func(texts ...string) {
@@ -116,14 +116,14 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 }
 
 // A server does not start with a file that is none.
-func TestAuthoritiesThatAreNone(t *testing.T) {
+func TestInvalidAuthorities(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "--sensu-client-ca FILE") {
 		t.Errorf("not there: %v", err)
 	}
 	testenv.NoError(t, os.WriteFile(file, []byte("no PEM"), 0o600))
-	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "no certificate in PEM") {
+	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "it has no PEM certificate") {
 		t.Errorf("no PEM: %v", err)
 	}
 }
@@ -254,7 +254,7 @@ func TestRevokedCertificates(t *testing.T) {
 
 // A certificate is that of the authority that signed it: another one's list says nothing of it,
 // though name and number are the same.
-func TestNamesakesRevokeTheirOwn(t *testing.T) {
+func TestAuthoritiesOfOneNameRevokeTheirOwn(t *testing.T) {
 	one, two := newAuthority(t), newAuthority(t)
 	cert := one.of("web1", "default")
 	read := testenv.Value(parseLists([]byte(two.recall(1, time.Now().Add(time.Hour), cert)), []*x509.Certificate{one.cert, two.cert}))(t)
@@ -303,8 +303,8 @@ func TestListsOfOpenSSL(t *testing.T) {
 		"of a namesake":             {string(readFixture(t, "stranger.crl")), "not signed by the authority of this name"},
 		"damaged":                   {string(damaged), "not signed by the authority of this name"},
 		"one good, one bad":         {string(readFixture(t, "list.crl")) + string(readFixture(t, "stranger.crl")), "revocation list 2"},
-		"a certificate":             {string(readFixture(t, "ca.crt")), "no revocation list"},
-		"nothing":                   {"", "no revocation list"},
+		"a certificate":             {string(readFixture(t, "ca.crt")), "not a revocation list: want -----BEGIN X509 CRL-----, or one list in"},
+		"nothing":                   {"", "not a revocation list: want -----BEGIN X509 CRL-----, or one list in"},
 		"words":                     {"0 lists", "x509:"},
 	} {
 		if got, err := parseLists([]byte(of[0]), by); err == nil || !strings.Contains(err.Error(), of[1]) {
@@ -317,7 +317,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 }
 
 // A list of an authority that is none any more is passed over, beside those of others.
-func TestListOfAnAuthorityThatWasTakenOut(t *testing.T) {
+func TestListOfARemovedAuthority(t *testing.T) {
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	old := &x509.Certificate{Subject: pkix.Name{CommonName: "Old agents"}, SubjectKeyId: []byte{1}, KeyUsage: x509.KeyUsageCRLSign}
 	der, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}, old, key)

@@ -26,7 +26,7 @@ import (
 const rightPassword = "Basic YWdlbnQ6c2VjcmV0" // agent:secret
 
 // What a certificate proves, of whom it lets in, and whom it keeps out.
-func TestWhatACertificateProves(t *testing.T) {
+func TestIdentityOfACertificate(t *testing.T) {
 	ca := newAuthority(t)
 	for name, c := range map[string]struct {
 		common, organization string
@@ -112,7 +112,7 @@ func TestWhatACertificateProves(t *testing.T) {
 }
 
 // Certificates that nothing is believed of end the handshake, and the agent reads why.
-func TestCertificatesThatAreRefused(t *testing.T) {
+func TestRefusedCertificates(t *testing.T) {
 	ca, another := newAuthority(t), newAuthority(t)
 	w := newWorldBehind(t, ca.door(), nil)
 	expired := ca.make(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, NotAfter: time.Now().Add(-time.Minute)})
@@ -137,7 +137,7 @@ func TestCertificatesThatAreRefused(t *testing.T) {
 }
 
 // A session of TLS is not taken up again: what is believed of a certificate is looked at each time.
-func TestEachConnectionProvesAnew(t *testing.T) {
+func TestEachConnectionProvesItsIdentity(t *testing.T) {
 	ca := newAuthority(t)
 	w := newWorldBehind(t, ca.door(), nil)
 	kept := tls.NewLRUClientSessionCache(4)
@@ -172,7 +172,7 @@ func TestSessionEndsWithItsCertificate(t *testing.T) {
 }
 
 // Of two agents with one name, the one that proves who it is has it, whoever came first.
-func TestWhoProvesItHasTheName(t *testing.T) {
+func TestProvenAgentGetsTheName(t *testing.T) {
 	ca := newAuthority(t)
 	w := newWorldBehind(t, ca.door(), nil)
 	dial := func() (*agent, int) {

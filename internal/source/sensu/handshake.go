@@ -98,7 +98,7 @@ func (s *Server) reject(err error, o *offer, nc net.Conn) error {
 // second; after a refused handshake it waits longer each time.
 func (s *Server) admit(ctx context.Context, nc net.Conn, o *offer) (http.Header, error) {
 	if o.path != "/" {
-		return nil, model.Errorf(model.NotFound, "want the path /, for Sensu's agents").WithHint("backend-url: wss://HOST:8081")
+		return nil, model.Errorf(model.NotFound, "expected the path / of Sensu agents").WithHint("backend-url: wss://HOST:8081")
 	}
 	name, namespace := o.header.Get("Sensu-Agentname"), o.header.Get("Sensu-Namespace")
 	if name == "" || namespace == "" || len(name)+len(namespace) > 1024 {
@@ -114,7 +114,7 @@ func (s *Server) admit(ctx context.Context, nc net.Conn, o *offer) (http.Header,
 	}
 	if !o.user.May(namespace) {
 		return nil, model.Errorf(model.Forbidden, "agents of the user %s may not connect to namespace %q", o.user.Name, namespace).
-			WithHint("they may connect to: %s", strings.Join(o.user.Namespaces, ", "))
+			WithHint("allowed: %s", strings.Join(o.user.Namespaces, ", "))
 	}
 	if err := s.cfg.Intent.CheckNamespace(namespace); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (s *Server) admit(ctx context.Context, nc net.Conn, o *offer) (http.Header,
 		return nil, err
 	}
 	if s.connections.Load() >= int64(s.cfg.Limits.Sessions) {
-		return nil, model.Errorf(model.Unavailable, "this server is at its limit of %d sessions of Sensu's agents", s.cfg.Limits.Sessions)
+		return nil, model.Errorf(model.Unavailable, "this server is at its limit of %d sessions of Sensu agents", s.cfg.Limits.Sessions)
 	}
 	header := http.Header{"Backend-Id": {"muster"}, "Accept": {sensuwire.MediaJSON}, "Content-Type": {sensuwire.MediaJSON}}
 	if o.protobuf = o.header.Get("Accept") == sensuwire.MediaProto; o.protobuf {
@@ -147,8 +147,8 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *offer) (err error) {
 	o.unproven = sharedPassword
 	user, password, ok := (&http.Request{Header: o.header}).BasicAuth()
 	if !ok {
-		return model.Errorf(model.Unauthenticated, "missing credentials").WithHint("user and password of the agent are those of a user here: muster auth user create NAME --role agent; " +
-			"an agent with cert-file shows that only where an authority of --sensu-client-ca made it")
+		return model.Errorf(model.Unauthenticated, "missing credentials").WithHint("the agent needs user and password of a user with the role agent: muster auth user create NAME --role agent; " +
+			"an agent presents its cert-file only if an authority in --sensu-client-ca issued it")
 	}
 	o.user, err = s.cfg.Access.LoginProgram(ctx, access.Agent, user, password, func(ctx context.Context) (func(bool), error) {
 		return s.acquireTry(ctx, model.HostOf(nc.RemoteAddr().String()))
@@ -162,7 +162,7 @@ func (s *Server) acquireTry(ctx context.Context, from string) (release func(wron
 	release, first, err := s.passwords.Acquire(ctx, from)
 	if first {
 		s.metrics.passwordLocks.Inc()
-		s.cfg.Log.Warn("too many wrong passwords of Sensu agents from one address: new passwords are refused there until it is quiet for half a minute; passwords that were right before still work",
+		s.cfg.Log.Warn("too many wrong passwords of Sensu agents from one address: refusing new passwords there until half a minute passes without one; passwords that were right before still work",
 			"from", from)
 	}
 	if errors.Is(err, tries.ErrExhausted) {
@@ -194,10 +194,10 @@ type proof struct {
 
 const (
 	// sharedPassword is the reason why a password proves no identity.
-	sharedPassword = "machines share its password, which proves no identity"
+	sharedPassword = "several machines share its password, which proves no identity"
 	// sharedCertificate and anyNamespace are the reasons why a certificate proves no identity.
-	sharedCertificate = "machines share its certificate, which names none"
-	anyNamespace      = "its certificate names the machine and no namespace, and agents of the user %s may connect to several"
+	sharedCertificate = "several machines share its certificate, which names no machine"
+	anyNamespace      = "its certificate names no namespace, and agents of the user %s may connect to several"
 	// defaultUser is the user of a machine whose certificate names the machine in its common name, as in Sensu's backend.
 	defaultUser = "agent"
 )
@@ -213,16 +213,16 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *offer) error {
 	o.serials = serialsOf(state.VerifiedChains)
 	if since, ok := s.cfg.Authorities.revokedSince(o.serials); ok {
 		return model.Errorf(model.Forbidden, "the certificate of %q was revoked, %s", leaf.Subject.String(), since.UTC().Format(time.RFC3339)).
-			WithHint("issue another one, if the machine is still yours")
+			WithHint("issue another one if the machine is still trusted")
 	}
 	user, err := s.cfg.Access.AgentProgram(common)
 	if err != nil {
 		if !isMachine(common) || common != name || !slices.Contains(in, namespace) || len(machines) > 0 && !slices.Contains(machines, name) {
 			return model.Errorf(model.Unauthenticated, "the certificate of %q: its common name is neither that of a user with the role agent, nor, with the namespace %s as its organization, that of the machine %s",
-				leaf.Subject.String(), namespace, name).WithHint("docs/sensu.md, Certificates, says how to make one")
+				leaf.Subject.String(), namespace, name).WithHint("docs/sensu-certificates.md has the commands")
 		}
 		if user, err = s.cfg.Access.AgentProgram(defaultUser); err != nil {
-			return model.Errorf(model.Unauthenticated, "the certificate is that of a machine, and there is no user %s that lets it in", defaultUser).
+			return model.Errorf(model.Unauthenticated, "the certificate names a machine, but user %s, who admits machines, does not exist", defaultUser).
 				WithHint("muster auth user create %s --role agent", defaultUser)
 		}
 		machines = []string{name}
@@ -231,12 +231,12 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *offer) error {
 	namesNamespace := slices.Contains(in, namespace)
 	switch {
 	case !namesNamespace && s.containsNamespace(in):
-		return model.Errorf(model.Forbidden, "the certificate is for namespace %s, and the agent connects to namespace %s", in[0], namespace).
+		return model.Errorf(model.Forbidden, "the certificate is for namespace %s, but the agent connects to namespace %s", in[0], namespace).
 			WithHint("namespace: %s in its agent.yml, or another certificate", in[0])
 	case len(machines) == 0:
 		o.unproven = sharedCertificate
 	case !slices.Contains(machines, name):
-		return model.Errorf(model.Forbidden, "the certificate names %s, and the agent has the name %s", strings.Join(machines[:min(len(machines), 3)], ", "), name).
+		return model.Errorf(model.Forbidden, "the certificate is for %s, but the agent has the name %s", strings.Join(machines[:min(len(machines), 3)], ", "), name).
 			WithHint("give the agent a certificate of its own, or name: %s in its agent.yml", machines[0])
 	case !namesNamespace && (len(user.Namespaces) != 1 || user.Namespaces[0] != namespace):
 		o.unproven = fmt.Sprintf(anyNamespace, user.Name)

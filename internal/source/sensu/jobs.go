@@ -185,9 +185,9 @@ func (x *session) recipeOf(c *model.CheckChunk, of *subject) *recipe {
 	case err != nil:
 		made.problem = problemOf(err)
 	case run.Probe != "":
-		made.problem = fmt.Sprintf("this node has sensu-agent, which has no probe %s: leave the node out (targets.except), or give it muster-agent", run.Probe)
+		made.problem = fmt.Sprintf("this node runs sensu-agent, which has no probe %s: exclude the node (targets.except), or install muster-agent", run.Probe)
 	case c.RunAs != "":
-		made.problem = fmt.Sprintf("this node has sensu-agent, which runs nothing as %s: leave the node out (targets.except), or give it muster-agent", c.RunAs)
+		made.problem = fmt.Sprintf("this node runs sensu-agent, which cannot run commands as %s: exclude the node (targets.except), or install muster-agent", c.RunAs)
 	default:
 		if of.ID != 0 {
 			run.Env["MUSTER_NODE"] = of.name

@@ -42,7 +42,7 @@ func (e *incoming) passiveChunk() (c *model.CheckChunk, proxy directory.ProxyNod
 	case known && check.Chunk == nil && len(e.Proxy) > 0:
 		return nil, proxy, e.refuseProxy()
 	case known && check.Chunk == nil:
-		return nil, proxy, e.refuse(unassigned, subject+"other nodes run: this node's assignment does not name it")
+		return nil, proxy, e.refuse(unassigned, subject+"runs on other nodes, not on this one")
 	case known && check.Source == model.SourceAlerts:
 		return nil, proxy, e.refuse(unassigned, subject+"belongs to alerts of another sender")
 	case known && check.Disabled:
@@ -66,7 +66,7 @@ func (e *incoming) passiveChunk() (c *model.CheckChunk, proxy directory.ProxyNod
 	if !known {
 		var err error
 		if check, err = e.srv.creation.create(e, name); err != nil {
-			return nil, proxy, e.refuse(uncreated, subject+"could not be created: "+err.Error())
+			return nil, proxy, e.refuse(uncreated, subject+"creation failed: "+err.Error())
 		}
 		at.check = check.Chunk.Unit
 	}
@@ -81,7 +81,7 @@ func (e *incoming) passiveChunk() (c *model.CheckChunk, proxy directory.ProxyNod
 func (e *incoming) checkPassiveLimit(at place, name string) outcome {
 	limit, n := e.srv.cfg.Intent.LimitsFor(e.namespace).PassivePerNode, 0
 	if limit <= 0 {
-		return e.refuse(unassigned, "an event of check "+name+", which the node's assignment does not name, and for which there is no passive Check: declare it (passive: true), or let such checks be created (spec.limits.passivePerNode of the namespace)")
+		return e.refuse(unassigned, "an event of check "+name+", which is neither in the node's assignment nor a passive Check: declare it (passive: true), or allow automatic creation (spec.limits.passivePerNode of the namespace)")
 	}
 	for _, id := range e.srv.cfg.Checks.PassiveChecks(e.namespace, model.SourceSensu) {
 		if _, ok := e.admitted[place{at.node, id}]; id != at.check && (ok || e.srv.cfg.View.HasEvent(at.node, id)) {
@@ -115,7 +115,7 @@ func (e *incoming) assignedProxy(name string) (proxy directory.ProxyNode, ok boo
 
 // refuseProxy refuses an event about an entity on which the agent may not report.
 func (e *incoming) refuseProxy() outcome {
-	return e.refuse(other, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes that its node's assignment names")
+	return e.refuse(other, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
 }
 
 // checkCreation creates passive checks, one after the other, so that two events of one name create one check.
@@ -146,7 +146,7 @@ func (m *checkCreation) create(e *incoming, name string) (directory.PassiveCheck
 		return directory.PassiveCheck{}, model.Errorf(model.Limited, "%s", reason)
 	}
 	if now := s.cfg.Now(); now.Sub(m.failed) < createInterval {
-		return directory.PassiveCheck{}, model.Errorf(model.Unavailable, "no check could be declared within the last %s", createInterval)
+		return directory.PassiveCheck{}, model.Errorf(model.Unavailable, "creating checks has failed for %s", createInterval)
 	}
 	ctx, cancel := context.WithTimeout(s.life.Base, createTimeout)
 	defer cancel()
@@ -181,7 +181,7 @@ func (e *incoming) declareCheck(ctx context.Context, name string) (check directo
 	if len(missing) > 0 {
 		r.Metadata.Annotations = map[string]string{missingAnnotation: strings.Join(missing, ", ")}
 	}
-	by := intent.Actor{User: e.user.Name, Whence: model.HostOf(e.Conn.NetConn().RemoteAddr().String()), Why: "the Sensu agent of " + e.Node.Name + " sent an event of this check, which no assignment names"}
+	by := intent.Actor{User: e.user.Name, Whence: model.HostOf(e.Conn.NetConn().RemoteAddr().String()), Why: "the Sensu agent of " + e.Node.Name + " sent an event of this check, which is in no assignment"}
 	_, err = s.cfg.Intent.Apply(ctx, by, []model.Resource{r}, intent.ApplyOptions{Yes: true, Expect: map[intent.Key]int64{intent.KeyOf(&r): 0}})
 	exists := model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict // an operator was faster
 	if err != nil && !exists {

@@ -36,7 +36,7 @@ func (w *world) results() (lines []string) {
 }
 
 // What nobody asked for is a declared passive check's, and nobody else's.
-func TestEventsThatNobodyAskedFor(t *testing.T) {
+func TestUnrequestedEvents(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -72,7 +72,7 @@ func TestEventsThatNobodyAskedFor(t *testing.T) {
 
 // Where the namespace allows it, the check is made of what the event says of it, once, however
 // many come with it at the same time.
-func TestPassiveChecksAreMade(t *testing.T) {
+func TestPassiveChecksAreCreated(t *testing.T) {
 	w := newWorld(t, nil)
 	w.limits.PassivePerNode = 5
 	rules := protowire.AppendTag(nil, 3, protowire.BytesType)
@@ -117,7 +117,7 @@ func TestPassiveChecksAreMade(t *testing.T) {
 
 // The same words in JSON.
 // Who applies a check while an event of its name comes keeps it, whether it is one for such events or not.
-func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
+func TestConcurrentDeclarationStays(t *testing.T) {
 	for _, passive := range []bool{false, true} {
 		w := newWorld(t, nil)
 		w.limits.PassivePerNode = 5
@@ -135,7 +135,7 @@ func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 	}
 }
 
-func TestPassiveChecksAreMadeOfJSON(t *testing.T) {
+func TestPassiveChecksFromJSON(t *testing.T) {
 	w := newWorld(t, nil)
 	w.limits.PassivePerNode = 5
 	a := w.agent("web", true)
@@ -188,7 +188,7 @@ func TestInventedNamesMeetALimit(t *testing.T) {
 }
 
 // While nothing can be declared, events are refused at once, and the session goes on.
-func TestNothingCanBeMade(t *testing.T) {
+func TestFailedCreationOfChecks(t *testing.T) {
 	w := newWorld(t, nil)
 	w.limits.PassivePerNode = 3
 	w.refuses = model.Errorf(model.Unavailable, "the store does not answer")

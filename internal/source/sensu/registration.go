@@ -309,16 +309,16 @@ func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, said *sensuwire.Receiv
 func (x *session) warnDeafHandlers(l *model.Lifecycle) {
 	for _, name := range l.Handlers {
 		spec, ok := x.srv.cfg.Handler(x.namespace, name)
-		reason := "it does not exist: apply it, and the waiting message is sent"
+		reason := "it does not exist: apply it, then the waiting message is sent"
 		if ok {
 			service := spec.ProblemService()
 			if service == "" {
 				continue
 			}
-			reason = service + " accepts problems only: let agents name a command, a webhook, mail or a chat"
+			reason = service + " accepts only problems: use a handler with command, webhook, email or a chat"
 		}
 		x.srv.logDeafHandlers.Do(func() {
-			x.srv.cfg.Log.Warn("the deregistration handler of a Sensu agent cannot be notified; at most one line a minute, muster describe node shows it for each node",
+			x.srv.cfg.Log.Warn("cannot notify the deregistration handler of a Sensu agent; at most one line a minute, muster describe node shows it for each node",
 				"entity", x.entity, "namespace", x.namespace, "handler", name, "reason", reason)
 		})
 	}

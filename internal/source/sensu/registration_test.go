@@ -24,7 +24,7 @@ import (
 
 // Who has not said yet who it is takes no more memory than a handshake needs: neither by one
 // header again and again, nor by a line without an end, nor where archives are fetched.
-func TestAHandshakeWithoutEnd(t *testing.T) {
+func TestEndlessHandshake(t *testing.T) {
 	w := newWorld(t, nil)
 	for name, text := range map[string]string{
 		"one header again and again": "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 200),
@@ -109,7 +109,7 @@ func TestDeregister(t *testing.T) {
 }
 
 // One that was forgotten may come again; one that was retired may not.
-func TestForgottenMayComeAgain(t *testing.T) {
+func TestDeletedNodeMayReturn(t *testing.T) {
 	w := newWorld(t, nil)
 	uid := (&intent.ExternalAgent{System: system, Namespace: "default", Name: "web"}).UID()
 	w.set(func() { w.gone[uid] = intent.Tombstone{Name: "web", Why: intent.ReasonForgotten} })
@@ -121,7 +121,7 @@ func TestForgottenMayComeAgain(t *testing.T) {
 
 // Whom an agent wants to hear of its keepalive is learned from its keepalives, and anew when it
 // changes; the pipelines of an event that begins a session are those of its check.
-func TestWhoIsToHearOfAnAgentsKeepalive(t *testing.T) {
+func TestReceiversOfAnAgentsKeepalive(t *testing.T) {
 	for _, json := range []bool{true, false} {
 		w := newWorld(t, nil)
 		a, status := w.dial("web", "default", "secret", json)

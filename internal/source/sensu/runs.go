@@ -26,7 +26,7 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 		return core.ErrNoSession()
 	}
 	if run.Command != nil {
-		return model.Errorf(model.Forbidden, "this node has sensu-agent, which runs checks and no commands of people")
+		return model.Errorf(model.Forbidden, "this node runs sensu-agent, which runs checks but no requested commands")
 	}
 	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(run.Chunk, p) })
 }
@@ -49,9 +49,9 @@ func (x *session) noteRun(chunk model.ChunkID, p *core.PendingRun) (*job, error)
 	i := slices.IndexFunc(x.list, func(j *job) bool { return j.recipe.chunk.ID == chunk })
 	switch {
 	case i < 0:
-		return nil, model.Errorf(model.Forbidden, "this check is not assigned to the node, or its session has not applied the last change yet")
+		return nil, model.Errorf(model.Forbidden, "the node does not run this check, or its session has not applied the last change yet")
 	case x.list[i].proxy.ID != 0:
-		return nil, model.Errorf(model.Forbidden, "this check is for proxy nodes: it runs for each of them by its schedule")
+		return nil, model.Errorf(model.Forbidden, "a proxy check runs only by its own schedule, for each proxy node")
 	case x.list[i].obstacle() != "":
 		return nil, model.Errorf(model.Forbidden, "%s", x.list[i].obstacle())
 	case len(x.runs) >= core.MaxRuns:

@@ -49,7 +49,7 @@ func TestRunsByHand(t *testing.T) {
 	defer runs.Close()
 	ask := func(run wire.Run) error { run.MaxOutput = 1000; return w.server.Ask(runs, node, run) }
 	for want, run := range map[string]wire.Run{
-		"runs checks and no commands": {Command: &model.Command{Shell: "id"}}, "not assigned": {Chunk: 9}, "no probe load": {Chunk: 2},
+		"this node runs sensu-agent, which runs checks but no requested": {Command: &model.Command{Shell: "id"}}, "not assigned": {Chunk: 9}, "no probe load": {Chunk: 2},
 	} {
 		if err := ask(run); model.ClassOf(err) != model.Forbidden || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", run, err)
@@ -97,7 +97,7 @@ func TestRunsByHand(t *testing.T) {
 
 // An agent is asked once for each proxy node that its assignment names, and speaks for them
 // and for nobody else; runs of round-robin checks come when they are given.
-func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
+func TestAgentReportsOnItsProxyNodes(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		turns, ended := make(chan model.CheckID, 100), make(chan model.NodeID, 1)
 		w := newWorld(t, func(c *Config) {

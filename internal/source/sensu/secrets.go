@@ -28,14 +28,14 @@ func (j *job) obstacle() string {
 	if j.recipe.problem != "" || len(c.Secrets) == 0 {
 		return j.recipe.problem
 	}
-	const instead = "leave the node out (targets.except), or give it muster-agent"
+	const instead = "exclude the node (targets.except), or install muster-agent"
 	for i := range c.Secrets {
 		if s := &c.Secrets[i]; !s.OnServer() {
-			return fmt.Sprintf("this node has sensu-agent, and the value of secret %s is on the node (agentFile, agentEnv), which sensu-agent does not read\n  keep it on the server (file, env, vault), %s", s.Name, instead)
+			return fmt.Sprintf("this node runs sensu-agent, which cannot read secret %s from the node (agentFile, agentEnv)\n  store it on the server (file, env, vault), %s", s.Name, instead)
 		}
 	}
 	if !x.proven || x.srv.cfg.Secret == nil {
-		return fmt.Sprintf("this node has sensu-agent, which gets no secrets: %s\n  give it a certificate of its own (docs/sensu.md, Certificates), %s", x.unproven, instead)
+		return fmt.Sprintf("this node runs sensu-agent, which gets no secrets: %s\n  give it its own certificate (docs/sensu-certificates.md), %s", x.unproven, instead)
 	}
 	return ""
 }
@@ -104,7 +104,7 @@ func (j *job) secretValues() (values []string, err error) {
 			errs[i] = errors.New("its value is not UTF-8")
 		}
 		if errs[i] != nil {
-			return nil, fmt.Errorf("secret %s cannot be had: %s", names[i], model.Shorten(errs[i].Error()))
+			return nil, fmt.Errorf("read secret %s: %s", names[i], model.Shorten(errs[i].Error()))
 		}
 		values = append(values, found[i].Text)
 	}
@@ -134,7 +134,7 @@ func (r *resolvedJob) request(dst []byte) []byte {
 const maxValues = 4
 
 // outputRemoved replaces an output that may contain secrets that this server does not know.
-const outputRemoved = "(output removed: it may contain secrets, and this server has sent the agent none for this check since it started)"
+const outputRemoved = "(output removed: it may contain secrets that this server does not know since its start)"
 
 // sentSecrets are the values that any session of a node's agent was sent since the server started. They are redacted in its
 // outputs.

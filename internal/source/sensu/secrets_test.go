@@ -49,7 +49,7 @@ func (w *world) result(id model.ChunkID, ok func(*decoded) bool) (s decoded) {
 
 // An agent that proves who it is is given what its checks name, with each request and nowhere
 // else, and it stands in nothing that comes back; another one is told why not.
-func TestSecretsForWhoProvesWhoItIs(t *testing.T) {
+func TestSecretsNeedAProvenIdentity(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
 			ca := newAuthority(t)
@@ -106,14 +106,14 @@ func TestNoSecretsWithoutProof(t *testing.T) {
 	if s := w.result(1, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "docs/sensu.md") {
 		t.Errorf("said %q", s.Output)
 	}
-	if s := w.result(2, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "keep it on the server") {
+	if s := w.result(2, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "from the node (agentFile, agentEnv)\n  store it on the server (file,") {
 		t.Errorf("said %q", s.Output)
 	}
 }
 
 // What cannot be found is said; what takes its time holds nobody up, and is told to nobody whose
 // assignment names it no more; what was another value a moment ago is hidden too.
-func TestSecretsThatChangeFailAndHang(t *testing.T) {
+func TestChangedFailedAndSlowSecrets(t *testing.T) {
 	ca := newAuthority(t)
 	var now atomic.Value
 	now.Store(horse)
@@ -146,7 +146,7 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 	if r.Name != "db" || !slices.Equal(r.Secrets, []string{"S=" + horse}) {
 		t.Fatalf("asked for %+v", r)
 	}
-	for id, want := range map[model.ChunkID]string{2: "secret default/sealed cannot be had: Vault is sealed", 3: "secret default/bytes cannot be had: "} {
+	for id, want := range map[model.ChunkID]string{2: "read secret default/sealed: Vault is sealed", 3: "read secret default/bytes: "} {
 		if s := w.result(id, func(*decoded) bool { return true }); s.Status != model.Unknown || string(s.Output) != want && !strings.HasPrefix(string(s.Output), want) {
 			t.Errorf("said %q, want %q", s.Output, want)
 		}
@@ -180,7 +180,7 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 
 // After a restart the server does not know what an agent was given: it keeps nothing of what may
 // hold that. What a later session brings is hidden by what an earlier one was given.
-func TestOutputsOfWhatIsNotKnown(t *testing.T) {
+func TestOutputsAfterARestart(t *testing.T) {
 	ca := newAuthority(t)
 	unasked := func(c *model.CheckChunk) *model.CheckChunk { c.RoundRobin = true; return c }
 	w := newWorldBehind(t, ca.door(), func(c *Config) {
@@ -227,7 +227,7 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 }
 
 // What a node's agent was given is kept over its sessions, and no longer than the node.
-func TestWhatTheGoneWereGivenIsForgotten(t *testing.T) {
+func TestSecretsOfDeletedNodesAreDropped(t *testing.T) {
 	ca := newAuthority(t)
 	w := newWorldBehind(t, ca.door(), nil)
 	db := withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
@@ -266,7 +266,7 @@ func TestWhatTheGoneWereGivenIsForgotten(t *testing.T) {
 }
 
 // Of each Secret the last few values are remembered.
-func TestGivenIsBounded(t *testing.T) {
+func TestRememberedSecretsAreBounded(t *testing.T) {
 	g, c := &sentSecrets{}, withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
 	if _, known := g.hiderOf(c); known {
 		t.Error("known before it was given")
@@ -355,7 +355,7 @@ func TestAssetsOfSensuAgents(t *testing.T) {
 		t.Errorf("without the word: %d", status)
 	}
 	w.assign() // no check names it any more
-	if status, body := get(asset.URL, word); status != 403 || !strings.Contains(string(body), "no check of this node names") {
+	if status, body := get(asset.URL, word); status != 403 || !strings.Contains(string(body), "no check of this node uses the archive") {
 		t.Errorf("after it was taken away: %d %s", status, body)
 	}
 	w.agent("after", false) // agents still come

@@ -160,7 +160,7 @@ func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	if x == nil {
 		return a, false
 	}
-	refuses := []string{"it is sensu-agent: no probes, no runAs, and no commands by hand"}
+	refuses := []string{"it is sensu-agent: no probes, no runAs, no requested commands"}
 	if !x.proven {
 		refuses = append(refuses, "it gets no secrets: "+x.unproven)
 	}

@@ -148,7 +148,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 // What a Sensu agent cannot do is said where its result would stand.
-func TestWhatItCannotDoIsSaid(t *testing.T) {
+func TestUnsupportedRunsAreReported(t *testing.T) {
 	w := newWorld(t, nil)
 	w.chunks = []*model.CheckChunk{
 		check(1, "probe", "", func(c *model.CheckChunk) { c.Command, c.Probe = nil, &model.Probe{Name: "load"} }),
@@ -168,7 +168,7 @@ func TestWhatItCannotDoIsSaid(t *testing.T) {
 		}
 		return len(said) == 4
 	})
-	for id, want := range map[model.ChunkID]string{1: "no probe load", 2: "runs nothing as root", 3: `property "nobody" is not set`, 4: "no probe disk"} {
+	for id, want := range map[model.ChunkID]string{1: "no probe load", 2: "cannot run commands as root", 3: `property "nobody" is not set`, 4: "no probe disk"} {
 		if !strings.Contains(said[id], want) {
 			t.Errorf("%d: %q, want %q", id, said[id], want)
 		}
@@ -327,7 +327,7 @@ func TestCutText(t *testing.T) {
 
 // What an agent could not send while the server was away comes right behind its first keepalive, and is
 // that of the checks which it was given before.
-func TestWhatWaitedForTheServerIsKept(t *testing.T) {
+func TestBacklogOfSensuAgents(t *testing.T) {
 	for i := range 10 {
 		w := newWorld(t, nil)
 		w.chunks = []*model.CheckChunk{check(1, "load", "x", nil)}

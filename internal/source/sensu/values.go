@@ -102,7 +102,7 @@ func (e *incoming) handleMetrics() (out outcome, cause string) {
 	}
 	trailer := wire.AppendExtra(nil, &wire.Extra{Pipelines: pipelines})
 	room := min(maxExtraBytes, e.Budget.Limits().OutputBytes) - 64 - len(trailer) // 64: the output
-	text := fmt.Sprintf("%d values that the agent measured without a check", len(values))
+	text := fmt.Sprintf("%d values without a check", len(values))
 	for {
 		part := values[:min(len(values), model.MaxValues)]
 		extra, rest := appendValues(nil, part, room)
@@ -227,7 +227,7 @@ func (e *incoming) extra(c *model.CheckChunk, values []model.Value, text []byte,
 	extra, dropped := appendValues(extra, values, room)
 	if len(dropped) > 0 {
 		e.srv.metrics.valuesLost.Add(float64(len(dropped)))
-		note := fmt.Sprintf("\n(%d of %d values are left out: the result would be too large)", len(dropped), len(values))
+		note := fmt.Sprintf("\n(%d of %d values omitted: the result would be too large)", len(dropped), len(values))
 		if len(text)+len(note) <= limit && len(extra)+len(text)+len(note) <= e.Budget.Limits().OutputBytes {
 			text = append(text[:len(text):len(text)], note...)
 		}

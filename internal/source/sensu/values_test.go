@@ -96,7 +96,7 @@ func TestMetricsWithoutACheck(t *testing.T) {
 	found := map[string]float64{}
 	for n := 2; n <= 4; n++ {
 		s, extra := w.last(n)
-		if s.Chunk != model.BuiltinChunk(model.MetricsCheck) || s.Status != model.OK || string(s.Output) != "2498 values that the agent measured without a check" {
+		if s.Chunk != model.BuiltinChunk(model.MetricsCheck) || s.Status != model.OK || string(s.Output) != "2498 values without a check" {
 			t.Errorf("%+v %q", s, s.Output)
 		}
 		for _, v := range extra.Values {
@@ -111,7 +111,7 @@ func TestMetricsWithoutACheck(t *testing.T) {
 
 // Values of no check are for the pipelines that their event names, and for those of the handlers that
 // its metrics name; what is no name is nobody's.
-func TestMetricsNameWhoSeesThem(t *testing.T) {
+func TestMetricsNameTheirPipelines(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newWorld(t, nil)
 		a := w.agent("web", json)

@@ -76,7 +76,7 @@ func Open(o Options) (*Store, error) {
 		path := filepath.Join(o.Dir, name)
 		if strings.HasSuffix(name, beside) {
 			if err := o.FS.Remove(path); err != nil {
-				return nil, fmt.Errorf("remove what a crash left of an asset: %w", err)
+				return nil, fmt.Errorf("remove an unfinished asset of a crash: %w", err)
 			}
 			continue
 		}
@@ -135,7 +135,7 @@ func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	}
 	got, size, err := s.copy(f, r)
 	if err == nil && got != sum {
-		err = model.Errorf(model.Invalid, "the archive is not the one that was announced: its SHA-512 is %s, not %s", Short(got), Short(sum)).
+		err = model.Errorf(model.Invalid, "the archive differs from the announced one: its SHA-512 is %s, not %s", Short(got), Short(sum)).
 			WithHint("it was changed or cut on the way, or the sum is another file's: sha512sum FILE")
 	}
 	if err == nil {
@@ -168,10 +168,10 @@ func (s *Store) copy(f disk.File, r io.Reader) (sum Sum, size int64, err error) 
 		n, err := io.ReadFull(r, buffer)
 		if n > 0 {
 			if size+int64(n) > model.MaxAssetBytes {
-				return sum, size, model.Errorf(model.TooLarge, "the archive is larger than %s", model.Size(model.MaxAssetBytes)).WithHint("install what it holds as a package")
+				return sum, size, model.Errorf(model.TooLarge, "the archive is larger than %s", model.Size(model.MaxAssetBytes)).WithHint("install its content as a package")
 			}
 			if free, err := s.opts.FS.Free(s.opts.Dir); err == nil && free < reserve {
-				return sum, size, model.Errorf(model.Unavailable, "the disk of %s has only %s left", s.opts.Dir, model.Size(free)).WithHint("make room, or remove Assets that nobody needs")
+				return sum, size, model.Errorf(model.Unavailable, "the disk of %s has only %s free", s.opts.Dir, model.Size(free)).WithHint("free disk space, or delete unused Assets")
 			}
 			hash.Write(buffer[:n])
 			if _, err := f.WriteAt(buffer[:n], size); err != nil {
@@ -184,7 +184,7 @@ func (s *Store) copy(f disk.File, r io.Reader) (sum Sum, size int64, err error) 
 			return sum, size, nil
 		}
 		if err != nil {
-			return sum, size, model.Errorf(model.Unavailable, "the archive did not arrive whole: %w", err).WithHint("try again")
+			return sum, size, model.Errorf(model.Unavailable, "the upload is incomplete: %w", err).WithHint("try again")
 		}
 	}
 }
@@ -251,7 +251,7 @@ func (s *Store) Check(sum Sum) error {
 	f, err := s.Open(sum)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return s.damage(sum, file, "its file is gone")
+			return s.damage(sum, file, "its file is missing")
 		}
 		return err
 	}
@@ -278,7 +278,7 @@ func (s *Store) damage(sum Sum, file int, what string) error {
 }
 
 func damaged(sum Sum, what string) error {
-	return model.Errorf(model.NotFound, "what the server has of the archive %s is damaged: %s", Short(sum), what).WithHint("muster asset add NAME FILE")
+	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("muster asset add NAME FILE")
 }
 
 // Damaged returns the damage that is known of an archive; nil: none is.

@@ -398,7 +398,7 @@ func TestMissingArchive(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
 	sum := h.put(archive('a'))
 	testenv.NoError(t, h.fs.Remove(filepath.Join(folder, hex.EncodeToString(sum[:]))))
-	if err := h.Check(sum); err == nil || !strings.Contains(err.Error(), "its file is gone") {
+	if err := h.Check(sum); err == nil || !strings.Contains(err.Error(), "its file is missing") {
 		t.Errorf("%v", err)
 	}
 	h.put(archive('a'))

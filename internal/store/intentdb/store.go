@@ -257,7 +257,7 @@ func (w *writer) keepIDs(ctx context.Context) error {
 	for kind, last := range w.ids {
 		_, err := w.tx.Exec(ctx, `INSERT INTO intent_ids (kind, last) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET last = excluded.last`, kind, int64(last))
 		if err != nil {
-			return fmt.Errorf("keep the last id of %s: %w", kind, err)
+			return fmt.Errorf("store the last id of %s: %w", kind, err)
 		}
 	}
 	return nil
@@ -478,7 +478,7 @@ func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("begin another life of the intent: %w", err)
+		return fmt.Errorf("start another incarnation of the intent: %w", err)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 }
 
 // The planner on a real store: chunks keep their ids over restarts, and an edit gets a new one.
-func TestAPlannerOverRestarts(t *testing.T) {
+func TestPlannerAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {
 		s, err := intentdb.Open(t.Context(), path, time.Now)

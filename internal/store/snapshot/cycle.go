@@ -51,7 +51,7 @@ type Gate struct {
 }
 
 // ErrSkip reports that a gate discards the snapshot; a later one of the partition takes its place.
-var ErrSkip = errors.New("snapshot is passed over")
+var ErrSkip = errors.New("skipped a snapshot")
 
 // The journal is cut below the older of two snapshots. When it fills up, cycles become shorter: at hurryFrom
 // they take their period, at hurryMost only the time hurried.
@@ -184,7 +184,7 @@ func (c *Cycle) report(ctx context.Context, err error) {
 	}
 	c.Store.metrics.failed.Inc()
 	if c.Logger != nil {
-		c.Logger.Error("snapshot was not saved; the journal keeps what it would replace", "error", err)
+		c.Logger.Error("cannot save a snapshot; the journal keeps its commits", "error", err)
 	}
 }
 
@@ -208,14 +208,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "muster", Subsystem: "snapshot", Name: name, Help: help})
 	}
 	m := &metrics{
-		saved:    counter("saved_total", "Snapshots of partitions that took their name."),
-		failed:   counter("failures_total", "Snapshots that could not be saved."),
+		saved:    counter("saved_total", "Snapshots of partitions saved."),
+		failed:   counter("failures_total", "Snapshots that failed to save."),
 		cycles:   counter("cycles_total", "Rounds through all partitions."),
-		unusable: counter("unusable_total", "Snapshots found that could not be used: damaged, ahead of the journal, of another life."),
+		unusable: counter("unusable_total", "Unusable snapshots: damaged, ahead of the journal, or of another incarnation."),
 		bytes:    counter("written_bytes_total", "Bytes of snapshots written."),
 		encode: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "muster", Subsystem: "snapshot", Name: "encode_seconds",
-			Help: "How long a partition was held to encode it.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 10),
+			Help: "Time that a partition was locked for encoding.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 10),
 		}),
 	}
 	if r != nil {

@@ -89,7 +89,7 @@ func Open(o Options) (*Store, error) {
 	}
 	if foreign > 0 {
 		s.metrics.unusable.Add(float64(foreign))
-		o.Logger.Warn("snapshots of another incarnation of the data, or of another server, are not used", "folder", o.Dir, "files", foreign)
+		o.Logger.Warn("ignoring snapshots of another incarnation of the data or of another server", "folder", o.Dir, "files", foreign)
 	}
 	for p := range s.kept {
 		slices.SortFunc(s.kept[p], func(a, b file) int { order, _ := a.at.Compare(b.at); return order })
@@ -113,7 +113,7 @@ func (s *Store) note(name string) (mine bool, err error) {
 	}
 	if order, _ := now.Compare(s.opts.Head); order > 0 {
 		// The log would grow past it with other commits: it must never be found again.
-		s.opts.Logger.Error("snapshot is ahead of the journal and is set aside",
+		s.opts.Logger.Error("snapshot is ahead of the journal; setting it aside",
 			"file", path, "snapshot", now.Number, "journal", s.opts.Head.Number)
 		s.metrics.unusable.Inc()
 		if err := s.opts.FS.Rename(path, path+aside); err != nil {
@@ -137,7 +137,7 @@ func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error)
 		snap, err := s.read(p, f)
 		if err != nil {
 			err = fmt.Errorf("read snapshot %q: %w", filepath.Join(s.opts.Dir, f.name), err)
-			s.opts.Logger.Error("snapshot cannot be used; an older one or the journal takes its place",
+			s.opts.Logger.Error("snapshot is unusable; using an older one or the journal",
 				"file", filepath.Join(s.opts.Dir, f.name), "error", err)
 			s.metrics.unusable.Inc()
 			s.drop(p, f)
@@ -201,7 +201,7 @@ func (s *Store) read(p model.Partition, f file) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	if snap.Partition != p || snap.At.Number != f.at.Number || snap.At.Log != f.log {
-		return Snapshot{}, fmt.Errorf("%w: it is of partition %d at %d, not what its name says", ErrDamaged, snap.Partition, snap.At.Number)
+		return Snapshot{}, fmt.Errorf("%w: its header has partition %d at %d, unlike its name", ErrDamaged, snap.Partition, snap.At.Number)
 	}
 	snap.At = f.at
 	return snap, nil

@@ -85,7 +85,7 @@ func TestGoldenBytes(t *testing.T) {
 	testenv.Golden(t, golden, got, "a new version of the format")
 }
 
-func TestTheLastTwoAreKept(t *testing.T) {
+func TestLastTwoSnapshotsAreKept(t *testing.T) {
 	fs := memfs.New()
 	s := open(t, fs, 100)
 	mustSave(t, s, 4, 10, 20, 30)

@@ -94,8 +94,8 @@ func suitable(_ context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "UTF8" {
-		return model.Errorf(model.Invalid, "the database keeps text as %s, Muster needs UTF8", encoding).
-			WithHint("make one: createdb -E UTF8 -T template0 muster")
+		return model.Errorf(model.Invalid, "the database has encoding %s, Muster needs UTF8", encoding).
+			WithHint("create one: createdb -E UTF8 -T template0 muster")
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func newEnough(version string) error {
 	}
 	if major < oldestPostgres {
 		return model.Errorf(model.Invalid, "PostgreSQL %s is too old, Muster needs %d or later", version, oldestPostgres).
-			WithHint("upgrade it (pg_upgrade), or leave the setting out: SQLite is built in")
+			WithHint("upgrade it (pg_upgrade), or omit the setting: SQLite is built in")
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (c *claim) acquire(ctx context.Context, conn *pgx.Conn) error {
 		}
 		if time.Now().After(deadline) {
 			return model.Errorf(model.Conflict, "%w: %s%s, since %s", errTaken, holder, where, since.UTC().Format(time.RFC3339)).
-				WithHint("stop that one, or give this server a database of its own: --%s postgres://…", c.setting)
+				WithHint("stop that server, or use another database: --%s postgres://…", c.setting)
 		}
 		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 			return err

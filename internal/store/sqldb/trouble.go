@@ -64,9 +64,9 @@ func (db *DB) unanswered(err error) (hint string, ok bool) {
 		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 			return "another program holds " + db.name + ": fuser " + db.name, true
 		case sqlite3.SQLITE_FULL:
-			return "make room: df " + db.name, true
+			return "free space: df " + db.name, true
 		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
-			return "look at the disk and the rights of " + db.name + ": dmesg | tail", true
+			return "check the disk and the permissions of " + db.name + ": dmesg | tail", true
 		}
 		return "", false
 	}
@@ -77,10 +77,10 @@ func (db *DB) unanswered(err error) (hint string, ok bool) {
 	var dns *net.DNSError
 	var network net.Error
 	var connect *pgconn.ConnectError
-	running := "is PostgreSQL running, and reachable from here? pg_isready -d '" + db.name + "'"
+	running := "check that PostgreSQL runs and is reachable: pg_isready -d '" + db.name + "'"
 	switch {
 	case errors.As(err, &dns):
-		return "look at the host name in --" + db.setting() + ": getent hosts " + dns.Name, true
+		return "check the host name in --" + db.setting() + ": getent hosts " + dns.Name, true
 	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.Is(err, context.DeadlineExceeded), strings.Contains(err.Error(), "conn closed"):
@@ -93,9 +93,9 @@ func (db *DB) unanswered(err error) (hint string, ok bool) {
 func (db *DB) refused(pg *pgconn.PgError) (hint string, ok bool) {
 	switch {
 	case strings.HasPrefix(pg.Code, "28"): // invalid authorization
-		return "look at user and password in --" + db.setting() + " (or its environment variable), and at pg_hba.conf on the server", true
+		return "check user and password in --" + db.setting() + " (or its environment variable), and at pg_hba.conf on the server", true
 	case pg.Code == "3D000": // no such database
-		return "make it: createdb -E UTF8 -T template0 -O USER DATABASE", true
+		return "create it: createdb -E UTF8 -T template0 -O USER DATABASE", true
 	case pg.Code == "42501": // insufficient privilege
 		return "let the user own the database: ALTER DATABASE … OWNER TO …; or GRANT CREATE, USAGE ON SCHEMA public TO …", true
 	case pg.Code == "25006": // read-only transaction
@@ -103,9 +103,9 @@ func (db *DB) refused(pg *pgconn.PgError) (hint string, ok bool) {
 	case pg.Code == "53300": // too many connections
 		return "raise max_connections; a server of Muster needs up to 18", true
 	case pg.Code == "53100": // disk full
-		return "make room on the disk of PostgreSQL", true
+		return "free space on PostgreSQL's disk", true
 	case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "57P"), strings.HasPrefix(pg.Code, "58"):
-		return "look at PostgreSQL's log; it goes on by itself when PostgreSQL does", true
+		return "read PostgreSQL's log; the server continues when PostgreSQL does", true
 	}
 	return "", false
 }
