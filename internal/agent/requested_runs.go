@@ -79,9 +79,9 @@ func (k *requestedRuns) request(r *wire.Run) {
 	var refusal string
 	switch {
 	case k.agent.cfg.Commands.NoRun:
-		refusal = "refused by the agent's setting --no-run: it runs no requests"
+		refusal = "refused by the agent's setting --no-run: it forbids requested runs"
 	case r.Command != nil && k.agent.cfg.Commands.AuditOnly:
-		refusal = "refused by the agent's setting --audit-only: it runs no requested commands"
+		refusal = "refused by the agent's setting --audit-only: it forbids requested commands"
 	case r.Command != nil && k.commands >= maxCommands:
 		refusal = fmt.Sprintf("%d commands are running there, the limit; try again when one has ended", maxCommands)
 	case r.Command == nil && assigned && !own:

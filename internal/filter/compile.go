@@ -135,7 +135,7 @@ func lastOf(body *ast.BlockStatement) (*ast.Statement, bool) {
 func checkPattern(pattern string) error {
 	plain, err := parser.TransformRegExp(pattern, false, false)
 	if err != nil {
-		return model.Errorf(model.Invalid, "the regular expression /%s/ needs backtracking: %w", pattern, err)
+		return model.Errorf(model.Invalid, "the regular expression /%s/ needs backtracking, which filters do not support: %w", pattern, err)
 	}
 	tree, err := syntax.Parse(plain, syntax.Perl)
 	if err != nil {

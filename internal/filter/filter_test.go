@@ -85,9 +85,9 @@ func TestSyntaxErrorPositions(t *testing.T) {
 		"({get a(){ return 1 }}).a == 1":     "getter",
 		"Math.max(...[1, 2]) == 2":           "filters cannot use SpreadElement",
 		"1;\n/(a+)+\\1$/.test('a')":          "line 2, column 1",
-		"/(?=a)/.test('a')":                  "one pass",
+		"/(?=a)/.test('a')":                  "needs backtracking",
 		"/a{900}/.test('a')":                 "steps",
-		"class A {}; true":                   "filters cannot use",
+		"class A {}; true":                   "filters cannot use Class",
 		"with (event) { true }; true":        "line 1",
 		"true" + strings.Repeat(" ", 20<<10): "bytes",
 	} {
@@ -187,7 +187,7 @@ func TestDecide(t *testing.T) {
 		{"one false", Allow, []string{"true", "event.check.status == 1"}, nil, false, 0, "expression 2 (event.check.status == 1) is false"},
 		{"one true", Deny, []string{"false", "true"}, nil, false, 0, "is true, and the filter's action is deny"},
 		{"none true", Deny, []string{"false", "false"}, nil, true, 0, ""},
-		{"fails", Allow, []string{"event.x.y"}, nil, true, 1, "passed, although the evaluation of some expressions failed:"},
+		{"fails", Allow, []string{"event.x.y"}, nil, true, 1, "evaluation of some expressions failed"},
 		{"fails and false", Allow, []string{"event.x.y", "false"}, nil, false, 1, "expression 2"},
 		{"fails, deny", Deny, []string{"event.x.y"}, nil, true, 1, "Cannot read"},
 		{"fails and true, deny", Deny, []string{"event.x.y", "true"}, nil, false, 1, "expression 2"},
@@ -346,7 +346,7 @@ func TestMutate(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		"return event..x":             "line 1, column 13",
-		"return 1 })(); (function(){": "the expression has a closing brace or parenthesis too many",
+		"return 1 })(); (function(){": "closing brace or parenthesis too many",
 		"return eval('1') + `a`":      "TemplateLiteral",
 	} {
 		if _, err := CompileMutation(body); err == nil || !strings.Contains(err.Error(), want) {

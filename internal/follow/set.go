@@ -291,7 +291,7 @@ func (*collector) metrics() []stateMetric {
 		return stateMetric{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}
 	}
 	return []stateMetric{
-		one("behind_seconds", "Age of the oldest journal commit that the handler has not got; zero: up to date.", prometheus.GaugeValue, func(s *State) float64 { return s.Behind.Seconds() }),
+		one("behind_seconds", "Age of the oldest journal commit that the handler has not received; zero: up to date.", prometheus.GaugeValue, func(s *State) float64 { return s.Behind.Seconds() }),
 		one("behind_bytes", "Journal from there on.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.BehindBytes) }),
 		one("connections", "Number of open connections.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.Connections) }),
 		one("lines_total", "Lines written, repeated ones included.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Lines) }),

@@ -272,7 +272,7 @@ func rules() []rule {
 	return []rule{
 		{"pagerduty", 400, 400, final, "PagerDuty refuses the event: a wrong routing key or field"},
 		{"pagerduty", 429, 429, retried, "too many events for this routing key"},
-		{"opsgenie", 404, 404, taken, "the alert to acknowledge, raise or close no longer exists (a failed creation: dropped)"},
+		{"opsgenie", 404, 404, taken, "the alert to acknowledge, raise or close no longer exists (if the alert cannot be created: given up)"},
 		{"opsgenie", 401, 403, final, "the key is wrong, or its integration is disabled or read-only"},
 		{"opsgenie", 422, 422, final, "a field is wrong"},
 		{"slack", 403, 404, final, "the webhook, its app or its channel was deleted or is read-only"},
@@ -319,7 +319,7 @@ func AnswersPage() string {
 	}
 	for _, r := range [][3]string{
 		{"email", "4xx of SMTP", "tried again; for one of several recipients: the others get the mail at once"},
-		{"email", "5xx of SMTP", "dropped; for one of several recipients: the others get the mail, `muster why` names that one"},
+		{"email", "5xx of SMTP", "given up; for one of several recipients: the others get the mail, `muster why` names that one"},
 		{"tcp, stream", "the connection accepted the line", "taken"}, {"udp", "the datagram was sent", "taken"},
 		{"command", "exit code 0", "taken"}, {"command", "any other exit", "tried again"},
 		{"all", "no connection, no answer in time, an untrusted certificate", "tried again"},

@@ -127,7 +127,7 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 		r.then = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut, url: to(alias, "priority"),
 			body: encode(object{{"priority", priority}})}
 	} else if n.Instead != "" {
-		r.then = act(key(n.Instead, opsgenieAlias), "close", "the acknowledgement has ended; it continues as "+alias)
+		r.then = act(key(n.Instead, opsgenieAlias), "close", "the acknowledgement has ended; the incident continues as "+alias)
 	}
 	return r
 }

@@ -226,7 +226,7 @@ func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolReq
 	if place == "" {
 		return nil
 	}
-	return model.Errorf(model.Conflict, "this machine is already node %s by its key, but join token %s is for node %s", node.Name, token.ID, place).
+	return model.Errorf(model.Conflict, "this machine is already node %s by its key, but join token %s is for %s", node.Name, token.ID, place).
 		WithHint("a machine with two nodes needs a key for each; on this machine: muster-agent reset-identity, then the same command again; to become %s: without the token", node.Name)
 }
 

@@ -54,7 +54,7 @@ func (s RefusedCertificate) ForPeople(err error) *model.Error {
 	switch whose, ours := authorityOf(err); {
 	case !ours:
 		return model.Errorf(model.Unavailable, "the certificate of %s is of %s, which is not trusted here", s.Server, whose).
-			WithHint("check that this is a Muster server; a proxy that intercepts TLS or another program causes this error. If the certificate is right: --ca FILE or MUSTER_CA")
+			WithHint("check that this is a Muster server; a proxy that intercepts TLS or another program causes this error. If it is the right server, name its CA with --ca FILE or MUSTER_CA")
 	case s.Trusted == "":
 		return model.Errorf(model.Unavailable, "the certificate of %s is of %s, which is not trusted here", s.Server, whose).
 			WithHint("if it is the right server: copy its CA (DATA/pki/ca.crt there) here and type muster login https://%s --ca ca.crt", s.Server)

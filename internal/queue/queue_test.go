@@ -80,8 +80,8 @@ func TestSettings(t *testing.T) {
 	}
 	_, err = ParseSettings([]string{"reaction=1MiB", "journal=drop", "requests=1MiB", "facts=7", "journal=5B", "x=1", "requests"})
 	for _, want := range []string{
-		"did you mean reactions?", `"drop" is no policy of journal: it knows block`, `"1MiB" is not a number of items`,
-		"the capacity of facts cannot be set", "expected at least 1MiB", "deliveries, enrolments", `"" is no policy of requests: it knows drop, block`,
+		"did you mean reactions?", `"drop" is not a policy of journal: expected one of block`, `"1MiB" is not a number of items`,
+		"the capacity of facts cannot be set", "expected at least 1MiB", "deliveries, enrolments", `"" is not a policy of requests: expected one of drop, block`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)

@@ -175,7 +175,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		recorded:     counter("transitions_total", "Changes recorded in history."),
 		repeated:     counter("repeated_total", "Changes that history already had (after a restart)."),
 		recordFailed: counter("record_failed_total", "Batches that the history store refused; tried again."),
-		unopened:     counter("unopened_total", "Closed problems whose opening is missing in history although handlers should have got it."),
+		unopened:     counter("unopened_total", "Closed problems whose opening is missing in history although handlers should have received it."),
 		missed: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: "missed_total",
 			Help: "Problems that differed between history and events at the server's start, by repair: opened and closed are notified late, adopted are only recorded."}, []string{"done"}),
 		rederived: counter("rederived_total", "Overflows of the queue, after which changes are derived again from the journal."),

@@ -111,10 +111,10 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	if lost == nil || over == nil || as == nil {
 		t.Fatalf("%v", told)
 	}
-	if lost.Output != "as it is\ntold late: it opened at 2026-03-01T12:00:00Z, and that was lost until the server started" || !lost.Opened.Equal(noon) || lost.Node != "web01" {
+	if lost.Output != "as it is\nlate: it opened at 2026-03-01T12:00:00Z; the server recovered it at its start" || !lost.Opened.Equal(noon) || lost.Node != "web01" {
 		t.Errorf("%+v", lost)
 	}
-	if !over.Closed.Equal(noon.Add(time.Hour)) || over.Status != "OK" || over.Output != "well again\ntold late: its end was lost until the server started" {
+	if !over.Closed.Equal(noon.Add(time.Hour)) || over.Status != "OK" || over.Output != "well again\nlate: the server recovered its end at its start" {
 		t.Errorf("%+v", over)
 	}
 	if strings.Contains(as.Output, "late") {

@@ -344,7 +344,7 @@ func TestManySilentNodesAreGrouped(t *testing.T) {
 	p := newPlay(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
 	p.names.keepalive = func(c *model.CheckChunk) { c.Handlers = []string{"mail"} }
-	p.many = &route.Hold{Kind: route.ManySilent, Reason: "400 of 1000 nodes fell silent within 2m", Until: noon.Add(4 * time.Minute)}
+	p.many = &route.Hold{Kind: route.ManySilent, Reason: "400 of 1000 nodes became silent within 2m", Until: noon.Add(4 * time.Minute)}
 	silent := func(id string, node model.NodeID) {
 		p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(model.KeepaliveCheck), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "silent"}
 		p.turn(event.ProblemOpened, id, nil)
@@ -353,7 +353,7 @@ func TestManySilentNodesAreGrouped(t *testing.T) {
 	silent("p2", 11)
 	p.script(`open p3 12  # a check's is none of them
 		expect mail opened p3; close p1
-		expect mail withheld p1 (one of many nodes that became silent at once until it closed: 400 of 1000 nodes fell silent within 2m)
+		expect mail withheld p1 (one of many nodes that became silent at once until it closed: 400 of 1000 nodes became silent within 2m)
 		after 2m`)
 	p.many = nil // who restarts the server, for the event says to look at it, is not told of each
 	p.script(`restart; after 1m59s; expect; after 1s; expect mail opened p2

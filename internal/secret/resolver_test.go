@@ -61,7 +61,7 @@ func TestWhereValuesAre(t *testing.T) {
 		"file":              {spec: &model.SecretSpec{File: write("f", " two words \r\n")}, value: " two words "},
 		"no file":           {spec: &model.SecretSpec{File: filepath.Join(dir, "none")}, err: "no such file"},
 		"empty":             {spec: &model.SecretSpec{File: write("e", "\n")}, err: "it is empty"},
-		"short":             {spec: &model.SecretSpec{File: write("s", "abc")}, err: "it is shorter than 4 bytes, so that an output cannot hide it"},
+		"short":             {spec: &model.SecretSpec{File: write("s", "abc")}, err: "shorter than 4 bytes"},
 		"long":              {spec: &model.SecretSpec{File: write("l", strings.Repeat("x", model.MaxSecret+1))}, err: "longer than 16KiB"},
 		"zero byte":         {spec: &model.SecretSpec{File: write("z", "abcd\x00e")}, err: "zero byte"},
 		"on the node":       {spec: &model.SecretSpec{AgentFile: "x"}, err: "its value is on the node"},
@@ -71,10 +71,10 @@ func TestWhereValuesAre(t *testing.T) {
 		"vault null":        {spec: at(func(v *model.Vault) { v.Key = "none" }), err: "does not exist"},
 		"vault short":       {spec: at(func(v *model.Vault) { v.Key = "short" }), err: "shorter than"},
 		"vault nothing":     {spec: at(func(v *model.Vault) { v.Path = "x" }), err: "Vault has no value at secret/x (engine v2)"},
-		"vault deleted":     {spec: at(func(v *model.Vault) { v.Path = "gone" }), err: ": check that it exists and that the version of the mount is right"},
+		"vault deleted":     {spec: at(func(v *model.Vault) { v.Path = "gone" }), err: "check that the secret exists"},
 		"vault v1":          {spec: at(func(v *model.Vault) { v.Engine, v.Mount, v.Path = "v1", "kv", "a b/c" }), value: "version one"},
 		"vault v1 as v2":    {spec: at(func(v *model.Vault) { v.Mount, v.Path = "kv", "a b/c" }), err: "Vault has no value at kv/a b/c"},
-		"vault v2 as v1":    {spec: at(func(v *model.Vault) { v.Engine = "v1" }), err: ": add a policy with read on secret/app/db, or renew it"},
+		"vault v2 as v1":    {spec: at(func(v *model.Vault) { v.Engine = "v1" }), err: "add a policy with read on secret/app/db, or renew it"},
 		"vault token":       {spec: at(func(v *model.Vault) { v.TokenFile = wrong }), err: "Vault refuses secret/app/db to the token in " + wrong + ": permission denied"},
 		"vault empty token": {spec: at(func(v *model.Vault) { v.TokenFile = empty }), err: empty + " is empty"},
 		"vault no token":    {spec: at(func(v *model.Vault) { v.TokenFile = "/none" }), err: "Vault's token, on the server"},
@@ -108,7 +108,7 @@ func TestWhereValuesAre(t *testing.T) {
 			}
 		})
 	}
-	if _, err := resolver(nil, nil).Resolve(t.Context(), "default", "s"); err == nil || !strings.Contains(err.Error(), "there is no Secret default/s") {
+	if _, err := resolver(nil, nil).Resolve(t.Context(), "default", "s"); err == nil || !strings.Contains(err.Error(), "Secret default/s does not exist") {
 		t.Error(err)
 	}
 	vault.Seal(true)

@@ -153,7 +153,7 @@ func vaultError(at *model.Vault, status int, body []byte) error {
 	case http.StatusForbidden:
 		return fmt.Errorf("Vault refuses %s to the token in %s%s: add a policy with read on %s, or renew it", shownPath(at), at.TokenFile, words, strings.Join(pathParts(at), "/"))
 	case http.StatusNotFound:
-		return fmt.Errorf("Vault has no value at %s (engine %s)%s: check that it exists and that the version of the mount is right", shownPath(at), cmp.Or(at.Engine, "v2"), words)
+		return fmt.Errorf("Vault has no value at %s (engine %s)%s: check that the secret exists and that engine (v1 or v2) matches the mount", shownPath(at), cmp.Or(at.Engine, "v2"), words)
 	case http.StatusServiceUnavailable:
 		return fmt.Errorf("Vault at %s is sealed or in maintenance%s", model.RedactURL(at.Address), words)
 	}

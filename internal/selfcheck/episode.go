@@ -107,7 +107,7 @@ func (m *Monitor) Clone(c core.Clone) {
 // identity, and `limits`, a warning of the node that met a limit of its namespace, so that the namespace's
 // people see it. Where many nodes meet one limit, the first one has the event.
 func (m *Monitor) watchNodes(ctx context.Context) error {
-	identity, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine uses the identity of this node")
+	identity, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine used the identity of this node")
 	if err != nil {
 		return err
 	}

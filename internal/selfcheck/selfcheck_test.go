@@ -29,7 +29,7 @@ func cloneReport(address string) core.Clone {
 func TestCloneEvent(t *testing.T) {
 	var written []string
 	var fail error
-	w := episodes{status: model.Critical, closed: "no second machine uses the identity of this node", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
+	w := episodes{status: model.Critical, closed: "no second machine used the identity of this node", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
 		if fail != nil {
 			return fail
 		}
@@ -76,7 +76,7 @@ func TestCloneEvent(t *testing.T) {
 	fail = nil
 	w.tick()
 	wrote("ten minutes later", 4)
-	if !strings.HasPrefix(written[3], "7 0 no second machine uses the identity of this node for 10m") {
+	if !strings.HasPrefix(written[3], "7 0 no second machine used the identity of this node for 10m") {
 		t.Errorf("closed with %q", written[3])
 	}
 	ticks(episodeLength)
@@ -150,7 +150,7 @@ func TestLimitEvent(t *testing.T) {
 	for range 3 {
 		closed = append(closed, look()...)
 	}
-	if slices.Sort(closed); len(closed) != 3 || closed[0] != "1 0 no limit was met for 10m0s" || len(e.open) != 0 {
+	if slices.Sort(closed); len(closed) != 3 || closed[0] != "1 0 no limit was reached for 10m0s" || len(e.open) != 0 {
 		t.Errorf("after ten minutes: %q, open %v", closed, e.open)
 	}
 	if got := look(hit("team", "b", "namespace_rate", 0)); len(got) != 1 || !strings.HasPrefix(got[0], "2 1 ") {

@@ -30,7 +30,7 @@ func TestEachRoundReportsTheOneBefore(t *testing.T) {
 		"arrives":     {delay: 40 * time.Millisecond, next: synthetic{model.OK, "the last synthetic result took 40ms from its session to its delivery"}},
 		"no way in":   {send: errors.New("connection refused"), own: &synthetic{model.Critical, "connection refused"}, next: synthetic{model.Critical, "connection refused"}},
 		"undelivered": {delay: -1, own: &synthetic{model.Critical, "acknowledged but not delivered within 1m0s"}, next: synthetic{model.Critical, "not delivered within"}},
-		"uncalled":    {call: errors.New("status 404"), own: &synthetic{model.Warning, "could not be called: status 404"}, next: synthetic{model.Warning, "status 404"}},
+		"uncalled":    {call: errors.New("status 404"), own: &synthetic{model.Warning, "the call of watchdog-url failed: status 404"}, next: synthetic{model.Warning, "status 404"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

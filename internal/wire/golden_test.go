@@ -89,7 +89,7 @@ func golden() []struct {
 			Add: []AssignedChunk{{ID: 17, Body: body}}, Properties: props, HasProperties: true, Signature: bytes.Repeat([]byte{0x5a}, 64)})},
 		{"05-assignment-difference", "Frame", AppendAssignment(nil, &Assignment{Generation: Generation{gen.Epoch, 43}, Hash: [32]byte{1},
 			Base: hash, Remove: []model.ChunkID{17, 300}, Signature: bytes.Repeat([]byte{0x5b}, 64)})},
-		{"06-assignment-status", "Frame", AppendAssignmentStatus(nil, &AssignmentStatus{Generation: gen, Hash: hash, Refused: []RefusedChunk{{Chunk: 18, Reason: "unknown value kind 2"}}})},
+		{"06-assignment-status", "Frame", AppendAssignmentStatus(nil, &AssignmentStatus{Generation: gen, Hash: hash, Refused: []RefusedChunk{{Chunk: 18, Reason: "kind 2 is not known"}}})},
 		{"07-batch", "Frame", batchFrame},
 		{"07-batch-extra", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 904, NowMs: 7200600, Signals: []Signal{
 			ResultSignal(Signal{Chunk: 17, AtMs: 7200200}, Result{Status: model.Critical, Output: []byte("load is 9|load1=9"), Extra: AppendExtra(nil, &Extra{
@@ -111,7 +111,7 @@ func golden() []struct {
 		{"16-run-command", "Frame", AppendRun(nil, &Run{ID: 0xfeedface, Command: &model.Command{Shell: "uptime"}, TimeoutMs: 30000, MaxOutput: 65536})},
 		{"17-run-output", "Frame", AppendRunOutput(nil, &RunOutput{ID: 0xfeedface, Output: []byte(" 02:11:09 up 12 days\n")})},
 		{"18-run-output-done", "Frame", AppendRunOutput(nil, &RunOutput{ID: 0xfeedface, Done: true, Status: model.Unknown, Refused: "this agent takes no commands (--no-run)"})},
-		{"19-back-pressure-lasts", "Frame", AppendBackPressure(nil, &BackPressure{LingerMs: 5000, Reason: "the server's disk is too slow", LastsMs: 12000})},
+		{"19-back-pressure-lasts", "Frame", AppendBackPressure(nil, &BackPressure{LingerMs: 5000, Reason: "the server's disk is behind", LastsMs: 12000})},
 		{"13-chunk-more", "Chunk", AppendChunk(nil, moreChunk())},
 		{"31-assignment-proxy-checks", "Frame", AppendAssignment(nil, &Assignment{Generation: gen, Hash: hash, Base: [32]byte{1}, HasProxyChecks: true, ProxyChecks: ProxyChecks{
 			Nodes: []ProxyNode{{Node: 301, Name: "switch1", Properties: []Property{{Name: "address", Value: []byte(`"192.0.2.7"`)}}}, {Node: 302, Name: "switch2"}},

@@ -42,7 +42,7 @@ func TestWrongFlags(t *testing.T) {
 		{"--stat-dir=x", "muster-agent: unknown flag --stat-dir\n  did you mean --state-dir? all settings: muster-agent --help\n"},
 		{"--zzz", "muster-agent: unknown flag --zzz\n  all settings: muster-agent --help\n"},
 		{"--nice=much", "muster-agent: invalid value \"much\" for flag -nice: parse error\n  all settings: muster-agent --help\n"},
-		{"web01", "muster-agent: \"web01\" is too much: the agent takes flags only\n  all settings: muster-agent --help\n"},
+		{"web01", "muster-agent: unexpected argument \"web01\": the agent takes flags only\n  all settings: muster-agent --help\n"},
 	} {
 		var out, errOut bytes.Buffer
 		if code := Main(t.Context(), []string{c.arg}, envOfTest(t, &out, &errOut)); code != 2 || errOut.String() != c.want {
@@ -60,7 +60,7 @@ func TestOneProbe(t *testing.T) {
 		{[]string{"--probe"}, 0, "disk "},
 		{[]string{"--probe", "file", "path=/no/such/file", "exists=false"}, 0, "FILE OK"},
 		{[]string{"--probe", "file", "path=/no/such/file"}, 2, "FILE CRITICAL"},
-		{[]string{"--probe", "fil"}, 3, "do you mean file?"},
+		{[]string{"--probe", "fil"}, 3, "did you mean file?"},
 		{[]string{"--version"}, 0, "muster "},
 	} {
 		var out, errOut bytes.Buffer
@@ -101,7 +101,7 @@ func TestInvalidSettingsFileIsRefused(t *testing.T) {
 	if err == nil {
 		t.Fatal("taken")
 	}
-	for _, want := range []string{"agent.env", "line 1: there is no setting MUSTER_LABLES; did you mean MUSTER_LABELS?", `line 2: "hello"`, "line 3: there is no setting MUSTER_CONFIG", "line 4"} {
+	for _, want := range []string{"agent.env", "line 1: unknown setting MUSTER_LABLES; did you mean MUSTER_LABELS?", `line 2: "hello"`, "line 3: unknown setting MUSTER_CONFIG", "line 4"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\ndoes not speak of %q", err, want)
 		}

@@ -115,7 +115,7 @@ func TestServiceWithoutConnection(t *testing.T) {
 	if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "waits to join") || !strings.Contains(err.Error(), "the agent wrote this") || !strings.Contains(err.Error(), "journalctl -f") {
 		t.Errorf("%v", err)
 	}
-	if err := s.install(t.Context(), false); err != nil || !strings.Contains(out.String(), "goes on asking") {
+	if err := s.install(t.Context(), false); err != nil || !strings.Contains(out.String(), "keeps asking") {
 		t.Errorf("%v %s", err, out.String())
 	}
 }

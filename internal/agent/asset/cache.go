@@ -475,5 +475,5 @@ func (c *Cache) room() (int64, error) {
 
 // noRoom returns the error of a disk that has only the reserve left.
 func (c *Cache) noRoom(free int64) error {
-	return fmt.Errorf("cannot extract it into %s: the disk has only %s free, %s of them reserved", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
+	return fmt.Errorf("cannot extract it into %s: the disk has only %s free, and the agent reserves %s", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
 }

@@ -205,7 +205,7 @@ func TestInterruptedDownloadContinues(t *testing.T) {
 			d.sleep(time.Second)
 		}
 		synctest.Wait()
-		d.waitForError(sum, "the archive broke off after 9100; it goes on from there: connection reset")
+		d.waitForError(sum, "the download stopped after 9100 and continues from there: connection reset")
 		d.stop()
 		d.open()
 		d.want(sum)
@@ -234,7 +234,7 @@ func TestWrongArchiveIsRefused(t *testing.T) {
 		}
 		d.want(sum)
 		d.sleep(3 * time.Second)
-		d.waitForError(sum, "the download is not the archive: its SHA-512 is")
+		d.waitForError(sum, "is not the archive: its SHA-512 is")
 		d.storedFiles()
 		d.stop()
 		d.open()
@@ -264,8 +264,8 @@ func TestRefusedArchive(t *testing.T) {
 		d.want(bomb, escape, odd, fine)
 		d.sleep(time.Minute)
 		d.waitForError(bomb, `the archive is invalid: "x": the archive is too large`)
-		d.waitForError(escape, `the archive is refused: "../escaped" leads out`)
-		d.waitForError(odd, `the archive is refused: "b\xefn" twice in it`)
+		d.waitForError(escape, `the archive is invalid: "../escaped" is outside`)
+		d.waitForError(odd, `the archive is invalid: the archive has "b\xefn" twice`)
 		d.checkFolders(fine, "b\xefn/x", "not UTF-8")
 		if d.times() != 4 {
 			t.Errorf("fetched %d times within a minute", d.times())

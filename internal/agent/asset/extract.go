@@ -94,7 +94,7 @@ func (x *extraction) tar(r io.Reader) error {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			if x.count == 0 {
-				return errors.New("the archive is empty, or not an archive (tar, tar.gz, tar.bz2, zip)")
+				return errors.New("it is empty, or not an archive (tar, tar.gz, tar.bz2, zip)")
 			}
 			return nil
 		}

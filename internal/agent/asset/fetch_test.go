@@ -100,7 +100,7 @@ func TestDiskReserveIsKept(t *testing.T) {
 		sum := d.add("x", "text")
 		d.want(sum)
 		d.sleep(time.Minute)
-		d.waitForError(sum, "of them reserved")
+		d.waitForError(sum, "and the agent reserves")
 		if _, err := os.Stat(filepath.Join(d.dir, sum)); !os.IsNotExist(err) {
 			t.Error(err)
 		}

@@ -179,7 +179,7 @@ func TestTCP(t *testing.T) {
 	address := l.Addr().String()
 	expect(t, &Env{}, "tcp", args1("address", address), model.OK, "answers in", "time=")
 	expect(t, &Env{}, "tcp", args1("address", address, "send", `PING\r\n`, "expect", "+PONG PING"), model.OK, "OK")
-	expect(t, &Env{}, "tcp", args1("address", address, "send", "x", "expect", "nothing"), model.Critical, `"nothing" did not come; got "+PONG x"`)
+	expect(t, &Env{}, "tcp", args1("address", address, "send", "x", "expect", "nothing"), model.Critical, `expected "nothing", got "+PONG x"`)
 	expect(t, &Env{}, "tcp", args1("address", "127.0.0.1:1"), model.Critical, "refused")
 }
 
@@ -277,7 +277,7 @@ func TestAgentOfItself(t *testing.T) {
 	self.Evicted = 9
 	expect(t, env, "agent", nil, model.Warning, "the spool dropped 9 signals: it was full, or they were too old or damaged")
 	self.Blocked = os.ErrPermission
-	expect(t, env, "agent", nil, model.Critical, "the spool's disk takes nothing: permission denied")
+	expect(t, env, "agent", nil, model.Critical, "cannot write to its disk: permission denied")
 	self.Blocked, offset = nil, -time.Hour
 	expect(t, env, "agent", nil, model.Warning, "the clock is 60 minutes behind, compared with the Muster server")
 	expect(t, &Env{}, "agent", nil, model.Unknown, "only a running agent knows")
@@ -323,7 +323,7 @@ func TestLint(t *testing.T) {
 		want string
 	}{
 		{"disk", args1("warn", "20%", "path", "{{ .props.x }}"), ""},
-		{"dist", nil, `there is no probe "dist"`},
+		{"dist", nil, `unknown probe "dist"`},
 		{"disk", args1("wran", "1%"), "do you mean warn?"},
 		{"disk", args1("warn", "lots"), "warn: \"lots\": want an amount that must stay free, such as 10"},
 		{"tcp", nil, "needs address"},

@@ -54,7 +54,7 @@ func TestExitCodesAndCauses(t *testing.T) {
 		{Command{Argv: []string{"true"}, Stdin: strings.Repeat("nobody reads this\n", 10000)}, model.OK, []string{"(no output)"}},
 		{Command{Shell: "cat"}, model.OK, []string{"(no output)"}},
 		{Command{Shell: "printf 'a\\000b\\377c'"}, model.OK, []string{"a\uFFFDb\uFFFDc"}},
-		{Command{Shell: "true", RunAs: "nobody-at-all"}, model.Unknown, []string{": the user does not exist"}},
+		{Command{Shell: "true", RunAs: "nobody-at-all"}, model.Unknown, []string{"the user does not exist"}},
 	} {
 		got := runner().Run(t.Context(), c.cmd)
 		for _, want := range c.want {
@@ -138,7 +138,7 @@ func TestChildHoldsTheOutput(t *testing.T) {
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
-	if got.Status != model.OK || !strings.HasPrefix(string(got.Output), "done\n(its children held") {
+	if got.Status != model.OK || !strings.HasPrefix(string(got.Output), "done\n(its child processes kept") {
 		t.Errorf("%s %s", got.Status, got.Output)
 	}
 	awaitGone(t, pidFile)

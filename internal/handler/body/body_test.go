@@ -17,9 +17,9 @@ func TestTemplate(t *testing.T) {
 		{"{{ kind }}", "", `function "kind" not defined`},
 		{`{{ define "x" }}{{ template "x" }}{{ end }}`, "", "define and block"},
 		{`{{ template "template" }}`, "", "template is not supported"},
-		{"{{ range 1000000000 }}{{ end }}", "", ": a loop needs a field, such as .labels"},
-		{"{{ with .labels }}{{ range 5 }}x{{ end }}{{ end }}", "", ": a loop needs a field, such as .labels"},
-		{"{{ range .labels }}{{ range .labels }}{{ range .labels }}{{ end }}{{ end }}{{ end }}", "", "it has more than 2 nested loops"},
+		{"{{ range 1000000000 }}{{ end }}", "", "a loop needs a field"},
+		{"{{ with .labels }}{{ range 5 }}x{{ end }}{{ end }}", "", "a loop needs a field"},
+		{"{{ range .labels }}{{ range .labels }}{{ range .labels }}{{ end }}{{ end }}{{ end }}", "", "more than 2 nested loops"},
 		{strings.Repeat("x", maxTemplate+1), "", "at most 65536"},
 		{"{{ range .count }}x{{ end }}", "", "range"}, // a number is no list, at any time
 		{"{{ range .labels }}" + strings.Repeat(`{{ printf "%100000d" 1 }}`, 6) + "{{ end }}", "", "more than 1048576 bytes"},

@@ -95,7 +95,7 @@ func suitable(_ context.Context, conn *pgx.Conn) error {
 	}
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "UTF8" {
 		return model.Errorf(model.Invalid, "the database has encoding %s, Muster needs UTF8", encoding).
-			WithHint("create one: createdb -E UTF8 -T template0 muster")
+			WithHint("create a database: createdb -E UTF8 -T template0 muster")
 	}
 	return nil
 }

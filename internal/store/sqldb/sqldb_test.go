@@ -99,7 +99,7 @@ func refusals(t *testing.T, server *pgtest.Server) {
 	}{
 		{"no address", "postgres://:bad port/x", model.Invalid, []string{"history-db", "postgres://USER:PASSWORD@HOST"}},
 		{"unknown host", "postgres://ada:secret@no-such-host.invalid/x", model.Unavailable, []string{"no-such-host.invalid", "host name in --history-db"}},
-		{"nobody listens", "postgres://ada:secret@127.0.0.1:1/x", model.Unavailable, []string{"connection refused", "check that PostgreSQL runs and is reachable: pg_isready -d '", "pg_isready -d 'postgres://ada:xxxxx@127.0.0.1:1/x'"}},
+		{"nobody listens", "postgres://ada:secret@127.0.0.1:1/x", model.Unavailable, []string{"connection refused", "check that PostgreSQL runs", "pg_isready -d 'postgres://ada:xxxxx@127.0.0.1:1/x'"}},
 		{"wrong password", server.DSN(name, "ada", "secret"), model.Unavailable, []string{"password authentication failed", "user and password in --history-db"}},
 		{"no such database", server.DSN("nowhere", "muster", ""), model.Unavailable, []string{`"nowhere" does not exist`, "createdb"}},
 		{"another encoding", server.DSN("latin", "muster", ""), model.Invalid, []string{"SQL_ASCII", "createdb -E UTF8"}},

@@ -93,7 +93,7 @@ func (db *DB) unanswered(err error) (hint string, ok bool) {
 func (db *DB) refused(pg *pgconn.PgError) (hint string, ok bool) {
 	switch {
 	case strings.HasPrefix(pg.Code, "28"): // invalid authorization
-		return "check user and password in --" + db.setting() + " (or its environment variable), and at pg_hba.conf on the server", true
+		return "check user and password in --" + db.setting() + " (or its environment variable), and pg_hba.conf on the server", true
 	case pg.Code == "3D000": // no such database
 		return "create it: createdb -E UTF8 -T template0 -O USER DATABASE", true
 	case pg.Code == "42501": // insufficient privilege
