@@ -209,7 +209,7 @@ func TestResources(t *testing.T) {
 	if status, _, text := raw(t, r, "DELETE", path, r.Token, "", map[string]string{"If-Match": tag}); status != 412 {
 		t.Errorf("stale DELETE: %d %s", status, text)
 	}
-	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": tag}); status != 412 || !strings.Contains(text, "changed since") || !strings.Contains(text, "/stale\"") {
+	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": tag}); status != 412 || !strings.Contains(text, "has changed: its ETag is") || !strings.Contains(text, "/stale\"") {
 		t.Errorf("stale PUT: %d %s", status, text)
 	}
 	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-None-Match": "*"}); status != 412 {
@@ -371,7 +371,7 @@ func TestEvents(t *testing.T) {
 	}{
 		{v1.EventFilter{Where: "event.status == "}, model.Invalid, "column"},
 		{v1.EventFilter{Where: "event.sttus == 1"}, model.Invalid, "undeclared"},
-		{v1.EventFilter{Where: "event.status"}, model.Invalid, "not true or false"},
+		{v1.EventFilter{Where: "event.status"}, model.Invalid, "expected true or false"},
 		{v1.EventFilter{Status: "bad"}, model.Invalid, "bad"},
 		{v1.EventFilter{Node: "web99"}, model.NotFound, "web99"},
 		{v1.EventFilter{Namespace: "nowhere"}, model.NotFound, "nowhere"},

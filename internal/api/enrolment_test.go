@@ -185,7 +185,7 @@ func TestAgents(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	for _, a := range list.Items {
-		if trouble := fmt.Sprint(a.Trouble); a.Name == "loses" && trouble != "[7 its spool dropped signals]" || a.Name == "gone" && trouble != "[not connected]" {
+		if trouble := fmt.Sprint(a.Trouble); a.Name == "loses" && trouble != "[7 signals that its spool dropped]" || a.Name == "gone" && trouble != "[not connected]" {
 			t.Errorf("%s: %s", a.Name, trouble)
 		}
 	}

@@ -84,7 +84,7 @@ func TestHostileBodies(t *testing.T) {
 		{"empty list", `{"resources":[]}`, 422, "resources"},
 		{"wrong type", `{"resources":[{}],"dryRun":"yes"}`, 422, ""},
 		{"long message", `{"resources":[` + check(`"interval":"60s","command":"x"`) + `],"message":"` + strings.Repeat("x", 1001) + `"}`, 422, "1000"},
-		{"followed by something", list(check(`"interval":"60s","command":"x"`)) + "{}", 422, "follows"},
+		{"followed by something", list(check(`"interval":"60s","command":"x"`)) + "{}", 422, "more text after"},
 		{"nothing", "", 400, ""},
 		{"too large", list(fill("{},", 33*mib)), 413, ""},
 	} {

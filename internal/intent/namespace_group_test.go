@@ -70,7 +70,7 @@ func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	room := intent.Key{Kind: "Namespace", Name: "shop"}
-	if _, err := w.Delete(ctx, ada, []intent.Key{room}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "it holds group/shop/g") {
+	if _, err := w.Delete(ctx, ada, []intent.Key{room}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "it has group/shop/g") {
 		t.Fatalf("got %v", err)
 	}
 	done, err := w.Delete(ctx, ada, []intent.Key{room, {Kind: "Group", Namespace: "shop", Name: "g"}}, intent.ApplyOptions{})
@@ -129,7 +129,7 @@ func TestPruneReleasesGroupAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err = w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
-	if r := w.allGroup(t, "shop"); err != nil || r == nil || !strings.Contains(strings.Join(done.Outcomes[len(done.Outcomes)-1].Warnings, ""), "it holds group/shop/all (of team-b)") {
+	if r := w.allGroup(t, "shop"); err != nil || r == nil || !strings.Contains(strings.Join(done.Outcomes[len(done.Outcomes)-1].Warnings, ""), "it has group/shop/all (of team-b)") {
 		t.Fatalf("%+v, %+v, %v", r, done, err)
 	}
 }

@@ -36,8 +36,8 @@ func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 		set  []model.Resource
 		want string
 	}{
-		{[]model.Resource{withUID("copy2", first.UID)}, "is that of node/n2"},
-		{[]model.Resource{withUID("declared", first.UID)}, "is that of node/n2"},
+		{[]model.Resource{withUID("copy2", first.UID)}, "has the spec.uid of node/n2"},
+		{[]model.Resource{withUID("declared", first.UID)}, "has the spec.uid of node/n2"},
 		{[]model.Resource{withUID("a", fresh), withUID("b", fresh)}, "node/a and node/b have the same spec.uid"},
 	} {
 		for _, dry := range []bool{true, false} {

@@ -145,7 +145,7 @@ func (a *application) findUndeclared(ctx context.Context, set map[Key]*model.Res
 		return nil, nil
 	}
 	if a.opts.Owner == "" {
-		return nil, model.Errorf(model.Invalid, "--prune needs --owner").WithHint("--prune needs --owner NAME")
+		return nil, model.Errorf(model.Invalid, "--prune needs --owner").WithHint("repeat with --owner NAME")
 	}
 	if len(set) == 0 && !a.opts.AllowEmpty {
 		return nil, model.Errorf(model.Invalid, "the input is empty: --prune would delete all resources of %s", a.opts.Owner).
@@ -204,7 +204,7 @@ func (a *application) keepReason(ctx context.Context, row Row, set map[Key]*mode
 	case "Namespace":
 		for key := range set {
 			if key.Namespace == row.Name {
-				return "it holds " + key.String(), nil
+				return "it has " + key.String(), nil
 			}
 		}
 		err := a.repo.checkNamespaceDeletion(ctx, row.Key, a.deleted)
@@ -215,7 +215,7 @@ func (a *application) keepReason(ctx context.Context, row Row, set map[Key]*mode
 		}
 		group, there, err := a.repo.allGroupRow(ctx, row.Name)
 		if owner := ownerOf(group); there && owner != "" && owner != a.opts.Owner {
-			return "it holds " + group.Key.String() + " (of " + owner + ")", nil
+			return "it has " + group.Key.String() + " (of " + owner + ")", nil
 		}
 		return "", err
 	}

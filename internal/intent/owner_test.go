@@ -54,8 +54,8 @@ func TestOwners(t *testing.T) {
 	}{
 		{"is signed", "team-a", check("x", "h"), a, 0, "", "team-a"},
 		{"names its owner", "team-a", owned(check("x", "h"), "team-a"), a, 0, "", "team-a"},
-		{"names another than it is applied for", "team-a", owned(check("x", "h"), "team-b"), a, model.Invalid, "says owner: team-b", "team-a"},
-		{"of nobody is taken", "", check("x"), a, 0, "belonged to nobody; from now on to team-a", "team-a"},
+		{"names another than it is applied for", "team-a", owned(check("x", "h"), "team-b"), a, model.Invalid, "check/x has owner: team-b", "team-a"},
+		{"of nobody is taken", "", check("x"), a, 0, "it had no owner; its owner is now team-a", "team-a"},
 		{"of another is refused", "team-a", check("x"), b, model.Guarded, "check/x belongs to team-a", "team-a"},
 		{"of another, taken over", "team-a", check("x"), take, 0, "taken over from team-a", "team-b"},
 		{"by hand", "team-a", check("x", "h"), hand, 0, "belongs to team-a, whose next apply undoes", "team-a"},
@@ -101,14 +101,14 @@ func TestEditMayReleaseOwner(t *testing.T) {
 	r, err := w.Get(ctx, key)
 	testenv.NoError(t, err)
 	done, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision}})
-	if err != nil || w.owner(t, "Check", "x") != "" || !strings.Contains(done.Outcomes[0].Warnings[0], "belonged to team-a") {
+	if err != nil || w.owner(t, "Check", "x") != "" || !strings.Contains(done.Outcomes[0].Warnings[0], "former owner was team-a") {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	if _, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
 		t.Fatal(err)
 	}
 	gone, err := w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{})
-	if err != nil || !strings.Contains(gone.Outcomes[0].Warnings[0], "belongs to team-a, whose next apply makes it again") {
+	if err != nil || !strings.Contains(gone.Outcomes[0].Warnings[0], "belongs to team-a, whose next apply creates it again") {
 		t.Fatalf("%+v, %v", gone, err)
 	}
 	audit, err := w.Audit(ctx, intent.ChangeQuery{Limit: 2}, false)
@@ -137,7 +137,7 @@ func TestPrune(t *testing.T) {
 			before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: ofA, left: "check/b check/like check/nobody check/x"},
 		{name: "without a word about it nothing goes", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")},
 			options: intent.ApplyOptions{Owner: "team-a"}, left: "check/x check/y"},
-		{name: "the input is empty: --prune would delete all resources of", before: []model.Resource{check("y")}, options: ofA, class: model.Invalid, want: "--allow-empty", left: "check/y"},
+		{name: "an empty input is refused", before: []model.Resource{check("y")}, options: ofA, class: model.Invalid, want: "--allow-empty", left: "check/y"},
 		{name: "nothing is declared, and meant so", before: []model.Resource{check("y")}, options: empty},
 		{name: "whose", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: intent.ApplyOptions{Prune: true},
 			class: model.Invalid, want: "--owner", left: "check/y"},
@@ -145,14 +145,14 @@ func TestPrune(t *testing.T) {
 			options: ofA, left: "check/x"},
 		{name: "a namespace with something of others", others: []model.Resource{namespace("shop"), in("shop", owned(check("b"), "team-b"))},
 			before: []model.Resource{namespace("shop"), in("shop", check("y"))}, apply: []model.Resource{check("x")}, options: ofA,
-			want: "not empty: it holds check/shop/b", left: "check/shop/b check/x group/shop/all namespace/shop"},
+			want: "not empty: it has check/shop/b", left: "check/shop/b check/x group/shop/all namespace/shop"},
 		{name: "a namespace that is still used", before: []model.Resource{namespace("shop")}, apply: []model.Resource{in("shop", check("x"))}, options: ofA,
-			want: "it holds check/shop/x", left: "check/shop/x group/shop/all namespace/shop"},
+			want: "it has check/shop/x", left: "check/shop/x group/shop/all namespace/shop"},
 		{name: "what is built in", before: []model.Resource{namespace("default"), group("all")}, apply: []model.Resource{check("x")}, options: ofA,
 			want: "built in", left: "check/x group/all namespace/default"},
 		{name: "a handler that somebody names", others: []model.Resource{handler("pager"), owned(check("b", "pager"), "team-b")},
 			before: []model.Resource{handler("pager")}, apply: []model.Resource{check("x")}, options: ofA,
-			class: model.Conflict, want: "handler/pager is not declared any more, but check/b (of team-b) refers to it in spec.alert.handlers", left: "check/b handler/pager"},
+			class: model.Conflict, want: "handler/pager is no longer declared, but check/b (of team-b) refers to it in spec.alert.handlers", left: "check/b handler/pager"},
 		{name: "a handler that is still named in the files", before: []model.Resource{handler("pager"), check("x", "pager")},
 			apply: []model.Resource{check("x", "pager")}, options: ofA, class: model.Invalid, want: `handler "pager" does not exist`, left: "check/x handler/pager"},
 		{name: "a handler with the last that named it", before: []model.Resource{handler("pager"), check("x", "pager")},

@@ -205,7 +205,7 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 		"groups": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Where: `"web" in node.groups`})}, []string{"cannot read node.groups"}},
 		"agents": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, SelfJoin: true})}, []string{"spec.selfJoin", "another group"}},
 		"a group that is not": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Groups: []string{"inner", "open"}})},
-			[]string{"group open, which is not trusted", "trusted: true in the same apply"}},
+			[]string{"group open, which is not trusted", "set trusted: true in group open in the same apply"}},
 		"a group that is not there": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Groups: []string{"nobody"}})}, []string{"group nobody, which does not exist"}},
 		"a node that is not there": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Nodes: []string{"db02"}})},
 			[]string{`node "db02" does not exist`, "the first machine with that name", "muster node token --groups g"}},

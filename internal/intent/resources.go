@@ -252,7 +252,7 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 	return func(came string) error {
 		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 		defer cancel()
-		return s.closeRun(ctx, key, of, "completely", came)
+		return s.closeRun(ctx, key, of, "ended", came)
 	}, nil
 }
 

@@ -132,7 +132,7 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 	}
 	ended, err := w.BeginRun(ctx, by, "3 events picked", " (all): tidied")
 	testenv.NoError(t, err)
-	first := []string{"a bulk resolve: 3 events picked (all): tidied", "a bulk resolve to its end (revision 2): done to 2 of 3"}
+	first := []string{"a bulk resolve: 3 events picked (all): tidied", "a bulk resolve ended (revision 2): done to 2 of 3"}
 	is(first[:1]...)
 	testenv.NoError(t, ended("done to 2 of 3"))
 	is(first...)

@@ -52,7 +52,7 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
     - it is not in group prod
       - the condition is false: node.labels.env == "prod"
     - it names other nodes: a, b, c, d, e, …
-  - it would, if the node were in group all: list that under spec.groups, muster edit node db01`},
+  - to run it here, add group all to spec.groups: muster edit node db01`},
 		{"default", "excepted", "web01", `
 - check excepted selects this node and excludes it again
   + it is in group all
@@ -108,7 +108,7 @@ func TestPropertiesShowTheirSources(t *testing.T) {
 global default/everywhere partly in force
 group deep in force
 node default/here in force`,
-		"two": `p is set differently by group deep and by group flat
+		"two": `p has different values from group deep and group flat
 global default/everywhere in conflict
 group deep in conflict
 group flat in conflict`,

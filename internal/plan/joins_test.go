@@ -155,7 +155,7 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 		"inside already":         {[]intent.Write{write("Node", "inside", role, &model.NodeSpec{JoinGrant: token, Groups: []string{"web"}})}, []string{""}},
 		"accepted by a person":   {[]intent.Write{write("Node", "accepted", role, node(&model.JoinGrant{Groups: []string{"x"}}))}, []string{""}},
 		"waits for its machine":  {[]intent.Write{write("Node", "declared", role, node(nil)), write("Node", "new", role, node(nil))}, []string{"", ""}},
-		"a condition":            {[]intent.Write{write("Group", "pay", nil, wider)}, []string{"7 nodes come into it whose machines joined by a token, under names that they chose: default/n0, default/n1, default/n2, default/n3, default/n4, …"}},
+		"a condition":            {[]intent.Write{write("Group", "pay", nil, wider)}, []string{"it gets 7 nodes whose machines joined by a token and chose their names: default/n0, default/n1, default/n2, default/n3, default/n4, …"}},
 		"trust for a group":      {[]intent.Write{write("Group", "plain", nil, &model.GroupSpec{Trusted: true, Nodes: []string{"n1", "accepted"}})}, []string{"it gets a node whose machine joined by a token and chose its name: default/n1"}},
 		"a group without trust":  {[]intent.Write{write("Group", "plain", nil, &model.GroupSpec{Nodes: []string{"n1"}})}, []string{""}},
 		"both, each at its node": {[]intent.Write{write("Group", "pay", nil, &model.GroupSpec{Trusted: true, Where: `node.labels.role != ""`}), write("Node", "n0", role, node(token))}, []string{"", "trusted group around|trusted group pay"}},

@@ -92,7 +92,7 @@ func TestMergedPropertiesHaveALimit(t *testing.T) {
 		h.put("Property", "default", "p-"+group, nil, &model.PropertySpec{Property: "table", Scope: "group:" + group, Value: value})
 	}
 	p := h.p.directory.For(node).Properties
-	if len(p) != 1 || p[0].Value != nil || !strings.Contains(p[0].Error, "at most 262144") {
+	if len(p) != 1 || p[0].Value != nil || !strings.Contains(p[0].Error, "the limit is 262144") {
 		t.Fatalf("%s %.200s", p[0].Error, p[0].Value)
 	}
 	key := strings.Repeat("k", 5000)

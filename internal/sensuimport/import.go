@@ -136,7 +136,7 @@ var others = map[string]string{
 	"GlobalConfig":            "Muster has no web interface to configure",
 	"Search":                  "type the condition: muster get events --where",
 	"EntityState":             "measured by the agent",
-	"SumoLogicMetricsHandler": "the handler does not exist",
+	"SumoLogicMetricsHandler": "Muster has no such handler",
 }
 
 // silent are the types that are not imported and need no note.
@@ -293,7 +293,7 @@ func (o *object) uniqueName(kind, name string) string {
 	case !ok:
 		o.importer.names[at] = name
 		if clean != name {
-			o.noteChange("%s is renamed %s: names have lower-case letters, digits, and . _ -", name, clean)
+			o.noteChange("%s is renamed %s: a name has only lower-case letters, digits, and . _ -", name, clean)
 		}
 	case first != name:
 		o.noteLoss("%s and %s have the same name here, %s", first, name, clean)

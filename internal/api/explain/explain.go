@@ -269,20 +269,20 @@ func (c *chain) deliveryLinks(problem *model.Problem) error {
 		return err
 	}
 	for _, d := range list {
-		link := c.add("told", d.State != history.Dead, "%s of %s: %s", d.Handler.Name, d.Kind, d.State)
+		link := c.add("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
 		switch link.At = d.Ended; d.State {
 		case history.Pending:
-			if link.Text = fmt.Sprintf("%s of %s: waiting", d.Handler.Name, d.Kind); d.Attempts > 0 {
-				link.Text, link.Holds = fmt.Sprintf("%s of %s: %s failed, next attempt", d.Handler.Name, d.Kind, timesText(d.Attempts)), false
+			if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
+				link.Text, link.Holds = fmt.Sprintf("%s (%s): failed %s, next attempt", d.Handler.Name, d.Kind, timesText(d.Attempts)), false
 			}
 			link.At = d.NextAt
 		case history.Withheld:
 			link.Text, link.Holds = fmt.Sprintf("%s: not sent: %s", d.Handler.Name, d.LastError), false
 			continue
 		case history.Shadow:
-			link.Text = fmt.Sprintf("%s of %s: not sent, the namespace is a shadow (notifications: shadow)", d.Handler.Name, d.Kind)
+			link.Text = fmt.Sprintf("%s (%s): not sent, the namespace is a shadow (notifications: shadow)", d.Handler.Name, d.Kind)
 		case history.Dead:
-			link.Text = fmt.Sprintf("%s of %s: gave up after %d attempts", d.Handler.Name, d.Kind, d.Attempts)
+			link.Text = fmt.Sprintf("%s (%s): gave up after %d attempts", d.Handler.Name, d.Kind, d.Attempts)
 		}
 		if d.LastError != "" {
 			link.Under = []v1.Link{{Text: "last error: " + d.LastError}}
@@ -331,7 +331,7 @@ func (c *chain) firstSteps(routes []*route.Route) string {
 		}
 		text := fmt.Sprintf("route %s notifies %s", r.Name, strings.Join(names, ", "))
 		if r.Steps[0].After > 0 {
-			text += "after " + model.Duration(r.Steps[0].After).String()
+			text += " after " + model.Duration(r.Steps[0].After).String()
 		}
 		parts = append(parts, text)
 	}

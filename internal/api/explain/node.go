@@ -93,7 +93,7 @@ func (s *request) agentLink(node model.NodeID) v1.Link {
 			link.Text += lastHeard
 		}
 	case sum.Stopped:
-		link.Text = "the agent was stopped in order: start it on the machine; last sign of life"
+		link.Text = "somebody stopped the agent: start it on the machine; last sign of life"
 	case link.At.IsZero():
 		link.Text = "no agent has ever connected: muster node token prints the command that joins a machine"
 	default:
@@ -110,7 +110,7 @@ func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
 	}
 	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", orUnknown(a.Version), a.Address), At: a.Since})
 	if off := time.Duration(a.ClockOffsetMs) * time.Millisecond; off.Abs() >= clockTolerance {
-		under = append(under, v1.Link{Text: "its clock is " + offsetText(off) + "the server's: times here are the server's, cron uses the machine's"})
+		under = append(under, v1.Link{Text: "its clock is " + offsetText(off) + " the server's: times here are the server's, cron uses the machine's"})
 	}
 	for _, what := range a.Refuses {
 		under = append(under, v1.Link{Text: restrictionText(what)})
@@ -168,11 +168,11 @@ func (s *request) assignmentLink(node model.NodeID) v1.Link {
 	case a.Assignment == want && a.Confirmed:
 		link.Text += ", confirmed by the agent"
 	case a.Assignment == want:
-		link.Holds, link.Text = false, link.Text+"was sent; the agent has not confirmed it yet"
+		link.Holds, link.Text = false, link.Text+" was sent; the agent has not confirmed it yet"
 	case a.Assignment == 0:
-		link.Holds, link.Text = false, link.Text+"is being sent; the agent has none yet"
+		link.Holds, link.Text = false, link.Text+" is being sent; the agent has none yet"
 	default:
-		link.Holds, link.Text = false, link.Text+fmt.Sprintf("is being sent; the agent has revision %d", a.Assignment)
+		link.Holds, link.Text = false, link.Text+fmt.Sprintf(" is being sent; the agent has revision %d", a.Assignment)
 	}
 	return link
 }
@@ -226,7 +226,7 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	c.cron = spec.Cron != ""
 	about := "the next run is due"
 	if spec.Cron != "" && spec.TimeZone == "" {
-		about += "(in this server's time zone; the machine uses its own)"
+		about += " (in this server's time zone; the machine uses its own)"
 	}
 	if skew.Abs() >= clockTolerance && spec.Cron != "" {
 		about += " (the machine's clock is " + offsetText(c.skew) + " the server's)"

@@ -169,7 +169,7 @@ func (a *agentState) show(s *request) v1.Agent {
 		n    uint64
 		text string
 	}{
-		{st.Lost, "its spool could not store results"}, {st.GaveWay, "its spool dropped signals"}, {st.Refused, "the server refused results"},
+		{st.Lost, "results that its spool could not store"}, {st.GaveWay, "signals that its spool dropped"}, {st.Refused, "results that the server refused"},
 	} {
 		if t.n > 0 {
 			out.Trouble = append(out.Trouble, fmt.Sprintf("%d %s", t.n, t.text))

@@ -80,7 +80,7 @@ func TestNoiseReportIsBounded(t *testing.T) {
 		t.Errorf("%v, %d acknowledgements, %d pages, %d checks", a.rows, len(n.acks), n.out.Pages, len(n.of))
 	}
 	for i, what := range []string{"messages", "acknowledgements and starts of flapping", "problems"} {
-		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": the report counts only those since"+at(maxNoiseRows-1).UTC().Format(time.RFC3339)) {
+		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": the report counts only those since "+at(maxNoiseRows-1).UTC().Format(time.RFC3339)) {
 			t.Fatalf("%q", n.out.Notes)
 		}
 	}

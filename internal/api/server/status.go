@@ -240,7 +240,7 @@ func (s *request) nodeNames(ids []model.NodeID, asked string) []string {
 	return names
 }
 
-// stoppedNodes lists nodes without a session whose agent was stopped in order, such as a machine
+// stoppedNodes lists nodes without a session whose agent somebody stopped, such as a machine
 // that did not return from a reboot.
 func (s *request) stoppedNodes(namespace string, out *v1.Status) {
 	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)

@@ -280,7 +280,7 @@ type BulkDone struct {
 	Matched int         `json:"matched" doc:"Number of selected events."`
 	First   []BulkEvent `json:"first" doc:"The first ten selected events, worst first."`
 	Done    int         `json:"done"`
-	Left    []BulkLeft  `json:"left,omitempty" doc:"Events without the action, by reason."`
+	Left    []BulkLeft  `json:"left,omitempty" doc:"Skipped events, by reason."`
 	DryRun  bool        `json:"dryRun,omitempty"`
 }
 
@@ -366,7 +366,7 @@ type NodeState struct {
 	SeverityName string            `json:"severityName" enum:"not classified,information,warning,average,high,disaster"`
 	Connected    bool              `json:"connected" doc:"The agent has a session now."`
 	Silent       bool              `json:"silent,omitempty" doc:"The last sign of life is older than the keepalive allows."`
-	Stopped      bool              `json:"stopped,omitempty" doc:"Somebody stopped the agent in order; its silence raises no alarm."`
+	Stopped      bool              `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
 	Heard        time.Time         `json:"heard,omitzero" doc:"Time of the last sign of life; absent: never."`
 	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
 }

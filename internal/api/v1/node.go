@@ -13,7 +13,7 @@ type Agent struct {
 	ID        model.NodeID  `json:"id"`
 	Version   string        `json:"version,omitempty"`
 	Connected bool          `json:"connected" doc:"The agent has a session now."`
-	Stopped   bool          `json:"stopped,omitempty" doc:"Somebody stopped the agent in order; its silence raises no alarm."`
+	Stopped   bool          `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
 	Heard     time.Time     `json:"heard,omitzero" doc:"Time of the last sign of life; absent: never."`
 	Trouble   []string      `json:"trouble,omitempty" doc:"Problems of the agent in words, worst first."`
 	Session   *AgentSession `json:"session,omitempty" doc:"The open session."`
@@ -134,7 +134,7 @@ type PendingReturning struct {
 // Returned is the outcome of accepting former nodes.
 type Returned struct {
 	Items []Member      `json:"items"`
-	Left  []NotAccepted `json:"left" doc:"Number of machines that still wait."`
+	Left  []NotAccepted `json:"left" doc:"Machines that still wait."`
 }
 
 // NotAccepted is a machine that was not accepted.

@@ -28,7 +28,7 @@ type Status struct {
 	WrongMore   int               `json:"wrongMore,omitempty" doc:"Number of further checks."`
 	Silent      uint64            `json:"silent" doc:"Number of nodes whose last sign of life is older than their keepalive allows."`
 	SilentNow   []Event           `json:"silentNodes,omitempty" doc:"Keepalive events of some silent nodes."`
-	Stopped     int               `json:"stopped,omitempty" doc:"Number of nodes whose agent was stopped in order, for example by a shutdown: no alarm. Without ephemeral nodes."`
+	Stopped     int               `json:"stopped,omitempty" doc:"Number of nodes whose agent somebody stopped, for example by a shutdown: no alarm. Without ephemeral nodes."`
 	StoppedNow  []string          `json:"stoppedNodes,omitempty" doc:"Some of them."`
 	Faulty      int               `json:"faulty,omitempty" doc:"Number of nodes with a fault in their assignment: a property without value or with two values, or a too large assignment."`
 	Faults      []NodeFault       `json:"faults,omitempty" doc:"Faults, most nodes first, at most 5."`

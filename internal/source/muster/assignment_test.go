@@ -187,7 +187,7 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if held.Hash != want.Hash {
-			t.Fatalf("an agent has another assignment than the server sent")
+			t.Fatalf("holds another")
 		}
 	})
 }

@@ -175,7 +175,7 @@ func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refu
 	if node.Key == "" {
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
-			return hinted(s.refusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another certificate", goneRetry),
+			return hinted(s.refusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another key", goneRetry),
 				"give this machine its own key; on the server: muster node replace "+node.Name+"; "+pki.Paste)
 		}
 	}

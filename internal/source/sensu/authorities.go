@@ -291,7 +291,7 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*lists, error) {
 	switch {
 	case n > 0:
 	case bytes.Contains(text, []byte("-----BEGIN")) || len(text) == 0 || text[0] != 0x30: // an ASN.1 sequence
-		return nil, model.Errorf(model.Invalid, "not a revocation list: want -----BEGIN X509 CRL-----, or one list in DER")
+		return nil, model.Errorf(model.Invalid, "not a revocation list: expected -----BEGIN X509 CRL-----, or one list in DER")
 	default:
 		if err := out.add(text, authorities); err != nil {
 			return nil, err

@@ -303,8 +303,8 @@ func TestListsOfOpenSSL(t *testing.T) {
 		"of a namesake":             {string(readFixture(t, "stranger.crl")), "not signed by the authority of this name"},
 		"damaged":                   {string(damaged), "not signed by the authority of this name"},
 		"one good, one bad":         {string(readFixture(t, "list.crl")) + string(readFixture(t, "stranger.crl")), "revocation list 2"},
-		"a certificate":             {string(readFixture(t, "ca.crt")), "not a revocation list: want -----BEGIN X509 CRL-----, or one list in"},
-		"nothing":                   {"", "not a revocation list: want -----BEGIN X509 CRL-----, or one list in"},
+		"a certificate":             {string(readFixture(t, "ca.crt")), "not a revocation list"},
+		"nothing":                   {"", "not a revocation list"},
 		"words":                     {"0 lists", "x509:"},
 	} {
 		if got, err := parseLists([]byte(of[0]), by); err == nil || !strings.Contains(err.Error(), of[1]) {

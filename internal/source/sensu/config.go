@@ -156,7 +156,7 @@ func newMetrics(r prometheus.Registerer, sessions, listsExpire func() float64) *
 		secrets:        meter.Vector("secrets_total", "Runs with secrets, by outcome: given, failed (a value was not found), refused (the assignment changed meanwhile).", "outcome"),
 		requests:       meter.Counter("requests_total", "Runs of checks requested of Sensu agents."),
 		impossible:     meter.Counter("impossible_total", "Due runs that a Sensu agent cannot perform; the event has the reason."),
-		overdue:        meter.Counter("overdue_total", "Requests sent before the answer to the one before."),
+		overdue:        meter.Counter("overdue_total", "Requests sent while the request before had no answer."),
 		throttled:      meter.Counter("throttled_total", "Pauses in reading from a Sensu agent by a limit of its node or namespace."),
 		valuesLost:     meter.Counter("values_lost_total", "Dropped metric values of Sensu agents: not a number, a name or tag too long, or too many for one result."),
 		passwordLocks:  meter.Counter("guessing_total", "Addresses of Sensu agents locked after too many wrong passwords, until they were quiet for half a minute."),

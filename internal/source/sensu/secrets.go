@@ -134,7 +134,7 @@ func (r *resolvedJob) request(dst []byte) []byte {
 const maxValues = 4
 
 // outputRemoved replaces an output that may contain secrets that this server does not know.
-const outputRemoved = "(output removed: it may contain secrets that this server does not know since its start)"
+const outputRemoved = "(output removed: it may contain secrets, and the server cannot hide them: it has sent none for this check since its start)"
 
 // sentSecrets are the values that any session of a node's agent was sent since the server started. They are redacted in its
 // outputs.

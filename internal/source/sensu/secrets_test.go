@@ -81,7 +81,7 @@ func TestSecretsNeedAProvenIdentity(t *testing.T) {
 			}
 			w.live(other)
 			s = w.result(1, func(s *decoded) bool { return s.Status == model.Unknown })
-			if !strings.Contains(string(s.Output), "docs/sensu.md") {
+			if !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
 				t.Errorf("said %q", s.Output)
 			}
 			if n := testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues("given")); n < 1 {
@@ -103,7 +103,7 @@ func TestNoSecretsWithoutProof(t *testing.T) {
 	})
 	w.chunks = []*model.CheckChunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}), withSecret(2, "own", model.ChunkSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
 	w.agent("web1", false)
-	if s := w.result(1, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "docs/sensu.md") {
+	if s := w.result(1, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
 		t.Errorf("said %q", s.Output)
 	}
 	if s := w.result(2, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "from the node (agentFile, agentEnv)\n  store it on the server (file,") {
