@@ -250,7 +250,7 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 		t.Errorf("%d events, want 6 and that of limits", n)
 	}
 	s.Try("status").Expect(harness.AnyCode, "namespace default reached a limit ", "spec.limits.statesPerNode")
-	s.Try("describe", "namespace", "default").Expect(0, "statesPerNode 6, at most 6 on one node; reached ")
+	s.Try("describe", "namespace", "default").Expect(0, "statesPerNode 6, at most 6 on one node; limit reached ")
 	s.Try("describe", "node", "web").Expect(0, "statesPerNode 6 (6 used)")
 	applyText(t, s, "kind: Namespace\nmetadata: {name: default}\nspec: {limits: {statesPerNode: 9}}\n")
 	harness.Until(t, time.Minute, "the namespace's limit is used up", func() (string, bool) {

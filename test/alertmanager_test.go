@@ -217,7 +217,7 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 }
 
 // Alerts as Grafana's contact point sends them: with user and password, in a namespace of their own; what is wrong
-// with one is said, and the others are taken; who may not is refused; a check says who hears of them.
+// with one is said, and the others are accepted; who may not is refused; a check says who hears of them.
 func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -255,13 +255,13 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 		{"another path", "/alertmanager/web/api/v2/silences", "", agent, "[]", 404, "api/v2/alerts"},
 		{"a webhook's body", path, "", agent, `{"alerts": []}`, 422, "not an object"},
 		{"no JSON", path, "", agent, `[{`, 422, "cannot be read"},
-		{"a check of agents", path, "", agent, "[" + alert("Ping", web1, fires) + "]", 422, ": rename the alert or the check"},
+		{"a check of agents", path, "", agent, "[" + alert("Ping", web1, fires) + "]", 422, "agents run check "},
 		{"a disabled check", path, "", agent, "[" + alert("Quiet", web1, fires) + "]", 422, "is disabled"},
 		{"some are wrong", path, "", agent, "[" + alert("", web1, fires) + "," + alert("Errors", web1, fires) + `, {"labels": 3}]`, 422, "refused 2 of 3 alerts, accepted the others"},
 		{"by password, first", path, "grafana", "grafana's own words", "[" + alert("Latency", web1, fires) + "]", 200, "{}"},
 		{"older path", "/alertmanager/web/api/v1/alerts", "grafana", "grafana's own words", "[" + alert("Latency", web1, fires) + "]", 200, "{}"},
 		{"empty", path, "", agent, "[]", 200, "{}"},
-		{"too long", path, "", agent, "[" + strings.Repeat(" ", 8<<20) + "]", 413, "in one request"},
+		{"too long", path, "", agent, "[" + strings.Repeat(" ", 8<<20) + "]", 413, "the body has more than 8MiB"},
 	} {
 		code, text := postAlerts(t, s, c.path, c.user, c.password, c.body)
 		assert(t, code == c.code && strings.Contains(text, c.says),

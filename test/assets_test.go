@@ -92,7 +92,7 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 		through, _ := writeArchive(t, map[string]string{"> bin": "../../..", "lib/x": "x"})
 		bomb, _ := writeArchive(t, map[string]string{"bin/x": strings.Repeat("\x00", 80<<20)})
 		for name, x := range map[string]struct{ file, says string }{
-			"escape": {escape, `"../escaped" leads out`}, "through": {through, "is a link to a place outside"}, "bomb": {bomb, "the archive is too large"},
+			"escape": {escape, `"../escaped" is outside`}, "through": {through, "is a link to a place outside"}, "bomb": {bomb, "the archive is too large"},
 		} {
 			s.CLI("asset", "add", name, x.file)
 			s.Apply(assetCheck(name, "x", name))
@@ -211,7 +211,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 		lines("told", 3)
 		check.Exit(2)
 		lines("told", 4) // the other is not held back
-		s.AwaitOutput("why web01/disk", "asset default/late is not here: the server does not have the archive", "nobody has uploaded it")
+		s.AwaitOutput("why web01/disk", "asset default/late is not here: the server does not have the archive", "upload it")
 		doctor("asset default/late", "nobody has uploaded it", "muster asset add late FILE -n default")
 		s.CLI("asset", "add", "late", late)
 		lines("late", 1)
@@ -229,7 +229,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 		s.Start()
 		harness.Until(t, time.Minute, "what a test says", func() (string, bool) {
 			r := s.Try("handler", "test", "told")
-			return r.Out + r.Errors, r.Code == 9 && strings.Contains(r.Out, "asset default/tell-tools is not here: what the server has of the archive "+sum[:12]+"… is damaged: ")
+			return r.Out + r.Errors, r.Code == 9 && strings.Contains(r.Out, "the server's copy of the archive "+sum[:12]+"… is damaged: ")
 		})
 		s.Try("asset", "list").Expect(0, "is damaged")
 		doctor("asset default/tell-tools for linux "+runtime.GOARCH, "is damaged", "muster asset add tell-tools FILE -n default")

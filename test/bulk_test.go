@@ -273,7 +273,7 @@ func (b *bulk) compare() {
 			fail("the record says nothing of %s:\n%s", note, record)
 		}
 		for _, line := range lines { // each that began has an end, or is said to have none
-			if id, ok := revisionOf(line, note); ok && !slices.ContainsFunc(lines, func(end string) bool { return strings.Contains(end, "its end (revision "+id+")") }) {
+			if id, ok := revisionOf(line, note); ok && !slices.ContainsFunc(lines, func(end string) bool { return strings.Contains(end, "(revision "+id+"): ") }) {
 				fail("the record does not say what became of %q:\n%s", line, record)
 			}
 		}

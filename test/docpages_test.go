@@ -354,7 +354,7 @@ func TestFirstWeekPageWorks(t *testing.T) {
 	for line, want := range map[string]string{
 		"muster status":                       `^(All is|Nearly|Not) well`,
 		"muster why web01/disk":               `(?s)wanted +check disk lands here.*agent +the agent is connected.*its last known run started.*\nevent `,
-		"muster why web01":                    `(?s)checks +checks that land here: 8\n +clock, disk, load, memory, processes, reboot, swap, systemd\n +it is in group all\n`,
+		"muster why web01":                    `(?s)checks +checks of this node: 8\n +clock, disk, load, memory, processes, reboot, swap, systemd\n +it is in group all\n`,
 		"muster get agents -A":                `default +\S+ +web01 +for `,
 		"muster get agents -A --disconnected": `no agents match`,
 		"muster describe node web01":          `(?s)node/web01 is .*\nchecks +8: clock`,
@@ -365,7 +365,7 @@ func TestFirstWeekPageWorks(t *testing.T) {
 			t.Errorf("$ %s\n%swant %s", line, f.said[line], want)
 		}
 	}
-	f.s.Try("why", "web01/identity").Expect(0, "no second machine came")
+	f.s.Try("why", "web01/identity").Expect(0, "no second machine has this node's identity")
 	f.s.Try("run", "keepalive").Expect(model.Invalid.Exit(), "built into the server")
 }
 

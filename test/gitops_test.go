@@ -221,7 +221,7 @@ func (p *gitOps) follow() {
 	others := p.s.CLI("get", "checks", "-A", "-o", "yaml", "-l", "!none")
 	p.edit("team-a/checks/web.yaml", "")
 	p.want("plan", "team-a", 0, "check/web-port would be deleted   no longer declared; runs on 2 nodes")
-	p.want("apply", "team-a", 0, "pruning 1 resource of team-a:\n  check/web-port ", "check/web-port deleted")
+	p.want("apply", "team-a", 0, "pruning 1 resource of owner team-a:\n  check/web-port ", "check/web-port deleted")
 	left := p.s.CLI("get", "checks", "-A", "-o", "yaml", "-l", "!none")
 	for _, name := range []string{"by-hand", "queue", "disk-space"} {
 		if part := resourceNamed(others, name); part == "" || part != resourceNamed(left, name) {
@@ -235,8 +235,8 @@ func (p *gitOps) follow() {
 	p.s.Apply(nodes(2, 60))
 	disk := readFile(p.t, filepath.Join(p.repo, "team-a/checks/disk.yaml"))
 	p.edit("team-a/checks/disk.yaml", "")
-	p.want("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this change: this changes what 60 nodes do", "declares no more: check/disk-space")
-	p.want("apply", "team-a", guarded, "check/disk-space   no longer declared; runs on 60 nodes", "muster: this changes what 60 nodes; more than 50 need --yes")
+	p.want("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this change: this changes 60 nodes", "declares no more: check/disk-space")
+	p.want("apply", "team-a", guarded, "check/disk-space   no longer declared; runs on 60 nodes", "muster: this changes 60 nodes; more than 50 need --yes")
 	p.s.CLI("get", "check", "disk-space")
 	p.flags = "--max-affected 60"
 	p.want("apply", "team-a", 0, "check/disk-space deleted")
@@ -251,7 +251,7 @@ func (p *gitOps) follow() {
 	p.want("apply", "team-a", guarded, "muster: check/shop/queue belongs to team-b; nothing was changed")
 	p.edit("team-a/checks/theirs.yaml", "kind: Check\nmetadata: {name: typo}\nspec: {intervall: 1h, command: 'true'}\n")
 	p.want("plan", "team-a", invalid, "team-a/checks/theirs.yaml:3:8: spec.intervall: unknown field; did you mean interval?")
-	p.want("apply", "team-a", invalid, "; did you mean interval?")
+	p.want("apply", "team-a", invalid, "did you mean interval?")
 	p.edit("team-a/checks/theirs.yaml", "")
 	shop := readFile(p.t, filepath.Join(p.repo, "team-b/shop.yaml"))
 	p.edit("team-b/shop.yaml", "")

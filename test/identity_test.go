@@ -93,7 +93,7 @@ func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 			return log, true
 		})
 	}
-	said(first, "(duplicate)", "another connection of this node replaced this one: it was dead, or")
+	said(first, "(duplicate)", "two agents have the same identity")
 	runs.AwaitRuns(2)
 	again := func(a *harness.Agent) { // who comes again need not wait for its turn
 		t.Helper()

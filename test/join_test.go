@@ -128,7 +128,7 @@ func TestSmokeJoin(t *testing.T) {
 	agent.AwaitLog("msg=connected")
 
 	again := m.runAgent("join", line[1])
-	again.Expect(0, "already node web01")
+	again.Expect(0, "already node web01 ")
 	m.expectRefusal(4, "is in use by another agent", "reset-identity", "--yes")
 	agent.Stop()
 	m.expectRefusal(10, "--yes", "reset-identity")
@@ -202,8 +202,8 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	token, _, err := ours.NewToken([]string{l.Addr().String()}, pki.JoinToken{})
 	testenv.NoError(t, err)
 	m := newJoiner(t)
-	m.expectRefusal(5, "it shows a certificate of the CA", "join", token.String())
-	m.expectRefusal(5, "it shows a certificate of the CA", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
+	m.expectRefusal(5, "its certificate is of the CA", "join", token.String())
+	m.expectRefusal(5, "its certificate is of the CA", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
 	for range 2 {
 		select {
 		case <-met:

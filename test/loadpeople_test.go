@@ -132,7 +132,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	}
 	assert(t, len(faster) == 3 && faster["operators"] == 4 && faster["intent"] == 4 && faster["alerts"] == 4,
 		"sped up: %v", faster)
-	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "List the notifications of a problem", "operators ×4")
+	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Who was told", "operators ×4")
 }
 
 // Simulated agents run checks about proxy nodes, all of them or in turn. One that hangs is taken over in the

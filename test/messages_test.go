@@ -315,6 +315,7 @@ func (x *transcript) groupEmpty() {
 	x.server("web01")
 	x.file("web.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Check\nmetadata: {name: https}\nspec: {interval: 60s, probe: {name: tcp, args: {address: 'localhost:443'}}, targets: {groups: [web]}}\n")
 	x.command(nil, "apply -f DIR/web.yaml")
+	x.s.AwaitOutput("why web01/https", "wanted") // the plan follows the apply
 	x.command(nil, "why web01/https")
 }
 
@@ -360,11 +361,11 @@ func (x *transcript) diskBudget() {
 	cfg.Output = 60_000
 	playLoad(x.t, cfg)
 	x.t.Cleanup(release)
-	x.logLine("readyz", func() string { why, _ := x.s.Ready(); return why }, ". The journal cannot delete segments:")
+	x.logLine("readyz", func() string { why, _ := x.s.Ready(); return why }, "The journal cannot delete segments:")
 	harness.Until(x.t, 60*time.Second, "the status speaks of it", func() (string, bool) {
 		out := x.s.CLI("status")
 		for line := range strings.Lines(out) {
-			if strings.Contains(line, "not ready") && strings.Contains(line, ". The journal cannot delete segments:") {
+			if strings.Contains(line, "not ready") && strings.Contains(line, "The journal cannot delete segments:") {
 				x.heading("# muster status\n%s", strings.TrimSpace(line))
 				return "", true
 			}

@@ -189,7 +189,7 @@ func TestAgentsWorkThroughSquid(t *testing.T) {
 	c.AwaitRuns(2)
 	awaitResultCount(t, s, "proxied", 2)
 	squid.Kill()
-	a.AwaitLog("no connection to the proxy http://agent:xxxxx@" + squid.Address)
+	a.AwaitLog("connect to the proxy http://agent:xxxxx@" + squid.Address)
 	squid.Start()
 	awaitResultCount(t, s, "proxied", c.Runs()+1)
 
@@ -207,7 +207,7 @@ func TestAgentsWorkThroughSquid(t *testing.T) {
 			a := through(s.NewAgent("port"), right)
 			a.Args = []string{"--server", "muster.test:9"}
 			return a
-		}(), []string{"opens no tunnel to muster.test:9 (403 Forbidden)", "squid: add the port to SSL_ports"}},
+		}(), []string{"refuses a tunnel to muster.test:9 (403 Forbidden)", "squid: add the port to SSL_ports"}},
 		{"scheme", func() *harness.Agent {
 			a := through(s.NewAgent("scheme"), nil)
 			a.Environ = []string{"HTTPS_PROXY=http://agent:se%zzcret@" + squid.Address}
@@ -309,7 +309,7 @@ func hostOf(address string) string {
 	return address
 }
 
-// An address that can be read in two ways is refused, with the way to write it.
+// An ambiguous address is refused, with the way to write it.
 func TestAmbiguousServerAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	for server, says := range map[string]string{
@@ -321,7 +321,7 @@ func TestAmbiguousServerAddressIsRefused(t *testing.T) {
 	}
 	p := harness.Launch(t, nil, "server", "--data", t.TempDir(), "--agent-servers", "::1:8443", "--proxy-from", "10.0.0.0/33,0.0.0.0/0")
 	p.AwaitExit(2)
-	expectTexts(t, p.Log(), "agent-servers: server address \"::1:8443\" can be read in two ways", `proxy-from: "10.0.0.0/33": expected addresses or networks such as 10.0.0.7, 10.0.0.0/24 or fd00::/64, comma separated`)
+	expectTexts(t, p.Log(), "agent-servers: server address \"::1:8443\" is ambiguous", `proxy-from: "10.0.0.0/33": expected addresses or networks`)
 }
 
 // A server that is reached by a name which its certificate does not have: the command says which names there are and
@@ -341,8 +341,8 @@ func TestUnknownServerNameIsReported(t *testing.T) {
 	s.Start()
 
 	where := []string{"--server", "https://" + s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt")}
-	harness.Run(t, s.Env(), append(where, "status")...).Expect(9, "muster: the server's certificate does not name 127.0.0.5, by which it was reached; it names 127.0.0.1, ::1, localhost, web1.test\n",
-		"restart the server with --advertise web1.test,127.0.0.5 (its CA stays: nobody joins or logs in again)\n")
+	harness.Run(t, s.Env(), append(where, "status")...).Expect(9, "muster: the server's certificate is not for 127.0.0.5; it is for 127.0.0.1, ::1, localhost, web1.test\n",
+		"restart the server with --advertise web1.test,127.0.0.5 (its CA stays: no agent joins again)\n")
 	resolved := []string{"--resolve", "muster.example.org:" + port + ":127.0.0.5", "https://muster.example.org:" + port + "/livez", "--cacert", filepath.Join(s.Data, "pki", "ca.crt")}
 	curl(t, 60, resolved...)
 	awaitLogLine(t, s, "name=muster.example.org advertise=web1.test,muster.example.org")
@@ -376,9 +376,9 @@ func TestNewCAIsReported(t *testing.T) {
 	s.Stop()
 	move(pki, kept)
 	s.Start()
-	a.AwaitLog("the server at "+s.Listen+" is not the one that this machine joined: it shows a certificate of the CA sha256:", "this machine's server has the CA sha256:",
-		"if the server lost its DATA/pki, restore that from the backup and", "muster-agent reset-identity")
-	harness.Run(t, s.Env(), "status").Expect(9, "and only that of the CA sha256:", "--ca ca.crt; if it lost its DATA/pki: restore that from the backup;")
+	a.AwaitLog("the server at "+s.Listen+" is not the one that this machine joined: its certificate is of the CA sha256:", ", expected the CA sha256:",
+		"if the server lost its DATA/pki, restore that from the backup and restart it", "muster-agent reset-identity")
+	harness.Run(t, s.Env(), "status").Expect(9, ", but only the CA sha256:", "if it lost its DATA/pki: restore that from the backup")
 	s.Stop()
 	testenv.NoError(t, os.RemoveAll(pki))
 	move(kept, pki)

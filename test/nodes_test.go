@@ -201,10 +201,10 @@ func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 	says(apply(declared("web01", "")), 0, "node/web01 unchanged")
 	page := s.CLI("describe", "node", "web01")
 	expectTexts(t, page, "canary         the join token or an operator set it (spec.given.groups): join token ", "os             x                    join token ")
-	says(apply(declared("web01", "role: payment")), 0, "node/web01 updated", "it comes into the trusted group payment, and its machine joined with join token ")
+	says(apply(declared("web01", "role: payment")), 0, "node/web01 updated", "it joins the trusted group payment, and its machine joined with join token ")
 
 	exported := s.CLI("get", "node", "web01", "-o", "yaml")
-	says(apply(strings.ReplaceAll(exported, "web01", "copy2")), model.Conflict.Exit(), "is that of node/web01", "omit spec.uid")
+	says(apply(strings.ReplaceAll(exported, "web01", "copy2")), model.Conflict.Exit(), "the spec.uid of node/web01", "omit spec.uid")
 	s.CLI("node", "retire", "web01", "--yes")
 	says(apply(exported), model.Conflict.Exit(), "was retired", "muster node forgive "+m.identity().Node.String())
 }

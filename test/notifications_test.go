@@ -149,7 +149,7 @@ func TestSilenceListsCoveredNodes(t *testing.T) {
 				"silence %s: %d %s, want %q", words, r.Code, r.Out+r.Errors, text)
 		}
 	}
-	silence(1, "--all", "this would silence 64 nodes ("+first+" and 54 more); without --yes at most 50", "--dry-run")
+	silence(1, "--all", "this would silence 64 nodes ("+first+" and 54 more); more than 50 need --yes", "--dry-run")
 	silence(0, "--all --dry-run", "on 64 nodes", first+" and 54 more")
 	silence(0, "--all --yes --name everything", "on 64 nodes", first+" and 54 more", "muster silence end everything")
 	silence(0, "-l row=r1", "on 32 nodes", "rack32, rack33, rack34, rack35, rack36, rack37, rack38, rack39, rack40, rack41 and 22 more")
@@ -249,7 +249,7 @@ func TestShadowModeNotifiesNobody(t *testing.T) {
 	check.Exit(0)
 	shadow("report shadow --since 1h -o csv", ",default/pager,default/default,opened,default,web01,disk,CRITICAL,", ",default/pager,default/default,closed,default,web01,disk,OK,")
 	shadow("report shadow", "pager    default  disk   1       -      -         1", "1 message would")
-	shadow("report noise --since 100d", "1 page ", "1 in shadow mode", "disk   1      ", "1/1", "! history is kept for 90d")
+	shadow("report noise --since 100d", "1 page ", "1 in shadow mode", "disk   1      ", "1/1", "! history covers 90d")
 	got := book.kinds("disk")
 	assert(t, len(got) == 0, "told %q in the shadow", got)
 }
@@ -264,7 +264,7 @@ func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	s.AwaitOutput("get problems --open", "disk", "load")
 	s.Try("event", "ack", "--node", "web01", "--status", "critical,warning", "-m", "the switch").Expect(0, "2 events match:\n  CRITICAL web01/disk\n  WARNING  web01/load\n2 events acknowledged")
 	s.Try("get", "events", "--where", "event.acknowledged", "-o", "wide").Expect(0, "disk", "load")
-	s.Try("audit", "run").Expect(0, "ran a bulk acknowledge: 2 events picked (namespace default, node web01, status critical,warning): the switch", "done to 2 of 2")
+	s.Try("audit", "run").Expect(0, "ran a bulk acknowledge: 2 events picked (namespace default, node web01, status critical,warning): the switch", "completely (revision ", ": 2 of 2 done")
 	before := time.Now().UTC().Format(time.RFC3339Nano)
 	s.CLI("delete", "node", "web01", "--yes")
 	s.AwaitOutput("get events --at "+before+" "+"--check disk", "web01 (gone)  disk", "full")

@@ -75,7 +75,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 		told = e.Output
 		return fmt.Sprintf("%+v", e), e.Status == model.Critical
 	})
-	s.Try("status").Expect(0, "web01) were acknowledged more than this server holds")
+	s.Try("status").Expect(0, "web01) have acknowledgements for signals that this server does not have")
 	command := regexp.MustCompile(`muster (doctor restored .*)$`).FindStringSubmatch(told)
 	require(t, command != nil, "no command in %q", told)
 	s.Stop()

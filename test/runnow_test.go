@@ -106,12 +106,12 @@ func TestRunNowStreamsOutput(t *testing.T) {
 		{[]string{"--command", "echo same", "--on", "web01,web02", "--together"}, 0, []string{"2 nodes: web01, web02\n  same\n"}},
 		{[]string{"--command", "id", "--on", `where:node.name in ["web01", "webx"],web01`}, 0, []string{"web01  uid=", "1 node:"}},
 		{[]string{"--command", "id", "--on", "all", "--except", "web01"}, 0, []string{"web02  uid=", "1 node:"}},
-		{[]string{"--command", "id", "--on", "web03"}, 3, []string{`no node "web03"`, "did you mean web0"}},
-		{[]string{"--command", "id", "--on", "group:wbe"}, 3, []string{"there is no group/wbe"}},
+		{[]string{"--command", "id", "--on", "web03"}, 3, []string{`node "web03" does not exist`, "did you mean web0"}},
+		{[]string{"--command", "id", "--on", "group:wbe"}, 3, []string{"group/wbe does not exist"}},
 		{[]string{"--command", "id", "--on", "where:node.nam == 1"}, 2, []string{"node.nam"}},
 		{[]string{"--command", "id"}, 2, []string{"--on is missing"}},
 		{[]string{"--command", "id", "--on", "all", "--max-affected", "1"}, 10, []string{"on 2 nodes", "--yes"}},
-		{[]string{"dialy"}, 3, []string{"; did you mean daily?"}},
+		{[]string{"dialy"}, 3, []string{"did you mean daily?"}},
 		{[]string{"--command", "sleep 60; : " + dir + "/x", "--on", "web01", "--timeout", "1s"}, 20, []string{"timed out after 1s", "UNKNOWN"}},
 	} {
 		r := harness.Run(t, s.Env(), append([]string{"run"}, c.args...)...)

@@ -225,14 +225,14 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 	for _, c := range []struct{ yaml, want string }{
 		{served + check(`{groups: [all]}`), "group all is not trusted"},
 		{served + check(`{where: 'node.labels.role == "db"'}`), "a condition here reads facts that machines report"},
-		{served + check(`{nodes: [web01]}`), "the first machine with that name under that name would get it"},
+		{served + check(`{nodes: [web01]}`), "the first machine with that name would get it"},
 		{served + untrusted + check(`{groups: [g]}`), "group g is not trusted"},
 		{served + trusted + check(`{groups: [g], except: {groups: [all]}}`), "targets.except"},
 		{served + trusted + check(`{groups: [g]}`), ""},
-		{served + untrusted, "hands out the secret s"},
+		{served + untrusted, "gives the secret s to nodes"},
 		{local + untrusted, ""}, // the value is on the node already: nobody hands it out
-		{served, "hands out the secret s"},
-		{`{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {value: hunter22}}`, "agentFile: NAME, or another place of the value: a Secret does not"},
+		{served, "gives the secret s to nodes"},
+		{`{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {value: hunter22}}`, "a Secret does not contain the value"},
 	} {
 		r := apply(c.yaml)
 		assert(t, (c.want != "" || r.Code == 0) && (c.want == "" || r.Code != 0 && strings.Contains(r.Out+r.Errors, c.want)),
@@ -302,7 +302,7 @@ func TestHandlersGetSecrets(t *testing.T) {
 		for len(asked) > 0 {
 			<-asked // of the moment for which the value is kept
 		}
-		return r.Out + r.Errors, strings.Contains(r.Out, "secret default/hook cannot be had: on the server: open "+file) && r.Code == 9
+		return r.Out + r.Errors, strings.Contains(r.Out, "read secret default/hook: on the server: open "+file) && r.Code == 9
 	})
 	a := s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
@@ -311,7 +311,7 @@ func TestHandlersGetSecrets(t *testing.T) {
 	waits := ""
 	harness.Until(t, time.Minute, "the message waits", func() (string, bool) {
 		waits = s.CLI("why", "web01/disk")
-		return waits, strings.Contains(waits, "secret default/hook cannot be had: on the server: open "+file)
+		return waits, strings.Contains(waits, "read secret default/hook: on the server: open "+file)
 	})
 	awaitFile(t, told, 2, digest(values["env"]))
 	write(values["second"])
@@ -380,11 +380,11 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 	put(values["second"])
 	all(digest(values["second"]))
 	vault.Seal()
-	all("secret default/db cannot be had: Vault at " + vault.URL + " is sealed")
+	all("secret default/db is not available: Vault at " + vault.URL + " is sealed")
 	vault.Unseal()
 	all(digest(values["second"]))
 	vault.Stop()
-	all("secret default/db cannot be had: Vault at " + vault.URL + ": dial")
+	all("secret default/db is not available: Vault at " + vault.URL + ": dial")
 	vault.Start()
 	all("is sealed")
 	vault.Unseal()

@@ -244,7 +244,7 @@ func TestSensuImportReachesNodes(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	s.Try("import", "sensu", dump, "--strict").Expect(20, "kind: Pipeline")
-	s.Try("import", "sensu", "/nowhere/s.yaml").Expect(harness.AnyFailure, "there is no file")
+	s.Try("import", "sensu", "/nowhere/s.yaml").Expect(harness.AnyFailure, "file /nowhere/s.yaml does not exist")
 	s.Try("apply", "-f", made, "-m", "from Sensu", "--yes").Expect(0, "check/check_cpu")
 	s.AwaitOutput("describe node web01", "check_cpu")
 	// So does one of a namespace that the import makes, whose check names no subscription.
@@ -313,9 +313,9 @@ func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	assert(t, len(told) == 0, "the namespace's handlers were told, too: %v", told)
 	for _, c := range []struct{ args, want string }{
 		{"get pipelines", "every-second: is_incident > not_silenced > second > events"},
-		{"get filters", "kept from Sensu"},
+		{"get filters", "Sensu kinds: they work as in Sensu"},
 		{"describe pipeline alerts", "from Sensu     Pipeline"},
-		{"describe check flag", "alerts get every event"},
+		{"describe check flag", "alerts receive every event"},
 	} {
 		s.Try(strings.Fields(c.args)...).Expect(0, c.want)
 	}

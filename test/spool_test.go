@@ -67,7 +67,7 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 			a.RestoreState(copied)
 			runs.Unblock()
 			a.Start()
-		}, "the agent's spool is older than the server's numbers: it was restored", false},
+		}, "spool is older than the server's numbers", false},
 		{"brought back, and more was made without the server than it knows", func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			a.Stop()
 			copied := a.CopyState()
@@ -81,7 +81,7 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 			a.Start()
 			runs.AwaitRuns(5)
 			s.Start()
-		}, "the agent's spool is older than the server's numbers: it was restored", false},
+		}, "spool is older than the server's numbers", false},
 		{"brought back, and started twice before it met the server", func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			a.Stop()
 			copied := a.CopyState()
@@ -97,10 +97,10 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 			a.Stop()
 			a.Start()
 			s.Start()
-		}, "some results from before its last start may be lost", true},
+		}, "may be lost", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && strings.HasPrefix(c.name, "the agent's spool is older than the server's numbers: it was restored") {
+			if testing.Short() && strings.HasPrefix(c.name, "brought back") {
 				t.Skip("a quarter of a minute")
 			}
 			t.Parallel()
@@ -186,7 +186,7 @@ func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 			if !c.refused {
 				return
 			}
-			s.AwaitOutput("describe event poison/agent", "refused by the server")
+			s.AwaitOutput("describe event poison/agent", "the server refused ")
 		})
 	}
 }

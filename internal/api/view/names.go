@@ -102,7 +102,11 @@ func (v *View) suggestion(ctx context.Context, key intent.Key) string {
 	if key.Kind == "Check" {
 		names = append(names, model.KeepaliveCheckName)
 	}
-	if near := model.Nearest(key.Name, names); near != "" {
+	switch near := model.Nearest(key.Name, names); near {
+	case "":
+	case key.Name:
+		return "it was created a moment ago: try again"
+	default:
 		return fmt.Sprintf("did you mean %s? List them: %s", near, list)
 	}
 	if key.Namespace == "" {
