@@ -405,7 +405,7 @@ func TestEvents(t *testing.T) {
 	if err != nil || e.Occurrences != 2 || e.Problem == nil || len(e.History) != 2 || e.Results != 2 {
 		t.Errorf("event: %+v %v", e, err)
 	}
-	if _, err := c.Events.Get(ctx, "default", "web02", "load"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "the check runs on this node, but no result has arrived yet") {
+	if _, err := c.Events.Get(ctx, "default", "web02", "load"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "no result has arrived yet") {
 		t.Errorf("event without a result: %v", err)
 	}
 	testenv.NoError(t, c.Events.Resolve(ctx, "default", "web02", "disk", "cleaned up"))

@@ -71,7 +71,7 @@ func TestHostileBodies(t *testing.T) {
 		{"very many that are right", list(fill(check(`"interval":"60s","command":"x"`)+",", 4*mib)), 413, "more than 10000 resources"},
 		{"one with very many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 16*mib), ",") + `]`)), 413, "at most 524288"},
 		{"one with many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 500<<10), ",") + `]`)), 422, "values"},
-		{"many unknown fields", list(check(`"interval":"60s","command":"x",` + strings.TrimSuffix(keys(30_000), ","))), 422, "and perhaps more errors: the check stopped here"},
+		{"many unknown fields", list(check(`"interval":"60s","command":"x",` + strings.TrimSuffix(keys(30_000), ","))), 422, "perhaps more errors"},
 		{"deep", `{"resources":` + fill("[", 5*mib), 400, ""},
 		{"deep within a resource", list(check(`"interval":"60s","command":` + fill("[", 200<<10))), 400, ""},
 		{"deep and whole", list(check(`"interval":"60s","command":` + fill("[", 5000) + fill("]", 5000))), 422, "deep"},

@@ -130,6 +130,6 @@ func concurrentApply(err error) error {
 	if !errors.As(err, &report) {
 		return err
 	}
-	return model.Errorf(model.Conflict, "another change came in between: %s; nothing was changed", report.Message).
+	return model.Errorf(model.Conflict, "another change came in between: %s; this apply changed nothing", report.Message).
 		WithHint("run one pipeline per folder at a time, then run the newest again; see the other change: muster audit")
 }

@@ -268,7 +268,7 @@ func TestLifecycleHandlersTakeMessages(t *testing.T) {
 	refused := func(err error, service string) {
 		t.Helper()
 		var e *model.Error
-		if !errors.As(err, &e) || e.Class != model.Invalid || !strings.Contains(err.Error(), service+", which accepts only problems: the end of a node would stay open there") || !strings.Contains(e.Hint, "name a handler with command, webhook") {
+		if !errors.As(err, &e) || e.Class != model.Invalid || !strings.Contains(err.Error(), service+", which accepts only problems") || !strings.Contains(e.Hint, "name a handler with command, webhook") {
 			t.Errorf("%s: %v", service, err)
 		}
 	}

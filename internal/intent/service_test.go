@@ -268,7 +268,7 @@ func TestMissingNodesAreReported(t *testing.T) {
 		{on("default", "new", "web01"), []model.Resource{{Kind: "Node", Metadata: model.Metadata{Name: "new"}, Spec: &model.NodeSpec{}}}, 0, ""},
 		{on("shared", "db01", "declared", "team/db01", "default/web01"), nil, 0, ""}, {on("shared", "default/db01", "db01"), nil, 1, `node "default/db01" does not exist`},
 		{on("shared", "nowhere", "db01"), nil, 1, `node "nowhere" does not exist`},
-		{on("default", "web01", "nope"), nil, 1, `node "nope" does not exist`}, {on("default", many...), nil, 6, "and other nodes do not exist: muster get nodes lists the nodes"},
+		{on("default", "web01", "nope"), nil, 1, `node "nope" does not exist`}, {on("default", many...), nil, 6, "and other nodes do not exist"},
 		{property, nil, 1, `did you mean "web01"?`}, {fleet, nil, 1, `did you mean "web01"?`},
 	} {
 		out, err := w.Apply(ctx, ada, append([]model.Resource{c.r}, c.with...), intent.ApplyOptions{DryRun: true})

@@ -253,7 +253,7 @@ func TestSelectors(t *testing.T) {
 		"entities": {`entity.command == x`, `event.entity.name == web`},
 	} {
 		for _, text := range texts {
-			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "selector: this list has no field") || !strings.Contains(err.Error(), types[kind].word+".") {
+			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "this list has no field") || !strings.Contains(err.Error(), types[kind].word+".") {
 				t.Errorf("%s: %s: %v", kind, text, err)
 			}
 		}

@@ -270,7 +270,7 @@ func TestKeepaliveHandlers(t *testing.T) {
 		"by the default":  {usual, "agent", `null`, `"keepalive":{"pipelines":["sensu-keepalive"]}`},
 		"nobody":          {program, "agent", `["keepalive"]`, `"spec":{}`},
 		"who is missing":  {"", "agent", `["gone"]`, `handler gone is not in these files`},
-		"of a proxy node": {program, "proxy", `["cmdb"]`, `: a proxy node has no keepalive`},
+		"of a proxy node": {program, "proxy", `["cmdb"]`, `a proxy node has no keepalive`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, said := importText(t, tt.text+`{"type":"Entity","api_version":"core/v2","metadata":{"name":"web01","namespace":"default"},"spec":{"entity_class":"`+tt.class+`","keepalive_handlers":`+tt.names+`}}`)
@@ -428,7 +428,7 @@ func TestSecretsAndProviders(t *testing.T) {
 	for _, n := range result.Notes {
 		notes.WriteString(n.What + ": " + n.Text + "\n")
 	}
-	for _, want := range []string{`provider "cyberark"`, "its token is not imported: write one to", "secret elsewhere as X", "secret elsewhere as Y", "secret elsewhere as Z", "trusted: true", "set API_TOKEN"} {
+	for _, want := range []string{`provider "cyberark"`, "its token is not imported", "secret elsewhere as X", "secret elsewhere as Y", "secret elsewhere as Z", "trusted: true", "set API_TOKEN"} {
 		if !strings.Contains(notes.String(), want) {
 			t.Errorf("no %q in\n%s", want, notes.String())
 		}

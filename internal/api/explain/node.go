@@ -200,7 +200,7 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 		text += ", on one node of its targets in turn"
 	}
 	if spec.Timeout > 0 {
-		text += ", ended after " + spec.Timeout.String()
+		text += ", timeout " + spec.Timeout.String()
 	}
 	if spec.TTL > 0 {
 		text += ", missed after " + spec.TTL.String()

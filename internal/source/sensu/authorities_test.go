@@ -123,7 +123,7 @@ func TestInvalidAuthorities(t *testing.T) {
 		t.Errorf("not there: %v", err)
 	}
 	testenv.NoError(t, os.WriteFile(file, []byte("no PEM"), 0o600))
-	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "it has no PEM certificate") {
+	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "no PEM certificate") {
 		t.Errorf("no PEM: %v", err)
 	}
 }
