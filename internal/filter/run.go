@@ -54,7 +54,7 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 	}
 	defer func() {
 		if r := recover(); r != nil { // a fault of the interpreter must not take the server along
-			err = model.Errorf(model.Internal, "the expression broke its interpreter: %v", r)
+			err = model.Errorf(model.Internal, "the expression crashed its interpreter: %v", r)
 		}
 	}()
 	s.now = now

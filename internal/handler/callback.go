@@ -61,7 +61,7 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	case spec.Opsgenie != nil:
 		if subtle.ConstantTimeCompare([]byte(header.Get("Authorization")), []byte("Bearer "+secret)) != 1 {
 			return c, model.Errorf(model.Unauthenticated, "the header Authorization is wrong").
-				WithHint("give the webhook integration the header Authorization: Bearer and opsgenie.callback of the handler: docs/handlers.md")
+				WithHint("set the header Authorization of the webhook integration to Bearer and the secret in opsgenie.callback of the handler: docs/handlers.md")
 		}
 		c, err = parseOpsgenie(text)
 	}

@@ -213,7 +213,7 @@ func (p *PasswordRequests) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := p.apply(ctx); err != nil && ctx.Err() == nil {
-			p.Log.Error("password was not reset", "err", err)
+			p.Log.Error("cannot reset a password", "err", err)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (p *PasswordRequests) apply(ctx context.Context) error {
 		if body, err = json.Marshal(model.Error{Class: said.Class, Message: said.Message, Hint: said.Hint}); err == nil {
 			err = disk.WriteFile(disk.OS{}, p.Data, passwordRefusedFile, body)
 		}
-		p.Log.Warn("password was not reset", "user", r.User, "why", said.Message)
+		p.Log.Warn("refused to reset a password", "user", r.User, "why", said.Message)
 		return errors.Join(err, os.Remove(path))
 	}
 	if err != nil {

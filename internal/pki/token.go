@@ -52,7 +52,7 @@ func ParseToken(text string) (Token, error) {
 	b, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil || len(b) <= 72 {
 		return Token{}, model.Errorf(model.Invalid, "join token is cut short or mistyped").
-			WithHint("copy the whole line that muster node token printed")
+			WithHint("copy the complete line that muster node token printed")
 	}
 	var t Token
 	copy(t.CA[:], b)
@@ -88,16 +88,16 @@ type JoinToken struct {
 // NewToken makes a token and its record: it fills in keep's ID, Hash and Created.
 func (a *Authority) NewToken(addresses []string, keep JoinToken) (Token, JoinToken, error) {
 	if len(addresses) == 0 {
-		return Token{}, JoinToken{}, errors.New("make join token: no address for agents is known")
+		return Token{}, JoinToken{}, errors.New("create a join token: no address for agents is configured")
 	}
 	for _, address := range addresses {
 		if address == "" || strings.ContainsAny(address, ", ") {
-			return Token{}, JoinToken{}, fmt.Errorf("make join token: address %q", address)
+			return Token{}, JoinToken{}, fmt.Errorf("create a join token: invalid address %q", address)
 		}
 	}
 	t := Token{Addresses: addresses, CA: a.CASum(), Expiry: keep.Expires}
 	if _, err := rand.Read(t.Secret[:]); err != nil {
-		return Token{}, JoinToken{}, fmt.Errorf("make join token: %w", err)
+		return Token{}, JoinToken{}, fmt.Errorf("create a join token: %w", err)
 	}
 	keep.ID, keep.Hash = tokenID(t.Secret[:]), secretHash(t.Secret[:])
 	keep.Created, keep.Uses = a.now().UTC(), 0

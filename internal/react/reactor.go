@@ -280,7 +280,7 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 	for i := range all.missingOpenings {
 		t := &all.missingOpenings[i]
 		r.metrics.unopened.Inc()
-		r.opts.Logger.Error("a problem closed whose opening is not in history: no handler was notified of it", "problem", t.problem.ID,
+		r.opts.Logger.Error("a problem closed, but its opening is missing in history: no handler was notified", "problem", t.problem.ID,
 			"namespace", t.problem.Namespace, "node", t.problem.Node, "source", t.problem.SourceName, "opened", t.problem.Opened)
 		o.recordUnopened(t, "its opening was not recorded")
 	}

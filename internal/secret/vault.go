@@ -121,7 +121,7 @@ func decodeKV(body []byte, v1 bool) (kv, error) {
 		answer.Data = inner.Data
 	}
 	if err := json.Unmarshal(answer.Data, &out.data); err != nil {
-		return kv{}, errors.New("the answer holds no values")
+		return kv{}, errors.New("the answer has no values")
 	}
 	return out, nil
 }

@@ -93,7 +93,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		missed, wait := e.step(e.clock())
 		if len(missed) > 0 {
 			if err := e.o.Missed(ctx, missed); err != nil && !errors.Is(err, context.Canceled) {
-				e.o.Log.Error("round-robin checks that nobody could run were not recorded", "count", len(missed), "err", err)
+				e.o.Log.Error("cannot record round-robin checks that had no connected member", "count", len(missed), "err", err)
 			}
 		}
 		timer.Reset(wait)

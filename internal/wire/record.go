@@ -170,7 +170,7 @@ func (r *Record) Decode(data []byte) error {
 		f.message, r.ProxyResult = "ProxyResultRecord", &ProxyResult{}
 		readProxyResultRecord(&f, r)
 	default:
-		return fmt.Errorf("decode record: %w: kind %d is not known", ErrMalformed, data[0])
+		return fmt.Errorf("decode record: %w: unknown kind %d", ErrMalformed, data[0])
 	}
 	return f.err
 }

@@ -200,7 +200,7 @@ func (s *service) await(ctx context.Context, joined bool) error {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			return s.failed(ctx, fmt.Errorf("the service is not connected after %s: it is %s, and says %q", s.within, property(state, "ActiveState"), text))
+			return s.failed(ctx, fmt.Errorf("the service is not connected after %s: its state is %s, %q", s.within, property(state, "ActiveState"), text))
 		case <-ctx.Done():
 			return s.failed(context.WithoutCancel(ctx), errors.New("interrupted before the service connected; the service continues"))
 		}

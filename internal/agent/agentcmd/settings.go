@@ -102,9 +102,9 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Settings of the agent
 
-The same for ` + "`muster-agent` and `muster agent`" + `. Flags win over the environment, that over the file
-of settings (` + "`--config`" + `: lines of ` + "`MUSTER_NAME=value`" + `, written by ` + "`muster-agent join`" + `), that over the defaults. Wrong settings are refused, all at once. Each takes a restart of the agent; what it runs is told
-by the server and needs none. This page is generated from the code.
+The same for ` + "`muster-agent` and `muster agent`" + `. Flags override the environment, which overrides the settings
+file (` + "`--config`" + `: lines of ` + "`MUSTER_NAME=value`" + `, written by ` + "`muster-agent join`" + `), which overrides the defaults. The agent reports all wrong
+settings at once and does not start with them. A changed setting needs a restart of the agent; a changed check does not. This page is generated from the code.
 
 | setting | default | meaning |
 |---|---|---|
@@ -121,7 +121,7 @@ by the server and needs none. This page is generated from the code.
 		}
 		fmt.Fprintf(&b, "| `--%s`<br>`%s` | %s | %s |\n", f.Name, envOf(f), otherwise, meaning)
 	})
-	b.WriteString("\nFlags that make it do something else:\n\n")
+	b.WriteString("\nFlags for other tasks:\n\n")
 	for _, f := range alone {
 		fmt.Fprintf(&b, "- `--%s`: %s\n", f.Name, f.Usage)
 	}
@@ -129,14 +129,13 @@ by the server and needs none. This page is generated from the code.
 		fmt.Fprintf(&b, "\n## muster-agent %s\n\n```\n%s```\n", c.name, c.help())
 	}
 	b.WriteString(`
-## What it keeps
+## Stored data
 
-How a machine joins, and what the two commands do: [machines](../machines.md). Joining gives it a
-certificate, which lies in its state folder. Keep that folder: it is the node's identity and what the
-server has not acknowledged yet. Where ` + "`GOGC` and `GOMEMLIMIT`" + ` are not set, the agent keeps its heap small by itself.
+How a machine joins, and what the two commands do: [machines](../machines.md). A machine that joins gets a
+certificate in its state folder. Do not delete that folder: it contains the node's identity and the results that the
+server has not acknowledged yet. If ` + "`GOGC` and `GOMEMLIMIT`" + ` are not set, the agent limits its heap.
 
-What the agent runs beside commands: [probes](../probes.md). What waits in it, and what gives way:
-[queues](queues.md).
+Built-in checks: [probes](../probes.md). Capacity and overflow of the agent's spool: [queues](queues.md).
 `)
 	b.WriteString(proxyPage)
 	return b.String()

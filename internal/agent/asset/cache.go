@@ -376,11 +376,11 @@ func (c *Cache) makeRoom(fresh Sum) {
 func (c *Cache) remove(sum Sum) {
 	_ = os.Remove(c.path(sum) + listSuffix)
 	if err := os.Rename(c.path(sum), c.path(sum)+freshSuffix); err != nil {
-		c.cfg.Log.Warn("asset is not removed", "sha512", sum[:12], "err", err)
+		c.cfg.Log.Warn("cannot delete an asset", "sha512", sum[:12], "err", err)
 		return
 	}
 	if err := os.RemoveAll(c.path(sum) + freshSuffix); err != nil {
-		c.cfg.Log.Warn("asset is not removed whole", "sha512", sum[:12], "err", err)
+		c.cfg.Log.Warn("cannot delete an asset completely", "sha512", sum[:12], "err", err)
 	}
 }
 

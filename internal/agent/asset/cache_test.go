@@ -234,7 +234,7 @@ func TestWrongArchiveIsRefused(t *testing.T) {
 		}
 		d.want(sum)
 		d.sleep(3 * time.Second)
-		d.waitForError(sum, "is not the archive: its SHA-512 is")
+		d.waitForError(sum, "the download is not the archive")
 		d.storedFiles()
 		d.stop()
 		d.open()

@@ -79,7 +79,7 @@ func check(f *os.File, sum Sum) (size int64, err error) {
 		return 0, err
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); !strings.EqualFold(got, sum) {
-		return 0, fmt.Errorf("what came is not the archive: its SHA-512 is %s…, not %s…; it is thrown away and fetched again", got[:12], sum[:12])
+		return 0, fmt.Errorf("the download is not the archive: its SHA-512 is %s…, not %s…; the agent discards it and downloads it again", got[:12], sum[:12])
 	}
 	return size, nil
 }

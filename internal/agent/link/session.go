@@ -146,7 +146,7 @@ func (s *Session) readWelcome() error {
 				return err
 			}
 			if w.Protocol != wire.Protocol {
-				return fmt.Errorf("server speaks version %d of the protocol, this agent version %d", w.Protocol, wire.Protocol)
+				return fmt.Errorf("the server uses protocol version %d, this agent version %d", w.Protocol, wire.Protocol)
 			}
 			s.maxFrame = int(min(cmp.Or(w.MaxFrame, wire.MaxFrame), wire.MaxFrame))
 			s.maxUnacked = int(min(cmp.Or(w.MaxUnacked, 1<<30), 1<<30))

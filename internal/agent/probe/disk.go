@@ -24,8 +24,8 @@ func diskProbe() Probe {
 			{Name: "crit", Type: Free, Default: "5%", Help: "critical when less is free"},
 			{Name: "inodesWarn", Type: Free, Default: "10%", Unit: "inodes", Help: "warning when fewer inodes are free"},
 			{Name: "inodesCrit", Type: Free, Default: "5%", Unit: "inodes", Help: "critical when fewer inodes are free"},
-			{Name: "daysWarn", Type: Number, Unit: "days", Help: "warning when full in less at the rate of the last day (known an hour after the agent's start)"},
-			{Name: "daysCrit", Type: Number, Unit: "days", Help: "critical when full in less"},
+			{Name: "daysWarn", Type: Number, Unit: "days", Help: "warning when the disk fills up in fewer days, at the rate of the last day (available one hour after the agent's start)"},
+			{Name: "daysCrit", Type: Number, Unit: "days", Help: "critical when the disk fills up in fewer days"},
 		},
 		run: runDisk,
 	}

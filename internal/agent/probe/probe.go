@@ -240,7 +240,7 @@ func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
 		}
 		hint := "it has " + strings.Join(known, ", ")
 		if near := model.Nearest(name, known); near != "" {
-			hint = "do you mean " + near + "?"
+			hint = "did you mean " + near + "?"
 		}
 		errs = append(errs, fmt.Errorf("probe %s has no argument %q; %s", p.Name, name, hint))
 	}

@@ -324,7 +324,7 @@ func TestLint(t *testing.T) {
 	}{
 		{"disk", args1("warn", "20%", "path", "{{ .props.x }}"), ""},
 		{"dist", nil, `unknown probe "dist"`},
-		{"disk", args1("wran", "1%"), "do you mean warn?"},
+		{"disk", args1("wran", "1%"), "did you mean warn?"},
 		{"disk", args1("warn", "lots"), "warn: \"lots\": want an amount that must stay free, such as 10"},
 		{"tcp", nil, "needs address"},
 		{"http", args1("url", "{{ .props.u }}", "body", "("), "body: "},

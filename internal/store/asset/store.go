@@ -136,7 +136,7 @@ func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	got, size, err := s.copy(f, r)
 	if err == nil && got != sum {
 		err = model.Errorf(model.Invalid, "the archive differs from the announced one: its SHA-512 is %s, not %s", Short(got), Short(sum)).
-			WithHint("it was changed or cut on the way, or the sum is another file's: sha512sum FILE")
+			WithHint("it changed or was truncated during the upload, or the sum belongs to another file: sha512sum FILE")
 	}
 	if err == nil {
 		err = s.failed(f.SyncData())

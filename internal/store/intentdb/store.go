@@ -97,7 +97,7 @@ func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.
 		out = intent.CommitResult{Rows: make([]intent.Row, 0, len(writes))}
 		err := tx.QueryRow(ctx, `UPDATE intent_revision SET revision = revision + 1 WHERE one = 1 RETURNING revision`).Scan(&out.Revision)
 		if err != nil {
-			return fmt.Errorf("take a revision: %w", err)
+			return fmt.Errorf("reserve a revision: %w", err)
 		}
 		w, err := newWriter(ctx, tx, out.Revision, at, by)
 		if err != nil {
