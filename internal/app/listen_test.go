@@ -134,7 +134,7 @@ func TestWatchdogEndToEnd(t *testing.T) {
 			outside.Close()
 			testenv.Until(t, "the event says that nobody answers there", func() bool {
 				event, ok := s.view.Get(model.ServerNode, model.WatchdogCheck)
-				return ok && event.Status == model.Warning && strings.Contains(event.Output, "a synthetic result arrived, but the call of watchdog-url failed:")
+				return ok && event.Status == model.Warning && strings.Contains(event.Output, "the call of watchdog-url failed")
 			})
 			if n := s.sessions.Sessions(); n > 1 {
 				t.Errorf("%d sessions", n)

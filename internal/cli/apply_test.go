@@ -48,9 +48,9 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expect("", "apply -f DIR/repo --owner team-a", 0, "unchanged")
 	x.expect("", "get check load", 0, "load")
 	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   no longer declared; runs on 2 nodes", "  -  owner: team-a")
-	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this change: this changes what 2 nodes do", "delete 1 resource that team-a declares no more: check/load")
+	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this change: this changes 2 nodes", "delete 1 resource that team-a declares no more: check/load")
 	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1", 0, "apply would refuse this")
-	x.expect("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of team-a:\n  check/load   no longer declared; runs on 2 nodes\n", "muster: this changes what 2 nodes do")
+	x.expect("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of owner team-a:\n  check/load   no longer declared; runs on 2 nodes\n", "muster: this changes 2 nodes")
 	x.expect("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load deleted")
 	x.expect("", "get check load", model.NotFound.Exit())
 	x.expect("", "get check theirs", 0, "theirs")
@@ -58,7 +58,7 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expect("", "apply -f DIR/nothing --owner team-a --prune", invalid, "no resources in DIR/nothing", "team-a", "--allow-empty")
 	x.expect("", "apply -f DIR/nothing", invalid, "no resources in DIR/nothing")
 	x.expect("", "delete -f DIR/nothing", invalid, "no resources in DIR/nothing")
-	x.expect("", "apply -f DIR/nowhere --owner team-a --prune --allow-empty", model.NotFound.Exit(), "there is no file DIR/nowhere")
+	x.expect("", "apply -f DIR/nowhere --owner team-a --prune --allow-empty", model.NotFound.Exit(), "file DIR/nowhere does not exist")
 	x.expect("", "apply -f DIR/repo --prune", invalid, "--prune --owner team-a")
 	x.expect("", "apply -f DIR/repo --prune --owner=", invalid, "--owner is empty")
 	x.expect("", "apply -f DIR/repo --owner team-a --allow-empty", invalid, "needs --prune")
@@ -120,7 +120,7 @@ func TestDeleteTransaction(t *testing.T) {
 	if out, code := x.run("", "delete checks a c b"); code != model.NotFound.Exit() || out != "" {
 		t.Errorf("code %d: %s", code, out)
 	}
-	x.expect("", "delete checks a b --max-affected 1", model.Guarded.Exit(), "look at it with --dry-run")
+	x.expect("", "delete checks a b --max-affected 1", model.Guarded.Exit(), "preview it with --dry-run")
 	if out, code := x.run("", "delete checks a b --dry-run"); code != 0 || !strings.HasPrefix(out, "check/a would be deleted\ncheck/b would be deleted\n") || !strings.Contains(out, "nothing was changed; 2 nodes") {
 		t.Errorf("code %d: %s", code, out)
 	}
@@ -146,16 +146,16 @@ func TestDeleteSelections(t *testing.T) {
 		want string
 	}{
 		{"delete", model.Invalid, "muster delete KIND NAME"}, {"delete nodes", model.Invalid, "the name is missing"},
-		{"delete nodes d1 --all", model.Invalid, "exclude"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "-f excludes names, -l, --all and --cascade"},
+		{"delete nodes d1 --all", model.Invalid, "exclude"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "-f excludes names"},
 		{"delete events --all", model.Invalid, "by name"}, {"delete event web01/disk --dry-run", model.Invalid, "--dry-run does not apply to events"},
-		{"delete node web01 --cascade", model.Invalid, "--cascade applies only to namespaces, not to a"}, {"delete nodes --all -l env=test", model.Invalid, "exclude each other"},
+		{"delete node web01 --cascade", model.Invalid, "--cascade applies only to namespaces"}, {"delete nodes --all -l env=test", model.Invalid, "exclude each other"},
 
 		{"delete nodes -l env=test --dry-run", 0, "node/web02 would be deleted\nnode/web03 would be deleted\n"},
 		{"delete nodes -l env=test", 0, "node/web02 deleted\nnode/web03 deleted\n"},
 		{"delete nodes -l env=test", 0, "no nodes with labels env=test in namespace default: nothing to delete\n"},
 		{"get nodes", 0, "web01"},
 
-		{"delete -f DIR/disk.yaml", model.NotFound, "no check/disk"}, {"apply -f DIR/disk.yaml", 0, "created"},
+		{"delete -f DIR/disk.yaml", model.NotFound, "check/disk does not exist"}, {"apply -f DIR/disk.yaml", 0, "created"},
 		{"delete -f DIR/disk.yaml", 0, "check/disk deleted\nhandler/notebook deleted\n"},
 		{"apply -f DIR/team.yaml", 0, "created"}, {"delete -f DIR/team.yaml", 0, "check/team/ssh deleted\ngroup/team/all deleted\nnamespace/team deleted\n"},
 

@@ -61,7 +61,7 @@ func TestLintNotesSensuKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := run(t, "", "lint", path)
-	if want := "3 resources, no errors\n" + path + ": kept from Sensu: Filter, Pipeline. It works as before; Muster's own kind for notifications is Route (docs/sensu-filters.md)\n"; code != 0 || stdout != want {
+	if want := "3 resources, no errors\n" + path + ": Sensu kinds: Filter, Pipeline. They work as in Sensu; Muster's own kind for notifications is Route (docs/sensu-filters.md)\n"; code != 0 || stdout != want {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
 	code, _, stderr = run(t, "kind: Filter\nmetadata: {name: a}\nspec:\n  action: allow\n  expressions: [\"event.check.status ==\"]\n", "lint", "-")

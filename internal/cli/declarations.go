@@ -62,7 +62,7 @@ func noResources(paths []string) error {
 	hint := "an example: muster explain check"
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			hint = "muster reads only .yaml, .yml and .json files in folders, none with a leading dot. " + hint
+			hint = "in folders only .yaml, .yml and .json files count, none with a leading dot; " + hint
 			break
 		}
 	}
@@ -127,7 +127,7 @@ func (r *fileReader) readFolder(root string) error {
 			if info, err := os.Stat(path); err != nil {
 				return err
 			} else if info.IsDir() {
-				return model.Errorf(model.Invalid, "%s is a symbolic link to a folder: muster does not follow it", path).
+				return model.Errorf(model.Invalid, "%s is a symbolic link to a folder; symbolic links are not followed", path).
 					WithHint("name the folder too: -f %s -f %s, or remove the link", root, path)
 			}
 		}

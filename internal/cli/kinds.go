@@ -72,7 +72,7 @@ func (s *session) kindOf(word string) (kind.Kind, error) {
 		return kind.Kind{}, model.Errorf(model.Invalid, "an agent is not a resource; it belongs to its node").
 			WithHint("list agents: muster get agents. See one: muster describe node NAME")
 	default:
-		return kind.Kind{}, model.Errorf(model.Invalid, "%s: state of the server, not a declared resource", list).
+		return kind.Kind{}, model.Errorf(model.Invalid, "the kind %s is state of the server, not a declared resource", list).
 			WithHint("list: muster get %s. Resolve or delete an event: muster event --help", list)
 	}
 }

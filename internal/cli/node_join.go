@@ -228,9 +228,9 @@ func nodeAcceptCommand(s *session) *cobra.Command {
 		long: "Accept a machine that asked with muster-agent join --server, without a token, as a node. Give its name,\n" +
 			"or the first 16 or more digits of its key. The machine shows its key, too: compare the keys, because\n" +
 			"any machine can claim a name.\n\n" +
-			"--all-returning accepts all machines that have a certificate of this server and are missing in its data, because\n" +
-			"the data is from an older backup. The machines keep their ids, so that no results in their spools are lost.\n" +
-			"Groups and labels of operators and tokens are lost with the data: set them with --groups and --labels.",
+			"--all-returning accepts all machines that have a certificate of this server and are missing in its data,\n" +
+			"because the data is from an older backup. The machines keep their ids, so that no results in their spools\n" +
+			"are lost. Groups and labels of operators and tokens are lost with the data: set them with --groups and\n--labels.",
 		example: "  muster node list --pending\n  muster node accept web07 --groups web\n  muster node accept 3f2a91bc77e012d4 --name web07\n  muster node accept --all-returning",
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags)

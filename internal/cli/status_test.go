@@ -141,14 +141,14 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 		x.run("", "status")
 		return strings.Join(strings.Fields(x.text.String()), " ")
 	}
-	const nobody = "nobody is told of problems in namespace default"
+	const nobody = "problems in namespace default that match no Route"
 	rig.Result("default", "web01", "disk", model.OK, "fine")
 	if out := status(); strings.Contains(out, nobody) {
 		t.Errorf("all is well:\n%s", out)
 	}
 	rig.Result("default", "web01", "disk", model.Critical, "full")
 	if out := status(); !strings.Contains(out, nobody) || !strings.Contains(out, "muster explain route") {
-		t.Errorf("nobody hears of it:\n%s", out)
+		t.Errorf("the warning is missing:\n%s", out)
 	}
 	rig.Apply(`
 {kind: Handler, metadata: {name: pager}, spec: {command: "true"}}
@@ -234,7 +234,7 @@ func TestRouteTest(t *testing.T) {
 		}
 		return x.text.String()
 	}
-	if out := says("kept", "only the handlers of pipelines:", "muster why: alerts"); strings.Contains(out, "pager") {
+	if out := says("kept", "only the handlers of pipelines:", "muster why shows its pipelines, which decide separately: alerts"); strings.Contains(out, "pager") {
 		t.Errorf("the router tells nobody:\n%s", out)
 	}
 	out := says("shop", "no other route matches", "while this dependency fails: default/web01/database", "at most 20 messages in 1h")

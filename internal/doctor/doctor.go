@@ -187,7 +187,7 @@ func clock(_ Patient, m machine) []Finding {
 		return nil
 	}
 	if !synced {
-		return []Finding{{Warn, "clock", "not synchronised, by the kernel", "synchronised: results and notifications carry the time of this machine", "timedatectl set-ntp true"}}
+		return []Finding{{Warn, "clock", "not synchronised, according to the kernel", "synchronised: results and notifications carry the time of this machine", "timedatectl set-ntp true"}}
 	}
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }

@@ -34,7 +34,7 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 	}
 	switch {
 	case len(docs) > 1:
-		r.flaw(docs[1].place, "", "put the document into a file of its own", "a second document")
+		r.flaw(docs[1].place, "", "put it into a file of its own", "expected one document, got a second")
 	case len(docs) == 1:
 		value := reflect.ValueOf(v).Elem()
 		d := r.Decoder(docs[0])

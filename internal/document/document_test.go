@@ -48,9 +48,9 @@ func TestDecode(t *testing.T) {
 		"items:\n  - {sum: 1}":                                                "f:2:5: items[0].name: missing",
 		"items:\n  - {name: a, smu: 1}":                                       "f:2:15: items[0].smu: unknown field; did you mean sum?",
 		"wait: 1s":                                                            "f:1:1: wait: unknown field; it belongs to items",
-		"sum: 1\n---\nsum: 2":                                                 "f:3:1: a second document; put the document into a file of its own",
-		"items: [{name: a, seed: -1}]":                                        "f:1:25: items[0].seed: want a whole number from 0 to 18446744073709551615, not -1",
-		"- a":                                                                 "f:1:1: want a mapping, not a list",
+		"sum: 1\n---\nsum: 2":                                                 "f:3:1: expected one document, got a second; put it into a file of its own",
+		"items: [{name: a, seed: -1}]":                                        "f:1:25: items[0].seed: expected a whole number from 0 to 18446744073709551615, got -1",
+		"- a":                                                                 "f:1:1: expected a mapping, got a list",
 		`{"items": [{"name": "a", "wait": "2s"}]}`:                            "f:1:26: items[0].wait: too long",
 		"items:\n  - &a {name: a, wait: 2s}\n  - *a":                          "f:2:18: items[0].wait: too long|f:2:18: items[1].wait: too long",
 	} {
@@ -92,7 +92,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"tab, second":       {"kind: Check\n---\nkind: Check\nspec:\n\tinterval: 30s\n", "f.yaml:5:1: not YAML: this line is indented with a TAB; indent with spaces"},
 		"special":           {"kind: @x\n", "f.yaml:1:7: not YAML: found character that cannot start any token; quote text that begins with a special character"},
 		"open quote":        {"kind: Check\nspec:\n  command: \"date\n  interval: 30s\n", "f.yaml:3:12: not YAML: the quote that begins here has no end; add the missing quote"},
-		"open bracket":      {"kind: Check\nspec: {command: date\ninterval: 30s\n", "f.yaml:3:9: not YAML: did not find expected ',' or '}'; look at quotes"},
+		"open bracket":      {"kind: Check\nspec: {command: date\ninterval: 30s\n", "f.yaml:3:9: not YAML: did not find expected ',' or '}'; check quotes"},
 		"program":           {"kind: Check\nx: \x7fELF\x02\n", "f.yaml:2:4: not text: "},
 		"latin-1":           {"kind: Check\nmetadata: {displayName: M\xfcnchen}\n", "f.yaml:2:26: not text: "},
 	} {

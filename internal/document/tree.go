@@ -159,7 +159,7 @@ func (r *Reader) count(at place, depth int) error {
 		return errTooBig
 	}
 	if r.aliased > maxAliased {
-		r.flaw(at, "", "replace aliases with their values", "aliases that expand to more than %d values", maxAliased)
+		r.flaw(at, "", "replace aliases with their values", "the aliases expand to more than %d values", maxAliased)
 		return errTooBig
 	}
 	if depth > maxDepth {

@@ -18,7 +18,7 @@ func TestPassiveCheckIsValidated(t *testing.T) {
 		"passive: true, targets: {groups: [all]}":                                       "spec.targets: a passive check",
 		"passive: true, proxy: {nodes: [x]}":                                            "spec.proxy: a passive check",
 		"passive: true, metrics: {format: nagios}":                                      "spec.metrics: a passive check",
-		"interval: 60s": "write command: … or probe: {name: …}; or passive: true, if",
+		"interval: 60s": "passive: true, if external systems send the results",
 	} {
 		list, err := All().Decode("c", []byte("kind: Check\nmetadata: {name: c}\nspec: {"+yaml+"}\n"))
 		if err == nil {
@@ -36,14 +36,14 @@ func TestCheckIsValidated(t *testing.T) {
 		"command: 'mail-check'\n  stdin: |\n    hello\n    {{ .props.name }}":                                 "",
 		"probe: {name: load}\n  stdin: x":                                                                     "a probe reads no standard input",
 		"command: 'true'\n  stdin: '{{ .name }}'":                                                             "spec.stdin: column 1",
-		"command: 'true'\n  stdin: '(hidden)'":                                                                "spec.stdin: (hidden) stands for",
+		"command: 'true'\n  stdin: '(hidden)'":                                                                "spec.stdin: (hidden) is the placeholder",
 		"command: x\n  hooks: [{name: top, when: [critical, non-ok, \"127\"], command: top -bn1}]":            "",
-		"command: x\n  hooks: [{name: top, when: [bad], command: top}]":                                       "spec.hooks[0].when[0]: \"bad\" is no result",
+		"command: x\n  hooks: [{name: top, when: [bad], command: top}]":                                       "spec.hooks[0].when[0]: unknown result \"bad\"",
 		"command: x\n  hooks: [{name: top, when: [2], command: top}]":                                         "quote it",
 		"command: x\n  hooks: [{name: top, when: [\"256\"], command: top}]":                                   "unknown result",
 		"command: x\n  hooks: [{name: top, when: [ok]}]":                                                      "spec.hooks[0].command: missing",
 		"command: x\n  hooks: [{name: top, command: top}]":                                                    "the results that start the hook are missing",
-		"command: x\n  hooks: [{name: top, when: [ok], command: top}, {name: top, when: [ok], command: top}]": "a second hook \"top\"",
+		"command: x\n  hooks: [{name: top, when: [ok], command: top}, {name: top, when: [ok], command: top}]": "hook \"top\" occurs twice",
 		"command: x\n  hooks: [{name: top, when: [ok], command: top, timeout: 2m}]":                           "spec.hooks[0].timeout",
 		"command: x\n  hooks: [{name: top, when: [ok], command: 'a {{ .x }}'}]":                               "spec.hooks[0].command: column 3",
 		"command: x\n  metrics: {format: csv}":                                                                "write nagios, graphite, influxdb, opentsdb, prometheus",
@@ -55,7 +55,7 @@ func TestCheckIsValidated(t *testing.T) {
 		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, warning: {min: 3, max: 2}}]":     "min 3 is larger than max 2",
 		"command: x\n  metrics: {format: nagios}\n  thresholds: [{metric: a, missing: ok}]":                   "invalid status",
 		"command: x\n  schedule: {except: [{during: 'sat,sun'}, {window: shared/night}]}":                     "",
-		"command: x\n  schedule: {except: [{}]}":                                                              "spec.schedule.except[0]: does not say when",
+		"command: x\n  schedule: {except: [{}]}":                                                              "spec.schedule.except[0]: the time is missing",
 		"command: x\n  schedule: {except: [{during: 'sat', window: night}]}":                                  "during and window exclude each other",
 		"command: x\n  schedule: {except: [{cron: '* * * * *'}]}":                                             "cron",
 	} {
@@ -88,9 +88,9 @@ func TestRoundRobinIsValidated(t *testing.T) {
 	for spec, want := range map[string]string{
 		"{command: a, interval: 10s, roundRobin: true}":                               "",
 		"{command: a, interval: 10s, roundRobin: true, ttl: 1m, proxy: {nodes: [a]}}": "",
-		"{command: a, cron: '* * * * *', roundRobin: true}":                           "missing: the server schedules round-robin checks, and it is in no",
+		"{command: a, cron: '* * * * *', roundRobin: true}":                           "the server schedules round-robin checks",
 		"{command: a, cron: '* * * * *', timeZone: UTC, roundRobin: true}":            "",
-		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "round robin: each node runs the check only in its turn, so that its",
+		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "only in its turn",
 		"{command: a, cron: '* * * * *', ttl: 1m, roundRobin: false}":                 "",
 	} {
 		list, err := All().Decode("c.yaml", []byte("apiVersion: muster/v1\nkind: Check\nmetadata: {name: c}\nspec: "+spec+"\n"))
@@ -178,7 +178,7 @@ func TestSensuKindsAreValidated(t *testing.T) {
 		{"Mutator", `{command: jq .check}`, ""},
 		{"Mutator", `{javascript: "return 'x'", timeout: 5s}`, ""},
 		{"Filter", `{action: allow, expressions: ["often(event)"], assets: [scripts, shared/more]}`, ""},
-		{"Filter", `{action: allow, expressions: ["often(event)"], assets: [other/scripts]}`, "of another namespace"},
+		{"Filter", `{action: allow, expressions: ["often(event)"], assets: [other/scripts]}`, "belongs to another namespace"},
 		{"Mutator", `{javascript: "return words(event)", assets: [scripts]}`, ""},
 		{"Mutator", `{command: shorten, assets: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]}`, "more than 16"},
 		{"Mutator", `{}`, "spec: the action is missing"},
@@ -186,12 +186,12 @@ func TestSensuKindsAreValidated(t *testing.T) {
 		{"Hook", `{command: ps aux, timeout: 30s, stdin: true}`, ""},
 		{"Hook", `{timeout: 2m}`, "spec.command: missing"},
 		{"Pipeline", `{workflows: [{name: a, filters: [is_incident, shared/x], mutator: only_check_output, handler: slack}]}`, ""},
-		{"Pipeline", `{workflows: [{name: a, handler: slack}, {name: a}]}`, `a second workflow "a"`},
+		{"Pipeline", `{workflows: [{name: a, handler: slack}, {name: a}]}`, `workflow "a" occurs twice`},
 		{"Pipeline", `{workflows: [{name: a}]}`, "handler: missing"},
-		{"Pipeline", `{workflows: [{name: a, filters: [other/x], handler: b}]}`, "of another namespace"},
+		{"Pipeline", `{workflows: [{name: a, filters: [other/x], handler: b}]}`, "belongs to another namespace"},
 		{"Check", `{command: "true", interval: 60s, pipelines: [alerts], hooks: [{hook: shared/look, when: [critical]}]}`, ""},
 		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [critical], command: ps}]}`, "the Hook already has command and timeout"},
-		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [ok]}, {name: look, when: [ok], command: ps}]}`, `a second hook "look"`},
+		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [ok]}, {name: look, when: [ok], command: ps}]}`, `hook "look" occurs twice`},
 	} {
 		list, err := All().Read("a.yaml", []byte("kind: "+c.kind+"\nmetadata: {name: a}\nspec: "+c.spec+"\n"))
 		switch {

@@ -84,7 +84,7 @@ spec: {where: '"web" in node.groups'}
 	}
 	text := err.Error()
 	for _, want := range []string{
-		"a.yaml:5:28: spec.targets.where: ", `no probe "dsk"`, "disk?", "wran", "many", "list the other groups",
+		"a.yaml:5:28: spec.targets.where: ", `unknown probe "dsk"`, "disk?", "wran", "many", "list the other groups",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)

@@ -118,19 +118,19 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 		want   model.Status
 		line   string // empty: none
 	}{
-		"within":                            {model.OK, model.Threshold{Metric: "used", Warning: most(95)}, model.OK, ""},
-		"one of several":                    {model.OK, model.Threshold{Metric: "used", Warning: most(90)}, model.Warning, "WARNING: used{mount=/var} is 95, more than 90"},
-		"the worst counts":                  {model.OK, model.Threshold{Metric: "used", Warning: most(80), Critical: most(90)}, model.Critical, "CRITICAL: used{mount=/var} is 95, more than 90"},
-		"by tag":                            {model.OK, model.Threshold{Metric: "used", Tags: map[string]string{"mount": "/"}, Warning: most(80), Critical: most(90)}, model.Warning, "WARNING: used{mount=/} is 85"},
-		"too small":                         {model.OK, model.Threshold{Metric: "free", Critical: &model.Bounds{Min: number(1)}}, model.Critical, "CRITICAL: free is 0, less than 1"},
-		"a bound of zero":                   {model.OK, model.Threshold{Metric: "free", Critical: &model.Bounds{Min: number(0), Max: number(0)}}, model.OK, ""},
-		"never lowers":                      {model.Critical, model.Threshold{Metric: "used", Warning: most(80)}, model.Critical, "WARNING: used{mount=/} is 85"},
-		"unknown is less":                   {model.Critical, model.Threshold{Metric: "used", Unknown: most(80)}, model.Critical, "UNKNOWN: used"},
-		"unknown is more than the maximum ": {model.Warning, model.Threshold{Metric: "used", Unknown: most(80)}, model.Unknown, "UNKNOWN: used"},
-		"missing":                           {model.OK, model.Threshold{Metric: "swap", Missing: "critical"}, model.Critical, "CRITICAL: the output has no swap"},
-		"missing by its tag":                {model.OK, model.Threshold{Metric: "used", Tags: map[string]string{"mount": "/home"}, Missing: "unknown"}, model.Unknown, "there is no used{mount=/home}"},
-		"missing and fine":                  {model.OK, model.Threshold{Metric: "swap", Critical: most(1)}, model.OK, ""},
-		"there, not missing ":               {model.OK, model.Threshold{Metric: "free", Missing: "critical"}, model.OK, ""},
+		"within":              {model.OK, model.Threshold{Metric: "used", Warning: most(95)}, model.OK, ""},
+		"one of several":      {model.OK, model.Threshold{Metric: "used", Warning: most(90)}, model.Warning, "WARNING: used{mount=/var} is 95, more than 90"},
+		"the worst counts":    {model.OK, model.Threshold{Metric: "used", Warning: most(80), Critical: most(90)}, model.Critical, "CRITICAL: used{mount=/var} is 95, more than 90"},
+		"by tag":              {model.OK, model.Threshold{Metric: "used", Tags: map[string]string{"mount": "/"}, Warning: most(80), Critical: most(90)}, model.Warning, "WARNING: used{mount=/} is 85"},
+		"too small":           {model.OK, model.Threshold{Metric: "free", Critical: &model.Bounds{Min: number(1)}}, model.Critical, "CRITICAL: free is 0, less than 1"},
+		"a bound of zero":     {model.OK, model.Threshold{Metric: "free", Critical: &model.Bounds{Min: number(0), Max: number(0)}}, model.OK, ""},
+		"never lowers":        {model.Critical, model.Threshold{Metric: "used", Warning: most(80)}, model.Critical, "WARNING: used{mount=/} is 85"},
+		"unknown is less":     {model.Critical, model.Threshold{Metric: "used", Unknown: most(80)}, model.Critical, "UNKNOWN: used"},
+		"unknown is more":     {model.Warning, model.Threshold{Metric: "used", Unknown: most(80)}, model.Unknown, "UNKNOWN: used"},
+		"missing":             {model.OK, model.Threshold{Metric: "swap", Missing: "critical"}, model.Critical, "CRITICAL: the output has no swap"},
+		"missing by its tag":  {model.OK, model.Threshold{Metric: "used", Tags: map[string]string{"mount": "/home"}, Missing: "unknown"}, model.Unknown, "the output has no used{mount=/home}"},
+		"missing and fine":    {model.OK, model.Threshold{Metric: "swap", Critical: most(1)}, model.OK, ""},
+		"there, not missing ": {model.OK, model.Threshold{Metric: "free", Missing: "critical"}, model.OK, ""},
 	} {
 		status, lines := Judge(c.status, values, []model.Threshold{c.t})
 		text := strings.Join(lines, "\n")

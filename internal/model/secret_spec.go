@@ -139,7 +139,7 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode((*plain)(s)); err != nil {
-		return errors.New("expected a text, {secret: NAME}, {fromFile: /etc/muster/NAME} or {fromEnv: NAME}")
+		return errors.New("expected text, {secret: NAME}, {fromFile: /etc/muster/NAME} or {fromEnv: NAME}")
 	}
 	return nil
 }

@@ -84,14 +84,14 @@ func TestTemplateErrors(t *testing.T) {
 		column int
 		reason string
 	}{
-		{`ab {{ .labels.x }}`, 4, "the only variable is {{ .props.name | default \"…\" }}; for literal"},
+		{`ab {{ .labels.x }}`, 4, "the only variable is"},
 		{`{{ .props. }}`, 11, "name of a property"},
 		{`{{ .props.a | upper }}`, 15, "only default"},
 		{`{{ .props.a | default x }}`, 23, "in quotes"},
 		{`{{ .props.a | default "x }}`, 23, "in quotes"},
-		{`{{ .props.a`, 12, "want }}"},
-		{`{{ .props.a }`, 13, "want }}"},
-		{`{{`, 1, "the only variable is {{ .props.name | default \"…\" }}; for literal"},
+		{`{{ .props.a`, 12, "expected }} here"},
+		{`{{ .props.a }`, 13, "expected }} here"},
+		{`{{`, 1, "the only variable is"},
 		{"a `b` {{ .props.a }}", 7, "backquotes"},
 		{`a $(b {{ .props.a }})`, 7, "inside $("},
 		{`a "$(b "x") {{ .props.a }}"`, 13, "$(…) with quotes"},

@@ -63,7 +63,7 @@ func TestWhereRefusesWithColumnAndHint(t *testing.T) {
 		`node.facts.cpus > 4`:    "int(node.facts.cpus) > 4",
 		`node.facts.cpus == 4`:   "int(node.facts.cpus) > 4",
 		`node.facts.cpus > "4"`:  "int(…) on one side and 4",
-		`"12.4" <= node.facts["distributionVersion"]`: "double(…) on one side and ",
+		`"12.4" <= node.facts["distributionVersion"]`: "double(…) on one side",
 		`node.labels.env = "x"`:                       "column 17",
 		strings.Repeat("a", 5000):                     "4096",
 		`node.labels.all(a, node.labels.all(b, node.labels.all(c, node.labels.all(d, a+b+c+d != ""))))`: "steps",

@@ -280,9 +280,9 @@ func (n *noise) missingChecks(namespace string, checks []string) string {
 		}
 	}
 	if len(checks) == 1 {
-		return "no check " + checks[0]
+		return "check " + checks[0] + " does not exist"
 	}
-	return "none of its checks exists"
+	return "none of its checks exist"
 }
 
 // finish computes medians and sorts.
