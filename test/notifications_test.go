@@ -173,7 +173,7 @@ func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	pager.awaitKinds("disk", "opened")
 	opened := time.Now()
 	// Until it is written down that somebody was told, a kill has them told again (TestKilledBetweenDeliveryAndRecord).
-	s.AwaitOutput("describe event web01/disk", `message "opened" to pager: delivered`)
+	s.AwaitOutput("describe event web01/disk", "pager (opened): delivered")
 	s.Kill()
 	s.Start()
 	if early := lead.kinds("disk"); len(early) > 0 && time.Since(opened) < 14*time.Second {

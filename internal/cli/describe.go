@@ -325,7 +325,7 @@ func printDeliveries(c *call, problem string) error {
 		c.field("notified", "nobody")
 	}
 	for i, d := range l.Items {
-		text := fmt.Sprintf("message %q to %s: %s", d.Kind, d.Handler, d.State)
+		text := fmt.Sprintf("%s (%s): %s", d.Handler, d.Kind, d.State)
 		switch d.State {
 		case "delivered":
 			text += " " + c.When(d.Ended)
