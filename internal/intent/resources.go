@@ -252,7 +252,7 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 	return func(came string) error {
 		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 		defer cancel()
-		return s.closeRun(ctx, key, of, "ended", came)
+		return s.closeRun(ctx, key, of, "to its end", came)
 	}, nil
 }
 
@@ -283,7 +283,7 @@ func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 		}
 		of.Revision = row.Revision
 		came := "of " + of.Picked + " some may be missing, because the server stopped before it recorded the end; type it again to do the rest (--dry-run lists it)"
-		if err := s.closeRun(ctx, row.Key, of, "possibly incomplete", came); err != nil {
+		if err := s.closeRun(ctx, row.Key, of, "perhaps not to its end", came); err != nil {
 			return err
 		}
 		s.opts.Logger.Warn("the server stopped during an action; repeat the action", "user", of.By.User, "what", of.By.Why, "of", of.Picked, "revision", of.Revision)

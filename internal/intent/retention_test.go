@@ -132,7 +132,7 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 	}
 	ended, err := w.BeginRun(ctx, by, "3 events picked", " (all): tidied")
 	testenv.NoError(t, err)
-	first := []string{"a bulk resolve: 3 events picked (all): tidied", "a bulk resolve ended (revision 2): done to 2 of 3"}
+	first := []string{"a bulk resolve: 3 events picked (all): tidied", "a bulk resolve to its end (revision 2): done to 2 of 3"}
 	is(first[:1]...)
 	testenv.NoError(t, ended("done to 2 of 3"))
 	is(first...)
@@ -145,5 +145,5 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 		testenv.NoError(t, w.CloseInterruptedRuns(ctx))
 	}
 	is(append(first, "a bulk resolve: 5 events picked (all)", "check disk on 3 nodes",
-		"a bulk resolve possibly incomplete (revision 4): of 5 events picked some may be missing, because the server stopped before it recorded the end; type it again to do the rest (--dry-run lists it)")...)
+		"a bulk resolve perhaps not to its end (revision 4): of 5 events picked some may be missing, because the server stopped before it recorded the end; type it again to do the rest (--dry-run lists it)")...)
 }
