@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -397,4 +398,34 @@ func FuzzCallback(f *testing.F) {
 			t.Errorf("taken with %q", proof)
 		}
 	})
+}
+
+// A message goes on to an Alertmanager cluster until one member accepts it: it is a dead letter only where every member
+// refuses it for good.
+func TestAlertmanagerClusterRetriesUnlessAllRefuse(t *testing.T) {
+	member := func(status int) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	out := New(Options{})
+	defer out.Close()
+	for _, c := range []struct {
+		statuses        []int
+		accepted, final bool
+	}{
+		{[]int{400, 200}, true, false},
+		{[]int{400, 503}, false, false},
+		{[]int{503, 400}, false, false},
+		{[]int{400, 400}, false, true},
+	} {
+		spec := &model.HandlerSpec{Alertmanager: &model.Alertmanager{}}
+		for _, status := range c.statuses {
+			spec.Alertmanager.URLs = append(spec.Alertmanager.URLs, member(status))
+		}
+		_, err := out.Send(t.Context(), spec, notifications()[Opened].message(t))
+		if (err == nil) != c.accepted || err != nil && IsFinal(err) != c.final {
+			t.Errorf("members answer %v: %v", c.statuses, err)
+		}
+	}
 }
