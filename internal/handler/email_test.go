@@ -237,7 +237,7 @@ func TestMailOverExim(t *testing.T) {
 		}
 	}
 	ids := map[string]bool{}
-	for _, m := range e.letters(t, 2) {
+	for _, m := range e.letters(t, 3) {
 		body, _ := io.ReadAll(m.Body)
 		id := m.Header.Get("Message-ID")
 		ids[id] = true

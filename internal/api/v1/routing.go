@@ -143,7 +143,7 @@ type HandlerReplayed struct {
 
 // HandlerStream is the progress of a handler that receives every result.
 type HandlerStream struct {
-	BehindSeconds float64   `json:"behindSeconds" doc:"Age of the oldest journal commit that the handler has not got; zero: up to date."`
+	BehindSeconds float64   `json:"behindSeconds" doc:"Age of the oldest journal commit that the handler has not received; zero: up to date."`
 	BehindBytes   int64     `json:"behindBytes" doc:"Bytes of journal from that commit on."`
 	Connections   int       `json:"connections" doc:"Number of open connections; the first result opens each."`
 	Lines         uint64    `json:"lines" doc:"Lines written since the server started, repeated ones included."`
