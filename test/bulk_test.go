@@ -115,11 +115,10 @@ func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.Bulk
 		}
 		said.done += done.Done
 		for _, l := range done.Left {
-			switch {
-			case l.Reason == "its problem closed meanwhile":
-				said.closed += l.Count
-			case l.Failed:
+			if l.Failed {
 				said.left += l.Count
+			} else { // no longer necessary: the problem closed
+				said.closed += l.Count
 			}
 		}
 		b.t.Logf("%s: of %d, %d done, left %+v", note, done.Matched, done.Done, reasons(done.Left))
