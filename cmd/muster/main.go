@@ -25,7 +25,7 @@ func main() {
 	os.Exit(code)
 }
 
-// agentExtra returns muster agent, which has the code and flags of muster-agent.
+// agentExtra returns the command `muster agent`: the same program as muster-agent, with the same flags.
 func agentExtra() cli.Extra {
 	return cli.Extra{Command: func(*cli.Env) *cobra.Command {
 		return &cobra.Command{

@@ -151,7 +151,7 @@ const (
 	// Cluster operations are about the server, or about all namespaces at once: the role itself
 	// has to permit them, bindings do not.
 	Cluster
-	// Namespaced operations see the namespaces in which the subject may do this, and no others.
+	// Namespaced operations read and change only namespaces in which the subject has the access.
 	Namespaced
 )
 

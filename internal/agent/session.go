@@ -248,9 +248,8 @@ func (u *units) applyLocked() (err error) {
 	return err
 }
 
-// suspendingCodes are the refusals after which a machine runs nothing more: its results have no
-// reader, and a clone would run every check twice. A node that is unknown goes on, because its
-// server may have been restored from an old backup.
+// suspendingCodes are the refusals that stop all checks of the machine: no server accepts its results, and a clone would
+// run every check twice. An unknown node continues, because its server may run on an older copy of its data.
 var suspendingCodes = []string{"retired", "deleted", "replaced", "refused", "clone"}
 
 // suspend runs nothing until resume or the next assignment. code is the server's refusal.

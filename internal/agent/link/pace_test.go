@@ -143,7 +143,7 @@ func TestAgentReturnsToItsUsualLinger(t *testing.T) {
 	const back = over + wire.BackPressureEasing*linger
 	before, during, easing, after := 0, 0, 0, 0
 	slow := wire.BackPressure{LingerMs: uint32(linger.Milliseconds()), LastsMs: uint32(over.Milliseconds())}
-	for _, at := range slices.Compact(paced(t, &slow)) { // what is added in the instant in which a frame leaves makes one of its own
+	for _, at := range slices.Compact(paced(t, &slow)) { // a signal added at the instant of sending makes another frame
 		switch {
 		case at < 0:
 			before++

@@ -243,8 +243,8 @@ func (p *Pace) at(since time.Duration) time.Duration {
 	return max(0, p.linger-max(0, since-p.until)/wire.BackPressureEasing)
 }
 
-// Due returns the time at which a signal that arrived at since is sent. A linger that began under
-// back-pressure is kept after its end, because all agents at once would be a flood.
+// Due returns the time at which the agent sends a signal that arrived at since. A linger that started under
+// back-pressure lasts beyond its end, so that agents do not send all at once.
 func (p *Pace) Due(since, usual time.Duration) time.Duration {
 	due := since + p.at(since)
 	if since <= p.first {

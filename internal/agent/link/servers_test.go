@@ -112,7 +112,7 @@ func TestUnreadableProxyAddress(t *testing.T) {
 	}
 }
 
-// deaf ignores what a server says.
+// deaf is an agent that ignores every message of the server.
 type deaf struct{}
 
 func (deaf) OpenedSession(*Session, *wire.Welcome)       {}
@@ -124,8 +124,8 @@ func (deaf) Reply(*Session, *wire.Exchange)              {}
 func (deaf) BackPressure(*Session, *wire.BackPressure)   {}
 func (deaf) ServerStops(*Session, time.Duration, string) {}
 
-// FuzzServer lets a server say anything to an agent: the session ends or goes on,
-// what is under way is counted right, and what is held is what was signed for.
+// FuzzServer sends random frames of a server to an agent: the session ends or continues, the count of unacknowledged
+// bytes stays right, and the agent applies only an assignment with a valid signature.
 func FuzzServer(f *testing.F) {
 	agent, server := net.Pipe()
 	f.Cleanup(func() { agent.Close(); server.Close() })

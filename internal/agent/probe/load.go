@@ -220,8 +220,8 @@ func runProcesses(ctx context.Context, env *Env, a args, r *report) {
 	r.measure("zombies", float64(zombies), "", most, 0, nan())
 }
 
-// isProgram compares the kernel's name of a process, which is cut after 15 bytes, or
-// else the program it was started as.
+// isProgram reports whether a process runs the program of this name: by the kernel's name of the process, which has at
+// most 15 bytes, or else by the first word of its command line.
 func (e *Env) isProgram(pid, comm, name string) bool {
 	if comm == name {
 		return true

@@ -209,7 +209,7 @@ func BenchmarkRunTrue(b *testing.B) {
 	}
 }
 
-// What is cut away, kept and heard live is so of what was hidden before.
+// The runner removes secrets from the output before it cuts it, and before a listener gets it.
 func TestOutputIsRedactedBeforeItIsCut(t *testing.T) {
 	const secret = "correct horse battery staple"
 	var heard strings.Builder

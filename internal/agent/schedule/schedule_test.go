@@ -258,8 +258,7 @@ func BenchmarkTurn(b *testing.B) {
 	b.ReportMetric(float64(len(jobs)), "checks")
 }
 
-// What is due in a time in which a check does not run is passed over, and its phase stays;
-// who asks for a run gets it.
+// The scheduler skips runs in excluded times and keeps the check's phase; a requested run happens at any time.
 func TestExcludedTimesHaveNoRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, Config{})

@@ -24,7 +24,7 @@ type Options struct {
 	MaxBytes int64         // on disk; half of it holds signals; default 64 MiB
 	MaxAge   time.Duration // of a signal; default 24 h
 	Linger   time.Duration // between two syncs of the disk; default 500 ms, negative: none
-	Known    bool          // the agent had a session before: an empty spool was deleted, which a gap reports
+	Known    bool          // the agent had a session before; an empty spool then was deleted, and a gap reports the loss
 
 	FS     disk.FS   // default disk.OS{}
 	Clock  Clock     // required
