@@ -38,7 +38,6 @@ type Server struct {
 	life        *core.Life
 	registry    registry
 	connections atomic.Int64
-	timetable   timetable
 	outbox      *core.Outbox[*session]
 	recipes     recipes
 	creation    checkCreation
@@ -59,7 +58,6 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, started: cfg.Now(), life: core.NewLife(),
 		logRefusal: admission.OncePerMinute(), logDeafHandlers: admission.OncePerMinute(), passwords: tries.New(cfg.Now)}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.listsExpire)
-	s.timetable.wake = make(chan struct{}, 1)
 	s.outbox = core.NewOutbox[*session](s.life, core.Pushes, "sensu-pushes", cfg.Limits.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
 	s.events.New = func() any { return new(sensuwire.Received) }
 	s.records.New = func() any { return new(record) }
@@ -80,7 +78,6 @@ func (s *Server) Listen(ctx context.Context, l net.Listener, config *tls.Config)
 // Run requests due runs of agents and watches sessions until ctx ends; then it closes every session.
 func (s *Server) Run(ctx context.Context) error {
 	s.outbox.Start(s.cfg.Limits.Writers)
-	s.life.Go(func() { s.runTimetable(ctx) })
 	seconds := 0
 	s.clock.Run(ctx, s.cfg.Now, func(at time.Time, now int64) {
 		s.outbox.Nudge()

@@ -40,8 +40,8 @@ type session struct {
 	logged        [outcomes]bool
 	admitted      map[place]struct{} // events of passive checks that had room; the view may not have them yet
 
-	row      row        // place in the timetable
-	planning sync.Mutex // held while jobs are made of the assignment
+	timetable timetable
+	planning  sync.Mutex // held while jobs are made of the assignment
 
 	// Guarded by Mu.
 	jobs
@@ -201,7 +201,7 @@ func (x *session) End(cause string) {
 	for i := range runs {
 		runs[i].pending.Lose(cause)
 	}
-	x.srv.timetable.remove(x)
+	x.timetable.end()
 	x.Fail()
 	x.srv.connections.Add(-1)
 	x.srv.metrics.Ended.WithLabelValues(cause).Inc()

@@ -2,8 +2,6 @@ package sensu
 
 import (
 	"cmp"
-	"container/heap"
-	"context"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -12,24 +10,15 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// timetable orders all sessions by their next due job. One goroutine sleeps until then and hands due jobs to their
-// sessions; it never blocks on one.
+// timetable is the due times of one session's jobs. A timer requests due jobs; it never blocks on the session.
 type timetable struct {
-	mu   sync.Mutex
-	heap rowHeap
-	wake chan struct{}
-}
-
-// row is the place of a session in the timetable, whose mu guards it.
-type row struct {
+	mu    sync.Mutex // guards the rest, and the timetable's fields of its jobs
 	jobs  []*job
-	at    int64 // time of the first due job, by Server.boot
-	index int   // in the heap
-	in    bool  // the heap
+	at    int64       // time of the first due job, by Server.boot; math.MaxInt64: there is none
+	timer *time.Timer // runs requestDue; nil: the session has no jobs yet
 	ended bool
 }
 
@@ -37,7 +26,7 @@ const (
 	// maxCronSleep bounds the wait for a cron check, because the wall clock may be set.
 	maxCronSleep = 30 * time.Second
 
-	// minSleep is the shortest sleep of the timetable: jobs that become due meanwhile are requested in one write. Requests
+	// minSleep is the shortest time of a timer: jobs that become due meanwhile are requested in one write. Requests
 	// have a resolution of one second.
 	minSleep = 20 * time.Millisecond
 )
@@ -81,10 +70,10 @@ func (s *Server) scheduleCron(j *job, now int64) {
 // setJobs replaces the timed jobs of a session. A job that it had is due at its old time once more, and in its new slot
 // from then on.
 func (s *Server) setJobs(x *session, jobs []*job) {
-	t := &s.timetable
+	t := &x.timetable
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if x.row.ended {
+	if t.ended {
 		return
 	}
 	assignSlots(x.UID, jobs)
@@ -94,41 +83,55 @@ func (s *Server) setJobs(x *session, jobs []*job) {
 			s.scheduleNew(j, now)
 		}
 	}
-	x.row.jobs = jobs
-	x.row.next()
-	if !x.row.in {
-		heap.Push(&t.heap, x)
-	} else {
-		heap.Fix(&t.heap, x.row.index)
+	t.jobs = jobs
+	t.findNext()
+	if t.timer == nil {
+		t.timer = time.AfterFunc(time.Hour, func() { s.requestDue(x) })
 	}
-	if x.row.index == 0 {
-		select {
-		case t.wake <- struct{}{}:
-		default:
-		}
+	t.startTimer(now)
+}
+
+// findNext sets the time of the first due job.
+func (t *timetable) findNext() {
+	t.at = math.MaxInt64
+	for _, j := range t.jobs {
+		t.at = min(t.at, j.at)
 	}
 }
 
-// remove removes a session that ends.
-func (t *timetable) remove(x *session) {
+// startTimer starts the timer for the first due job. The caller holds mu.
+func (t *timetable) startTimer(now int64) {
+	if len(t.jobs) > 0 {
+		t.timer.Reset(max(time.Duration(t.at-now), minSleep))
+	}
+}
+
+// end requests no more jobs.
+func (t *timetable) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	x.row.ended, x.row.jobs = true, nil
-	if x.row.in {
-		heap.Remove(&t.heap, x.row.index)
+	t.ended, t.jobs = true, nil
+	if t.timer != nil {
+		t.timer.Stop()
 	}
 }
 
-func (r *row) next() {
-	r.at = math.MaxInt64
-	for _, j := range r.jobs {
-		r.at = min(r.at, j.at)
+// requestDue requests the due jobs of a session, and sets its timer for the next ones.
+func (s *Server) requestDue(x *session) {
+	t := &x.timetable
+	t.mu.Lock()
+	now := s.boot()
+	due := s.takeDue(t, now, make([]*job, 0, maxParallel))
+	t.startTimer(now)
+	t.mu.Unlock()
+	if len(due) > 0 {
+		x.requestRuns(due)
 	}
 }
 
 // takeDue appends the due jobs of a session and schedules their next runs.
-func (s *Server) takeDue(r *row, now int64, due []*job) []*job {
-	for _, j := range r.jobs {
+func (s *Server) takeDue(t *timetable, now int64, due []*job) []*job {
+	for _, j := range t.jobs {
 		switch {
 		case j.at > now:
 			continue
@@ -141,74 +144,8 @@ func (s *Server) takeDue(r *row, now int64, due []*job) []*job {
 		}
 		s.scheduleCron(j, now)
 	}
-	r.next()
+	t.findNext()
 	return due
-}
-
-func (s *Server) runTimetable(ctx context.Context) {
-	t := &s.timetable
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	var due []*job
-	for {
-		now := s.boot()
-		wait := time.Hour
-		t.mu.Lock()
-		for len(t.heap) > 0 {
-			r := &t.heap[0].row
-			if r.at > now {
-				wait = min(wait, time.Duration(r.at-now))
-				break
-			}
-			due = s.takeDue(r, now, due)
-			heap.Fix(&t.heap, 0)
-		}
-		t.mu.Unlock()
-		for from := 0; from < len(due); {
-			x, to := due[from].x, from+1
-			for to < len(due) && due[to].x == x {
-				to++
-			}
-			x.requestRuns(due[from:to])
-			from = to
-		}
-		clear(due)
-		due = due[:0]
-		timer.Reset(max(wait, minSleep))
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			continue
-		case <-t.wake:
-		}
-		if pause.For(ctx, minSleep) != nil { // new jobs wait as long as others
-			return
-		}
-	}
-}
-
-// rowHeap orders sessions by the time of their first due job.
-type rowHeap []*session
-
-func (h rowHeap) Len() int           { return len(h) }
-func (h rowHeap) Less(i, j int) bool { return h[i].row.at < h[j].row.at }
-func (h rowHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].row.index, h[j].row.index = i, j
-}
-func (h *rowHeap) Push(v any) {
-	x := v.(*session)
-	x.row.index, x.row.in = len(*h), true
-	*h = append(*h, x)
-}
-func (h *rowHeap) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	x.row.in = false
-	return x
 }
 
 const (
@@ -225,7 +162,7 @@ type slot struct{ interval, at time.Duration }
 // another job whose interval divides this one's. So both are requested together each time, and the time between two runs
 // is the interval.
 func assignSlots(node uuid.UUID, jobs []*job) {
-	// The first job in this order leaders the others to its slot. An offset per node keeps the leaders of a fleet from all
+	// The first job in this order leads the others to its slot. An offset per node keeps the leaders of a fleet from all
 	// being at the beginning of intervals.
 	offset := time.Duration(binary.BigEndian.Uint32(node[:])) * time.Microsecond
 	order := make([]*job, 0, len(jobs))

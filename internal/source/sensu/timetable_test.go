@@ -54,15 +54,16 @@ func TestTurns(t *testing.T) {
 				jobs = append(jobs, &job{x: x, recipe: r})
 			}
 			s.setJobs(x, jobs)
+			x.timetable.timer.Stop() // the test moves the clock
 			for _, j := range jobs {
 				if early := (j.phase(x.UID) - j.slot + j.interval()) % j.interval(); j.recipe.location == nil && early >= maxAdvance {
 					t.Errorf("%v: %v early", j.interval(), early)
 				}
 			}
 			turns, ran := 0, map[*job]time.Time{}
-			for end := s.boot() + int64(10*time.Minute); x.row.at <= end; {
-				now = began.Add(time.Duration(x.row.at-began.UnixNano()) + minSleep) // it is never there in time
-				list := s.takeDue(&x.row, s.boot(), nil)
+			for end := s.boot() + int64(10*time.Minute); x.timetable.at <= end; {
+				now = began.Add(time.Duration(x.timetable.at-began.UnixNano()) + minSleep) // it is never there in time
+				list := s.takeDue(&x.timetable, s.boot(), nil)
 				if len(list) > 0 {
 					turns++
 				}
