@@ -1,8 +1,8 @@
 // Package admission accepts connections for all listeners of agents and people, before anybody has authenticated: it
 // bounds their number, reads PROXY headers of load balancers, and limits how many TLS handshakes compute at a time.
 //
-// In: TCP connections (Admission.Accept, Admission.Serve). Out: a *Conn for each, or a closed connection and a count.
-// A peer that has authenticated keeps its connection (Prove, Vouch); the others give way when connections run short.
+// In: TCP connections (Admission.Serve). Out: a *Conn for each, or a closed connection and a count.
+// A peer that has authenticated keeps its connection (Prove, ProveRequest); the others give way when connections run short.
 //
 // Goroutines: one per connection, until its handler returns. Locks: Admission.mu alone. Start reading at accept.go.
 package admission
@@ -27,8 +27,10 @@ import (
 	"time"
 
 	"github.com/pires/go-proxyproto"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -78,13 +80,76 @@ func (c *Conn) LeaveGate() {
 // OncePerMinute returns a limiter for a line of the log: metrics count all occurrences.
 func OncePerMinute() rate.Sometimes { return rate.Sometimes{Interval: time.Minute} }
 
-// Accept serves every admitted connection on a goroutine of its own, until ctx ends. It returns when all have returned.
-func (a *Admission) Accept(ctx context.Context, tcp net.Listener, log *slog.Logger, serve func(*Conn)) error {
-	defer context.AfterFunc(ctx, func() { tcp.Close() })()
+// Listener is a listener for peers of one or several protocols.
+type Listener struct {
+	TCP       net.Listener
+	TLS       *tls.Config   // nil: without TLS
+	Gate      func(*Conn)   // waits for a slot of the TLS handshake: Gates.EnterAgent; nil: TLS.GetConfigForClient does
+	Handshake time.Duration // from accept until Serve removes the deadline
+	Log       *slog.Logger
+	Warnings  []Warning // of this listener, beside those of all listeners
+	// Serve owns the connection: a *Conn, or a *tls.Conn above one. It calls Prove once the peer has authenticated.
+	Serve func(ctx context.Context, nc net.Conn)
+}
+
+// Warning is a line of the log for refused connections whose cause an operator can remove. ADDRESS in its text becomes the
+// peer's address.
+type Warning struct {
+	Causes []string // beginnings of metric labels
+	Text   string
+}
+
+// commonWarnings are the warnings of all listeners.
+func commonWarnings() []Warning {
+	return []Warning{
+		{[]string{"tls_certificate"}, "refused an agent's certificate"},
+		{[]string{"proxy_not_listed"}, "refused a connection that begins with a PROXY header from a network that is not listed; " +
+			"if it is your load balancer, add --proxy-from ADDRESS"},
+		{[]string{"proxy_missing", "proxy_malformed"}, "refused a connection from a network of --proxy-from without a PROXY header; " +
+			"let the load balancer send one (HAProxy: send-proxy-v2 on its server lines) or remove the network from the list"},
+	}
+}
+
+// refusals counts and logs the refused connections of one listener: each warning once a minute at most.
+type refusals struct {
+	handshakes *prometheus.CounterVec
+	log        *slog.Logger
+	warnings   []Warning
+	once       []rate.Sometimes // of each warning
+}
+
+func (a *Admission) newRefusals(l *Listener) *refusals {
+	r := &refusals{handshakes: a.metrics.handshakes, log: l.Log, warnings: append(commonWarnings(), l.Warnings...)}
+	for range r.warnings {
+		r.once = append(r.once, OncePerMinute())
+	}
+	return r
+}
+
+func (r *refusals) add(c *Conn, cause string, err error) {
+	r.handshakes.WithLabelValues(cause).Inc()
+	r.log.Debug("refused a connection", "peer", c.RemoteAddr(), "cause", cause, "error", err)
+	i := slices.IndexFunc(r.warnings, func(w Warning) bool {
+		return slices.ContainsFunc(w.Causes, func(begin string) bool { return strings.HasPrefix(cause, begin) })
+	})
+	if i < 0 {
+		return
+	}
+	r.once[i].Do(func() {
+		text := strings.ReplaceAll(r.warnings[i].Text, "ADDRESS", model.HostOf(c.RemoteAddr().String()))
+		r.log.Warn(text+"; at most one line a minute, see muster_session_handshakes_total", "peer", c.RemoteAddr(), "error", err)
+	})
+}
+
+// Serve accepts connections until ctx ends. It reads their PROXY headers, makes their TLS handshakes, and serves each on a
+// goroutine of its own. It returns when all have returned.
+func (a *Admission) Serve(ctx context.Context, l *Listener) error {
+	defer context.AfterFunc(ctx, func() { l.TCP.Close() })()
+	refused := a.newRefusals(l)
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	for {
-		nc, err := tcp.Accept()
+		nc, err := l.TCP.Accept()
 		if ctx.Err() != nil {
 			if err == nil {
 				nc.Close()
@@ -92,72 +157,63 @@ func (a *Admission) Accept(ctx context.Context, tcp net.Listener, log *slog.Logg
 			return nil
 		}
 		if errors.Is(err, net.ErrClosed) {
-			return fmt.Errorf("accept connections on %s: %w", tcp.Addr(), err)
+			return fmt.Errorf("accept connections on %s: %w", l.TCP.Addr(), err)
 		}
 		if err != nil { // no free descriptor, or the peer gave up: it passes
-			log.Warn("accept connection", "address", tcp.Addr(), "error", err)
+			l.Log.Warn("accept connection", "address", l.TCP.Addr(), "error", err)
 			_ = pause.For(ctx, 50*time.Millisecond)
 			continue
 		}
 		if c := a.admit(nc); c != nil {
-			serving.Go(func() { serve(c) })
+			serving.Go(func() { a.serveConn(ctx, l, c, refused) })
 		}
 	}
 }
 
-// Listener is a listener for agents of one protocol.
-type Listener struct {
-	TCP       net.Listener
-	TLS       *tls.Config   // nil: without TLS
-	Handshake time.Duration // from accept until Serve removes the deadline
-	Log       *slog.Logger
-	// Serve owns the connection. It calls Prove once the peer has authenticated.
-	Serve func(ctx context.Context, nc net.Conn)
+// serveConn serves one connection, or refuses it. The peer can read the reason: the TLS alert, or a sentence if it speaks
+// HTTP without TLS.
+func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused *refusals) {
+	_ = c.SetDeadline(time.Now().Add(l.Handshake))
+	if err := a.readProxyHeader(ctx, c); err != nil {
+		refused.add(c, proxyFailure(err), err)
+		c.Close()
+		return
+	}
+	if l.TLS == nil {
+		l.Serve(ctx, c)
+		return
+	}
+	if l.Gate != nil {
+		l.Gate(c)
+	}
+	conn := tls.Server(c, l.TLS)
+	err := conn.HandshakeContext(ctx)
+	c.LeaveGate()
+	if err == nil {
+		l.Serve(ctx, conn)
+		return
+	}
+	cause := c.failure(err)
+	refused.add(c, cause, err)
+	switch cause {
+	case "tls_timeout", "tls_gone", "proxy_check":
+		c.Close()
+		return
+	case "tls_plain_http":
+		_, _ = io.WriteString(c, plainHTTPAnswer)
+	}
+	wsconn.CloseGracefully(c, LingerTime)
 }
 
-// Serve accepts the connections of a listener until ctx ends and makes their TLS handshakes. It returns when all have
-// returned.
-func (a *Admission) Serve(ctx context.Context, l *Listener) error {
-	gates, certificate := NewGates(), OncePerMinute()
-	return a.Accept(ctx, l.TCP, l.Log, func(c *Conn) {
-		_ = c.SetDeadline(time.Now().Add(l.Handshake))
-		if err := a.ReadProxyHeader(ctx, c); err != nil {
-			a.metrics.handshakes.WithLabelValues(ProxyFailure(err)).Inc()
-			c.Close()
-			return
-		}
-		if l.TLS == nil {
-			l.Serve(ctx, c)
-			return
-		}
-		gates.EnterAgent(c)
-		conn := tls.Server(c, l.TLS)
-		err := conn.HandshakeContext(ctx)
-		c.LeaveGate()
-		if err == nil {
-			l.Serve(ctx, conn)
-			return
-		}
-		cause := c.Failure(err)
-		a.metrics.handshakes.WithLabelValues(cause).Inc()
-		l.Log.Debug("TLS handshake", "peer", c.RemoteAddr(), "error", err)
-		if !strings.HasPrefix(cause, "tls_certificate") {
-			c.Close()
-			return
-		}
-		certificate.Do(func() {
-			l.Log.Warn("refused an agent's certificate; at most one line a minute, see muster_session_handshakes_total", "peer", c.RemoteAddr(), "error", err)
-		})
-		wsconn.CloseGracefully(c, LingerTime) // the peer reads the TLS alert
-	})
-}
+const plainHTTPAnswer = "HTTP/1.0 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n" +
+	"This port speaks TLS: write https:// before the address.\n"
 
 // ErrNoNode means that a client certificate of our CA names no node.
 var ErrNoNode = errors.New("certificate names no node")
 
-// Failure returns the metric label of a failed TLS handshake on c: the probe of a balancer's health check is no failure
+// failure returns the metric label of a failed TLS handshake on c: the probe of a balancer's health check is no failure
 // of an agent.
-func (c *Conn) Failure(err error) string {
+func (c *Conn) failure(err error) string {
 	cause := tlsFailure(err)
 	if cause == "tls_gone" && c.healthCheck {
 		return "proxy_check"
@@ -233,9 +289,9 @@ var (
 	errMalformedHeader = errors.New("PROXY header cannot be read")       // proxy_malformed
 )
 
-// ReadProxyHeader reads the PROXY header of a balancer's connection, which then has the address of the balancer's client.
+// readProxyHeader reads the PROXY header of a balancer's connection, which then has the address of the balancer's client.
 // It waits until the connection's deadline or the end of ctx. Bytes behind the header are read again.
-func (a *Admission) ReadProxyHeader(ctx context.Context, c *Conn) error {
+func (a *Admission) readProxyHeader(ctx context.Context, c *Conn) error {
 	b := &a.balancers
 	if !b.contain(c.RemoteAddr()) {
 		return nil
@@ -278,8 +334,8 @@ func (a *Admission) ReadProxyHeader(ctx context.Context, c *Conn) error {
 	return nil
 }
 
-// ProxyFailure returns the metric label of an error of ReadProxyHeader.
-func ProxyFailure(err error) string {
+// Proxyfailure returns the metric label of an error of readProxyHeader.
+func proxyFailure(err error) string {
 	switch {
 	case errors.Is(err, errHealthCheck):
 		return "proxy_check"

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -15,11 +14,9 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/wire"
-	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // Listener shares one TCP listener between agents and people. A client that offers the ALPN protocol muster.v1 must show a
@@ -32,12 +29,8 @@ type Listener struct {
 	gates      admission.Gates
 	people     connQueue
 	assets     connQueue // agents that fetch archives
-	once       logOnce
-	peopleOnly bool // agents have another listener
+	peopleOnly bool      // agents have another listener
 }
-
-// logOnce limits log lines on refused connections to one a minute each. Metrics count all.
-type logOnce struct{ certificate, unlistedProxy, noProxyHeader, agentAmongPeople rate.Sometimes }
 
 // Listen returns the shared listener. Nothing is accepted before Run.
 func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
@@ -55,11 +48,10 @@ func listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.
 	}
 	gates := admission.NewGates()
 	names := newServerNames(authority, server.metrics, log)
-	once := admission.OncePerMinute
 	return &Listener{
 		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates, names, agents),
 		people: newConnQueue(l.Addr()), assets: newConnQueue(l.Addr()),
-		once: logOnce{once(), once(), once(), once()}, peopleOnly: !agents,
+		peopleOnly: !agents,
 	}
 }
 
@@ -112,23 +104,18 @@ func (l *Listener) Run(ctx context.Context) error {
 	go func() { _ = fetches.Serve(&l.assets) }()
 	defer fetches.Close()
 	defer close(l.assets.done)
-	return l.server.admission.Accept(ctx, l.tcp, l.server.cfg.Log, func(c *admission.Conn) { l.serve(ctx, c) })
+	listener := admission.Listener{TCP: l.tcp, TLS: l.config, Handshake: l.server.cfg.Limits.Handshake, Log: l.log, Serve: l.serve}
+	if l.peopleOnly {
+		listener.Warnings = []admission.Warning{{Causes: []string{"tls_alpn"}, Text: "refused an agent on the listener for people; " +
+			"an agent that joined before --listen-agents was set learns the new address only while the old one serves it: " +
+			"restart without --listen-agents and with --agent-servers NEW,OLD, and with --listen-agents a minute later"}}
+	}
+	return l.server.admission.Serve(ctx, &listener)
 }
 
-// serve reads the PROXY header, makes the TLS handshake, and passes the connection on by its ALPN protocol.
-func (l *Listener) serve(ctx context.Context, c *admission.Conn) {
-	_ = c.SetDeadline(time.Now().Add(l.server.cfg.Limits.Handshake))
-	if err := l.server.admission.ReadProxyHeader(ctx, c); err != nil {
-		l.refuseProxy(c, err)
-		return
-	}
-	conn := tls.Server(c, l.config)
-	err := conn.HandshakeContext(ctx)
-	c.LeaveGate()
-	if err != nil {
-		l.refuseTLS(c, err)
-		return
-	}
+// serve passes a connection on by its ALPN protocol.
+func (l *Listener) serve(ctx context.Context, nc net.Conn) {
+	conn := nc.(*tls.Conn)
 	state := conn.ConnectionState()
 	switch state.NegotiatedProtocol {
 	case wire.Subprotocol:
@@ -141,54 +128,6 @@ func (l *Listener) serve(ctx context.Context, c *admission.Conn) {
 		l.people.put(conn)
 	}
 }
-
-// refuseProxy closes a load balancer's connection without a valid PROXY header.
-func (l *Listener) refuseProxy(c *admission.Conn, err error) {
-	cause := admission.ProxyFailure(err)
-	l.server.metrics.Handshakes.WithLabelValues(cause).Inc()
-	l.log.Debug("PROXY header", "peer", c.RemoteAddr(), "cause", cause, "error", err)
-	if cause == "proxy_missing" || cause == "proxy_malformed" {
-		l.once.noProxyHeader.Do(func() {
-			l.log.Warn("refused a connection from a network of --proxy-from without a PROXY header; let the load balancer send one "+
-				"(HAProxy: send-proxy-v2 on its server lines) or remove the network from the list; at most one line a minute, see muster_session_handshakes_total",
-				"peer", c.RemoteAddr(), "error", err)
-		})
-	}
-	c.Close()
-}
-
-// refuseTLS closes a connection whose handshake failed. The peer can read the reason: the TLS alert, or a sentence if it
-// does not speak TLS.
-func (l *Listener) refuseTLS(c *admission.Conn, err error) {
-	cause := c.Failure(err)
-	l.server.metrics.Handshakes.WithLabelValues(cause).Inc()
-	l.log.Debug("TLS handshake", "peer", c.RemoteAddr(), "cause", cause, "error", err)
-	switch {
-	case cause == "tls_timeout", cause == "tls_gone", cause == "proxy_check":
-		c.Close()
-		return
-	case cause == "proxy_not_listed":
-		l.once.unlistedProxy.Do(func() {
-			l.log.Warn("refused a connection that begins with a PROXY header from a network that is not listed; if it is your load balancer, "+
-				"add --proxy-from "+model.HostOf(c.RemoteAddr().String())+"; at most one line a minute, see muster_session_handshakes_total", "peer", c.RemoteAddr())
-		})
-	case cause == "tls_plain_http":
-		_, _ = io.WriteString(c, plainHTTPAnswer)
-	case cause == "tls_alpn" && l.peopleOnly:
-		l.once.agentAmongPeople.Do(func() {
-			l.log.Warn("refused an agent on the listener for people; an agent that joined before --listen-agents was set learns the new address only while the old one "+
-				"serves it: restart without --listen-agents and with --agent-servers NEW,OLD, and with --listen-agents a minute later; "+
-				"at most one line a minute, see muster_session_handshakes_total", "peer", c.RemoteAddr())
-		})
-	case strings.HasPrefix(cause, "tls_certificate"):
-		l.once.certificate.Do(func() {
-			l.log.Warn("refused a client's certificate; at most one line a minute, see muster_session_handshakes_total", "peer", c.RemoteAddr(), "error", err)
-		})
-	}
-	wsconn.CloseGracefully(c, admission.LingerTime)
-}
-
-const plainHTTPAnswer = "HTTP/1.0 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\nThis port speaks TLS: write https:// before the address.\n"
 
 // proofOf cannot fail: VerifyConnection has read the same certificate.
 func proofOf(chain []*x509.Certificate) Proof {
@@ -239,7 +178,8 @@ func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 	if !ok || !addr.IP.IsLoopback() {
 		return fmt.Errorf("listen for agents without TLS on %s: want a loopback address", l.Addr())
 	}
-	return server.admission.Accept(ctx, l, server.cfg.Log, func(c *admission.Conn) { server.ServeConn(ctx, c, Proof{}) })
+	return server.admission.Serve(ctx, &admission.Listener{TCP: l, Handshake: server.cfg.Limits.Handshake, Log: server.cfg.Log,
+		Serve: func(ctx context.Context, nc net.Conn) { server.ServeConn(ctx, nc, Proof{}) }})
 }
 
 // serverNames counts and logs names of the server that clients ask for and its certificate does not have. Clients of

@@ -72,7 +72,8 @@ func (s *Server) boot() int64 { return s.started.UnixNano() + int64(s.cfg.Now().
 
 // Listen accepts agents until ctx ends. config is nil for agents without TLS.
 func (s *Server) Listen(ctx context.Context, l net.Listener, config *tls.Config) error {
-	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, TLS: config, Handshake: s.cfg.Limits.Handshake, Log: s.cfg.Log, Serve: s.serve})
+	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, TLS: config, Gate: admission.NewGates().EnterAgent,
+		Handshake: s.cfg.Limits.Handshake, Log: s.cfg.Log, Serve: s.serve})
 }
 
 // Run requests due runs of agents and watches sessions until ctx ends; then it closes every session.

@@ -1,0 +1,111 @@
+package admission
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// newTestAdmission returns an Admission for at most limit connections.
+func newTestAdmission(limit int) *Admission {
+	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
+	return New(limit, nil, handshakes, prometheus.NewRegistry())
+}
+
+// admitPipe admits one end of a new connection; nil: it is refused.
+func admitPipe(t *testing.T, a *Admission) *Conn {
+	t.Helper()
+	server, client := net.Pipe()
+	t.Cleanup(func() { client.Close() })
+	c := a.admit(server)
+	if c == nil {
+		if _, err := client.Read(make([]byte, 1)); err == nil {
+			t.Error("a refused connection is open")
+		}
+		return nil
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestAuthenticatedConnectionsKeepTheirPlaces(t *testing.T) {
+	a := newTestAdmission(2)
+	first, second := admitPipe(t, a), admitPipe(t, a)
+	first.Prove()
+	second.Prove()
+	if admitPipe(t, a) != nil || testutil.ToFloat64(a.metrics.full) != 1 || a.open != 2 {
+		t.Errorf("%d connections are open at a limit of 2", a.open)
+	}
+	first.Close()
+	first.Close() // gives its place back once
+	if admitPipe(t, a) == nil || admitPipe(t, a) != nil || a.open != 2 {
+		t.Errorf("%d connections are open after one was closed, want 2", a.open)
+	}
+}
+
+func TestLongestSilentConnectionIsEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newTestAdmission(2)
+		read := func(c *Conn) chan error {
+			ended := make(chan error, 1)
+			go func() { _, err := c.Read(make([]byte, 1)); ended <- err }()
+			synctest.Wait()
+			return ended
+		}
+		first := read(admitPipe(t, a))
+		time.Sleep(minSilence / 2)
+		second := read(admitPipe(t, a))
+		if admitPipe(t, a) != nil {
+			t.Errorf("a connection was evicted after %v of silence", minSilence/2)
+		}
+		time.Sleep(minSilence / 2)
+		if admitPipe(t, a) == nil || <-first == nil || testutil.ToFloat64(a.metrics.evicted) != 1 || a.open != 2 {
+			t.Errorf("the first connection was not evicted; %d are open", a.open)
+		}
+		select {
+		case err := <-second:
+			t.Errorf("the second connection ended: %v", err)
+		default:
+		}
+	})
+}
+
+func TestPeopleKeepAQuarterOfTheLimit(t *testing.T) {
+	a := newTestAdmission(4)
+	first, second := admitPipe(t, a), admitPipe(t, a)
+	for _, c := range []*Conn{first, second, first} {
+		ProveRequest(WithConn(context.Background(), c))
+	}
+	if !first.proven.Load() || second.proven.Load() {
+		t.Errorf("proven: first %v, second %v; want the first alone", first.proven.Load(), second.proven.Load())
+	}
+	first.Close()
+	ProveRequest(WithConn(context.Background(), second))
+	if !second.proven.Load() {
+		t.Error("the place of a closed connection was not given to the next one")
+	}
+}
+
+func TestHandshakeWithoutASlotWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gates := Gates{agents: make(gate, 1)}
+		first, second := new(Conn), new(Conn)
+		gates.EnterAgent(first)
+		entered := false
+		go func() { gates.EnterAgent(second); entered = true }()
+		synctest.Wait()
+		if entered || gates.FreeAgentSlots() != 0 {
+			t.Error("two handshakes have the one slot")
+		}
+		first.LeaveGate()
+		synctest.Wait()
+		if !entered {
+			t.Error("a handshake waits for a free slot")
+		}
+	})
+}
