@@ -81,7 +81,7 @@ func (s *server) serve(l net.Listener) {
 	testenv.NoError(s.t, err)
 	front, err := muster.New(muster.Config{
 		Config: core.Config{Journal: log, Assignments: s}, Nodes: s, View: s, SigningKey: s.authority.SigningKey(),
-		Limits: muster.Limits{Keepalive: time.Second},
+		Limits: muster.Limits{SessionLimits: core.SessionLimits{Keepalive: time.Second}},
 	})
 	testenv.NoError(s.t, err)
 	listener := muster.Listen(l, s.authority, front, nil)

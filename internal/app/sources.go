@@ -95,10 +95,8 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 		Config: s.sourceConfig(), Nodes: nodes{s.intent, s.directory, &s.courier}, View: s.view, SigningKey: s.authority.SigningKey(),
 		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(),
 		Limits: muster.Limits{
-			Connections: connections(),
-			FrameBytes:  int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked), OutputBytes: int(s.cfg.MaxOutput),
-			NodeResultsPerSec: s.cfg.NodeRate,
-			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
+			SessionLimits: s.sessionLimits(), Connections: connections(),
+			FrameBytes: int(s.cfg.MaxFrame), OutputBytes: int(s.cfg.MaxOutput), NodeResultsPerSec: s.cfg.NodeRate,
 			JournalQueueBytes: queued,
 		},
 		Pressures: []muster.Pressure{func() (share float64, reason string) {
@@ -115,6 +113,12 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	s.task(back, "sessions", s.sessions.Run) // writers, before the front accepts connections
 	s.task(front, "turns", s.turns.Run)      // ends before agents are sent away
 	return nil
+}
+
+// sessionLimits returns the limits of sessions that an operator may set.
+func (s *Server) sessionLimits() core.SessionLimits {
+	return core.SessionLimits{UnackedBytes: int(s.cfg.MaxUnacked),
+		Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout)}
 }
 
 // sourceConfig returns the settings that the sources of agents have in common.
@@ -196,10 +200,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 		Config: s.sourceConfig(), Authorities: s.sensuCA,
 		Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(), Archives: s.sessions.Archives(),
 		Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Checks: currentDirectory{s.directory, s.planner}, Handler: s.directory.Handler,
-		Limits: sensu.Limits{
-			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
-			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
-		},
+		Limits: sensu.Limits{SessionLimits: s.sessionLimits(), MessageBytes: int(s.cfg.MaxFrame)},
 	})
 	if err != nil {
 		return err

@@ -57,6 +57,36 @@ func (c *Config) Complete() error {
 	return nil
 }
 
+// SessionLimits are the bounds that all sources with sessions have. Zero: the default.
+type SessionLimits struct {
+	Sessions     int           // at the same time; default 60000
+	UnackedBytes int           // per session, not committed yet; default model.DefaultUnackedBytes
+	Keepalive    time.Duration // if the node sets none; default model.DefaultKeepalive
+	Timeout      time.Duration // of keepalives, if the node sets none; default model.DefaultKeepaliveTimeout
+	Probe        time.Duration // for an older connection of a node to prove that it is alive; default 3 s
+	Write        time.Duration // one write; default 10 s
+	Writers      int           // goroutines of an outbox; default 8
+
+	// The default of these depends on the source.
+	Handshake time.Duration // from accept until the session is open
+	PingAfter time.Duration // of silence
+	DeadAfter time.Duration // of silence: the connection is closed
+}
+
+// SetDefaults sets the limits that are zero.
+func (l *SessionLimits) SetDefaults(handshake, pingAfter, deadAfter time.Duration) {
+	l.Sessions = cmp.Or(l.Sessions, 60_000)
+	l.UnackedBytes = cmp.Or(l.UnackedBytes, model.DefaultUnackedBytes)
+	l.Keepalive = cmp.Or(l.Keepalive, model.DefaultKeepalive)
+	l.Timeout = cmp.Or(l.Timeout, model.DefaultKeepaliveTimeout)
+	l.Probe = cmp.Or(l.Probe, 3*time.Second)
+	l.Write = cmp.Or(l.Write, 10*time.Second)
+	l.Writers = cmp.Or(l.Writers, 8)
+	l.Handshake = cmp.Or(l.Handshake, handshake)
+	l.PingAfter = cmp.Or(l.PingAfter, pingAfter)
+	l.DeadAfter = cmp.Or(l.DeadAfter, deadAfter)
+}
+
 // Session is the part of a session that all sources share; a source embeds it. Its fields are set before the session is
 // registered and do not change afterwards.
 type Session struct {

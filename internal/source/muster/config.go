@@ -51,28 +51,17 @@ type Config struct {
 
 // Limits holds the bounds on the cost of one agent. Zero: the default.
 type Limits struct {
-	Sessions          int           // at the same time; default 60000
+	core.SessionLimits
 	Connections       int           // of all listeners, people included; default: no limit
 	FrameBytes        int           // one frame; default wire.MaxFrame
 	BatchSignals      int           // signals per batch; default wire.MaxSignals
-	UnackedBytes      int           // per session, sent and not yet acknowledged; default model.DefaultUnackedBytes
 	OutputBytes       int           // one result's output; default model.MaxOutputBytes
 	NodeResultsPerSec float64       // default model.DefaultNodeRate
 	RateBurst         time.Duration // content of a full bucket, in time at its rate; default 10 s
 	JournalQueueBytes int64         // capacity of the journal's queue; default the journal's own default
-
-	Keepalive time.Duration // default model.DefaultKeepalive
-	Timeout   time.Duration // default model.DefaultKeepaliveTimeout
-	PingAfter time.Duration // of silence; default 20 s
-	DeadAfter time.Duration // of silence: the connection is closed; default 60 s
-	Probe     time.Duration // for an older connection of a node to prove that it is alive; default 3 s
-	Handshake time.Duration // from accept to Welcome; default 60 s: in a storm handshakes queue
-	Write     time.Duration // one write; default 10 s
-
-	Writers    int           // goroutines that write acknowledgements; default 8
-	ShedShare  float64       // default 0.2
-	ShedWindow time.Duration // default 10 s
-	ShedLeast  int           // fewer lost sessions than this are no shedding; default 10
+	ShedShare         float64       // default 0.2
+	ShedWindow        time.Duration // default 10 s
+	ShedLeast         int           // fewer lost sessions than this are no shedding; default 10
 }
 
 func (c *Config) complete() error {
@@ -87,22 +76,13 @@ func (c *Config) complete() error {
 }
 
 func (l *Limits) setDefaults() {
-	l.Sessions = cmp.Or(l.Sessions, 60000)
+	l.SetDefaults(60*time.Second, 20*time.Second, 60*time.Second) // handshakes queue while a whole fleet connects
 	l.FrameBytes = min(cmp.Or(l.FrameBytes, wire.MaxFrame), wire.MaxFrame)
 	l.BatchSignals = min(cmp.Or(l.BatchSignals, wire.MaxSignals), wire.MaxSignals)
-	l.UnackedBytes = cmp.Or(l.UnackedBytes, model.DefaultUnackedBytes)
 	l.OutputBytes = cmp.Or(l.OutputBytes, model.MaxOutputBytes)
 	l.NodeResultsPerSec = cmp.Or(l.NodeResultsPerSec, model.DefaultNodeRate)
 	l.RateBurst = cmp.Or(l.RateBurst, 10*time.Second)
 	l.JournalQueueBytes = cmp.Or(l.JournalQueueBytes, journal.DefaultQueueBytes)
-	l.Keepalive = cmp.Or(l.Keepalive, model.DefaultKeepalive)
-	l.Timeout = cmp.Or(l.Timeout, model.DefaultKeepaliveTimeout)
-	l.PingAfter = cmp.Or(l.PingAfter, 20*time.Second)
-	l.DeadAfter = cmp.Or(l.DeadAfter, 60*time.Second)
-	l.Probe = cmp.Or(l.Probe, 3*time.Second)
-	l.Handshake = cmp.Or(l.Handshake, 60*time.Second)
-	l.Write = cmp.Or(l.Write, 10*time.Second)
-	l.Writers = cmp.Or(l.Writers, 8)
 	l.ShedShare = cmp.Or(l.ShedShare, 0.2)
 	l.ShedWindow = cmp.Or(l.ShedWindow, 10*time.Second)
 	l.ShedLeast = cmp.Or(l.ShedLeast, 10)

@@ -433,7 +433,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		}
 		t.Run(outcomeNames[out], func(t *testing.T) {
 			w := newWorld(t, func(c *Config) {
-				c.Limits = Limits{BatchSignals: 10, UnackedBytes: unackedBytes}
+				c.Limits = Limits{BatchSignals: 10, SessionLimits: core.SessionLimits{UnackedBytes: unackedBytes}}
 				c.Secret = func(context.Context, string, string) (core.SecretValue, error) {
 					return core.SecretValue{}, errors.New("none")
 				}

@@ -77,18 +77,9 @@ type View interface {
 
 // Limits holds the bounds on the cost of one agent. Zero: the default.
 type Limits struct {
-	Sessions     int           // default 60000
+	core.SessionLimits
 	MessageBytes int           // one message; default 1 MiB
-	UnackedBytes int           // per session, not committed yet; default model.DefaultUnackedBytes
-	Keepalive    time.Duration // if neither node nor agent sets it; default model.DefaultKeepalive
-	Timeout      time.Duration // default model.DefaultKeepaliveTimeout
-	Handshake    time.Duration // default 15 s, the time that agents wait
-	PingAfter    time.Duration // of silence; default 60 s
-	DeadAfter    time.Duration // of silence: the connection is closed; default 180 s
-	Probe        time.Duration // for an older connection of a node to prove that it is alive; default 3 s
 	RefusalDelay time.Duration // before a connection that is refused after its handshake is closed; default 30 s
-	Write        time.Duration // default 10 s
-	Writers      int           // default 8
 	FirstWithin  time.Duration // a new check runs once within this; default 10 s
 }
 
@@ -100,18 +91,9 @@ func (c *Config) complete() error {
 		c.Rand = rand.Uint64
 	}
 	l := &c.Limits
-	l.Sessions = cmp.Or(l.Sessions, 60_000)
+	l.SetDefaults(15*time.Second, 60*time.Second, 180*time.Second) // agents wait 15 s for their handshake
 	l.MessageBytes = cmp.Or(l.MessageBytes, 1<<20)
-	l.UnackedBytes = cmp.Or(l.UnackedBytes, model.DefaultUnackedBytes)
-	l.Keepalive = cmp.Or(l.Keepalive, model.DefaultKeepalive)
-	l.Timeout = cmp.Or(l.Timeout, model.DefaultKeepaliveTimeout)
-	l.Handshake = cmp.Or(l.Handshake, 15*time.Second)
-	l.PingAfter = cmp.Or(l.PingAfter, 60*time.Second)
-	l.DeadAfter = cmp.Or(l.DeadAfter, 180*time.Second)
-	l.Probe = cmp.Or(l.Probe, 3*time.Second)
 	l.RefusalDelay = cmp.Or(l.RefusalDelay, 30*time.Second)
-	l.Write = cmp.Or(l.Write, 10*time.Second)
-	l.Writers = cmp.Or(l.Writers, 8)
 	l.FirstWithin = cmp.Or(l.FirstWithin, 10*time.Second)
 	return c.Config.Complete()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -44,7 +45,7 @@ func TestEndlessHandshake(t *testing.T) {
 
 // When a node is missed is its own resource's to say, then its agent's.
 func TestKeepaliveThresholds(t *testing.T) {
-	s := &Server{cfg: Config{Limits: Limits{Keepalive: 20 * time.Second, Timeout: 120 * time.Second}}}
+	s := &Server{cfg: Config{Limits: Limits{SessionLimits: core.SessionLimits{Keepalive: 20 * time.Second, Timeout: 120 * time.Second}}}}
 	for name, c := range map[string]struct {
 		info                       intent.NodeInfo
 		said                       sensuwire.Received
