@@ -186,10 +186,7 @@ func TestStartPositionOfAStream(t *testing.T) {
 	r.set.saved = nil
 	r.set = nil
 	// A cursor of another journal.
-	set, err := Open(Options{Journal: foreignJournal{r.log}, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Value(Open(Options{Journal: foreignJournal{r.log}, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d"}))(t)
 	set.reconcile(t.Context())
 	if st, ok := set.State(name("lake")); !ok || !strings.Contains(st.News, "another journal") {
 		t.Errorf("%+v", st)
@@ -243,13 +240,8 @@ func TestPeerWithTLS(t *testing.T) {
 	certificate.StartTLS()
 	defer certificate.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw}), 0o600))
+	plain := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r, lake := newRig(t), lakeOn(t, tls.NewListener(plain, &tls.Config{Certificates: certificate.TLS.Certificates}))
 	r.handler(lake.address(), 3).Stream.TLS = true
 	r.send(9, 2, 3)

@@ -106,9 +106,7 @@ func newRig(t testing.TB) *rig {
 	if r.log, err = journal.Open("j", journal.Options{FS: r.fs, Deliver: r.view.Deliver, Reserve: -1, Tick: -1, SegmentSize: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.fs.MkdirAll("d"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, r.fs.MkdirAll("d"))
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = r.view.Run(ctx) }()
@@ -128,10 +126,7 @@ func newRig(t testing.TB) *rig {
 // start runs the followers; stop ends them in order.
 func (r *rig) start() {
 	r.t.Helper()
-	set, err := Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	set := testenv.Value(Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout}))(r.t)
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = set.Run(ctx) }()
@@ -157,23 +152,15 @@ func (r *rig) send(nodes, checks, count int) {
 			}
 			r.numbers[id] += uint64(checks)
 			_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
-			if err != nil {
-				r.t.Fatal(err)
-			}
+			testenv.NoError(r.t, err)
 			entries = append(entries, journal.Entry{Section: journal.Section(n % model.Partitions), Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordBatch, Node: id, Batch: body})})
 		}
 		w := make(waiter, 1)
 		entries[len(entries)-1].Waiter = w
-		if err := r.log.Append(context.Background(), entries...); err != nil {
-			r.t.Fatal(err)
-		}
-		if err := <-w; err != nil {
-			r.t.Fatal(err)
-		}
+		testenv.NoError(r.t, r.log.Append(context.Background(), entries...))
+		testenv.NoError(r.t, <-w)
 	}
-	if err := r.view.WaitApplied(context.Background(), r.log.Head()); err != nil {
-		r.t.Fatal(err)
-	}
+	testenv.NoError(r.t, r.view.WaitApplied(context.Background(), r.log.Head()))
 }
 
 // noisy is text that cannot be compressed well.
@@ -208,10 +195,7 @@ type lake struct {
 func newLake(t testing.TB) *lake { return lakeAt(t, "127.0.0.1:0") }
 
 func lakeAt(t testing.TB, address string) *lake {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testenv.Value(net.Listen("tcp", address))(t)
 	return lakeOn(t, listener)
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/muster-fleet/muster/internal/testenv"
+
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
@@ -18,10 +20,7 @@ import (
 )
 
 func sampleResult(t testing.TB) *result {
-	w, err := newWords(&directory{}, "default", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Value(newWords(&directory{}, "default", nil))(t)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC).UnixNano()
 	return &result{
 		at: journal.Position{Log: 0xabc, Number: 17}, index: 4, received: at, executed: at - 1e9, node: w.node(12), ranBy: w.node(20), check: w.check(someCheck),
@@ -46,9 +45,7 @@ func TestGoldenLine(t *testing.T) {
 	in := json.NewDecoder(bytes.NewReader(text))
 	in.DisallowUnknownFields()
 	var line Line
-	if err := in.Decode(&line); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, in.Decode(&line))
 	again, err := json.Marshal(&line)
 	if err != nil || string(again)+"\n" != golden {
 		t.Errorf("Line says\n%s, %v", again, err)
@@ -108,9 +105,7 @@ func BenchmarkRead(b *testing.B) {
 	r.send(500, 8, 5)
 	f, err := newFollower(&Options{Journal: r.log, View: r.view, Directory: r.directory, Now: time.Now, Logger: quiet()}, name("lake"),
 		&model.HandlerSpec{Stream: &model.Stream{Address: "127.0.0.1:1", Connections: 100}}, journal.Position{}, State{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.NoError(b, err)
 	lines := 0
 	f.reader.take = func(r *result) {
 		f.pool.add(f.pool.lane(r.id, r.check.id), r)
@@ -119,9 +114,7 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for b.Loop() {
-		if err := f.read(b.Context(), journal.Position{}, r.log.Head(), func(journal.Commit) error { f.pool.drop(); return nil }); err != nil {
-			b.Fatal(err)
-		}
+		testenv.NoError(b, f.read(b.Context(), journal.Position{}, r.log.Head(), func(journal.Commit) error { f.pool.drop(); return nil }))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(lines), "ns/line")
 	b.ReportMetric(float64(lines)/float64(b.N), "lines/op")
@@ -156,13 +149,9 @@ func TestSaveAndLoadCursors(t *testing.T) {
 	if list, err := loadCursors(fs, "d"); err != nil || list != nil {
 		t.Fatalf("of no file: %v, %v", list, err)
 	}
-	if err := fs.MkdirAll("d"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, fs.MkdirAll("d"))
 	for n := range 3 {
-		if err := saveCursors(fs, "d", someCursors[:n]); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, saveCursors(fs, "d", someCursors[:n]))
 		if list, err := loadCursors(fs, "d"); err != nil || len(list) != n {
 			t.Fatalf("%d saved, read %v, %v", n, list, err)
 		}

@@ -104,9 +104,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server, client := pair(t)
-			if _, err := client.nc.Write(c.raw); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Value(client.nc.Write(c.raw))(t)
 			if _, _, err := server.Read(100); !errors.Is(err, c.want) {
 				t.Fatalf("got %v, want %v", err, c.want)
 			}
@@ -144,9 +142,7 @@ func TestFragments(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server, client := pair(t)
 			server.fragments = true
-			if _, err := client.nc.Write(bytes.Join(c.parts, nil)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Value(client.nc.Write(bytes.Join(c.parts, nil)))(t)
 			op, got, err := server.Read(100)
 			if !errors.Is(err, c.err) || err == nil && (op != Binary || string(got) != c.want) {
 				t.Fatalf("got %v %q, %v", op, got, err)
@@ -333,9 +329,7 @@ func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
 	server, client := pair(t)
 	head := frame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20})
 	head = head[:len(head)-1<<20]
-	if _, err := client.nc.Write(append(head, make([]byte, 3000)...)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(client.nc.Write(append(head, make([]byte, 3000)...)))(t)
 	_ = server.nc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
 	if _, _, err := server.Read(1 << 20); err == nil {
 		t.Fatal("read a message that has not come")

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/testenv"
+
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -122,9 +124,7 @@ func TestCoreSource(t *testing.T) {
 	}()
 	answers := bufio.NewReader(agent)
 	for i, line := range []string{"disk ok", "disk full"} {
-		if _, err := fmt.Fprintln(agent, line); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Value(fmt.Fprintln(agent, line))(t)
 		if got, err := answers.ReadString('\n'); err != nil || got != fmt.Sprintf("ok %d\n", i+2) {
 			t.Fatalf("%q %v", got, err)
 		}

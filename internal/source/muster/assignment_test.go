@@ -175,17 +175,11 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 			t.Fatalf("message of %d bytes", len(frame))
 		}
 		_, body, err := wire.FrameKind(frame)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		var got wire.Assignment
-		if err := got.Decode(body); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, got.Decode(body))
 		held, err = held.Apply(&got, uid, key.Public().(ed25519.PublicKey), wire.DecodeChunk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		if held.Hash != want.Hash {
 			t.Fatalf("holds another")
 		}
@@ -240,9 +234,7 @@ func TestFeatureLackedLeavesOutTheUnit(t *testing.T) {
 			return c, err
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	next.wait("all", func() bool { return len(next.held) == 1 && chunkIDs(next.held[0].Chunks) == "[2 3 4]" })
 	if list := idle(); len(list) != 0 {
 		t.Fatalf("idle %+v", list)

@@ -292,9 +292,7 @@ func TestGoldenSession(t *testing.T) {
 	}
 	hear := func(name string, want wire.Kind) {
 		_, frame, err := conn.Read(wire.MaxFrame)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		if kind, _, _ := wire.FrameKind(frame); kind != want {
 			t.Fatalf("server says message %d, want %s", kind, name)
 		}

@@ -109,9 +109,7 @@ func (f *foe) hear() (wire.Kind, []byte) {
 			continue
 		}
 		kind, body, err := wire.FrameKind(frame)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		testenv.NoError(f.t, err)
 		return kind, body
 	}
 }

@@ -180,9 +180,7 @@ func underStrain(t *testing.T, play func(*strained)) {
 				time.Sleep(time.Duration(n) * time.Duration(s.cost.Load()))
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		cfg := Config{Config: core.Config{Journal: log, Assignments: s.plan}, Nodes: s.nodes, View: view, SigningKey: make([]byte, 64),
 			Limits:    Limits{JournalQueueBytes: 16 << 10},
 			Pressures: []Pressure{func() (float64, string) { return float64(s.share.Load()) / 100, "much else" }}}
@@ -355,9 +353,7 @@ func TestAcknowledgedBatchesAreInTheJournal(t *testing.T) {
 			_ = c.Entries(s, func(data []byte) error { view.apply(append([]byte(nil), data...)); return nil })
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	w := newWorld(t, func(c *Config) { c.Journal, c.View = log, view })
 	const agents, batches, each = 20, 30, 5
 	uids := make([]uuid.UUID, agents)
@@ -378,10 +374,7 @@ func TestAcknowledgedBatchesAreInTheJournal(t *testing.T) {
 	w.stop()
 	testenv.NoError(t, log.Close())
 
-	again, err := journal.Open(dir, journal.Options{Reserve: -1, Tick: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := testenv.Value(journal.Open(dir, journal.Options{Reserve: -1, Tick: -1}))(t)
 	defer again.Close()
 	next := map[model.NodeID]uint64{}
 	err = again.Read(t.Context(), journal.Position{}, func(c journal.Commit) error {
@@ -406,9 +399,7 @@ func TestAcknowledgedBatchesAreInTheJournal(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for i := range agents {
 		if got := next[model.NodeID(1000+i)]; got != batches*each {
 			t.Errorf("node %d: kept %d of %d", i, got, batches*each)

@@ -156,17 +156,11 @@ func TestProxyHealthChecks(t *testing.T) {
 		testenv.Until(t, "it is counted", func() bool { return h.count("handshakes_total", "proxy_check") == float64(i+1) })
 		nc.Close()
 	}
-	nc, err := net.Dial("tcp", h.tls)
-	if err != nil {
-		t.Fatal(err)
+	for _, begin := range []string{"PROXY TCP4", ""} {
+		nc := testenv.Value(net.Dial("tcp", h.tls))(t)
+		defer nc.Close()
+		_, _ = io.WriteString(nc, begin)
 	}
-	defer nc.Close()
-	_, _ = io.WriteString(nc, "PROXY TCP4")
-	nc, err = net.Dial("tcp", h.tls)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
 	testenv.Until(t, "the silent one is closed", func() bool { return h.count("handshakes_total", "proxy_timeout") == 1 })
 	if text.count("level=WARN") > 1 { // half a header is worth a line
 		t.Errorf("health checks are told:\n%s", text.text.String())
@@ -183,9 +177,7 @@ func TestAgentBehindABalancer(t *testing.T) {
 		c.TLS, c.ServerKey, c.Dial = link.TLSConfig(id, nil), id.ServerKey, withProxyHeader(header(t, 2, "203.0.113.9:4712"))
 	})
 	h.addr = plain
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	a.wait("assignment", func() bool { return len(a.held) == 1 })
 	node, _ := h.nodes.Lookup(id.Node)
 	if got := h.server.registry.Get(node.ID).Conn.NetConn().RemoteAddr().String(); got != "203.0.113.9:4712" {

@@ -89,9 +89,7 @@ func TestRefusedRuns(t *testing.T) {
 		check, commands bool
 	}{{"run", false, false}, {"changes", true, false}, {"commands", true, true}, {"something of later", true, true}} {
 		node := w.node(i+1, 1)
-		if _, err := w.open(node, func(_ *link.Config, h *wire.Hello) { h.Restrictions = []string{c.refuses} }); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Value(w.open(node, func(_ *link.Config, h *wire.Hello) { h.Restrictions = []string{c.refuses} }))(t)
 		runs := w.server.NewRuns()
 		defer runs.Close()
 		for _, ask := range []struct {
@@ -136,10 +134,7 @@ func TestCancelledRuns(t *testing.T) {
 // However much an agent writes, and however slowly it is fetched, what is kept is bounded:
 // for each run, and for all together.
 func TestFloodOfRunOutput(t *testing.T) {
-	settings, err := queue.ParseSettings([]string{"run-output=1MiB"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settings := testenv.Value(queue.ParseSettings([]string{"run-output=1MiB"}))(t)
 	w := newWorld(t, func(c *Config) { c.Queues = queue.NewRegistry(settings) })
 	a := w.agent(w.node(1, 1))
 	runs := w.server.NewRuns()
@@ -177,7 +172,8 @@ func TestFloodOfRunOutput(t *testing.T) {
 			t.Errorf("%d bytes, %d cut, done %v", len(got.Output), got.Cut, got.Done)
 		}
 	}
-	testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1}))
+	err := w.server.Ask(runs, 1001, wire.Run{Chunk: 1})
+	testenv.NoError(t, err)
 	for err == nil {
 		err = w.server.Ask(runs, 1001, wire.Run{Chunk: 1})
 	}

@@ -339,9 +339,7 @@ func TestUnackedBytesStopTheReader(t *testing.T) {
 		if errors.Is(err, link.ErrWindowFull) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		sent += 10
 	}
 	if sent == 0 || a.Unacked() > 1000 {
@@ -481,18 +479,10 @@ func TestHousekeeping(t *testing.T) {
 	})
 	a := w.agent(w.node(1, 1))
 	uid := w.node(2, 1)
-	nc, err := net.Dial("tcp", w.addr) // says Hello and nothing more: no Pong either
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := testenv.Value(net.Dial("tcp", w.addr))(t) // says Hello and nothing more: no Pong either
 	defer nc.Close()
-	mute, err := wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mute.Write(wire.AppendHello(make([]byte, wsconn.Headroom), &wire.Hello{Protocol: wire.Protocol, Node: uid})); err != nil {
-		t.Fatal(err)
-	}
+	mute := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(t)
+	testenv.NoError(t, mute.Write(wire.AppendHello(make([]byte, wsconn.Headroom), &wire.Hello{Protocol: wire.Protocol, Node: uid})))
 	testenv.Until(w.t, "both are here", func() bool { return w.server.Sessions() == 2 })
 	paused := w.node(3, 1)
 	w.nodes.set(paused, core.Node{ID: 1003, Name: "paused", Namespace: 3})
@@ -530,9 +520,7 @@ func TestAgentsWithMoreFeatures(t *testing.T) {
 			a.send(results(1, 3, 1))
 			a.waitAck(3)
 			a.Bye("done")
-			if _, err := w.open(uid, func(_ *link.Config, hello *wire.Hello) { *hello = c.hello }); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Value(w.open(uid, func(_ *link.Config, hello *wire.Hello) { *hello = c.hello }))(t)
 			select {
 			case name := <-told:
 				if !c.behind || name != "node1" {
@@ -795,9 +783,7 @@ func TestAgentsTellOfThemselves(t *testing.T) {
 	first, err := w.open(node, func(_ *link.Config, h *wire.Hello) {
 		h.Version, h.Restrictions, h.ClockUnixMs = "1.2.3", []string{"commands", "audit"}, time.Now().Add(time.Hour).UnixMilli()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	a, ok := w.server.Agent(1001)
 	if !ok || a.Version != "1.2.3" || a.Report != nil || !slices.Equal(a.Refuses, []string{"commands", "audit"}) || !strings.HasPrefix(a.Address, "127.0.0.1:") {
 		t.Errorf("after Hello: %+v, %v", a, ok)

@@ -97,14 +97,9 @@ func (h *house) join(name string) *pki.Identity { h.t.Helper(); return h.joinBy(
 func (h *house) joinBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
 	h.t.Helper()
 	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.NoError(h.t, err)
 	_ = h.tokens.Create(h.t.Context(), keep)
-	id, err := pki.Enrol(h.t.Context(), pki.EnrolConfig{Token: token, StateDir: h.t.TempDir(), Dial: dial, Request: pki.EnrolRequest{Name: name}})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	id := testenv.Value(pki.Enrol(h.t.Context(), pki.EnrolConfig{Token: token, StateDir: h.t.TempDir(), Dial: dial, Request: pki.EnrolRequest{Name: name}}))(h.t)
 	return id
 }
 
@@ -134,10 +129,7 @@ func TestPeopleDoNotWaitForAgents(t *testing.T) {
 	}()
 	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: id.CA}}}
 	defer client.CloseIdleConnections()
-	page, err := client.Get("https://" + h.tls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.Value(client.Get("https://" + h.tls))(t)
 	page.Body.Close()
 	select {
 	case err := <-opened:
@@ -217,10 +209,7 @@ func TestRefusedSessions(t *testing.T) {
 	})
 	t.Run("another key than on record, also on a resumed connection", func(t *testing.T) {
 		config := link.TLSConfig(good, nil)
-		a, err := h.openWith(good, good.Node, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := testenv.Value(h.openWith(good, good.Node, config))(t)
 		a.wait("assignment, and the ticket with it", func() bool { return len(a.held) == 1 })
 		node, _ := h.nodes.Lookup(good.Node)
 		if node.Key != pki.FingerprintOf(good.Certificate.Leaf) {
@@ -229,7 +218,7 @@ func TestRefusedSessions(t *testing.T) {
 		was := node.Key
 		node.Key = "another"
 		h.nodes.set(good.Node, node)
-		_, err = h.openWith(good, good.Node, config)
+		_, err := h.openWith(good, good.Node, config)
 		if r := refusalOf(t, err); r.Code != "replaced" || !strings.Contains(r.Hint, "muster node replace "+node.Name) {
 			t.Fatalf("refusal %+v", r)
 		}
@@ -239,10 +228,7 @@ func TestRefusedSessions(t *testing.T) {
 		}
 		node.Key = "" // made with its uid alone: the key that comes first is put on record
 		h.nodes.set(good.Node, node)
-		if a, err = h.openWith(good, good.Node, config); err != nil {
-			t.Fatal(err)
-		}
-		a.Close()
+		testenv.Value(h.openWith(good, good.Node, config))(t).Close()
 		if node, _ = h.nodes.Lookup(good.Node); node.Key != was {
 			t.Fatalf("key on record: %q, want %q", node.Key, was)
 		}
@@ -265,39 +251,24 @@ func TestTicketSurvivesARestart(t *testing.T) {
 	config := link.TLSConfig(id, nil)
 	verify := config.VerifyConnection
 	config.VerifyConnection = func(state tls.ConnectionState) error { resumed = state.DidResume; return verify(state) }
-	a, err := h.openWith(id, id.Node, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testenv.Value(h.openWith(id, id.Node, config))(t)
 	a.wait("assignment, and the ticket with it", func() bool { return len(a.held) == 1 })
 	if resumed {
 		t.Fatal("resumed at first")
 	}
 	a.Close()
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	authority, err := pki.Open(h.dir, []string{"127.0.0.1"}, nil) // as after a restart
-	if err != nil {
-		t.Fatal(err)
-	}
+	tcp := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	authority := testenv.Value(pki.Open(h.dir, []string{"127.0.0.1"}, nil))(t) // as after a restart
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- Listen(tcp, authority, h.server, nil).Run(ctx) }()
 	config.ServerName = "muster" // the cache goes by name
 	second := tcp.Addr().String()
-	b, err := h.openWith(id, id.Node, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testenv.Value(h.openWith(id, id.Node, config))(t)
 	b.wait("assignment", func() bool { return len(b.held) == 1 })
 	b.Close() // or it would be taken for the machine, and the next for a copy of it
 	h.tls = second
-	c, err := h.openWith(id, id.Node, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testenv.Value(h.openWith(id, id.Node, config))(t)
 	c.wait("assignment", func() bool { return len(c.held) == 1 })
 	if !resumed {
 		t.Error("did not resume")
@@ -334,9 +305,7 @@ func TestNamesMissingInTheCertificate(t *testing.T) {
 	id := h.join("web01")
 	config := link.TLSConfig(id, nil)
 	config.ServerName = "agents.example.org"
-	if _, err := h.openWith(id, id.Node, config); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(h.openWith(id, id.Node, config))(t)
 	if people() != 3 || agents() != 1 {
 		t.Errorf("people %v, agents %v", people(), agents())
 	}

@@ -134,10 +134,7 @@ func TestAgentReportsOnItsProxyNodes(t *testing.T) {
 		a.result(asked["switch1"], 2, down)
 		a.result(asked["switch2"], 0, "up")
 		var own sensuwire.Request = *asked["switch1"]
-		c, err := a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "ping", Proxy: "switch3", Namespace: "default", Interval: 1}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "ping", Proxy: "switch3", Namespace: "default", Interval: 1})))(t)
 		own.Check = c.Check
 		a.result(&own, 0, "of another")
 

@@ -273,9 +273,7 @@ func TestWaitsForTheJournal(t *testing.T) {
 	pongs := 0
 	for pongs < 2 {
 		op, _, err := a.conn.Read(1 << 20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		if op == wsconn.Pong {
 			pongs++
 		}
