@@ -41,7 +41,7 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 		agents[i] = w.agent(uids[i])
 	}
 	for _, a := range agents {
-		a.wait("first assignment", func() bool { return len(a.held) == 1 })
+		a.waitAssignment(1)
 	}
 	testenv.Until(w.t, "every agent has confirmed", func() bool { return w.count("frames_total", "holding") == float64(n) })
 	before := w.count("sent_total", "assignment")
@@ -53,7 +53,7 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 	w.plan.tell(directory.Change{Assignments: changed})
 	for i := 0; i < n; i += n / 10 {
 		a := agents[i]
-		a.wait("change", func() bool { return len(a.held) == 2 })
+		a.waitAssignment(2)
 		if got := chunkIDs(a.held[1].Chunks); got != "[1 3 4]" {
 			t.Fatalf("agent %d holds %s", i, got)
 		}
@@ -70,14 +70,14 @@ func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	uid := w.node(1, 1)
 	a, b := w.agent(uid), w.agent(w.node(2, 1))
 	for _, x := range []*agent{a, b} {
-		x.wait("first assignment", func() bool { return len(x.held) == 1 })
+		x.waitAssignment(1)
 	}
 	w.plan.mu.Lock()
 	delete(w.plan.by, 1001)
 	delete(w.plan.by, 1002) // has no assignment now, as one that would be too large, but is there
 	w.plan.mu.Unlock()
 	w.nodes.mu.Lock()
-	delete(w.nodes.by, uid)
+	delete(w.nodes.nodes, uid)
 	w.nodes.mu.Unlock()
 	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001, 1002}})
 	if r := a.refusal(); r.Code != "unknown" || !strings.Contains(r.Message, "deleted") || r.Hint == "" {
@@ -105,7 +105,7 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	uid := w.node(1, 1, 2)
 	a := w.agent(uid)
-	a.wait("assignment", func() bool { return len(a.held) == 1 })
+	a.waitAssignment(1)
 	held := a.held[0]
 	b := w.reopen(uid, held, nil)
 	b.send(results(1, 1, 1)) // and its answer, by which an assignment would have come
@@ -125,9 +125,9 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 func TestStrayAgentGetsACompleteAssignment(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1, 2))
-	a.wait("assignment", func() bool { return len(a.held) == 1 })
+	a.waitAssignment(1)
 	raw(a, wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{1}}))
-	a.wait("whole again", func() bool { return len(a.held) == 2 })
+	a.waitAssignment(2)
 	if w.count("assignments_resent_total", "") != 1 {
 		t.Fatal("not counted")
 	}
@@ -138,7 +138,7 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	uid := uuid.New()
 	rapid.Check(t, func(t *rapid.T) {
-		p := newMemPlan()
+		p := newMemoryPlan()
 		most := rapid.SampledFrom([]uint32{30, 3000}).Draw(t, "most") // of many, more are removed than a difference takes
 		draw := func(name string) *directory.Assignment {
 			var list []model.ChunkID
@@ -187,7 +187,7 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 }
 
 // add makes chunks known that assign then hands out.
-func (m *memPlan) add(chunks ...*model.Chunk) {
+func (m *memoryPlan) add(chunks ...*model.Chunk) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range chunks {
@@ -297,7 +297,7 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 	}
 	uid := w.node(1, ids[:1]...)
 	a := w.agent(uid)
-	a.wait("the first", func() bool { return len(a.held) == 1 })
+	a.waitAssignment(1)
 	w.plan.assign(1001, uid, slices.Clone(ids)...)
 	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
 	a.wait("all of a difference", func() bool { return len(a.held) == 2 && len(a.held[1].Chunks) == len(ids) })
@@ -365,9 +365,9 @@ func TestValuesAreChargedApart(t *testing.T) {
 		c.Limits.RateBurst = time.Second
 	})
 	uid := w.node(1, 1)
-	w.nodes.limit(1, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
+	w.nodes.setLimits(1, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
 	node, _ := w.nodes.Lookup(uid)
-	w.nodes.limit(node.Namespace, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
+	w.nodes.setLimits(node.Namespace, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
 	a := w.agent(uid)
 	a.send(results(1, 300, 1))
 	a.waitAck(300)

@@ -126,17 +126,15 @@ func footprint(b *testing.B, n int, secure bool) {
 	w.stop()
 }
 
-// quiet is an agent that remembers nothing.
-type quiet struct{ acked chan struct{} }
+// ackReceiver is an agent that counts acknowledgements.
+type ackReceiver struct {
+	link.Handler // nil: the server sends no other messages
+	acked        chan struct{}
+}
 
-func (quiet) OpenedSession(*link.Session, *wire.Welcome)             {}
-func (quiet) Assigned(*link.Session, *link.Assignment)               {}
-func (q quiet) Acked(*link.Session, *wire.Ack)                       { q.acked <- struct{}{} }
-func (quiet) RunNow(*link.Session, *wire.Run)                        {}
-func (quiet) Reply(*link.Session, *wire.Exchange)                    {}
-func (quiet) Turn(*link.Session, *wire.Turn)                         {}
-func (quiet) BackPressure(*link.Session, *wire.BackPressure)         {}
-func (quiet) ServerStops(_ *link.Session, _ time.Duration, _ string) {}
+func (ackReceiver) OpenedSession(*link.Session, *wire.Welcome) {}
+func (ackReceiver) Assigned(*link.Session, *link.Assignment)   {}
+func (r ackReceiver) Acked(*link.Session, *wire.Ack)           { r.acked <- struct{}{} }
 
 // footprintClients is the other process.
 func footprintClients(spec string) {
@@ -180,7 +178,7 @@ func footprintClients(spec string) {
 			if secure {
 				cfg.TLS = configs[i]
 			}
-			s, err := link.Open(context.Background(), cfg.Complete(), addr, &wire.Hello{Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}, nil, quiet{acked})
+			s, err := link.Open(context.Background(), cfg.Complete(), addr, &wire.Hello{Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}, nil, ackReceiver{acked: acked})
 			if err != nil {
 				panic(err)
 			}
@@ -225,7 +223,7 @@ func footprintConfigs(dir string, n int) []*tls.Config {
 
 // nullJournal commits at once and keeps nothing.
 type nullJournal struct {
-	*memJournal
+	*memoryJournal
 	at uint64
 }
 
@@ -245,7 +243,7 @@ func BenchmarkBatch(b *testing.B) {
 	for _, n := range []int{1, 8, 40} {
 		b.Run(fmt.Sprint(n, "results"), func(b *testing.B) {
 			w := newWorld(b, func(c *Config) {
-				c.Journal = &nullJournal{memJournal: new(memJournal)}
+				c.Journal = &nullJournal{memoryJournal: new(memoryJournal)}
 				c.Limits.NodeResultsPerSec = 1e12
 			})
 			uid := w.node(1, 1, 2, 3)

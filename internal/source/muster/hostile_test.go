@@ -164,6 +164,7 @@ func TestProtocolErrorsGetAReason(t *testing.T) {
 		{"too large and sent", frameOf(masked, strings.Repeat("x", 4<<20)), "too_large", 1009},
 		{"no protobuf", frameOf(masked, "\xff\xff\xff"), "malformed", 1008},
 		{"an empty frame", frameOf(masked, ""), "malformed", 1008},
+		{"a malformed signal", frameOf(masked, "\x32\x02\x32\x70"), "malformed", 1008},
 		{"a batch cut short", frameOf(masked, "\x32\x03\x32\x7f\x00"), "malformed", 1008},
 	} {
 		for _, when := range []string{"before Hello", "in a session"} {
@@ -207,7 +208,7 @@ func TestUnreadPeers(t *testing.T) {
 		w.plan.chunks[id] = &more.Chunk
 	}
 	good := w.agent(w.node(1, 1))
-	good.wait("assignment", func() bool { return len(good.held) == 1 })
+	good.waitAssignment(1)
 	var foes []*foe
 	// More of them than there are writers of either kind.
 	for i := range 12 {
@@ -229,7 +230,7 @@ func TestUnreadPeers(t *testing.T) {
 	good.waitAck(1)
 	w.plan.assign(1001, w.plan.For(1001).UID, 1, 2)
 	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
-	good.wait("change", func() bool { return len(good.held) == 2 })
+	good.waitAssignment(2)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("acknowledgement and assignment took %s", took)
 	}
@@ -327,7 +328,7 @@ func TestEveryMessagePays(t *testing.T) {
 }
 
 // FuzzFrame feeds a session arbitrary messages: whatever comes, it neither panics nor keeps anything that the view
-// could not read (memJournal decodes every entry), and every message has an outcome.
+// could not read (memoryJournal decodes every entry), and every message has an outcome.
 func FuzzFrame(f *testing.F) {
 	f.Add(wire.AppendBatch(nil, results(1, 3, 1)), wire.AppendBatch(nil, results(4, 1, 9)))
 	f.Add(wire.AppendBatch(nil, &wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 9, Reason: "full"}}), wire.AppendBatch(nil, results(10, 1, 1)))
@@ -363,7 +364,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			a.send(results(1, 1, 1))
 		},
 		hole:      func(_ *world, a *agent, _ uuid.UUID) { a.send(results(3, 1, 1)) },
-		malformed: func(_ *world, a *agent, _ uuid.UUID) { raw(a, []byte{0xff, 0xff, 0xff}) },
+		malformed: func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendHello(nil, &wire.Hello{})) },
 		oversized: func(_ *world, a *agent, _ uuid.UUID) { a.send(results(1, 11, 1)) },
 		streams: func(_ *world, a *agent, _ uuid.UUID) {
 			for i := range maxStreams {
@@ -437,8 +438,15 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 				}
 			})
 			node := w.node(1, 1)
-			way(w, w.agent(node), node)
+			a := w.agent(node)
+			way(w, a, node)
 			testenv.Until(w.t, "its outcome is counted", func() bool { return testutil.ToFloat64(w.server.metrics.frames[out]) == 1 })
+			switch out {
+			case hole, malformed, oversized, streams, unkept: // end the session
+				if r := a.refusal(); r.Code != outcomeNames[out] || r.Message == "" || r.RetryMs == 0 {
+					t.Errorf("refusal %+v, want code %s", r, outcomeNames[out])
+				}
+			}
 			w.balance()
 		})
 	}

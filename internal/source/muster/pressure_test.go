@@ -59,7 +59,7 @@ func TestThrottle(t *testing.T) {
 
 // The fullest counts, whatever it is; a journal that is some way up its budget is none.
 func TestPressureIsTheHighestLevel(t *testing.T) {
-	j := newMemJournal()
+	j := newMemoryJournal()
 	defer j.Close()
 	var other float64
 	s := &Server{cfg: Config{Config: core.Config{Journal: j}, Limits: Limits{JournalQueueBytes: 1000}, Pressures: []Pressure{func() (float64, string) { return other, "other" }}}}
@@ -85,12 +85,13 @@ func TestPressureIsTheHighestLevel(t *testing.T) {
 
 // machine is an agent with a result every 97 ms (never as its linger ends), and notes when its frames leave.
 type machine struct {
-	began time.Time
-	mu    sync.Mutex
-	made  uint64
-	sent  uint64
-	left  []time.Duration
-	added chan struct{}
+	link.Events // nil: the server sends no runs
+	began       time.Time
+	mu          sync.Mutex
+	made        uint64
+	sent        uint64
+	left        []time.Duration
+	added       chan struct{}
 }
 
 func (m *machine) Streams() []wire.StreamRange {
@@ -136,9 +137,6 @@ func (m *machine) work(ctx context.Context, after time.Duration) {
 func (m *machine) Connected(string, *wire.Welcome) {}
 func (m *machine) Disconnected(string, error)      {}
 func (m *machine) Assigned(*link.Assignment)       {}
-func (m *machine) RunNow(*wire.Run)                {}
-func (m *machine) Turn(*wire.Turn)                 {}
-func (m *machine) Reply(*wire.Exchange)            {}
 
 // fleetSize machines send about 103 frames a second at their usual pace.
 const fleetSize = 60
@@ -163,8 +161,8 @@ type strained struct {
 // underStrain runs play beside the fleet, in virtual time.
 func underStrain(t *testing.T, play func(*strained)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &strained{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), world: &world{t: t, nodes: &memNodes{by: map[uuid.UUID]core.Node{}}, plan: newMemPlan()}}
-		view := newMemJournal()
+		s := &strained{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), world: &world{t: t, nodes: newMemoryNodes(), plan: newMemoryPlan()}}
+		view := newMemoryJournal()
 		defer view.Close()
 		log, err := journal.Open("journal", journal.Options{
 			FS: s.disk, Budget: 64 << 20, Reserve: -1, QueueBytes: 16 << 10, Linger: 20 * time.Millisecond,
@@ -345,7 +343,7 @@ func TestOverloadAndReturn(t *testing.T) {
 // what was acknowledged is read back from it, each number once.
 func TestAcknowledgedBatchesAreInTheJournal(t *testing.T) {
 	dir := t.TempDir()
-	view := &memJournal{last: map[model.NodeID]map[wire.StreamKey]uint64{}}
+	view := &memoryJournal{last: map[model.NodeID]map[wire.StreamKey]uint64{}}
 	log, err := journal.Open(dir, journal.Options{Reserve: -1, Tick: -1, Deliver: func(c journal.Commit) {
 		view.mu.Lock()
 		defer view.mu.Unlock()

@@ -178,7 +178,7 @@ func TestAgentBehindABalancer(t *testing.T) {
 	})
 	h.addr = plain
 	testenv.NoError(t, err)
-	a.wait("assignment", func() bool { return len(a.held) == 1 })
+	a.waitAssignment(1)
 	node, _ := h.nodes.Lookup(id.Node)
 	if got := h.server.registry.Get(node.ID).Conn.NetConn().RemoteAddr().String(); got != "203.0.113.9:4712" {
 		t.Errorf("the session is from %s", got)
@@ -186,7 +186,7 @@ func TestAgentBehindABalancer(t *testing.T) {
 }
 
 // about makes a node's only check, as chunk 7, one about these proxy nodes.
-func (m *memPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
+func (m *memoryPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := *m.by[node]

@@ -42,7 +42,10 @@ func (a *agent) waitRun(n int) wire.Run {
 	return a.runs[n-1]
 }
 
-func (a *agent) sendRunOutput(ran wire.RunOutput) { raw(a, wire.AppendRunOutput(nil, &ran)) }
+func (a *agent) sendRunOutput(ran wire.RunOutput) {
+	a.t.Helper()
+	testenv.NoError(a.t, a.SendRunOutput(&ran))
+}
 
 func TestRuns(t *testing.T) {
 	w := newWorld(t, nil)

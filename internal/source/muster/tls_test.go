@@ -54,7 +54,7 @@ func (h *house) UnknownNode(uuid.UUID) bool          { return false }
 
 // Register makes the machine a node with one check.
 func (h *house) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {
-	id, uid := model.NodeID(5000+len(h.nodes.by)), uuid.New()
+	id, uid := model.NodeID(5000+len(h.nodes.nodes)), uuid.New()
 	h.nodes.set(uid, core.Node{ID: id, Name: r.Name, Namespace: 1, Key: key})
 	h.plan.assign(id, uid, 1)
 	return pki.Member{UID: uid, Name: r.Name, Namespace: t.Namespace}, nil
@@ -146,7 +146,7 @@ func TestEnrolThenSession(t *testing.T) {
 	h := newHouse(t)
 	id := h.join("web01")
 	a := testenv.Value(h.openTLS(id, id.Node))(t)
-	a.wait("assignment", func() bool { return len(a.held) == 1 })
+	a.waitAssignment(1)
 	a.send(results(1, 2, 1))
 	a.waitAck(2)
 	if a.welcome.Name != "web01" {
@@ -210,7 +210,7 @@ func TestRefusedSessions(t *testing.T) {
 	t.Run("another key than on record, also on a resumed connection", func(t *testing.T) {
 		config := link.TLSConfig(good, nil)
 		a := testenv.Value(h.openWith(good, good.Node, config))(t)
-		a.wait("assignment, and the ticket with it", func() bool { return len(a.held) == 1 })
+		a.waitAssignment(1)
 		node, _ := h.nodes.Lookup(good.Node)
 		if node.Key != pki.FingerprintOf(good.Certificate.Leaf) {
 			t.Fatalf("key on record: %q", node.Key)
@@ -252,7 +252,7 @@ func TestTicketSurvivesARestart(t *testing.T) {
 	verify := config.VerifyConnection
 	config.VerifyConnection = func(state tls.ConnectionState) error { resumed = state.DidResume; return verify(state) }
 	a := testenv.Value(h.openWith(id, id.Node, config))(t)
-	a.wait("assignment, and the ticket with it", func() bool { return len(a.held) == 1 })
+	a.waitAssignment(1)
 	if resumed {
 		t.Fatal("resumed at first")
 	}
@@ -265,11 +265,11 @@ func TestTicketSurvivesARestart(t *testing.T) {
 	config.ServerName = "muster" // the cache goes by name
 	second := tcp.Addr().String()
 	b := testenv.Value(h.openWith(id, id.Node, config))(t)
-	b.wait("assignment", func() bool { return len(b.held) == 1 })
+	b.waitAssignment(1)
 	b.Close() // or it would be taken for the machine, and the next for a copy of it
 	h.tls = second
 	c := testenv.Value(h.openWith(id, id.Node, config))(t)
-	c.wait("assignment", func() bool { return len(c.held) == 1 })
+	c.waitAssignment(1)
 	if !resumed {
 		t.Error("did not resume")
 	}

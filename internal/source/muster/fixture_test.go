@@ -28,9 +28,9 @@ import (
 type world struct {
 	t       testing.TB
 	server  *Server
-	journal *memJournal
-	nodes   *memNodes
-	plan    *memPlan
+	journal *memoryJournal
+	nodes   *memoryNodes
+	plan    *memoryPlan
 	metrics *prometheus.Registry
 	addr    string
 	stop    func()
@@ -40,7 +40,7 @@ type world struct {
 func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
 	_, key, _ := ed25519.GenerateKey(nil)
-	w := &world{t: t, journal: newMemJournal(), nodes: &memNodes{by: map[uuid.UUID]core.Node{}}, plan: newMemPlan(), metrics: prometheus.NewRegistry(), key: key}
+	w := &world{t: t, journal: newMemoryJournal(), nodes: newMemoryNodes(), plan: newMemoryPlan(), metrics: prometheus.NewRegistry(), key: key}
 	cfg := Config{Config: core.Config{Journal: w.journal, Assignments: w.plan, Registerer: w.metrics}, Nodes: w.nodes, View: w.journal, SigningKey: key}
 	if change != nil {
 		change(&cfg)
@@ -69,18 +69,19 @@ func (w *world) node(n int, chunks ...model.ChunkID) uuid.UUID {
 // agent is one session of the client's side that remembers what it heard.
 type agent struct {
 	*link.Session
-	t       testing.TB
-	welcome wire.Welcome
-	mu      sync.Mutex
-	changed *sync.Cond
-	acks    map[wire.StreamKey]uint64
-	refused []wire.RefusedSignal
-	slow    []string
-	runs    []wire.Run
-	given   []wire.SecretValue
-	held    []*link.Assignment
-	ended   error
-	over    bool
+	link.Handler // nil: tests of its other messages have their own
+	t            testing.TB
+	welcome      wire.Welcome
+	mu           sync.Mutex
+	changed      *sync.Cond
+	acks         map[wire.StreamKey]uint64
+	refused      []wire.RefusedSignal
+	slow         []string
+	runs         []wire.Run
+	given        []wire.SecretValue
+	held         []*link.Assignment
+	ended        error
+	over         bool
 }
 
 var live = wire.StreamKey{Stream: 7, Lane: wire.Live}
@@ -151,8 +152,6 @@ func (w *world) ask(node model.NodeID, chunk model.ChunkID) error {
 	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Chunk: chunk})
 }
 
-func (a *agent) Turn(_ *link.Session, t *wire.Turn) {}
-
 func (a *agent) Reply(_ *link.Session, x *wire.Exchange) {
 	a.set(func() {
 		for _, g := range x.SecretsReply.Values {
@@ -188,6 +187,13 @@ func (a *agent) expectRefused(want ...string) {
 	if !slices.Equal(got, want) {
 		a.t.Fatalf("refused %q, want %q", got, want)
 	}
+}
+
+// waitAssignment waits until the agent has got n assignments, and returns the last one.
+func (a *agent) waitAssignment(n int) *link.Assignment {
+	a.t.Helper()
+	a.wait(fmt.Sprintf("assignment %d", n), func() bool { return len(a.held) == n })
+	return a.held[n-1]
 }
 
 func (a *agent) waitAck(last uint64) {
@@ -251,75 +257,60 @@ func (w *world) balance() {
 	})
 }
 
-// memNodes is intent.
-type memNodes struct {
-	mu   sync.Mutex
-	by   map[uuid.UUID]core.Node
-	team map[model.NamespaceID]core.NamespaceLimits
-	gone map[uuid.UUID]Retirement
-	seen int
+// memoryNodes implements Nodes.
+type memoryNodes struct {
+	mu      sync.Mutex
+	nodes   map[uuid.UUID]core.Node
+	limits  map[model.NamespaceID]core.NamespaceLimits
+	retired map[uuid.UUID]Retirement
 }
 
-func (m *memNodes) set(uid uuid.UUID, n core.Node) { m.mu.Lock(); m.by[uid] = n; m.mu.Unlock() }
-func (m *memNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, ok := m.by[uid]
+func newMemoryNodes() *memoryNodes {
+	return &memoryNodes{nodes: map[uuid.UUID]core.Node{}, limits: map[model.NamespaceID]core.NamespaceLimits{}, retired: map[uuid.UUID]Retirement{}}
+}
+
+// change calls fn with the lock held.
+func (m *memoryNodes) change(fn func()) { m.mu.Lock(); defer m.mu.Unlock(); fn() }
+
+func (m *memoryNodes) set(uid uuid.UUID, n core.Node) { m.change(func() { m.nodes[uid] = n }) }
+func (m *memoryNodes) retire(uid uuid.UUID, r Retirement) {
+	m.change(func() { m.retired[uid] = r; delete(m.nodes, uid) })
+}
+func (m *memoryNodes) setLimits(id model.NamespaceID, l core.NamespaceLimits) {
+	m.change(func() { m.limits[id] = l })
+}
+func (m *memoryNodes) Lookup(uid uuid.UUID) (n core.Node, ok bool) {
+	m.change(func() { n, ok = m.nodes[uid] })
 	return n, ok
 }
-func (m *memNodes) retire(uid uuid.UUID, g Retirement) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.gone == nil {
-		m.gone = map[uuid.UUID]Retirement{}
-	}
-	m.gone[uid] = g
-	delete(m.by, uid)
+func (m *memoryNodes) Retirement(uid uuid.UUID, _ string) (r Retirement) {
+	m.change(func() { r = m.retired[uid] })
+	return r
 }
-func (m *memNodes) Retirement(uid uuid.UUID, _ string) Retirement {
+func (m *memoryNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.gone[uid]
-}
-func (m *memNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := m.by[uid]
+	n := m.nodes[uid]
 	if n.Key == "" {
-		for _, other := range m.by {
+		for _, other := range m.nodes {
 			if other.Key == key {
 				return "", other.Name
 			}
 		}
 		n.Key = key
-		m.by[uid] = n
+		m.nodes[uid] = n
 	}
 	return n.Key, ""
 }
-func (m *memNodes) RecordAgent(core.Node, *wire.Hello) (string, string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.seen++
-	return "", ""
-}
-func (m *memNodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	l := m.team[id]
-	l.Namespace = fmt.Sprint("team", id)
+func (m *memoryNodes) RecordAgent(core.Node, *wire.Hello) (string, string) { return "", "" }
+func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
+	m.change(func() { l = m.limits[id] })
+	l.Namespace = fmt.Sprint("namespace", id)
 	return l
 }
-func (m *memNodes) limit(id model.NamespaceID, l core.NamespaceLimits) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.team == nil {
-		m.team = map[model.NamespaceID]core.NamespaceLimits{}
-	}
-	m.team[id] = l
-}
 
-// memPlan is the planner.
-type memPlan struct {
+// memoryPlan is the planner.
+type memoryPlan struct {
 	mu     sync.Mutex
 	by     map[model.NodeID]*directory.Assignment
 	chunks map[model.ChunkID]*model.Chunk
@@ -327,11 +318,11 @@ type memPlan struct {
 	tell   func(directory.Change)
 }
 
-func newMemPlan() *memPlan {
-	return &memPlan{by: map[model.NodeID]*directory.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
+func newMemoryPlan() *memoryPlan {
+	return &memoryPlan{by: map[model.NodeID]*directory.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
 }
 
-func (m *memPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID) {
+func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rev++
@@ -350,7 +341,7 @@ func (m *memPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID)
 }
 
 // secrets has the chunk of a node with the same number name them.
-func (m *memPlan) secrets(node model.NodeID, list ...model.ChunkSecret) {
+func (m *memoryPlan) secrets(node model.NodeID, list ...model.ChunkSecret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := *m.by[node]
@@ -360,45 +351,46 @@ func (m *memPlan) secrets(node model.NodeID, list ...model.ChunkSecret) {
 	m.by[node] = &a
 }
 
-func (m *memPlan) For(node model.NodeID) *directory.Assignment {
+func (m *memoryPlan) For(node model.NodeID) *directory.Assignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.by[node]
 }
-func (m *memPlan) Chunk(id model.ChunkID) *model.Chunk {
+func (m *memoryPlan) Chunk(id model.ChunkID) *model.Chunk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.chunks[id]
 }
-func (m *memPlan) Subscribe(fn func(directory.Change)) { m.tell = fn }
+func (m *memoryPlan) Subscribe(fn func(directory.Change)) { m.tell = fn }
 
-// memJournal keeps entries in memory, a commit for each, and is the view of them too.
+// memoryJournal keeps entries in memory, a commit for each, and is the view of them too.
 // Hold stops commits; while full, Append waits.
-type memJournal struct {
-	mu      sync.Mutex
-	changed *sync.Cond
-	queue   []journal.Entry
-	entries [][]byte
-	marks   []wire.SessionMark
-	last    map[model.NodeID]map[wire.StreamKey]uint64
-	number  uint64
-	holding bool
-	fail    error // of what was queued
-	refuses bool  // to queue
-	stats   journal.Stats
-	closed  bool
-	done    chan struct{}
-	admit   func(model.NodeID, *model.CheckChunk) (string, string)
+type memoryJournal struct {
+	journal.Journal // nil: sessions call no other methods
+	mu              sync.Mutex
+	changed         *sync.Cond
+	queue           []journal.Entry
+	entries         [][]byte
+	marks           []wire.SessionMark
+	last            map[model.NodeID]map[wire.StreamKey]uint64
+	number          uint64
+	holding         bool
+	fail            error // of what was queued
+	refuses         bool  // to queue
+	stats           journal.Stats
+	closed          bool
+	done            chan struct{}
+	admit           func(model.NodeID, *model.CheckChunk) (string, string)
 }
 
-func newMemJournal() *memJournal {
-	j := &memJournal{last: map[model.NodeID]map[wire.StreamKey]uint64{}, done: make(chan struct{})}
+func newMemoryJournal() *memoryJournal {
+	j := &memoryJournal{last: map[model.NodeID]map[wire.StreamKey]uint64{}, done: make(chan struct{})}
 	j.changed = sync.NewCond(&j.mu)
 	go j.run()
 	return j
 }
 
-func (j *memJournal) run() {
+func (j *memoryJournal) run() {
 	defer close(j.done)
 	for {
 		j.mu.Lock()
@@ -429,7 +421,7 @@ func (j *memJournal) run() {
 }
 
 // apply is the view: last numbers, and the marks.
-func (j *memJournal) apply(data []byte) {
+func (j *memoryJournal) apply(data []byte) {
 	j.entries = append(j.entries, data)
 	var r wire.Record
 	if err := r.Decode(data); err != nil {
@@ -454,11 +446,11 @@ func (j *memJournal) apply(data []byte) {
 	}
 }
 
-func (j *memJournal) set(fn func())        { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
-func (j *memJournal) pauseCommits(on bool) { j.set(func() { j.holding = on }) }
-func (j *memJournal) queued() int          { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
+func (j *memoryJournal) set(fn func())        { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
+func (j *memoryJournal) pauseCommits(on bool) { j.set(func() { j.holding = on }) }
+func (j *memoryJournal) queued() int          { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
 
-func (j *memJournal) Append(_ context.Context, entries ...journal.Entry) error {
+func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for i := range entries {
 		entries[i].Data = slices.Clone(entries[i].Data)
 	}
@@ -474,7 +466,7 @@ func (j *memJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	}
 	return nil
 }
-func (j *memJournal) LastNumbers(_ context.Context, node model.NodeID, _ journal.Position) (list []wire.StreamLast, _ error) {
+func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ journal.Position) (list []wire.StreamLast, _ error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for k, n := range j.last[node] {
@@ -482,23 +474,17 @@ func (j *memJournal) LastNumbers(_ context.Context, node model.NodeID, _ journal
 	}
 	return list, nil
 }
-func (j *memJournal) Admit(node model.NodeID, c *model.CheckChunk) (string, string) {
+func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckChunk) (string, string) {
 	if j.admit != nil {
 		return j.admit(node, c)
 	}
 	return "", ""
 }
-func (j *memJournal) Read(context.Context, journal.Position, func(journal.Commit) error) error {
-	return nil
-}
-func (j *memJournal) Head() journal.Position     { return journal.Position{} }
-func (j *memJournal) Tail() journal.Position     { return journal.Position{} }
-func (j *memJournal) Cut(journal.Position) error { return nil }
-func (j *memJournal) Incarnation() journal.Incarnation {
+func (j *memoryJournal) Incarnation() journal.Incarnation {
 	return journal.Incarnation{ID: 42, Epoch: 1}
 }
-func (j *memJournal) Stats() journal.Stats { j.mu.Lock(); defer j.mu.Unlock(); return j.stats }
-func (j *memJournal) Close() error {
+func (j *memoryJournal) Stats() journal.Stats { j.mu.Lock(); defer j.mu.Unlock(); return j.stats }
+func (j *memoryJournal) Close() error {
 	j.set(func() { j.closed = true })
 	<-j.done
 	return nil
