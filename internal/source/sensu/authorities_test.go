@@ -48,17 +48,11 @@ func TestChangedAuthority(t *testing.T) {
 	comes := func(by *authority, name string) *agent {
 		t.Helper()
 		cert := by.of(name, "default")
-		a, status := w.shake(w.reach(before, &cert, nil), name, "default", "", false)
-		if a == nil {
-			t.Fatalf("%s is refused with %d", name, status)
-		}
+		a := w.mustShake(w.reach(before, &cert, nil), name, "", false)
 		return w.live(a)
 	}
 	old := comes(before, "web1")
-	sharedPassword, status := w.shake(w.reach(before, nil, nil), "web3", "default", rightPassword, false)
-	if sharedPassword == nil {
-		t.Fatal(status)
-	}
+	sharedPassword := w.mustShake(w.reach(before, nil, nil), "web3", rightPassword, false)
 	w.live(sharedPassword)
 	if !refused(after) {
 		t.Error("a stranger's authority is taken")

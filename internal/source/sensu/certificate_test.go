@@ -101,10 +101,7 @@ func TestIdentityOfACertificate(t *testing.T) {
 	if a, status := w.shake(w.reach(ca, nil, nil), "web1", "default", "", false); a != nil || status != 401 {
 		t.Errorf("with nothing: %d", status)
 	}
-	a, status := w.shake(w.reach(ca, nil, nil), "web1", "default", rightPassword, false)
-	if a == nil {
-		t.Fatalf("with a password: %d", status)
-	}
+	a := w.mustShake(w.reach(ca, nil, nil), "web1", rightPassword, false)
 	w.live(a)
 	if x := w.session("web1"); x.proven || x.unproven != sharedPassword {
 		t.Errorf("proven %v, %q", x.proven, x.unproven)
@@ -144,10 +141,7 @@ func TestEachConnectionProvesItsIdentity(t *testing.T) {
 	cert := ca.of("web1", "default")
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS12, tls.VersionTLS13, tls.VersionTLS13} {
 		conn := w.reach(ca, &cert, func(c *tls.Config) { c.ClientSessionCache, c.MaxVersion = kept, version })
-		a, status := w.shake(conn, "web1", "default", "", false)
-		if a == nil {
-			t.Fatal(status)
-		}
+		w.mustShake(conn, "web1", "", false)
 		if conn.ConnectionState().DidResume {
 			t.Errorf("%x: resumed", version)
 		}
@@ -184,14 +178,8 @@ func TestProvenAgentGetsTheName(t *testing.T) {
 		t.Fatalf("a second one by password: %d", status)
 	}
 	cert := ca.of("web2", "default")
-	second, status := w.shake(w.reach(ca, &cert, nil), "web2", "default", "", false) // and says nothing yet
-	if second == nil {
-		t.Fatal(status)
-	}
-	slow, status := w.shake(w.reach(ca, nil, nil), "web2", "default", rightPassword, false) // nor does this one, which came last
-	if slow == nil {
-		t.Fatal(status)
-	}
+	second := w.mustShake(w.reach(ca, &cert, nil), "web2", "", false)        // and says nothing yet
+	slow := w.mustShake(w.reach(ca, nil, nil), "web2", rightPassword, false) // nor does this one, which came last
 	w.proven(ca, "web1", false)
 	first.end()
 	if a, status := dial(); a != nil || status != 409 {
@@ -303,10 +291,7 @@ func (w *world) reach(ca *authority, show *tls.Certificate, change func(*tls.Con
 func (w *world) proven(ca *authority, name string, json bool) *agent {
 	w.t.Helper()
 	cert := ca.of(name, "default")
-	a, status := w.shake(w.reach(ca, &cert, nil), name, "default", "", json)
-	if a == nil {
-		w.t.Fatalf("refused with %d", status)
-	}
+	a := w.mustShake(w.reach(ca, &cert, nil), name, "", json)
 	go a.read()
 	a.alive()
 	w.wait("the proven session of "+name, func() bool {

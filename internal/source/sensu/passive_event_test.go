@@ -37,37 +37,35 @@ func (w *world) results() (lines []string) {
 
 // What nobody asked for is a declared passive check's, and nobody else's.
 func TestUnrequestedEvents(t *testing.T) {
-	for _, json := range []bool{false, true} {
-		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
-			w := newWorld(t, nil)
-			passive := func(id model.ChunkID, name string) *model.CheckChunk {
-				return check(id, name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
+	inBothCodecs(t, func(t *testing.T, json bool) {
+		w := newWorld(t, nil)
+		passive := func(id model.ChunkID, name string) *model.CheckChunk {
+			return check(id, name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
+		}
+		w.passives["backup_db"] = directory.PassiveCheck{Chunk: passive(11, "backup_db")}
+		w.passives["off"] = directory.PassiveCheck{Chunk: passive(12, "off"), Disabled: true}
+		w.passives["load"] = directory.PassiveCheck{}
+		w.passives["unpublished"] = directory.PassiveCheck{Disabled: true}
+		w.passives["host-down"] = directory.PassiveCheck{Chunk: passive(13, "host-down"), Source: model.SourceAlerts}
+		a := w.agent("web", json)
+		a.report("Backup_DB", "", 2, "no space")
+		for _, name := range []string{"off", "load", "unpublished", "host-down", "nothing", "keepalive"} {
+			a.report(name, "", 0, "fine")
+		}
+		a.report("backup_db", "switch1", 0, "of somebody else")
+		a.alive()
+		w.wait("all of them", func() bool { return w.count(alive) == 2 })
+		for out, want := range map[outcome]int{kept: 1, disabled: 2, unassigned: 4, other: 1} {
+			if got := w.count(out); got != want {
+				t.Errorf("%s: %d, want %d", outcomeNames[out], got, want)
 			}
-			w.passives["backup_db"] = directory.PassiveCheck{Chunk: passive(11, "backup_db")}
-			w.passives["off"] = directory.PassiveCheck{Chunk: passive(12, "off"), Disabled: true}
-			w.passives["load"] = directory.PassiveCheck{}
-			w.passives["unpublished"] = directory.PassiveCheck{Disabled: true}
-			w.passives["host-down"] = directory.PassiveCheck{Chunk: passive(13, "host-down"), Source: model.SourceAlerts}
-			a := w.agent("web", json)
-			a.report("Backup_DB", "", 2, "no space")
-			for _, name := range []string{"off", "load", "unpublished", "host-down", "nothing", "keepalive"} {
-				a.report(name, "", 0, "fine")
-			}
-			a.report("backup_db", "switch1", 0, "of somebody else")
-			a.alive()
-			w.wait("all of them", func() bool { return w.count(alive) == 2 })
-			for out, want := range map[outcome]int{kept: 1, disabled: 2, unassigned: 4, other: 1} {
-				if got := w.count(out); got != want {
-					t.Errorf("%s: %d, want %d", outcomeNames[out], got, want)
-				}
-			}
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if got := w.results(); len(got) != 1 || got[0] != "11 CRITICAL no space" || len(w.made) != 0 {
-				t.Errorf("%q, made %v", got, w.made)
-			}
-		})
-	}
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if got := w.results(); len(got) != 1 || got[0] != "11 CRITICAL no space" || len(w.made) != 0 {
+			t.Errorf("%q, made %v", got, w.made)
+		}
+	})
 }
 
 // Where the namespace allows it, the check is made of what the event says of it, once, however

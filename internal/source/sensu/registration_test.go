@@ -2,7 +2,6 @@ package sensu
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -74,10 +73,7 @@ func TestDeregister(t *testing.T) {
 	for _, deregister := range []bool{true, false} {
 		for _, json := range []bool{true, false} {
 			name := "web"
-			a, status := w.dial(name, "default", "secret", json)
-			if a == nil {
-				t.Fatal(status)
-			}
+			a := w.mustDial(name, json)
 			a.x.Deregister = deregister
 			w.set(func() { clear(w.nodes); w.records = nil })
 			go a.read()
@@ -114,10 +110,7 @@ func TestDeletedNodeMayReturn(t *testing.T) {
 	w := newWorld(t, nil)
 	uid := (&intent.ExternalAgent{System: system, Namespace: "default", Name: "web"}).UID()
 	w.set(func() { w.gone[uid] = intent.Tombstone{Name: "web", Why: intent.ReasonForgotten} })
-	a, status := w.dial("web", "default", "secret", false)
-	if a == nil {
-		t.Fatal(errors.New("refused"), status)
-	}
+	w.mustDial("web", false)
 }
 
 // Whom an agent wants to hear of its keepalive is learned from its keepalives, and anew when it
@@ -125,10 +118,7 @@ func TestDeletedNodeMayReturn(t *testing.T) {
 func TestReceiversOfAnAgentsKeepalive(t *testing.T) {
 	for _, json := range []bool{true, false} {
 		w := newWorld(t, nil)
-		a, status := w.dial("web", "default", "secret", json)
-		if a == nil {
-			t.Fatal(status)
-		}
+		a := w.mustDial("web", json)
 		go a.read()
 		hears := func() (h *model.KeepaliveReceivers, told bool) {
 			w.mu.Lock()
@@ -167,10 +157,7 @@ func TestDeregistrationHandler(t *testing.T) {
 		"climbing": {"shared/cmdb", []string{"shared-cmdb"}, "handler=shared-cmdb"},
 	} {
 		for _, json := range []bool{true, false} {
-			a, status := w.dial(name, "default", "secret", json)
-			if a == nil {
-				t.Fatal(status)
-			}
+			a := w.mustDial(name, json)
 			a.x.Deregister, a.x.Deregistration = true, c.says
 			log.reset()
 			w.set(func() { clear(w.nodes); w.server.logDeafHandlers = rate.Sometimes{First: 1} })
@@ -198,10 +185,7 @@ func TestDeregistrationHandler(t *testing.T) {
 func TestTimeoutsAfterAnEvent(t *testing.T) {
 	for _, json := range []bool{true, false} {
 		w := newWorld(t, nil)
-		a, status := w.dial("web", "default", "secret", json)
-		if a == nil {
-			t.Fatal(status)
-		}
+		a := w.mustDial("web", json)
 		a.x.Deregister = true
 		go a.read()
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, MetricsOnly: true})

@@ -50,50 +50,45 @@ func (w *world) result(id model.ChunkID, ok func(*decoded) bool) (s decoded) {
 // An agent that proves who it is is given what its checks name, with each request and nowhere
 // else, and it stands in nothing that comes back; another one is told why not.
 func TestSecretsNeedAProvenIdentity(t *testing.T) {
-	for _, json := range []bool{false, true} {
-		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
-			ca := newAuthority(t)
-			w := newWorldBehind(t, ca.door(), func(c *Config) {
-				c.Secret = secretText(func(_ context.Context, namespace, name string) (string, error) {
-					return map[string]string{"default/db": horse, "shared/token": "a=b c"}[namespace+"/"+name], nil
-				})
+	inBothCodecs(t, func(t *testing.T, json bool) {
+		ca := newAuthority(t)
+		w := newWorldBehind(t, ca.door(), func(c *Config) {
+			c.Secret = secretText(func(_ context.Context, namespace, name string) (string, error) {
+				return map[string]string{"default/db": horse, "shared/token": "a=b c"}[namespace+"/"+name], nil
 			})
-			w.never = horse
-			w.chunks = []*model.CheckChunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}, model.ChunkSecret{Env: "T", Name: "shared/token"})}
-			a := w.proven(ca, "web1", json)
-			r := a.next()
-			if !slices.Equal(r.Secrets, []string{"DB=" + horse, "T=a=b c"}) || r.Name != "db" {
-				t.Fatalf("asked for %+v", r)
-			}
-			coded := base64.StdEncoding.EncodeToString([]byte("user:" + horse))
-			a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, Check: r.Check, Issued: r.Issued, Status: 2, Output: "no login with " + horse + " (" + coded + ")",
-				Hooks: []sensuwire.HookResult{{Name: "why", Output: "DB=" + horse}}})
-			s := w.result(1, func(*decoded) bool { return true })
-			if text := string(s.Output); !strings.HasPrefix(text, "no login with (hidden) (") || strings.Contains(text, coded[8:20]) || s.Status != model.Critical {
-				t.Errorf("kept %q", text)
-			}
-			if !strings.Contains(string(s.Extra), "DB=(hidden)") {
-				t.Errorf("hooks %q", s.Extra)
-			}
-			other, status := w.shake(w.reach(ca, nil, nil), "web2", "default", rightPassword, json)
-			if other == nil {
-				t.Fatal(status)
-			}
-			w.live(other)
-			s = w.result(1, func(s *decoded) bool { return s.Status == model.Unknown })
-			if !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
-				t.Errorf("said %q", s.Output)
-			}
-			if n := testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues("given")); n < 1 {
-				t.Errorf("%v given", n)
-			}
-			select {
-			case r := <-other.asked:
-				t.Errorf("the other one is asked for %+v", r)
-			default:
-			}
 		})
-	}
+		w.never = horse
+		w.chunks = []*model.CheckChunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}, model.ChunkSecret{Env: "T", Name: "shared/token"})}
+		a := w.proven(ca, "web1", json)
+		r := a.next()
+		if !slices.Equal(r.Secrets, []string{"DB=" + horse, "T=a=b c"}) || r.Name != "db" {
+			t.Fatalf("asked for %+v", r)
+		}
+		coded := base64.StdEncoding.EncodeToString([]byte("user:" + horse))
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, Check: r.Check, Issued: r.Issued, Status: 2, Output: "no login with " + horse + " (" + coded + ")",
+			Hooks: []sensuwire.HookResult{{Name: "why", Output: "DB=" + horse}}})
+		s := w.result(1, func(*decoded) bool { return true })
+		if text := string(s.Output); !strings.HasPrefix(text, "no login with (hidden) (") || strings.Contains(text, coded[8:20]) || s.Status != model.Critical {
+			t.Errorf("kept %q", text)
+		}
+		if !strings.Contains(string(s.Extra), "DB=(hidden)") {
+			t.Errorf("hooks %q", s.Extra)
+		}
+		other := w.mustShake(w.reach(ca, nil, nil), "web2", rightPassword, json)
+		w.live(other)
+		s = w.result(1, func(s *decoded) bool { return s.Status == model.Unknown })
+		if !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
+			t.Errorf("said %q", s.Output)
+		}
+		if n := testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues("given")); n < 1 {
+			t.Errorf("%v given", n)
+		}
+		select {
+		case r := <-other.asked:
+			t.Errorf("the other one is asked for %+v", r)
+		default:
+		}
+	})
 }
 
 // Without TLS nobody proves anything, and no value is looked for.

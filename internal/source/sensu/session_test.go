@@ -23,38 +23,36 @@ import (
 // An agent registers, keeps alive, runs what its assignment names, and its results are in the
 // journal, numbered without holes, in both encodings.
 func TestFromKeepaliveToResult(t *testing.T) {
-	for _, json := range []bool{false, true} {
-		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
-			w := newWorld(t, nil)
-			w.chunks = []*model.CheckChunk{check(1, "disk", "check_disk {{ .props.word }}", func(c *model.CheckChunk) {
-				c.Timeout, c.Env = 1500*time.Millisecond, map[string]string{"A": "{{ .props.word }}"}
-			})}
-			a := w.agent("web-1", json)
-			r := a.next()
-			if r.Name != "disk" || r.Interval != 1 || time.Since(time.Unix(r.Issued, 0)).Abs() > 10*time.Second {
-				t.Errorf("asked for %+v", r)
-			}
-			a.result(r, 2, "CRITICAL\x00 \"no\"\n")
-			w.wait("the result", func() bool { return len(w.signals) >= 2 })
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			mark := w.records[0]
-			if mark.Kind != wire.RecordSession || !mark.Session.Begun || mark.Session.KeepaliveMs != 5000 || mark.Session.TimeoutMs != 30000 {
-				t.Errorf("it began with %+v", mark.Session)
-			}
-			s := w.signals[1]
-			if w.signals[0].Kind != wire.SignalKeepalive || s.Kind != wire.SignalResult || s.Chunk != 1 || s.Status != model.Critical || s.DurationMs != 250 || string(s.Output) != "CRITICAL\uFFFD \"no\"" {
-				t.Errorf("kept %+v, output %q", s, s.Output)
-			}
-			said := w.said[a.uid()]
-			if fmt.Sprintln(said.Labels, said.Groups, said.Facts["hostname"], said.Facts["addresses"]) != "map[env:test] [web] web-1 172.17.0.2\n" {
-				t.Errorf("said %+v", said)
-			}
-			if agent, ok := w.server.Agent(mark.Node); !ok || agent.Version != "sensu-agent 6.9.2" || agent.Assigned != 7 {
-				t.Errorf("%v %+v", ok, agent)
-			}
-		})
-	}
+	inBothCodecs(t, func(t *testing.T, json bool) {
+		w := newWorld(t, nil)
+		w.chunks = []*model.CheckChunk{check(1, "disk", "check_disk {{ .props.word }}", func(c *model.CheckChunk) {
+			c.Timeout, c.Env = 1500*time.Millisecond, map[string]string{"A": "{{ .props.word }}"}
+		})}
+		a := w.agent("web-1", json)
+		r := a.next()
+		if r.Name != "disk" || r.Interval != 1 || time.Since(time.Unix(r.Issued, 0)).Abs() > 10*time.Second {
+			t.Errorf("asked for %+v", r)
+		}
+		a.result(r, 2, "CRITICAL\x00 \"no\"\n")
+		w.wait("the result", func() bool { return len(w.signals) >= 2 })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		mark := w.records[0]
+		if mark.Kind != wire.RecordSession || !mark.Session.Begun || mark.Session.KeepaliveMs != 5000 || mark.Session.TimeoutMs != 30000 {
+			t.Errorf("it began with %+v", mark.Session)
+		}
+		s := w.signals[1]
+		if w.signals[0].Kind != wire.SignalKeepalive || s.Kind != wire.SignalResult || s.Chunk != 1 || s.Status != model.Critical || s.DurationMs != 250 || string(s.Output) != "CRITICAL\uFFFD \"no\"" {
+			t.Errorf("kept %+v, output %q", s, s.Output)
+		}
+		said := w.said[a.uid()]
+		if fmt.Sprintln(said.Labels, said.Groups, said.Facts["hostname"], said.Facts["addresses"]) != "map[env:test] [web] web-1 172.17.0.2\n" {
+			t.Errorf("said %+v", said)
+		}
+		if agent, ok := w.server.Agent(mark.Node); !ok || agent.Version != "sensu-agent 6.9.2" || agent.Assigned != 7 {
+			t.Errorf("%v %+v", ok, agent)
+		}
+	})
 }
 
 func TestRefusedInTheHandshake(t *testing.T) {
@@ -231,16 +229,10 @@ func TestTwoAgentsWithOneName(t *testing.T) {
 	first.alive()
 	w.wait("the first goes on", func() bool { return w.count(alive) == 2 })
 
-	silent, status := w.dial("db", "default", "secret", false) // nobody reads there: no pongs
-	if silent == nil {
-		t.Fatal(status)
-	}
+	silent := w.mustDial("db", false) // nobody reads there: no pongs
 	silent.alive()
 	w.wait("its session", func() bool { return w.server.Sessions() == 2 })
-	again, status := w.dial("db", "default", "secret", false)
-	if again == nil {
-		t.Fatalf("the one that came back: %d", status)
-	}
+	again := w.mustDial("db", false)
 	again.alive()
 	w.wait("its keepalive", func() bool { return w.count(alive) == 4 })
 	if w.server.Sessions() != 2 {
@@ -252,7 +244,7 @@ func TestTwoAgentsWithOneName(t *testing.T) {
 func TestSentAwayLater(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.RefusalDelay = 300 * time.Millisecond })
 	began := time.Now()
-	a, _ := w.dial("refused", "default", "secret", false)
+	a := w.mustDial("refused", false)
 	go a.read()
 	a.alive()
 	err := <-a.ended
@@ -264,7 +256,7 @@ func TestSentAwayLater(t *testing.T) {
 // While the journal takes nothing, agents that wait for a pong learn that the server lives, and nothing is lost.
 func TestWaitsForTheJournal(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.PingAfter = 300 * time.Millisecond })
-	a, _ := w.dial("web", "default", "secret", false)
+	a := w.mustDial("web", false)
 	a.alive()
 	w.wait("its session", func() bool { return len(w.signals) == 1 })
 	full := make(chan struct{})
@@ -330,7 +322,7 @@ func TestBacklogOfSensuAgents(t *testing.T) {
 		w := newWorld(t, nil)
 		w.chunks = []*model.CheckChunk{check(1, "load", "x", nil)}
 		w.passives["load"] = directory.PassiveCheck{}
-		a, _ := w.dial("web", "default", "secret", i%2 == 0)
+		a := w.mustDial("web", i%2 == 0)
 		go a.read()
 		r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "load", Namespace: "default", Interval: 60})))(t)
 		a.alive()

@@ -33,52 +33,50 @@ func (w *world) last(n int) (decoded, wire.Extra) {
 // Values are found in a Sensu agent's plain output, or are the points that it sends, and the
 // check's thresholds raise the status, as with our own agents.
 func TestOutputMetricsOfSensuAgents(t *testing.T) {
-	for _, json := range []bool{false, true} {
-		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
-			w := newWorld(t, nil)
-			most := 90.0
-			w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
-				c.Interval = time.Hour
-				c.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"team": "web"}}
-				c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
-			})}
-			a := w.agent("web", json)
-			r := a.next()
-			value := func(v float64, more ...string) model.Value {
-				tags := map[string]string{"team": "web"}
-				for i := 0; i < len(more); i += 2 {
-					tags[more[i]] = more[i+1]
-				}
-				return model.Value{Name: "used", Tags: tags, Value: v}
+	inBothCodecs(t, func(t *testing.T, json bool) {
+		w := newWorld(t, nil)
+		most := 90.0
+		w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
+			c.Interval = time.Hour
+			c.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"team": "web"}}
+			c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
+		})}
+		a := w.agent("web", json)
+		r := a.next()
+		value := func(v float64, more ...string) model.Value {
+			tags := map[string]string{"team": "web"}
+			for i := 0; i < len(more); i += 2 {
+				tags[more[i]] = more[i+1]
 			}
-			measured := value(96, "mount", "/")
-			measured.At = time.Unix(1795236430, 0).UTC()
-			for i, c := range []struct {
-				change func(*sensuwire.Event)
-				status model.Status
-				output string
-				values []model.Value
-			}{
-				{func(e *sensuwire.Event) { e.Output = "fine | used=80%\n" }, model.OK, "fine | used=80%", []model.Value{value(80, "unit", "%")}},
-				{func(e *sensuwire.Event) { e.Output = "fine | used=95" }, model.Critical, "CRITICAL: used{team=web} is 95, more than 90\nfine | used=95", []model.Value{value(95)}},
-				{func(e *sensuwire.Event) { e.Status, e.Output = 2, "bad | used=95" }, model.Critical, "bad | used=95\nCRITICAL: used{team=web} is 95, more than 90", []model.Value{value(95)}},
-				{func(e *sensuwire.Event) { e.Status, e.Output = 3, "what | used=95" }, model.Unknown, "what | used=95", []model.Value{value(95)}},
-				{func(e *sensuwire.Event) {
-					e.Output = "fine"
-					e.Points = []sensuwire.Point{{Name: "used", Value: 96, Time: 1795236430, Tags: map[string]string{"mount": "/"}}, {Name: "", Value: 1}}
-				}, model.Critical, "CRITICAL: used{mount=/,team=web} is 96, more than 90\nfine", []model.Value{measured}},
-			} {
-				a.answer(r, c.change)
-				s, extra := w.last(i + 2)
-				if s.Chunk != 1 || s.Status != c.status || string(s.Output) != c.output || !reflect.DeepEqual(extra.Values, c.values) {
-					t.Errorf("%d: %s %q %+v\nwant %s %q %+v", i, s.Status, s.Output, extra.Values, c.status, c.output, c.values)
-				}
+			return model.Value{Name: "used", Tags: tags, Value: v}
+		}
+		measured := value(96, "mount", "/")
+		measured.At = time.Unix(1795236430, 0).UTC()
+		for i, c := range []struct {
+			change func(*sensuwire.Event)
+			status model.Status
+			output string
+			values []model.Value
+		}{
+			{func(e *sensuwire.Event) { e.Output = "fine | used=80%\n" }, model.OK, "fine | used=80%", []model.Value{value(80, "unit", "%")}},
+			{func(e *sensuwire.Event) { e.Output = "fine | used=95" }, model.Critical, "CRITICAL: used{team=web} is 95, more than 90\nfine | used=95", []model.Value{value(95)}},
+			{func(e *sensuwire.Event) { e.Status, e.Output = 2, "bad | used=95" }, model.Critical, "bad | used=95\nCRITICAL: used{team=web} is 95, more than 90", []model.Value{value(95)}},
+			{func(e *sensuwire.Event) { e.Status, e.Output = 3, "what | used=95" }, model.Unknown, "what | used=95", []model.Value{value(95)}},
+			{func(e *sensuwire.Event) {
+				e.Output = "fine"
+				e.Points = []sensuwire.Point{{Name: "used", Value: 96, Time: 1795236430, Tags: map[string]string{"mount": "/"}}, {Name: "", Value: 1}}
+			}, model.Critical, "CRITICAL: used{mount=/,team=web} is 96, more than 90\nfine", []model.Value{measured}},
+		} {
+			a.answer(r, c.change)
+			s, extra := w.last(i + 2)
+			if s.Chunk != 1 || s.Status != c.status || string(s.Output) != c.output || !reflect.DeepEqual(extra.Values, c.values) {
+				t.Errorf("%d: %s %q %+v\nwant %s %q %+v", i, s.Status, s.Output, extra.Values, c.status, c.output, c.values)
 			}
-			if lost := testutil.ToFloat64(w.server.metrics.valuesLost); lost != 1 {
-				t.Errorf("%v values lost", lost)
-			}
-		})
-	}
+		}
+		if lost := testutil.ToFloat64(w.server.metrics.valuesLost); lost != 1 {
+			t.Errorf("%v values lost", lost)
+		}
+	})
 }
 
 // What an agent measures without a check are values of an event of its own, all of them; what is none is counted.
@@ -166,40 +164,38 @@ func (a *agent) answer(r *sensuwire.Request, change func(*sensuwire.Event)) {
 
 // Hooks go out with the request, and what they brought stands with the result.
 func TestHooksOfSensuAgents(t *testing.T) {
-	for _, json := range []bool{false, true} {
-		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
-			w := newWorld(t, nil)
-			w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
-				c.Env = map[string]string{"A": "it's"}
-				c.Hooks = []model.Hook{
-					{Name: "ps", When: []string{"critical", "non-ok", "127"}, Command: &model.Command{Shell: "ps {{ .props.word }}"}, Timeout: model.Duration(1500 * time.Millisecond)},
-					{Name: "two words", When: []string{"non-ok"}, Command: &model.Command{Argv: []string{"a b"}}, Stdin: true},
-				}
-			})}
-			a := w.agent("web", json)
-			r := a.next()
-			x := w.session("web")
-			x.Mu.Lock()
-			asked := x.list[0].recipe.request.Hooks
-			x.Mu.Unlock()
-			want := []sensuwire.Hook{
-				{Name: "ps", When: []string{"critical", "non-zero", "127"}, Command: "export A='it'\\''s'\nps 'it'\\''s'", Timeout: 2},
-				{Name: "hook-1", When: []string{"non-zero"}, Command: "export A='it'\\''s'\n'a b'", Timeout: 10, Stdin: true},
+	inBothCodecs(t, func(t *testing.T, json bool) {
+		w := newWorld(t, nil)
+		w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
+			c.Env = map[string]string{"A": "it's"}
+			c.Hooks = []model.Hook{
+				{Name: "ps", When: []string{"critical", "non-ok", "127"}, Command: &model.Command{Shell: "ps {{ .props.word }}"}, Timeout: model.Duration(1500 * time.Millisecond)},
+				{Name: "two words", When: []string{"non-ok"}, Command: &model.Command{Argv: []string{"a b"}}, Stdin: true},
 			}
-			if !reflect.DeepEqual(asked, want) {
-				t.Errorf("asked for %+v\nwant %+v", asked, want)
-			}
-			a.answer(r, func(e *sensuwire.Event) {
-				e.Status, e.Hooks = 2, []sensuwire.HookResult{{Name: "hook-1", Status: 1, Output: "b\n"}, {Name: "nobody's"}, {Name: "ps", Status: -1, Output: "PID", Duration: 0.5}}
-			})
-			w.wait("the result", func() bool { return len(w.signals) >= 2 })
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			extra, err := wire.DecodeExtra(w.signals[1].Extra)
-			got := []model.HookResult{{Name: "ps", Status: model.Unknown, Output: "PID", Duration: model.Duration(500 * time.Millisecond)}, {Name: "two words", Status: model.Warning, Output: "b"}}
-			if err != nil || !reflect.DeepEqual(extra.Hooks, got) {
-				t.Errorf("%v %+v", err, extra.Hooks)
-			}
+		})}
+		a := w.agent("web", json)
+		r := a.next()
+		x := w.session("web")
+		x.Mu.Lock()
+		asked := x.list[0].recipe.request.Hooks
+		x.Mu.Unlock()
+		want := []sensuwire.Hook{
+			{Name: "ps", When: []string{"critical", "non-zero", "127"}, Command: "export A='it'\\''s'\nps 'it'\\''s'", Timeout: 2},
+			{Name: "hook-1", When: []string{"non-zero"}, Command: "export A='it'\\''s'\n'a b'", Timeout: 10, Stdin: true},
+		}
+		if !reflect.DeepEqual(asked, want) {
+			t.Errorf("asked for %+v\nwant %+v", asked, want)
+		}
+		a.answer(r, func(e *sensuwire.Event) {
+			e.Status, e.Hooks = 2, []sensuwire.HookResult{{Name: "hook-1", Status: 1, Output: "b\n"}, {Name: "nobody's"}, {Name: "ps", Status: -1, Output: "PID", Duration: 0.5}}
 		})
-	}
+		w.wait("the result", func() bool { return len(w.signals) >= 2 })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		extra, err := wire.DecodeExtra(w.signals[1].Extra)
+		got := []model.HookResult{{Name: "ps", Status: model.Unknown, Output: "PID", Duration: model.Duration(500 * time.Millisecond)}, {Name: "two words", Status: model.Warning, Output: "b"}}
+		if err != nil || !reflect.DeepEqual(extra.Hooks, got) {
+			t.Errorf("%v %+v", err, extra.Hooks)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -55,6 +56,8 @@ func decode(t testing.TB, s wire.Signal) decoded {
 
 // world is a bridge with everything around it in memory.
 type world struct {
+	journal.Journal // nil: sessions only append
+
 	t       testing.TB
 	server  *Server
 	metrics *prometheus.Registry
@@ -112,10 +115,7 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 	if change != nil {
 		change(&cfg)
 	}
-	var err error
-	if w.server, err = New(cfg); err != nil {
-		t.Fatal(err)
-	}
+	w.server = testenv.Value(New(cfg))(t)
 	l := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	w.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -201,13 +201,6 @@ func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
 	}
 	return nil
 }
-func (w *world) Read(context.Context, journal.Position, func(journal.Commit) error) error { return nil }
-func (w *world) Head() journal.Position                                                   { return journal.Position{} }
-func (w *world) Tail() journal.Position                                                   { return journal.Position{} }
-func (w *world) Cut(journal.Position) error                                               { return nil }
-func (w *world) Incarnation() journal.Incarnation                                         { return journal.Incarnation{ID: 1} }
-func (w *world) Stats() journal.Stats                                                     { return journal.Stats{} }
-func (w *world) Close() error                                                             { return nil }
 
 // Intent.
 
@@ -399,6 +392,30 @@ type agent struct {
 	ended chan error
 }
 
+// inBothCodecs runs a test with agents that send Protobuf, and with agents that send JSON.
+func inBothCodecs(t *testing.T, run func(t *testing.T, json bool)) {
+	for _, json := range []bool{false, true} {
+		t.Run(fmt.Sprint("json ", json), func(t *testing.T) { run(t, json) })
+	}
+}
+
+// mustDial connects an agent with a password, which the server must accept.
+func (w *world) mustDial(name string, json bool) *agent {
+	w.t.Helper()
+	return w.mustShake(testenv.Value(net.Dial("tcp", w.addr))(w.t), name, rightPassword, json)
+}
+
+// mustShake makes an agent's handshake, which the server must accept.
+func (w *world) mustShake(nc net.Conn, name, authorization string, json bool) *agent {
+	w.t.Helper()
+	a, status := w.shake(nc, name, "default", authorization, json)
+	if a == nil {
+		w.t.Fatalf("the handshake of agent %s is refused with %d", name, status)
+	}
+	return a
+}
+
+// dial connects an agent with a password; nil: the server refuses it with a status.
 func (w *world) dial(name, namespace, password string, json bool) (*agent, int) {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
@@ -470,11 +487,7 @@ func (a *agent) read() {
 // agent connects one that lives.
 func (w *world) agent(name string, json bool) *agent {
 	w.t.Helper()
-	a, status := w.dial(name, "default", "secret", json)
-	if a == nil {
-		w.t.Fatalf("refused with %d", status)
-	}
-	return w.live(a)
+	return w.live(w.mustDial(name, json))
 }
 
 // live makes it the session of its node.
