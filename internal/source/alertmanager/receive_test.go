@@ -26,94 +26,95 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// world is what a receiver has around it, in memory.
-type world struct {
-	declared *directory.PassiveCheck // what somebody declares before the next change
+// testServer is a Server with access, intent, plan, view and journal in memory.
+type testServer struct {
+	declared *directory.PassiveCheck // an operator declares it just before the next Apply
 	t        testing.TB
-	s        *Server
+	server   *Server
 	metrics  *prometheus.Registry
 	nodes    map[string]model.NodeID
 	checks   map[string]directory.PassiveCheck
 	applies  int
 	open     []event.State
-	full     bool // no event finds room
+	full     bool // the view admits no event
 	sender   string
 
-	mu    sync.Mutex
-	said  []string // node check status output
-	stuck bool     // the journal takes nothing
+	mu      sync.Mutex
+	written []string // results: node check status output
+	blocked bool     // the journal accepts no results
 }
 
-func newWorld(t testing.TB, change func(*world, *Config)) *world {
+func newTestServer(t testing.TB, change func(*testServer, *Config)) *testServer {
 	t.Helper()
-	w := &world{t: t, metrics: prometheus.NewRegistry(), nodes: map[string]model.NodeID{"web1": 1}, checks: map[string]directory.PassiveCheck{}}
+	w := &testServer{t: t, metrics: prometheus.NewRegistry(), nodes: map[string]model.NodeID{"web1": 1}, checks: map[string]directory.PassiveCheck{}}
 	cfg := Config{Access: w, Intent: w, Plan: w, View: w, Write: w.write, Registerer: w.metrics}
 	if change != nil {
 		change(w, &cfg)
 	}
-	var err error
-	if w.s, err = New(cfg); err != nil {
-		t.Fatal(err)
-	}
+	w.server = testenv.Value(New(cfg))(t)
 	return w
 }
 
-func (w *world) write(_ context.Context, results []recorder.Result) (func(context.Context) error, error) {
+// passiveCheck is a check with one chunk of the same number.
+func passiveCheck(id model.ChunkID, name string) directory.PassiveCheck {
+	return directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(id), Name: name}, MaxOutput: 4096}}
+}
+
+func (w *testServer) write(_ context.Context, results []recorder.Result) (func(context.Context) error, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stuck {
+	if w.blocked {
 		return nil, errors.New("disk full")
 	}
 	for _, r := range results {
 		for name, c := range w.checks {
 			if c.Chunk != nil && c.Chunk.ID == r.Chunk {
-				w.said = append(w.said, fmt.Sprintf("%d %s %s %s", r.Node, name, r.Status, r.Output))
+				w.written = append(w.written, fmt.Sprintf("%d %s %s %s", r.Node, name, r.Status, r.Output))
 			}
 		}
 	}
 	return func(context.Context) error { return nil }, nil
 }
 
-func (w *world) Authenticate(string) (access.Subject, error) { return access.Subject{}, nil }
-func (w *world) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
+func (w *testServer) Authenticate(string) (access.Subject, error) { return access.Subject{}, nil }
+func (w *testServer) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
 	return access.Program{}, nil
 }
-func (w *world) CheckNamespace(string) error { return nil }
-func (w *world) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
+func (w *testServer) CheckNamespace(string) error { return nil }
+func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.applies++
 	for i := range resources {
 		r := &resources[i]
 		if expect, ok := o.Expect[intent.KeyOf(r)]; !ok || expect != 0 {
-			w.t.Errorf("%s %s would be written over", r.Kind, r.Metadata.Name)
+			w.t.Errorf("%s %s would be overwritten", r.Kind, r.Metadata.Name)
 		}
-		if w.declared != nil && r.Kind == "Check" { // an operator is faster
+		if w.declared != nil && r.Kind == "Check" { // an operator applies it first
 			w.checks[r.Metadata.Name], w.declared = *w.declared, nil
-			return intent.ApplyResult{}, model.Errorf(model.Stale, "it is there")
+			return intent.ApplyResult{}, model.Errorf(model.Stale, "it exists")
 		}
 		if err := kind.All().Validate(r); err != nil {
-			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
+			w.t.Errorf("created %s %s: %v", r.Kind, r.Metadata.Name, err)
 		}
 		if r.Kind == "Node" {
 			w.nodes[r.Metadata.Name] = model.NodeID(len(w.nodes) + 1)
 		} else {
-			id := model.CheckID(100 + len(w.checks))
-			w.checks[r.Metadata.Name] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(id), Unit: id, Name: r.Metadata.Name}, MaxOutput: 4096}}
+			w.checks[r.Metadata.Name] = passiveCheck(model.ChunkID(100+len(w.checks)), r.Metadata.Name)
 		}
 	}
 	return intent.ApplyResult{}, nil
 }
-func (w *world) CatchUp(context.Context) error { return nil }
-func (w *world) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
+func (w *testServer) CatchUp(context.Context) error { return nil }
+func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	c, ok := w.checks[name]
 	return c, ok
 }
-func (w *world) PassiveChecks(string, string) (ids []model.CheckID) {
+func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 	for _, c := range w.checks {
 		ids = append(ids, c.Chunk.Unit)
 	}
 	return ids
 }
-func (w *world) CheckName(id model.CheckID) (string, string, bool) {
+func (w *testServer) CheckName(id model.CheckID) (string, string, bool) {
 	for name, c := range w.checks {
 		if c.Chunk.Unit == id {
 			return "default", name, true
@@ -121,26 +122,26 @@ func (w *world) CheckName(id model.CheckID) (string, string, bool) {
 	}
 	return "", "", false
 }
-func (w *world) NodeByName(_, name string) (model.NodeID, bool) {
+func (w *testServer) NodeByName(_, name string) (model.NodeID, bool) {
 	id, ok := w.nodes[name]
 	return id, ok
 }
-func (w *world) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
-func (w *world) NodesMatching(string, directory.Selector) []model.NodeID {
+func (w *testServer) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
+func (w *testServer) NodesMatching(string, directory.Selector) []model.NodeID {
 	return make([]model.NodeID, len(w.nodes)-1)
 }
-func (w *world) Admit(model.NodeID, *model.CheckChunk) (string, string) {
+func (w *testServer) Admit(model.NodeID, *model.CheckChunk) (string, string) {
 	if w.full {
 		return "node_limit", "the node has its 3 event states"
 	}
 	return "", ""
 }
-func (w *world) List(context.Context, event.Query) (event.Page, error) {
+func (w *testServer) List(context.Context, event.Query) (event.Page, error) {
 	return event.Page{States: w.open}, nil
 }
 
-// post sends alerts, one a line: name label=value … (until=+4m or until=-1s)
-func (w *world) post(lines ...string) error {
+// post sends alerts, one per line: name label=value … until=+4m, or until=-1s for an ended one.
+func (w *testServer) post(lines ...string) error {
 	w.t.Helper()
 	var list []string
 	for _, line := range lines {
@@ -157,86 +158,89 @@ func (w *world) post(lines ...string) error {
 		}
 		list = append(list, fmt.Sprintf(`{"labels":{%s}%s}`, strings.Join(labels, ","), ends))
 	}
-	return w.s.receive(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
+	return w.server.receive(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
 }
 
-// expect compares what was written since it was asked last.
-func (w *world) expect(what string, lines ...string) {
+// mustPost sends alerts that the server must accept.
+func (w *testServer) mustPost(lines ...string) {
+	w.t.Helper()
+	if err := w.post(lines...); err != nil {
+		w.t.Errorf("post %q: %v", lines, err)
+	}
+}
+
+// expect compares the results that were written since the last call.
+func (w *testServer) expect(what string, lines ...string) {
 	w.t.Helper()
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if got, want := strings.Join(w.said, "\n"), strings.Join(lines, "\n"); got != want {
+	if got, want := strings.Join(w.written, "\n"), strings.Join(lines, "\n"); got != want {
 		w.t.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
 	}
-	w.said = nil
+	w.written = nil
 }
 
-func (w *world) jam(stuck bool) {
+// blockJournal lets the journal accept no results, or again.
+func (w *testServer) blockJournal(blocked bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stuck = stuck
+	w.blocked = blocked
 }
 
-func (w *world) count(o outcome) float64 { return testutil.ToFloat64(w.s.metrics.alerts[o]) }
+func (w *testServer) count(o outcome) float64 { return testutil.ToFloat64(w.server.metrics.alerts[o]) }
 
-// run lets Run live until the test ends.
-func (w *world) run(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- w.s.Run(ctx) }()
-	t.Cleanup(func() {
+// runServer runs a test with a server, in virtual time.
+func runServer(t *testing.T, change func(*testServer, *Config), test func(t *testing.T, w *testServer)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestServer(t, change)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.server.Run(ctx) }()
+		synctest.Wait()
+		test(t, w)
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	synctest.Wait()
 }
 
 func TestAlertsFireRepeatAndEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.run(t)
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Error(err)
-			}
-		}
-		must(w.post("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m"))
-		w.expect("two of one name", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
-		must(w.post("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m"))
-		w.expect("the same again at once")
+	runServer(t, nil, func(t *testing.T, w *testServer) {
+		w.mustPost("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m")
+		w.expect("two alerts of one name", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
+		w.mustPost("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m")
+		w.expect("repeated at once")
 		time.Sleep(time.Minute)
-		must(w.post("DiskFull instance=web1:9100 mount=/ severity=warning until=4m"))
-		w.expect("the same a minute later", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
-		must(w.post("DiskFull instance=web1:9100 mount=/data severity=critical until=-1s"))
-		w.expect("one ends", "1 diskfull WARNING DiskFull (instance=web1:9100 mount=/ severity=warning)")
+		w.mustPost("DiskFull instance=web1:9100 mount=/ severity=warning until=4m")
+		w.expect("repeated after a minute", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
+		w.mustPost("DiskFull instance=web1:9100 mount=/data severity=critical until=-1s")
+		w.expect("one of two ends", "1 diskfull WARNING DiskFull (instance=web1:9100 mount=/ severity=warning)")
 		time.Sleep(3*time.Minute + 50*time.Second)
-		w.expect("not yet")
+		w.expect("before the end")
 		time.Sleep(20 * time.Second)
-		w.expect("nobody says the other any more", "1 diskfull OK resolved: DiskFull (instance=web1:9100 mount=/ severity=warning) (no longer repeated)")
-		must(w.post("DiskFull instance=web1:9100 mount=/ until=-1s", "Unheard instance=web9 until=-1s"))
-		w.expect("what ended already")
-		if len(w.s.events) != 0 || w.s.firing != 0 || w.nodes["web9"] != 0 || len(w.checks) != 1 || w.applies != 1 {
-			t.Errorf("%v %d firing, %v, %v, %d applies", w.s.events, w.s.firing, w.nodes, w.checks, w.applies)
+		w.expect("the other is no longer repeated", "1 diskfull OK resolved: DiskFull (instance=web1:9100 mount=/ severity=warning) (no longer repeated)")
+		w.mustPost("DiskFull instance=web1:9100 mount=/ until=-1s", "Unheard instance=web9 until=-1s")
+		w.expect("ended alerts")
+		if len(w.server.events) != 0 || w.server.firing != 0 || w.nodes["web9"] != 0 || len(w.checks) != 1 || w.applies != 1 {
+			t.Errorf("%v %d firing, %v, %v, %d applies", w.server.events, w.server.firing, w.nodes, w.checks, w.applies)
 		}
 
-		// An alert that says how well it is: it opens nothing, and its end is no result.
-		must(w.post("Watchdog severity=none until=1m"))
-		w.expect("watchdog", "2 watchdog OK Watchdog (severity=none)")
+		// A watchdog alert has the status OK: it opens no problem, and its end writes no result.
+		w.mustPost("Watchdog severity=none until=1m")
+		w.expect("the watchdog fires", "2 watchdog OK Watchdog (severity=none)")
 		time.Sleep(2 * time.Minute)
-		w.expect("the watchdog's silence")
+		w.expect("the watchdog ends")
 
-		// What the journal does not take is written by the next tick, whatever is said meanwhile.
-		w.jam(true)
+		// Results that the journal did not accept are written by the next tick.
+		w.blockJournal(true)
 		if err := w.post("Down instance=new.example.org:80"); model.ClassOf(err) != model.Unavailable {
 			t.Errorf("%v", err)
 		}
-		w.jam(false)
+		w.blockJournal(false)
 		time.Sleep(tick + time.Second)
-		w.expect("later", "3 down WARNING Down (instance=new.example.org:80)")
+		w.expect("after the journal was blocked", "3 down WARNING Down (instance=new.example.org:80)")
 		w.full = true
 		if err := w.post("Down instance=new.example.org:80", "Other instance=web1"); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "refused 1 of 2 alerts") {
 			t.Errorf("%v", err)
@@ -247,79 +251,64 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 	})
 }
 
-// Who applies a check while an alert of its name comes keeps it; what else is missing is made.
+// A check that an operator applies while an alert of its name arrives stays; the missing node is created.
 func TestConcurrentDeclarationStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(w *world, _ *Config) {
-			w.declared = &directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 70, Unit: 70, Name: "a"}, MaxOutput: 4096}}
-		})
-		w.run(t)
-		if err := w.post("A instance=web9 severity=warning"); err != nil {
-			t.Error(err)
-		}
+	runServer(t, func(w *testServer, _ *Config) {
+		declared := passiveCheck(70, "a")
+		w.declared = &declared
+	}, func(t *testing.T, w *testServer) {
+		w.mustPost("A instance=web9 severity=warning")
 		if w.applies != 2 || w.checks["a"].Chunk.Unit != 70 || w.nodes["web9"] == 0 {
 			t.Errorf("%d changes, check %+v, nodes %v", w.applies, w.checks["a"], w.nodes)
 		}
 	})
 }
 
-// What was open when the server started stays so until senders had time to say it again.
-func TestAlertsOpenAtTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(w *world, _ *Config) {
-			w.checks["a"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 7, Unit: 7, Name: "a"}, MaxOutput: 4096}}
-			w.checks["b"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 8, Unit: 8, Name: "b"}, MaxOutput: 4096}}
-			w.checks["c"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 9, Unit: 9, Name: "c"}, MaxOutput: 4096}}
-			w.checks["d"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 10, Name: "d"}, MaxOutput: 4096}}
-			w.open = []event.State{{Node: 1, Check: 10, Status: model.Unknown, Output: "no result for 5m (TTL)", Expired: true}, // nobody said it: it ends when somebody does
-				{Node: 1, Check: 7, Status: model.Critical, Output: "two were it"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one was it"},
-				{Node: 1, Check: 9, Status: model.Critical, Output: "an agent said it", Counters: event.Counters{Stream: 5}}} // which no silence here ends
-		})
-		w.run(t)
-		if err := w.post("A instance=web1 n=1 severity=warning", "B instance=web1 until=-1s"); err != nil {
-			t.Error(err)
-		}
-		w.expect("one of two is said again", "1 a CRITICAL A (instance=web1 n=1 severity=warning)")
+// An event that was open at the start of the server stays open until senders have had time to repeat its alerts.
+func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
+	runServer(t, func(w *testServer, _ *Config) {
+		w.checks["a"] = passiveCheck(7, "a")
+		w.checks["b"] = passiveCheck(8, "b")
+		w.checks["c"] = passiveCheck(9, "c")
+		w.checks["d"] = passiveCheck(10, "d")
+		w.open = []event.State{{Node: 1, Check: 10, Status: model.Unknown, Output: "no result for 5m (TTL)", Expired: true}, // by its TTL: a result ends it
+			{Node: 1, Check: 7, Status: model.Critical, Output: "two alerts"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one alert"},
+			{Node: 1, Check: 9, Status: model.Critical, Output: "of an agent", Counters: event.Counters{Stream: 5}}} // alerts do not end it
+	}, func(t *testing.T, w *testServer) {
+		w.mustPost("A instance=web1 n=1 severity=warning", "B instance=web1 until=-1s")
+		w.expect("one of two is repeated", "1 a CRITICAL A (instance=web1 n=1 severity=warning)")
 		time.Sleep(repeatWindow + 2*tick)
-		w.expect("the other was said to have ended", "1 b OK resolved: B (instance=web1)")
+		w.expect("the other has ended", "1 b OK resolved: B (instance=web1)")
 		time.Sleep(resolveAfter - repeatWindow - 3*tick)
-		if err := w.post("A instance=web1 n=1 severity=warning"); err != nil {
-			t.Error(err)
-		}
+		w.mustPost("A instance=web1 n=1 severity=warning")
 		w.mu.Lock()
-		w.said = nil
+		w.written = nil
 		w.mu.Unlock()
 		time.Sleep(4 * tick)
-		w.expect("nobody says the second one", "1 a WARNING A (instance=web1 n=1 severity=warning)")
+		w.expect("the second alert is not repeated", "1 a WARNING A (instance=web1 n=1 severity=warning)")
 	})
 }
 
-// A process that stood still was deaf: what fires goes on.
+// A process that was stopped could not receive repetitions: its firing alerts do not end.
 func TestPausedProcessEndsNoAlerts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asleep atomic.Int64
-		w := newWorld(t, func(_ *world, c *Config) {
-			c.Now = func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }
-		})
-		w.run(t)
-		if err := w.post("A instance=web1"); err != nil {
-			t.Error(err)
-		}
-		asleep.Store(int64(time.Hour))
+	var paused atomic.Int64
+	runServer(t, func(_ *testServer, c *Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(paused.Load())) }
+	}, func(t *testing.T, w *testServer) {
+		w.mustPost("A instance=web1")
+		paused.Store(int64(time.Hour))
 		time.Sleep(2 * tick)
 		synctest.Wait()
-		if w.s.firing != 1 {
-			t.Errorf("%d fire", w.s.firing)
+		if w.server.firing != 1 {
+			t.Errorf("%d alerts fire after a pause of an hour, want 1", w.server.firing)
 		}
 	})
 }
 
 func TestCreationOfChecksIsLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(_ *world, c *Config) {
-			c.Limits = Limits{Nodes: 2, Checks: 3, Firing: 4, FiringTogether: 2}
-		})
-		w.run(t)
+	runServer(t, func(_ *testServer, c *Config) {
+		c.Limits = Limits{Nodes: 2, Checks: 3, Firing: 4, FiringTogether: 2}
+	}, func(t *testing.T, w *testServer) {
 		for _, c := range []struct {
 			what, says string
 			alerts     []string
@@ -328,7 +317,7 @@ func TestCreationOfChecksIsLimited(t *testing.T) {
 			{"checks", "is at its limit of 3 passive checks", []string{"A instance=web1", "B instance=web1", "C instance=web1", "D instance=web1"}},
 			{"fire", "5 of 6 alerts", []string{"A instance=n1 n=1", "A instance=n1 n=2", "A instance=n1 n=3", "B instance=web1 n=1", "C instance=web1 n=1", "C instance=n1"}},
 		} {
-			w.s.events, w.s.firing = map[eventKey]*alertEvent{}, map[bool]int{true: 3}[c.what == "fire"]
+			w.server.events, w.server.firing = map[eventKey]*alertEvent{}, map[bool]int{true: 3}[c.what == "fire"]
 			err := w.post(c.alerts...)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v, want %s", c.what, err, c.says)
@@ -340,7 +329,7 @@ func TestCreationOfChecksIsLimited(t *testing.T) {
 	})
 }
 
-func TestAlertFields(t *testing.T) {
+func TestNodeAndStatusOfAnAlert(t *testing.T) {
 	for _, c := range []struct{ labels, names, status string }{
 		{"instance=web1.example.org:9100", "web1.example.org web1 web1.example.org", "WARNING"},
 		{"instance=https://shop.example.org/health severity=page", "shop.example.org shop shop.example.org", "CRITICAL"},
@@ -392,15 +381,15 @@ func FuzzAlerts(f *testing.F) {
 	})
 }
 
-// Bodies in the shapes in which Prometheus and Grafana's contact point send them.
-func TestGoldenRequests(t *testing.T) {
+// The server reads the bodies that Prometheus and a contact point of Grafana send.
+func TestBodiesOfPrometheusAndGrafanaAreRead(t *testing.T) {
 	for name, want := range map[string]string{
 		"prometheus.json": "db1 is full (instance=db1:9100 job=node mount=/data severity=critical)\nrunbook: https://runbooks.example.org/disk\nsource: http://prometheus:9090/graph?g0.expr=disk_free+%3C+5&g0.tab=1",
 		"grafana.json":    "Checkout is slow (grafana_folder=Shop instance=web1)\nThe 99th percentile is 3 s.\ndashboard: https://grafana.example.org/d/shop\nsource: https://grafana.example.org/alerting/grafana/abc/view?orgId=1",
 	} {
 		text := testenv.Value(os.ReadFile("testdata/" + name))(t)
-		w := newWorld(t, nil)
-		alerts, err := decode(text, &w.s.cfg.Limits)
+		w := newTestServer(t, nil)
+		alerts, err := decode(text, &w.server.cfg.Limits)
 		if err != nil || len(alerts) != 1 || !alerts[0].pending() {
 			t.Fatalf("%s: %v %v", name, alerts, err)
 		}
@@ -410,134 +399,118 @@ func TestGoldenRequests(t *testing.T) {
 	}
 }
 
-// says posts, and expects what is written.
-func (w *world) check(line, what string, want ...string) {
+// postAndExpect sends one alert, and compares the results that it causes.
+func (w *testServer) postAndExpect(line, what string, want ...string) {
 	w.t.Helper()
-	if err := w.post(line); err != nil {
-		w.t.Errorf("%s: %v", what, err)
-	}
+	w.mustPost(line)
 	w.expect(what, want...)
 }
 
-// A Prometheus whose clock is six minutes behind: the ends of alerts that fire, four minutes ahead of it, are over
-// here. They move on, and so it is found out; an end that stays is one.
-func TestSenderWithASlowClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.run(t)
+// The clock of a Prometheus is six minutes behind. It sends the ends of firing alerts four minutes ahead of its clock, so
+// they are in the past here. Ends that advance with each repetition show the wrong clock; an end that stays is real.
+func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
+	runServer(t, nil, func(t *testing.T, w *testServer) {
 		const (
 			fires    = "Down instance=new1 severity=critical until=-2m"
 			resolved = "Down instance=new1 severity=critical until=-6m"
 			down     = "2 down CRITICAL Down (instance=new1 severity=critical)\nthe clock of prometheus at 10.0.0.7 is at least 2m behind this server's: its alerts arrive late"
 		)
 		for _, again := range []string{"first", "second"} {
-			w.check(fires, again)
+			w.postAndExpect(fires, again)
 			time.Sleep(time.Minute)
 		}
 		if len(w.nodes) != 1 {
-			t.Errorf("made of what may have ended: %v", w.nodes)
+			t.Errorf("created for an alert that may have ended: %v", w.nodes)
 		}
-		w.check(fires, "it moved on twice", down)
-		w.check(fires, "twice in a moment")
+		w.postAndExpect(fires, "its end advanced twice", down)
+		w.postAndExpect(fires, "repeated at once")
 		for range 5 {
 			time.Sleep(time.Minute)
-			w.check(fires, "it goes on", down)
+			w.postAndExpect(fires, "it fires on", down)
 		}
 		time.Sleep(30 * time.Second)
-		w.check(resolved, "it ends", "2 down OK resolved: Down (instance=new1 severity=critical)")
+		w.postAndExpect(resolved, "it ends", "2 down OK resolved: Down (instance=new1 severity=critical)")
 		for _, end := range []string{"-7m", "-8m", "-9m"} { // the same moment
 			time.Sleep(time.Minute)
-			w.check("Down instance=new1 severity=critical until="+end, "it has ended")
+			w.postAndExpect("Down instance=new1 severity=critical until="+end, "it has ended")
 		}
 		time.Sleep(time.Minute)
-		w.check(fires, "again")
+		w.postAndExpect(fires, "again")
 		time.Sleep(time.Minute)
-		w.check(fires, "it moved on twice again", down)
-		if n := testutil.ToFloat64(w.s.metrics.behind); n != 8 {
-			t.Errorf("%v were found out", n)
+		w.postAndExpect(fires, "its end advanced twice again", down)
+		if n := testutil.ToFloat64(w.server.metrics.behind); n != 8 {
+			t.Errorf("%v alerts of a slow clock were counted, want 8", n)
 		}
 		time.Sleep(pastEndLifetime + tick)
 		synctest.Wait()
-		w.s.mu.Lock()
-		defer w.s.mu.Unlock()
-		if len(w.s.pastEnds) != 0 {
-			t.Errorf("%d ends are known", len(w.s.pastEnds))
+		w.server.mu.Lock()
+		defer w.server.mu.Unlock()
+		if len(w.server.pastEnds) != 0 {
+			t.Errorf("%d past ends are kept", len(w.server.pastEnds))
 		}
 	})
 }
 
-// Of two that say the same, one has a clock that is behind: when that is found out, the alert goes on.
-func TestOneOfTwoSendersHasASlowClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.run(t)
+// Two senders send one alert, and the clock of one is behind: the alert fires once that is detected.
+func TestAlertFiresWhileOneSenderHasASlowClock(t *testing.T) {
+	runServer(t, nil, func(t *testing.T, w *testServer) {
 		changes := 0
 		for range 10 {
 			w.sender = "a"
-			if err := w.post("Down instance=web1 until=4m"); err != nil {
-				t.Error(err)
-			}
+			w.mustPost("Down instance=web1 until=4m")
 			w.sender = "b"
-			if err := w.post("Down instance=web1 until=-6m"); err != nil {
-				t.Error(err)
-			}
+			w.mustPost("Down instance=web1 until=-6m")
 			w.mu.Lock()
-			changes, w.said = len(w.said), nil
+			changes, w.written = len(w.written), nil
 			w.mu.Unlock()
 			time.Sleep(time.Minute)
 		}
-		w.s.mu.Lock()
-		firing := w.s.firing
-		w.s.mu.Unlock()
+		w.server.mu.Lock()
+		firing := w.server.firing
+		w.server.mu.Unlock()
 		if changes > 1 || firing != 1 {
 			t.Errorf("%d changes in the last minute, %d fire", changes, firing)
 		}
 	})
 }
 
-// An alert that comes and goes ends each time, though its ends move on.
+// An alert that fires and ends again and again ends each time, although its ends advance.
 func TestShortAlertsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.run(t)
+	runServer(t, nil, func(t *testing.T, w *testServer) {
 		for range 5 {
-			w.check("Down instance=web1 until=4m", "it fires", "1 down WARNING Down (instance=web1)")
+			w.postAndExpect("Down instance=web1 until=4m", "it fires", "1 down WARNING Down (instance=web1)")
 			time.Sleep(time.Minute)
-			w.check("Down instance=web1 until=-1s", "it ends", "1 down OK resolved: Down (instance=web1)")
+			w.postAndExpect("Down instance=web1 until=-1s", "it ends", "1 down OK resolved: Down (instance=web1)")
 			time.Sleep(time.Minute)
 		}
 	})
 }
 
-// A clock that is behind by nearly as much as an alert may be late: it fires until it may be said again.
+// An alert whose end is seconds away fires until its sender may have repeated it.
 func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.run(t)
+	runServer(t, nil, func(t *testing.T, w *testServer) {
 		for range 4 {
-			w.check("Down instance=web1 until=20s", "it fires", "1 down WARNING Down (instance=web1)")
+			w.postAndExpect("Down instance=web1 until=20s", "it fires", "1 down WARNING Down (instance=web1)")
 			time.Sleep(time.Minute)
 		}
 		time.Sleep(repeatWindow - time.Minute + tick)
-		w.expect("nobody says it", "1 down OK resolved: Down (instance=web1) (no longer repeated)")
+		w.expect("not repeated", "1 down OK resolved: Down (instance=web1) (no longer repeated)")
 	})
 }
 
-// A contact point of Grafana says an alert without an end, and again after hours: until then it fires, also
-// after a start.
-func TestRareRepeatsOfGrafana(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(w *world, _ *Config) {
-			w.checks["open"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: 7, Unit: 7, Name: "open"}, MaxOutput: 4096}}
-			w.open = []event.State{{Node: 1, Check: 7, Status: model.Warning, Output: "Open (grafana_folder=Shop instance=web1)"}}
-		})
-		w.run(t)
-		w.check("Slow grafana_folder=Shop instance=web1", "it fires", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
+// A contact point of Grafana sends an alert without an end, and repeats it after hours. The alert fires until then, also
+// after a start of the server.
+func TestAlertsOfGrafanaFireForHours(t *testing.T) {
+	runServer(t, func(w *testServer, _ *Config) {
+		w.checks["open"] = passiveCheck(7, "open")
+		w.open = []event.State{{Node: 1, Check: 7, Status: model.Warning, Output: "Open (grafana_folder=Shop instance=web1)"}}
+	}, func(t *testing.T, w *testServer) {
+		w.postAndExpect("Slow grafana_folder=Shop instance=web1", "it fires", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
 		time.Sleep(4*time.Hour + time.Minute)
-		w.check("Slow grafana_folder=Shop instance=web1", "it goes on", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
-		w.check("Slow grafana_folder=Shop instance=web1 until=-1s", "it ends",
+		w.postAndExpect("Slow grafana_folder=Shop instance=web1", "it fires on", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
+		w.postAndExpect("Slow grafana_folder=Shop instance=web1 until=-1s", "it ends",
 			"1 slow OK resolved: Slow (grafana_folder=Shop instance=web1)")
 		time.Sleep(15 * time.Minute)
-		w.expect("nobody said the other", "1 open OK resolved: not repeated since this server started")
+		w.expect("the open event is not repeated", "1 open OK resolved: not repeated since this server started")
 	})
 }
