@@ -19,20 +19,20 @@ import (
 )
 
 func TestEveryResultIsOneLineInOrder(t *testing.T) {
-	r, lake := newRig(t), newLake(t)
-	r.handler(lake.address(), 7)
-	r.send(19, 3, 5) // before it begins: from: oldest
+	r, peer := newTestServer(t), newPeer(t)
+	r.handler(peer.address(), 7)
+	r.appendResults(19, 3, 5) // before the follower starts, with from: oldest
 	r.start()
-	r.send(19, 3, 5)
-	lake.wait(18 * 3 * 10) // node 10 is of another namespace
-	lake.mu.Lock()
-	defer lake.mu.Unlock()
-	if lake.twice+lake.older != 0 {
-		t.Errorf("%d lines twice, %d behind a newer one", lake.twice, lake.older)
+	r.appendResults(19, 3, 5)
+	peer.waitLines(18 * 3 * 10) // node 10 is of another namespace
+	peer.mu.Lock()
+	defer peer.mu.Unlock()
+	if peer.repeated+peer.late != 0 {
+		t.Errorf("%d lines came twice, %d after a newer one", peer.repeated, peer.late)
 	}
 	newest := 0
-	for i := range lake.lines {
-		line := &lake.lines[i]
+	for i := range peer.lines {
+		line := &peer.lines[i]
 		if line.Event != nil {
 			newest++
 		}
@@ -40,82 +40,82 @@ func TestEveryResultIsOneLineInOrder(t *testing.T) {
 			t.Fatalf("%+v", line)
 		}
 		if got := line.Received.Sub(line.Executed).Milliseconds(); got != 100 || line.Duration != 0.012 {
-			t.Fatalf("executed %d ms before it came, took %v s", got, line.Duration)
+			t.Fatalf("executed %d ms before it was received, took %v s", got, line.Duration)
 		}
 	}
 	if newest < 18*3 {
-		t.Errorf("%d lines say what their event came to, want at least the last of each: %d", newest, 18*3)
+		t.Errorf("%d lines have the state of their event, want at least the last line of each event: %d", newest, 18*3)
 	}
 }
 
 func TestPlannedStopRepeatsNoLine(t *testing.T) {
-	r, lake := newRig(t), newLake(t)
-	r.handler(lake.address(), 3)
+	r, peer := newTestServer(t), newPeer(t)
+	r.handler(peer.address(), 3)
 	r.start()
 	for round := 1; round <= 3; round++ {
-		r.send(5, 2, 4)
-		lake.wait(round * 5 * 2 * 4)
+		r.appendResults(5, 2, 4)
+		peer.waitLines(round * 5 * 2 * 4)
 		r.stop()
-		r.send(5, 2, 0)
+		r.appendResults(5, 2, 0)
 		r.start()
 	}
 	r.stop()
-	if lake.twice != 0 {
-		t.Errorf("%d lines came twice", lake.twice)
+	if peer.repeated != 0 {
+		t.Errorf("%d lines came twice", peer.repeated)
 	}
 }
 
-// What was written within Settle comes again after a connection broke, on that connection alone.
+// After a connection broke, the lines that were written to it within Settle are sent again; lines of other connections are not.
 func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
-	r, lake := newRig(t), newLake(t)
-	r.handler(lake.address(), 4)
+	r, peer := newTestServer(t), newPeer(t)
+	r.handler(peer.address(), 4)
 	r.start()
-	r.send(9, 4, 10)
-	lake.wait(9 * 4 * 10)
-	lake.mu.Lock()
-	for conn := range lake.conns {
+	r.appendResults(9, 4, 10)
+	peer.waitLines(9 * 4 * 10)
+	peer.mu.Lock()
+	for conn := range peer.conns {
 		conn.Close()
 		break
 	}
-	lake.mu.Unlock()
-	r.until("it wrote again", func(s State) bool { return s.Again == 1 && s.BehindBytes == 0 })
-	r.send(9, 4, 1)
-	lake.wait(9 * 4 * 11)
-	if lake.twice == 0 || lake.twice > 300 {
-		t.Errorf("%d lines of 360 came again, want those of one connection of four", lake.twice)
+	peer.mu.Unlock()
+	r.waitState("it wrote again", func(s State) bool { return s.Again == 1 && s.BehindBytes == 0 })
+	r.appendResults(9, 4, 1)
+	peer.waitLines(9 * 4 * 11)
+	if peer.repeated == 0 || peer.repeated > 300 {
+		t.Errorf("%d lines of 360 came again, want those of one connection of four", peer.repeated)
 	}
 }
 
 func TestAbsentPeerCatchesUp(t *testing.T) {
-	r, first := newRig(t), newLake(t)
+	r, first := newTestServer(t), newPeer(t)
 	address := first.address()
 	r.handler(address, 2)
 	r.start()
-	r.send(5, 2, 2)
-	first.wait(20)
+	r.appendResults(5, 2, 2)
+	first.waitLines(20)
 	first.listener.Close()
-	first.hangUp()
-	r.send(5, 2, 2)
-	r.until("it lags", func(s State) bool { return s.Trouble != "" })
-	again := lakeAt(t, address)
-	again.wait(40) // all of it is younger than Settle
-	if again.older > 0 {
-		t.Errorf("%d lines came behind a newer one of their event", again.older)
+	first.closeConnections()
+	r.appendResults(5, 2, 2)
+	r.waitState("it lags", func(s State) bool { return s.Trouble != "" })
+	again := newPeerAt(t, address)
+	again.waitLines(40) // all of it is younger than Settle
+	if again.late > 0 {
+		t.Errorf("%d lines came behind a newer one of their event", again.late)
 	}
 }
 
-// A peer that takes nothing holds the journal back up to the limit; then the oldest is passed
-// over and counted, and what follows is told.
+// A peer that does not read keeps the journal up to the limit. Then the oldest results are skipped and counted, and the
+// later ones are sent.
 func TestOversizedBacklogIsSkipped(t *testing.T) {
-	r, lake := newRig(t), newLake(t)
-	lake.deaf.Store(true)
+	r, peer := newTestServer(t), newPeer(t)
+	peer.hangs.Store(true)
 	r.noise, r.timeout = 2000, 5*time.Second
 	r.limit = 600 << 10 // the journal says where something lies to within 256 KiB
-	r.handler(lake.address(), 1)
+	r.handler(peer.address(), 1)
 	r.start()
 	sent := 0 // nodes 10, 20, … are of another namespace
 	for skipped := uint64(0); skipped == 0; {
-		r.send(100, 10, 1)
+		r.appendResults(100, 10, 1)
 		sent += 90 * 10
 		st, _ := r.set.State(name("lake"))
 		if skipped = st.Skipped; sent > 5e6 {
@@ -129,84 +129,84 @@ func TestOversizedBacklogIsSkipped(t *testing.T) {
 			t.Fatalf("the journal may be cut to %v, the cursor is %v", list, floor)
 		}
 	}
-	lake.hangUp() // and read from now on
-	r.send(100, 10, 1)
+	peer.closeConnections() // it reads from now on
+	r.appendResults(100, 10, 1)
 	sent += 90 * 10
-	st := r.until("it is up to date", func(s State) bool { return s.BehindBytes == 0 && s.Trouble == "" })
-	lake.wait(sent - int(st.Skipped))
+	st := r.waitState("it is up to date", func(s State) bool { return s.BehindBytes == 0 && s.Trouble == "" })
+	peer.waitLines(sent - int(st.Skipped))
 	if st.SkippedAt.IsZero() {
-		t.Error("nobody can say when")
+		t.Error("the time of the skip is unknown")
 	}
 }
 
-func TestOnlySelectedResults(t *testing.T) {
-	r, lake := newRig(t), newLake(t)
-	spec := r.handler(lake.address(), 2)
+func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
+	r, peer := newTestServer(t), newPeer(t)
+	spec := r.handler(peer.address(), 2)
 	spec.Stream.Only = &model.Selector{Checks: []string{"c1"}, Statuses: []string{"warning"}}
 	r.directory.change(func() { r.directory.shadow["other"] = true })
 	shared := *spec
-	shared.Stream = &model.Stream{Address: lake.address(), Results: model.AllResults, From: "oldest", Only: &model.Selector{Targets: &model.Targets{Nodes: []string{"other/n10", "other/n20", "default/n2"}}, Checks: []string{"c0"}}}
+	shared.Stream = &model.Stream{Address: peer.address(), Results: model.AllResults, From: "oldest", Only: &model.Selector{Targets: &model.Targets{Nodes: []string{"other/n10", "other/n20", "default/n2"}}, Checks: []string{"c0"}}}
 	r.directory.change(func() { r.directory.streams[route.Name{Namespace: model.SharedNamespaceName, Name: "all"}] = &shared })
-	r.send(20, 3, 2)
+	r.appendResults(20, 3, 2)
 	r.start()
-	lake.wait(18 + 2) // c1 is a warning in every second round; of default/n2 both rounds of c0, of other nothing
-	r.until("all is read", func(s State) bool { return s.BehindBytes == 0 })
+	peer.waitLines(18 + 2) // c1 is a warning in every second round; of default/n2 both rounds of c0, of other nothing
+	r.waitState("all is read", func(s State) bool { return s.BehindBytes == 0 })
 	r.stop()
-	lake.mu.Lock()
-	defer lake.mu.Unlock()
-	for _, line := range lake.lines {
+	peer.mu.Lock()
+	defer peer.mu.Unlock()
+	for _, line := range peer.lines {
 		if !(line.Check == "c1" && line.Status == "WARNING" || line.Check == "c0" && line.Node == "n2") {
 			t.Errorf("%+v", line)
 		}
 	}
-	if len(lake.seen) != 20 {
-		t.Errorf("%d lines", len(lake.seen))
+	if len(peer.seen) != 20 {
+		t.Errorf("%d lines", len(peer.seen))
 	}
 }
 
-func TestStartPositionOfAStream(t *testing.T) {
-	r, lake := newRig(t), newLake(t)
-	r.send(3, 1, 2)
-	r.handler(lake.address(), 1).Stream.From = ""
+func TestStreamStartsAtItsCursorOrAnew(t *testing.T) {
+	r, peer := newTestServer(t), newPeer(t)
+	r.appendResults(3, 1, 2)
+	r.handler(peer.address(), 1).Stream.From = ""
 	r.start()
-	r.until("it is there", func(State) bool { return true })
-	r.send(3, 1, 2)
-	lake.wait(6)
-	other := newLake(t)
+	r.waitState("the follower runs", func(State) bool { return true })
+	r.appendResults(3, 1, 2)
+	peer.waitLines(6)
+	other := newPeer(t)
 	r.directory.change(func() {
 		r.directory.streams[name("lake")] = &model.HandlerSpec{Stream: &model.Stream{Address: other.address(), Results: model.AllResults}}
 	})
-	r.until("it moved", func(s State) bool { return s.Address == other.address() && strings.Contains(s.News, "new address") })
-	r.send(3, 1, 1)
-	other.wait(3)
+	r.waitState("the new address is in use", func(s State) bool { return s.Address == other.address() && strings.Contains(s.News, "new address") })
+	r.appendResults(3, 1, 1)
+	other.waitLines(3)
 	r.stop()
-	if first, then := lake.different(), other.different(); first != 6 || then != 3 {
+	if first, then := peer.distinct(), other.distinct(); first != 6 || then != 3 {
 		t.Errorf("%d and %d lines", first, then)
 	}
 	r.set.saved = nil
 	r.set = nil
-	// A cursor of another journal.
+	// The saved cursor belongs to another journal.
 	set := testenv.Value(Open(Options{Journal: foreignJournal{r.log}, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d"}))(t)
 	set.reconcile(t.Context())
 	if st, ok := set.State(name("lake")); !ok || !strings.Contains(st.News, "another journal") {
 		t.Errorf("%+v", st)
 	}
-	for _, f := range set.all() {
+	for _, f := range set.followers() {
 		f.stop()
 		<-f.done
 	}
 }
 
-// foreignJournal is a journal that knows no position of before.
+// foreignJournal is a journal that knows none of the saved positions.
 type foreignJournal struct{ *journal.Log }
 
 func (foreignJournal) Resolve(journal.Position) (journal.Position, error) {
 	return journal.Position{}, journal.ErrTrimmed
 }
 
-func TestOwnAndProxiedResults(t *testing.T) {
-	r, lake := newRig(t), newLake(t)
-	r.handler(lake.address(), 1)
+func TestResultsOfServerAndProxyNodesAreSent(t *testing.T) {
+	r, peer := newTestServer(t), newPeer(t)
+	r.handler(peer.address(), 1)
 	sig := wire.ResultSignal(wire.Signal{Chunk: someCheck, AtMs: 5, Node: 3}, wire.Result{Status: model.Critical, Output: []byte("away"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "rtt", Value: 1.5, Tags: map[string]string{"to": "x"}}}})})
 	var reader wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: 1, Signals: []wire.Signal{sig}}))
@@ -222,8 +222,8 @@ func TestOwnAndProxiedResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start()
-	lake.wait(2)
-	own, about := lake.lines[0], lake.lines[1]
+	peer.waitLines(2)
+	own, about := peer.lines[0], peer.lines[1]
 	if own.Node != model.ServerNodeName || own.Output != "fine" || own.Number != 0 {
 		t.Errorf("%+v", own)
 	}
@@ -233,68 +233,67 @@ func TestOwnAndProxiedResults(t *testing.T) {
 	}
 }
 
-// A peer with TLS is believed by its CA alone, and gets every line as any other; one that nobody vouches for gets none, and the
-// handler says why.
-func TestPeerWithTLS(t *testing.T) {
+// A peer with TLS whose certificate the handler's CA has issued gets every line. Another one gets none, and the state has
+// the reason.
+func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 	certificate := httptest.NewUnstartedServer(nil)
 	certificate.StartTLS()
 	defer certificate.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	testenv.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw}), 0o600))
 	plain := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	r, lake := newRig(t), lakeOn(t, tls.NewListener(plain, &tls.Config{Certificates: certificate.TLS.Certificates}))
-	r.handler(lake.address(), 3).Stream.TLS = true
-	r.send(9, 2, 3)
+	r, peer := newTestServer(t), newPeerOn(t, tls.NewListener(plain, &tls.Config{Certificates: certificate.TLS.Certificates}))
+	r.handler(peer.address(), 3).Stream.TLS = true
+	r.appendResults(9, 2, 3)
 	r.start()
-	r.until("it says that nobody vouches for the peer", func(s State) bool { return strings.Contains(s.Trouble, "certificate") })
-	if n := lake.different(); n != 0 {
-		t.Errorf("%d lines came to a peer that nobody vouches for", n)
+	r.waitState("the certificate is refused", func(s State) bool { return strings.Contains(s.Trouble, "certificate") })
+	if n := peer.distinct(); n != 0 {
+		t.Errorf("%d lines came to a peer with an unknown certificate", n)
 	}
 	r.stop()
-	spec := r.handler(lake.address(), 3)
+	spec := r.handler(peer.address(), 3)
 	spec.Stream.TLS, spec.Stream.CA = true, ca
 	r.start()
-	r.send(9, 2, 3)
-	lake.wait(9 * 2 * 6)
-	r.until("nothing is wrong", func(s State) bool { return s.Trouble == "" && s.BehindBytes == 0 && s.Connections > 0 })
+	r.appendResults(9, 2, 3)
+	peer.waitLines(9 * 2 * 6)
+	r.waitState("nothing is wrong", func(s State) bool { return s.Trouble == "" && s.BehindBytes == 0 && s.Connections > 0 })
 }
 
-// What a server takes in a second at 20,000 results a second, over a hundred connections: every line once and in order, and none
-// of them written by itself.
-func TestTwentyThousandLines(t *testing.T) {
-	r, lake := newRig(t), newLake(t)
-	r.handler(lake.address(), 100)
+// 20,000 results, as of one second, over a hundred connections: the peer gets every line once and in order.
+func TestHundredConnectionsKeepTheOrder(t *testing.T) {
+	r, peer := newTestServer(t), newPeer(t)
+	r.handler(peer.address(), 100)
 	r.start()
-	r.send(500, 9, 5) // every tenth node is of another namespace
+	r.appendResults(500, 9, 5) // every tenth node is of another namespace
 	const lines = 450 * 9 * 5
-	lake.wait(lines)
-	st := r.until("all is written", func(s State) bool { return s.BehindBytes == 0 })
-	if st.Lines != lines || st.Again+st.Skipped+st.Withheld != 0 || lake.twice+lake.older != 0 {
-		t.Errorf("%+v, %d lines twice, %d behind a newer one", st, lake.twice, lake.older)
+	peer.waitLines(lines)
+	st := r.waitState("all is written", func(s State) bool { return s.BehindBytes == 0 })
+	if st.Lines != lines || st.Again+st.Skipped+st.Withheld != 0 || peer.repeated+peer.late != 0 {
+		t.Errorf("%+v, %d lines came twice, %d after a newer one", st, peer.repeated, peer.late)
 	}
 }
 
-// A peer that takes nothing, and closes nothing, holds back no other handler, and no end of the server.
-func TestHangingPeer(t *testing.T) {
-	r, deaf, lake := newRig(t), newLake(t), newLake(t)
-	deaf.deaf.Store(true)
+// A peer that neither reads nor closes delays no other handler, nor the end of the server.
+func TestHangingPeerDelaysNobody(t *testing.T) {
+	r, hanging, peer := newTestServer(t), newPeer(t), newPeer(t)
+	hanging.hangs.Store(true)
 	r.noise, r.timeout = 4000, time.Hour // the write itself never gives up
-	r.handler(lake.address(), 2)
+	r.handler(peer.address(), 2)
 	r.directory.change(func() {
-		r.directory.streams[name("deaf")] = &model.HandlerSpec{Stream: &model.Stream{Address: deaf.address(), Results: model.AllResults, From: "oldest", Connections: 1}}
+		r.directory.streams[name("deaf")] = &model.HandlerSpec{Stream: &model.Stream{Address: hanging.address(), Results: model.AllResults, From: "oldest", Connections: 1}}
 	})
 	r.start()
-	r.send(100, 10, 8)
-	lake.wait(90 * 10 * 8)
-	testenv.Until(t, "the other lags", func() bool {
+	r.appendResults(100, 10, 8)
+	peer.waitLines(90 * 10 * 8)
+	testenv.Until(t, "the follower of the hanging peer lags", func() bool {
 		st, ok := r.set.State(name("deaf"))
 		return ok && st.BehindBytes > 0
 	})
-	if n := deaf.different(); n != 0 {
-		t.Errorf("%d lines came to a peer that takes none", n)
+	if n := hanging.distinct(); n != 0 {
+		t.Errorf("%d lines came to a peer that does not read", n)
 	}
 	r.stop() // returns
-	if lake.twice+lake.older != 0 {
-		t.Errorf("%d lines twice, %d behind a newer one", lake.twice, lake.older)
+	if peer.repeated+peer.late != 0 {
+		t.Errorf("%d lines came twice, %d after a newer one", peer.repeated, peer.late)
 	}
 }

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	gather     = 50 * time.Millisecond // between two reads of the journal: lines of that time leave together
-	fullBuffer = 1 << 20               // bytes of waiting lines that cause a write
-	firstRetry = 250 * time.Millisecond
-	lastRetry  = 5 * time.Second
+	readInterval = 50 * time.Millisecond // between two reads of the journal: lines of that time leave together
+	fullBuffer   = 1 << 20               // bytes of waiting lines that cause a write
+	firstRetry   = 250 * time.Millisecond
+	lastRetry    = 5 * time.Second
 )
 
 // Journal is the part of *journal.Log that followers read.
@@ -31,20 +31,23 @@ type Journal interface {
 
 // Follower sends every result to one handler.
 type Follower struct {
-	name    route.Name
-	opts    *Options
-	log     *slog.Logger
-	pool    *pool
-	reader  reader
-	pos     journal.Position // lines up to here are written, or wait in the pool
-	settled settlement
+	spec     *model.HandlerSpec
+	stop     context.CancelFunc // ends run
+	done     chan struct{}      // closed when run has returned
+	name     route.Name
+	opts     *Options
+	log      *slog.Logger
+	pool     *pool
+	reader   reader
+	position journal.Position // lines up to here are written, or wait in the pool
+	settled  settledPosition
 
-	mu    sync.Mutex
-	shown State
-	saved uint64 // shown.Lines at the last Set.linesWritten
+	mu         sync.Mutex
+	state      State
+	savedLines uint64 // state.Lines at the last Set.linesWritten
 }
 
-// State describes a follower for people.
+// State is the present state of a follower, for pages and metrics.
 type State struct {
 	Handler     route.Name
 	Address     string
@@ -52,12 +55,12 @@ type State struct {
 	Behind      time.Duration
 	BehindBytes int64
 	Lines       uint64 // written since the server started, with repetitions
-	Again       uint64 // times that lines had to be written again, because connections broke
+	Again       uint64 // number of times that lines were written again, because connections broke
 	Withheld    uint64 // results of namespaces with notifications: shadow
 	Skipped     uint64 // results that were never sent, because the handler was too far behind
 	SkippedAt   time.Time
-	Trouble     string // why it makes no progress now; empty: it does
-	News        string // why its cursor was not used at the start; empty: it was
+	Trouble     string // reason why it makes no progress now; empty: it makes progress
+	News        string // reason why its cursor was not used at the start; empty: it was used
 
 	at       journal.Position // of the last commit read
 	received int64            // receive time of that commit, Unix ns
@@ -65,7 +68,7 @@ type State struct {
 }
 
 func newFollower(o *Options, name route.Name, spec *model.HandlerSpec, from journal.Position, was State) (*Follower, error) {
-	w, err := newWords(o.Directory, name.Namespace, spec.Stream.Only)
+	w, err := newNameCache(o.Directory, name.Namespace, spec.Stream.Only)
 	if err != nil {
 		return nil, err
 	}
@@ -73,64 +76,64 @@ func newFollower(o *Options, name route.Name, spec *model.HandlerSpec, from jour
 	if timeout <= 0 {
 		timeout = o.Timeout
 	}
-	f := &Follower{name: name, opts: o, log: o.Logger.With("handler", name.String()), pool: newPool(spec.Stream, timeout, o.Dial), pos: from}
-	f.reader = reader{words: w, view: o.View, log: f.log}
+	f := &Follower{spec: spec, done: make(chan struct{}), name: name, opts: o, log: o.Logger.With("handler", name.String()), pool: newPool(spec.Stream, timeout, o.Dial), position: from}
+	f.reader = reader{names: w, view: o.View, log: f.log}
 	f.settled.reset(o.Now(), from)
 	was.Handler, was.Address, was.at, was.settled, was.received = name, spec.Stream.Address, from, from, o.Now().UnixNano()
-	f.shown = was
+	f.state = was
 	return f, nil
 }
 
 // run follows until ctx ends.
 func (f *Follower) run(ctx context.Context) {
-	defer context.AfterFunc(ctx, f.pool.cut)()
+	defer context.AfterFunc(ctx, f.pool.cutWrite)()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	retry := firstRetry
 	for {
 		select {
 		case <-ctx.Done():
-			f.end()
+			f.closeAll()
 			return
 		case <-timer.C:
 		}
-		err := f.step(ctx)
+		err := f.sendNew(ctx)
 		if ctx.Err() != nil {
 			continue
 		}
-		wait := gather
+		wait := readInterval
 		if err != nil {
 			wait, retry = retry, min(2*retry, lastRetry)
 		} else {
 			retry = firstRetry
 		}
-		f.trouble(err)
+		f.reportProgress(err)
 		timer.Reset(wait)
 	}
 }
 
-// step sends all results up to the head of the view.
-func (f *Follower) step(ctx context.Context) error {
-	f.reader.words.refresh()
+// sendNew sends all results up to the head of the view.
+func (f *Follower) sendNew(ctx context.Context) error {
+	f.reader.names.refresh()
 	if f.beyondShare() {
-		if err := f.skip(ctx); err != nil {
+		if err := f.skipOldest(ctx); err != nil {
 			return err
 		}
 	}
-	if f.pool.look() {
-		if err := f.resend(ctx); err != nil {
+	if f.pool.findBroken() {
+		if err := f.resendBroken(ctx); err != nil {
 			return err
 		}
 	}
-	if err := f.flush(ctx); err != nil { // lines of an earlier step that failed
+	if err := f.flush(ctx); err != nil { // lines of an earlier call that failed
 		return err
 	}
 	to := f.opts.View.Applied() // not beyond: a line has the state of its event
-	if to.Number > f.pos.Number {
-		f.reader.take = func(r *result) { f.pool.add(f.pool.lane(r.id, r.check.id), r) }
-		err := f.read(ctx, f.pos, to, func(c journal.Commit) error {
-			f.pos = c.Position()
-			f.passed(c)
+	if to.Number > f.position.Number {
+		f.reader.handle = func(r *result) { f.pool.add(f.pool.lane(r.id, r.check.id), r) }
+		err := f.read(ctx, f.position, to, func(c journal.Commit) error {
+			f.position = c.Position()
+			f.recordCommit(c)
 			if f.pool.waiting < fullBuffer {
 				return nil
 			}
@@ -146,24 +149,24 @@ func (f *Follower) step(ctx context.Context) error {
 			return err
 		}
 	}
-	f.settle()
+	f.settleWritten()
 	return nil
 }
 
-var errEnough = errors.New("enough")
+var errStopReading = errors.New("read far enough")
 
-// read hands the results behind from, up to to, to the reader's take, and each commit to done.
+// read hands the results after position from, up to position to, to reader.handle, and each commit to done.
 func (f *Follower) read(ctx context.Context, from, to journal.Position, done func(journal.Commit) error) error {
 	err := f.opts.Journal.Read(ctx, from, func(c journal.Commit) error {
 		if c.Position().Number > to.Number {
-			return errEnough
+			return errStopReading
 		}
-		if err := f.reader.commit(c); err != nil {
+		if err := f.reader.readCommit(c); err != nil {
 			return err
 		}
 		return done(c)
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errStopReading) {
 		return nil
 	}
 	return err
@@ -172,38 +175,38 @@ func (f *Follower) read(ctx context.Context, from, to journal.Position, done fun
 func (f *Follower) flush(ctx context.Context) error {
 	lines, err := f.pool.flush(ctx, false)
 	if lines > 0 {
-		f.show(func(s *State) { s.Lines += lines })
+		f.updateState(func(s *State) { s.Lines += lines })
 	}
 	if err == nil && lines > 0 {
-		f.settle()
+		f.settleWritten()
 	}
 	return err
 }
 
-// settle marks that all lines up to f.pos are written.
-func (f *Follower) settle() {
-	f.settled.add(f.opts.Now(), f.pos)
+// settleWritten notes that all lines up to f.position are written.
+func (f *Follower) settleWritten() {
+	f.settled.add(f.opts.Now(), f.position)
 	for f.opts.Journal.SizeAfter(f.settled.at()) > f.opts.share() && f.settled.settleOldest() {
 	}
-	f.show(func(s *State) {
-		s.settled, s.Withheld, s.Connections = f.settled.at(), f.reader.shadow, f.pool.opened()
+	f.updateState(func(s *State) {
+		s.settled, s.Withheld, s.Connections = f.settled.at(), f.reader.shadow, f.pool.countOpen()
 	})
 }
 
-// resend opens broken connections, and writes the lines again that they got since the settled position.
-func (f *Follower) resend(ctx context.Context) error {
+// resendBroken opens broken connections again, and writes to them the lines since the settled position.
+func (f *Follower) resendBroken(ctx context.Context) error {
 	f.settled.reset(f.opts.Now(), f.settled.at())
 	broken, err := f.pool.reopen(ctx)
 	if err != nil {
 		return err
 	}
-	f.reader.take = func(r *result) {
+	f.reader.handle = func(r *result) {
 		if l := f.pool.lane(r.id, r.check.id); l.broken {
 			f.pool.add(l, r)
 		}
 	}
 	from := f.settled.at()
-	err = f.read(ctx, from, f.pos, func(journal.Commit) error {
+	err = f.read(ctx, from, f.position, func(journal.Commit) error {
 		if f.pool.waiting < fullBuffer {
 			return nil
 		}
@@ -218,47 +221,47 @@ func (f *Follower) resend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.pool.mended()
-	f.log.Info("connections of a stream broke; the lines since the settled position were sent again", "connections", broken, "commits", f.pos.Number-from.Number)
-	f.show(func(s *State) { s.Again++ })
+	f.pool.clearBroken()
+	f.log.Info("connections of a stream broke; the lines since the settled position were sent again", "connections", broken, "commits", f.position.Number-from.Number)
+	f.updateState(func(s *State) { s.Again++ })
 	return nil
 }
 
 // flushBroken writes the waiting lines of broken lanes only.
 func (f *Follower) flushBroken(ctx context.Context) error {
 	lines, err := f.pool.flush(ctx, true)
-	f.show(func(s *State) { s.Lines += lines })
+	f.updateState(func(s *State) { s.Lines += lines })
 	return err
 }
 
-// end closes the connections. If all peers read to the end, no line comes again.
-func (f *Follower) end() {
+// closeAll closes the connections. If all peers have read to the end, no line is sent again after the next start.
+func (f *Follower) closeAll() {
 	if read := f.pool.close(); read && f.pool.waiting == 0 {
-		f.settled.reset(f.opts.Now(), f.pos)
+		f.settled.reset(f.opts.Now(), f.position)
 	}
-	f.show(func(s *State) { s.settled, s.Connections = f.settled.at(), 0 })
+	f.updateState(func(s *State) { s.settled, s.Connections = f.settled.at(), 0 })
 }
 
-// passed records the position of the last commit read.
-func (f *Follower) passed(c journal.Commit) {
+// recordCommit records the position of the last commit read.
+func (f *Follower) recordCommit(c journal.Commit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.shown.at, f.shown.received = f.pos, c.Received()
+	f.state.at, f.state.received = f.position, c.Received()
 }
 
-func (f *Follower) show(change func(*State)) {
+func (f *Follower) updateState(change func(*State)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	change(&f.shown)
+	change(&f.state)
 }
 
-// trouble logs once why the follower makes no progress, and once that it does again.
-func (f *Follower) trouble(err error) {
+// reportProgress logs the reason (err) once when the follower makes no progress, and once when it makes progress again.
+func (f *Follower) reportProgress(err error) {
 	f.mu.Lock()
-	was := f.shown.Trouble
-	f.shown.Trouble = ""
+	was := f.state.Trouble
+	f.state.Trouble = ""
 	if err != nil {
-		f.shown.Trouble, f.shown.Connections = err.Error(), f.pool.opened()
+		f.state.Trouble, f.state.Connections = err.Error(), f.pool.countOpen()
 	}
 	f.mu.Unlock()
 	switch {
@@ -272,7 +275,7 @@ func (f *Follower) trouble(err error) {
 // State returns the follower's present state.
 func (f *Follower) State() State {
 	f.mu.Lock()
-	s := f.shown
+	s := f.state
 	f.mu.Unlock()
 	if head := f.opts.Journal.Head(); head.Number > s.at.Number {
 		s.Behind = max(0, f.opts.Now().Sub(time.Unix(0, s.received)))
@@ -285,37 +288,37 @@ func (f *Follower) State() State {
 // connection breaks. TCP does not report how much its peer has read.
 const Settle = 15 * time.Second
 
-// settlement keeps the position up to which all lines were written Settle ago.
-type settlement struct {
-	marks []mark // ascending; the first is settled
+// settledPosition is the position up to which all lines were written at least Settle ago.
+type settledPosition struct {
+	marks []writtenMark // ascending; the first is settled
 }
 
-// mark means that all lines up to at were written by then.
-type mark struct {
-	then time.Time
-	at   journal.Position
+// writtenMark notes that all lines up to position at were written at a time.
+type writtenMark struct {
+	writtenAt time.Time
+	at        journal.Position
 }
 
-// reset means that all lines up to at were taken, and none behind it.
-func (s *settlement) reset(now time.Time, at journal.Position) {
-	s.marks = append(s.marks[:0], mark{now, at})
+// reset settles all lines up to position at, and none after it.
+func (s *settledPosition) reset(now time.Time, at journal.Position) {
+	s.marks = append(s.marks[:0], writtenMark{now, at})
 }
 
-// add means that all lines up to at are written now.
-func (s *settlement) add(now time.Time, at journal.Position) {
-	if now.Sub(s.marks[len(s.marks)-1].then) < time.Second {
+// add notes that all lines up to position at are written now.
+func (s *settledPosition) add(now time.Time, at journal.Position) {
+	if now.Sub(s.marks[len(s.marks)-1].writtenAt) < time.Second {
 		return
 	}
-	s.marks = append(s.marks, mark{now, at})
+	s.marks = append(s.marks, writtenMark{now, at})
 	old := 0
-	for old+1 < len(s.marks) && now.Sub(s.marks[old+1].then) >= Settle {
+	for old+1 < len(s.marks) && now.Sub(s.marks[old+1].writtenAt) >= Settle {
 		old++
 	}
 	s.marks = append(s.marks[:0], s.marks[old:]...)
 }
 
-// settleOldest settles the oldest mark before its time, because the journal cannot wait. False: there is none.
-func (s *settlement) settleOldest() bool {
+// settleOldest settles the oldest mark before its time, because the follower keeps too much of the journal. false: there is none.
+func (s *settledPosition) settleOldest() bool {
 	if len(s.marks) < 2 {
 		return false
 	}
@@ -323,67 +326,67 @@ func (s *settlement) settleOldest() bool {
 	return true
 }
 
-// at returns the settled position. It stands while nothing can be written, because add is not called.
-func (s *settlement) at() journal.Position { return s.marks[0].at }
+// at returns the settled position. It does not advance while no lines can be written, because nobody calls add.
+func (s *settledPosition) at() journal.Position { return s.marks[0].at }
 
-// Share is the part of the journal's budget that a follower may keep from being cut.
+// Share is the largest part of the journal's budget that one follower may keep from being cut.
 const Share = 0.25
 
 // beyondShare reports whether the follower lags by more than its share of the journal.
 func (f *Follower) beyondShare() bool {
 	f.mu.Lock()
-	at := f.shown.at
+	at := f.state.at
 	f.mu.Unlock()
 	return f.opts.Journal.SizeAfter(at) > f.opts.share()
 }
 
-// skip passes over the oldest results, until half of the share is left, and counts them.
+// skipOldest skips the oldest results until half of the share is left, and counts them.
 // Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
-func (f *Follower) skip(ctx context.Context) error {
-	from := f.pos
-	if f.pool.look() || f.pool.waiting > 0 {
+func (f *Follower) skipOldest(ctx context.Context) error {
+	from := f.position
+	if f.pool.findBroken() || f.pool.waiting > 0 {
 		from = f.settled.at()
 	}
-	f.pool.drop()
+	f.pool.dropLines()
 	var skipped uint64
-	f.reader.take = func(*result) { skipped++ }
+	f.reader.handle = func(*result) { skipped++ }
 	half, at, looked := f.opts.share()/2, from, 0
 	err := f.opts.Journal.Read(ctx, from, func(c journal.Commit) error {
 		if looked++; looked%16 == 0 && f.opts.Journal.SizeAfter(at) <= half {
-			return errEnough
+			return errStopReading
 		}
-		if err := f.reader.commit(c); err != nil {
+		if err := f.reader.readCommit(c); err != nil {
 			return err
 		}
 		at = c.Position()
-		f.pos = at
-		f.passed(c)
+		f.position = at
+		f.recordCommit(c)
 		return nil
 	})
 	if errors.Is(err, journal.ErrTrimmed) {
 		return f.restartAtTail()
 	}
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStopReading) {
 		return err
 	}
-	f.skipped(skipped)
+	f.recordSkipped(skipped)
 	return nil
 }
 
 // restartAtTail continues with the oldest commit: the journal was cut beyond the follower, which only a repair
 // does. The lost results cannot be counted.
 func (f *Follower) restartAtTail() error {
-	f.pos = f.opts.Journal.Tail()
-	f.pos.Number--
-	f.pool.drop()
-	f.skipped(0)
+	f.position = f.opts.Journal.Tail()
+	f.position.Number--
+	f.pool.dropLines()
+	f.recordSkipped(0)
 	return nil
 }
 
-func (f *Follower) skipped(n uint64) {
+func (f *Follower) recordSkipped(n uint64) {
 	now := f.opts.Now()
-	f.pool.mended()
-	f.settled.reset(now, f.pos)
-	f.show(func(s *State) { s.Skipped, s.SkippedAt, s.settled, s.at = s.Skipped+n, now, f.pos, f.pos })
+	f.pool.clearBroken()
+	f.settled.reset(now, f.position)
+	f.updateState(func(s *State) { s.Skipped, s.SkippedAt, s.settled, s.at = s.Skipped+n, now, f.position, f.position })
 	f.log.Error("a stream was too far behind: results were skipped", "results", n, "share", f.opts.share())
 }

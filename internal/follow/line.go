@@ -57,22 +57,21 @@ type Event struct {
 	Acknowledged bool      `json:"acknowledged,omitempty"`
 }
 
-// result is one result on its way from the journal to a line. Its bytes are valid until the reader's next
-// entry.
+// result is one result that becomes a line. Its bytes are valid until the reader reads the next entry.
 type result struct {
 	at       journal.Position
 	index    int // among the results of its commit
 	received int64
-	node     *nodeWords
+	node     *nodeText
 	id       model.NodeID
-	check    *checkWords
+	check    *checkText
 	status   model.Status
 	output   []byte
 	executed int64
 	duration uint32 // ms
 	key      wire.StreamKey
 	number   uint64
-	ranBy    *nodeWords
+	ranBy    *nodeText
 	extra    []byte
 	now      event.Verdict
 	newest   bool
@@ -212,7 +211,7 @@ func appendText[T string | []byte](dst []byte, text T) []byte {
 	return append(append(dst, text[done:]...), '"')
 }
 
-// runeLen is the length of the character that text begins with; zero: it is none.
+// runeLen returns the length in bytes of the character at the beginning of text; zero: the bytes are not UTF-8.
 func runeLen[T string | []byte](text T) int {
 	var b [utf8.UTFMax]byte
 	r, size := utf8.DecodeRune(b[:copy(b[:], text)])
@@ -222,76 +221,77 @@ func runeLen[T string | []byte](text T) int {
 	return size
 }
 
-// Directory has the present names of nodes and checks (the planner).
+// Directory returns the present names of nodes and checks, as the planner has them.
 type Directory interface {
 	route.Directory
-	// Revision changes whenever an answer of the others may.
+	// Revision returns a number that changes with the result of any other method.
 	Revision() int64
 	CheckChunk(id model.ChunkID) *model.CheckChunk
-	// Shadow says that nothing is sent of a namespace's nodes.
+	// Shadow reports whether a namespace has notifications: shadow, so that no results of its nodes are sent.
 	Shadow(namespace string) bool
-	// Streams are the handlers that are told of every result.
+	// Streams returns the handlers with stream.results: all.
 	Streams() map[route.Name]*model.HandlerSpec
 }
 
-// words caches the texts of lines that depend on names only, for one revision of intent.
-type words struct {
+// nameCache caches the parts of lines that depend on names only, for one revision of intent.
+type nameCache struct {
 	directory Directory
 	namespace string                    // of the handler
-	picks     func(*route.Problem) bool // nil: all
+	matches   func(*route.Problem) bool // nil: all
 	revision  int64
-	nodes     map[model.NodeID]*nodeWords
-	checks    map[model.ChunkID]*checkWords
+	nodes     map[model.NodeID]*nodeText
+	checks    map[model.ChunkID]*checkText
 }
 
-// nodeWords is the part of lines that describes a node.
-type nodeWords struct {
-	name    string // for people: with its namespace where that is another
-	text    []byte // "namespace":…,"node":…,"labels":…
-	tells   bool   // the handler gets its results
-	shadow  bool   // it would, but its namespace has notifications: shadow
-	problem *route.Problem
+// nodeText is the part of lines that describes a node.
+type nodeText struct {
+	name     string // with the namespace in front, if that is not the handler's
+	text     []byte // "namespace":…,"node":…,"labels":…
+	selected bool   // the handler gets results of this node
+	shadow   bool   // the handler gets none, because the namespace has notifications: shadow
+	problem  *route.Problem
 }
 
-type checkWords struct {
+// checkText is the part of lines that describes a check.
+type checkText struct {
 	id         model.CheckID
 	name       route.Name
 	text       []byte // ,"check":…
 	severities [4]model.Severity
 }
 
-func newWords(d Directory, namespace string, only *model.Selector) (*words, error) {
-	w := &words{directory: d, namespace: namespace}
+func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCache, error) {
+	w := &nameCache{directory: d, namespace: namespace}
 	if only != nil {
 		var err error
-		if w.picks, err = route.MatchFunc(namespace, only); err != nil {
+		if w.matches, err = route.MatchFunc(namespace, only); err != nil {
 			return nil, err
 		}
 	}
-	w.forget()
+	w.clear()
 	return w, nil
 }
 
-func (w *words) forget() {
+func (w *nameCache) clear() {
 	w.revision = w.directory.Revision()
-	w.nodes, w.checks = map[model.NodeID]*nodeWords{}, map[model.ChunkID]*checkWords{}
+	w.nodes, w.checks = map[model.NodeID]*nodeText{}, map[model.ChunkID]*checkText{}
 }
 
 // refresh empties the cache when intent changed.
-func (w *words) refresh() {
+func (w *nameCache) refresh() {
 	if w.directory.Revision() != w.revision {
-		w.forget()
+		w.clear()
 	}
 }
 
-// node is nil for one that is gone.
-func (w *words) node(id model.NodeID) *nodeWords {
+// node returns the text of a node; nil: it was deleted.
+func (w *nameCache) node(id model.NodeID) *nodeText {
 	if n, ok := w.nodes[id]; ok {
 		return n
 	}
-	var n *nodeWords
+	var n *nodeText
 	if ns, name, ok := w.directory.NodeName(id); ok {
-		n = &nodeWords{name: name}
+		n = &nodeText{name: name}
 		if ns != w.namespace {
 			n.name = ns + "/" + name
 		}
@@ -302,23 +302,23 @@ func (w *words) node(id model.NodeID) *nodeWords {
 		}
 		ours := ns == w.namespace || w.namespace == model.SharedNamespaceName
 		n.shadow = ours && w.directory.Shadow(ns)
-		n.tells = ours && !n.shadow
+		n.selected = ours && !n.shadow
 	}
 	w.nodes[id] = n
 	return n
 }
 
-// check is nil for a definition that nobody knows any more.
-func (w *words) check(id model.ChunkID) *checkWords {
+// check returns the text of a check by one of its chunks; nil: the chunk is unknown.
+func (w *nameCache) check(id model.ChunkID) *checkText {
 	if c, ok := w.checks[id]; ok {
 		return c
 	}
-	var c *checkWords
+	var c *checkText
 	if chunk := w.directory.CheckChunk(id); chunk != nil {
-		c = &checkWords{id: chunk.Unit, severities: chunk.Severities}
+		c = &checkText{id: chunk.Unit, severities: chunk.Severities}
 		ns, name, ok := w.directory.SourceName(model.CheckSource(chunk.Unit))
 		if !ok {
-			name = chunk.Name // deleted since
+			name = chunk.Name // the check was deleted
 		}
 		c.name = route.Name{Namespace: ns, Name: name}
 		c.text = appendText(append(c.text, `,"check":`...), name)
@@ -327,17 +327,17 @@ func (w *words) check(id model.ChunkID) *checkWords {
 	return c
 }
 
-// chosen says whether the handler is told of a result.
-func (w *words) chosen(r *result) bool {
-	if !r.node.tells || w.picks == nil {
-		return r.node.tells
+// selects reports whether the handler gets a result.
+func (w *nameCache) selects(r *result) bool {
+	if !r.node.selected || w.matches == nil {
+		return r.node.selected
 	}
 	if r.node.problem == nil {
 		r.node.problem = route.Describe(w.directory, r.id, model.CheckSource(r.check.id), r.status, 0)
 	}
 	p := r.node.problem
 	p.Source.Name, p.Status, p.Severity = r.check.name, r.status, r.check.severities[r.status&3]
-	return w.picks(p)
+	return w.matches(p)
 }
 
 func appendMap(dst []byte, m map[string]string) []byte {

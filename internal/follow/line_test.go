@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"reflect"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 )
 
 func sampleResult(t testing.TB) *result {
-	w := testenv.Value(newWords(&directory{}, "default", nil))(t)
+	w := testenv.Value(newNameCache(&testDirectory{}, "default", nil))(t)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC).UnixNano()
 	return &result{
 		at: journal.Position{Log: 0xabc, Number: 17}, index: 4, received: at, executed: at - 1e9, node: w.node(12), ranBy: w.node(20), check: w.check(someCheck),
@@ -30,24 +31,24 @@ func sampleResult(t testing.TB) *result {
 	}
 }
 
-// The line is what others parse: fields are added, never changed.
-const golden = `{"version":1,"kind":"result","id":"0000000000000abc-17-4","namespace":"default","node":"n12","labels":{"os":"linux"},"check":"c0",` +
+// goldenLine is the line of sampleResult. Other programs parse it: fields may be added, never changed.
+const goldenLine = `{"version":1,"kind":"result","id":"0000000000000abc-17-4","namespace":"default","node":"n12","labels":{"os":"linux"},"check":"c0",` +
 	`"status":"CRITICAL","severity":"high","output":"disk \"97%\" full\t\u0001�","executed":"2026-03-01T11:59:59.25Z","received":"2026-03-01T12:00:00.25Z",` +
 	`"duration":1.25,"stream":"0000000000000009","number":321,"late":true,"ranBy":"other/n20",` +
 	`"values":[{"name":"/","tags":{"a":"1","b":"2"},"value":97.5,"at":"2026-03-01T12:00:00.25Z"},{"name":"n","value":3}],` +
 	`"event":{"state":"failing","occurrences":3,"watermark":3,"since":"2026-03-01T11:59:00.25Z","problem":"abcdefgh23456789","acknowledged":true}}` + "\n"
 
-func TestGoldenLine(t *testing.T) {
+func TestLineHasTheGoldenBytes(t *testing.T) {
 	text := appendLine(nil, sampleResult(t))
-	if string(text) != golden {
-		t.Errorf("wrote\n%swant\n%s", text, golden)
+	if string(text) != goldenLine {
+		t.Errorf("wrote\n%swant\n%s", text, goldenLine)
 	}
 	in := json.NewDecoder(bytes.NewReader(text))
 	in.DisallowUnknownFields()
 	var line Line
 	testenv.NoError(t, in.Decode(&line))
 	again, err := json.Marshal(&line)
-	if err != nil || string(again)+"\n" != golden {
+	if err != nil || string(again)+"\n" != goldenLine {
 		t.Errorf("Line says\n%s, %v", again, err)
 	}
 	short := sampleResult(t)
@@ -57,7 +58,7 @@ func TestGoldenLine(t *testing.T) {
 	}
 }
 
-// What is written is what encoding/json reads: any bytes, any name.
+// FuzzText compares appendText with encoding/json for arbitrary bytes.
 func FuzzText(f *testing.F) {
 	for _, text := range []string{"", "plain", "\"\\\x00\x1f\x7f", "é漢\U0001F600", "\xff\xc3", "\xe2\x80\xa8<&>"} {
 		f.Add([]byte(text))
@@ -77,7 +78,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// valid replaces each byte that is no part of a character.
+// valid replaces each byte that belongs to no UTF-8 character by U+FFFD.
 func valid(text []byte) (parts [][]byte) {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
@@ -99,22 +100,22 @@ func BenchmarkLine(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-// From the journal to the buffers of 100 connections: decoding, names, the view, the line.
+// BenchmarkRead reads results from the journal and writes their lines to the buffers of 100 connections.
 func BenchmarkRead(b *testing.B) {
-	r := newRig(b)
-	r.send(500, 8, 5)
-	f, err := newFollower(&Options{Journal: r.log, View: r.view, Directory: r.directory, Now: time.Now, Logger: quiet()}, name("lake"),
+	r := newTestServer(b)
+	r.appendResults(500, 8, 5)
+	f, err := newFollower(&Options{Journal: r.log, View: r.view, Directory: r.directory, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}, name("lake"),
 		&model.HandlerSpec{Stream: &model.Stream{Address: "127.0.0.1:1", Connections: 100}}, journal.Position{}, State{})
 	testenv.NoError(b, err)
 	lines := 0
-	f.reader.take = func(r *result) {
+	f.reader.handle = func(r *result) {
 		f.pool.add(f.pool.lane(r.id, r.check.id), r)
 		lines++
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
 	for b.Loop() {
-		testenv.NoError(b, f.read(b.Context(), journal.Position{}, r.log.Head(), func(journal.Commit) error { f.pool.drop(); return nil }))
+		testenv.NoError(b, f.read(b.Context(), journal.Position{}, r.log.Head(), func(journal.Commit) error { f.pool.dropLines(); return nil }))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(lines), "ns/line")
 	b.ReportMetric(float64(lines)/float64(b.N), "lines/op")
@@ -125,12 +126,12 @@ var someCursors = []cursor{
 	{"ops", "copy", "[::1]:9", journal.Position{Log: 1 << 63, Number: 1}, 99},
 }
 
-// The bytes stay what they are: a newer release reads what this one wrote.
+// cursorBytes is the encoding of someCursors. It never changes: newer releases read the files of older ones.
 const cursorBytes = "4d5553544355525301000000ae397b90" +
 	"0764656661756c74046c616b65156c616b652e6578616d706c652e6f72673a39303030" + "0700000000000000" + "87d6120000000000" + "0000000000000000" +
 	"036f707304636f7079075b3a3a315d3a39" + "0000000000000080" + "0100000000000000" + "6300000000000000"
 
-func TestCursorBytes(t *testing.T) {
+func TestCursorFileHasTheGoldenBytes(t *testing.T) {
 	data := appendCursors(nil, someCursors)
 	if got := hex.EncodeToString(data); got != cursorBytes {
 		t.Errorf("wrote\n%s\nwant\n%s", got, cursorBytes)
@@ -144,7 +145,7 @@ func TestCursorBytes(t *testing.T) {
 	}
 }
 
-func TestSaveAndLoadCursors(t *testing.T) {
+func TestSavedCursorsAreLoaded(t *testing.T) {
 	fs := memfs.New()
 	if list, err := loadCursors(fs, "d"); err != nil || list != nil {
 		t.Fatalf("of no file: %v, %v", list, err)

@@ -13,22 +13,22 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Dial opens a connection: handler.Dial.
+// Dial opens a connection to a handler, as handler.Dial does.
 type Dial func(ctx context.Context, address string, secure bool, ca string) (net.Conn, error)
 
 const (
 	dialTimeout = 5 * time.Second
-	// userTimeout is how long the peer's machine may leave bytes unacknowledged, or its window
-	// shut, before the connection counts as broken. It is shorter than Settle, so that
-	// bytes in the kernel's buffer then are sent again.
+	// userTimeout bounds the time for which the peer's machine may leave bytes unacknowledged, or its window closed,
+	// before the connection counts as broken. It is shorter than Settle, so that bytes in the kernel's buffer are sent
+	// again.
 	userTimeout = 10 * time.Second
 	// sendBuffer bounds the bytes in the kernel's buffer of a connection.
 	sendBuffer = 256 << 10
-	// farewell is how long a planned stop waits for the peer to have read everything.
-	farewell = time.Second
+	// closeTimeout bounds the wait of a planned stop until the peer has read all lines.
+	closeTimeout = time.Second
 )
 
-// pool is the connections of one handler. Its follower alone uses it, but for cut.
+// pool holds the connections of one handler. Only its follower uses it, except for cutWrite.
 type pool struct {
 	spec    *model.Stream
 	timeout time.Duration // of a write of at most sendBuffer bytes
@@ -38,13 +38,13 @@ type pool struct {
 	busy    atomic.Pointer[net.Conn]
 }
 
-// lane is the place of one connection: lines of some events go there, in order.
+// lane is one connection and its waiting lines: all lines of one event take the same lane, in order.
 type lane struct {
-	conn   net.Conn      // nil: none is open
-	gone   chan struct{} // closed when the peer closed it
-	buf    []byte        // lines that were not written yet
-	lines  int           // in buf
-	broken bool          // it broke: lines since the settled position are sent again
+	conn       net.Conn      // nil: none is open
+	peerClosed chan struct{} // closed when the peer closed it
+	buf        []byte        // lines that were not written yet
+	lines      int           // in buf
+	broken     bool          // it broke: lines since the settled position are sent again
 }
 
 func newPool(spec *model.Stream, timeout time.Duration, dial Dial) *pool {
@@ -61,7 +61,7 @@ func (p *pool) lane(node model.NodeID, check model.CheckID) *lane {
 	return &p.lanes[(h>>33)%uint64(len(p.lanes))]
 }
 
-// add puts the line of a result behind those that wait.
+// add appends the line of a result to the waiting lines of a lane.
 func (p *pool) add(l *lane, r *result) {
 	before := len(l.buf)
 	l.buf = appendLine(l.buf, r)
@@ -69,8 +69,8 @@ func (p *pool) add(l *lane, r *result) {
 	p.waiting += len(l.buf) - before
 }
 
-// flush writes all that waits, of lanes that broke or of the others, and returns how many lines
-// were written. After an error the lane is broken, or could not be opened and keeps its lines.
+// flush writes the waiting lines of the broken lanes, or of the others, and returns the number of lines. After an error the
+// lane is broken, or could not be opened and keeps its lines.
 func (p *pool) flush(ctx context.Context, broken bool) (lines uint64, err error) {
 	if p.waiting == 0 {
 		return 0, nil
@@ -86,11 +86,11 @@ func (p *pool) flush(ctx context.Context, broken bool) (lines uint64, err error)
 			}
 		}
 		if err := p.write(ctx, l); err != nil {
-			p.fail(l)
+			p.breakLane(l)
 			return lines, fmt.Errorf("%s accepts no more data: %w", p.spec.Address, err)
 		}
 		lines += uint64(l.lines)
-		p.empty(l)
+		p.clearLane(l)
 	}
 	return lines, nil
 }
@@ -116,8 +116,8 @@ func (p *pool) write(ctx context.Context, l *lane) error {
 	return nil
 }
 
-// cut ends a write that is under way; any goroutine may call it.
-func (p *pool) cut() {
+// cutWrite ends a write that is under way. Any goroutine may call it.
+func (p *pool) cutWrite() {
 	if conn := p.busy.Load(); conn != nil {
 		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
 	}
@@ -141,23 +141,24 @@ func (p *pool) open(ctx context.Context, l *lane) error {
 		conn.Close()
 		return fmt.Errorf("open a connection to %s: %w", p.spec.Address, err)
 	}
-	gone := make(chan struct{})
+	peerClosed := make(chan struct{})
 	go func() { // the peer has nothing to say: this ends when it closes
-		defer close(gone)
+		defer close(peerClosed)
 		_, _ = io.Copy(io.Discard, conn)
 	}()
-	l.conn, l.gone = conn, gone
+	l.conn, l.peerClosed = conn, peerClosed
 	return nil
 }
 
-// fail closes a lane that broke and drops its lines, which are read again from the journal.
-func (p *pool) fail(l *lane) {
+// breakLane closes the connection of a lane and drops its lines, which are read again from the journal.
+func (p *pool) breakLane(l *lane) {
 	l.conn.Close()
 	l.conn, l.broken = nil, true
-	p.empty(l)
+	p.clearLane(l)
 }
 
-func (p *pool) empty(l *lane) {
+// clearLane drops the waiting lines of a lane.
+func (p *pool) clearLane(l *lane) {
 	p.waiting -= len(l.buf)
 	l.lines = 0
 	if l.buf = l.buf[:0]; cap(l.buf) > 2<<20 {
@@ -165,14 +166,14 @@ func (p *pool) empty(l *lane) {
 	}
 }
 
-// look finds lanes whose peer closed them, and says whether any is broken.
-func (p *pool) look() (broken bool) {
+// findBroken breaks the lanes whose peer has closed the connection, and reports whether any lane is broken.
+func (p *pool) findBroken() (broken bool) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if l.conn != nil {
 			select {
-			case <-l.gone:
-				p.fail(l)
+			case <-l.peerClosed:
+				p.breakLane(l)
 			default:
 			}
 		}
@@ -181,7 +182,7 @@ func (p *pool) look() (broken bool) {
 	return broken
 }
 
-// reopen opens broken lanes, and returns their number; they stay marked until mended.
+// reopen opens the connections of broken lanes, and returns their number. Lanes stay broken until clearBroken.
 func (p *pool) reopen(ctx context.Context) (n int, err error) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
@@ -189,7 +190,7 @@ func (p *pool) reopen(ctx context.Context) (n int, err error) {
 			continue
 		}
 		n++
-		p.empty(l)
+		p.clearLane(l)
 		if l.conn == nil {
 			if err := p.open(ctx, l); err != nil {
 				return n, err
@@ -199,13 +200,15 @@ func (p *pool) reopen(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-func (p *pool) mended() {
+// clearBroken marks all lanes as whole: their lines were sent again.
+func (p *pool) clearBroken() {
 	for i := range p.lanes {
 		p.lanes[i].broken = false
 	}
 }
 
-func (p *pool) opened() (n int) {
+// countOpen returns the number of open connections.
+func (p *pool) countOpen() (n int) {
 	for i := range p.lanes {
 		if p.lanes[i].conn != nil {
 			n++
@@ -214,14 +217,14 @@ func (p *pool) opened() (n int) {
 	return n
 }
 
-// drop forgets all that waits.
-func (p *pool) drop() {
+// dropLines drops the waiting lines of all lanes.
+func (p *pool) dropLines() {
 	for i := range p.lanes {
-		p.empty(&p.lanes[i])
+		p.clearLane(&p.lanes[i])
 	}
 }
 
-// close ends all connections, and says whether every peer read to the end and closed, too.
+// close ends all connections, and reports whether every peer has read to the end and closed its half.
 func (p *pool) close() (read bool) {
 	read = true
 	for i := range p.lanes {
@@ -229,7 +232,7 @@ func (p *pool) close() (read bool) {
 			_ = half.CloseWrite()
 		}
 	}
-	late := time.NewTimer(farewell)
+	late := time.NewTimer(closeTimeout)
 	defer late.Stop()
 	over := false
 	for i := range p.lanes {
@@ -240,7 +243,7 @@ func (p *pool) close() (read bool) {
 		}
 		if !over {
 			select {
-			case <-l.gone:
+			case <-l.peerClosed:
 			case <-late.C:
 				over = true
 			}

@@ -16,9 +16,9 @@ type View interface {
 	Applied() journal.Position
 }
 
-// reader takes the results out of commits.
+// reader reads the results in commits of the journal.
 type reader struct {
-	words  *words
+	names  *nameCache
 	view   View
 	log    *slog.Logger
 	record wire.Record
@@ -26,23 +26,23 @@ type reader struct {
 	signal wire.Signal
 	body   wire.Result // of signal
 	result result
-	take   func(*result) // of those that the handler is told of
-	shadow uint64        // results of which nothing is sent
+	handle func(*result) // is called for each result that the handler gets
+	shadow uint64        // results that are not sent, of namespaces with notifications: shadow
 }
 
-// commit hands each result of a commit to take, in order.
-func (x *reader) commit(c journal.Commit) error {
+// readCommit hands each result of a commit to handle, in order.
+func (x *reader) readCommit(c journal.Commit) error {
 	x.result = result{at: c.Position(), received: c.Received()}
 	for _, section := range c.Sections() {
-		if err := c.Entries(section, x.entry); err != nil {
+		if err := c.Entries(section, x.readEntry); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry extracts the results of one entry. It skips malformed entries, which the view logs.
-func (x *reader) entry(data []byte) error {
+// readEntry reads the results of one journal entry. It skips malformed entries, which the view logs.
+func (x *reader) readEntry(data []byte) error {
 	if kind := wire.RecordKind(data[0]); kind != wire.RecordBatch && kind != wire.RecordServerResult && kind != wire.RecordProxyResult {
 		return nil
 	}
@@ -54,36 +54,38 @@ func (x *reader) entry(data []byte) error {
 	r.id, r.ranBy, r.extra, r.key, r.number, r.duration = rec.Node, nil, nil, wire.StreamKey{}, 0, 0
 	switch rec.Kind {
 	case wire.RecordBatch:
-		return x.batched(rec)
+		return x.readBatch(rec)
 	case wire.RecordServerResult:
 		r.status, r.output, r.executed = rec.ServerResult.Status, rec.ServerResult.Output, r.received
-		x.one(rec.ServerResult.Chunk)
+		x.selectResult(rec.ServerResult.Chunk)
 	case wire.RecordProxyResult:
 		p := rec.ProxyResult
 		if x.signal.Decode(p.Signal) == nil && x.signal.Kind == wire.SignalResult {
-			r.ranBy, r.key, r.number = x.words.node(p.By), p.StreamKey, p.Number
-			x.signalled(p.NowMs)
+			r.ranBy, r.key, r.number = x.names.node(p.By), p.StreamKey, p.Number
+			x.readSignal(p.NowMs)
 		}
 	}
 	return nil
 }
 
-func (x *reader) batched(rec *wire.Record) error {
+// readBatch reads the results of a batch, except for those about proxy nodes.
+func (x *reader) readBatch(rec *wire.Record) error {
 	b := &x.batch
 	if b.Reset(rec.Batch) != nil || b.Gap != nil {
 		return nil
 	}
 	x.result.key = b.StreamKey
 	for number := b.First; b.Next(&x.signal); number++ {
-		if x.signal.Kind == wire.SignalResult && x.signal.Node == 0 { // else it is no result, or stands with whom it speaks of
+		if x.signal.Kind == wire.SignalResult && x.signal.Node == 0 { // a result about a proxy node has an entry of its own
 			x.result.number = number
-			x.signalled(b.NowMs)
+			x.readSignal(b.NowMs)
 		}
 	}
 	return nil
 }
 
-func (x *reader) signalled(nowMs uint64) {
+// readSignal reads the result in x.signal.
+func (x *reader) readSignal(nowMs uint64) {
 	r, s := &x.result, &x.signal
 	if x.body.Decode(s.Body) != nil {
 		return
@@ -91,23 +93,23 @@ func (x *reader) signalled(nowMs uint64) {
 	r.status, r.output, r.extra, r.duration = x.body.Status, x.body.Output, x.body.Extra, x.body.DurationMs
 	r.executed = r.received
 	if s.AtMs < nowMs {
-		const year = uint64(366 * 24 * time.Hour / time.Millisecond) // as the view has it: nothing is older
+		const year = uint64(366 * 24 * time.Hour / time.Millisecond) // the view accepts no older results
 		r.executed -= int64(min(nowMs-s.AtMs, year)) * int64(time.Millisecond)
 	}
-	x.one(s.Chunk)
+	x.selectResult(s.Chunk)
 }
 
-// one hands on the result, if the handler is told of it.
-func (x *reader) one(chunk model.ChunkID) {
+// selectResult completes x.result and hands it to handle, if the handler gets it.
+func (x *reader) selectResult(chunk model.ChunkID) {
 	r := &x.result
-	r.node, r.check = x.words.node(r.id), x.words.check(chunk)
+	r.node, r.check = x.names.node(r.id), x.names.check(chunk)
 	if r.node != nil && r.check != nil {
 		switch {
 		case r.node.shadow:
 			x.shadow++
-		case x.words.chosen(r):
+		case x.names.selects(r):
 			r.now, r.newest = x.view.VerdictOn(r.id, r.check.id, uint64(r.key.Stream), r.number, r.received)
-			x.take(r)
+			x.handle(r)
 		}
 	}
 	r.index++

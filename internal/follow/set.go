@@ -46,41 +46,29 @@ func (o *Options) share() int64 {
 type Set struct {
 	opts Options
 
-	mu    sync.Mutex
-	list  map[route.Name]*running
-	saved map[route.Name]cursor // as the file has them
-	kept  time.Time             // when the file was written
-}
-
-// running is a follower at work.
-type running struct {
-	*Follower
-	spec *model.HandlerSpec
-	stop context.CancelFunc
-	done chan struct{}
+	mu      sync.Mutex
+	list    map[route.Name]*Follower
+	saved   map[route.Name]cursor // as the file has them
+	savedAt time.Time             // when the file was written
 }
 
 const (
-	lookEvery = time.Second
-	idleEvery = 10 * time.Second // between writes of the file while no lines are written
+	reconcileInterval = time.Second
+	idleSaveInterval  = 10 * time.Second // between writes of the file while no lines are written
 )
 
 // Open reads the cursors. From then on Consumers holds the journal for them.
 func Open(o Options) (*Set, error) {
-	if o.FS == nil {
-		o.FS = disk.OS{}
-	}
 	if o.Dial == nil {
 		o.Dial = handler.Dial
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.FS = cmp.Or[disk.FS](o.FS, disk.OS{})
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Timeout = cmp.Or(o.Timeout, handler.DefaultTimeout)
-	s := &Set{opts: o, list: map[route.Name]*running{}, saved: map[route.Name]cursor{}}
+	s := &Set{opts: o, list: map[route.Name]*Follower{}, saved: map[route.Name]cursor{}}
 	list, err := loadCursors(o.FS, o.Dir)
 	if err != nil {
 		return nil, model.Errorf(model.Internal, "%w", err).
@@ -97,18 +85,19 @@ func Open(o Options) (*Set, error) {
 
 // Run keeps the followers as they are declared until ctx ends, then stops them.
 func (s *Set) Run(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(reconcileInterval)
 	defer tick.Stop()
 	for {
 		s.reconcile(ctx)
 		s.save(false)
 		select {
 		case <-ctx.Done():
-			for _, r := range s.all() {
-				r.stop()
+			list := s.followers()
+			for _, f := range list {
+				f.stop()
 			}
-			for _, r := range s.all() {
-				<-r.done
+			for _, f := range list {
+				<-f.done
 			}
 			s.save(true)
 			return nil
@@ -117,7 +106,7 @@ func (s *Set) Run(ctx context.Context) error {
 	}
 }
 
-func (s *Set) all() []*running {
+func (s *Set) followers() []*Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.list))
@@ -126,28 +115,30 @@ func (s *Set) all() []*running {
 // reconcile starts and stops followers, so that they match the declared handlers.
 func (s *Set) reconcile(ctx context.Context) {
 	declared := s.opts.Directory.Streams()
-	for _, r := range s.all() {
-		if spec := declared[r.name]; spec == nil || spec != r.spec && !reflect.DeepEqual(spec, r.spec) {
-			r.stop()
-			<-r.done
+	for _, f := range s.followers() {
+		if spec := declared[f.name]; spec == nil || spec != f.spec && !reflect.DeepEqual(spec, f.spec) {
+			f.stop()
+			<-f.done
+			last := f.State()
 			s.mu.Lock()
-			delete(s.list, r.name)
+			delete(s.list, f.name)
+			s.saved[f.name] = cursorOf(&last)
 			s.mu.Unlock()
-			s.keep(r)
-		} else if r.beyondShare() {
-			r.pool.cut() // a write without progress blocks its loop
+		} else if f.beyondShare() {
+			f.pool.cutWrite() // a write without progress blocks its loop
 		}
 	}
+	var missing []route.Name
 	s.mu.Lock()
 	maps.DeleteFunc(s.saved, func(name route.Name, _ cursor) bool { return declared[name] == nil })
-	s.mu.Unlock()
-	for name, spec := range declared {
-		s.mu.Lock()
-		there := s.list[name] != nil
-		s.mu.Unlock()
-		if !there {
-			s.start(ctx, name, spec)
+	for name := range declared {
+		if s.list[name] == nil {
+			missing = append(missing, name)
 		}
+	}
+	s.mu.Unlock()
+	for _, name := range missing {
+		s.start(ctx, name, declared[name])
 	}
 }
 
@@ -165,7 +156,8 @@ func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpe
 		now, err := s.opts.Journal.Resolve(at)
 		if at = now; err != nil || at.Number > s.opts.Journal.Head().Number {
 			known, was.News = false, "its cursor belonged to another journal (the data was restored, or lost its end): it started again"
-			s.opts.Logger.Warn("the cursor of a stream belongs to another journal; the stream starts again", "handler", name.String(), "commit", c.At.Number, "begins", cmp.Or(spec.Stream.From, "head"))
+			s.opts.Logger.Warn("the cursor of a stream belongs to another journal; the stream starts again",
+				"handler", name.String(), "commit", c.At.Number, "begins", cmp.Or(spec.Stream.From, "head"))
 		}
 	}
 	if !known {
@@ -180,13 +172,13 @@ func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpe
 		return
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r := &running{Follower: f, spec: spec, stop: stop, done: make(chan struct{})}
+	f.stop = stop
 	s.mu.Lock()
-	s.list[name] = r
+	s.list[name] = f
 	s.mu.Unlock()
 	s.opts.Logger.Info("a handler gets every result", "handler", name.String(), "address", spec.Stream.Address, "behind", at.Number)
 	go func() {
-		defer close(r.done)
+		defer close(f.done)
 		f.run(life)
 	}()
 	if !known {
@@ -194,32 +186,24 @@ func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpe
 	}
 }
 
-// keep stores the cursor of a follower that stopped.
-func (s *Set) keep(r *running) {
-	st := r.State()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.saved[r.name] = cursorOf(&st)
-}
-
 func cursorOf(st *State) cursor {
 	return cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
 }
 
-// save writes the file of cursors if they moved; with all always, else every idleEvery while no lines are
-// written. A failure is logged and tried again; the journal is held meanwhile.
-func (s *Set) save(all bool) {
+// save writes the file of cursors. Without always, it writes moved cursors only, and while no lines are written once per
+// idleSaveInterval. A failure is logged and tried again; the journal is not cut beyond the old cursors meanwhile.
+func (s *Set) save(always bool) {
 	now := s.opts.Now()
 	s.mu.Lock()
 	want := maps.Clone(s.saved)
-	for name, r := range s.list {
-		st := r.State()
+	for name, f := range s.list {
+		st := f.State()
 		want[name] = cursorOf(&st)
 	}
-	due := all || now.Sub(s.kept) >= idleEvery || s.linesWritten()
+	due := always || now.Sub(s.savedAt) >= idleSaveInterval || s.linesWritten()
 	same := maps.Equal(want, s.saved)
 	s.mu.Unlock()
-	if !due || same && !all {
+	if !due || same && !always {
 		return
 	}
 	list := slices.SortedFunc(maps.Values(want), func(a, b cursor) int {
@@ -231,16 +215,16 @@ func (s *Set) save(all bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.saved, s.kept = want, now
+	s.saved, s.savedAt = want, now
 }
 
-// linesWritten reports whether lines were written since its last call. mu is held.
+// linesWritten reports whether followers have written lines since the last call. The caller holds mu.
 func (s *Set) linesWritten() (any bool) {
-	for _, r := range s.list {
-		r.mu.Lock()
-		any = any || r.shown.Lines != r.saved
-		r.saved = r.shown.Lines
-		r.mu.Unlock()
+	for _, f := range s.list {
+		f.mu.Lock()
+		any = any || f.state.Lines != f.savedLines
+		f.savedLines = f.state.Lines
+		f.mu.Unlock()
 	}
 	return any
 }
@@ -259,8 +243,8 @@ func (s *Set) Consumers() (list []journal.Consumer) {
 
 // States returns the states of all followers, by handler.
 func (s *Set) States() (list []State) {
-	for _, r := range s.all() {
-		list = append(list, r.State())
+	for _, f := range s.followers() {
+		list = append(list, f.State())
 	}
 	slices.SortFunc(list, func(a, b State) int { return cmp.Compare(a.Handler.String(), b.Handler.String()) })
 	return list
@@ -269,17 +253,18 @@ func (s *Set) States() (list []State) {
 // State returns the state of one follower.
 func (s *Set) State(handler route.Name) (State, bool) {
 	s.mu.Lock()
-	r := s.list[handler]
+	f := s.list[handler]
 	s.mu.Unlock()
-	if r == nil {
+	if f == nil {
 		return State{}, false
 	}
-	return r.State(), true
+	return f.State(), true
 }
 
-// collector exports the states of the followers.
+// collector is a prometheus.Collector of the states of the followers.
 type collector struct{ set *Set }
 
+// stateMetric is one metric of a follower's state.
 type stateMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -287,16 +272,16 @@ type stateMetric struct {
 }
 
 func (*collector) metrics() []stateMetric {
-	one := func(name, help string, kind prometheus.ValueType, value func(*State) float64) stateMetric {
+	newMetric := func(name, help string, kind prometheus.ValueType, value func(*State) float64) stateMetric {
 		return stateMetric{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}
 	}
 	return []stateMetric{
-		one("behind_seconds", "Age of the oldest journal commit that the handler has not received; zero: up to date.", prometheus.GaugeValue, func(s *State) float64 { return s.Behind.Seconds() }),
-		one("behind_bytes", "Journal from there on.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.BehindBytes) }),
-		one("connections", "Number of open connections.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.Connections) }),
-		one("lines_total", "Lines written, repeated ones included.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Lines) }),
-		one("again_total", "Times that lines were written again because connections broke.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Again) }),
-		one("skipped_total", "Results skipped because the handler was too far behind.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Skipped) }),
+		newMetric("behind_seconds", "Age of the oldest journal commit that the handler has not received; zero: up to date.", prometheus.GaugeValue, func(s *State) float64 { return s.Behind.Seconds() }),
+		newMetric("behind_bytes", "Journal from there on.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.BehindBytes) }),
+		newMetric("connections", "Number of open connections.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.Connections) }),
+		newMetric("lines_total", "Lines written, repeated ones included.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Lines) }),
+		newMetric("again_total", "Times that lines were written again because connections broke.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Again) }),
+		newMetric("skipped_total", "Results skipped because the handler was too far behind.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Skipped) }),
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -26,16 +26,16 @@ import (
 
 const someCheck model.ChunkID = 100
 
-// directory is a fleet: node 10n is in namespace other, the rest in default; chunk 100+n is that of check
-// 100+n, called c0, c1, ….
-type directory struct {
+// testDirectory implements Directory for a fleet: nodes 10, 20, … are in namespace other, the others in default. Chunk
+// 100+n belongs to check 100+n, whose name is c0, c1, ….
+type testDirectory struct {
 	mu       sync.Mutex
 	revision int64
 	streams  map[route.Name]*model.HandlerSpec
 	shadow   map[string]bool
 }
 
-func (d *directory) NodeName(id model.NodeID) (string, string, bool) {
+func (d *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	switch {
 	case id == model.ServerNode:
 		return model.DefaultNamespaceName, model.ServerNodeName, true
@@ -46,66 +46,59 @@ func (d *directory) NodeName(id model.NodeID) (string, string, bool) {
 	}
 	return "default", fmt.Sprint("n", id), true
 }
-func (d *directory) NodeLabels(model.NodeID) map[string]string {
+func (d *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"os": "linux"}
 }
-func (d *directory) NodeFacts(model.NodeID) map[string]string { return nil }
-func (d *directory) NodeGroups(model.NodeID) []string         { return nil }
-func (d *directory) SourceName(s model.Source) (string, string, bool) {
+func (d *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
+func (d *testDirectory) NodeGroups(model.NodeID) []string         { return nil }
+func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", fmt.Sprint("c", s.Check()-model.CheckID(someCheck)), true
 }
-func (d *directory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
-func (d *directory) CheckChunk(id model.ChunkID) *model.CheckChunk {
+func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
+func (d *testDirectory) CheckChunk(id model.ChunkID) *model.CheckChunk {
 	if c := model.BuiltinChunkOf(id); c != nil {
 		return c
 	}
 	return &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(id), Namespace: 1}, Severities: [4]model.Severity{0, model.SeverityWarning, model.High, model.Average}, FailAfter: 1, RecoverAfter: 1}
 }
-func (d *directory) Shadow(namespace string) bool {
+func (d *testDirectory) Shadow(namespace string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.shadow[namespace]
 }
-func (d *directory) Streams() map[route.Name]*model.HandlerSpec {
+func (d *testDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := map[route.Name]*model.HandlerSpec{}
-	for name, spec := range d.streams {
-		out[name] = spec
-	}
-	return out
+	return maps.Clone(d.streams)
 }
 
-func (d *directory) change(fn func()) {
+func (d *testDirectory) change(fn func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fn()
 	d.revision++
 }
 
-// rig is a journal with its view, and followers.
-type rig struct {
+// testServer is a journal in memory with its view, and followers.
+type testServer struct {
 	t         testing.TB
 	fs        disk.FS
 	log       *journal.Log
 	view      *event.View
-	directory *directory
+	directory *testDirectory
 	limit     int64
 	timeout   time.Duration
 	numbers   map[model.NodeID]uint64
-	noise     int // bytes of outputs that cannot be compressed
+	noise     int // random bytes in each output, which cannot be compressed
 
 	set  *Set
 	stop func()
 }
 
-func newRig(t testing.TB) *rig {
-	r := &rig{t: t, fs: memfs.New(), directory: &directory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
+func newTestServer(t testing.TB) *testServer {
+	r := &testServer{t: t, fs: memfs.New(), directory: &testDirectory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
 	r.view = event.New(shard.New(shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return r.directory.CheckChunk(id).Seal() }, Workers: 2}), event.Options{})
-	var err error
-	if r.log, err = journal.Open("j", journal.Options{FS: r.fs, Deliver: r.view.Deliver, Reserve: -1, Tick: -1, SegmentSize: 1 << 20}); err != nil {
-		t.Fatal(err)
-	}
+	r.log = testenv.Value(journal.Open("j", journal.Options{FS: r.fs, Deliver: r.view.Deliver, Reserve: -1, Tick: -1, SegmentSize: 1 << 20}))(t)
 	testenv.NoError(t, r.fs.MkdirAll("d"))
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -123,8 +116,8 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// start runs the followers; stop ends them in order.
-func (r *rig) start() {
+// start runs the followers. stop ends them, and waits for them.
+func (r *testServer) start() {
 	r.t.Helper()
 	set := testenv.Value(Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout}))(r.t)
 	ctx, end := context.WithCancel(context.Background())
@@ -133,14 +126,14 @@ func (r *rig) start() {
 	r.set, r.stop = set, func() { end(); <-done; r.stop = nil }
 }
 
-func (r *rig) handler(address string, connections int) *model.HandlerSpec {
+func (r *testServer) handler(address string, connections int) *model.HandlerSpec {
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: address, Connections: connections, Results: model.AllResults, From: "oldest"}}
 	r.directory.change(func() { r.directory.streams[name("lake")] = spec })
 	return spec
 }
 
-// send appends count results of each check of nodes 1 to nodes, and waits until the view has them.
-func (r *rig) send(nodes, checks, count int) {
+// appendResults appends count results of each check of nodes 1 to nodes, and waits until the view has applied them.
+func (r *testServer) appendResults(nodes, checks, count int) {
 	r.t.Helper()
 	for range count {
 		var entries []journal.Entry
@@ -148,7 +141,7 @@ func (r *rig) send(nodes, checks, count int) {
 			id := model.NodeID(n)
 			b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(n)}, First: r.numbers[id] + 1, NowMs: 1000}
 			for c := range checks {
-				b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: someCheck + model.ChunkID(c), AtMs: 900}, wire.Result{Status: model.Status(r.numbers[id] % 2), DurationMs: 12, Output: []byte(fmt.Sprintf("DISK OK - \"free\" space: / 3326 MB\nline %d|/=2643MB;5948", r.numbers[id]) + r.noisy())}))
+				b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: someCheck + model.ChunkID(c), AtMs: 900}, wire.Result{Status: model.Status(r.numbers[id] % 2), DurationMs: 12, Output: []byte(fmt.Sprintf("DISK OK - \"free\" space: / 3326 MB\nline %d|/=2643MB;5948", r.numbers[id]) + r.randomText())}))
 			}
 			r.numbers[id] += uint64(checks)
 			_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
@@ -163,8 +156,8 @@ func (r *rig) send(nodes, checks, count int) {
 	testenv.NoError(r.t, r.view.WaitApplied(context.Background(), r.log.Head()))
 }
 
-// noisy is text that cannot be compressed well.
-func (r *rig) noisy() string {
+// randomText returns text that cannot be compressed.
+func (r *testServer) randomText() string {
 	text := make([]byte, r.noise)
 	for i := range text {
 		text[i] = byte('a' + rand.IntN(26))
@@ -176,31 +169,31 @@ type waiter chan error
 
 func (w waiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// lake is a peer: it keeps what it was told.
-type lake struct {
+// peer is a handler's program: it keeps the lines that it receives.
+type peer struct {
 	t        testing.TB
 	listener net.Listener
-	deaf     atomic.Bool   // does not read
-	heard    chan struct{} // closed when that is over
+	hangs    atomic.Bool   // it accepts connections and does not read
+	reads    chan struct{} // closed when it reads again
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
 	lines    []Line
-	last     map[string]uint64 // by node and check: the highest number
-	twice    int
-	older    int // lines that came behind a newer one of their event
-	came     chan struct{}
+	last     map[string]uint64 // highest number by node and check
+	repeated int               // lines that came more than once
+	late     int               // lines that came after a newer one of their event
+	received chan struct{}
 	seen     map[string]bool
 }
 
-func newLake(t testing.TB) *lake { return lakeAt(t, "127.0.0.1:0") }
+func newPeer(t testing.TB) *peer { return newPeerAt(t, "127.0.0.1:0") }
 
-func lakeAt(t testing.TB, address string) *lake {
+func newPeerAt(t testing.TB, address string) *peer {
 	listener := testenv.Value(net.Listen("tcp", address))(t)
-	return lakeOn(t, listener)
+	return newPeerOn(t, listener)
 }
 
-func lakeOn(t testing.TB, listener net.Listener) *lake {
-	l := &lake{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, came: make(chan struct{}, 1), seen: map[string]bool{}, heard: make(chan struct{})}
+func newPeerOn(t testing.TB, listener net.Listener) *peer {
+	l := &peer{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, received: make(chan struct{}, 1), seen: map[string]bool{}, reads: make(chan struct{})}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -214,19 +207,19 @@ func lakeOn(t testing.TB, listener net.Listener) *lake {
 			all.Go(func() { l.read(conn) })
 		}
 	})
-	t.Cleanup(func() { listener.Close(); l.hangUp(); all.Wait() })
+	t.Cleanup(func() { listener.Close(); l.closeConnections(); all.Wait() })
 	return l
 }
 
-func (l *lake) address() string { return l.listener.Addr().String() }
+func (l *peer) address() string { return l.listener.Addr().String() }
 
-func (l *lake) read(conn net.Conn) {
+func (l *peer) read(conn net.Conn) {
 	defer conn.Close()
-	if l.deaf.Load() {
+	if l.hangs.Load() {
 		l.mu.Lock()
-		heard := l.heard
+		reads := l.reads
 		l.mu.Unlock()
-		<-heard
+		<-reads
 		return
 	}
 	in := bufio.NewScanner(conn)
@@ -241,30 +234,30 @@ func (l *lake) read(conn net.Conn) {
 		key := line.Node + "/" + line.Check
 		switch {
 		case l.seen[line.ID]:
-			l.twice++
+			l.repeated++
 		case line.Number != 0 && line.Number < l.last[key]:
-			l.older++
+			l.late++
 		}
 		l.last[key], l.seen[line.ID] = max(l.last[key], line.Number), true
 		l.mu.Unlock()
 		select {
-		case l.came <- struct{}{}:
+		case l.received <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// different is how many different lines came.
-func (l *lake) different() int {
+// distinct returns the number of distinct lines that came.
+func (l *peer) distinct() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.seen)
 }
 
-// hangUp closes all connections.
-func (l *lake) hangUp() {
-	if l.deaf.CompareAndSwap(true, false) {
-		close(l.heard)
+// closeConnections closes all connections.
+func (l *peer) closeConnections() {
+	if l.hangs.CompareAndSwap(true, false) {
+		close(l.reads)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,25 +267,25 @@ func (l *lake) hangUp() {
 	}
 }
 
-// wait waits for so many different lines.
-func (l *lake) wait(n int) {
+// waitLines waits until n distinct lines have come.
+func (l *peer) waitLines(n int) {
 	l.t.Helper()
 	late := time.After(time.Minute)
 	for {
-		got := l.different()
+		got := l.distinct()
 		if got >= n {
 			return
 		}
 		select {
-		case <-l.came:
+		case <-l.received:
 		case <-late:
 			l.t.Fatalf("%d lines came, want %d", got, n)
 		}
 	}
 }
 
-// until waits for something that has no channel.
-func (r *rig) until(what string, ok func(State) bool) (st State) {
+// waitState waits until the state of the handler's follower is as ok says, and returns it.
+func (r *testServer) waitState(what string, ok func(State) bool) (st State) {
 	r.t.Helper()
 	testenv.Until(r.t, what, func() (there bool) {
 		st, there = r.set.State(name("lake"))
@@ -302,5 +295,3 @@ func (r *rig) until(what string, ok func(State) bool) (st State) {
 }
 
 func name(text string) route.Name { return route.Name{Namespace: "default", Name: text} }
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
