@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -95,7 +96,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 		Config: s.sourceConfig(), Nodes: nodes{s.intent, s.directory, &s.courier}, View: s.view, SigningKey: s.authority.SigningKey(),
 		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(),
 		Limits: muster.Limits{
-			SessionLimits: s.sessionLimits(), Connections: connections(),
+			SessionLimits: sessionLimits(s.cfg), Connections: connections(),
 			FrameBytes: int(s.cfg.MaxFrame), OutputBytes: int(s.cfg.MaxOutput), NodeResultsPerSec: s.cfg.NodeRate,
 			JournalQueueBytes: queued,
 		},
@@ -116,9 +117,9 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 }
 
 // sessionLimits returns the limits of sessions that an operator may set.
-func (s *Server) sessionLimits() core.SessionLimits {
-	return core.SessionLimits{UnackedBytes: int(s.cfg.MaxUnacked),
-		Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout)}
+func sessionLimits(cfg *config.Server) core.SessionLimits {
+	return core.SessionLimits{UnackedBytes: int(cfg.MaxUnacked),
+		Keepalive: time.Duration(cfg.KeepaliveInterval), Timeout: time.Duration(cfg.KeepaliveTimeout)}
 }
 
 // sourceConfig returns the settings that the sources of agents have in common.
@@ -200,7 +201,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 		Config: s.sourceConfig(), Authorities: s.sensuCA,
 		Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(), Archives: s.sessions.Archives(),
 		Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Checks: currentDirectory{s.directory, s.planner}, Handler: s.directory.Handler,
-		Limits: sensu.Limits{SessionLimits: s.sessionLimits(), MessageBytes: int(s.cfg.MaxFrame)},
+		Limits: sensu.Limits{SessionLimits: sessionLimits(s.cfg), MessageBytes: int(s.cfg.MaxFrame)},
 	})
 	if err != nil {
 		return err

@@ -190,24 +190,25 @@ func (w *testServer) blockJournal(blocked bool) {
 
 func (w *testServer) count(o outcome) float64 { return testutil.ToFloat64(w.server.metrics.alerts[o]) }
 
-// runServer runs a test with a server, in virtual time.
-func runServer(t *testing.T, change func(*testServer, *Config), test func(t *testing.T, w *testServer)) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newTestServer(t, change)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- w.server.Run(ctx) }()
-		synctest.Wait()
-		test(t, w)
+// startServer starts a server that runs until the test ends. Call it in a bubble.
+func startServer(t *testing.T, change func(*testServer, *Config)) *testServer {
+	w := newTestServer(t, change)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.server.Run(ctx) }()
+	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+	synctest.Wait()
+	return w
 }
 
 func TestAlertsFireRepeatAndEnd(t *testing.T) {
-	runServer(t, nil, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, nil)
 		w.mustPost("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m")
 		w.expect("two alerts of one name", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
 		w.mustPost("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m")
@@ -253,10 +254,11 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 
 // A check that an operator applies while an alert of its name arrives stays; the missing node is created.
 func TestConcurrentDeclarationStays(t *testing.T) {
-	runServer(t, func(w *testServer, _ *Config) {
-		declared := passiveCheck(70, "a")
-		w.declared = &declared
-	}, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, func(w *testServer, _ *Config) {
+			declared := passiveCheck(70, "a")
+			w.declared = &declared
+		})
 		w.mustPost("A instance=web9 severity=warning")
 		if w.applies != 2 || w.checks["a"].Chunk.Unit != 70 || w.nodes["web9"] == 0 {
 			t.Errorf("%d changes, check %+v, nodes %v", w.applies, w.checks["a"], w.nodes)
@@ -266,15 +268,16 @@ func TestConcurrentDeclarationStays(t *testing.T) {
 
 // An event that was open at the start of the server stays open until senders have had time to repeat its alerts.
 func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
-	runServer(t, func(w *testServer, _ *Config) {
-		w.checks["a"] = passiveCheck(7, "a")
-		w.checks["b"] = passiveCheck(8, "b")
-		w.checks["c"] = passiveCheck(9, "c")
-		w.checks["d"] = passiveCheck(10, "d")
-		w.open = []event.State{{Node: 1, Check: 10, Status: model.Unknown, Output: "no result for 5m (TTL)", Expired: true}, // by its TTL: a result ends it
-			{Node: 1, Check: 7, Status: model.Critical, Output: "two alerts"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one alert"},
-			{Node: 1, Check: 9, Status: model.Critical, Output: "of an agent", Counters: event.Counters{Stream: 5}}} // alerts do not end it
-	}, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, func(w *testServer, _ *Config) {
+			w.checks["a"] = passiveCheck(7, "a")
+			w.checks["b"] = passiveCheck(8, "b")
+			w.checks["c"] = passiveCheck(9, "c")
+			w.checks["d"] = passiveCheck(10, "d")
+			w.open = []event.State{{Node: 1, Check: 10, Status: model.Unknown, Output: "no result for 5m (TTL)", Expired: true}, // by its TTL: a result ends it
+				{Node: 1, Check: 7, Status: model.Critical, Output: "two alerts"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one alert"},
+				{Node: 1, Check: 9, Status: model.Critical, Output: "of an agent", Counters: event.Counters{Stream: 5}}} // alerts do not end it
+		})
 		w.mustPost("A instance=web1 n=1 severity=warning", "B instance=web1 until=-1s")
 		w.expect("one of two is repeated", "1 a CRITICAL A (instance=web1 n=1 severity=warning)")
 		time.Sleep(repeatWindow + 2*tick)
@@ -292,9 +295,10 @@ func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
 // A process that was stopped could not receive repetitions: its firing alerts do not end.
 func TestPausedProcessEndsNoAlerts(t *testing.T) {
 	var paused atomic.Int64
-	runServer(t, func(_ *testServer, c *Config) {
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(paused.Load())) }
-	}, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, func(_ *testServer, c *Config) {
+			c.Now = func() time.Time { return time.Now().Add(time.Duration(paused.Load())) }
+		})
 		w.mustPost("A instance=web1")
 		paused.Store(int64(time.Hour))
 		time.Sleep(2 * tick)
@@ -306,9 +310,10 @@ func TestPausedProcessEndsNoAlerts(t *testing.T) {
 }
 
 func TestCreationOfChecksIsLimited(t *testing.T) {
-	runServer(t, func(_ *testServer, c *Config) {
-		c.Limits = Limits{Nodes: 2, Checks: 3, Firing: 4, FiringTogether: 2}
-	}, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, func(_ *testServer, c *Config) {
+			c.Limits = Limits{Nodes: 2, Checks: 3, Firing: 4, FiringTogether: 2}
+		})
 		for _, c := range []struct {
 			what, says string
 			alerts     []string
@@ -409,7 +414,8 @@ func (w *testServer) postAndExpect(line, what string, want ...string) {
 // The clock of a Prometheus is six minutes behind. It sends the ends of firing alerts four minutes ahead of its clock, so
 // they are in the past here. Ends that advance with each repetition show the wrong clock; an end that stays is real.
 func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
-	runServer(t, nil, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, nil)
 		const (
 			fires    = "Down instance=new1 severity=critical until=-2m"
 			resolved = "Down instance=new1 severity=critical until=-6m"
@@ -453,7 +459,8 @@ func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
 
 // Two senders send one alert, and the clock of one is behind: the alert fires once that is detected.
 func TestAlertFiresWhileOneSenderHasASlowClock(t *testing.T) {
-	runServer(t, nil, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, nil)
 		changes := 0
 		for range 10 {
 			w.sender = "a"
@@ -476,7 +483,8 @@ func TestAlertFiresWhileOneSenderHasASlowClock(t *testing.T) {
 
 // An alert that fires and ends again and again ends each time, although its ends advance.
 func TestShortAlertsEnd(t *testing.T) {
-	runServer(t, nil, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, nil)
 		for range 5 {
 			w.postAndExpect("Down instance=web1 until=4m", "it fires", "1 down WARNING Down (instance=web1)")
 			time.Sleep(time.Minute)
@@ -488,7 +496,8 @@ func TestShortAlertsEnd(t *testing.T) {
 
 // An alert whose end is seconds away fires until its sender may have repeated it.
 func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
-	runServer(t, nil, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, nil)
 		for range 4 {
 			w.postAndExpect("Down instance=web1 until=20s", "it fires", "1 down WARNING Down (instance=web1)")
 			time.Sleep(time.Minute)
@@ -501,10 +510,11 @@ func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 // A contact point of Grafana sends an alert without an end, and repeats it after hours. The alert fires until then, also
 // after a start of the server.
 func TestAlertsOfGrafanaFireForHours(t *testing.T) {
-	runServer(t, func(w *testServer, _ *Config) {
-		w.checks["open"] = passiveCheck(7, "open")
-		w.open = []event.State{{Node: 1, Check: 7, Status: model.Warning, Output: "Open (grafana_folder=Shop instance=web1)"}}
-	}, func(t *testing.T, w *testServer) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startServer(t, func(w *testServer, _ *Config) {
+			w.checks["open"] = passiveCheck(7, "open")
+			w.open = []event.State{{Node: 1, Check: 7, Status: model.Warning, Output: "Open (grafana_folder=Shop instance=web1)"}}
+		})
 		w.postAndExpect("Slow grafana_folder=Shop instance=web1", "it fires", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
 		time.Sleep(4*time.Hour + time.Minute)
 		w.postAndExpect("Slow grafana_folder=Shop instance=web1", "it fires on", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
