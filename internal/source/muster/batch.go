@@ -171,7 +171,8 @@ func (x *session) Committed(t uint64, _ journal.Position, err error) {
 // judge decides on the signals of one batch.
 type judge struct {
 	*session
-	sent *directory.Assignment // the agent's; nil: unknown
+	sent        *directory.Assignment // the agent's; nil: unknown
+	outputBytes int                   // limit on the output of a result
 
 	// Results of the last call of verdict.
 	proxy      directory.ProxyNode // the proxy node of the result
@@ -190,6 +191,7 @@ func (j *judge) signals(r *wire.BatchReader) (refused []wire.RefusedSignal, prox
 	j.Mu.Lock()
 	j.sent = j.assignment.sent
 	j.Mu.Unlock()
+	j.outputBytes = j.Budget.Limits().OutputBytes
 	var sig wire.Signal
 	number := r.First
 	for left := r.Signals; left > 0; left-- {
@@ -271,8 +273,8 @@ func (j *judge) verdict(sig *wire.Signal) (v verdict, code, reason string) {
 	if err := r.Decode(sig.Body); err != nil {
 		return refusedMalformed, "", err.Error()
 	}
-	if limit := j.Budget.Limits().OutputBytes; len(r.Output)+len(r.Extra) > limit {
-		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(r.Output)+len(r.Extra), limit)
+	if size := len(r.Output) + len(r.Extra); size > j.outputBytes {
+		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", size, j.outputBytes)
 	}
 	if len(r.Extra) > 0 {
 		if _, err := wire.DecodeExtra(r.Extra); err != nil {
@@ -355,7 +357,17 @@ func (j *judge) chunk(id model.ChunkID) *model.Chunk {
 	return c
 }
 
-// chunkIndex finds a chunk in a list that ascends by id.
+// chunkIndex finds a chunk in a list that ascends by id. It is a loop of its own, because slices.BinarySearchFunc calls a function per
+// step, once per result.
 func chunkIndex(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
-	return slices.BinarySearchFunc(chunks, id, func(c *model.Chunk, id model.ChunkID) int { return cmp.Compare(c.ID, id) })
+	low, high := 0, len(chunks)
+	for low < high {
+		mid := int(uint(low+high) >> 1)
+		if chunks[mid].ID < id {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low, low < len(chunks) && chunks[low].ID == id
 }
