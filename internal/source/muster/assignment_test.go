@@ -26,19 +26,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestChangeWakesOnlyThoseConcerned: a check of ten nodes among 2,000 changes; ten
-// assignments leave, each a difference of one definition.
-func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
+// A check of ten nodes among 2,000 changes: ten assignments are sent, each as a difference of one chunk.
+func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	n := 2000
 	if testing.Short() {
 		n = 200
 	}
-	w := newWorld(t, nil)
+	w := newTestServer(t, nil)
 	agents := make([]*agent, n)
 	uids := make([]uuid.UUID, n)
 	for i := range agents {
-		uids[i] = w.node(i, 1, 2, 3)
-		agents[i] = w.agent(uids[i])
+		uids[i] = w.addNode(i, 1, 2, 3)
+		agents[i] = w.openAgent(uids[i])
 	}
 	for _, a := range agents {
 		a.waitAssignment(1)
@@ -50,11 +49,11 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 		w.plan.assign(model.NodeID(1000+i), uids[i], 1, 3, 4) // definition 2 became 4
 		changed = append(changed, model.NodeID(1000+i))
 	}
-	w.plan.tell(directory.Change{Assignments: changed})
+	w.plan.notify(directory.Change{Assignments: changed})
 	for i := 0; i < n; i += n / 10 {
 		a := agents[i]
 		a.waitAssignment(2)
-		if got := chunkIDs(a.held[1].Chunks); got != "[1 3 4]" {
+		if got := chunkIDs(a.assignments[1].Chunks); got != "[1 3 4]" {
 			t.Fatalf("agent %d holds %s", i, got)
 		}
 	}
@@ -64,26 +63,26 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 	}
 }
 
-// The agent of a node that is deleted is told so, and the others are not.
+// The session of a deleted node ends with the reason; other sessions go on.
 func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
-	w := newWorld(t, nil)
-	uid := w.node(1, 1)
-	a, b := w.agent(uid), w.agent(w.node(2, 1))
+	w := newTestServer(t, nil)
+	uid := w.addNode(1, 1)
+	a, b := w.openAgent(uid), w.openAgent(w.addNode(2, 1))
 	for _, x := range []*agent{a, b} {
 		x.waitAssignment(1)
 	}
 	w.plan.mu.Lock()
-	delete(w.plan.by, 1001)
-	delete(w.plan.by, 1002) // has no assignment now, as one that would be too large, but is there
+	delete(w.plan.assignments, 1001)
+	delete(w.plan.assignments, 1002) // has no assignment now, as one that would be too large, but is there
 	w.plan.mu.Unlock()
 	w.nodes.mu.Lock()
 	delete(w.nodes.nodes, uid)
 	w.nodes.mu.Unlock()
-	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001, 1002}})
+	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001, 1002}})
 	if r := a.refusal(); r.Code != "unknown" || !strings.Contains(r.Message, "deleted") || r.Hint == "" {
 		t.Fatalf("%+v", r)
 	}
-	b.send(results(1, 1, 1))
+	b.send(resultBatch(1, 1, 1))
 	b.waitAck(1)
 	_, err := w.open(uid, nil)
 	if r := refusalOf(t, err); r.Code != "unknown" {
@@ -99,42 +98,41 @@ func chunkIDs(list []*model.Chunk) string {
 	return fmt.Sprint(ids)
 }
 
-// TestHeldAssignmentIsNotSentAgain: who comes back with the present hash gets
-// nothing; who holds something else gets the whole.
+// An agent that holds the present assignment gets none; an agent that holds another one gets the whole.
 func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
-	w := newWorld(t, nil)
-	uid := w.node(1, 1, 2)
-	a := w.agent(uid)
+	w := newTestServer(t, nil)
+	uid := w.addNode(1, 1, 2)
+	a := w.openAgent(uid)
 	a.waitAssignment(1)
-	held := a.held[0]
-	b := w.reopen(uid, held, nil)
-	b.send(results(1, 1, 1)) // and its answer, by which an assignment would have come
+	held := a.assignments[0]
+	b := w.mustOpen(uid, held, nil)
+	b.send(resultBatch(1, 1, 1)) // and its answer, by which an assignment would have come
 	b.waitAck(1)
-	testenv.NoError(t, w.ask(1001, 1))
+	testenv.NoError(t, w.requestRun(1001, 1))
 	b.wait("run", func() bool { return len(b.runs) == 1 })
 	if sent := w.count("sent_total", "assignment"); sent != 1 {
 		t.Fatalf("%v assignments sent, want the first one only", sent)
 	}
 	b.Close()
 	w.plan.assign(1001, uid, 2, 3) // while it was away
-	c := w.reopen(uid, held, nil)
-	c.wait("whole", func() bool { return len(c.held) == 1 && chunkIDs(c.held[0].Chunks) == "[2 3]" })
+	c := w.mustOpen(uid, held, nil)
+	c.wait("whole", func() bool { return len(c.assignments) == 1 && chunkIDs(c.assignments[0].Chunks) == "[2 3]" })
 }
 
-// TestStrayAgentGetsACompleteAssignment: Holding with another hash than expected.
-func TestStrayAgentGetsACompleteAssignment(t *testing.T) {
-	w := newWorld(t, nil)
-	a := w.agent(w.node(1, 1, 2))
+// An agent that confirms another hash than expected gets the whole assignment.
+func TestUnexpectedHashGetsTheWholeAssignment(t *testing.T) {
+	w := newTestServer(t, nil)
+	a := w.openAgent(w.addNode(1, 1, 2))
 	a.waitAssignment(1)
-	raw(a, wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{1}}))
+	sendRaw(a, wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{1}}))
 	a.waitAssignment(2)
 	if w.count("assignments_resent_total", "") != 1 {
 		t.Fatal("not counted")
 	}
 }
 
-// TestDifferenceLeadsToWanted: applying what difference says arrives at the wanted assignment, in one message.
-func TestDifferenceLeadsToWanted(t *testing.T) {
+// The difference of two random assignments, applied to the first, is the second. It fits into one message.
+func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	uid := uuid.New()
 	rapid.Check(t, func(t *rapid.T) {
@@ -186,8 +184,8 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 	})
 }
 
-// add makes chunks known that assign then hands out.
-func (m *memoryPlan) add(chunks ...*model.Chunk) {
+// addChunks makes chunks known, which assign then hands out by id.
+func (m *memoryPlan) addChunks(chunks ...*model.Chunk) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range chunks {
@@ -202,13 +200,13 @@ func futureChunk(id model.ChunkID) *model.Chunk {
 	return (&model.Chunk{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
 }
 
-// An agent that does not understand a kind of chunks gets the rest; one that does gets all.
-func TestFeatureLackedLeavesOutTheUnit(t *testing.T) {
-	w := newWorld(t, nil)
-	w.plan.add(futureChunk(3))
-	uid := w.node(1, 1, 2, 3)
-	old := w.agent(uid)
-	old.wait("the rest", func() bool { return len(old.held) == 1 && chunkIDs(old.held[0].Chunks) == "[1 2]" })
+// An agent that does not support a kind of chunks gets the assignment without them; an agent that supports it gets all.
+func TestUnsupportedChunksAreLeftOut(t *testing.T) {
+	w := newTestServer(t, nil)
+	w.plan.addChunks(futureChunk(3))
+	uid := w.addNode(1, 1, 2, 3)
+	old := w.openAgent(uid)
+	old.wait("the rest", func() bool { return len(old.assignments) == 1 && chunkIDs(old.assignments[0].Chunks) == "[1 2]" })
 	idle := func() (list []core.IdleUnit) {
 		a, _ := w.server.Agent(1001)
 		return a.Idle
@@ -220,8 +218,8 @@ func TestFeatureLackedLeavesOutTheUnit(t *testing.T) {
 		t.Fatalf("%v units left out", n)
 	}
 	w.plan.assign(1001, uid, 2, 3, 4)
-	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
-	old.wait("a difference", func() bool { return len(old.held) == 2 && chunkIDs(old.held[1].Chunks) == "[2 4]" })
+	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
+	old.wait("a difference", func() bool { return len(old.assignments) == 2 && chunkIDs(old.assignments[1].Chunks) == "[2 4]" })
 	old.Close()
 
 	next, err := w.open(uid, func(cfg *link.Config, hello *wire.Hello) {
@@ -235,19 +233,19 @@ func TestFeatureLackedLeavesOutTheUnit(t *testing.T) {
 		}
 	})
 	testenv.NoError(t, err)
-	next.wait("all", func() bool { return len(next.held) == 1 && chunkIDs(next.held[0].Chunks) == "[2 3 4]" })
+	next.wait("all", func() bool { return len(next.assignments) == 1 && chunkIDs(next.assignments[0].Chunks) == "[2 3 4]" })
 	if list := idle(); len(list) != 0 {
 		t.Fatalf("idle %+v", list)
 	}
 }
 
-// A chunk that the agent does not know the kind of, and one that it can't read, stop nothing else,
-// and the server knows them, also in the sessions after.
+// An agent refuses a chunk of an unknown kind and a chunk that it cannot read. The other units run, and the server
+// knows the refused ones, also in later sessions.
 func TestRefusedChunkStopsOneUnit(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestServer(t, nil)
 	long := &model.CheckChunk{Chunk: model.Chunk{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
-	w.plan.add(futureChunk(3), long.Seal())
-	uid := w.node(1, 1, 3, 4)
+	w.plan.addChunks(futureChunk(3), long.Seal())
+	uid := w.addNode(1, 1, 3, 4)
 	all := func(_ *link.Config, hello *wire.Hello) {
 		hello.Features = append(wire.Features(), wire.ChunkFeature(futureKind))
 	}
@@ -261,30 +259,29 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 		})
 	}
 	refused(a)
-	a.send(results(1, 1, 1))
+	a.send(resultBatch(1, 1, 1))
 	a.waitAck(1)
 	if len(a.refused) != 0 {
 		t.Fatalf("results of the others are refused: %+v", a.refused)
 	}
 	w.plan.assign(1001, uid, 2, 3, 4)
-	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
-	a.wait("a difference", func() bool { return len(a.held) == 2 && chunkIDs(a.held[1].Chunks) == "[2 3 4]" })
+	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
+	a.wait("a difference", func() bool { return len(a.assignments) == 2 && chunkIDs(a.assignments[1].Chunks) == "[2 3 4]" })
 	refused(a)
 
 	// The agent reads the same from its disk.
-	kept, err := (*link.Assignment)(nil).Apply(a.held[1].Message(), uid, nil, wire.DecodeChunk)
-	if err != nil || kept.Hash != a.held[1].Hash || len(kept.Refused) != 2 {
+	kept, err := (*link.Assignment)(nil).Apply(a.assignments[1].Message(), uid, nil, wire.DecodeChunk)
+	if err != nil || kept.Hash != a.assignments[1].Hash || len(kept.Refused) != 2 {
 		t.Fatalf("kept %+v, %v", kept, err)
 	}
 	a.Close()
-	b := w.reopen(uid, kept, all)
+	b := w.mustOpen(uid, kept, all)
 	refused(b)
 }
 
-// An assignment larger than a frame arrives whole, in parts; so does a difference. The next
-// session gets all of it again.
+// An assignment or a difference that is larger than a frame is sent in parts.
 func TestLargeAssignmentComesInParts(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestServer(t, nil)
 	var ids []model.ChunkID
 	for id := model.ChunkID(1); id <= 3000; id++ {
 		c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: 100 + model.UnitID(id), Namespace: model.DefaultNamespace, Name: "check"},
@@ -292,28 +289,28 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 		if id%1000 == 0 {
 			c.Command.Shell = strings.Repeat("y", 200<<10)
 		}
-		w.plan.add(c.Seal())
+		w.plan.addChunks(c.Seal())
 		ids = append(ids, id)
 	}
-	uid := w.node(1, ids[:1]...)
-	a := w.agent(uid)
+	uid := w.addNode(1, ids[:1]...)
+	a := w.openAgent(uid)
 	a.waitAssignment(1)
 	w.plan.assign(1001, uid, slices.Clone(ids)...)
-	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
-	a.wait("all of a difference", func() bool { return len(a.held) == 2 && len(a.held[1].Chunks) == len(ids) })
+	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
+	a.wait("all of a difference", func() bool { return len(a.assignments) == 2 && len(a.assignments[1].Chunks) == len(ids) })
 	if n := w.count("sent_total", "assignment"); n < 3 {
 		t.Fatalf("%v frames", n)
 	}
-	kept, err := (*link.Assignment)(nil).Apply(a.held[1].Message(), uid, nil, wire.DecodeChunk)
-	if err != nil || kept.Hash != a.held[1].Hash {
+	kept, err := (*link.Assignment)(nil).Apply(a.assignments[1].Message(), uid, nil, wire.DecodeChunk)
+	if err != nil || kept.Hash != a.assignments[1].Hash {
 		t.Fatalf("kept: %v", err)
 	}
 	a.Close()
-	b := w.agent(uid)
-	b.wait("the whole", func() bool { return len(b.held) == 1 && len(b.held[0].Chunks) == len(ids) })
+	b := w.openAgent(uid)
+	b.wait("the whole", func() bool { return len(b.assignments) == 1 && len(b.assignments[0].Chunks) == len(ids) })
 }
 
-// Parts of an assignment that another one overtakes are dropped.
+// Parts of an assignment are dropped when a part of another assignment arrives.
 func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	body := make([]byte, 600<<10)
 	first := &wire.Assignment{Hash: [32]byte{1}, Add: []wire.AssignedChunk{{ID: 1, Body: body}, {ID: 2, Body: body}}, Signature: []byte{1}}
@@ -331,8 +328,8 @@ func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	}
 }
 
-// values is a batch of value blocks of chunk 1, each of so many rows.
-func values(first uint64, rows ...uint32) *wire.Batch {
+// valueBatch returns a batch of value blocks of chunk 1 with the given numbers of rows.
+func valueBatch(first uint64, rows ...uint32) *wire.Batch {
 	b := &wire.Batch{StreamKey: live, First: first}
 	for _, n := range rows {
 		body := wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: n, Columns: make([]byte, max(n, 1))})
@@ -341,49 +338,49 @@ func values(first uint64, rows ...uint32) *wire.Batch {
 	return b
 }
 
-// A kind that no reducer reads is refused by its number, whether the server has a name for it or
-// not, and the session goes on.
+// Signals of a kind that no reducer reads are refused by number, known and unknown kinds alike, and the session goes
+// on.
 func TestUnsupportedKindsAreRefused(t *testing.T) {
-	w := newWorld(t, nil)
-	a := w.agent(w.node(1, 1))
-	b := results(1, 1, 1)
+	w := newTestServer(t, nil)
+	a := w.openAgent(w.addNode(1, 1))
+	b := resultBatch(1, 1, 1)
 	for _, kind := range []wire.SignalKind{wire.SignalValueBlock, wire.SignalReport, wire.SignalInventory, 30} {
 		b.Signals = append(b.Signals, wire.Signal{Kind: kind, Chunk: 1, Body: []byte{1}})
 	}
 	a.send(b)
 	a.waitAck(5)
 	a.expectRefused("2 kind", "3 kind", "4 kind", "5 kind")
-	a.send(results(6, 1, 1))
+	a.send(resultBatch(6, 1, 1))
 	a.waitAck(6)
 }
 
-// To add a signal: a server whose reducer reads value blocks takes them as they came, judges their
-// header and definition, and charges their rows to a limit of their own.
-func TestValuesAreChargedApart(t *testing.T) {
-	w := newWorld(t, func(c *Config) {
+// A server whose reducer reads value blocks keeps them unchanged, judges header and chunk, and charges their rows to a
+// limit of their own: the pattern for a new signal.
+func TestValuesHaveALimitOfTheirOwn(t *testing.T) {
+	w := newTestServer(t, func(c *Config) {
 		c.Kinds = []wire.SignalKind{wire.SignalValueBlock}
 		c.Limits.RateBurst = time.Second
 	})
-	uid := w.node(1, 1)
+	uid := w.addNode(1, 1)
 	w.nodes.setLimits(1, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
 	node, _ := w.nodes.Lookup(uid)
 	w.nodes.setLimits(node.Namespace, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
-	a := w.agent(uid)
-	a.send(results(1, 300, 1))
+	a := w.openAgent(uid)
+	a.send(resultBatch(1, 300, 1))
 	a.waitAck(300)
 	if w.count("throttled_total", "node")+w.count("throttled_total", "node_values") != 0 {
 		t.Fatal("results met a limit of values")
 	}
-	bad := values(301, 5, 6, 7)
+	bad := valueBatch(301, 5, 6, 7)
 	bad.Signals[0].Body = wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: 5, Columns: make([]byte, 4)})
 	bad.Signals[1].Chunk, bad.Signals[2].Node = 99, 50
 	a.send(bad)
 	a.waitAck(303)
 	a.expectRefused("301 malformed", "302 unknown_chunk", "303 proxy")
 	start := time.Now()
-	a.send(values(304, 60, 40)) // the burst
-	a.send(values(306, 30))     // 0.3 s of debt
-	a.send(values(307, 1))
+	a.send(valueBatch(304, 60, 40)) // the burst
+	a.send(valueBatch(306, 30))     // 0.3 s of debt
+	a.send(valueBatch(307, 1))
 	a.waitAck(307)
 	if took := time.Since(start); took < 200*time.Millisecond {
 		t.Errorf("131 values at 100 per second with a burst of a second took %v", took)
@@ -391,7 +388,9 @@ func TestValuesAreChargedApart(t *testing.T) {
 	if w.count("throttled_total", "node_values") == 0 || w.count("throttled_total", "node") != 0 {
 		t.Error("the limit that was met is not counted by its name")
 	}
-	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "100 values per second") })
+	a.wait("slow", func() bool {
+		return len(a.slowReasons) == 1 && strings.Contains(a.slowReasons[0], "100 values per second")
+	})
 	w.journal.mu.Lock()
 	defer w.journal.mu.Unlock()
 	rows := uint32(0)
@@ -413,7 +412,7 @@ func TestValuesAreChargedApart(t *testing.T) {
 	}
 }
 
-// Value blocks give way at a quarter of what fills, results at half.
+// Agents that send value blocks are slowed from a quarter of the fill level on, agents that send results from half on.
 func TestValuesAreSlowedFirst(t *testing.T) {
 	results, values := throttle{threshold: slowResultsAt}, throttle{threshold: slowValuesAt}
 	for i, step := range []struct {
@@ -432,8 +431,8 @@ type nopCloser struct{ *bytes.Reader }
 
 func (nopCloser) Close() error { return nil }
 
-// fetchAs asks for an archive with a certificate.
-func (h *house) fetchAs(id *pki.Identity, path, from string) (status int, body string) {
+// fetchArchive requests an archive with a certificate, from a byte offset; empty: the whole.
+func (h *tlsServer) fetchArchive(id *pki.Identity, path, from string) (status int, body string) {
 	h.t.Helper()
 	config := link.TLSFor(wire.AssetProtocol, id, nil)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -449,11 +448,11 @@ func (h *house) fetchAs(id *pki.Identity, path, from string) (status int, body s
 	return answer.StatusCode, string(data)
 }
 
-// An agent gets the archives that its assignment names, from any byte on, and no others; a
-// machine that is no node (any more) gets none.
-func TestOnlyAssignedSecrets(t *testing.T) {
+// An agent may fetch the archives that its assignment names, from any offset. A replaced or unknown machine may fetch
+// none.
+func TestAgentFetchesAssignedArchivesOnly(t *testing.T) {
 	here, missing, other := [64]byte{1}, [64]byte{2}, [64]byte{3}
-	h := newHouseWith(t, func(c *Config) {
+	h := newTLSServerWith(t, func(c *Config) {
 		c.Assets = func(sum [64]byte) (io.ReadSeekCloser, error) {
 			if sum == missing {
 				return nil, model.Errorf(model.NotFound, "nobody has uploaded it")
@@ -462,13 +461,13 @@ func TestOnlyAssignedSecrets(t *testing.T) {
 		}
 	}, nil)
 	defer h.stop()
-	id, stranger := h.join("web1"), h.join("web2")
+	id, stranger := h.enrol("web1"), h.enrol("web2")
 	node, _ := h.nodes.Lookup(id.Node)
 	text := func(sum [64]byte) string { return hex.EncodeToString(sum[:]) }
 	h.plan.mu.Lock()
-	named := *h.plan.by[node.ID].Chunks[0].AsCheck()
+	named := *h.plan.assignments[node.ID].Chunks[0].AsCheck()
 	named.Assets = []model.ChunkAsset{{Name: "x", Builds: []model.AssetBuild{{SHA512: text(here), OS: "plan9"}, {SHA512: text(missing)}}}}
-	h.plan.by[node.ID].Chunks = []*model.Chunk{named.Seal()}
+	h.plan.assignments[node.ID].Chunks = []*model.Chunk{named.Seal()}
 	h.plan.mu.Unlock()
 	for _, x := range []struct {
 		what       string
@@ -486,14 +485,14 @@ func TestOnlyAssignedSecrets(t *testing.T) {
 		{"no sum", id, wire.AssetPath + "../../etc/passwd", "", http.StatusNotFound, ""},
 		{"something else", id, "/api/v1/nodes", "", http.StatusNotFound, ""},
 	} {
-		if status, body := h.fetchAs(x.as, x.path, x.from); status != x.status || !strings.Contains(body, x.says) {
+		if status, body := h.fetchArchive(x.as, x.path, x.from); status != x.status || !strings.Contains(body, x.says) {
 			t.Errorf("%s: %d %q", x.what, status, body)
 		}
 	}
 	info, _ := h.nodes.Lookup(id.Node)
 	info.Key = "another"
 	h.nodes.set(id.Node, info)
-	if status, body := h.fetchAs(id, wire.AssetPath+text(here), ""); status != http.StatusForbidden {
+	if status, body := h.fetchArchive(id, wire.AssetPath+text(here), ""); status != http.StatusForbidden {
 		t.Errorf("a machine that another has replaced: %d %q", status, body)
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// world is a server with everything around it in memory.
-type world struct {
+// testServer is a Server with journal, nodes and plan in memory.
+type testServer struct {
 	t       testing.TB
 	server  *Server
 	journal *memoryJournal
@@ -37,10 +37,11 @@ type world struct {
 	key     ed25519.PrivateKey
 }
 
-func newWorld(t testing.TB, change func(*Config)) *world {
+// newTestServer starts a server for agents without TLS.
+func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	t.Helper()
 	_, key, _ := ed25519.GenerateKey(nil)
-	w := &world{t: t, journal: newMemoryJournal(), nodes: newMemoryNodes(), plan: newMemoryPlan(), metrics: prometheus.NewRegistry(), key: key}
+	w := &testServer{t: t, journal: newMemoryJournal(), nodes: newMemoryNodes(), plan: newMemoryPlan(), metrics: prometheus.NewRegistry(), key: key}
 	cfg := Config{Config: core.Config{Journal: w.journal, Assignments: w.plan, Registerer: w.metrics}, Nodes: w.nodes, View: w.journal, SigningKey: key}
 	if change != nil {
 		change(&cfg)
@@ -58,15 +59,15 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	return w
 }
 
-// node makes a node known; its chunks are 1 … chunks.
-func (w *world) node(n int, chunks ...model.ChunkID) uuid.UUID {
+// addNode declares node number n, with an assignment of chunks.
+func (w *testServer) addNode(n int, chunks ...model.ChunkID) uuid.UUID {
 	uid := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n))
 	w.nodes.set(uid, core.Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
 	w.plan.assign(model.NodeID(1000+n), uid, chunks...)
 	return uid
 }
 
-// agent is one session of the client's side that remembers what it heard.
+// agent is the client's end of a session; it keeps the messages that it receives.
 type agent struct {
 	*link.Session
 	link.Handler // nil: tests of its other messages have their own
@@ -76,28 +77,30 @@ type agent struct {
 	changed      *sync.Cond
 	acks         map[wire.StreamKey]uint64
 	refused      []wire.RefusedSignal
-	slow         []string
+	slowReasons  []string
 	runs         []wire.Run
-	given        []wire.SecretValue
-	held         []*link.Assignment
+	secrets      []wire.SecretValue
+	assignments  []*link.Assignment
 	ended        error
-	over         bool
+	hasEnded     bool
 }
 
 var live = wire.StreamKey{Stream: 7, Lane: wire.Live}
 
-func (w *world) open(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*agent, error) {
+// open opens a session; change may change its configuration and Hello.
+func (w *testServer) open(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*agent, error) {
 	return w.openWith(uid, nil, change)
 }
 
-func (w *world) reopen(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *agent {
+// mustOpen opens a session of an agent that holds an assignment (nil: none), which the server must accept.
+func (w *testServer) mustOpen(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *agent {
 	w.t.Helper()
 	a := testenv.Value(w.openWith(uid, held, change))(w.t)
 	return a
 }
 
 // openWith opens a session of an agent that holds an assignment already; nil: it holds none.
-func (w *world) openWith(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) (*agent, error) {
+func (w *testServer) openWith(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) (*agent, error) {
 	a := &agent{t: w.t, acks: map[wire.StreamKey]uint64{}}
 	a.changed = sync.NewCond(&a.mu)
 	cfg := &link.Config{Node: uid, ServerKey: w.key.Public().(ed25519.PublicKey)}
@@ -113,12 +116,12 @@ func (w *world) openWith(uid uuid.UUID, held *link.Assignment, change func(*link
 	w.t.Cleanup(s.Close)
 	go func() {
 		err := s.Read()
-		a.set(func() { a.ended, a.over = err, true })
+		a.set(func() { a.ended, a.hasEnded = err, true })
 	}()
 	return a, nil
 }
 
-func (w *world) agent(uid uuid.UUID) *agent { w.t.Helper(); return w.reopen(uid, nil, nil) }
+func (w *testServer) openAgent(uid uuid.UUID) *agent { w.t.Helper(); return w.mustOpen(uid, nil, nil) }
 
 func (a *agent) set(fn func()) {
 	a.mu.Lock()
@@ -127,7 +130,7 @@ func (a *agent) set(fn func()) {
 	a.changed.Broadcast()
 }
 
-// wait waits until ok, which is asked with the lock held.
+// wait waits for a condition, which ok reports with the lock held.
 func (a *agent) wait(what string, ok func() bool) {
 	a.t.Helper()
 	timer := time.AfterFunc(time.Minute, func() { a.set(func() { what = "too long: " + what }) })
@@ -144,11 +147,11 @@ func (a *agent) wait(what string, ok func() bool) {
 
 func (a *agent) OpenedSession(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
 func (a *agent) Assigned(_ *link.Session, h *link.Assignment) {
-	a.set(func() { a.held = append(a.held, h) })
+	a.set(func() { a.assignments = append(a.assignments, h) })
 }
 
-// ask asks for a run of a check.
-func (w *world) ask(node model.NodeID, chunk model.ChunkID) error {
+// requestRun requests a run of a check.
+func (w *testServer) requestRun(node model.NodeID, chunk model.ChunkID) error {
 	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Chunk: chunk})
 }
 
@@ -156,7 +159,7 @@ func (a *agent) Reply(_ *link.Session, x *wire.Exchange) {
 	a.set(func() {
 		for _, g := range x.SecretsReply.Values {
 			g.Value = slices.Clone(g.Value)
-			a.given = append(a.given, g)
+			a.secrets = append(a.secrets, g)
 		}
 	})
 }
@@ -165,7 +168,7 @@ func (a *agent) RunNow(_ *link.Session, r *wire.Run) {
 	a.set(func() { a.runs = append(a.runs, *r) })
 }
 func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
-	a.set(func() { a.slow = append(a.slow, m.Reason) })
+	a.set(func() { a.slowReasons = append(a.slowReasons, m.Reason) })
 }
 func (a *agent) ServerStops(*link.Session, time.Duration, string) {}
 func (a *agent) Acked(_ *link.Session, ack *wire.Ack) {
@@ -177,7 +180,7 @@ func (a *agent) Acked(_ *link.Session, ack *wire.Ack) {
 	})
 }
 
-// expectRefused compares the refusals so far, each with its number and code.
+// expectRefused compares all refusals so far: number and code.
 func (a *agent) expectRefused(want ...string) {
 	a.t.Helper()
 	var got []string
@@ -192,8 +195,8 @@ func (a *agent) expectRefused(want ...string) {
 // waitAssignment waits until the agent has got n assignments, and returns the last one.
 func (a *agent) waitAssignment(n int) *link.Assignment {
 	a.t.Helper()
-	a.wait(fmt.Sprintf("assignment %d", n), func() bool { return len(a.held) == n })
-	return a.held[n-1]
+	a.wait(fmt.Sprintf("assignment %d", n), func() bool { return len(a.assignments) == n })
+	return a.assignments[n-1]
 }
 
 func (a *agent) waitAck(last uint64) {
@@ -204,7 +207,7 @@ func (a *agent) waitAck(last uint64) {
 // refusal waits for the end of the session and returns the server's Refuse.
 func (a *agent) refusal() wire.Refuse {
 	a.t.Helper()
-	a.wait("refusal", func() bool { return a.over })
+	a.wait("refusal", func() bool { return a.hasEnded })
 	return refusalOf(a.t, a.ended)
 }
 
@@ -217,8 +220,8 @@ func refusalOf(t testing.TB, err error) wire.Refuse {
 	return r.Refuse
 }
 
-// results is a batch of n results of the chunk, beginning with number first.
-func results(first uint64, n int, chunk model.ChunkID) *wire.Batch {
+// resultBatch returns a batch of n results of a chunk, with numbers from first on.
+func resultBatch(first uint64, n int, chunk model.ChunkID) *wire.Batch {
 	b := &wire.Batch{StreamKey: live, First: first}
 	for range n {
 		b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Output: []byte("all is well")}))
@@ -231,8 +234,8 @@ func (a *agent) send(b *wire.Batch) {
 	testenv.NoError(a.t, a.Send(b))
 }
 
-// count reads a counter by its labels' values.
-func (w *world) count(name, label string) float64 {
+// count returns a counter muster_session_NAME by the value of its label.
+func (w *testServer) count(name, label string) float64 {
 	families, _ := w.metrics.Gather()
 	for _, f := range families {
 		for _, m := range f.Metric {
@@ -244,9 +247,9 @@ func (w *world) count(name, label string) float64 {
 	return 0
 }
 
-// balance checks that every message received gets exactly one outcome. A message is
-// counted when it comes and its outcome when it is dealt with: one may be on its way.
-func (w *world) balance() {
+// checkOutcomes checks that every received message has exactly one outcome. A message may be counted before its
+// outcome.
+func (w *testServer) checkOutcomes() {
 	w.t.Helper()
 	testenv.Until(w.t, "every message received has one outcome", func() bool {
 		sum := 0.0
@@ -309,24 +312,24 @@ func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 	return l
 }
 
-// memoryPlan is the planner.
+// memoryPlan implements directory.Assignments.
 type memoryPlan struct {
-	mu     sync.Mutex
-	by     map[model.NodeID]*directory.Assignment
-	chunks map[model.ChunkID]*model.Chunk
-	rev    uint64
-	tell   func(directory.Change)
+	mu          sync.Mutex
+	assignments map[model.NodeID]*directory.Assignment
+	chunks      map[model.ChunkID]*model.Chunk
+	revision    uint64
+	notify      func(directory.Change)
 }
 
 func newMemoryPlan() *memoryPlan {
-	return &memoryPlan{by: map[model.NodeID]*directory.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
+	return &memoryPlan{assignments: map[model.NodeID]*directory.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
 }
 
 func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rev++
-	a := &directory.Assignment{Node: node, UID: uid, Generation: wire.Generation{Epoch: 1, Revision: m.rev}}
+	m.revision++
+	a := &directory.Assignment{Node: node, UID: uid, Generation: wire.Generation{Epoch: 1, Revision: m.revision}}
 	slices.Sort(ids)
 	for _, id := range ids {
 		if m.chunks[id] == nil {
@@ -337,34 +340,33 @@ func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.Chunk
 		a.Chunks = append(a.Chunks, m.chunks[id])
 	}
 	a.Hash = wire.AssignmentHash(a.Chunks, nil, nil)
-	m.by[node] = a
+	m.assignments[node] = a
 }
 
-// secrets has the chunk of a node with the same number name them.
-func (m *memoryPlan) secrets(node model.NodeID, list ...model.ChunkSecret) {
+// setSecrets lets the first chunk of a node name secrets.
+func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.ChunkSecret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := *m.by[node]
+	a := *m.assignments[node]
 	c := *a.Chunks[0].AsCheck()
 	c.Secrets = list
 	a.Chunks = []*model.Chunk{c.Seal()}
-	m.by[node] = &a
+	m.assignments[node] = &a
 }
 
 func (m *memoryPlan) For(node model.NodeID) *directory.Assignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.by[node]
+	return m.assignments[node]
 }
 func (m *memoryPlan) Chunk(id model.ChunkID) *model.Chunk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.chunks[id]
 }
-func (m *memoryPlan) Subscribe(fn func(directory.Change)) { m.tell = fn }
+func (m *memoryPlan) Subscribe(fn func(directory.Change)) { m.notify = fn }
 
-// memoryJournal keeps entries in memory, a commit for each, and is the view of them too.
-// Hold stops commits; while full, Append waits.
+// memoryJournal is a journal that commits in memory, and the view of its entries. pauseCommits holds commits back.
 type memoryJournal struct {
 	journal.Journal // nil: sessions call no other methods
 	mu              sync.Mutex
@@ -374,9 +376,9 @@ type memoryJournal struct {
 	marks           []wire.SessionMark
 	last            map[model.NodeID]map[wire.StreamKey]uint64
 	number          uint64
-	holding         bool
-	fail            error // of what was queued
-	refuses         bool  // to queue
+	paused          bool
+	commitError     error // of what was queued
+	refusesAppends  bool  // to queue
 	stats           journal.Stats
 	closed          bool
 	done            chan struct{}
@@ -394,14 +396,14 @@ func (j *memoryJournal) run() {
 	defer close(j.done)
 	for {
 		j.mu.Lock()
-		for !j.closed && (len(j.queue) == 0 || j.holding) {
+		for !j.closed && (len(j.queue) == 0 || j.paused) {
 			j.changed.Wait()
 		}
 		if j.closed {
 			j.mu.Unlock()
 			return
 		}
-		commit, err := j.queue, j.fail
+		commit, err := j.queue, j.commitError
 		j.queue = nil
 		j.number++
 		at := journal.Position{Log: 1, Number: j.number}
@@ -420,7 +422,7 @@ func (j *memoryJournal) run() {
 	}
 }
 
-// apply is the view: last numbers, and the marks.
+// apply adds an entry to the view: last numbers and session marks.
 func (j *memoryJournal) apply(data []byte) {
 	j.entries = append(j.entries, data)
 	var r wire.Record
@@ -447,7 +449,7 @@ func (j *memoryJournal) apply(data []byte) {
 }
 
 func (j *memoryJournal) set(fn func())        { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
-func (j *memoryJournal) pauseCommits(on bool) { j.set(func() { j.holding = on }) }
+func (j *memoryJournal) pauseCommits(on bool) { j.set(func() { j.paused = on }) }
 func (j *memoryJournal) queued() int          { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
 
 func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) error {
@@ -455,8 +457,8 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 		entries[i].Data = slices.Clone(entries[i].Data)
 	}
 	j.mu.Lock()
-	closed := j.closed || j.refuses
-	if !j.refuses {
+	closed := j.closed || j.refusesAppends
+	if !j.refusesAppends {
 		j.queue = append(j.queue, entries...)
 	}
 	j.mu.Unlock()

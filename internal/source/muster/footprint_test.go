@@ -43,7 +43,7 @@ import (
 // After connecting every agent sends one frame of 40 results, so that buffers have their working size.
 func BenchmarkFootprint(b *testing.B) {
 	if spec := os.Getenv("MUSTER_FOOTPRINT"); spec != "" {
-		footprintClients(spec)
+		runFootprintClients(spec)
 		return
 	}
 	n := 2000
@@ -53,13 +53,14 @@ func BenchmarkFootprint(b *testing.B) {
 	for _, secure := range []bool{false, true} {
 		b.Run(map[bool]string{false: "plain", true: "mutualTLS"}[secure], func(b *testing.B) {
 			for b.Loop() {
-				footprint(b, n, secure)
+				measureFootprint(b, n, secure)
 			}
 		})
 	}
 }
 
-func resident(pid int) int {
+// residentBytes returns the resident memory of a process.
+func residentBytes(pid int) int {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return 0
@@ -71,16 +72,17 @@ func resident(pid int) int {
 	return stat.ResidentMemory()
 }
 
-func footprint(b *testing.B, n int, secure bool) {
+// measureFootprint reports the memory of n agents on both ends, and the time until all are connected.
+func measureFootprint(b *testing.B, n int, secure bool) {
 	dir := b.TempDir()
 	authority := testenv.Value(pki.Open(dir, []string{"127.0.0.1"}, nil))(b)
-	w := newWorld(b, func(c *Config) { c.SigningKey = authority.SigningKey() })
+	w := newTestServer(b, func(c *Config) { c.SigningKey = authority.SigningKey() })
 	var chunks []model.ChunkID
 	for i := range 40 {
 		chunks = append(chunks, model.ChunkID(i+1))
 	}
 	for i := range n {
-		w.node(i, chunks...)
+		w.addNode(i, chunks...)
 	}
 	addr := w.addr
 	if secure {
@@ -93,7 +95,7 @@ func footprint(b *testing.B, n int, secure bool) {
 		w.stop = func() { cancel(); stop(); running.Wait() }
 	}
 	debug.FreeOSMemory()
-	before := resident(os.Getpid())
+	before := residentBytes(os.Getpid())
 	cmd := exec.Command(os.Args[0], "-test.run", "-", "-test.bench", "Footprint", "-test.benchtime", "1x")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("MUSTER_FOOTPRINT=%s %d %t %s %s", addr, n, secure, dir,
 		hex.EncodeToString(authority.SigningKey().Public().(ed25519.PublicKey))))
@@ -117,8 +119,8 @@ func footprint(b *testing.B, n int, secure bool) {
 	for range 4 { // stacks shrink by half at each collection
 		debug.FreeOSMemory()
 	}
-	b.ReportMetric(float64(resident(os.Getpid())-before)/1000/float64(n), "kB/agent-server")
-	b.ReportMetric(float64(resident(cmd.Process.Pid)-clientBefore)/1000/float64(n), "kB/agent-client")
+	b.ReportMetric(float64(residentBytes(os.Getpid())-before)/1000/float64(n), "kB/agent-server")
+	b.ReportMetric(float64(residentBytes(cmd.Process.Pid)-clientBefore)/1000/float64(n), "kB/agent-client")
 	b.ReportMetric(took.Seconds(), "s-connect-all")
 	b.ReportMetric(float64(n), "agents")
 	in.Close()
@@ -136,8 +138,8 @@ func (ackReceiver) OpenedSession(*link.Session, *wire.Welcome) {}
 func (ackReceiver) Assigned(*link.Session, *link.Assignment)   {}
 func (r ackReceiver) Acked(*link.Session, *wire.Ack)           { r.acked <- struct{}{} }
 
-// footprintClients is the other process.
-func footprintClients(spec string) {
+// runFootprintClients runs the agents, in a process of their own.
+func runFootprintClients(spec string) {
 	var addr, dir, key string
 	var n int
 	var secure bool
@@ -150,10 +152,10 @@ func footprintClients(spec string) {
 	shared := link.NewShared()
 	var configs []*tls.Config
 	if secure {
-		configs = footprintConfigs(dir, n)
+		configs = issueFootprintCertificates(dir, n)
 	}
 	debug.FreeOSMemory()
-	fmt.Println("ready", resident(os.Getpid()))
+	fmt.Println("ready", residentBytes(os.Getpid()))
 	in := bufio.NewScanner(os.Stdin)
 	in.Scan()
 	acked := make(chan struct{}, n)
@@ -183,7 +185,7 @@ func footprintClients(spec string) {
 				panic(err)
 			}
 			go func() { _ = s.Read() }()
-			if err := s.Send(results(1, 40, 1)); err != nil {
+			if err := s.Send(resultBatch(1, 40, 1)); err != nil {
 				panic(err)
 			}
 		})
@@ -201,7 +203,8 @@ func footprintClients(spec string) {
 	os.Exit(0)
 }
 
-func footprintConfigs(dir string, n int) []*tls.Config {
+// issueFootprintCertificates returns the TLS configurations of n agents.
+func issueFootprintCertificates(dir string, n int) []*tls.Config {
 	authority, err := pki.Open(dir, []string{"127.0.0.1"}, nil)
 	if err != nil {
 		panic(err)
@@ -237,23 +240,22 @@ func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error 
 	return nil
 }
 
-// BenchmarkBatch is the session layer's part of a frame, from the message to the
-// mark that an acknowledgement is due. It allocates nothing.
+// BenchmarkBatch handles a batch from the message until its acknowledgement is due. It allocates nothing.
 func BenchmarkBatch(b *testing.B) {
 	for _, n := range []int{1, 8, 40} {
 		b.Run(fmt.Sprint(n, "results"), func(b *testing.B) {
-			w := newWorld(b, func(c *Config) {
+			w := newTestServer(b, func(c *Config) {
 				c.Journal = &nullJournal{memoryJournal: new(memoryJournal)}
 				c.Limits.NodeResultsPerSec = 1e12
 			})
-			uid := w.node(1, 1, 2, 3)
+			uid := w.addNode(1, 1, 2, 3)
 			x, refusal := w.server.admit(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}, Proof{})
 			if refusal != nil {
 				b.Fatal(refusal)
 			}
 			x.assignment.sent = w.plan.For(1001)
 			x.HoldBack() // no writer takes it
-			frame := wire.AppendBatch(nil, results(1, n, 2))
+			frame := wire.AppendBatch(nil, resultBatch(1, n, 2))
 			b.SetBytes(int64(len(frame)))
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -269,17 +271,17 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// TestGoldenSession holds the server to the bytes of a whole short session: what the agent sends, what the server
-// answers. An agent that was released must go on working; a change here is a change of the protocol.
-func TestGoldenSession(t *testing.T) {
+// The bytes of a short session, of agent and server, are those of the golden file. A difference is a change of the
+// protocol.
+func TestSessionHasTheGoldenBytes(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	w := newWorld(t, func(c *Config) {
+	w := newTestServer(t, func(c *Config) {
 		c.SigningKey = key
 		c.Now = func() time.Time { return time.UnixMilli(1_800_000_000_000) }
 		c.Rand = func() float64 { return 0.5 }
 		c.Servers, c.Version = []string{"muster.example:8443"}, "1.2.3"
 	})
-	uid := w.node(1, 1)
+	uid := w.addNode(1, 1)
 	nc := testenv.Value(net.Dial("tcp", w.addr))(t)
 	defer nc.Close()
 	conn := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(t)
@@ -304,11 +306,11 @@ func TestGoldenSession(t *testing.T) {
 	hear("Assignment", wire.KindAssignment)
 	a := w.plan.For(1001)
 	say("Holding", wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Generation: a.Generation, Hash: a.Hash}))
-	bad := results(1, 2, 1)
+	bad := resultBatch(1, 2, 1)
 	bad.NowMs, bad.Signals[1].Chunk = 5000, 99
 	say("Batch: a result, and one of an unknown definition", wire.AppendBatch(nil, bad))
 	hear("Ack", wire.KindAck)
-	say("Batch with a hole before it", wire.AppendBatch(nil, results(9, 1, 1)))
+	say("Batch with a hole before it", wire.AppendBatch(nil, resultBatch(9, 1, 1)))
 	hear("Refuse", wire.KindRefuse)
 
 	path := filepath.Join("testdata", "session.golden")

@@ -27,10 +27,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// An agent may send results of what it is not assigned any more, but cannot make
-// another team's handlers speak, nor judge what the server judges.
-func TestForeignDefinitionsAreRefused(t *testing.T) {
-	w := newWorld(t, nil)
+// An agent may send results of a former chunk, but none of another namespace and none of a built-in check of the
+// server.
+func TestResultsOfForeignChunksAreRefused(t *testing.T) {
+	w := newTestServer(t, nil)
 	define := func(id model.ChunkID, check model.CheckID, namespace model.NamespaceID) {
 		w.plan.mu.Lock()
 		w.plan.chunks[id] = (&model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: check, Namespace: namespace}}).Seal()
@@ -41,8 +41,8 @@ func TestForeignDefinitionsAreRefused(t *testing.T) {
 	define(4, model.FirstCheck+3, 77)
 	keepalive := model.BuiltinChunk(model.KeepaliveCheck)
 	define(keepalive, model.KeepaliveCheck, model.DefaultNamespace)
-	a := w.agent(w.node(1, 1))
-	b := results(1, 5, 1)
+	a := w.openAgent(w.addNode(1, 1))
+	b := resultBatch(1, 5, 1)
 	for i, id := range []model.ChunkID{1, 2, 3, 4, keepalive} {
 		b.Signals[i].Chunk = id
 	}
@@ -51,53 +51,55 @@ func TestForeignDefinitionsAreRefused(t *testing.T) {
 	a.expectRefused("4 unknown_chunk", "5 unknown_chunk")
 }
 
-// A gap becomes a row of history per definition that it names.
-func TestGapsPay(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 100, time.Second })
-	a := w.agent(w.node(1, 1))
+// A gap is charged one result for each chunk that it names.
+func TestGapIsChargedPerChunk(t *testing.T) {
+	w := newTestServer(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 100, time.Second })
+	a := w.openAgent(w.addNode(1, 1))
 	a.send(&wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 1, Counts: make([]wire.GapCount, 120)}})
 	testenv.Until(w.t, "the node is throttled", func() bool { return w.count("throttled_total", "node") > 0 })
 }
 
-// foe is a peer that writes to the connection as it likes.
-type foe struct {
+// rawClient is a client that writes arbitrary bytes to its connection.
+type rawClient struct {
 	*wsconn.Conn
 	t testing.TB
 }
 
-func (w *world) foe(nc net.Conn) *foe {
+// rawClient is a client that writes arbitrary bytes to its connection.
+func (w *testServer) rawClient(nc net.Conn) *rawClient {
 	w.t.Helper()
 	conn := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(w.t)
 	w.t.Cleanup(func() { conn.Close() })
-	return &foe{conn, w.t}
+	return &rawClient{conn, w.t}
 }
 
-func (w *world) dial() net.Conn {
+func (w *testServer) dial() net.Conn {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	return nc
 }
 
-// hello opens a session by hand.
-func (w *world) hello(uid uuid.UUID) *foe {
+// openRaw opens a session whose client writes arbitrary bytes.
+func (w *testServer) openRaw(uid uuid.UUID) *rawClient {
 	w.t.Helper()
-	f := w.foe(w.dial())
-	f.write(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}))
-	if kind, _ := f.hear(); kind != wire.KindWelcome {
+	f := w.rawClient(w.dial())
+	f.writeFrame(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}))
+	if kind, _ := f.readMessage(); kind != wire.KindWelcome {
 		w.t.Fatalf("server says %d, want Welcome", kind)
 	}
 	return f
 }
 
-func (f *foe) write(frame []byte) {
+func (f *rawClient) writeFrame(frame []byte) {
 	f.t.Helper()
 	testenv.NoError(f.t, f.Write(append(make([]byte, wsconn.Headroom), frame...)))
 }
 
-// bytes writes to the connection below WebSocket.
-func (f *foe) bytes(b []byte) { _, _ = f.NetConn().Write(b) }
+// writeBytes writes to the connection below WebSocket.
+func (f *rawClient) writeBytes(b []byte) { _, _ = f.NetConn().Write(b) }
 
-func (f *foe) hear() (wire.Kind, []byte) {
+// readMessage reads the next message of the server.
+func (f *rawClient) readMessage() (wire.Kind, []byte) {
 	f.t.Helper()
 	_ = f.NetConn().SetReadDeadline(time.Now().Add(20 * time.Second))
 	for {
@@ -115,11 +117,11 @@ func (f *foe) hear() (wire.Kind, []byte) {
 }
 
 // refusal reads to the end: the Refuse, and the code of the close frame.
-func (f *foe) refusal() (r wire.Refuse, code uint16) {
+func (f *rawClient) refusal() (r wire.Refuse, code uint16) {
 	f.t.Helper()
-	kind, body := f.hear()
+	kind, body := f.readMessage()
 	for kind != wire.KindRefuse {
-		kind, body = f.hear()
+		kind, body = f.readMessage()
 	}
 	testenv.NoError(f.t, r.Decode(body))
 	_, _, err := f.Read(wire.MaxFrame)
@@ -130,8 +132,8 @@ func (f *foe) refusal() (r wire.Refuse, code uint16) {
 	return r, closed.Code
 }
 
-// A frame as its header says it is; payload is masked with zeroes.
-func frameOf(h ws.Header, payload string) []byte {
+// encodeFrame returns a WebSocket frame with a header and a payload, masked with zeroes.
+func encodeFrame(h ws.Header, payload string) []byte {
 	var b bytes.Buffer
 	h.Length = max(h.Length, int64(len(payload)))
 	_ = ws.WriteHeader(&b, h)
@@ -139,11 +141,10 @@ func frameOf(h ws.Header, payload string) []byte {
 	return b.Bytes()
 }
 
-// Whatever breaks the protocol ends that session with a reason that arrives, is counted,
-// and touches nobody else; the same before Hello.
+// A protocol error ends its session with a reason that the client reads, before and after Hello. Other sessions go on.
 func TestProtocolErrorsGetAReason(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.FrameBytes = 300 << 10 })
-	other := w.agent(w.node(1, 1))
+	w := newTestServer(t, func(c *Config) { c.Limits.FrameBytes = 300 << 10 })
+	other := w.openAgent(w.addNode(1, 1))
 	masked := ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}
 	with := func(change func(*ws.Header)) ws.Header { h := masked; change(&h); return h }
 	for i, c := range []struct {
@@ -152,32 +153,32 @@ func TestProtocolErrorsGetAReason(t *testing.T) {
 		code  string
 		close uint16
 	}{
-		{"text", frameOf(with(func(h *ws.Header) { h.OpCode = ws.OpText }), "hello"), "websocket", 1002},
-		{"a fragment", frameOf(with(func(h *ws.Header) { h.Fin = false }), "x"), "websocket", 1002},
-		{"the rest of a fragment", frameOf(with(func(h *ws.Header) { h.OpCode = ws.OpContinuation }), "x"), "websocket", 1002},
-		{"not masked", frameOf(with(func(h *ws.Header) { h.Masked = false }), "x"), "websocket", 1002},
-		{"compressed", frameOf(with(func(h *ws.Header) { h.Rsv = ws.Rsv(true, false, false) }), "x"), "websocket", 1002},
-		{"a kind that is not", frameOf(with(func(h *ws.Header) { h.OpCode = 0x5 }), "x"), "websocket", 1002},
-		{"a long ping", frameOf(with(func(h *ws.Header) { h.OpCode = ws.OpPing; h.Length = 200 }), ""), "websocket", 1002},
+		{"text", encodeFrame(with(func(h *ws.Header) { h.OpCode = ws.OpText }), "hello"), "websocket", 1002},
+		{"a fragment", encodeFrame(with(func(h *ws.Header) { h.Fin = false }), "x"), "websocket", 1002},
+		{"the rest of a fragment", encodeFrame(with(func(h *ws.Header) { h.OpCode = ws.OpContinuation }), "x"), "websocket", 1002},
+		{"not masked", encodeFrame(with(func(h *ws.Header) { h.Masked = false }), "x"), "websocket", 1002},
+		{"compressed", encodeFrame(with(func(h *ws.Header) { h.Rsv = ws.Rsv(true, false, false) }), "x"), "websocket", 1002},
+		{"a kind that is not", encodeFrame(with(func(h *ws.Header) { h.OpCode = 0x5 }), "x"), "websocket", 1002},
+		{"a long ping", encodeFrame(with(func(h *ws.Header) { h.OpCode = ws.OpPing; h.Length = 200 }), ""), "websocket", 1002},
 		{"a length beyond all", append([]byte{0x82, 0xff}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), "websocket", 1002},
-		{"too large", frameOf(with(func(h *ws.Header) { h.Length = 1 << 40 }), "x"), "too_large", 1009},
-		{"too large and sent", frameOf(masked, strings.Repeat("x", 4<<20)), "too_large", 1009},
-		{"no protobuf", frameOf(masked, "\xff\xff\xff"), "malformed", 1008},
-		{"an empty frame", frameOf(masked, ""), "malformed", 1008},
-		{"a malformed signal", frameOf(masked, "\x32\x02\x32\x70"), "malformed", 1008},
-		{"a batch cut short", frameOf(masked, "\x32\x03\x32\x7f\x00"), "malformed", 1008},
+		{"too large", encodeFrame(with(func(h *ws.Header) { h.Length = 1 << 40 }), "x"), "too_large", 1009},
+		{"too large and sent", encodeFrame(masked, strings.Repeat("x", 4<<20)), "too_large", 1009},
+		{"no protobuf", encodeFrame(masked, "\xff\xff\xff"), "malformed", 1008},
+		{"an empty frame", encodeFrame(masked, ""), "malformed", 1008},
+		{"a malformed signal", encodeFrame(masked, "\x32\x02\x32\x70"), "malformed", 1008},
+		{"a batch cut short", encodeFrame(masked, "\x32\x03\x32\x7f\x00"), "malformed", 1008},
 	} {
 		for _, when := range []string{"before Hello", "in a session"} {
 			t.Run(c.name+" "+when, func(t *testing.T) {
-				var f *foe
+				var f *rawClient
 				before := w.count("handshakes_total", c.code) + w.count("ended_total", c.code)
 				if when == "before Hello" {
-					f = w.foe(w.dial())
+					f = w.rawClient(w.dial())
 				} else {
-					f = w.hello(w.node(100+i, 1))
+					f = w.openRaw(w.addNode(100+i, 1))
 				}
 				f.t = t
-				f.bytes(c.bytes)
+				f.writeBytes(c.bytes)
 				r, code := f.refusal()
 				if r.Code != c.code || code != c.close || r.Message == "" || r.RetryMs == 0 && c.code != "malformed" {
 					t.Errorf("refusal %+v, close code %d", r, code)
@@ -188,56 +189,55 @@ func TestProtocolErrorsGetAReason(t *testing.T) {
 			})
 		}
 	}
-	other.send(results(1, 3, 1))
+	other.send(resultBatch(1, 3, 1))
 	other.waitAck(3)
 	testenv.Until(t, "only the other is there", func() bool { return w.server.Sessions() == 1 })
-	w.balance()
+	w.checkOutcomes()
 }
 
-// A peer that does not read blocks only what is for it: not the writers of
-// acknowledgements, nor the two that send assignments.
-func TestUnreadPeers(t *testing.T) {
-	w := newWorld(t, nil)
-	large := &model.CheckChunk{Chunk: model.Chunk{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: noise(200 << 10)}}
+// More peers that do not read than there are writers delay neither acknowledgements nor assignments of other sessions.
+func TestUnreadPeersDelayNobody(t *testing.T) {
+	w := newTestServer(t, nil)
+	large := &model.CheckChunk{Chunk: model.Chunk{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: randomText(200 << 10)}}
 	large.Hash = wire.ChunkHash(wire.AppendChunk(nil, large.Seal()))
 	w.plan.chunks[5] = &large.Chunk
 	for id := model.ChunkID(6); id < 9; id++ {
 		more := *large
-		more.ID, more.Command = id, &model.Command{Shell: noise(200<<10 + int(id))}
+		more.ID, more.Command = id, &model.Command{Shell: randomText(200<<10 + int(id))}
 		more.Hash = wire.ChunkHash(wire.AppendChunk(nil, more.Seal()))
 		w.plan.chunks[id] = &more.Chunk
 	}
-	good := w.agent(w.node(1, 1))
+	good := w.openAgent(w.addNode(1, 1))
 	good.waitAssignment(1)
-	var foes []*foe
+	var foes []*rawClient
 	// More of them than there are writers of either kind.
 	for i := range 12 {
-		nc := testenv.Value((&net.Dialer{Control: smallWindow}).Dial("tcp", w.addr))(t)
-		f := w.foe(nc)
-		f.write(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.node(100+i, 5, 6, 7, 8), Features: wire.Features()}))
+		nc := testenv.Value((&net.Dialer{Control: setSmallWindow}).Dial("tcp", w.addr))(t)
+		f := w.rawClient(nc)
+		f.writeFrame(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.addNode(100+i, 5, 6, 7, 8), Features: wire.Features()}))
 		foes = append(foes, f)
 	}
 	// The kernel takes two megabytes for a peer that does not read: who claims to hold
 	// something else is sent the whole again.
 	testenv.Until(t, "writers are stuck", func() bool {
 		for _, f := range foes {
-			f.bytes(frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{7}}))))
+			f.writeBytes(encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{7}}))))
 		}
 		return testutil.ToFloat64(w.server.metrics.Stuck) >= pushWriters+1
 	})
 	began := time.Now()
-	good.send(results(1, 1, 1))
+	good.send(resultBatch(1, 1, 1))
 	good.waitAck(1)
 	w.plan.assign(1001, w.plan.For(1001).UID, 1, 2)
-	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
+	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
 	good.waitAssignment(2)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("acknowledgement and assignment took %s", took)
 	}
 }
 
-// noise is text that cannot be compressed.
-func noise(n int) string {
+// randomText returns text that cannot be compressed.
+func randomText(n int) string {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(uint64(n), 1))
 	for i := range b {
@@ -246,19 +246,20 @@ func noise(n int) string {
 	return string(b)
 }
 
-func smallWindow(_, _ string, c syscall.RawConn) error {
+// setSmallWindow gives a socket a receive buffer of 2 KiB.
+func setSmallWindow(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2048) })
 }
 
-// A machine that comes again and again is told to wait; others are not.
-func TestHelloFlood(t *testing.T) {
-	w := newWorld(t, nil)
-	uid := w.node(1, 1)
+// A node that opens sessions again and again has to wait; other nodes have not.
+func TestRepeatedHellosAreLimited(t *testing.T) {
+	w := newTestServer(t, nil)
+	uid := w.addNode(1, 1)
 	limited := 0
 	for range 30 {
-		f := w.foe(w.dial())
-		f.write(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}))
-		if kind, body := f.hear(); kind == wire.KindRefuse {
+		f := w.rawClient(w.dial())
+		f.writeFrame(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}))
+		if kind, body := f.readMessage(); kind == wire.KindRefuse {
 			var r wire.Refuse
 			if err := r.Decode(body); err != nil || r.Code != "limited" || r.RetryMs < 1000 {
 				t.Fatalf("%+v %v", r, err)
@@ -270,10 +271,10 @@ func TestHelloFlood(t *testing.T) {
 	if limited < 8 || limited > 11 {
 		t.Errorf("%d of 30 were told to wait", limited)
 	}
-	w.agent(w.node(2, 1)).send(results(1, 1, 1))
+	w.openAgent(w.addNode(2, 1)).send(resultBatch(1, 1, 1))
 }
 
-func TestArrivals(t *testing.T) {
+func TestConnectionsAndHellosOfANodeAreLimited(t *testing.T) {
 	var a arrivals
 	now := int64(1)
 	come := func(n model.NodeID) bool { return a.hello(n, now) == 0 }
@@ -309,33 +310,32 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// Pings, repetitions and messages that mean nothing count too.
-func TestEveryMessagePays(t *testing.T) {
+// Pings, repeated batches and messages of unknown kinds are charged to the node's limit.
+func TestEveryMessageIsCharged(t *testing.T) {
 	for name, message := range map[string][]byte{
-		"pings":              frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)),
-		"repetitions":        frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendBatch(nil, results(1, 1, 1)))),
-		"holding":            frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{7}}))),
-		"of a later version": frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "\x7a\x00"),
+		"pings":              encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)),
+		"repetitions":        encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendBatch(nil, resultBatch(1, 1, 1)))),
+		"holding":            encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{7}}))),
+		"of a later version": encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "\x7a\x00"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 50, time.Second })
-			f := w.hello(w.node(1, 1))
+			w := newTestServer(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 50, time.Second })
+			f := w.openRaw(w.addNode(1, 1))
 			go func() { _, _ = io.Copy(io.Discard, f.NetConn()) }()
-			f.bytes(bytes.Repeat(message, 100))
+			f.writeBytes(bytes.Repeat(message, 100))
 			testenv.Until(t, "it waits", func() bool { return w.count("throttled_total", "node") > 0 })
 		})
 	}
 }
 
-// FuzzFrame feeds a session arbitrary messages: whatever comes, it neither panics nor keeps anything that the view
-// could not read (memoryJournal decodes every entry), and every message has an outcome.
+// FuzzFrame handles arbitrary messages. Each has an outcome, and the journal gets only entries that can be decoded.
 func FuzzFrame(f *testing.F) {
-	f.Add(wire.AppendBatch(nil, results(1, 3, 1)), wire.AppendBatch(nil, results(4, 1, 9)))
-	f.Add(wire.AppendBatch(nil, &wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 9, Reason: "full"}}), wire.AppendBatch(nil, results(10, 1, 1)))
+	f.Add(wire.AppendBatch(nil, resultBatch(1, 3, 1)), wire.AppendBatch(nil, resultBatch(4, 1, 9)))
+	f.Add(wire.AppendBatch(nil, &wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 9, Reason: "full"}}), wire.AppendBatch(nil, resultBatch(10, 1, 1)))
 	f.Add(wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{1}}), wire.AppendBye(nil, &wire.Bye{Reason: "stop"}))
 	f.Add([]byte{0x32, 0x04, 0x32, 0x02, 0xff, 0xff}, []byte{})
-	w := newWorld(f, nil)
-	uid := w.node(1, 1, 2)
+	w := newTestServer(f, nil)
+	uid := w.addNode(1, 1, 2)
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		hello := &wire.Hello{Protocol: wire.Protocol, Node: uid, Streams: []wire.StreamRange{{StreamKey: live}}}
 		x, refusal := w.server.admit(nil, hello, Proof{})
@@ -353,38 +353,37 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// One message for every way out of the handler: it raises one counter, and what was
-// received is the sum of the outcomes.
+// For each outcome, one message raises it. The number of received messages is the sum of all outcomes.
 func TestEveryMessageHasOneOutcome(t *testing.T) {
 	const unackedBytes = 1000
-	ways := map[outcome]func(w *world, a *agent, node uuid.UUID){
-		kept: func(_ *world, a *agent, _ uuid.UUID) { a.send(results(1, 1, 1)) },
-		repeated: func(_ *world, a *agent, _ uuid.UUID) {
-			a.send(results(1, 1, 1))
-			a.send(results(1, 1, 1))
+	ways := map[outcome]func(w *testServer, a *agent, node uuid.UUID){
+		kept: func(_ *testServer, a *agent, _ uuid.UUID) { a.send(resultBatch(1, 1, 1)) },
+		repeated: func(_ *testServer, a *agent, _ uuid.UUID) {
+			a.send(resultBatch(1, 1, 1))
+			a.send(resultBatch(1, 1, 1))
 		},
-		hole:      func(_ *world, a *agent, _ uuid.UUID) { a.send(results(3, 1, 1)) },
-		malformed: func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendHello(nil, &wire.Hello{})) },
-		oversized: func(_ *world, a *agent, _ uuid.UUID) { a.send(results(1, 11, 1)) },
-		streams: func(_ *world, a *agent, _ uuid.UUID) {
+		hole:      func(_ *testServer, a *agent, _ uuid.UUID) { a.send(resultBatch(3, 1, 1)) },
+		malformed: func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendHello(nil, &wire.Hello{})) },
+		oversized: func(_ *testServer, a *agent, _ uuid.UUID) { a.send(resultBatch(1, 11, 1)) },
+		streams: func(_ *testServer, a *agent, _ uuid.UUID) {
 			for i := range maxStreams {
-				b := results(1, 1, 1)
+				b := resultBatch(1, 1, 1)
 				b.Stream = wire.StreamID(100 + i)
 				a.send(b)
-				a.wait("kept, or the end", func() bool { return a.acks[b.StreamKey] == 1 || a.over })
+				a.wait("kept, or the end", func() bool { return a.acks[b.StreamKey] == 1 || a.hasEnded })
 			}
 		},
-		unkept: func(w *world, a *agent, _ uuid.UUID) {
-			w.journal.set(func() { w.journal.refuses = true })
-			a.send(results(1, 1, 1))
+		unkept: func(w *testServer, a *agent, _ uuid.UUID) {
+			w.journal.set(func() { w.journal.refusesAppends = true })
+			a.send(resultBatch(1, 1, 1))
 		},
-		displaced: func(w *world, a *agent, node uuid.UUID) {
+		displaced: func(w *testServer, a *agent, node uuid.UUID) {
 			w.journal.pauseCommits(true)
 			testenv.Until(w.t, "its assignment is confirmed", func() bool { return testutil.ToFloat64(w.server.metrics.frames[holding]) == 1 })
 			// The server counts in steps of 64 bytes, the agent does not: so the agent may
 			// send one more than the server takes before something is acknowledged.
 			for i := range unackedBytes/128 + 1 {
-				a.send(results(uint64(i*3+1), 3, 1))
+				a.send(resultBatch(uint64(i*3+1), 3, 1))
 			}
 			testenv.Until(w.t, "the reader waits", func() bool {
 				return w.server.registry.Len() == 1 && testutil.ToFloat64(w.server.metrics.Received) == 1+unackedBytes/128+1
@@ -400,29 +399,29 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		holding: func(*world, *agent, uuid.UUID) {}, // the answer to its first assignment
-		bye:     func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendBye(nil, &wire.Bye{})) },
-		stats:   func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1})) },
-		tooSoon: func(_ *world, a *agent, _ uuid.UUID) {
-			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1}))
-			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 2}))
+		holding: func(*testServer, *agent, uuid.UUID) {}, // the answer to its first assignment
+		bye:     func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendBye(nil, &wire.Bye{})) },
+		stats:   func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1})) },
+		tooSoon: func(_ *testServer, a *agent, _ uuid.UUID) {
+			sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1}))
+			sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 2}))
 		},
-		runAnswer: func(w *world, a *agent, _ uuid.UUID) {
-			testenv.NoError(w.t, w.ask(1001, 1))
+		runAnswer: func(w *testServer, a *agent, _ uuid.UUID) {
+			testenv.NoError(w.t, w.requestRun(1001, 1))
 			a.wait("the run", func() bool { return len(a.runs) == 1 })
-			raw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Done: true}))
+			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Done: true}))
 		},
-		unrequested: func(_ *world, a *agent, _ uuid.UUID) {
-			raw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: 1, Done: true}))
+		unrequested: func(_ *testServer, a *agent, _ uuid.UUID) {
+			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: 1, Done: true}))
 		},
-		facts: func(_ *world, a *agent, _ uuid.UUID) {
-			raw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))
+		facts: func(_ *testServer, a *agent, _ uuid.UUID) {
+			sendRaw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))
 		},
-		secrets: func(w *world, a *agent, _ uuid.UUID) {
+		secrets: func(w *testServer, a *agent, _ uuid.UUID) {
 			w.server.registry.Get(1001).proven.Store(true)
-			raw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, SecretsRequest: &wire.SecretsRequest{Names: []string{"default/x"}}}))
+			sendRaw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, SecretsRequest: &wire.SecretsRequest{Names: []string{"default/x"}}}))
 		},
-		unknownKind: func(_ *world, a *agent, _ uuid.UUID) { raw(a, []byte{15<<3 | 2, 0}) },
+		unknownKind: func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, []byte{15<<3 | 2, 0}) },
 	}
 	for out := range outcomes {
 		way, ok := ways[out]
@@ -431,14 +430,14 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			continue
 		}
 		t.Run(outcomeNames[out], func(t *testing.T) {
-			w := newWorld(t, func(c *Config) {
+			w := newTestServer(t, func(c *Config) {
 				c.Limits = Limits{BatchSignals: 10, SessionLimits: core.SessionLimits{UnackedBytes: unackedBytes}}
 				c.Secret = func(context.Context, string, string) (core.SecretValue, error) {
 					return core.SecretValue{}, errors.New("none")
 				}
 			})
-			node := w.node(1, 1)
-			a := w.agent(node)
+			node := w.addNode(1, 1)
+			a := w.openAgent(node)
 			way(w, a, node)
 			testenv.Until(w.t, "its outcome is counted", func() bool { return testutil.ToFloat64(w.server.metrics.frames[out]) == 1 })
 			switch out {
@@ -447,12 +446,12 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 					t.Errorf("refusal %+v, want code %s", r, outcomeNames[out])
 				}
 			}
-			w.balance()
+			w.checkOutcomes()
 		})
 	}
 }
 
-// Whoever writes another agent finds every code that a Refuse or a refused signal may carry on the protocol's page.
+// The protocol's page explains every code of a Refuse and of a refused signal.
 func TestProtocolPageNamesEveryCode(t *testing.T) {
 	page := testenv.Value(os.ReadFile("../../../docs/protocol/README.md"))(t)
 	codes := map[string]bool{}

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func TestThrottle(t *testing.T) {
+func TestThrottleSlowsAndRecovers(t *testing.T) {
 	const s = int64(time.Second)
 	of := throttle{threshold: slowResultsAt}
 	for _, step := range []struct {
@@ -57,7 +57,7 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// The fullest counts, whatever it is; a journal that is some way up its budget is none.
+// The pressure is the highest of all fill levels. A journal below its usual share of the budget adds none.
 func TestPressureIsTheHighestLevel(t *testing.T) {
 	j := newMemoryJournal()
 	defer j.Close()
@@ -83,8 +83,8 @@ func TestPressureIsTheHighestLevel(t *testing.T) {
 	}
 }
 
-// machine is an agent with a result every 97 ms (never as its linger ends), and notes when its frames leave.
-type machine struct {
+// pacedAgent makes a result every 97 ms, which is never a multiple of its linger, and records when its frames leave.
+type pacedAgent struct {
 	link.Events // nil: the server sends no runs
 	began       time.Time
 	mu          sync.Mutex
@@ -94,33 +94,33 @@ type machine struct {
 	added       chan struct{}
 }
 
-func (m *machine) Streams() []wire.StreamRange {
+func (m *pacedAgent) Streams() []wire.StreamRange {
 	return []wire.StreamRange{{StreamKey: live, First: 1}}
 }
-func (m *machine) Backlog() uint64                { return 0 }
-func (m *machine) Resume([]wire.StreamLast) error { return nil }
-func (m *machine) Keepalive() error               { return nil }
-func (m *machine) Acked(*wire.Ack)                {}
-func (m *machine) Notify() <-chan struct{}        { return m.added }
-func (m *machine) Unsent() (int, bool) {
+func (m *pacedAgent) Backlog() uint64                { return 0 }
+func (m *pacedAgent) Resume([]wire.StreamLast) error { return nil }
+func (m *pacedAgent) Keepalive() error               { return nil }
+func (m *pacedAgent) Acked(*wire.Ack)                {}
+func (m *pacedAgent) Notify() <-chan struct{}        { return m.added }
+func (m *pacedAgent) Unsent() (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return int(m.made - m.sent), false
 }
-func (m *machine) Next(b *wire.Batch, _, most int) (bool, error) {
+func (m *pacedAgent) Next(b *wire.Batch, _, most int) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.made == m.sent {
 		return false, nil
 	}
-	*b = *results(m.sent+1, min(int(m.made-m.sent), most), 1)
+	*b = *resultBatch(m.sent+1, min(int(m.made-m.sent), most), 1)
 	m.sent += uint64(len(b.Signals))
 	m.left = append(m.left, time.Since(m.began))
 	return true, nil
 }
 
-// work makes results until ctx ends; called in a bubble.
-func (m *machine) work(ctx context.Context, after time.Duration) {
+// makeResults makes results until ctx ends. Call it in a bubble.
+func (m *pacedAgent) makeResults(ctx context.Context, after time.Duration) {
 	time.Sleep(after)
 	for ctx.Err() == nil {
 		m.mu.Lock()
@@ -134,11 +134,11 @@ func (m *machine) work(ctx context.Context, after time.Duration) {
 	}
 }
 
-func (m *machine) Connected(string, *wire.Welcome) {}
-func (m *machine) Disconnected(string, error)      {}
-func (m *machine) Assigned(*link.Assignment)       {}
+func (m *pacedAgent) Connected(string, *wire.Welcome) {}
+func (m *pacedAgent) Disconnected(string, error)      {}
+func (m *pacedAgent) Assigned(*link.Assignment)       {}
 
-// fleetSize machines send about 103 frames a second at their usual pace.
+// fleetSize is the number of paced agents. They send about 103 frames per second at their usual pace.
 const fleetSize = 60
 
 // What a frame costs the server: a fleet at its usual pace takes 83 % of it, or 206 %.
@@ -147,21 +147,21 @@ const (
 	tooDear = 20 * time.Millisecond
 )
 
-// strained is a server in virtual time with a real journal that takes cost for each frame, and its fleet.
-type strained struct {
-	*world
+// loadedServer is a server with a real journal that takes cost for each frame, and its fleet, in virtual time.
+type loadedServer struct {
+	*testServer
 	t        *testing.T
 	began    time.Time
 	disk     *faultfs.FS
 	cost     atomic.Int64
 	share    atomic.Int64 // per cent: what else is full
-	machines []*machine
+	machines []*pacedAgent
 }
 
-// underStrain runs play beside the fleet, in virtual time.
-func underStrain(t *testing.T, play func(*strained)) {
+// runLoaded runs a test beside a server and its fleet, in a bubble.
+func runLoaded(t *testing.T, play func(*loadedServer)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &strained{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), world: &world{t: t, nodes: newMemoryNodes(), plan: newMemoryPlan()}}
+		s := &loadedServer{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), testServer: &testServer{t: t, nodes: newMemoryNodes(), plan: newMemoryPlan()}}
 		view := newMemoryJournal()
 		defer view.Close()
 		log, err := journal.Open("journal", journal.Options{
@@ -191,17 +191,17 @@ func underStrain(t *testing.T, play func(*strained)) {
 		var ran sync.WaitGroup
 		ran.Go(func() { _ = s.server.Run(serving) })
 		for i := range fleetSize {
-			m := &machine{began: s.began, added: make(chan struct{}, 1)}
+			m := &pacedAgent{began: s.began, added: make(chan struct{}, 1)}
 			s.machines = append(s.machines, m)
 			rc := link.RunConfig{Servers: []string{"server:1"}, Hello: func() wire.Hello { return wire.Hello{} }}
-			rc.Node = s.node(i, 1)
+			rc.Node = s.addNode(i, 1)
 			rc.Dial = func(context.Context, string, string) (net.Conn, error) {
 				ours, theirs := net.Pipe()
 				running.Go(func() { s.server.ServeConn(ctx, theirs, Proof{}) })
 				return ours, nil
 			}
 			running.Go(func() { _ = link.Run(ctx, rc, m, m) })
-			running.Go(func() { m.work(ctx, time.Duration(i)*7*time.Millisecond) })
+			running.Go(func() { m.makeResults(ctx, time.Duration(i)*7*time.Millisecond) })
 		}
 		s.cost.Store(int64(fits))
 		play(s)
@@ -215,8 +215,8 @@ func underStrain(t *testing.T, play func(*strained)) {
 	})
 }
 
-// stall has the disk take so long for its next sync; called in a bubble.
-func (s *strained) stall(d time.Duration) {
+// stallDisk lets the next sync of the disk take a time. Call it in a bubble.
+func (s *loadedServer) stallDisk(d time.Duration) {
 	var once sync.Once
 	s.disk.OnOperation(func(op faultfs.Op) error {
 		if op.Kind == faultfs.Sync {
@@ -226,11 +226,11 @@ func (s *strained) stall(d time.Duration) {
 	})
 }
 
-// to sleeps until a time; called in a bubble.
-func (s *strained) to(at time.Duration) { time.Sleep(at - time.Since(s.began)) }
+// sleepUntil sleeps until a time after the start. Call it in a bubble.
+func (s *loadedServer) sleepUntil(at time.Duration) { time.Sleep(at - time.Since(s.began)) }
 
-// rate is how many frames left per second between two times.
-func (s *strained) rate(from, to time.Duration) float64 {
+// frameRate returns the frames per second that left between two times.
+func (s *loadedServer) frameRate(from, to time.Duration) float64 {
 	n := 0
 	for _, m := range s.machines {
 		m.mu.Lock()
@@ -244,103 +244,101 @@ func (s *strained) rate(from, to time.Duration) float64 {
 	return float64(n) / (to - from).Seconds()
 }
 
-// told is how many Slows were sent.
-func (s *strained) slowed() (n float64) {
+// countSlowdowns returns the number of Slow messages that were sent.
+func (s *loadedServer) countSlowdowns() (n float64) {
 	return testutil.ToFloat64(s.server.metrics.sent.WithLabelValues("slow"))
 }
 
-// A disk that stands still for a second makes the fleet slow for some seconds; by and by
-// all return, and nobody has to be told again because they did.
-func TestShortStallEndsSoon(t *testing.T) {
+// After a stall of the disk of one second, each agent is slowed once, for seconds, and then sends at its usual rate.
+func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 	const stall, after = 30 * time.Second, 75 * time.Second
-	underStrain(t, func(s *strained) {
-		s.to(stall)
-		before := s.slowed() // when the whole fleet came at once
-		s.stall(time.Second)
-		s.to(stall + 850*time.Millisecond)
-		if share, _ := s.server.pressure(); share < slowResultsAt || share >= 1 || s.slowed()-before != fleetSize {
-			t.Errorf("%g full, and %g were told: want all of them before it is full", share, s.slowed()-before)
+	runLoaded(t, func(s *loadedServer) {
+		s.sleepUntil(stall)
+		before := s.countSlowdowns() // when the whole fleet came at once
+		s.stallDisk(time.Second)
+		s.sleepUntil(stall + 850*time.Millisecond)
+		if share, _ := s.server.pressure(); share < slowResultsAt || share >= 1 || s.countSlowdowns()-before != fleetSize {
+			t.Errorf("%g full, and %g were told: want all of them before it is full", share, s.countSlowdowns()-before)
 		}
-		s.to(stall + after)
-		usual, slow := s.rate(stall-10*time.Second, stall), s.rate(stall+4*time.Second, stall+8*time.Second)
+		s.sleepUntil(stall + after)
+		usual, slow := s.frameRate(stall-10*time.Second, stall), s.frameRate(stall+4*time.Second, stall+8*time.Second)
 		if usual < 80 || slow > usual/2 {
 			t.Errorf("%.0f frames per second before, %.0f when all are slow", usual, slow)
 		}
-		if some := s.rate(stall+9*time.Second, stall+16*time.Second); some < usual/5 || some > usual {
+		if some := s.frameRate(stall+9*time.Second, stall+16*time.Second); some < usual/5 || some > usual {
 			t.Errorf("%.0f frames per second while they return, %.0f before", some, usual)
 		}
 		for from := stall + time.Second + slowDuration + wire.BackPressureEasing*firstLinger*3/2; from < stall+after-time.Second; from += time.Second {
-			if now := s.rate(from, from+time.Second); now < 0.7*usual || now > 1.3*usual {
+			if now := s.frameRate(from, from+time.Second); now < 0.7*usual || now > 1.3*usual {
 				t.Errorf("%.0f frames per second %s after the stall, %.0f before", now, from-stall, usual)
 			}
 		}
-		if told := s.slowed() - before; told != fleetSize {
+		if told := s.countSlowdowns() - before; told != fleetSize {
 			t.Errorf("told %g times, want each of %d once", told, fleetSize)
 		}
 	})
 }
 
-// What stays above a quarter keeps the fleet slow, however long; below it all return.
-func TestSlowingLastsAsLongAsNeeded(t *testing.T) {
+// Agents stay slow while the fill level is above a quarter, and return to their usual rate below it.
+func TestSlowdownLastsUntilBelowAQuarter(t *testing.T) {
 	const full, less, over = 30 * time.Second, 40 * time.Second, 80 * time.Second
-	underStrain(t, func(s *strained) {
-		s.to(15 * time.Second)
+	runLoaded(t, func(s *loadedServer) {
+		s.sleepUntil(15 * time.Second)
 		s.share.Store(45)
-		before := s.slowed()
-		s.to(full)
-		if told := s.slowed() - before; told != 0 {
+		before := s.countSlowdowns()
+		s.sleepUntil(full)
+		if told := s.countSlowdowns() - before; told != 0 {
 			t.Errorf("told %g times before it was half full", told)
 		}
-		usual := s.rate(full-10*time.Second, full)
+		usual := s.frameRate(full-10*time.Second, full)
 		s.share.Store(60)
-		s.to(less)
+		s.sleepUntil(less)
 		s.share.Store(30)
-		s.to(over)
+		s.sleepUntil(over)
 		s.share.Store(20)
-		s.to(over + 75*time.Second)
+		s.sleepUntil(over + 75*time.Second)
 		for from := full + 3*time.Second; from < over; from += time.Second {
-			if now := s.rate(from, from+time.Second); now > usual/2 {
+			if now := s.frameRate(from, from+time.Second); now > usual/2 {
 				t.Errorf("%.0f frames per second after %s of slowness, %.0f before", now, from-full, usual)
 			}
 		}
-		if mean := s.rate(full+10*time.Second, over); mean > usual/4 {
+		if mean := s.frameRate(full+10*time.Second, over); mean > usual/4 {
 			t.Errorf("%.0f frames per second while slow, %.0f before", mean, usual)
 		}
-		if now := s.rate(over+slowDuration+wire.BackPressureEasing*maxLinger*3/2, over+75*time.Second); now < 0.9*usual {
+		if now := s.frameRate(over+slowDuration+wire.BackPressureEasing*maxLinger*3/2, over+75*time.Second); now < 0.9*usual {
 			t.Errorf("%.0f frames per second when it is over, %.0f before", now, usual)
 		}
 	})
 }
 
-// A server that has half the time for each frame that it would need: its fleet is slow
-// nearly always, is told no more often than need be, and soon usual after.
-func TestOverloadAndReturn(t *testing.T) {
+// A server that takes twice too long for each frame slows its fleet no more often than needed. The fleet returns to its
+// usual rate soon after.
+func TestOverloadEndsWithTheUsualRate(t *testing.T) {
 	const from, to, after = 30 * time.Second, 80 * time.Second, 75 * time.Second
-	underStrain(t, func(s *strained) {
-		s.to(from)
-		before, usual := s.slowed(), s.rate(from-10*time.Second, from)
+	runLoaded(t, func(s *loadedServer) {
+		s.sleepUntil(from)
+		before, usual := s.countSlowdowns(), s.frameRate(from-10*time.Second, from)
 		s.cost.Store(int64(tooDear))
-		s.to(to)
+		s.sleepUntil(to)
 		s.cost.Store(int64(fits))
-		s.to(to + slowDuration + wire.BackPressureEasing*maxLinger*3/2)
-		told := s.slowed() - before
+		s.sleepUntil(to + slowDuration + wire.BackPressureEasing*maxLinger*3/2)
+		told := s.countSlowdowns() - before
 		if most := float64((to-from)/slowInterval+1) * fleetSize; told < fleetSize || told > most {
 			t.Errorf("told %g times in 50 s of overload, want %d to %g", told, fleetSize, most)
 		}
-		s.to(to + after)
+		s.sleepUntil(to + after)
 		for at := to + slowDuration + wire.BackPressureEasing*maxLinger*3/2; at < to+after-time.Second; at += time.Second {
-			if now := s.rate(at, at+time.Second); now < 0.7*usual || now > 1.3*usual {
+			if now := s.frameRate(at, at+time.Second); now < 0.7*usual || now > 1.3*usual {
 				t.Errorf("%.0f frames per second %s after the overload, %.0f before", now, at-to, usual)
 			}
 		}
-		if again := s.slowed() - before - told; again != 0 {
+		if again := s.countSlowdowns() - before - told; again != 0 {
 			t.Errorf("told %g times when all was over", again)
 		}
 	})
 }
 
-// TestAcknowledgedBatchesAreInTheJournal runs sessions over the real journal on a real disk:
-// what was acknowledged is read back from it, each number once.
+// Acknowledged batches are read back from a journal on disk, each number once.
 func TestAcknowledgedBatchesAreInTheJournal(t *testing.T) {
 	dir := t.TempDir()
 	view := &memoryJournal{last: map[model.NodeID]map[wire.StreamKey]uint64{}}
@@ -352,16 +350,16 @@ func TestAcknowledgedBatchesAreInTheJournal(t *testing.T) {
 		}
 	}})
 	testenv.NoError(t, err)
-	w := newWorld(t, func(c *Config) { c.Journal, c.View = log, view })
+	w := newTestServer(t, func(c *Config) { c.Journal, c.View = log, view })
 	const agents, batches, each = 20, 30, 5
 	uids := make([]uuid.UUID, agents)
 	var sending sync.WaitGroup
 	for i := range agents {
-		uids[i] = w.node(i, 1)
-		a := w.agent(uids[i])
+		uids[i] = w.addNode(i, 1)
+		a := w.openAgent(uids[i])
 		sending.Go(func() {
 			for n := range batches {
-				if err := a.Send(results(uint64(n*each+1), each, 1)); err != nil {
+				if err := a.Send(resultBatch(uint64(n*each+1), each, 1)); err != nil {
 					t.Error(err)
 				}
 			}

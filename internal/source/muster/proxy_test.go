@@ -24,15 +24,16 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// header is what a balancer writes first.
-func header(t testing.TB, version byte, source string) string {
+// proxyHeader returns a PROXY header that names a source.
+func proxyHeader(t testing.TB, version byte, source string) string {
 	t.Helper()
 	h := proxyproto.HeaderProxyFromAddrs(version, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(source)), net.TCPAddrFromAddrPort(netip.MustParseAddrPort(source)))
 	data := testenv.Value(h.Format())(t)
 	return string(data)
 }
 
-func listed(networks ...string) func(*Config) {
+// trustProxies lets connections from networks begin with a PROXY header.
+func trustProxies(networks ...string) func(*Config) {
 	return func(c *Config) {
 		for _, n := range networks {
 			c.ProxyFrom = append(c.ProxyFrom, netip.MustParsePrefix(n))
@@ -40,49 +41,49 @@ func listed(networks ...string) func(*Config) {
 	}
 }
 
-// logs is a log that tests read.
-type logs struct {
+// logBuffer is a log that a test reads while the server writes it.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *logs) Write(b []byte) (int, error) {
+func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
-func (l *logs) count(text string) int {
+func (l *logBuffer) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
 }
 
-// A listed balancer speaks for others, also where its header and what follows come in one
-// piece; what does not begin with a header of it is refused, each way by its own name.
-func TestProxyHeaders(t *testing.T) {
+// The PROXY header of a listed balancer names the client. A connection without the expected header is refused, and
+// counted by its cause.
+func TestListedProxyNamesTheClient(t *testing.T) {
 	const local = "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"
-	text := &logs{}
+	text := &logBuffer{}
 	log := slog.New(slog.NewTextHandler(text, nil))
-	ours := newHouseWith(t, listed("127.0.0.1/32"), log)
-	others := newHouseWith(t, listed("192.0.2.0/24", "2001:db8::/32"), log)
+	ours := newTLSServerWith(t, trustProxies("127.0.0.1/32"), log)
+	others := newTLSServerWith(t, trustProxies("192.0.2.0/24", "2001:db8::/32"), log)
 	for _, c := range []struct {
 		name   string
-		house  *house
+		house  *tlsServer
 		header string
 		whence string // as the server sees it; empty: refused
 		why    string
 	}{
-		{"version 2", ours, header(t, 2, "203.0.113.9:4711"), "203.0.113.9:4711", ""},
-		{"version 2, IPv6", ours, header(t, 2, "[2001:db8::9]:4711"), "[2001:db8::9]:4711", ""},
-		{"version 1", ours, header(t, 1, "203.0.113.9:4711"), "203.0.113.9:4711", ""},
+		{"version 2", ours, proxyHeader(t, 2, "203.0.113.9:4711"), "203.0.113.9:4711", ""},
+		{"version 2, IPv6", ours, proxyHeader(t, 2, "[2001:db8::9]:4711"), "[2001:db8::9]:4711", ""},
+		{"version 1", ours, proxyHeader(t, 1, "203.0.113.9:4711"), "203.0.113.9:4711", ""},
 		{"version 1, no address", ours, "PROXY UNKNOWN\r\n", "127.0.0.1", ""},
 		{"a health check that goes on", ours, local, "127.0.0.1", ""},
 		{"no header", ours, "", "", "proxy_missing"},
 		{"half a header", ours, "PROXY TCP4 203.0.113.9\r\n", "", "proxy_malformed"},
 		{"an address that is none", ours, "PROXY TCP4 1.2.3 1.2.3.4 1 2\r\n", "", "proxy_malformed"},
-		{"not listed, version 1", others, header(t, 1, "203.0.113.9:4711"), "", "proxy_not_listed"},
-		{"not listed, version 2", others, header(t, 2, "203.0.113.9:4711"), "", "proxy_not_listed"},
+		{"not listed, version 1", others, proxyHeader(t, 1, "203.0.113.9:4711"), "", "proxy_not_listed"},
+		{"not listed, version 2", others, proxyHeader(t, 2, "203.0.113.9:4711"), "", "proxy_not_listed"},
 		{"not listed, no header", others, "", "127.0.0.1", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,8 +108,8 @@ func TestProxyHeaders(t *testing.T) {
 	}
 }
 
-// clientAddress asks the server, behind a header, whom it sees.
-func clientAddress(t *testing.T, h *house, header string) (string, error) {
+// clientAddress returns the address that the server sees behind a PROXY header.
+func clientAddress(t *testing.T, h *tlsServer, header string) (string, error) {
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: h.authority.Pool()},
 		DialContext: withProxyHeader(header),
@@ -122,20 +123,21 @@ func clientAddress(t *testing.T, h *house, header string) (string, error) {
 	return string(body), err
 }
 
-// behind dials, and lets a header go together with the first bytes.
+// withProxyHeader returns a dial function that sends a PROXY header together with the first bytes.
 func withProxyHeader(header string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, network, address)
-		return &headed{Conn: nc, header: header}, err
+		return &proxyConn{Conn: nc, header: header}, err
 	}
 }
 
-type headed struct {
+// proxyConn is a connection that begins with a PROXY header.
+type proxyConn struct {
 	net.Conn
 	header string
 }
 
-func (h *headed) Write(b []byte) (int, error) {
+func (h *proxyConn) Write(b []byte) (int, error) {
 	if h.header == "" {
 		return h.Conn.Write(b)
 	}
@@ -144,11 +146,11 @@ func (h *headed) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// Health checks come every second for years: they are counted, and fill no log. Whoever
-// says nothing holds his place no longer than a handshake may last.
-func TestProxyHealthChecks(t *testing.T) {
-	text := &logs{}
-	h := newHouseWith(t, func(c *Config) { listed("127.0.0.0/8")(c); c.Limits.Handshake = 2 * time.Second }, slog.New(slog.NewTextHandler(text, nil)))
+// Health checks of balancers are counted and not logged. A connection without a complete header is closed after
+// Limits.Handshake.
+func TestHealthChecksOfBalancersAreNotLogged(t *testing.T) {
+	text := &logBuffer{}
+	h := newTLSServerWith(t, func(c *Config) { trustProxies("127.0.0.0/8")(c); c.Limits.Handshake = 2 * time.Second }, slog.New(slog.NewTextHandler(text, nil)))
 	for i, say := range []string{"", "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"} {
 		nc := testenv.Value(net.Dial("tcp", h.tls))(t)
 		_, _ = io.WriteString(nc, say)
@@ -167,14 +169,14 @@ func TestProxyHealthChecks(t *testing.T) {
 	}
 }
 
-// An agent behind a balancer has the address that the balancer tells.
-func TestAgentBehindABalancer(t *testing.T) {
-	h := newHouseWith(t, listed("127.0.0.1/32"), nil)
-	id := h.joinBy("web01", withProxyHeader(header(t, 2, "203.0.113.9:4711")))
+// The session of an agent behind a balancer has the address in its PROXY header.
+func TestAgentHasTheAddressOfItsProxyHeader(t *testing.T) {
+	h := newTLSServerWith(t, trustProxies("127.0.0.1/32"), nil)
+	id := h.enrolBy("web01", withProxyHeader(proxyHeader(t, 2, "203.0.113.9:4711")))
 	plain := h.addr
 	h.addr = h.tls
 	a, err := h.open(id.Node, func(c *link.Config, _ *wire.Hello) {
-		c.TLS, c.ServerKey, c.Dial = link.TLSConfig(id, nil), id.ServerKey, withProxyHeader(header(t, 2, "203.0.113.9:4712"))
+		c.TLS, c.ServerKey, c.Dial = link.TLSConfig(id, nil), id.ServerKey, withProxyHeader(proxyHeader(t, 2, "203.0.113.9:4712"))
 	})
 	h.addr = plain
 	testenv.NoError(t, err)
@@ -185,11 +187,11 @@ func TestAgentBehindABalancer(t *testing.T) {
 	}
 }
 
-// about makes a node's only check, as chunk 7, one about these proxy nodes.
+// assignProxies adds chunk 7 to the assignment of a node, a proxy check for proxy nodes.
 func (m *memoryPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := *m.by[node]
+	a := *m.assignments[node]
 	c := &model.CheckChunk{Chunk: model.Chunk{ID: 7, Unit: model.FirstCheck + 7, Namespace: model.DefaultNamespace, Name: "ping"}, Command: &model.Command{Shell: "true"}, FailAfter: 1, RecoverAfter: 1, Proxy: true}
 	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
 	m.chunks[7] = &c.Chunk
@@ -202,11 +204,11 @@ func (m *memoryPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	}
 	a.Proxied = directory.NewProxyTargets(told, nodes, a.Chunks)
 	a.Hash = wire.AssignmentHash(a.Chunks, nil, &a.Proxied.ProxyChecks)
-	m.by[node] = &a
+	m.assignments[node] = &a
 }
 
-// output is that of a result; empty: it has none.
-func output(s wire.Signal) string {
+// outputOf returns the output of a result; empty: it has none.
+func outputOf(s wire.Signal) string {
 	r, err := s.Result()
 	if err != nil {
 		return err.Error()
@@ -214,8 +216,8 @@ func output(s wire.Signal) string {
 	return string(r.Output)
 }
 
-// proxied are the results about proxy nodes in the journal, and what stands in the senders' batches.
-func (w *world) journaled(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
+// readJournal returns the results about proxy nodes in the journal, and the signals of batches.
+func (w *testServer) readJournal(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
 	t.Helper()
 	w.journal.mu.Lock()
 	defer w.journal.mu.Unlock()
@@ -234,14 +236,14 @@ func (w *world) journaled(t *testing.T) (proxied []wire.Record, own []wire.Signa
 	return proxied, own
 }
 
-// A node speaks for the proxy nodes that its assignment names, and for nobody else; what it
-// says of them is kept once, with them, and its number with the node that says it.
+// A node may report on the proxy nodes of its assignment only. A result about a proxy node is kept once, with that
+// node; its number stays with the sender.
 func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
-	w := newWorld(t, nil)
-	uid := w.node(1, 1)
+	w := newTestServer(t, nil)
+	uid := w.addNode(1, 1)
 	w.plan.assignProxies(1001, 50, 51)
-	a := w.agent(uid)
-	a.wait("assignment", func() bool { return len(a.held) == 1 && len(a.held[0].ProxyChecks.Nodes) == 2 })
+	a := w.openAgent(uid)
+	a.wait("assignment", func() bool { return len(a.assignments) == 1 && len(a.assignments[0].ProxyChecks.Nodes) == 2 })
 
 	say := func(chunk model.ChunkID, about model.NodeID) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: chunk, Node: about}, wire.Result{Status: model.Warning, Output: []byte("so and so")})
@@ -258,12 +260,12 @@ func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 	// The same once more, and a batch that is new from number 8 on.
 	a.send(&wire.Batch{StreamKey: live, First: 6, Signals: []wire.Signal{say(7, 51), say(1, 0), say(7, 50)}})
 	a.waitAck(8)
-	proxied, own := w.journaled(t)
+	proxied, own := w.readJournal(t)
 	var got [][2]uint64
 	for _, r := range proxied {
 		p := r.ProxyResult
 		var s wire.Signal
-		if err := s.Decode(p.Signal); err != nil || output(s) != "so and so" || s.Node != r.Node || p.By != 1001 || p.Namespace != 3 || p.StreamKey != live {
+		if err := s.Decode(p.Signal); err != nil || outputOf(s) != "so and so" || s.Node != r.Node || p.By != 1001 || p.Namespace != 3 || p.StreamKey != live {
 			t.Errorf("kept %+v of %+v: %v", s, p, err)
 		}
 		got = append(got, [2]uint64{uint64(r.Node), p.Number})
@@ -273,17 +275,17 @@ func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 	}
 	for i, s := range own {
 		bare := s.Node != 0 && s.Chunk == 0 && len(s.Body) == 0
-		if mine := s.Chunk == 1 && output(s) == "so and so"; !bare && !mine && s.Kind != wire.SignalKeepalive {
+		if mine := s.Chunk == 1 && outputOf(s) == "so and so"; !bare && !mine && s.Kind != wire.SignalKeepalive {
 			t.Errorf("number %d of the node's own is %+v", i, s)
 		}
 	}
 
 	// It may speak of nobody any more who is taken from it.
 	w.plan.assignProxies(1001, 51)
-	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
-	a.wait("assignment", func() bool { return len(a.held) == 2 && len(a.held[1].ProxyChecks.Nodes) == 1 })
+	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
+	a.wait("assignment", func() bool { return len(a.assignments) == 2 && len(a.assignments[1].ProxyChecks.Nodes) == 1 })
 	a.send(&wire.Batch{StreamKey: live, First: 9, Signals: []wire.Signal{say(7, 50), say(7, 51)}})
 	a.waitAck(10)
 	testenv.Until(t, "one more is refused", func() bool { return w.count("signals_total", "proxy") == 5 })
-	w.balance()
+	w.checkOutcomes()
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// next waits for what comes of a run.
-func next(t *testing.T, r *core.Runs) model.RunAnswer {
+// nextAnswer waits for the next answer of a requested run.
+func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -34,7 +34,7 @@ func next(t *testing.T, r *core.Runs) model.RunAnswer {
 	}
 }
 
-// asked waits for the nth run that the agent is asked for.
+// waitRun waits until the agent has got n requests of runs, and returns the last one.
 func (a *agent) waitRun(n int) wire.Run {
 	a.wait("the run", func() bool { return len(a.runs) >= n })
 	a.mu.Lock()
@@ -47,9 +47,9 @@ func (a *agent) sendRunOutput(ran wire.RunOutput) {
 	testenv.NoError(a.t, a.SendRunOutput(&ran))
 }
 
-func TestRuns(t *testing.T) {
-	w := newWorld(t, nil)
-	one, two := w.agent(w.node(1, 1)), w.agent(w.node(2, 1))
+func TestRequestedRunIsAnswered(t *testing.T) {
+	w := newTestServer(t, nil)
+	one, two := w.openAgent(w.addNode(1, 1)), w.openAgent(w.addNode(2, 1))
 	runs := w.server.NewRuns()
 	defer runs.Close()
 	command := &model.Command{Shell: "uptime"}
@@ -65,15 +65,15 @@ func TestRuns(t *testing.T) {
 	}
 	two.sendRunOutput(wire.RunOutput{ID: first.ID, Done: true, Output: []byte("not mine")}) // another session's
 	one.sendRunOutput(wire.RunOutput{ID: first.ID, Output: []byte("up ")})
-	if a := next(t, runs); a.Node != 1001 || string(a.Output) != "up " || a.Done {
+	if a := nextAnswer(t, runs); a.Node != 1001 || string(a.Output) != "up " || a.Done {
 		t.Errorf("%+v", a)
 	}
 	one.sendRunOutput(wire.RunOutput{ID: first.ID, Output: []byte("3 days"), Done: true, Status: model.Warning, DurationMs: 7, Cut: 3})
-	if a := next(t, runs); string(a.Output) != "3 days" || !a.Done || a.Status != model.Warning || a.Duration != 7*time.Millisecond || a.Cut != 3 {
+	if a := nextAnswer(t, runs); string(a.Output) != "3 days" || !a.Done || a.Status != model.Warning || a.Duration != 7*time.Millisecond || a.Cut != 3 {
 		t.Errorf("%+v", a)
 	}
 	two.Close()
-	if a := next(t, runs); a.Node != 1002 || !a.Done || !strings.Contains(a.Lost, "session ended") {
+	if a := nextAnswer(t, runs); a.Node != 1002 || !a.Done || !strings.Contains(a.Lost, "session ended") {
 		t.Errorf("%+v", a)
 	}
 	if n := testutil.ToFloat64(w.server.metrics.frames[unrequested]); n != 1 {
@@ -84,14 +84,14 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// What the agent said that it refuses is refused before it is asked.
-func TestRefusedRuns(t *testing.T) {
-	w := newWorld(t, nil)
+// A run that the agent announced to refuse is refused without a message to it.
+func TestRestrictedAgentGetsNoRuns(t *testing.T) {
+	w := newTestServer(t, nil)
 	for i, c := range []struct {
 		refuses         string
 		check, commands bool
 	}{{"run", false, false}, {"changes", true, false}, {"commands", true, true}, {"something of later", true, true}} {
-		node := w.node(i+1, 1)
+		node := w.addNode(i+1, 1)
 		testenv.Value(w.open(node, func(_ *link.Config, h *wire.Hello) { h.Restrictions = []string{c.refuses} }))(t)
 		runs := w.server.NewRuns()
 		defer runs.Close()
@@ -107,10 +107,10 @@ func TestRefusedRuns(t *testing.T) {
 	}
 }
 
-// Whoever goes away takes back what still runs; one of many can be given up.
-func TestCancelledRuns(t *testing.T) {
-	w := newWorld(t, nil)
-	a := w.agent(w.node(1, 1))
+// Runs are cancelled when their caller closes or forgets them.
+func TestClosedRunsAreCancelled(t *testing.T) {
+	w := newTestServer(t, nil)
+	a := w.openAgent(w.addNode(1, 1))
 	runs, others := w.server.NewRuns(), w.server.NewRuns()
 	defer others.Close()
 	for _, r := range []*core.Runs{runs, others} {
@@ -119,7 +119,7 @@ func TestCancelledRuns(t *testing.T) {
 	mine, theirs := a.waitRun(1), a.waitRun(2)
 	a.sendRunOutput(wire.RunOutput{ID: mine.ID, Output: []byte("never fetched")})
 	a.sendRunOutput(wire.RunOutput{ID: theirs.ID, Output: []byte("x")})
-	next(t, others)
+	nextAnswer(t, others)
 	runs.Close()
 	if c := a.waitRun(3); !c.Cancel || c.ID != mine.ID {
 		t.Errorf("%+v, want a cancel of %x", c, mine.ID)
@@ -134,12 +134,11 @@ func TestCancelledRuns(t *testing.T) {
 	}
 }
 
-// However much an agent writes, and however slowly it is fetched, what is kept is bounded:
-// for each run, and for all together.
-func TestFloodOfRunOutput(t *testing.T) {
+// The output of runs that nobody fetches is bounded, per run and for all runs together.
+func TestRunOutputIsBounded(t *testing.T) {
 	settings := testenv.Value(queue.ParseSettings([]string{"run-output=1MiB"}))(t)
-	w := newWorld(t, func(c *Config) { c.Queues = queue.NewRegistry(settings) })
-	a := w.agent(w.node(1, 1))
+	w := newTestServer(t, func(c *Config) { c.Queues = queue.NewRegistry(settings) })
+	a := w.openAgent(w.addNode(1, 1))
 	runs := w.server.NewRuns()
 	defer runs.Close()
 	flood := bytes.Repeat([]byte("x"), 100<<10)
@@ -154,7 +153,7 @@ func TestFloodOfRunOutput(t *testing.T) {
 	a.sendRunOutput(wire.RunOutput{ID: id, Done: true})
 	sum, cut := 0, uint64(0)
 	for done := false; !done; {
-		got := next(t, runs)
+		got := nextAnswer(t, runs)
 		sum, cut, done = sum+len(got.Output), got.Cut, got.Done
 	}
 	if sum != 64<<10+core.RunOutputSlack || uint64(sum)+cut != 20*uint64(len(flood)) {
@@ -165,12 +164,12 @@ func TestFloodOfRunOutput(t *testing.T) {
 		testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}))
 		a.sendRunOutput(wire.RunOutput{ID: a.waitRun(i + 2).ID, Output: flood[:60<<10], Done: true})
 	}
-	a.waitFrames(w, 20+21+40)
+	a.waitAnswers(w, 20+21+40)
 	if held := w.server.runOutput.Bytes(); held > 1<<20 || held < 900<<10 {
 		t.Errorf("%d bytes held", held)
 	}
 	for range 40 {
-		got := next(t, runs)
+		got := nextAnswer(t, runs)
 		if uint64(len(got.Output))+got.Cut != 60<<10 || !got.Done {
 			t.Errorf("%d bytes, %d cut, done %v", len(got.Output), got.Cut, got.Done)
 		}
@@ -183,11 +182,11 @@ func TestFloodOfRunOutput(t *testing.T) {
 	if model.ClassOf(err) != model.Limited || runs.Pending() > core.MaxRuns {
 		t.Errorf("after %d runs: %v", runs.Pending(), err)
 	}
-	w.balance()
+	w.checkOutcomes()
 }
 
-// waitFrames waits until the server has handled so many answers.
-func (a *agent) waitFrames(w *world, n float64) {
+// waitAnswers waits until the server has handled n answers of runs.
+func (a *agent) waitAnswers(w *testServer, n float64) {
 	a.t.Helper()
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -201,11 +200,10 @@ func (a *agent) waitFrames(w *world, n float64) {
 	}
 }
 
-// An agent is given what a check of its own assignment names, and nothing else; and nothing at all
-// where its session does not prove who it is.
-func TestSecretsOfTheAssignmentOnly(t *testing.T) {
+// An agent gets the secrets that a check of its assignment names, and none if its session does not prove its identity.
+func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
 	asked := make(chan string, 8)
-	w := newWorld(t, func(c *Config) {
+	w := newTestServer(t, func(c *Config) {
 		c.Secret = func(_ context.Context, namespace, name string) (core.SecretValue, error) {
 			asked <- namespace + "/" + name
 			if name == "broken" {
@@ -214,11 +212,11 @@ func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 			return core.SecretValue{Text: "the value of " + name, Lease: time.Minute}, nil
 		}
 	})
-	uid := w.node(1, 1)
-	w.node(2, 2)
-	w.plan.secrets(1001, model.ChunkSecret{Env: "A", Name: "default/a"}, model.ChunkSecret{Env: "B", Name: "shared/broken"}, model.ChunkSecret{Env: "C", Name: "default/own", AgentFile: "x"})
-	w.plan.secrets(1002, model.ChunkSecret{Env: "A", Name: "default/others"})
-	a := w.agent(uid)
+	uid := w.addNode(1, 1)
+	w.addNode(2, 2)
+	w.plan.setSecrets(1001, model.ChunkSecret{Env: "A", Name: "default/a"}, model.ChunkSecret{Env: "B", Name: "shared/broken"}, model.ChunkSecret{Env: "C", Name: "default/own", AgentFile: "x"})
+	w.plan.setSecrets(1002, model.ChunkSecret{Env: "A", Name: "default/others"})
+	a := w.openAgent(uid)
 	if a.welcome.Features != 0 {
 		t.Errorf("a session without TLS is promised secrets: %b", a.welcome.Features)
 	}
@@ -230,14 +228,14 @@ func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 	testenv.Until(t, "it is refused", func() bool { return testutil.ToFloat64(w.server.metrics.frames[unrequested]) == 1 })
 	w.server.registry.Get(1001).proven.Store(true)
 	ask()
-	a.wait("the answer", func() bool { return len(a.given) == len(names) })
+	a.wait("the answer", func() bool { return len(a.secrets) == len(names) })
 	for i, want := range []wire.SecretValue{
 		{Name: "default/a", Value: []byte("the value of a"), LeaseMs: 60000},
 		{Name: "default/others", Error: "the node's assignment does not contain it"},
 		{Name: "shared/broken", Error: "Vault is sealed"},
 		{Name: "default/own", Error: "the node's assignment does not contain it"}, // its value is on the node
 	} {
-		if got := a.given[i]; got.Name != want.Name || string(got.Value) != string(want.Value) || got.Error != want.Error || got.LeaseMs != want.LeaseMs {
+		if got := a.secrets[i]; got.Name != want.Name || string(got.Value) != string(want.Value) || got.Error != want.Error || got.LeaseMs != want.LeaseMs {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}

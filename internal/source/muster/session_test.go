@@ -27,18 +27,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestSessionTakesAndAcknowledges(t *testing.T) {
-	w := newWorld(t, nil)
-	uid := w.node(1, 1, 2)
-	a := w.agent(uid)
+func TestSessionAcknowledgesBatches(t *testing.T) {
+	w := newTestServer(t, nil)
+	uid := w.addNode(1, 1, 2)
+	a := w.openAgent(uid)
 	if a.welcome.Node != 1001 || a.welcome.Name != "node1" || a.welcome.Incarnation != 42 || a.welcome.KeepaliveMs != 20000 {
 		t.Fatalf("welcome %+v", a.welcome)
 	}
-	a.wait("assignment", func() bool { return len(a.held) == 1 && len(a.held[0].Chunks) == 2 })
-	a.send(results(1, 3, 1))
-	a.send(results(4, 1, 2))
+	a.wait("assignment", func() bool { return len(a.assignments) == 1 && len(a.assignments[0].Chunks) == 2 })
+	a.send(resultBatch(1, 3, 1))
+	a.send(resultBatch(4, 1, 2))
 	a.waitAck(4)
-	testenv.NoError(t, w.ask(1001, 2))
+	testenv.NoError(t, w.requestRun(1001, 2))
 	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0].Chunk == 2 })
 
 	a.Bye("done")
@@ -47,7 +47,7 @@ func TestSessionTakesAndAcknowledges(t *testing.T) {
 		defer w.journal.mu.Unlock()
 		return len(w.journal.marks) == 2
 	})
-	again := w.agent(uid)
+	again := w.openAgent(uid)
 	if len(again.welcome.Last) != 1 || again.welcome.Last[0].Last != 4 {
 		t.Fatalf("last numbers %+v", again.welcome.Last)
 	}
@@ -57,17 +57,17 @@ func TestSessionTakesAndAcknowledges(t *testing.T) {
 	if marks != "3 true false true" {
 		t.Fatalf("marks: %s, want begun, ended clean, begun", marks)
 	}
-	w.balance()
+	w.checkOutcomes()
 }
 
-func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
-	w := newWorld(t, nil)
-	a := w.agent(w.node(1, 1))
+func TestAcknowledgementFollowsTheCommit(t *testing.T) {
+	w := newTestServer(t, nil)
+	a := w.openAgent(w.addNode(1, 1))
 	w.journal.pauseCommits(true)
-	a.send(results(1, 5, 1))
+	a.send(resultBatch(1, 5, 1))
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	// It is with the journal; a round trip over the same connection shows no Ack.
-	testenv.NoError(t, w.ask(1001, 1))
+	testenv.NoError(t, w.requestRun(1001, 1))
 	a.wait("run", func() bool { return len(a.runs) == 1 })
 	a.mu.Lock()
 	early := a.acks[live]
@@ -80,30 +80,30 @@ func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
 }
 
 func TestFailedCommitEndsTheSession(t *testing.T) {
-	w := newWorld(t, nil)
-	uid := w.node(1, 1)
-	a := w.agent(uid)
-	w.journal.set(func() { w.journal.fail = errors.New("disk is gone") })
-	a.send(results(1, 5, 1))
-	a.wait("end", func() bool { return a.over })
-	w.journal.set(func() { w.journal.fail = nil })
-	b := w.agent(uid)
+	w := newTestServer(t, nil)
+	uid := w.addNode(1, 1)
+	a := w.openAgent(uid)
+	w.journal.set(func() { w.journal.commitError = errors.New("disk is gone") })
+	a.send(resultBatch(1, 5, 1))
+	a.wait("end", func() bool { return a.hasEnded })
+	w.journal.set(func() { w.journal.commitError = nil })
+	b := w.openAgent(uid)
 	if b.welcome.Last[0].Last != 0 {
 		t.Fatalf("server claims to have kept %d", b.welcome.Last[0].Last)
 	}
-	b.send(results(1, 5, 1))
+	b.send(resultBatch(1, 5, 1))
 	b.waitAck(5)
 }
 
 func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
-	w := newWorld(t, nil)
-	a := w.agent(w.node(1, 1))
-	a.send(results(1, 5, 1))
+	w := newTestServer(t, nil)
+	a := w.openAgent(w.addNode(1, 1))
+	a.send(resultBatch(1, 5, 1))
 	a.waitAck(5)
 	a.set(func() { a.acks[live] = 0 })
-	a.send(results(1, 5, 1))
+	a.send(resultBatch(1, 5, 1))
 	a.waitAck(5)
-	a.send(results(6, 1, 1))
+	a.send(resultBatch(6, 1, 1))
 	a.waitAck(6)
 	if n := w.count("frames_total", "repeated"); n != 1 {
 		t.Fatalf("%v repeated", n)
@@ -116,30 +116,30 @@ func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 	}
 }
 
-func TestGapExplainsAJump(t *testing.T) {
-	w := newWorld(t, nil)
-	a := w.agent(w.node(1, 1))
+func TestGapReplacesMissingNumbers(t *testing.T) {
+	w := newTestServer(t, nil)
+	a := w.openAgent(w.addNode(1, 1))
 	a.send(&wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 100, Reason: "spool was full", Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 1, Count: 100}}}})
-	a.send(results(101, 1, 1))
+	a.send(resultBatch(101, 1, 1))
 	a.waitAck(101)
 }
 
-// raw sends bytes as a message.
-func raw(a *agent, message []byte) {
+// sendRaw sends bytes as one message.
+func sendRaw(a *agent, message []byte) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.SendFrame(wire.StreamKey{}, 0, append(make([]byte, wsconn.Headroom), message...)))
 }
 
-func TestRefusalsAtHello(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.Sessions = 1 })
-	known := w.node(1, 1)
-	retired := w.node(2, 1)
+func TestHelloIsRefusedWithACode(t *testing.T) {
+	w := newTestServer(t, func(c *Config) { c.Limits.Sessions = 1 })
+	known := w.addNode(1, 1)
+	retired := w.addNode(2, 1)
 	w.nodes.retire(retired, Retirement{Code: "retired", Sentence: "node node2 was retired by ada: scrapped", Type: "muster node token"})
-	rebuilt := w.node(4, 1)
+	rebuilt := w.addNode(4, 1)
 	w.nodes.set(rebuilt, core.Node{ID: 1004, Name: "node4", Key: "new"})
-	keyless := w.node(5, 1)
-	other := w.node(3, 1)
-	_ = w.agent(known)
+	keyless := w.addNode(5, 1)
+	other := w.addNode(3, 1)
+	_ = w.openAgent(known)
 	for _, c := range []struct {
 		code string
 		uid  uuid.UUID
@@ -171,11 +171,11 @@ func TestRefusalsAtHello(t *testing.T) {
 }
 
 func TestNewerSessionReplacesTheOlder(t *testing.T) {
-	w := newWorld(t, nil)
-	uid := w.node(1, 1)
-	a := w.agent(uid)
+	w := newTestServer(t, nil)
+	uid := w.addNode(1, 1)
+	a := w.openAgent(uid)
 	w.journal.pauseCommits(true)
-	a.send(results(1, 2, 1)) // on its way to the disk while the other comes
+	a.send(resultBatch(1, 2, 1)) // on its way to the disk while the other comes
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	opened := make(chan *agent)
 	go func() {
@@ -198,8 +198,8 @@ func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	}
 }
 
-func TestSignalsRefusedByNumber(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.OutputBytes = 20 })
+func TestSignalsAreRefusedByNumber(t *testing.T) {
+	w := newTestServer(t, func(c *Config) { c.Limits.OutputBytes = 20 })
 	w.journal.admit = func(_ model.NodeID, c *model.CheckChunk) (string, string) {
 		if c.ID == 4 {
 			return "node_limit", "this node has its 2 states"
@@ -207,8 +207,8 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 		return "", ""
 	}
 	w.plan.assign(9, uuid.New(), 3, 4) // chunks that exist, of others
-	a := w.agent(w.node(1, 1, 2))
-	b := results(1, 6, 1)
+	a := w.openAgent(w.addNode(1, 1, 2))
+	b := resultBatch(1, 6, 1)
 	b.Signals[1].Chunk = 99
 	b.Signals[2] = wire.ResultSignal(b.Signals[2], wire.Result{Output: []byte(strings.Repeat("x", 21))})
 	b.Signals[3].Chunk = 3 // of an older assignment: fine
@@ -230,14 +230,14 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 	if kinds != "10 11 11 10 11 10 " {
 		t.Fatalf("kept kinds %s", kinds)
 	}
-	a.send(results(7, 1, 1))
+	a.send(resultBatch(7, 1, 1))
 	a.waitAck(7)
 }
 
-func TestPoisonSignalIsRefusedAlone(t *testing.T) {
-	w := newWorld(t, nil)
-	a := w.agent(w.node(1, 1))
-	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, results(1, 3, 1)))
+func TestMalformedSignalIsRefusedAlone(t *testing.T) {
+	w := newTestServer(t, nil)
+	a := w.openAgent(w.addNode(1, 1))
+	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, resultBatch(1, 3, 1)))
 	var sizes []int // where the second signal's inside is
 	for i, b := range body {
 		if b == 6<<3|2 {
@@ -258,12 +258,12 @@ func TestPoisonSignalIsRefusedAlone(t *testing.T) {
 // acknowledged, and the session goes on.
 func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 	for _, c := range []struct{ batches, each int }{{3, wire.MaxSignals}, {15, 100}} {
-		w := newWorld(t, nil)
-		a := w.agent(w.node(1, 1))
+		w := newTestServer(t, nil)
+		a := w.openAgent(w.addNode(1, 1))
 		w.journal.pauseCommits(true)
 		all := c.batches * c.each
 		for i := range c.batches {
-			a.send(results(uint64(i*c.each+1), c.each, 99))
+			a.send(resultBatch(uint64(i*c.each+1), c.each, 99))
 		}
 		testenv.Until(t, "all batches are appended", func() bool { return w.journal.queued() == c.batches })
 		w.journal.pauseCommits(false)
@@ -272,18 +272,18 @@ func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 		if refused != all {
 			t.Errorf("got %d refusals with the acknowledgement of %d numbers", refused, all)
 		}
-		a.send(results(uint64(all+1), 1, 1))
+		a.send(resultBatch(uint64(all+1), 1, 1))
 		a.waitAck(uint64(all + 1))
 	}
 }
 
-func TestUnackedBytesStopTheReader(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.UnackedBytes = 1000 })
-	a := w.agent(w.node(1, 1))
+func TestUnacknowledgedBytesStopTheReader(t *testing.T) {
+	w := newTestServer(t, func(c *Config) { c.Limits.UnackedBytes = 1000 })
+	a := w.openAgent(w.addNode(1, 1))
 	w.journal.pauseCommits(true)
 	var sent uint64
 	for {
-		err := a.Send(results(sent+1, 10, 1))
+		err := a.Send(resultBatch(sent+1, 10, 1))
 		if errors.Is(err, link.ErrWindowFull) {
 			break
 		}
@@ -301,21 +301,21 @@ func TestUnackedBytesStopTheReader(t *testing.T) {
 }
 
 func TestRateDelaysOnlyItsNamespace(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.RateBurst = time.Second; c.Limits.NodeResultsPerSec = 1e6 })
-	slow, fast := w.node(1, 1), w.node(2, 1)
+	w := newTestServer(t, func(c *Config) { c.Limits.RateBurst = time.Second; c.Limits.NodeResultsPerSec = 1e6 })
+	slow, fast := w.addNode(1, 1), w.addNode(2, 1)
 	w.nodes.set(slow, core.Node{ID: 1001, Name: "slow", Namespace: 1})
 	w.nodes.setLimits(1, core.NamespaceLimits{ResultsPerSec: 100})
 	w.nodes.set(fast, core.Node{ID: 1002, Name: "fast", Namespace: 2})
 	w.plan.mu.Lock()
 	w.plan.chunks[2] = (&model.CheckChunk{Chunk: model.Chunk{ID: 2, Unit: model.FirstCheck + 1, Namespace: model.SharedNamespace}}).Seal()
 	w.plan.mu.Unlock()
-	a, b := w.agent(slow), w.agent(fast)
+	a, b := w.openAgent(slow), w.openAgent(fast)
 	start := time.Now()
-	a.send(results(1, 100, 1))  // the burst
-	a.send(results(101, 30, 1)) // 0.3 s of debt
-	a.send(results(131, 1, 1))
+	a.send(resultBatch(1, 100, 1))  // the burst
+	a.send(resultBatch(101, 30, 1)) // 0.3 s of debt
+	a.send(resultBatch(131, 1, 1))
 	for i := range 20 {
-		b.send(results(uint64(i*100+1), 100, 2))
+		b.send(resultBatch(uint64(i*100+1), 100, 2))
 	}
 	b.waitAck(2000)
 	fastTook := time.Since(start)
@@ -323,23 +323,23 @@ func TestRateDelaysOnlyItsNamespace(t *testing.T) {
 	if took := time.Since(start); took < 200*time.Millisecond || fastTook > took {
 		t.Fatalf("limited %v, unlimited %v", took, fastTook)
 	}
-	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "namespace") })
+	a.wait("slow", func() bool { return len(a.slowReasons) == 1 && strings.Contains(a.slowReasons[0], "namespace") })
 	if w.count("throttled_total", "namespace") == 0 {
 		t.Fatal("not counted")
 	}
 }
 
-// Welcome says to what length outputs are cut; a change of it ends the session within
-// seconds, and is no sudden loss of sessions.
+// A changed limit of output ends the session within seconds, because Welcome has announced the old one. It counts as no
+// sudden loss of sessions.
 func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 	shed := make(chan Shed, 1)
-	w := newWorld(t, func(c *Config) {
+	w := newTestServer(t, func(c *Config) {
 		c.Limits.ShedLeast = 1
 		c.OnShed = func(s Shed) { shed <- s }
 	})
-	uid := w.node(1, 1)
-	a := w.agent(uid)
-	a.send(results(1, 1, 1))
+	uid := w.addNode(1, 1)
+	a := w.openAgent(uid)
+	a.send(resultBatch(1, 1, 1))
 	a.waitAck(1)
 	node, _ := w.nodes.Lookup(uid)
 	w.nodes.setLimits(node.Namespace, core.NamespaceLimits{OutputBytes: 5})
@@ -347,11 +347,11 @@ func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 		t.Fatalf("refused with %+v", r)
 	}
 	testenv.Until(t, "the session is gone", func() bool { return w.server.Sessions() == 0 })
-	b := w.agent(uid)
+	b := w.openAgent(uid)
 	if b.welcome.MaxOutput != 5 {
 		t.Errorf("welcomed with %+v", b.welcome)
 	}
-	b.send(results(2, 1, 1))
+	b.send(resultBatch(2, 1, 1))
 	b.waitAck(2)
 	if len(b.refused) != 1 || b.refused[0].Code != "output" {
 		t.Errorf("refused %+v", b.refused)
@@ -364,12 +364,12 @@ func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 }
 
 func TestDrainSendsAgentsAway(t *testing.T) {
-	w := newWorld(t, nil)
-	a := w.agent(w.node(1, 1))
+	w := newTestServer(t, nil)
+	a := w.openAgent(w.addNode(1, 1))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	w.server.Drain(ctx, 2*time.Second)
-	a.wait("end", func() bool { return a.over })
+	a.wait("end", func() bool { return a.hasEnded })
 	var leaving *link.LeavingError
 	if !errors.As(a.ended, &leaving) || leaving.Retry < time.Second || leaving.Retry > 3*time.Second {
 		t.Fatalf("ended with %v", a.ended)
@@ -379,12 +379,12 @@ func TestDrainSendsAgentsAway(t *testing.T) {
 	}
 }
 
-func TestSlowingIsSentOnce(t *testing.T) {
+func TestSuddenLossOfSessionsIsReportedOnce(t *testing.T) {
 	told := make(chan Shed, 10)
-	w := newWorld(t, func(c *Config) { c.OnShed = func(s Shed) { told <- s } })
+	w := newTestServer(t, func(c *Config) { c.OnShed = func(s Shed) { told <- s } })
 	var agents []*agent
 	for i := range 60 {
-		agents = append(agents, w.agent(w.node(i, 1)))
+		agents = append(agents, w.openAgent(w.addNode(i, 1)))
 	}
 	for _, a := range agents[:5] {
 		a.Close()
@@ -417,37 +417,38 @@ func TestServePlainRefusesOtherAddresses(t *testing.T) {
 	}
 }
 
-// TestHousekeeping: a blocked journal makes agents slow, a silent one is pinged, a dead one is cut.
-func TestHousekeeping(t *testing.T) {
+// A blocked journal slows agents, a silent agent is pinged, and a dead session is closed. A session whose reader is
+// paused stays.
+func TestDeadSessionsAreClosed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the housekeeper comes once a second")
 	}
-	w := newWorld(t, func(c *Config) {
+	w := newTestServer(t, func(c *Config) {
 		c.Limits.PingAfter, c.Limits.DeadAfter = 500*time.Millisecond, 1900*time.Millisecond
 	})
-	a := w.agent(w.node(1, 1))
-	uid := w.node(2, 1)
+	a := w.openAgent(w.addNode(1, 1))
+	uid := w.addNode(2, 1)
 	nc := testenv.Value(net.Dial("tcp", w.addr))(t) // says Hello and nothing more: no Pong either
 	defer nc.Close()
 	mute := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(t)
 	testenv.NoError(t, mute.Write(wire.AppendHello(make([]byte, wsconn.Headroom), &wire.Hello{Protocol: wire.Protocol, Node: uid})))
 	testenv.Until(w.t, "both are here", func() bool { return w.server.Sessions() == 2 })
-	paused := w.node(3, 1)
+	paused := w.addNode(3, 1)
 	w.nodes.set(paused, core.Node{ID: 1003, Name: "paused", Namespace: 3})
 	w.nodes.setLimits(3, core.NamespaceLimits{NodeResultsPerSec: 0.1})
-	w.agent(paused).send(results(1, 50, 1)) // its reader waits for minutes
+	w.openAgent(paused).send(resultBatch(1, 50, 1)) // its reader waits for minutes
 	w.journal.set(func() { w.journal.stats.Blocked = errors.New("disk is full") })
-	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "disk is full") })
+	a.wait("slow", func() bool { return len(a.slowReasons) == 1 && strings.Contains(a.slowReasons[0], "disk is full") })
 	testenv.Until(w.t, "the dead one is cut", func() bool { return !w.server.Connected(1002) })
-	if a.send(results(1, 1, 1)); !w.server.Connected(1001) || !w.server.Connected(1003) {
+	if a.send(resultBatch(1, 1, 1)); !w.server.Connected(1001) || !w.server.Connected(1003) {
 		t.Fatal("the living one was cut")
 	}
 	a.waitAck(1)
 }
 
-// An agent that was acknowledged more than the server knows, or holds an assignment newer than any, shows that the
-// server's data was set back; one of another life does not, nor one that gave up what it had.
-func TestAgentsWithMoreFeatures(t *testing.T) {
+// An agent that was acknowledged more than the server has, or holds a newer assignment, shows that the server's data
+// was set back. Agents of another incarnation show nothing.
+func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		hello  wire.Hello
@@ -462,10 +463,10 @@ func TestAgentsWithMoreFeatures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			told := make(chan string, 1)
-			w := newWorld(t, func(cfg *Config) { cfg.OnBehind = func(n core.Node) { told <- n.Name } })
-			uid := w.node(1, 1)
-			a := w.agent(uid)
-			a.send(results(1, 3, 1))
+			w := newTestServer(t, func(cfg *Config) { cfg.OnBehind = func(n core.Node) { told <- n.Name } })
+			uid := w.addNode(1, 1)
+			a := w.openAgent(uid)
+			a.send(resultBatch(1, 3, 1))
 			a.waitAck(3)
 			a.Bye("done")
 			testenv.Value(w.open(uid, func(_ *link.Config, hello *wire.Hello) { *hello = c.hello }))(t)
@@ -483,11 +484,11 @@ func TestAgentsWithMoreFeatures(t *testing.T) {
 	}
 }
 
-// An assignment that changes between a session's registration and its Welcome waits for it.
+// An assignment that changes between registration and Welcome is sent after Welcome.
 func TestWelcomeIsTheFirstMessage(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestServer(t, nil)
 	for n := 1; n <= 20; n++ {
-		uid := w.node(n, 1)
+		uid := w.addNode(n, 1)
 		w.journal.pauseCommits(true)
 		opened := make(chan error)
 		go func() {
@@ -497,22 +498,21 @@ func TestWelcomeIsTheFirstMessage(t *testing.T) {
 		testenv.Until(t, "the session's mark is with the journal", func() bool { return w.journal.queued() > 0 })
 		node, _ := w.nodes.Lookup(uid)
 		w.plan.assign(node.ID, uid, 1, 2)
-		w.plan.tell(directory.Change{Assignments: []model.NodeID{node.ID}})
+		w.plan.notify(directory.Change{Assignments: []model.NodeID{node.ID}})
 		testenv.Until(t, "a writer is at it", func() bool { return w.server.pushes.Len() == 0 })
 		w.journal.pauseCommits(false)
 		testenv.NoError(t, <-opened)
 	}
 }
 
-// deaf is a connection on which nothing is heard any more once it was cut: a machine that
-// crashed, or a network cut half-open.
-type deaf struct {
+// halfOpenConn is a connection that receives nothing after cut was closed, as after a crash of the peer.
+type halfOpenConn struct {
 	net.Conn
 	cut, closed chan struct{}
 	once        sync.Once
 }
 
-func (d *deaf) Read(b []byte) (int, error) {
+func (d *halfOpenConn) Read(b []byte) (int, error) {
 	n, err := d.Conn.Read(b)
 	select {
 	case <-d.cut:
@@ -523,19 +523,19 @@ func (d *deaf) Read(b []byte) (int, error) {
 	}
 }
 
-func (d *deaf) Close() error {
+func (d *halfOpenConn) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return d.Conn.Close()
 }
 
-// from says which machine and which boot an agent is; cut may be nil.
-func from(machine, boot string, cut chan struct{}) func(*link.Config, *wire.Hello) {
+// withOrigin sets machine and boot of an agent; cut, if not nil, makes its connection half-open.
+func withOrigin(machine, boot string, cut chan struct{}) func(*link.Config, *wire.Hello) {
 	return func(c *link.Config, h *wire.Hello) {
 		h.MachineID, h.BootID = machine, boot
 		if cut != nil {
 			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-				return &deaf{Conn: nc, cut: cut, closed: make(chan struct{})}, err
+				return &halfOpenConn{Conn: nc, cut: cut, closed: make(chan struct{})}, err
 			}
 		}
 	}
@@ -546,26 +546,27 @@ const (
 	machineB = "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// cloneWorld is a server that remembers which clones came.
-type cloneWorld struct {
-	*world
-	mu   sync.Mutex
-	came []core.Clone
+// cloneServer is a testServer that records reported clones.
+type cloneServer struct {
+	*testServer
+	mu       sync.Mutex
+	reported []core.Clone
 }
 
-func newCloneWorld(t *testing.T, probe time.Duration) *cloneWorld {
-	w := &cloneWorld{}
-	w.world = newWorld(t, func(c *Config) {
+// newCloneServer starts a server that probes older connections for a time.
+func newCloneServer(t *testing.T, probe time.Duration) *cloneServer {
+	w := &cloneServer{}
+	w.testServer = newTestServer(t, func(c *Config) {
 		c.Limits.Probe = probe
-		c.OnClone = func(c core.Clone) { w.mu.Lock(); w.came = append(w.came, c); w.mu.Unlock() }
+		c.OnClone = func(c core.Clone) { w.mu.Lock(); w.reported = append(w.reported, c); w.mu.Unlock() }
 	})
 	return w
 }
 
-func (w *cloneWorld) clones() []core.Clone { w.mu.Lock(); defer w.mu.Unlock(); return w.came }
+func (w *cloneServer) clones() []core.Clone { w.mu.Lock(); defer w.mu.Unlock(); return w.reported }
 
-// Which newcomers are told apart from a machine that reconnects, while the older
-// connection lives. A probe that nobody answered would take longer than the test may.
+// Another machine with the identity of a connected one is refused. A probe without an answer would exceed the time of
+// the test.
 func TestCloneIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ machine, boot string }{
 		"another machine":                    {machineB, "boot2"},
@@ -574,10 +575,10 @@ func TestCloneIsRefused(t *testing.T) {
 		"an agent that tells nothing":        {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCloneWorld(t, time.Hour)
-			uid := w.node(1, 1)
-			first := w.reopen(uid, nil, from(machineA, "boot1", nil))
-			_, err := w.open(uid, from(c.machine, c.boot, nil))
+			w := newCloneServer(t, time.Hour)
+			uid := w.addNode(1, 1)
+			first := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", nil))
+			_, err := w.open(uid, withOrigin(c.machine, c.boot, nil))
 			r := refusalOf(t, err)
 			if r.Code != "clone" || r.RetryMs < 30_000 || !strings.Contains(r.Hint, "muster-agent reset-identity") {
 				t.Errorf("refused with %+v", r)
@@ -587,7 +588,7 @@ func TestCloneIsRefused(t *testing.T) {
 					t.Errorf("%q lacks %q", r.Message, part)
 				}
 			}
-			first.send(results(1, 1, 1)) // and goes on as if nothing had been
+			first.send(resultBatch(1, 1, 1)) // and goes on as if nothing had been
 			first.waitAck(1)
 			came := w.clones()
 			if len(came) != 1 || came[0].Holder.Machine != "3f2a91c0" || came[0].Refused.Machine != c.machine[:min(8, len(c.machine))] ||
@@ -601,49 +602,49 @@ func TestCloneIsRefused(t *testing.T) {
 	}
 }
 
-// Two agents on one machine (or in two containers of it) look the same: the first newcomer takes over, as a machine
-// does whose network was cut. Who comes after that is sent away while the other lives.
-func TestIndistinguishableClones(t *testing.T) {
-	w := newCloneWorld(t, time.Hour)
-	uid := w.node(1, 1)
-	first := w.reopen(uid, nil, from(machineA, "boot1", nil))
-	second := w.reopen(uid, nil, from(machineA, "boot1", nil))
+// Two agents of one origin look the same: the first newcomer takes over the session, as after a network failure. The
+// next one is refused while the other lives.
+func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
+	w := newCloneServer(t, time.Hour)
+	uid := w.addNode(1, 1)
+	first := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", nil))
+	second := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", nil))
 	if r := first.refusal(); r.Code != "duplicate" {
 		t.Fatalf("the first was sent away with %+v", r)
 	}
-	_, err := w.open(uid, from(machineA, "boot1", nil))
+	_, err := w.open(uid, withOrigin(machineA, "boot1", nil))
 	if r := refusalOf(t, err); r.Code != "clone" {
 		t.Fatalf("the third was sent away with %+v", r)
 	}
 	if len(w.clones()) != 1 {
 		t.Errorf("told %+v", w.clones())
 	}
-	second.send(results(1, 1, 1))
+	second.send(resultBatch(1, 1, 1))
 	second.waitAck(1)
 
 	w.server.clock.Start(w.server.clock.Now() + int64(takeoverWindow) + 1) // by then that was an outage long ago
-	third := w.reopen(uid, nil, from(machineA, "boot1", nil))
-	third.send(results(2, 1, 1))
+	third := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", nil))
+	third.send(resultBatch(2, 1, 1))
 	third.waitAck(2)
 }
 
-// A machine that crashed and started again comes with another boot id while its old connection stands: it gets in when
-// that has not answered in time, and nobody is called a clone. So does one whose network is cut again and again.
+// A machine that crashed, or whose network was cut again, gets in when its old connection answers no probe. It is no
+// clone.
 func TestCrashedMachineReconnects(t *testing.T) {
 	for name, boot := range map[string]string{"rebooted": "boot2", "cut again": "boot1"} {
 		t.Run(name, func(t *testing.T) {
-			w := newCloneWorld(t, 50*time.Millisecond)
-			uid := w.node(1, 1)
+			w := newCloneServer(t, 50*time.Millisecond)
+			uid := w.addNode(1, 1)
 			if boot == "boot1" {
-				_ = w.reopen(uid, nil, from(machineA, boot, nil)) // displaced, so that the next is asked
+				_ = w.mustOpen(uid, nil, withOrigin(machineA, boot, nil)) // displaced, so that the next is asked
 			}
 			cut := make(chan struct{})
-			before := w.reopen(uid, nil, from(machineA, "boot1", cut))
-			before.send(results(1, 1, 1))
+			before := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", cut))
+			before.send(resultBatch(1, 1, 1))
 			before.waitAck(1)
 			close(cut)
-			raw(before, wire.AppendBatch(nil, results(2, 1, 1))) // what it said last is no sign of life
-			after := w.reopen(uid, nil, from(machineA, boot, nil))
+			sendRaw(before, wire.AppendBatch(nil, resultBatch(2, 1, 1))) // what it said last is no sign of life
+			after := w.mustOpen(uid, nil, withOrigin(machineA, boot, nil))
 			if after.welcome.Last[0].Last != 2 {
 				t.Errorf("the new connection is told %+v", after.welcome.Last)
 			}
@@ -654,16 +655,16 @@ func TestCrashedMachineReconnects(t *testing.T) {
 	}
 }
 
-// While one newcomer waits for the answer, others are told to come again.
-func TestOneNewcomerWaits(t *testing.T) {
-	w := newCloneWorld(t, time.Hour)
-	uid := w.node(1, 1)
+// While one newcomer waits for the answer to a probe, another one has to retry.
+func TestSecondNewcomerHasToRetry(t *testing.T) {
+	w := newCloneServer(t, time.Hour)
+	uid := w.addNode(1, 1)
 	cut := make(chan struct{})
-	first := w.reopen(uid, nil, from(machineA, "boot1", cut))
+	first := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", cut))
 	close(cut)
 	opened := make(chan *agent, 1)
 	go func() {
-		b, err := w.open(uid, from(machineA, "boot2", nil))
+		b, err := w.open(uid, withOrigin(machineA, "boot2", nil))
 		if err != nil {
 			t.Error(err)
 		}
@@ -671,13 +672,13 @@ func TestOneNewcomerWaits(t *testing.T) {
 	}()
 	old := w.server.registry.Get(1001)
 	testenv.Until(t, "one waits", func() bool { return old.Pending() })
-	_, err := w.open(uid, from(machineA, "boot3", nil))
+	_, err := w.open(uid, withOrigin(machineA, "boot3", nil))
 	if r := refusalOf(t, err); r.Code != "limited" || r.RetryMs > 10_000 {
 		t.Errorf("the other was refused with %+v", r)
 	}
 	first.Close() // the end of the old connection is an answer
 	if b := <-opened; b != nil {
-		b.send(results(1, 1, 1))
+		b.send(resultBatch(1, 1, 1))
 		b.waitAck(1)
 	}
 	if len(w.clones()) != 0 {
@@ -685,18 +686,17 @@ func TestOneNewcomerWaits(t *testing.T) {
 	}
 }
 
-// A whole fleet that reconnects while all its old connections stand half-open is asked
-// nothing: it would wait an hour here.
+// A fleet whose old connections are half-open reconnects without probes, which would take an hour here.
 func TestFleetReconnectsWithoutProbes(t *testing.T) {
-	w := newCloneWorld(t, time.Hour)
+	w := newCloneServer(t, time.Hour)
 	var wg sync.WaitGroup
 	for n := range 50 {
-		uid := w.node(n, 1)
+		uid := w.addNode(n, 1)
 		cut := make(chan struct{})
-		_ = w.reopen(uid, nil, from(machineA, "boot1", cut))
+		_ = w.mustOpen(uid, nil, withOrigin(machineA, "boot1", cut))
 		close(cut)
 		wg.Go(func() {
-			if _, err := w.open(uid, from(machineA, "boot1", nil)); err != nil {
+			if _, err := w.open(uid, withOrigin(machineA, "boot1", nil)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -704,7 +704,7 @@ func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	wg.Wait()
 }
 
-func TestOrigins(t *testing.T) {
+func TestOriginsOfMachinesDiffer(t *testing.T) {
 	o := func(machine, boot string) origin { return originOf(&wire.Hello{MachineID: machine, BootID: boot}) }
 	for _, c := range []struct {
 		a, b origin
@@ -724,10 +724,10 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// What an agent says of itself is known while its session lasts, and counted over the fleet.
-func TestAgentsTellOfThemselves(t *testing.T) {
-	w := newWorld(t, nil)
-	node := w.node(1, 1)
+// The statistics of an agent are known while its session lasts, and summed over the fleet.
+func TestStatisticsOfAgentsAreSummed(t *testing.T) {
+	w := newTestServer(t, nil)
+	node := w.addNode(1, 1)
 	first, err := w.open(node, func(_ *link.Config, h *wire.Hello) {
 		h.Version, h.Restrictions, h.ClockUnixMs = "1.2.3", []string{"commands", "audit"}, time.Now().Add(time.Hour).UnixMilli()
 	})
@@ -748,10 +748,10 @@ func TestAgentsTellOfThemselves(t *testing.T) {
 	if a, _ = w.server.Agent(1001); a.Report.Stats != told || a.Report.ForksPerMin != 30 {
 		t.Errorf("it told %+v, known is %+v", told, a)
 	}
-	second := w.agent(w.node(2, 1))
+	second := w.openAgent(w.addNode(2, 1))
 	testenv.NoError(t, second.Stats(&wire.Stats{Spooled: 12_000, Skipped: 3}))
 	testenv.Until(t, "the other has told", func() bool { a, _ := w.server.Agent(1002); return a.Report != nil })
-	w.agent(w.node(3, 1)) // says nothing
+	w.openAgent(w.addNode(3, 1)) // says nothing
 	want := `
 # HELP muster_agents_spooled_signals Signals in the spools.
 # TYPE muster_agents_spooled_signals histogram
@@ -785,10 +785,10 @@ muster_agents_told 2
 	}
 }
 
-// Forks per minute are those since the report before; after a restart of the agent, since it began.
-func TestForksPerMinute(t *testing.T) {
-	w := newWorld(t, nil)
-	w.agent(w.node(1, 1))
+// Forks per minute count from the report before; after a restart of the agent, from its start.
+func TestForksPerMinuteCountFromTheLastReport(t *testing.T) {
+	w := newTestServer(t, nil)
+	w.openAgent(w.addNode(1, 1))
 	x := w.server.registry.Get(1001)
 	for _, c := range []struct {
 		uptime, forks uint64

@@ -10,20 +10,20 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// A session that has handled messages waits on the stack that every goroutine begins with.
+// An idle session that has handled messages waits on the initial stack of its goroutine.
 func TestIdleSessionsKeepTheirFirstStack(t *testing.T) {
 	const sessions, first = 400, 2 << 10
-	w := newWorld(t, nil)
+	w := newTestServer(t, nil)
 	stacks := func() int {
 		sample := []rtmetrics.Sample{{Name: "/memory/classes/heap/stacks:bytes"}}
 		rtmetrics.Read(sample)
 		return int(sample[0].Value.Uint64())
 	}
 	connect := func(n int) {
-		f := w.hello(w.node(n, 1))
-		f.write(wire.AppendBatch(nil, results(1, 8, 1)))
+		f := w.openRaw(w.addNode(n, 1))
+		f.writeFrame(wire.AppendBatch(nil, resultBatch(1, 8, 1)))
 		for kind := wire.Kind(0); kind != wire.KindAck; {
-			kind, _ = f.hear()
+			kind, _ = f.readMessage()
 		}
 	}
 	for n := range 50 { // what all sessions share has its working size

@@ -26,21 +26,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// house is a world reached over TLS, with enrolment beside it.
-type house struct {
-	*world
+// tlsServer is a testServer with TLS and enrolment.
+type tlsServer struct {
+	*testServer
 	dir       string // of the authority
 	authority *pki.Authority
-	tokens    *mapTokens
+	tokens    *memoryTokens
 	tls       string // address
 	listener  *Listener
 }
 
-// mapTokens keeps tokens for tests; the real ones are rows of intent.
-type mapTokens struct{ by map[string]pki.JoinToken }
+// memoryTokens keeps join tokens in memory.
+type memoryTokens struct{ by map[string]pki.JoinToken }
 
-func (m *mapTokens) Create(_ context.Context, t pki.JoinToken) error { m.by[t.ID] = t; return nil }
-func (m *mapTokens) Find(_ context.Context, id string) (pki.JoinToken, error) {
+func (m *memoryTokens) Create(_ context.Context, t pki.JoinToken) error { m.by[t.ID] = t; return nil }
+func (m *memoryTokens) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	t, ok := m.by[id]
 	if !ok {
 		return t, model.Errorf(model.NotFound, "no token")
@@ -48,26 +48,26 @@ func (m *mapTokens) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	return t, nil
 }
 
-func (h *house) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
-func (h *house) RefuseKey(string) error              { return nil }
-func (h *house) UnknownNode(uuid.UUID) bool          { return false }
+func (h *tlsServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
+func (h *tlsServer) RefuseKey(string) error              { return nil }
+func (h *tlsServer) UnknownNode(uuid.UUID) bool          { return false }
 
 // Register makes the machine a node with one check.
-func (h *house) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {
+func (h *tlsServer) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {
 	id, uid := model.NodeID(5000+len(h.nodes.nodes)), uuid.New()
 	h.nodes.set(uid, core.Node{ID: id, Name: r.Name, Namespace: 1, Key: key})
 	h.plan.assign(id, uid, 1)
 	return pki.Member{UID: uid, Name: r.Name, Namespace: t.Namespace}, nil
 }
 
-func newHouse(t *testing.T) *house { return newHouseWith(t, nil, nil) }
+func newTLSServer(t *testing.T) *tlsServer { return newTLSServerWith(t, nil, nil) }
 
-func newHouseWith(t *testing.T, change func(*Config), log *slog.Logger) *house {
+func newTLSServerWith(t *testing.T, change func(*Config), log *slog.Logger) *tlsServer {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "pki")
 	authority := testenv.Value(pki.Open(dir, []string{"127.0.0.1"}, nil))(t)
-	h := &house{dir: dir, authority: authority, tokens: &mapTokens{by: map[string]pki.JoinToken{}}}
-	h.world = newWorld(t, func(c *Config) {
+	h := &tlsServer{dir: dir, authority: authority, tokens: &memoryTokens{by: map[string]pki.JoinToken{}}}
+	h.testServer = newTestServer(t, func(c *Config) {
 		c.SigningKey = authority.SigningKey()
 		if change != nil {
 			change(c)
@@ -92,9 +92,11 @@ func newHouseWith(t *testing.T, change func(*Config), log *slog.Logger) *house {
 	return h
 }
 
-func (h *house) join(name string) *pki.Identity { h.t.Helper(); return h.joinBy(name, nil) }
+// enrol gives a machine its identity.
+func (h *tlsServer) enrol(name string) *pki.Identity { h.t.Helper(); return h.enrolBy(name, nil) }
 
-func (h *house) joinBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
+// enrolBy gives a machine its identity, over connections of dial.
+func (h *tlsServer) enrolBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
 	h.t.Helper()
 	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})
 	testenv.NoError(h.t, err)
@@ -103,21 +105,21 @@ func (h *house) joinBy(name string, dial func(context.Context, string, string) (
 	return id
 }
 
-func (h *house) openTLS(id *pki.Identity, node uuid.UUID) (*agent, error) {
+func (h *tlsServer) openTLS(id *pki.Identity, node uuid.UUID) (*agent, error) {
 	return h.openWith(id, node, link.TLSConfig(id, nil))
 }
 
-func (h *house) openWith(id *pki.Identity, node uuid.UUID, config *tls.Config) (*agent, error) {
+func (h *tlsServer) openWith(id *pki.Identity, node uuid.UUID, config *tls.Config) (*agent, error) {
 	plain := h.addr
 	h.addr = h.tls
 	defer func() { h.addr = plain }()
 	return h.open(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = config, id.ServerKey })
 }
 
-// While agents storm back, people get their pages: they do not stand in the same queue.
+// A request of a person is served while agents wait for slots of their TLS handshakes.
 func TestPeopleDoNotWaitForAgents(t *testing.T) {
-	h := newHouse(t)
-	id := h.join("web01")
+	h := newTLSServer(t)
+	id := h.enrol("web01")
 	handshakes := make([]admission.Conn, h.listener.gates.FreeAgentSlots())
 	for i := range handshakes {
 		h.listener.gates.EnterAgent(&handshakes[i])
@@ -142,12 +144,12 @@ func TestPeopleDoNotWaitForAgents(t *testing.T) {
 	testenv.NoError(t, <-opened)
 }
 
-func TestEnrolThenSession(t *testing.T) {
-	h := newHouse(t)
-	id := h.join("web01")
+func TestEnrolledAgentOpensASession(t *testing.T) {
+	h := newTLSServer(t)
+	id := h.enrol("web01")
 	a := testenv.Value(h.openTLS(id, id.Node))(t)
 	a.waitAssignment(1)
-	a.send(results(1, 2, 1))
+	a.send(resultBatch(1, 2, 1))
 	a.waitAck(2)
 	if a.welcome.Name != "web01" {
 		t.Fatalf("welcome %+v", a.welcome)
@@ -155,7 +157,7 @@ func TestEnrolThenSession(t *testing.T) {
 }
 
 func TestPeopleNeedNoCertificate(t *testing.T) {
-	h := newHouse(t)
+	h := newTLSServer(t)
 	asked := false
 	config := &tls.Config{RootCAs: h.authority.Pool(), NextProtos: []string{"h2", "http/1.1"},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -172,10 +174,10 @@ func TestPeopleNeedNoCertificate(t *testing.T) {
 	}
 }
 
-func TestRefusedSessions(t *testing.T) {
-	h := newHouse(t)
-	good, other := h.join("good"), h.join("other")
-	stranger := newHouse(t).join("stranger")
+func TestSessionNeedsTheNodesCertificate(t *testing.T) {
+	h := newTLSServer(t)
+	good, other := h.enrol("good"), h.enrol("other")
+	stranger := newTLSServer(t).enrol("stranger")
 	t.Run("another node's certificate", func(t *testing.T) {
 		_, err := h.openTLS(good, other.Node)
 		if r := refusalOf(t, err); r.Code != "identity" || r.RetryMs != 0 {
@@ -243,10 +245,10 @@ func TestRefusedSessions(t *testing.T) {
 	})
 }
 
-// TestTicketSurvivesARestart: a fleet that comes back to a new process resumes.
+// An agent resumes its TLS session after a restart of the server.
 func TestTicketSurvivesARestart(t *testing.T) {
-	h := newHouse(t)
-	id := h.join("web01")
+	h := newTLSServer(t)
+	id := h.enrol("web01")
 	resumed := false
 	config := link.TLSConfig(id, nil)
 	verify := config.VerifyConnection
@@ -279,30 +281,30 @@ func TestTicketSurvivesARestart(t *testing.T) {
 }
 
 func TestForgedAssignmentIsRefused(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestServer(t, nil)
 	_, key, _ := ed25519.GenerateKey(nil)
 	w.key = key // not the server's
-	a := w.agent(w.node(1, 1))
+	a := w.openAgent(w.addNode(1, 1))
 	testenv.Until(w.t, "the server gives up", func() bool { return w.count("assignments_resent_total", "") == maxMismatches })
-	a.send(results(1, 1, 1)) // the session goes on
+	a.send(resultBatch(1, 1, 1)) // the session goes on
 	a.waitAck(1)
-	if len(a.held) != 0 {
+	if len(a.assignments) != 0 {
 		t.Fatal("took an assignment that the server did not sign")
 	}
 }
 
-// A name that the certificate does not have is counted each time and said once, with the
-// setting that adds it. Nobody writes what he likes into the log.
-func TestNamesMissingInTheCertificate(t *testing.T) {
-	text := &logs{}
-	h := newHouseWith(t, nil, slog.New(slog.NewTextHandler(text, nil)))
+// A name that the server's certificate does not have is counted each time, and logged once with the setting that adds
+// it. Invalid names are not logged.
+func TestNamesMissingInTheCertificateAreLoggedOnce(t *testing.T) {
+	text := &logBuffer{}
+	h := newTLSServerWith(t, nil, slog.New(slog.NewTextHandler(text, nil)))
 	people := func() float64 { return testutil.ToFloat64(h.server.metrics.unknownNames.WithLabelValues("people")) }
 	agents := func() float64 { return testutil.ToFloat64(h.server.metrics.unknownNames.WithLabelValues("agents")) }
 	for _, name := range []string{"muster.example.org", "127.0.0.1", "muster.example.org", "a;reboot"} {
 		c := testenv.Value(tls.Dial("tcp", h.tls, &tls.Config{ServerName: name, InsecureSkipVerify: true}))(t)
 		c.Close()
 	}
-	id := h.join("web01")
+	id := h.enrol("web01")
 	config := link.TLSConfig(id, nil)
 	config.ServerName = "agents.example.org"
 	testenv.Value(h.openWith(id, id.Node, config))(t)

@@ -21,23 +21,23 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A new authority comes in beside the old one while sessions live; when the old one is taken out of
-// the file its agents go, and are refused. What cannot be read changes nothing, and is told once.
-func TestChangedAuthority(t *testing.T) {
+// Agents of an added authority connect while old sessions go on. Sessions of a removed authority end, and its agents
+// are refused. An unreadable file changes nothing and is logged once.
+func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 	before, after := newAuthority(t), newAuthority(t)
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write := func(texts ...string) {
 		t.Helper()
 		testenv.NoError(t, os.WriteFile(file, []byte(strings.Join(texts, "")), 0o600))
 	}
-	write(string(before.pem()))
+	write(string(before.certificatePEM()))
 	var log lockedBuffer
 	authorities := testenv.Value(OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil))))(t)
-	w := newWorldBehind(t, before.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
+	w := newTestServerTLS(t, before.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
 	refused := func(by *authority) bool {
 		t.Helper()
-		cert := by.of("web9", "default")
-		conn := w.reach(before, &cert, nil)
+		cert := by.issueAgent("web9", "default")
+		conn := w.dialTLS(before, &cert, nil)
 		_, err := conn.Write([]byte("GET / HTTP/1.1\r\n"))
 		if err == nil {
 			_, err = conn.Read(make([]byte, 1))
@@ -47,19 +47,19 @@ func TestChangedAuthority(t *testing.T) {
 	// comes connects one to the server, whose own certificate stays.
 	comes := func(by *authority, name string) *agent {
 		t.Helper()
-		cert := by.of(name, "default")
-		a := w.mustShake(w.reach(before, &cert, nil), name, "", false)
-		return w.live(a)
+		cert := by.issueAgent(name, "default")
+		a := w.mustHandshake(w.dialTLS(before, &cert, nil), name, "", false)
+		return w.openSession(a)
 	}
 	old := comes(before, "web1")
-	sharedPassword := w.mustShake(w.reach(before, nil, nil), "web3", rightPassword, false)
-	w.live(sharedPassword)
+	sharedPassword := w.mustHandshake(w.dialTLS(before, nil, nil), "web3", rightPassword, false)
+	w.openSession(sharedPassword)
 	if !refused(after) {
 		t.Error("a stranger's authority is taken")
 	}
 
-	for _, damaged := range []string{"", "no PEM", string(before.pem()) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
-		write(string(before.pem()))
+	for _, damaged := range []string{"", "no PEM", string(before.certificatePEM()) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
+		write(string(before.certificatePEM()))
 		w.server.recheck(time.Now())
 		log.reset()
 		write(damaged)
@@ -75,7 +75,7 @@ func TestChangedAuthority(t *testing.T) {
 	comes(before, "web4")
 
 	log.reset()
-	write(string(before.pem()), string(after.pem()))
+	write(string(before.certificatePEM()), string(after.certificatePEM()))
 	w.server.recheck(time.Now())
 	if !refused(after) {
 		t.Error("somebody may be writing still")
@@ -89,17 +89,17 @@ func TestChangedAuthority(t *testing.T) {
 		t.Error("both are good")
 	}
 
-	write(string(after.pem()))
+	write(string(after.certificatePEM()))
 	w.server.recheck(time.Now())
 	w.server.recheck(time.Now())
-	if err := old.end(); err == nil {
+	if err := old.waitEnd(); err == nil {
 		t.Error("its authority is gone")
 	}
 	if !refused(before) {
 		t.Error("an authority that was taken out is taken still")
 	}
 	w.server.recheck(time.Now())
-	young.alive()
+	young.sendKeepalive()
 	select {
 	case err := <-young.ended:
 		t.Errorf("of the new authority: %v", err)
@@ -110,7 +110,7 @@ func TestChangedAuthority(t *testing.T) {
 }
 
 // A server does not start with a file that is none.
-func TestInvalidAuthorities(t *testing.T) {
+func TestMissingOrEmptyAuthoritiesAreAnError(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "--sensu-client-ca FILE") {
@@ -122,11 +122,11 @@ func TestInvalidAuthorities(t *testing.T) {
 	}
 }
 
-// A file that somebody writes by hand is a pool of authorities, or an error that says why not.
+// FuzzAuthorities parses arbitrary files: the result is at least one authority, or an error.
 func FuzzAuthorities(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	f.Add([]byte("no PEM"))
-	f.Add(newAuthority(f).pem())
+	f.Add(newAuthority(f).certificatePEM())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := parseAuthorities(text)
 		if (got == nil) == (err == nil) || got != nil && len(got.sums) == 0 {
@@ -135,8 +135,8 @@ func FuzzAuthorities(f *testing.F) {
 	})
 }
 
-// recall is a list of this authority.
-func (a *authority) recall(number int64, until time.Time, certs ...tls.Certificate) string {
+// revocationList returns a revocation list that the authority has signed, in PEM.
+func (a *authority) revocationList(number int64, until time.Time, certs ...tls.Certificate) string {
 	a.t.Helper()
 	list := &x509.RevocationList{Number: big.NewInt(number), ThisUpdate: until.Add(-time.Hour), NextUpdate: until}
 	for _, c := range certs {
@@ -146,10 +146,10 @@ func (a *authority) recall(number int64, until time.Time, certs ...tls.Certifica
 	return string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))
 }
 
-// Whose certificate is revoked is let go when the list says so, and refused from then on, whatever
-// password it has; another one for the same machine is good. What cannot be read changes nothing, and is
-// told once; a list that is out of date holds on, and is told of.
-func TestRevokedCertificates(t *testing.T) {
+// The session of a revoked certificate ends, and the certificate is refused, also with a password. Another certificate
+// of the machine is accepted. An unreadable list changes nothing and is logged once; an expired list stays in force and
+// is logged.
+func TestRevokedCertificateEndsItsSession(t *testing.T) {
 	ca := newAuthority(t)
 	folder := t.TempDir()
 	file, crl := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "ca.crl")
@@ -157,25 +157,25 @@ func TestRevokedCertificates(t *testing.T) {
 		t.Helper()
 		testenv.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	write(file, string(ca.pem()))
+	write(file, string(ca.certificatePEM()))
 	var log lockedBuffer
 	authorities := testenv.Value(OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	if err := authorities.OpenRevoked(crl, time.Now()); err == nil || !strings.Contains(err.Error(), "--sensu-client-crl FILE") {
 		t.Errorf("not there: %v", err)
 	}
 	tomorrow := time.Now().Add(24 * time.Hour)
-	write(crl, ca.recall(1, tomorrow))
+	write(crl, ca.revocationList(1, tomorrow))
 	testenv.NoError(t, authorities.OpenRevoked(crl, time.Now()))
-	w := newWorldBehind(t, ca.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
+	w := newTestServerTLS(t, ca.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
 	comes := func(cert *tls.Certificate, name, password string) (*agent, int) {
 		t.Helper()
-		a, status := w.shake(w.reach(ca, cert, nil), name, "default", password, false)
+		a, status := w.handshake(w.dialTLS(ca, cert, nil), name, "default", password, false)
 		if a != nil {
-			w.live(a)
+			w.openSession(a)
 		}
 		return a, status
 	}
-	first, second, other := ca.of("web1", "default"), ca.of("web1", "default"), ca.of("web2", "default")
+	first, second, other := ca.issueAgent("web1", "default"), ca.issueAgent("web1", "default"), ca.issueAgent("web2", "default")
 	lost, _ := comes(&first, "web1", "")
 	stays, _ := comes(&other, "web2", "")
 	sharedPassword, _ := comes(nil, "web3", rightPassword)
@@ -187,13 +187,13 @@ func TestRevokedCertificates(t *testing.T) {
 		w.server.recheck(at)
 	}
 
-	write(crl, ca.recall(2, tomorrow, first))
+	write(crl, ca.revocationList(2, tomorrow, first))
 	w.server.recheck(time.Now())
 	if w.session("web1").Ended() {
 		t.Error("somebody may be writing still")
 	}
 	w.server.recheck(time.Now())
-	if err := lost.end(); err == nil {
+	if err := lost.waitEnd(); err == nil {
 		t.Error("its certificate is revoked")
 	}
 	if a, status := comes(&first, "web1", rightPassword); a != nil || status != http.StatusForbidden {
@@ -203,7 +203,7 @@ func TestRevokedCertificates(t *testing.T) {
 		t.Errorf("another one of the same machine: %d", status)
 	}
 
-	for _, damaged := range []string{"", "no list", newAuthority(t).recall(3, tomorrow, second)} {
+	for _, damaged := range []string{"", "no list", newAuthority(t).revocationList(3, tomorrow, second)} {
 		log.reset()
 		write(crl, damaged)
 		again(time.Now())
@@ -217,7 +217,7 @@ func TestRevokedCertificates(t *testing.T) {
 	}
 
 	log.reset()
-	write(crl, ca.recall(4, time.Now().Add(-time.Minute), first))
+	write(crl, ca.revocationList(4, time.Now().Add(-time.Minute), first))
 	again(time.Now())
 	again(time.Now())
 	if n := strings.Count(log.text(), "level=ERROR"); n != 1 {
@@ -230,7 +230,7 @@ func TestRevokedCertificates(t *testing.T) {
 	if a, status := comes(&first, "web1", ""); a != nil {
 		t.Errorf("what is out of date lets in: %d", status)
 	}
-	stays.alive()
+	stays.sendKeepalive()
 	for _, a := range []*agent{stays, sharedPassword} {
 		select {
 		case err := <-a.ended:
@@ -239,19 +239,18 @@ func TestRevokedCertificates(t *testing.T) {
 		}
 	}
 
-	write(crl, ca.recall(5, tomorrow))
+	write(crl, ca.revocationList(5, tomorrow))
 	again(time.Now())
 	if a, status := comes(&first, "web1", ""); a != nil || status != http.StatusConflict {
 		t.Errorf("it is good again, and another one holds the name: %d", status)
 	}
 }
 
-// A certificate is that of the authority that signed it: another one's list says nothing of it,
-// though name and number are the same.
-func TestAuthoritiesOfOneNameRevokeTheirOwn(t *testing.T) {
+// Two authorities have one name: the list of one revokes no certificate of the other, even with the same serial number.
+func TestListRevokesCertificatesOfItsAuthorityOnly(t *testing.T) {
 	one, two := newAuthority(t), newAuthority(t)
-	cert := one.of("web1", "default")
-	read := testenv.Value(parseLists([]byte(two.recall(1, time.Now().Add(time.Hour), cert)), []*x509.Certificate{one.cert, two.cert}))(t)
+	cert := one.issueAgent("web1", "default")
+	read := testenv.Value(parseLists([]byte(two.revocationList(1, time.Now().Add(time.Hour), cert)), []*x509.Certificate{one.cert, two.cert}))(t)
 	chain := [][]*x509.Certificate{{cert.Leaf, one.cert}}
 	if _, ok := read.entries[serialsOf(chain)[0]]; ok {
 		t.Error("revoked by a namesake")
@@ -265,17 +264,18 @@ func readFixture(t testing.TB, name string) []byte {
 	return text
 }
 
-func certificateOf(t testing.TB, name string) *x509.Certificate {
+// readCertificate reads a certificate written by openssl.
+func readCertificate(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(readFixture(t, name))
 	cert := testenv.Value(x509.ParseCertificate(block.Bytes))(t)
 	return cert
 }
 
-// Lists that openssl wrote, in PEM and in DER, and what is none of this authority, or none that says all.
+// Revocation lists of openssl are read, in PEM and in DER. Incomplete, damaged and wrongly signed lists are errors.
 func TestListsOfOpenSSL(t *testing.T) {
-	authority, web01 := certificateOf(t, "ca.crt"), certificateOf(t, "web01.crt")
-	by := []*x509.Certificate{certificateOf(t, "web01.crt"), authority}
+	authority, web01 := readCertificate(t, "ca.crt"), readCertificate(t, "web01.crt")
+	by := []*x509.Certificate{readCertificate(t, "web01.crt"), authority}
 	for _, name := range []string{"list.crl", "list.der"} {
 		got, err := parseLists(readFixture(t, name), by)
 		if err != nil {
@@ -310,24 +310,24 @@ func TestListsOfOpenSSL(t *testing.T) {
 	}
 }
 
-// A list of an authority that is none any more is passed over, beside those of others.
-func TestListOfARemovedAuthority(t *testing.T) {
+// A list of an authority that was removed is ignored beside the list of a present one.
+func TestListOfARemovedAuthorityIsIgnored(t *testing.T) {
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	old := &x509.Certificate{Subject: pkix.Name{CommonName: "Old agents"}, SubjectKeyId: []byte{1}, KeyUsage: x509.KeyUsageCRLSign}
 	der := testenv.Value(x509.CreateRevocationList(rand.Reader, &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}, old, key))(t)
 	text := slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}), readFixture(t, "list.crl"))
-	got, err := parseLists(text, []*x509.Certificate{certificateOf(t, "ca.crt")})
+	got, err := parseLists(text, []*x509.Certificate{readCertificate(t, "ca.crt")})
 	if err != nil || len(got.entries) != 1 || got.issuer != "CN=Sensu agents" || !slices.Equal(got.ignored, []string{"CN=Old agents"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// A file that somebody writes is lists, or an error that says why not.
+// FuzzLists parses arbitrary files: the result is at least one revocation list, or an error.
 func FuzzLists(f *testing.F) {
 	for _, name := range []string{"list.crl", "list.der", "v1.crl", "part.crl", "ca.crt"} {
 		f.Add(readFixture(f, name))
 	}
-	by := []*x509.Certificate{certificateOf(f, "ca.crt")}
+	by := []*x509.Certificate{readCertificate(f, "ca.crt")}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := parseLists(text, by)
 		if (got == nil) == (err == nil) || got != nil && len(got.issuers) == 0 {

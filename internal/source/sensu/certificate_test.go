@@ -25,8 +25,9 @@ import (
 
 const rightPassword = "Basic YWdlbnQ6c2VjcmV0" // agent:secret
 
-// What a certificate proves, of whom it lets in, and whom it keeps out.
-func TestIdentityOfACertificate(t *testing.T) {
+// The subject and DNS names of a certificate decide whether an agent is refused, connected, or connected with a proven
+// identity.
+func TestCertificateProvesUserMachineAndNamespace(t *testing.T) {
 	ca := newAuthority(t)
 	for name, c := range map[string]struct {
 		common, organization string
@@ -65,7 +66,7 @@ func TestIdentityOfACertificate(t *testing.T) {
 		"nobody's, and a right password":   {common: "nobody", authorization: rightPassword, status: 401},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorldBehind(t, ca.door(), nil)
+			w := newTestServerTLS(t, ca.newServerTLS(), nil)
 			as, status := c.as, c.status
 			if as == "" {
 				as = "web1"
@@ -73,15 +74,15 @@ func TestIdentityOfACertificate(t *testing.T) {
 			if status == 0 {
 				status = 101
 			}
-			cert := ca.of(c.common, c.organization, c.names...)
-			a, got := w.shake(w.reach(ca, &cert, nil), as, "default", c.authorization, false)
+			cert := ca.issueAgent(c.common, c.organization, c.names...)
+			a, got := w.handshake(w.dialTLS(ca, &cert, nil), as, "default", c.authorization, false)
 			if got != status {
 				t.Fatalf("answered with %d, want %d", got, status)
 			}
 			if a == nil {
 				return
 			}
-			w.live(a)
+			w.openSession(a)
 			x := w.session(as)
 			if x.proven != (c.why == "") || !strings.Contains(x.unproven, c.why) {
 				t.Errorf("proven %v, %q, want %q", x.proven, x.unproven, c.why)
@@ -92,37 +93,37 @@ func TestIdentityOfACertificate(t *testing.T) {
 			}
 		})
 	}
-	w := newWorldBehind(t, ca.door(), nil)
+	w := newTestServerTLS(t, ca.newServerTLS(), nil)
 	delete(w.users, "agent")
-	cert := ca.of("web1", "default")
-	if a, status := w.shake(w.reach(ca, &cert, nil), "web1", "default", "", false); a != nil || status != 401 {
+	cert := ca.issueAgent("web1", "default")
+	if a, status := w.handshake(w.dialTLS(ca, &cert, nil), "web1", "default", "", false); a != nil || status != 401 {
 		t.Errorf("without the user agent: %d", status)
 	}
-	if a, status := w.shake(w.reach(ca, nil, nil), "web1", "default", "", false); a != nil || status != 401 {
+	if a, status := w.handshake(w.dialTLS(ca, nil, nil), "web1", "default", "", false); a != nil || status != 401 {
 		t.Errorf("with nothing: %d", status)
 	}
-	a := w.mustShake(w.reach(ca, nil, nil), "web1", rightPassword, false)
-	w.live(a)
+	a := w.mustHandshake(w.dialTLS(ca, nil, nil), "web1", rightPassword, false)
+	w.openSession(a)
 	if x := w.session("web1"); x.proven || x.unproven != sharedPassword {
 		t.Errorf("proven %v, %q", x.proven, x.unproven)
 	}
 }
 
-// Certificates that nothing is believed of end the handshake, and the agent reads why.
-func TestRefusedCertificates(t *testing.T) {
+// A refused certificate ends the TLS handshake with an alert that has the reason.
+func TestAgentReadsWhyItsCertificateIsRefused(t *testing.T) {
 	ca, another := newAuthority(t), newAuthority(t)
-	w := newWorldBehind(t, ca.door(), nil)
-	expired := ca.make(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, NotAfter: time.Now().Add(-time.Minute)})
-	server := ca.make(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	w := newTestServerTLS(t, ca.newServerTLS(), nil)
+	expired := ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, NotAfter: time.Now().Add(-time.Minute)})
+	server := ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	for name, c := range map[string]struct {
 		show tls.Certificate
 		want string
 	}{
 		"expired":       {expired, "expired certificate"},
-		"of another CA": {another.of("web1", "default"), "unknown certificate authority"},
+		"of another CA": {another.issueAgent("web1", "default"), "unknown certificate authority"},
 		"of a server":   {server, "bad certificate"},
 	} {
-		conn := w.reach(ca, &c.show, nil)
+		conn := w.dialTLS(ca, &c.show, nil)
 		_, err := conn.Write([]byte("GET / HTTP/1.1\r\n"))
 		if err == nil {
 			_, err = conn.Read(make([]byte, 1))
@@ -133,15 +134,15 @@ func TestRefusedCertificates(t *testing.T) {
 	}
 }
 
-// A session of TLS is not taken up again: what is believed of a certificate is looked at each time.
+// TLS sessions are not resumed: each connection proves its certificate.
 func TestEachConnectionProvesItsIdentity(t *testing.T) {
 	ca := newAuthority(t)
-	w := newWorldBehind(t, ca.door(), nil)
+	w := newTestServerTLS(t, ca.newServerTLS(), nil)
 	kept := tls.NewLRUClientSessionCache(4)
-	cert := ca.of("web1", "default")
+	cert := ca.issueAgent("web1", "default")
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS12, tls.VersionTLS13, tls.VersionTLS13} {
-		conn := w.reach(ca, &cert, func(c *tls.Config) { c.ClientSessionCache, c.MaxVersion = kept, version })
-		w.mustShake(conn, "web1", "", false)
+		conn := w.dialTLS(ca, &cert, func(c *tls.Config) { c.ClientSessionCache, c.MaxVersion = kept, version })
+		w.mustHandshake(conn, "web1", "", false)
 		if conn.ConnectionState().DidResume {
 			t.Errorf("%x: resumed", version)
 		}
@@ -149,11 +150,11 @@ func TestEachConnectionProvesItsIdentity(t *testing.T) {
 	}
 }
 
-// A session ends with its certificate: the agent comes back, and is refused.
+// A session ends when its certificate expires.
 func TestSessionEndsWithItsCertificate(t *testing.T) {
 	ca := newAuthority(t)
-	w := newWorldBehind(t, ca.door(), nil)
-	w.proven(ca, "web1", false)
+	w := newTestServerTLS(t, ca.newServerTLS(), nil)
+	w.connectProven(ca, "web1", false)
 	x := w.session("web1")
 	if now := time.Now(); !w.server.isAdmissible(x, now) || w.server.isAdmissible(x, now.Add(2*time.Hour)) {
 		t.Errorf("good until %v", x.expires)
@@ -165,23 +166,23 @@ func TestSessionEndsWithItsCertificate(t *testing.T) {
 	}
 }
 
-// Of two agents with one name, the one that proves who it is has it, whoever came first.
-func TestProvenAgentGetsTheName(t *testing.T) {
+// Of two agents with one name, the agent that proves its identity keeps the session, in whatever order they connect.
+func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
 	ca := newAuthority(t)
-	w := newWorldBehind(t, ca.door(), nil)
+	w := newTestServerTLS(t, ca.newServerTLS(), nil)
 	dial := func() (*agent, int) {
-		return w.shake(w.reach(ca, nil, nil), "web1", "default", rightPassword, false)
+		return w.handshake(w.dialTLS(ca, nil, nil), "web1", "default", rightPassword, false)
 	}
 	first, _ := dial()
-	w.live(first)
+	w.openSession(first)
 	if a, status := dial(); a != nil || status != 409 {
 		t.Fatalf("a second one by password: %d", status)
 	}
-	cert := ca.of("web2", "default")
-	second := w.mustShake(w.reach(ca, &cert, nil), "web2", "", false)        // and says nothing yet
-	slow := w.mustShake(w.reach(ca, nil, nil), "web2", rightPassword, false) // nor does this one, which came last
-	w.proven(ca, "web1", false)
-	first.end()
+	cert := ca.issueAgent("web2", "default")
+	second := w.mustHandshake(w.dialTLS(ca, &cert, nil), "web2", "", false)        // and says nothing yet
+	slow := w.mustHandshake(w.dialTLS(ca, nil, nil), "web2", rightPassword, false) // nor does this one, which came last
+	w.connectProven(ca, "web1", false)
+	first.waitEnd()
 	if a, status := dial(); a != nil || status != 409 {
 		t.Errorf("by password: %d", status)
 	}
@@ -190,20 +191,20 @@ func TestProvenAgentGetsTheName(t *testing.T) {
 		t.Errorf("told of %+v", w.clones)
 	}
 	w.mu.Unlock()
-	w.live(second)
+	w.openSession(second)
 	go slow.read()
-	slow.alive()
-	if closed := (*wsconn.CloseError)(nil); !errors.As(slow.end(), &closed) || closed.Code != 1008 {
+	slow.sendKeepalive()
+	if closed := (*wsconn.CloseError)(nil); !errors.As(slow.waitEnd(), &closed) || closed.Code != 1008 {
 		t.Errorf("the slow one ended with %+v", closed)
 	}
-	second.alive()
+	second.sendKeepalive()
 	w.wait("the second goes on", func() bool { return len(w.signals) >= 4 })
 	if x := w.session("web2"); !x.proven {
 		t.Error("the slow one has the name")
 	}
 }
 
-// authority makes the certificates of a world.
+// authority issues the certificates of a test.
 type authority struct {
 	t    testing.TB
 	cert *x509.Certificate
@@ -213,14 +214,14 @@ type authority struct {
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	a := &authority{t: t}
-	made := a.make(&x509.Certificate{Subject: pkix.Name{CommonName: "CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	made := a.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		NotAfter: time.Now().Add(24 * time.Hour)})
 	a.cert, a.key = made.Leaf, made.PrivateKey.(*ecdsa.PrivateKey)
 	return a
 }
 
-// make signs a certificate; an authority that has none signs its own.
-func (a *authority) make(c *x509.Certificate) tls.Certificate {
+// issue signs a certificate. A new authority signs its own.
+func (a *authority) issue(c *x509.Certificate) tls.Certificate {
 	a.t.Helper()
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
 	c.SerialNumber = big.NewInt(time.Now().UnixNano())
@@ -237,41 +238,41 @@ func (a *authority) make(c *x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// of is an agent's certificate.
-func (a *authority) of(common, organization string, names ...string) tls.Certificate {
+// issueAgent returns a certificate of an agent.
+func (a *authority) issueAgent(common, organization string, names ...string) tls.Certificate {
 	a.t.Helper()
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: common}, DNSNames: names, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	if organization != "" {
 		c.Subject.Organization = []string{organization}
 	}
-	return a.make(c)
+	return a.issue(c)
 }
 
-// pem is its certificate.
-func (a *authority) pem() []byte {
+// certificatePEM returns the certificate of the authority.
+func (a *authority) certificatePEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// door is what a bridge behind TLS has, that trusts this authority.
-func (a *authority) door() *tls.Config {
+// newServerTLS returns the TLS configuration of a server that accepts agents of this authority.
+func (a *authority) newServerTLS() *tls.Config {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "ca.crt")
-	testenv.NoError(a.t, os.WriteFile(file, a.pem(), 0o600))
+	testenv.NoError(a.t, os.WriteFile(file, a.certificatePEM(), 0o600))
 	authorities := testenv.Value(OpenAuthorities(file, slog.New(slog.DiscardHandler)))(a.t)
 	return a.serverTLS(authorities)
 }
 
-// behind is a door that trusts others.
+// serverTLS returns the TLS configuration of a server that accepts agents of authorities.
 func (a *authority) serverTLS(authorities *Authorities) *tls.Config {
 	a.t.Helper()
-	server := a.make(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	server := a.issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	config := &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12}
 	authorities.Admit(config)
 	return config
 }
 
-// reach opens a connection; a certificate is shown whoever is asked for.
-func (w *world) reach(ca *authority, show *tls.Certificate, change func(*tls.Config)) *tls.Conn {
+// dialTLS opens a TLS connection that shows a certificate; nil: none.
+func (w *testServer) dialTLS(ca *authority, show *tls.Certificate, change func(*tls.Config)) *tls.Conn {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	w.t.Cleanup(func() { nc.Close() })
@@ -287,13 +288,13 @@ func (w *world) reach(ca *authority, show *tls.Certificate, change func(*tls.Con
 	return tls.Client(nc, config)
 }
 
-// proven connects an agent whose certificate proves that it is that machine.
-func (w *world) proven(ca *authority, name string, json bool) *agent {
+// connectProven connects an agent whose certificate proves its identity.
+func (w *testServer) connectProven(ca *authority, name string, json bool) *agent {
 	w.t.Helper()
-	cert := ca.of(name, "default")
-	a := w.mustShake(w.reach(ca, &cert, nil), name, "", json)
+	cert := ca.issueAgent(name, "default")
+	a := w.mustHandshake(w.dialTLS(ca, &cert, nil), name, "", json)
 	go a.read()
-	a.alive()
+	a.sendKeepalive()
 	w.wait("the proven session of "+name, func() bool {
 		x := w.server.registry.Get(w.nodes[a.uid()].ID)
 		return x != nil && x.proven

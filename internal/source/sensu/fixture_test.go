@@ -37,7 +37,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// decoded is a signal with what its body says; of a keepalive nothing.
+// decoded is a signal with its result, if it is one.
 type decoded struct {
 	wire.Signal
 	wire.Result
@@ -54,8 +54,8 @@ func decode(t testing.TB, s wire.Signal) decoded {
 	return decoded{s, r}
 }
 
-// world is a bridge with everything around it in memory.
-type world struct {
+// testServer is a Server with journal, intent, plan and view in memory.
+type testServer struct {
 	journal.Journal // nil: sessions only append
 
 	t       testing.TB
@@ -63,43 +63,44 @@ type world struct {
 	metrics *prometheus.Registry
 	addr    string
 
-	mu      sync.Mutex
-	nodes   map[uuid.UUID]intent.NodeInfo
-	said    map[uuid.UUID]intent.AgentReport
-	gone    map[uuid.UUID]intent.Tombstone
-	chunks  []*model.CheckChunk
-	deleted map[uuid.UUID]bool
-	records []wire.Record
-	signals []decoded     // of batches, in order
-	proxies []wire.Record // of results about proxy nodes
-	proxied *directory.ProxyTargets
-	numbers map[wire.StreamKey]uint64
-	clones  []core.Clone
-	lives   map[uuid.UUID]*model.Lifecycle
-	told    func(directory.Change)
-	stuck   bool // the journal takes nothing
-	full    chan struct{}
-	users   map[string][]string // with the role agent, and where theirs may be
-	never   string              // stands in nothing that the journal is given
+	mu           sync.Mutex
+	nodes        map[uuid.UUID]intent.NodeInfo
+	reports      map[uuid.UUID]intent.AgentReport
+	tombstones   map[uuid.UUID]intent.Tombstone
+	chunks       []*model.CheckChunk
+	deleted      map[uuid.UUID]bool
+	records      []wire.Record
+	signals      []decoded     // of batches, in order
+	proxyResults []wire.Record // of results about proxy nodes
+	proxied      *directory.ProxyTargets
+	numbers      map[wire.StreamKey]uint64
+	clones       []core.Clone
+	lifecycles   map[uuid.UUID]*model.Lifecycle
+	notify       func(directory.Change)
+	stuck        bool // the journal takes nothing
+	blocked      chan struct{}
+	users        map[string][]string // with the role agent, and where theirs may be
+	forbidden    string              // stands in nothing that the journal is given
 
-	passives map[string]directory.PassiveCheck
-	made     []model.Resource
-	limits   model.Limits
-	knows    map[place]bool
-	refuses  error                   // what Apply says
-	declared *directory.PassiveCheck // what somebody declares before the next change
+	passives   map[string]directory.PassiveCheck
+	created    []model.Resource
+	limits     model.Limits
+	events     map[place]bool
+	applyError error                   // what Apply says
+	declared   *directory.PassiveCheck // what somebody declares before the next change
 }
 
-func newWorld(t testing.TB, change func(*Config)) *world {
+// newTestServer starts a server for agents without TLS.
+func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	t.Helper()
-	return newWorldBehind(t, nil, change)
+	return newTestServerTLS(t, nil, change)
 }
 
-// newWorldBehind is one whose agents come by TLS.
-func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *world {
+// newTestServerTLS starts a server for agents with TLS; config nil: without TLS.
+func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *testServer {
 	t.Helper()
-	w := &world{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.AgentReport{},
-		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]directory.PassiveCheck{}, knows: map[place]bool{}, numbers: map[wire.StreamKey]uint64{}}
+	w := &testServer{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, reports: map[uuid.UUID]intent.AgentReport{},
+		tombstones: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lifecycles: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]directory.PassiveCheck{}, events: map[place]bool{}, numbers: map[wire.StreamKey]uint64{}}
 	limiter := &core.Limiter{LimiterConfig: core.LimiterConfig{
 		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
 		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1000, OutputBytes: model.MaxOutputBytes}, Burst: 10 * time.Second,
@@ -107,7 +108,7 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
 	}}
 	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
-	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry()), Archives: core.NewArchives(anArchive, w, nil, slog.New(slog.DiscardHandler)),
+	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry()), Archives: core.NewArchives(openTestArchive, w, nil, slog.New(slog.DiscardHandler)),
 		Config: core.Config{Journal: w, Assignments: w, Registerer: w.metrics}, Access: w, Intent: w, View: w, Checks: w, Handler: w.handler}
 	cfg.OnClone = func(c core.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }
 	cfg.Limits.RefusalDelay = 50 * time.Millisecond
@@ -126,14 +127,15 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 	return w
 }
 
-func (w *world) set(fn func()) {
+// set calls fn with the lock held.
+func (w *testServer) set(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fn()
 }
 
-// wait waits until ok, which is asked with the lock held.
-func (w *world) wait(what string, ok func() bool) {
+// wait waits for a condition, which ok reports with the lock held.
+func (w *testServer) wait(what string, ok func() bool) {
 	w.t.Helper()
 	there := false
 	defer func() {
@@ -151,15 +153,15 @@ func (w *world) wait(what string, ok func() bool) {
 	})
 }
 
-func (w *world) count(out outcome) int {
+func (w *testServer) count(out outcome) int {
 	return int(testutil.ToFloat64(w.server.metrics.messages[out]))
 }
 
 // The journal.
 
-func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
+func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error {
 	w.mu.Lock()
-	full, never := w.full, w.never
+	full, never := w.blocked, w.forbidden
 	w.mu.Unlock()
 	if full != nil {
 		select {
@@ -179,7 +181,7 @@ func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
 		w.set(func() {
 			w.records = append(w.records, r)
 			if r.Kind == wire.RecordProxyResult {
-				w.proxies = append(w.proxies, r)
+				w.proxyResults = append(w.proxyResults, r)
 			}
 			if r.Kind == wire.RecordBatch {
 				var b wire.Batch
@@ -204,7 +206,7 @@ func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
 
 // Intent.
 
-func (w *world) LoginProgram(ctx context.Context, _, name, password string, begin access.Admit) (access.Program, error) {
+func (w *testServer) LoginProgram(ctx context.Context, _, name, password string, begin access.Admit) (access.Program, error) {
 	if password != "secret" {
 		end, err := begin(ctx)
 		if err != nil {
@@ -215,7 +217,7 @@ func (w *world) LoginProgram(ctx context.Context, _, name, password string, begi
 	}
 	return access.Program{Name: name, Namespaces: []string{"default", "other"}}, nil
 }
-func (w *world) AgentProgram(name string) (access.Program, error) {
+func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	namespaces, ok := w.users[name]
@@ -224,26 +226,26 @@ func (w *world) AgentProgram(name string) (access.Program, error) {
 	}
 	return access.Program{Name: name, Namespaces: namespaces}, nil
 }
-func (w *world) Current(*access.Program) bool { return true }
-func (w *world) CheckNamespace(name string) error {
+func (w *testServer) Current(*access.Program) bool { return true }
+func (w *testServer) CheckNamespace(name string) error {
 	if name != "default" && name != "secret" && name != "prod" {
 		return model.Errorf(model.NotFound, "no namespace %s", name)
 	}
 	return nil
 }
-func (w *world) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
+func (w *testServer) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, ok := w.nodes[uid]
 	return n, ok
 }
-func (w *world) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
+func (w *testServer) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t, ok := w.gone[uid]
+	t, ok := w.tombstones[uid]
 	return t, ok
 }
-func (w *world) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
+func (w *testServer) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, ok := w.nodes[m.UID()]
@@ -252,45 +254,45 @@ func (w *world) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.Ex
 			return n, model.Errorf(model.Forbidden, "not that one")
 		}
 		n = intent.NodeInfo{ID: model.NodeID(100 + len(w.nodes)), UID: m.UID(), Name: m.Name, Namespace: m.Namespace, NamespaceID: model.DefaultNamespace, ForgetAfter: m.Lifecycle.ForgetDelay()}
-		w.nodes[n.UID], w.lives[n.UID] = n, m.Lifecycle
+		w.nodes[n.UID], w.lifecycles[n.UID] = n, m.Lifecycle
 	}
 	return n, nil
 }
-func (w *world) RecordReport(info intent.NodeInfo, said intent.AgentReport) (limit, reason string) {
-	w.set(func() { w.said[info.UID] = said })
+func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport) (limit, reason string) {
+	w.set(func() { w.reports[info.UID] = said })
 	return "", ""
 }
 
-func (w *world) handler(namespace, name string) (*model.HandlerSpec, bool) {
+func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) {
 	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
 	return spec, ok
 }
 
 // The view and the planner.
 
-func (w *world) Admit(_ model.NodeID, c *model.CheckChunk) (code, reason string) {
+func (w *testServer) Admit(_ model.NodeID, c *model.CheckChunk) (code, reason string) {
 	if c.Name == "many" {
 		return "node_limit", "no room"
 	}
 	return "", ""
 }
-func (w *world) HasEvent(node model.NodeID, check model.CheckID) bool {
+func (w *testServer) HasEvent(node model.NodeID, check model.CheckID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.knows[place{node, check}]
+	return w.events[place{node, check}]
 }
-func (w *world) LimitsFor(string) model.Limits { return w.limits }
-func (w *world) Get(_ context.Context, key intent.Key) (*model.Resource, error) {
+func (w *testServer) LimitsFor(string) model.Limits { return w.limits }
+func (w *testServer) Get(_ context.Context, key intent.Key) (*model.Resource, error) {
 	if key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "sensu-tofile"}) || key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "alerts"}) {
 		return &model.Resource{}, nil
 	}
 	return nil, model.Errorf(model.NotFound, "no %s", key)
 }
-func (w *world) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
+func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.refuses != nil {
-		return intent.ApplyResult{}, w.refuses
+	if w.applyError != nil {
+		return intent.ApplyResult{}, w.applyError
 	}
 	for i := range resources {
 		r := &resources[i]
@@ -304,20 +306,20 @@ func (w *world) Apply(_ context.Context, _ intent.Actor, resources []model.Resou
 		if err := kind.All().Validate(r); err != nil {
 			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
 		}
-		w.made = append(w.made, *r)
-		c := check(model.ChunkID(200+len(w.passives)), r.Metadata.Name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
+		w.created = append(w.created, *r)
+		c := newCheck(model.ChunkID(200+len(w.passives)), r.Metadata.Name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 		w.passives[r.Metadata.Name] = directory.PassiveCheck{Chunk: c, Source: r.Metadata.Labels[model.SourceLabel]}
 	}
 	return intent.ApplyResult{}, nil
 }
-func (w *world) CatchUp(context.Context) error { return nil }
-func (w *world) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
+func (w *testServer) CatchUp(context.Context) error { return nil }
+func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p, ok := w.passives[name]
 	return p, ok
 }
-func (w *world) PassiveChecks(_, source string) (ids []model.CheckID) {
+func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.passives {
@@ -327,7 +329,7 @@ func (w *world) PassiveChecks(_, source string) (ids []model.CheckID) {
 	}
 	return ids
 }
-func (w *world) For(node model.NodeID) *directory.Assignment {
+func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for uid, n := range w.nodes {
@@ -338,8 +340,8 @@ func (w *world) For(node model.NodeID) *directory.Assignment {
 	}
 	return nil
 }
-func (w *world) Chunk(model.ChunkID) *model.Chunk    { return nil }
-func (w *world) Subscribe(fn func(directory.Change)) { w.told = fn } // the bridge's, which comes last
+func (w *testServer) Chunk(model.ChunkID) *model.Chunk    { return nil }
+func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the bridge's, which comes last
 
 // sealed returns the checks as the chunks of an assignment.
 func sealed(checks []*model.CheckChunk) (chunks []*model.Chunk) {
@@ -349,8 +351,8 @@ func sealed(checks []*model.CheckChunk) (chunks []*model.Chunk) {
 	return chunks
 }
 
-// assign makes these the checks of every node.
-func (w *world) assign(chunks ...*model.CheckChunk) {
+// assign replaces the checks of all nodes.
+func (w *testServer) assign(chunks ...*model.CheckChunk) {
 	w.mu.Lock()
 	w.chunks = chunks
 	var all []model.NodeID
@@ -358,10 +360,11 @@ func (w *world) assign(chunks ...*model.CheckChunk) {
 		all = append(all, n.ID)
 	}
 	w.mu.Unlock()
-	w.told(directory.Change{Assignments: all})
+	w.notify(directory.Change{Assignments: all})
 }
 
-func check(id model.ChunkID, name, command string, change func(*model.CheckChunk)) *model.CheckChunk {
+// newCheck returns a check that runs a shell command each second.
+func newCheck(id model.ChunkID, name, command string, change func(*model.CheckChunk)) *model.CheckChunk {
 	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.FirstCheck + model.CheckID(id), Namespace: model.DefaultNamespace, Name: name},
 		Command: &model.Command{Shell: command}, Interval: time.Second, FailAfter: 1, RecoverAfter: 1}
 	if change != nil {
@@ -370,26 +373,27 @@ func check(id model.ChunkID, name, command string, change func(*model.CheckChunk
 	return c
 }
 
-// archived is what every archive holds.
-var archived = bytes.Repeat([]byte("archive "), 1<<17)
+// archiveContent is the content of every archive.
+var archiveContent = bytes.Repeat([]byte("archive "), 1<<17)
 
 type openArchive struct{ *bytes.Reader }
 
 func (openArchive) Close() error { return nil }
 
-func anArchive([64]byte) (io.ReadSeekCloser, error) {
-	return openArchive{bytes.NewReader(archived)}, nil
+// openTestArchive opens an archive with archiveContent.
+func openTestArchive([64]byte) (io.ReadSeekCloser, error) {
+	return openArchive{bytes.NewReader(archiveContent)}, nil
 }
 
-// agent is the other end.
+// agent is the client's end of a session.
 type agent struct {
-	t     testing.TB
-	conn  *wsconn.Conn
-	codec sensuwire.Codec
-	x     sensuwire.Entity
-	asked chan sensuwire.Request
-	mute  bool // it answers no pings
-	ended chan error
+	t        testing.TB
+	conn     *wsconn.Conn
+	codec    sensuwire.Codec
+	entity   sensuwire.Entity
+	requests chan sensuwire.Request
+	mute     bool // it answers no pings
+	ended    chan error
 }
 
 // inBothCodecs runs a test with agents that send Protobuf, and with agents that send JSON.
@@ -400,15 +404,15 @@ func inBothCodecs(t *testing.T, run func(t *testing.T, json bool)) {
 }
 
 // mustDial connects an agent with a password, which the server must accept.
-func (w *world) mustDial(name string, json bool) *agent {
+func (w *testServer) mustDial(name string, json bool) *agent {
 	w.t.Helper()
-	return w.mustShake(testenv.Value(net.Dial("tcp", w.addr))(w.t), name, rightPassword, json)
+	return w.mustHandshake(testenv.Value(net.Dial("tcp", w.addr))(w.t), name, rightPassword, json)
 }
 
-// mustShake makes an agent's handshake, which the server must accept.
-func (w *world) mustShake(nc net.Conn, name, authorization string, json bool) *agent {
+// mustHandshake makes an agent's handshake, which the server must accept.
+func (w *testServer) mustHandshake(nc net.Conn, name, authorization string, json bool) *agent {
 	w.t.Helper()
-	a, status := w.shake(nc, name, "default", authorization, json)
+	a, status := w.handshake(nc, name, "default", authorization, json)
 	if a == nil {
 		w.t.Fatalf("the handshake of agent %s is refused with %d", name, status)
 	}
@@ -416,21 +420,21 @@ func (w *world) mustShake(nc net.Conn, name, authorization string, json bool) *a
 }
 
 // dial connects an agent with a password; nil: the server refuses it with a status.
-func (w *world) dial(name, namespace, password string, json bool) (*agent, int) {
+func (w *testServer) dial(name, namespace, password string, json bool) (*agent, int) {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
-	return w.shake(nc, name, namespace, "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+password)), json)
+	return w.handshake(nc, name, namespace, "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+password)), json)
 }
 
-// shake is an agent's handshake.
-func (w *world) shake(nc net.Conn, name, namespace, authorization string, json bool) (*agent, int) {
+// handshake makes an agent's handshake on a connection; nil: the server refuses it with a status.
+func (w *testServer) handshake(nc net.Conn, name, namespace, authorization string, json bool) (*agent, int) {
 	w.t.Helper()
 	accept := sensuwire.MediaProto
 	if json {
 		accept = sensuwire.MediaJSON
 	}
-	a := &agent{t: w.t, codec: sensuwire.JSON, x: sensuwire.Entity{Name: name, Namespace: namespace, Subscriptions: []string{"Web", "entity:" + name}, Labels: map[string]string{"env": "test", "bad label": "x"}},
-		asked: make(chan sensuwire.Request, 100), ended: make(chan error, 1)}
+	a := &agent{t: w.t, codec: sensuwire.JSON, entity: sensuwire.Entity{Name: name, Namespace: namespace, Subscriptions: []string{"Web", "entity:" + name}, Labels: map[string]string{"env": "test", "bad label": "x"}},
+		requests: make(chan sensuwire.Request, 100), ended: make(chan error, 1)}
 	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {accept}, "Authorization": {authorization},
 		"Sensu-AgentName": {name}, "Sensu-Namespace": {namespace}, "Sensu-Subscriptions": {"web"}}),
 		OnHeader: func(key, value []byte) error {
@@ -480,27 +484,27 @@ func (a *agent) read() {
 			a.t.Errorf("%v %v", err, err2)
 		}
 		r.Check = slices.Clone(r.Check)
-		a.asked <- r
+		a.requests <- r
 	}
 }
 
 // agent connects one that lives.
-func (w *world) agent(name string, json bool) *agent {
+func (w *testServer) connectAgent(name string, json bool) *agent {
 	w.t.Helper()
-	return w.live(w.mustDial(name, json))
+	return w.openSession(w.mustDial(name, json))
 }
 
-// live makes it the session of its node.
-func (w *world) live(a *agent) *agent {
+// openSession sends the first keepalive and waits for the session.
+func (w *testServer) openSession(a *agent) *agent {
 	w.t.Helper()
 	go a.read()
-	a.alive()
-	w.wait("the session of "+a.x.Name, func() bool { return w.server.registry.Get(w.nodes[a.uid()].ID) != nil })
+	a.sendKeepalive()
+	w.wait("the session of "+a.entity.Name, func() bool { return w.server.registry.Get(w.nodes[a.uid()].ID) != nil })
 	return a
 }
 
-// session is that of a node by its agent's name.
-func (w *world) session(name string) *session {
+// session returns the session of an agent by its name.
+func (w *testServer) session(name string) *session {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -512,11 +516,12 @@ func (w *world) session(name string) *session {
 }
 
 func (a *agent) uid() uuid.UUID {
-	return (&intent.ExternalAgent{System: system, Namespace: a.x.Namespace, Name: a.x.Name}).UID()
+	return (&intent.ExternalAgent{System: system, Namespace: a.entity.Namespace, Name: a.entity.Name}).UID()
 }
 
-func (a *agent) alive() {
-	a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Interval: 5, Warning: 30})
+// sendKeepalive sends a keepalive with an interval of 5 s and a warning after 30 s.
+func (a *agent) sendKeepalive() {
+	a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30})
 }
 
 func (a *agent) send(kind string, e *sensuwire.Event) {
@@ -527,12 +532,12 @@ func (a *agent) send(kind string, e *sensuwire.Event) {
 }
 
 // result answers a request.
-func (a *agent) result(r *sensuwire.Request, status uint32, output string) {
-	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: r.Issued, Executed: r.Issued, Duration: 0.25, Status: status, Output: output})
+func (a *agent) sendResult(r *sensuwire.Request, status uint32, output string) {
+	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued, Duration: 0.25, Status: status, Output: output})
 }
 
-// end is why its session ended.
-func (a *agent) end() error {
+// waitEnd waits for the end of the session and returns its error.
+func (a *agent) waitEnd() error {
 	a.t.Helper()
 	select {
 	case err := <-a.ended:
@@ -543,10 +548,11 @@ func (a *agent) end() error {
 	return nil
 }
 
-func (a *agent) next() *sensuwire.Request {
+// nextRequest waits for the next request of a run.
+func (a *agent) nextRequest() *sensuwire.Request {
 	a.t.Helper()
 	select {
-	case r := <-a.asked:
+	case r := <-a.requests:
 		return &r
 	case err := <-a.ended:
 		a.t.Fatalf("the session ended: %v", err)

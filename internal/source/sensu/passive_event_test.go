@@ -18,15 +18,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// bring sends an event that nobody asked for, as the agent makes it of what a program posts.
-func (a *agent) report(name, proxy string, status uint32, output string) {
+// sendUnrequested sends an event of a program on the machine, which no request asked for.
+func (a *agent) sendUnrequested(name, proxy string, status uint32, output string) {
 	a.t.Helper()
 	r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1})))(a.t)
-	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Executed: 1, Status: status, Output: output})
+	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Executed: 1, Status: status, Output: output})
 }
 
-// results are those in the journal, as lines.
-func (w *world) results() (lines []string) {
+// results returns the results in the journal as lines: chunk, status, output. The caller holds the lock.
+func (w *testServer) results() (lines []string) {
 	for _, s := range w.signals {
 		if s.Kind == wire.SignalResult && s.Node == 0 {
 			lines = append(lines, fmt.Sprintf("%d %s %s", s.Chunk, s.Status, s.Output))
@@ -35,25 +35,25 @@ func (w *world) results() (lines []string) {
 	return lines
 }
 
-// What nobody asked for is a declared passive check's, and nobody else's.
-func TestUnrequestedEvents(t *testing.T) {
+// An event that no request asked for is kept if its check is a declared passive check, and refused otherwise.
+func TestUnrequestedEventNeedsAPassiveCheck(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
-		w := newWorld(t, nil)
+		w := newTestServer(t, nil)
 		passive := func(id model.ChunkID, name string) *model.CheckChunk {
-			return check(id, name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
+			return newCheck(id, name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 		}
 		w.passives["backup_db"] = directory.PassiveCheck{Chunk: passive(11, "backup_db")}
 		w.passives["off"] = directory.PassiveCheck{Chunk: passive(12, "off"), Disabled: true}
 		w.passives["load"] = directory.PassiveCheck{}
 		w.passives["unpublished"] = directory.PassiveCheck{Disabled: true}
 		w.passives["host-down"] = directory.PassiveCheck{Chunk: passive(13, "host-down"), Source: model.SourceAlerts}
-		a := w.agent("web", json)
-		a.report("Backup_DB", "", 2, "no space")
+		a := w.connectAgent("web", json)
+		a.sendUnrequested("Backup_DB", "", 2, "no space")
 		for _, name := range []string{"off", "load", "unpublished", "host-down", "nothing", "keepalive"} {
-			a.report(name, "", 0, "fine")
+			a.sendUnrequested(name, "", 0, "fine")
 		}
-		a.report("backup_db", "switch1", 0, "of somebody else")
-		a.alive()
+		a.sendUnrequested("backup_db", "switch1", 0, "of somebody else")
+		a.sendKeepalive()
 		w.wait("all of them", func() bool { return w.count(alive) == 2 })
 		for out, want := range map[outcome]int{kept: 1, disabled: 2, unassigned: 4, other: 1} {
 			if got := w.count(out); got != want {
@@ -62,16 +62,16 @@ func TestUnrequestedEvents(t *testing.T) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if got := w.results(); len(got) != 1 || got[0] != "11 CRITICAL no space" || len(w.made) != 0 {
-			t.Errorf("%q, made %v", got, w.made)
+		if got := w.results(); len(got) != 1 || got[0] != "11 CRITICAL no space" || len(w.created) != 0 {
+			t.Errorf("%q, made %v", got, w.created)
 		}
 	})
 }
 
-// Where the namespace allows it, the check is made of what the event says of it, once, however
-// many come with it at the same time.
+// Five agents send events of a missing check at the same time. One passive check is created from the fields of the
+// event.
 func TestPassiveChecksAreCreated(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 5
 	rules := protowire.AppendTag(nil, 3, protowire.BytesType)
 	rules = protowire.AppendString(rules, "toFile")
@@ -84,7 +84,7 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	rules = protowire.AppendBytes(protowire.AppendTag(rules, 32, protowire.BytesType), protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "alerts"))
 	var all []*agent
 	for i := range 5 {
-		all = append(all, w.agent(fmt.Sprint("web", i), false))
+		all = append(all, w.connectAgent(fmt.Sprint("web", i), false))
 	}
 	var together sync.WaitGroup
 	for _, a := range all {
@@ -93,17 +93,17 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: slices.Concat(r.Check, rules), Output: "done"})
+			a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: slices.Concat(r.Check, rules), Output: "done"})
 		})
 	}
 	together.Wait()
 	w.wait("five results", func() bool { return len(w.results()) == 5 })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.made) != 1 {
-		t.Fatalf("made %+v", w.made)
+	if len(w.created) != 1 {
+		t.Fatalf("made %+v", w.created)
 	}
-	r := w.made[0]
+	r := w.created[0]
 	spec := r.Spec.(*model.CheckSpec)
 	if r.Metadata.Name != "nightly" || r.Metadata.Labels["source"] != "sensu-agent" || r.Metadata.Annotations["sensu-agent/not-carried"] != `handler "nobody"` {
 		t.Errorf("made %+v", r.Metadata)
@@ -113,55 +113,55 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	}
 }
 
-// The same words in JSON.
-// Who applies a check while an event of its name comes keeps it, whether it is one for such events or not.
-func TestConcurrentDeclarationStays(t *testing.T) {
+// An operator declares a check while an event of its name arrives: the declared check stays.
+func TestConcurrentDeclarationOfACheckStays(t *testing.T) {
 	for _, passive := range []bool{false, true} {
-		w := newWorld(t, nil)
+		w := newTestServer(t, nil)
 		w.limits.PassivePerNode = 5
 		w.declared = &directory.PassiveCheck{}
 		if passive {
-			w.declared.Chunk = check(77, "nightly", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
+			w.declared.Chunk = newCheck(77, "nightly", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 		}
-		a := w.agent("web", false)
-		a.report("nightly", "", 2, "failed")
-		a.alive()
+		a := w.connectAgent("web", false)
+		a.sendUnrequested("nightly", "", 2, "failed")
+		a.sendKeepalive()
 		w.wait("both", func() bool { return w.count(alive) == 2 })
-		if kept := w.count(kept) == 1; kept != passive || len(w.made) != 0 {
-			t.Errorf("declared as passive: %v, kept: %v, made %+v", passive, kept, w.made)
+		if kept := w.count(kept) == 1; kept != passive || len(w.created) != 0 {
+			t.Errorf("declared as passive: %v, kept: %v, made %+v", passive, kept, w.created)
 		}
 	}
 }
 
-func TestPassiveChecksFromJSON(t *testing.T) {
-	w := newWorld(t, nil)
+// A passive check is created from the fields of an event in JSON.
+func TestPassiveCheckIsCreatedFromJSON(t *testing.T) {
+	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 5
-	a := w.agent("web", true)
-	a.raw("event", `{"entity":{"metadata":{"name":"web","namespace":"default"}},"check":{"metadata":{"name":"nightly","namespace":"default"},"output":"x","status":1,"ttl":60,
+	a := w.connectAgent("web", true)
+	a.sendRaw("event", `{"entity":{"metadata":{"name":"web","namespace":"default"}},"check":{"metadata":{"name":"nightly","namespace":"default"},"output":"x","status":1,"ttl":60,
 		"handlers":["cmdb"],"pipelines":[{"api_version":"core/v2","type":"Pipeline","name":"alerts"},{"name":"gone"}],"high_flap_threshold":20,"low_flap_threshold":10}}`)
 	w.wait("a result", func() bool { return len(w.results()) == 1 })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	spec := w.made[0].Spec.(*model.CheckSpec)
-	if fmt.Sprint(spec.Pipelines, spec.Alert.Handlers, *spec.Alert.Flapping, spec.TTL, w.made[0].Metadata.Annotations) != `[alerts] [cmdb] {20 10} 1m map[sensu-agent/not-carried:pipeline "gone"]` {
-		t.Errorf("made %+v, %+v, %+v", spec, spec.Alert, w.made[0].Metadata)
+	spec := w.created[0].Spec.(*model.CheckSpec)
+	if fmt.Sprint(spec.Pipelines, spec.Alert.Handlers, *spec.Alert.Flapping, spec.TTL, w.created[0].Metadata.Annotations) != `[alerts] [cmdb] {20 10} 1m map[sensu-agent/not-carried:pipeline "gone"]` {
+		t.Errorf("made %+v, %+v, %+v", spec, spec.Alert, w.created[0].Metadata)
 	}
 }
 
-// A program that invents names meets a limit, which is told; what is there goes on.
-func TestInventedNamesMeetALimit(t *testing.T) {
-	w := newWorld(t, nil)
+// A program that sends events of ever new checks meets the limit of its node; events of known checks are kept.
+func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
+	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 3
-	a := w.agent("web", false)
+	a := w.connectAgent("web", false)
 	for i := range 10 {
-		a.report(fmt.Sprint("job-", i), "", 0, "fine")
+		a.sendUnrequested(fmt.Sprint("job-", i), "", 0, "fine")
 	}
-	a.report("job-1", "", 1, "again")
-	a.alive()
+	a.sendUnrequested("job-1", "", 1, "again")
+	a.sendKeepalive()
 	w.wait("all of them", func() bool { return w.count(alive) == 2 })
 	hits := w.server.cfg.Limiter.Hits(time.Time{})
-	if w.count(kept) != 4 || w.count(states) != 7 || len(w.made) != 3 {
-		t.Errorf("%d kept, %d refused, made %d", w.count(kept), w.count(states), len(w.made))
+	if w.count(kept) != 4 || w.count(states) != 7 || len(w.created) != 3 {
+		t.Errorf("%d kept, %d refused, made %d", w.count(kept), w.count(states), len(w.created))
 	}
 	if len(hits) != 1 || hits[0].Limit != "node_passive" || hits[0].Node != "web" || hits[0].Count != 7 || !strings.HasSuffix(hits[0].Reason, "refused: job-9") {
 		t.Errorf("told of %+v", hits)
@@ -170,59 +170,59 @@ func TestInventedNamesMeetALimit(t *testing.T) {
 	w.mu.Lock()
 	node := w.nodes[a.uid()].ID
 	for _, p := range w.passives {
-		w.knows[place{node, p.Chunk.Unit}] = true
+		w.events[place{node, p.Chunk.Unit}] = true
 	}
 	w.mu.Unlock()
 	a.conn.Close()
 	w.wait("its end", func() bool { return w.server.registry.Get(node) == nil })
-	b := w.agent("web", false)
-	b.report("job-0", "", 0, "fine")
-	b.report("job-7", "", 0, "fine")
-	b.alive()
+	b := w.connectAgent("web", false)
+	b.sendUnrequested("job-0", "", 0, "fine")
+	b.sendUnrequested("job-7", "", 0, "fine")
+	b.sendKeepalive()
 	w.wait("both", func() bool { return w.count(alive) == 4 })
 	if w.count(kept) != 5 || w.count(states) != 8 {
 		t.Errorf("%d kept, %d refused", w.count(kept), w.count(states))
 	}
 }
 
-// While nothing can be declared, events are refused at once, and the session goes on.
-func TestFailedCreationOfChecks(t *testing.T) {
-	w := newWorld(t, nil)
+// While checks cannot be created, their events are refused without a wait, and the session goes on.
+func TestFailedCreationRefusesEventsAtOnce(t *testing.T) {
+	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 3
-	w.refuses = model.Errorf(model.Unavailable, "the store does not answer")
-	a := w.agent("web", false)
-	a.report("one", "", 0, "fine")
-	a.report("two", "", 0, "fine")
-	a.alive()
+	w.applyError = model.Errorf(model.Unavailable, "the store does not answer")
+	a := w.connectAgent("web", false)
+	a.sendUnrequested("one", "", 0, "fine")
+	a.sendUnrequested("two", "", 0, "fine")
+	a.sendKeepalive()
 	w.wait("all of them", func() bool { return w.count(alive) == 2 })
 	if w.count(uncreated) != 2 {
 		t.Errorf("%d refused", w.count(uncreated))
 	}
 }
 
-// An agent brings events of the proxy nodes that its assignment names, and of no others.
-func TestPassiveChecksOfProxyNodes(t *testing.T) {
-	w := newWorld(t, nil)
-	w.chunks = []*model.CheckChunk{check(1, "ping", "x", func(c *model.CheckChunk) { c.Proxy, c.Interval = true, time.Hour })}
+// An agent may send events of proxy nodes in its assignment, and of no others.
+func TestPassiveCheckOfAnAssignedProxyNode(t *testing.T) {
+	w := newTestServer(t, nil)
+	w.chunks = []*model.CheckChunk{newCheck(1, "ping", "x", func(c *model.CheckChunk) { c.Proxy, c.Interval = true, time.Hour })}
 	w.proxied = directory.NewProxyTargets(wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
 		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealed(w.chunks))
-	w.passives["firmware"] = directory.PassiveCheck{Chunk: check(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
-	a := w.agent("poller", false)
-	a.next()
-	a.report("firmware", "Switch1", 1, "old")
-	a.report("firmware", "switch2", 1, "old")
-	w.wait("the one, and not the other", func() bool { return len(w.proxies) == 1 && w.count(other) == 1 })
+	w.passives["firmware"] = directory.PassiveCheck{Chunk: newCheck(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
+	a := w.connectAgent("poller", false)
+	a.nextRequest()
+	a.sendUnrequested("firmware", "Switch1", 1, "old")
+	a.sendUnrequested("firmware", "switch2", 1, "old")
+	w.wait("the one, and not the other", func() bool { return len(w.proxyResults) == 1 && w.count(other) == 1 })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var s wire.Signal
-	err := s.Decode(w.proxies[0].ProxyResult.Signal)
-	if r := decode(t, s); err != nil || w.proxies[0].Node != 60 || s.Chunk != 11 || r.Status != model.Warning {
+	err := s.Decode(w.proxyResults[0].ProxyResult.Signal)
+	if r := decode(t, s); err != nil || w.proxyResults[0].Node != 60 || s.Chunk != 11 || r.Status != model.Warning {
 		t.Errorf("%v %+v", err, r)
 	}
 }
 
-// raw sends a message as it stands there.
-func (a *agent) raw(kind, body string) {
+// sendRaw sends a message without encoding its body.
+func (a *agent) sendRaw(kind, body string) {
 	a.t.Helper()
 	if err := a.conn.Write(append(sensuwire.NewMessage(kind), body...)); err != nil {
 		a.t.Error(err)

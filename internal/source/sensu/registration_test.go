@@ -22,10 +22,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Who has not said yet who it is takes no more memory than a handshake needs: neither by one
-// header again and again, nor by a line without an end, nor where archives are fetched.
-func TestEndlessHandshake(t *testing.T) {
-	w := newWorld(t, nil)
+// A handshake without an end is refused at 64 KiB: repeated headers, a long line, a long path, and a request for an
+// archive.
+func TestHandshakeIsBounded(t *testing.T) {
+	w := newTestServer(t, nil)
 	for name, text := range map[string]string{
 		"one header again and again": "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 200),
 		"a line without an end":      "GET / HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("y", 200_000),
@@ -42,7 +42,7 @@ func TestEndlessHandshake(t *testing.T) {
 	}
 }
 
-// When a node is missed is its own resource's to say, then its agent's.
+// The times of a keepalive come from the node's resource, then from the agent, then from the server.
 func TestKeepaliveThresholds(t *testing.T) {
 	s := &Server{cfg: Config{Limits: Limits{SessionLimits: core.SessionLimits{Keepalive: 20 * time.Second, Timeout: 120 * time.Second}}}}
 	for name, c := range map[string]struct {
@@ -66,18 +66,18 @@ func TestKeepaliveThresholds(t *testing.T) {
 	}
 }
 
-// A machine whose agent says deregister is a node that comes and goes: that its connection
-// ends, however, is no death. Any other is missed when it goes without a word.
-func TestDeregister(t *testing.T) {
-	w := newWorld(t, nil)
+// A node whose agent has the setting deregister is ephemeral, and the end of its connection is a clean one. Other nodes
+// are missed.
+func TestDeregisteringAgentEndsCleanly(t *testing.T) {
+	w := newTestServer(t, nil)
 	for _, deregister := range []bool{true, false} {
 		for _, json := range []bool{true, false} {
 			name := "web"
 			a := w.mustDial(name, json)
-			a.x.Deregister = deregister
+			a.entity.Deregister = deregister
 			w.set(func() { clear(w.nodes); w.records = nil })
 			go a.read()
-			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Interval: 5, Warning: 30, Critical: 90})
+			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30, Critical: 90})
 			w.wait("its session", func() bool { return w.server.registry.Get(w.nodes[a.uid()].ID) != nil })
 			w.mu.Lock()
 			info := w.nodes[a.uid()]
@@ -105,46 +105,46 @@ func TestDeregister(t *testing.T) {
 	}
 }
 
-// One that was forgotten may come again; one that was retired may not.
-func TestDeletedNodeMayReturn(t *testing.T) {
-	w := newWorld(t, nil)
+// The agent of a forgotten node may connect again.
+func TestForgottenNodeMayReturn(t *testing.T) {
+	w := newTestServer(t, nil)
 	uid := (&intent.ExternalAgent{System: system, Namespace: "default", Name: "web"}).UID()
-	w.set(func() { w.gone[uid] = intent.Tombstone{Name: "web", Why: intent.ReasonForgotten} })
+	w.set(func() { w.tombstones[uid] = intent.Tombstone{Name: "web", Why: intent.ReasonForgotten} })
 	w.mustDial("web", false)
 }
 
-// Whom an agent wants to hear of its keepalive is learned from its keepalives, and anew when it
-// changes; the pipelines of an event that begins a session are those of its check.
-func TestReceiversOfAnAgentsKeepalive(t *testing.T) {
+// The handlers and pipelines of a keepalive are recorded from keepalives, and again when they change. Pipelines of an
+// event belong to its check.
+func TestKeepaliveNamesItsReceivers(t *testing.T) {
 	for _, json := range []bool{true, false} {
-		w := newWorld(t, nil)
+		w := newTestServer(t, nil)
 		a := w.mustDial("web", json)
 		go a.read()
 		hears := func() (h *model.KeepaliveReceivers, told bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			said, told := w.said[a.uid()]
+			said, told := w.reports[a.uid()]
 			return said.Hears, told
 		}
-		a.x.KeepaliveHandlers = []string{"Slack", "slack", "cmdb"}
-		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, MetricsOnly: true, Pipelines: []string{"of-the-check"}})
-		w.wait("its session", func() bool { _, told := w.said[a.uid()]; return told })
+		a.entity.KeepaliveHandlers = []string{"Slack", "slack", "cmdb"}
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, MetricsOnly: true, Pipelines: []string{"of-the-check"}})
+		w.wait("its session", func() bool { _, told := w.reports[a.uid()]; return told })
 		if h, _ := hears(); h != nil {
 			t.Errorf("json %v: an event says %+v", json, h)
 		}
 		for _, pipelines := range [][]string{{"Alerts", "more"}, {"more"}, nil} {
-			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Interval: 5, Warning: 30, Pipelines: pipelines})
+			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30, Pipelines: pipelines})
 			want := &model.KeepaliveReceivers{Handlers: []string{"slack", "cmdb"}, Pipelines: cleanNames(pipelines)}
-			w.wait(fmt.Sprint(pipelines), func() bool { return w.said[a.uid()].Hears.Equal(want) })
+			w.wait(fmt.Sprint(pipelines), func() bool { return w.reports[a.uid()].Hears.Equal(want) })
 		}
 	}
 }
 
-// Whom an agent names is whom its node names, in the node's namespace; the operator hears of one
-// that is not there, or takes problems only.
-func TestDeregistrationHandler(t *testing.T) {
+// The deregistration handler of an agent is in its node's namespace. A warning names a handler that does not exist or
+// accepts only problems.
+func TestDeregistrationHandlerIsInTheNodesNamespace(t *testing.T) {
 	var log lockedBuffer
-	w := newWorld(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	w := newTestServer(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	for name, c := range map[string]struct {
 		says   string
 		names  []string
@@ -158,14 +158,14 @@ func TestDeregistrationHandler(t *testing.T) {
 	} {
 		for _, json := range []bool{true, false} {
 			a := w.mustDial(name, json)
-			a.x.Deregister, a.x.Deregistration = true, c.says
+			a.entity.Deregister, a.entity.Deregistration = true, c.says
 			log.reset()
 			w.set(func() { clear(w.nodes); w.server.logDeafHandlers = rate.Sometimes{First: 1} })
 			go a.read()
-			a.alive()
+			a.sendKeepalive()
 			w.wait("its session", func() bool { return w.server.registry.Get(w.nodes[a.uid()].ID) != nil })
 			w.mu.Lock()
-			life := w.lives[a.uid()]
+			life := w.lifecycles[a.uid()]
 			w.mu.Unlock()
 			if life == nil || !slices.Equal(life.Handlers, c.names) {
 				t.Errorf("%s: %+v", name, life)
@@ -180,17 +180,17 @@ func TestDeregistrationHandler(t *testing.T) {
 	}
 }
 
-// A session that begins with an event has its agent's time-outs from its first keepalive on, and
-// the journal hears of them once.
-func TestTimeoutsAfterAnEvent(t *testing.T) {
+// A session that begins with an event has the server's default times until its first keepalive. The journal gets the
+// agent's times once.
+func TestFirstKeepaliveSetsTheTimeouts(t *testing.T) {
 	for _, json := range []bool{true, false} {
-		w := newWorld(t, nil)
+		w := newTestServer(t, nil)
 		a := w.mustDial("web", json)
-		a.x.Deregister = true
+		a.entity.Deregister = true
 		go a.read()
-		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, MetricsOnly: true})
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, MetricsOnly: true})
 		for range 2 {
-			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Interval: 5, Warning: 30, Critical: 60})
+			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30, Critical: 60})
 		}
 		w.wait("two keepalives", func() bool { return len(w.signals) >= 2 })
 		_ = a.conn.Close()
@@ -220,6 +220,7 @@ func TestTimeoutsAfterAnEvent(t *testing.T) {
 	}
 }
 
+// lockedBuffer is a log that a test reads while the server writes it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// heard waits for what comes of a run.
+// nextAnswer waits for the next answer of a requested run.
 func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	t.Helper()
 	late := time.After(20 * time.Second)
@@ -31,17 +31,17 @@ func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	}
 }
 
-// A check is run by hand: the agent is asked at once, and what it returns goes to who asked and
-// to the journal. A result of a request from before is no answer.
-func TestRunsByHand(t *testing.T) {
-	w := newWorld(t, nil)
+// A requested run is sent at once, and its result goes to the caller and to the journal. A result of an earlier request
+// is no answer.
+func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
+	w := newTestServer(t, nil)
 	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
-	w.chunks = []*model.CheckChunk{check(1, "disk", "x", hour), check(2, "probe", "", func(c *model.CheckChunk) {
+	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", hour), newCheck(2, "probe", "", func(c *model.CheckChunk) {
 		hour(c)
 		c.Command, c.Probe = nil, &model.Probe{Name: "load"}
 	})}
-	a := w.agent("web", false)
-	before := a.next()
+	a := w.connectAgent("web", false)
+	before := a.nextRequest()
 	w.mu.Lock()
 	node := w.nodes[a.uid()].ID
 	w.mu.Unlock()
@@ -59,12 +59,12 @@ func TestRunsByHand(t *testing.T) {
 		t.Errorf("a node without a session: %v", err)
 	}
 	testenv.NoError(t, ask(wire.Run{Chunk: 1}))
-	now := a.next()
+	now := a.nextRequest()
 	if now.Name != "disk" || now.Issued <= before.Issued {
 		t.Errorf("asked for %+v after %+v", now, before)
 	}
-	a.result(before, 0, "before")
-	a.result(now, 2, "now")
+	a.sendResult(before, 0, "before")
+	a.sendResult(now, 2, "now")
 	if got := nextAnswer(t, runs); !got.Done || got.Node != node || got.Status != model.Critical || string(got.Output) != "now" || got.Duration != 250*time.Millisecond {
 		t.Errorf("heard %+v %q", got, got.Output)
 	}
@@ -95,12 +95,12 @@ func TestRunsByHand(t *testing.T) {
 	}
 }
 
-// An agent is asked once for each proxy node that its assignment names, and speaks for them
-// and for nobody else; runs of round-robin checks come when they are given.
-func TestAgentReportsOnItsProxyNodes(t *testing.T) {
+// An agent gets one request per proxy node of its assignment, and may report on these nodes only. A round-robin check
+// is requested when its turn is given.
+func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		turns, ended := make(chan model.CheckID, 100), make(chan model.NodeID, 1)
-		w := newWorld(t, func(c *Config) {
+		w := newTestServer(t, func(c *Config) {
 			c.OnRan = func(check model.CheckID, about model.NodeID, _ time.Duration) {
 				if about == 61 {
 					turns <- check
@@ -109,7 +109,7 @@ func TestAgentReportsOnItsProxyNodes(t *testing.T) {
 			c.OnEnded = func(node model.NodeID) { ended <- node }
 		})
 		proxy := func(c *model.CheckChunk) { c.Proxy = true }
-		w.chunks = []*model.CheckChunk{check(1, "ping", "ping {{ .props.address }}", proxy), check(2, "turn", "x", func(c *model.CheckChunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
+		w.chunks = []*model.CheckChunk{newCheck(1, "ping", "ping {{ .props.address }}", proxy), newCheck(2, "turn", "x", func(c *model.CheckChunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
 		told := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
 		var nodes []directory.ProxyNode
 		for id, name := range map[model.NodeID]string{60: "switch1", 61: "switch2"} {
@@ -120,37 +120,37 @@ func TestAgentReportsOnItsProxyNodes(t *testing.T) {
 			told.Nodes[0], told.Nodes[1], nodes[0], nodes[1] = told.Nodes[1], told.Nodes[0], nodes[1], nodes[0]
 		}
 		w.proxied = directory.NewProxyTargets(told, nodes, sealed(w.chunks))
-		a := w.agent("poller", json)
+		a := w.connectAgent("poller", json)
 		node := w.session("poller").Node.ID
 		asked := map[string]*sensuwire.Request{}
 		for len(asked) < 2 {
-			r := a.next()
+			r := a.nextRequest()
 			if r.Name != "ping" {
 				t.Fatalf("asked for %+v", r)
 			}
 			asked[r.Proxy] = r
 		}
 		down := strings.Repeat("down ", 100) + "!"
-		a.result(asked["switch1"], 2, down)
-		a.result(asked["switch2"], 0, "up")
+		a.sendResult(asked["switch1"], 2, down)
+		a.sendResult(asked["switch2"], 0, "up")
 		var own sensuwire.Request = *asked["switch1"]
 		c := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "ping", Proxy: "switch3", Namespace: "default", Interval: 1})))(t)
 		own.Check = c.Check
-		a.result(&own, 0, "of another")
+		a.sendResult(&own, 0, "of another")
 
 		if w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 62}) || w.server.Give(node+1, wire.TurnRun{Chunk: 2, Node: 61}) || !w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 61}) {
 			t.Error("turns that nobody can take were given, or one that can be was not")
 		}
-		for r := a.next(); ; r = a.next() {
+		for r := a.nextRequest(); ; r = a.nextRequest() {
 			if r.Name == "turn" {
 				if r.Proxy != "switch2" {
 					t.Errorf("a turn about %s", r.Proxy)
 				}
-				a.result(r, 1, "turned")
+				a.sendResult(r, 1, "turned")
 				break
 			}
 		}
-		w.wait("the turn", func() bool { return len(turns) == 1 && len(w.proxies) >= 3 })
+		w.wait("the turn", func() bool { return len(turns) == 1 && len(w.proxyResults) >= 3 })
 		w.mu.Lock()
 		for i, want := range []struct {
 			node   model.NodeID
@@ -158,14 +158,14 @@ func TestAgentReportsOnItsProxyNodes(t *testing.T) {
 			status model.Status
 			output string
 		}{{60, 1, model.Critical, down}, {61, 1, model.OK, "up"}, {61, 2, model.Warning, "turned"}} {
-			r := w.proxies[i]
+			r := w.proxyResults[i]
 			var s wire.Signal
 			err := s.Decode(r.ProxyResult.Signal)
 			if s := decode(t, s); err != nil || r.Node != want.node || r.ProxyResult.By != node || s.Node != want.node || s.Chunk != want.chunk || s.Status != want.status || string(s.Output) != want.output {
 				t.Errorf("%d: %+v, %+v, %v", i, r.ProxyResult, s, err)
 			}
 		}
-		if first, second := w.proxies[0].ProxyResult.Number, w.proxies[1].ProxyResult.Number; second != first+1 {
+		if first, second := w.proxyResults[0].ProxyResult.Number, w.proxyResults[1].ProxyResult.Number; second != first+1 {
 			t.Errorf("numbers %d and %d", first, second)
 		}
 		w.mu.Unlock()

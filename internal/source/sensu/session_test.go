@@ -20,20 +20,19 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// An agent registers, keeps alive, runs what its assignment names, and its results are in the
-// journal, numbered without holes, in both encodings.
-func TestFromKeepaliveToResult(t *testing.T) {
+// An agent registers, sends keepalives and runs its checks. Its results are in the journal, numbered without holes.
+func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
-		w := newWorld(t, nil)
-		w.chunks = []*model.CheckChunk{check(1, "disk", "check_disk {{ .props.word }}", func(c *model.CheckChunk) {
+		w := newTestServer(t, nil)
+		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "check_disk {{ .props.word }}", func(c *model.CheckChunk) {
 			c.Timeout, c.Env = 1500*time.Millisecond, map[string]string{"A": "{{ .props.word }}"}
 		})}
-		a := w.agent("web-1", json)
-		r := a.next()
+		a := w.connectAgent("web-1", json)
+		r := a.nextRequest()
 		if r.Name != "disk" || r.Interval != 1 || time.Since(time.Unix(r.Issued, 0)).Abs() > 10*time.Second {
 			t.Errorf("asked for %+v", r)
 		}
-		a.result(r, 2, "CRITICAL\x00 \"no\"\n")
+		a.sendResult(r, 2, "CRITICAL\x00 \"no\"\n")
 		w.wait("the result", func() bool { return len(w.signals) >= 2 })
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -45,7 +44,7 @@ func TestFromKeepaliveToResult(t *testing.T) {
 		if w.signals[0].Kind != wire.SignalKeepalive || s.Kind != wire.SignalResult || s.Chunk != 1 || s.Status != model.Critical || s.DurationMs != 250 || string(s.Output) != "CRITICAL\uFFFD \"no\"" {
 			t.Errorf("kept %+v, output %q", s, s.Output)
 		}
-		said := w.said[a.uid()]
+		said := w.reports[a.uid()]
 		if fmt.Sprintln(said.Labels, said.Groups, said.Facts["hostname"], said.Facts["addresses"]) != "map[env:test] [web] web-1 172.17.0.2\n" {
 			t.Errorf("said %+v", said)
 		}
@@ -55,11 +54,11 @@ func TestFromKeepaliveToResult(t *testing.T) {
 	})
 }
 
-func TestRefusedInTheHandshake(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.Sessions = 1 })
+func TestHandshakeIsRefusedWithAStatus(t *testing.T) {
+	w := newTestServer(t, func(c *Config) { c.Limits.Sessions = 1 })
 	w.set(func() {
 		s := &intent.ExternalAgent{System: system, Namespace: "default", Name: "gone"}
-		w.gone[s.UID()] = intent.Tombstone{Name: "gone", Why: "retired"}
+		w.tombstones[s.UID()] = intent.Tombstone{Name: "gone", Why: "retired"}
 		s.Name = "ours"
 		w.nodes[s.UID()] = intent.NodeInfo{ID: 50, UID: s.UID(), Name: "ours", Key: "abc"}
 	})
@@ -74,16 +73,16 @@ func TestRefusedInTheHandshake(t *testing.T) {
 			t.Errorf("%+v: %d", c, status)
 		}
 	}
-	w.agent("web", false)
+	w.connectAgent("web", false)
 	if a, status := w.dial("another", "default", "secret", false); a != nil || status != 503 {
 		t.Errorf("one more than there may be: %d", status)
 	}
 }
 
-// Who guesses passwords is told so once, and holds nobody back whose password is known.
-func TestGuessedPasswords(t *testing.T) {
+// Wrong passwords are limited per address, with one line in the log. A right password still connects.
+func TestWrongPasswordsAreLimited(t *testing.T) {
 	var log lockedBuffer
-	w := newWorld(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	w := newTestServer(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	statuses := map[int]int{}
 	for range 30 {
 		_, status := w.dial("web", "default", "wrong", false)
@@ -92,7 +91,7 @@ func TestGuessedPasswords(t *testing.T) {
 	if statuses[401] < tries.Burst || statuses[401] > tries.Burst+5 || statuses[401]+statuses[429] != 30 {
 		t.Errorf("thirty wrong passwords: %v", statuses)
 	}
-	w.agent("web", false)
+	w.connectAgent("web", false)
 	if n := testutil.ToFloat64(w.server.metrics.passwordLocks); n != 1 {
 		t.Errorf("counted %v times", n)
 	}
@@ -101,27 +100,27 @@ func TestGuessedPasswords(t *testing.T) {
 	}
 }
 
-// Every message has one outcome, and none of these ends the session.
-func TestOutcomes(t *testing.T) {
-	w := newWorld(t, nil)
+// Each message raises one outcome, and none of these messages ends the session.
+func TestEveryMessageHasOneOutcome(t *testing.T) {
+	w := newTestServer(t, nil)
 	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
-	w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
+	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) {
 		hour(c)
 		c.Hooks, c.Thresholds = []model.Hook{{Name: "h"}}, []model.Threshold{{}}
-	}), check(2, "many", "x", hour)}
-	a := w.agent("web", false)
-	first := a.next()
+	}), newCheck(2, "many", "x", hour)}
+	a := w.connectAgent("web", false)
+	first := a.nextRequest()
 	event := func(name string, change func(*sensuwire.Event)) {
 		c := sensuwire.Protobuf
 		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1})))(t)
-		e := &sensuwire.Event{Entity: &a.x, Check: r.Check}
+		e := &sensuwire.Event{Entity: &a.entity, Check: r.Check}
 		if change != nil {
 			change(e)
 		}
 		a.send(sensuwire.TypeEvent, e)
 	}
 	w.wait("the plan", func() bool { return first != nil })
-	stranger := a.x
+	stranger := a.entity
 	stranger.Name = "somebody"
 	event("disk", func(e *sensuwire.Event) { e.Status = 4294967295 })
 	event("disk", func(e *sensuwire.Event) { e.Entity = &stranger })
@@ -131,7 +130,7 @@ func TestOutcomes(t *testing.T) {
 	for _, raw := range []string{"no line feed", "event\n\xff\xff\xff", "event\n", "news\nx"} {
 		testenv.NoError(t, a.conn.Write(append(make([]byte, wsconn.Headroom), raw...)))
 	}
-	a.alive()
+	a.sendKeepalive()
 	w.wait("all of them", func() bool { return w.count(alive) == 2 })
 	for out, want := range map[outcome]int{alive: 2, kept: 1, other: 1, unassigned: 1, states: 1, empty: 1, malformed: 3, unknownKind: 1} {
 		if got := w.count(out); got != want {
@@ -145,18 +144,18 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// What a Sensu agent cannot do is said where its result would stand.
+// The result of a run that a Sensu agent cannot do is UNKNOWN with the reason.
 func TestUnsupportedRunsAreReported(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestServer(t, nil)
 	w.chunks = []*model.CheckChunk{
-		check(1, "probe", "", func(c *model.CheckChunk) { c.Command, c.Probe = nil, &model.Probe{Name: "load"} }),
-		check(2, "user", "id", func(c *model.CheckChunk) { c.RunAs = "root" }),
-		check(4, "hooks", "", func(c *model.CheckChunk) {
+		newCheck(1, "probe", "", func(c *model.CheckChunk) { c.Command, c.Probe = nil, &model.Probe{Name: "load"} }),
+		newCheck(2, "user", "id", func(c *model.CheckChunk) { c.RunAs = "root" }),
+		newCheck(4, "hooks", "", func(c *model.CheckChunk) {
 			c.Command, c.Probe, c.Hooks = nil, &model.Probe{Name: "disk"}, []model.Hook{{Name: "h"}}
 		}),
-		check(3, "unset", "echo {{ .props.nobody }}", nil),
+		newCheck(3, "unset", "echo {{ .props.nobody }}", nil),
 	}
-	w.agent("web", false)
+	w.connectAgent("web", false)
 	said := map[model.ChunkID]string{}
 	w.wait("four results", func() bool {
 		for _, s := range w.signals {
@@ -173,22 +172,23 @@ func TestUnsupportedRunsAreReported(t *testing.T) {
 	}
 }
 
-// A change of the assignment reaches the agent; what was asked for before is judged by the definition before.
-func TestAssignmentChanges(t *testing.T) {
-	w := newWorld(t, nil)
-	w.chunks = []*model.CheckChunk{check(1, "disk", "old", nil)}
-	a := w.agent("web", false)
-	before := a.next()
-	w.assign(check(2, "disk", "new", nil), check(3, "load", "x", nil))
+// An agent gets the requests of a changed assignment. A result of an earlier request is judged by the earlier
+// definition.
+func TestChangedAssignmentReachesTheAgent(t *testing.T) {
+	w := newTestServer(t, nil)
+	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "old", nil)}
+	a := w.connectAgent("web", false)
+	before := a.nextRequest()
+	w.assign(newCheck(2, "disk", "new", nil), newCheck(3, "load", "x", nil))
 	var after *sensuwire.Request
 	for after == nil || after.Name != "load" {
-		after = a.next()
+		after = a.nextRequest()
 	}
 	early := *before
 	early.Issued--
-	a.result(&early, 1, "old")
+	a.sendResult(&early, 1, "old")
 	w.wait("the old one", func() bool { return len(w.signals) == 2 })
-	a.result(after, 0, "")
+	a.sendResult(after, 0, "")
 	w.wait("the new one", func() bool { return len(w.signals) == 3 })
 	w.mu.Lock()
 	if w.signals[1].Chunk != 1 || w.signals[2].Chunk != 3 || string(w.signals[2].Output) != "(no output)" {
@@ -197,10 +197,10 @@ func TestAssignmentChanges(t *testing.T) {
 	w.deleted[a.uid()] = true
 	delete(w.nodes, a.uid())
 	w.mu.Unlock()
-	w.told(directory.Change{Assignments: []model.NodeID{100}})
+	w.notify(directory.Change{Assignments: []model.NodeID{100}})
 	for {
 		select {
-		case <-a.asked:
+		case <-a.requests:
 			continue
 		case err := <-a.ended:
 			if closed := (*wsconn.CloseError)(nil); !errors.As(err, &closed) || closed.Reason != "the node was deleted" {
@@ -213,11 +213,11 @@ func TestAssignmentChanges(t *testing.T) {
 	}
 }
 
-// Two agents with one name: the one that is there stays, the other is refused in its
-// handshake, so that it waits ever longer. One that does not answer gives way.
-func TestTwoAgentsWithOneName(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.Probe = time.Second })
-	first := w.agent("web", false)
+// While an agent is connected, another one with its name is refused in the handshake. An agent that answers no ping is
+// displaced.
+func TestSecondAgentOfANameIsRefused(t *testing.T) {
+	w := newTestServer(t, func(c *Config) { c.Limits.Probe = time.Second })
+	first := w.connectAgent("web", false)
 	if a, status := w.dial("web", "default", "secret", false); a != nil || status != 409 {
 		t.Fatalf("the second: %d", status)
 	}
@@ -226,42 +226,42 @@ func TestTwoAgentsWithOneName(t *testing.T) {
 		t.Errorf("told of %+v", w.clones)
 	}
 	w.mu.Unlock()
-	first.alive()
+	first.sendKeepalive()
 	w.wait("the first goes on", func() bool { return w.count(alive) == 2 })
 
 	silent := w.mustDial("db", false) // nobody reads there: no pongs
-	silent.alive()
+	silent.sendKeepalive()
 	w.wait("its session", func() bool { return w.server.Sessions() == 2 })
 	again := w.mustDial("db", false)
-	again.alive()
+	again.sendKeepalive()
 	w.wait("its keepalive", func() bool { return w.count(alive) == 4 })
 	if w.server.Sessions() != 2 {
 		t.Errorf("%d sessions", w.server.Sessions())
 	}
 }
 
-// A machine that is no node is sent away later, because it would come back at once.
-func TestSentAwayLater(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.RefusalDelay = 300 * time.Millisecond })
+// A connection that is refused after its handshake is closed after RefusalDelay, because the agent reconnects at once.
+func TestRefusedRegistrationIsDelayed(t *testing.T) {
+	w := newTestServer(t, func(c *Config) { c.Limits.RefusalDelay = 300 * time.Millisecond })
 	began := time.Now()
 	a := w.mustDial("refused", false)
 	go a.read()
-	a.alive()
+	a.sendKeepalive()
 	err := <-a.ended
 	if closed := (*wsconn.CloseError)(nil); !errors.As(err, &closed) || closed.Code != 1008 || time.Since(began) < 300*time.Millisecond {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 }
 
-// While the journal takes nothing, agents that wait for a pong learn that the server lives, and nothing is lost.
-func TestWaitsForTheJournal(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.PingAfter = 300 * time.Millisecond })
+// While the journal accepts nothing, agents get pongs, and no message is lost.
+func TestAgentGetsPongsWhileTheJournalIsBlocked(t *testing.T) {
+	w := newTestServer(t, func(c *Config) { c.Limits.PingAfter = 300 * time.Millisecond })
 	a := w.mustDial("web", false)
-	a.alive()
+	a.sendKeepalive()
 	w.wait("its session", func() bool { return len(w.signals) == 1 })
 	full := make(chan struct{})
-	w.set(func() { w.full = full })
-	a.alive()
+	w.set(func() { w.blocked = full })
+	a.sendKeepalive()
 	pongs := 0
 	for pongs < 2 {
 		op, _, err := a.conn.Read(1 << 20)
@@ -274,8 +274,8 @@ func TestWaitsForTheJournal(t *testing.T) {
 	w.wait("what waited", func() bool { return len(w.signals) == 2 })
 }
 
-func TestLines(t *testing.T) {
-	w := newWorld(t, nil)
+func TestCommandOfARequest(t *testing.T) {
+	w := newTestServer(t, nil)
 	w.nodes[(&intent.ExternalAgent{}).UID()] = intent.NodeInfo{ID: 9}
 	x := &session{srv: w.server, identity: identity{namespace: "default"}}
 	x.Node.ID, x.Node.Namespace = 9, model.DefaultNamespace
@@ -284,11 +284,11 @@ func TestLines(t *testing.T) {
 		chunk     *model.CheckChunk
 		name, cmd string
 	}{
-		{check(1, "a", "echo hi", nil), "a", "echo hi"},
-		{check(2, "a", "", func(c *model.CheckChunk) { c.Command = &model.Command{Argv: []string{"a b", "it's", "$X"}} }), "a", `'a b' 'it'\''s' '$X'`},
-		{check(3, "a", "echo {{ .props.word }}", nil), "a", "echo 'it'\\''s {{`{{`}} .x }}'"},
-		{check(4, "a", "cat", func(c *model.CheckChunk) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
-		{check(5, "a", "x", func(c *model.CheckChunk) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
+		{newCheck(1, "a", "echo hi", nil), "a", "echo hi"},
+		{newCheck(2, "a", "", func(c *model.CheckChunk) { c.Command = &model.Command{Argv: []string{"a b", "it's", "$X"}} }), "a", `'a b' 'it'\''s' '$X'`},
+		{newCheck(3, "a", "echo {{ .props.word }}", nil), "a", "echo 'it'\\''s {{`{{`}} .x }}'"},
+		{newCheck(4, "a", "cat", func(c *model.CheckChunk) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
+		{newCheck(5, "a", "x", func(c *model.CheckChunk) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
 	} {
 		r := x.recipeOf(c.chunk, &subject{properties: a.Properties})
 		if r.problem != "" || r.request.Name != c.name || r.request.Command != c.cmd {
@@ -297,7 +297,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestCutText(t *testing.T) {
+func TestOutputIsCutWithAMark(t *testing.T) {
 	for _, c := range []struct {
 		cause, output string
 		keep          int
@@ -315,19 +315,18 @@ func TestCutText(t *testing.T) {
 	}
 }
 
-// What an agent could not send while the server was away comes right behind its first keepalive, and is
-// that of the checks which it was given before.
-func TestBacklogOfSensuAgents(t *testing.T) {
+// Results that an agent spooled arrive right after its first keepalive, and belong to the checks of its assignment.
+func TestSpooledResultsFollowTheFirstKeepalive(t *testing.T) {
 	for i := range 10 {
-		w := newWorld(t, nil)
-		w.chunks = []*model.CheckChunk{check(1, "load", "x", nil)}
+		w := newTestServer(t, nil)
+		w.chunks = []*model.CheckChunk{newCheck(1, "load", "x", nil)}
 		w.passives["load"] = directory.PassiveCheck{}
 		a := w.mustDial("web", i%2 == 0)
 		go a.read()
 		r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "load", Namespace: "default", Interval: 60})))(t)
-		a.alive()
-		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: 1, Executed: 1, Status: 2, Output: "bad"})
-		a.alive()
+		a.sendKeepalive()
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: 1, Executed: 1, Status: 2, Output: "bad"})
+		a.sendKeepalive()
 		w.wait("alive", func() bool { return w.count(alive) == 2 })
 		if w.count(kept) != 1 || w.count(unassigned) != 0 {
 			t.Fatalf("kept %v, refused as nobody's %v", w.count(kept), w.count(unassigned))

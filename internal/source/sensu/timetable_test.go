@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// From run to run of a check it is its interval, also beside checks with other ones and beside
-// cron, and what goes out together is bounded. Each is at most maxAdvance before its time on our own agent.
-func TestTurns(t *testing.T) {
+// The time between two runs of a check is its interval, also beside other intervals and cron. At most maxParallel runs
+// are requested together, at most maxAdvance early.
+func TestSlotsKeepIntervals(t *testing.T) {
 	for _, c := range []struct {
 		intervals []time.Duration
 		turns     [2]int // in ten minutes, at least and at most
@@ -36,7 +36,7 @@ func TestTurns(t *testing.T) {
 		{slices.Concat(repeat(1, 10*time.Second), repeat(1, 15*time.Second)), [2]int{60, 100}},
 		{slices.Concat(repeat(1, 4*time.Second), repeat(1, 5*time.Second)), [2]int{150, 270}},
 		{slices.Concat(repeat(2, 4*time.Second), repeat(2, 5*time.Second), repeat(6, 20*time.Second), repeat(6, 30*time.Second), repeat(6, time.Minute)), [2]int{150, 500}},
-		{slices.Concat(repeat(2, 10*time.Second), repeat(1, 5*time.Minute), []time.Duration{cron, cron}), [2]int{60, 160}},
+		{slices.Concat(repeat(2, 10*time.Second), repeat(1, 5*time.Minute), []time.Duration{cronInterval, cronInterval}), [2]int{60, 160}},
 	} {
 		for node := range byte(20) {
 			began := time.Unix(1_000_000, 0)
@@ -47,8 +47,8 @@ func TestTurns(t *testing.T) {
 			x.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte{node})
 			var jobs []*job
 			for i, interval := range c.intervals {
-				r := &recipe{chunk: check(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.CheckChunk) { c.Interval = interval })}
-				if interval == cron {
+				r := &recipe{chunk: newCheck(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.CheckChunk) { c.Interval = interval })}
+				if interval == cronInterval {
 					r.chunk.Interval, r.chunk.Cron, r.location = 0, "*/7 * * * *", time.UTC
 				}
 				jobs = append(jobs, &job{x: x, recipe: r})
@@ -90,7 +90,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-const cron = -1 // in the place of an interval
+// cronInterval stands for a cron expression in place of an interval.
+const cronInterval = -1 // in the place of an interval
 
 func repeat(n int, interval time.Duration) (list []time.Duration) {
 	for range n {
@@ -99,11 +100,11 @@ func repeat(n int, interval time.Duration) (list []time.Duration) {
 	return list
 }
 
-// Who asks for thousands of proxy nodes asks for eight at a time, and machines do not ask at the same time.
-func TestTogether(t *testing.T) {
+// Runs for thousands of proxy nodes are requested eight at a time, and machines have different slots.
+func TestSlotsSpreadRunsAndMachines(t *testing.T) {
 	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*job) {
 		for i := range n {
-			jobs = append(jobs, &job{proxy: directory.ProxyNode{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: check(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
+			jobs = append(jobs, &job{proxy: directory.ProxyNode{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: newCheck(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
 		}
 		assignSlots(node, jobs)
 		return jobs
@@ -129,15 +130,15 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// What an agent sends together comes to the journal together.
-func TestResultsTogether(t *testing.T) {
-	w := newWorld(t, nil)
-	w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) { c.Interval = time.Hour })}
-	a := w.agent("web", false)
-	r := a.next()
+// Results that arrive in one read are one commit of the journal.
+func TestResultsThatArriveTogetherAreOneCommit(t *testing.T) {
+	w := newTestServer(t, nil)
+	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) { c.Interval = time.Hour })}
+	a := w.connectAgent("web", false)
+	r := a.nextRequest()
 	var frames []byte
 	for range 3 {
-		e := &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: r.Issued}
+		e := &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued}
 		m := a.codec.AppendEvent(sensuwire.NewMessage(sensuwire.TypeEvent), e)[wsconn.Headroom:]
 		frame := wsconn.AppendFrame(nil, m) // of a server …
 		head := len(frame) - len(m)

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// last is the newest signal with what lies beside its output, when there are so many.
-func (w *world) last(n int) (decoded, wire.Extra) {
+// waitSignal waits for the nth signal, and returns it with its values and hooks.
+func (w *testServer) waitSignal(n int) (decoded, wire.Extra) {
 	w.t.Helper()
 	w.wait(fmt.Sprint(n, " signals"), func() bool { return len(w.signals) >= n })
 	w.mu.Lock()
@@ -30,19 +30,19 @@ func (w *world) last(n int) (decoded, wire.Extra) {
 	return s, extra
 }
 
-// Values are found in a Sensu agent's plain output, or are the points that it sends, and the
-// check's thresholds raise the status, as with our own agents.
-func TestOutputMetricsOfSensuAgents(t *testing.T) {
+// Values come from the output of a check or from the points of its event. Thresholds raise the status as with muster-
+// agent.
+func TestValuesRaiseTheStatus(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
-		w := newWorld(t, nil)
+		w := newTestServer(t, nil)
 		most := 90.0
-		w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
+		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) {
 			c.Interval = time.Hour
 			c.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"team": "web"}}
 			c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
 		})}
-		a := w.agent("web", json)
-		r := a.next()
+		a := w.connectAgent("web", json)
+		r := a.nextRequest()
 		value := func(v float64, more ...string) model.Value {
 			tags := map[string]string{"team": "web"}
 			for i := 0; i < len(more); i += 2 {
@@ -67,8 +67,8 @@ func TestOutputMetricsOfSensuAgents(t *testing.T) {
 				e.Points = []sensuwire.Point{{Name: "used", Value: 96, Time: 1795236430, Tags: map[string]string{"mount": "/"}}, {Name: "", Value: 1}}
 			}, model.Critical, "CRITICAL: used{mount=/,team=web} is 96, more than 90\nfine", []model.Value{measured}},
 		} {
-			a.answer(r, c.change)
-			s, extra := w.last(i + 2)
+			a.sendAnswer(r, c.change)
+			s, extra := w.waitSignal(i + 2)
 			if s.Chunk != 1 || s.Status != c.status || string(s.Output) != c.output || !reflect.DeepEqual(extra.Values, c.values) {
 				t.Errorf("%d: %s %q %+v\nwant %s %q %+v", i, s.Status, s.Output, extra.Values, c.status, c.output, c.values)
 			}
@@ -79,21 +79,21 @@ func TestOutputMetricsOfSensuAgents(t *testing.T) {
 	})
 }
 
-// What an agent measures without a check are values of an event of its own, all of them; what is none is counted.
+// Metrics without a check become values of the event sensu-metrics. Invalid points are counted.
 func TestMetricsWithoutACheck(t *testing.T) {
-	w := newWorld(t, nil)
-	a := w.agent("web", false)
+	w := newTestServer(t, nil)
+	a := w.connectAgent("web", false)
 	points := make([]sensuwire.Point, 2500)
 	for i := range points {
 		points[i] = sensuwire.Point{Name: fmt.Sprint("counter", i), Value: float64(i), Time: 1795236430}
 	}
 	points[7].Value = math.NaN()
 	points[8].Name = strings.Repeat("x", 300)
-	a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, MetricsOnly: true, Points: points})
-	w.last(4)
+	a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, MetricsOnly: true, Points: points})
+	w.waitSignal(4)
 	found := map[string]float64{}
 	for n := 2; n <= 4; n++ {
-		s, extra := w.last(n)
+		s, extra := w.waitSignal(n)
 		if s.Chunk != model.BuiltinChunk(model.MetricsCheck) || s.Status != model.OK || string(s.Output) != "2498 values without a check" {
 			t.Errorf("%+v %q", s, s.Output)
 		}
@@ -107,35 +107,34 @@ func TestMetricsWithoutACheck(t *testing.T) {
 	}
 }
 
-// Values of no check are for the pipelines that their event names, and for those of the handlers that
-// its metrics name; what is no name is nobody's.
+// Metrics without a check go to the pipelines that the event names, and to those of its metric handlers.
 func TestMetricsNameTheirPipelines(t *testing.T) {
 	for _, json := range []bool{false, true} {
-		w := newWorld(t, nil)
-		a := w.agent("web", json)
+		w := newTestServer(t, nil)
+		a := w.connectAgent("web", json)
 		points := []sensuwire.Point{{Name: "load", Value: 1, Time: 1795236430}}
-		a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, MetricsOnly: true, Points: points})
-		a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, MetricsOnly: true, Points: points, Handlers: []string{"Influx", "graphite", "influx", ""}, Pipelines: []string{"Flow"}})
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, MetricsOnly: true, Points: points})
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, MetricsOnly: true, Points: points, Handlers: []string{"Influx", "graphite", "influx", ""}, Pipelines: []string{"Flow"}})
 		for n, want := range map[int][]string{2: nil, 3: {"flow", "sensu-influx", "sensu-graphite"}} {
-			if _, extra := w.last(n); !slices.Equal(extra.Pipelines, want) || len(extra.Values) != 1 {
+			if _, extra := w.waitSignal(n); !slices.Equal(extra.Pipelines, want) || len(extra.Values) != 1 {
 				t.Errorf("json %v, %d: %+v, want %v", json, n, extra, want)
 			}
 		}
 	}
 }
 
-// An output that is to be discarded leaves its numbers and what thresholds say; the journal has nothing of it.
+// Of a check with discarded output, the journal has the values and the lines of the thresholds only.
 func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	for _, json := range []bool{false, true} {
-		w := newWorld(t, nil)
+		w := newTestServer(t, nil)
 		most := 90.0
-		w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
+		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) {
 			c.Interval, c.DiscardOutput = time.Hour, true
 			c.Metrics = &model.Metrics{Format: "nagios"}
 			c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
 		})}
-		a := w.agent("web", json)
-		r := a.next()
+		a := w.connectAgent("web", json)
+		r := a.nextRequest()
 		for i, c := range []struct {
 			said   uint32
 			output string
@@ -147,34 +146,34 @@ func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 			{2, "dropped | used=95", "CRITICAL: used is 95, more than 90", 1},
 			{42, "dropped", "exit code 42: plug-ins end with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)", 0},
 		} {
-			a.answer(r, func(e *sensuwire.Event) { e.Status, e.Output = c.said, c.output })
-			if s, x := w.last(2 + i); string(s.Output) != c.want || len(x.Values) != c.values || s.Cut != 0 {
+			a.sendAnswer(r, func(e *sensuwire.Event) { e.Status, e.Output = c.said, c.output })
+			if s, x := w.waitSignal(2 + i); string(s.Output) != c.want || len(x.Values) != c.values || s.Cut != 0 {
 				t.Errorf("json %v, %d: %q, %+v", json, i, s.Output, x)
 			}
 		}
 	}
 }
 
-// answer sends an event of a request, with what lies beside its output.
-func (a *agent) answer(r *sensuwire.Request, change func(*sensuwire.Event)) {
-	e := &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: r.Issued, Executed: r.Issued}
+// sendAnswer sends the event of a request with changed fields.
+func (a *agent) sendAnswer(r *sensuwire.Request, change func(*sensuwire.Event)) {
+	e := &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued}
 	change(e)
 	a.send(sensuwire.TypeEvent, e)
 }
 
-// Hooks go out with the request, and what they brought stands with the result.
+// A request has the hooks of its check, and their results are kept with the result.
 func TestHooksOfSensuAgents(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
-		w := newWorld(t, nil)
-		w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
+		w := newTestServer(t, nil)
+		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) {
 			c.Env = map[string]string{"A": "it's"}
 			c.Hooks = []model.Hook{
 				{Name: "ps", When: []string{"critical", "non-ok", "127"}, Command: &model.Command{Shell: "ps {{ .props.word }}"}, Timeout: model.Duration(1500 * time.Millisecond)},
 				{Name: "two words", When: []string{"non-ok"}, Command: &model.Command{Argv: []string{"a b"}}, Stdin: true},
 			}
 		})}
-		a := w.agent("web", json)
-		r := a.next()
+		a := w.connectAgent("web", json)
+		r := a.nextRequest()
 		x := w.session("web")
 		x.Mu.Lock()
 		asked := x.list[0].recipe.request.Hooks
@@ -186,7 +185,7 @@ func TestHooksOfSensuAgents(t *testing.T) {
 		if !reflect.DeepEqual(asked, want) {
 			t.Errorf("asked for %+v\nwant %+v", asked, want)
 		}
-		a.answer(r, func(e *sensuwire.Event) {
+		a.sendAnswer(r, func(e *sensuwire.Event) {
 			e.Status, e.Hooks = 2, []sensuwire.HookResult{{Name: "hook-1", Status: 1, Output: "b\n"}, {Name: "nobody's"}, {Name: "ps", Status: -1, Output: "PID", Duration: 0.5}}
 		})
 		w.wait("the result", func() bool { return len(w.signals) >= 2 })
