@@ -68,10 +68,10 @@ type Conn struct {
 	deadline time.Time // write deadline of nc; see moveDeadline
 
 	buffers *Buffers
-	big     *[]byte // pooled, while the last message does not fit into the window
-	raw     *raw    // nil: reads go into small
-	ahead   *[]byte // pooled, replaces small while it holds unread bytes of raw
-	from    int     // unread bytes of the window: from … to
+	big     *[]byte    // pooled, while the last message does not fit into the window
+	raw     *rawReader // nil: reads go into small
+	ahead   *[]byte    // pooled, replaces small while it holds unread bytes of raw
+	from    int        // unread bytes of the window: from … to
 	to      int
 	header  [ws.MaxHeaderSize]byte
 	small   [smallBytes]byte

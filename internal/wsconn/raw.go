@@ -12,9 +12,9 @@ import (
 // aheadBytes is the most that one read takes: several messages at once.
 const aheadBytes = 8 << 10
 
-// raw reads a readable connection past net.Conn into a pooled buffer, which it takes only then: an idle connection
+// rawReader reads a readable connection past net.Conn into a pooled buffer, which it takes only then: an idle connection
 // holds none.
-type raw struct {
+type rawReader struct {
 	conn syscall.RawConn
 	read func(fd uintptr) bool // made once, for all reads
 	n    int
@@ -22,7 +22,7 @@ type raw struct {
 }
 
 // rawOf returns a raw of an unencrypted connection; nil: nc is none.
-func rawOf(nc net.Conn, c *Conn) *raw {
+func rawOf(nc net.Conn, c *Conn) *rawReader {
 	f, ok := nc.(syscall.Conn)
 	if !ok {
 		return nil
@@ -31,7 +31,7 @@ func rawOf(nc net.Conn, c *Conn) *raw {
 	if err != nil {
 		return nil
 	}
-	r := &raw{conn: conn}
+	r := &rawReader{conn: conn}
 	r.read = func(fd uintptr) bool {
 		p := c.buffers.get(aheadBytes)
 		r.n, r.err = syscall.Read(int(fd), *p)

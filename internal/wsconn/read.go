@@ -21,7 +21,7 @@ const (
 // Read waits for the next message of at most limit bytes. The payload is valid until the next Read or Wait. Pings are
 // answered before they are returned. While it waits, only the small buffer is held.
 func (c *Conn) Read(limit int) (Op, []byte, error) {
-	c.release()
+	c.releaseBuffers()
 	h, payload, err := c.readFrame(limit, false)
 	switch {
 	case err != nil:
@@ -43,7 +43,7 @@ func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte
 	if err != nil {
 		return h, nil, err
 	}
-	if violation := c.violation(&h, continued); violation != "" {
+	if violation := c.findViolation(&h, continued); violation != "" {
 		return h, nil, fmt.Errorf("%w: %s", ErrProtocol, violation)
 	}
 	if !h.OpCode.IsControl() && h.Length > int64(limit) {
@@ -62,7 +62,7 @@ func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte
 func (c *Conn) readRest(first []byte, limit int) ([]byte, error) {
 	message := append(make([]byte, 0, min(2*len(first), limit)), first...)
 	for range maxFrames {
-		c.release()
+		c.releaseBuffers()
 		h, payload, err := c.readFrame(limit-len(message), true)
 		if err == nil && h.OpCode.IsControl() {
 			if err = c.handleControl(h.OpCode, payload); err == nil {
@@ -92,8 +92,8 @@ func (c *Conn) handleControl(op Op, payload []byte) error {
 	return nil
 }
 
-// violation returns the reason why a frame is invalid; empty: it is valid.
-func (c *Conn) violation(h *ws.Header, continued bool) string {
+// findViolation returns the reason why a frame is invalid; empty: it is valid.
+func (c *Conn) findViolation(h *ws.Header, continued bool) string {
 	switch {
 	case h.Rsv != 0:
 		return "a reserved bit is set, and no extension was agreed"
@@ -154,7 +154,7 @@ func (c *Conn) readPayload(n int) ([]byte, error) {
 // Wait waits until bytes for Read have arrived, on a small stack: an idle connection waits here. The payload of the last
 // Read is no longer valid.
 func (c *Conn) Wait() error {
-	c.release()
+	c.releaseBuffers()
 	if c.from < c.to {
 		return nil
 	}
@@ -169,8 +169,8 @@ func (c *Conn) Wait() error {
 	return nil
 }
 
-// release gives pooled buffers back whose bytes were read.
-func (c *Conn) release() {
+// releaseBuffers gives pooled buffers back whose bytes were read.
+func (c *Conn) releaseBuffers() {
 	if c.big != nil {
 		c.buffers.put(c.big)
 		c.big = nil

@@ -144,8 +144,8 @@ func hostOf(instance string) string {
 	return strings.Trim(instance, "[]")
 }
 
-// line returns the summary and the labels of an alert, without those that the event has.
-func (a *Alert) line() string {
+// summaryLine returns the summary and the labels of an alert, without those that the event has.
+func (a *Alert) summaryLine() string {
 	var b strings.Builder
 	b.WriteString(oneLine(cmp.Or(a.Annotations["summary"], a.Annotations["title"], a.Annotations["message"], a.Annotations["description"], a.Labels["alertname"])))
 	first := true
@@ -165,12 +165,12 @@ func (a *Alert) line() string {
 	return b.String()
 }
 
-// text returns the line of an alert, its description and its links.
-func (a *Alert) text() string {
-	lines := []string{a.line()}
+// fullText returns the line of an alert, its description and its links.
+func (a *Alert) fullText() string {
+	lines := []string{a.summaryLine()}
 	for _, name := range [...]string{"message", "description"} {
 		if text := strings.TrimSpace(a.Annotations[name]); text != "" && !strings.HasPrefix(lines[0], oneLine(text)) {
-			lines = append(lines, valid(text))
+			lines = append(lines, validText(text))
 		}
 	}
 	for _, link := range []struct{ what, url string }{
@@ -198,9 +198,9 @@ func listAlerts(list []*firing) string {
 	return strings.Join(lines, "\n")
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(valid(text)), " ") }
+func oneLine(text string) string { return strings.Join(strings.Fields(validText(text)), " ") }
 
-func valid(text string) string {
+func validText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 }
 

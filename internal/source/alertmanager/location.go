@@ -72,7 +72,7 @@ func (s *Server) locate(a *Alert, namespace string) (missing []model.Resource) {
 	case ok && check.Disabled:
 		a.refuse(disabled, "check %s is disabled", name)
 	case !ok && fires:
-		missing = append(missing, resource("Check", namespace, name, a.Labels["alertname"], &model.CheckSpec{Passive: true}))
+		missing = append(missing, newResource("Check", namespace, name, a.Labels["alertname"], &model.CheckSpec{Passive: true}))
 	}
 	if !a.pending() {
 		return nil
@@ -85,12 +85,12 @@ func (s *Server) locate(a *Alert, namespace string) (missing []model.Resource) {
 		}
 	}
 	if last := names[len(names)-1]; fires {
-		missing = append(missing, resource("Node", namespace, last, "", &model.NodeSpec{Proxy: true}))
+		missing = append(missing, newResource("Node", namespace, last, "", &model.NodeSpec{Proxy: true}))
 	}
 	return missing
 }
 
-func resource(kind, namespace, name, display string, spec model.Spec) model.Resource {
+func newResource(kind, namespace, name, display string, spec model.Spec) model.Resource {
 	if display = oneLine(display); display == name || len(display) > 200 {
 		display = ""
 	}

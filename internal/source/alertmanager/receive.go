@@ -114,7 +114,7 @@ func (s *Server) updateOneLocked(by intent.Actor, a *Alert, now time.Duration) *
 			delete(p.alerts, id)
 			s.firing--
 		}
-		p.ended = a.line()
+		p.ended = a.summaryLine()
 		if p.restored != nil {
 			p.restored.until = min(p.restored.until, now+repeatWindow)
 		}
@@ -144,7 +144,7 @@ func (s *Server) updateOneLocked(by intent.Actor, a *Alert, now time.Duration) *
 		p.alerts[id] = new(firing)
 	}
 	f := p.alerts[id]
-	f.until, f.status, f.line, f.text = now+a.lifetime, statusOf(a.Labels), a.line(), a.text()
+	f.until, f.status, f.line, f.text = now+a.lifetime, statusOf(a.Labels), a.summaryLine(), a.fullText()
 	f.delay = a.clockDelay(f.delay, by, now)
 	a.out = fires
 	return p

@@ -240,7 +240,7 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		w.blockJournal(false)
-		time.Sleep(tick + time.Second)
+		time.Sleep(expiryInterval + time.Second)
 		w.expect("after the journal was blocked", "3 down WARNING Down (instance=new.example.org:80)")
 		w.full = true
 		if err := w.post("Down instance=new.example.org:80", "Other instance=web1"); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "refused 1 of 2 alerts") {
@@ -280,14 +280,14 @@ func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
 		})
 		w.mustPost("A instance=web1 n=1 severity=warning", "B instance=web1 until=-1s")
 		w.expect("one of two is repeated", "1 a CRITICAL A (instance=web1 n=1 severity=warning)")
-		time.Sleep(repeatWindow + 2*tick)
+		time.Sleep(repeatWindow + 2*expiryInterval)
 		w.expect("the other has ended", "1 b OK resolved: B (instance=web1)")
-		time.Sleep(resolveAfter - repeatWindow - 3*tick)
+		time.Sleep(resolveAfter - repeatWindow - 3*expiryInterval)
 		w.mustPost("A instance=web1 n=1 severity=warning")
 		w.mu.Lock()
 		w.written = nil
 		w.mu.Unlock()
-		time.Sleep(4 * tick)
+		time.Sleep(4 * expiryInterval)
 		w.expect("the second alert is not repeated", "1 a WARNING A (instance=web1 n=1 severity=warning)")
 	})
 }
@@ -301,7 +301,7 @@ func TestPausedProcessEndsNoAlerts(t *testing.T) {
 		})
 		w.mustPost("A instance=web1")
 		paused.Store(int64(time.Hour))
-		time.Sleep(2 * tick)
+		time.Sleep(2 * expiryInterval)
 		synctest.Wait()
 		if w.server.firing != 1 {
 			t.Errorf("%d alerts fire after a pause of an hour, want 1", w.server.firing)
@@ -379,7 +379,7 @@ func FuzzAlerts(f *testing.F) {
 					t.Errorf("node %q: %v", name, err)
 				}
 			}
-			if text := alerts[i].text(); !strings.HasPrefix(text, alerts[i].line()) || strings.ContainsRune(text, 0) {
+			if text := alerts[i].fullText(); !strings.HasPrefix(text, alerts[i].summaryLine()) || strings.ContainsRune(text, 0) {
 				t.Errorf("text %q", text)
 			}
 		}
@@ -398,7 +398,7 @@ func TestBodiesOfPrometheusAndGrafanaAreRead(t *testing.T) {
 		if err != nil || len(alerts) != 1 || !alerts[0].pending() {
 			t.Fatalf("%s: %v %v", name, alerts, err)
 		}
-		if got := alerts[0].text(); got != want {
+		if got := alerts[0].fullText(); got != want {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, got, want)
 		}
 	}
@@ -447,7 +447,7 @@ func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
 		if n := testutil.ToFloat64(w.server.metrics.behind); n != 8 {
 			t.Errorf("%v alerts of a slow clock were counted, want 8", n)
 		}
-		time.Sleep(pastEndLifetime + tick)
+		time.Sleep(pastEndLifetime + expiryInterval)
 		synctest.Wait()
 		w.server.mu.Lock()
 		defer w.server.mu.Unlock()
@@ -502,7 +502,7 @@ func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 			w.postAndExpect("Down instance=web1 until=20s", "it fires", "1 down WARNING Down (instance=web1)")
 			time.Sleep(time.Minute)
 		}
-		time.Sleep(repeatWindow - time.Minute + tick)
+		time.Sleep(repeatWindow - time.Minute + expiryInterval)
 		w.expect("not repeated", "1 down OK resolved: Down (instance=web1) (no longer repeated)")
 	})
 }

@@ -57,7 +57,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	close(s.ready)
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(expiryInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -105,7 +105,7 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 // nowLocked reads the clock.
 func (s *Server) nowLocked() time.Duration {
 	at := s.cfg.Now()
-	s.clock += min(max(0, at.Sub(s.clockRead)), 2*tick)
+	s.clock += min(max(0, at.Sub(s.clockRead)), 2*expiryInterval)
 	s.clockRead = at
 	return s.clock
 }
@@ -244,7 +244,7 @@ const (
 	repeatWindow = 90 * time.Second
 	// tick is the interval of endExpired. A process that was stopped for longer could not receive: the clock does not count
 	// that time.
-	tick = 5 * time.Second
+	expiryInterval = 5 * time.Second
 )
 
 func (c *Config) complete() error {

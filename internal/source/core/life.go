@@ -83,7 +83,7 @@ func (l *Life) Read(conn *wsconn.Conn, x Handler) {
 		if err := conn.Wait(); err != nil {
 			cause = x.ReadFailed(err)
 		} else {
-			cause = l.stacks.message(x)
+			cause = l.stacks.handleMessage(x)
 		}
 	}
 	x.End(cause)
@@ -121,8 +121,8 @@ func newStack() *stack {
 	return k
 }
 
-// message calls x.Message on a borrowed stack.
-func (s *stacks) message(x Handler) (cause string) {
+// handleMessage calls x.Message on a borrowed stack.
+func (s *stacks) handleMessage(x Handler) (cause string) {
 	s.mu.Lock()
 	var k *stack
 	if n := len(s.free); n > 0 {

@@ -48,7 +48,7 @@ type Limiter struct {
 // namespace holds the limits that the nodes of a namespace share, the buckets of their rates, and the limits that they
 // met.
 type namespace struct {
-	buckets
+	loadBuckets
 	limits atomic.Pointer[NamespaceLimits]
 
 	mu   sync.Mutex
@@ -140,7 +140,7 @@ type Budget struct {
 	limiter   *Limiter
 	namespace *namespace
 	node      string
-	own       buckets
+	own       loadBuckets
 }
 
 // Open prepares the budget of a node's session; call it before any other method.
@@ -226,22 +226,22 @@ var loadNames = [loads]struct{ unit, limit string }{
 // Charge is the cost of a batch against the rate limits of its node and namespace.
 type Charge [loads]int
 
-// buckets are the buckets of a node or of a namespace.
-type buckets [loads]Bucket
+// loadBuckets are the buckets of a node or of a namespace.
+type loadBuckets [loads]Bucket
 
-// rates are tokens per second of each load; zero: no limit.
-type rates [loads]float64
+// loadRates are tokens per second of each load; zero: no limit.
+type loadRates [loads]float64
 
-func (l *NamespaceLimits) nodeRates() rates {
-	return rates{l.NodeResultsPerSec, l.NodeValuesPerSec, l.NodeReportsPerSec, l.NodeBytesPerSec}
+func (l *NamespaceLimits) nodeRates() loadRates {
+	return loadRates{l.NodeResultsPerSec, l.NodeValuesPerSec, l.NodeReportsPerSec, l.NodeBytesPerSec}
 }
 
-func (l *NamespaceLimits) namespaceRates() rates {
-	return rates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
+func (l *NamespaceLimits) namespaceRates() loadRates {
+	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
 }
 
 // spend takes the tokens of c from all buckets. It returns the longest wait until a debt is paid, and its load.
-func (b *buckets) spend(c *Charge, r rates, burst time.Duration, now int64) (wait time.Duration, of Load) {
+func (b *loadBuckets) spend(c *Charge, r loadRates, burst time.Duration, now int64) (wait time.Duration, of Load) {
 	for i := range b {
 		if r[i] <= 0 { // no limit, as most
 			continue

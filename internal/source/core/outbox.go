@@ -54,15 +54,15 @@ const (
 // Outbox is the list of sessions that have something to write. A session is in it at most once, so the list is never
 // longer than the number of sessions, and duties that are added meanwhile are written together.
 type Outbox[S Sender] struct {
-	lane   Lane
-	life   *Life
-	stuck  func() // counts a replaced writer
-	mu     sync.Mutex
-	filled sync.Cond
-	ring   []S
-	head   int
-	n      int
-	closed bool
+	lane       Lane
+	life       *Life
+	countStuck func() // counts a replaced writer
+	mu         sync.Mutex
+	filled     sync.Cond
+	ring       []S
+	head       int
+	n          int
+	closed     bool
 
 	passed     uint64
 	nudgeTaken uint64 // number of sessions taken when Nudge looked last
@@ -73,7 +73,7 @@ const sessionsPerWriter = 64
 
 // NewOutbox returns an empty outbox, listed in r as name. stuck counts replaced writers.
 func NewOutbox[S Sender](life *Life, lane Lane, name string, sessions int, r *queue.Registry, stuck func()) *Outbox[S] {
-	o := &Outbox[S]{lane: lane, life: life, stuck: stuck, ring: make([]S, 64)}
+	o := &Outbox[S]{lane: lane, life: life, countStuck: stuck, ring: make([]S, 64)}
 	o.filled.L = &o.mu
 	r.Register(name, func() queue.Info {
 		o.mu.Lock()
@@ -97,7 +97,7 @@ func (o *Outbox[S]) AddLocked(x S, duties Duties) {
 	out.duties[o.lane] |= duties
 	if !out.queued[o.lane] {
 		out.queued[o.lane] = true
-		o.put(x)
+		o.queueSession(x)
 	}
 }
 
@@ -112,8 +112,8 @@ func (o *Outbox[S]) Release(x S) {
 	}
 }
 
-// put queues a session, whose Mu the caller holds.
-func (o *Outbox[S]) put(x S) {
+// queueSession queues a session, whose Mu the caller holds.
+func (o *Outbox[S]) queueSession(x S) {
 	o.mu.Lock()
 	if o.n == len(o.ring) {
 		grown := make([]S, 2*o.n)
@@ -146,8 +146,8 @@ func (o *Outbox[S]) Nudge() {
 	}
 }
 
-// next waits for a session; false: the outbox is closed and empty.
-func (o *Outbox[S]) next() (x S, ok bool) {
+// takeSession waits for a session; false: the outbox is closed and empty.
+func (o *Outbox[S]) takeSession() (x S, ok bool) {
 	var none S
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -181,22 +181,22 @@ func (o *Outbox[S]) Close() {
 // Start starts n writers.
 func (o *Outbox[S]) Start(n int) {
 	for range n {
-		o.life.writers.Go(o.write)
+		o.life.writers.Go(o.runWriter)
 	}
 }
 
 // stuckAfter is the time after which a writer that works for one session is replaced.
 const stuckAfter = 250 * time.Millisecond
 
-// write is one writer goroutine. A peer that does not read blocks its writer until the write times out, and a few such
+// runWriter is one writer goroutine. A peer that does not read blocks its writer until the write times out, and a few such
 // peers would block all writers. So a stuck writer is replaced, and ends when its write returns: a peer delays no other,
 // and there are never more writers than peers that do not read and the started ones.
-func (o *Outbox[S]) write() {
+func (o *Outbox[S]) runWriter() {
 	w := &Scratch{Frame: make([]byte, wsconn.Headroom, scratchBytes)}
 	timer := time.AfterFunc(time.Hour, o.replaceWriter)
 	timer.Stop()
 	for {
-		x, ok := o.next()
+		x, ok := o.takeSession()
 		if !ok {
 			return
 		}
@@ -230,7 +230,7 @@ func (o *Outbox[S]) replaceWriter() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed {
-		o.stuck()
-		o.life.writers.Go(o.write)
+		o.countStuck()
+		o.life.writers.Go(o.runWriter)
 	}
 }

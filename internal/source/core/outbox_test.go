@@ -21,13 +21,13 @@ func newTestOutbox() *Outbox[*sender] {
 func TestNudgeWakesAWriterWithoutProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTestOutbox()
-		o.put(new(sender))
-		o.next()             // by the writer that is stuck
+		o.queueSession(new(sender))
+		o.takeSession()      // by the writer that is stuck
 		o.n, o.passed = 1, 2 // one more was put, and its signal woke nobody
 		o.ring[o.head] = new(sender)
 		got := make(chan bool)
 		o.n = 0
-		go func() { _, ok := o.next(); got <- ok }()
+		go func() { _, ok := o.takeSession(); got <- ok }()
 		synctest.Wait() // it waits
 		o.mu.Lock()
 		o.n = 1
@@ -48,13 +48,13 @@ func TestOutboxPassesEverySessionOn(t *testing.T) {
 	got := make(chan *sender, all)
 	for range 4 {
 		go func() {
-			for x, ok := o.next(); ok; x, ok = o.next() {
+			for x, ok := o.takeSession(); ok; x, ok = o.takeSession() {
 				got <- x
 			}
 		}()
 	}
 	for range all {
-		o.put(new(sender))
+		o.queueSession(new(sender))
 	}
 	seen := map[*sender]bool{}
 	for range all {

@@ -42,8 +42,8 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 	return values, errs
 }
 
-// checkOf returns the first check of a node's present assignment for which has is true; nil: there is none.
-func checkOf(assignments directory.Assignments, node model.NodeID, has func(*model.CheckChunk) bool) *model.CheckChunk {
+// findCheck returns the first check of a node's present assignment for which has is true; nil: there is none.
+func findCheck(assignments directory.Assignments, node model.NodeID, has func(*model.CheckChunk) bool) *model.CheckChunk {
 	a := assignments.For(node)
 	if a == nil {
 		return nil
@@ -58,7 +58,7 @@ func checkOf(assignments directory.Assignments, node model.NodeID, has func(*mod
 
 // NamesSecret reports whether a check of the node's present assignment names a secret that the server finds.
 func NamesSecret(assignments directory.Assignments, node model.NodeID, secret string) bool {
-	return checkOf(assignments, node, func(c *model.CheckChunk) bool {
+	return findCheck(assignments, node, func(c *model.CheckChunk) bool {
 		for i := range c.Secrets {
 			if c.Secrets[i].Name == secret && c.Secrets[i].OnServer() {
 				return true
@@ -91,7 +91,7 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server has no archives")
 	}
 	text := hex.EncodeToString(sum[:])
-	named := checkOf(a.assignments, node, func(c *model.CheckChunk) bool {
+	named := findCheck(a.assignments, node, func(c *model.CheckChunk) bool {
 		for i := range c.Assets {
 			for k := range c.Assets[i].Builds {
 				if c.Assets[i].Builds[k].SHA512 == text {
@@ -115,8 +115,8 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 	return file, func() { _ = file.Close(); a.slots.Leave() }, "served", nil
 }
 
-// Failure returns the error that the agent gets: an error of this server is logged, and its details stay here.
-func (a *Archives) Failure(err error, path string) *model.Error {
+// PublicError returns the error that the agent gets: an error of this server is logged, and its details stay here.
+func (a *Archives) PublicError(err error, path string) *model.Error {
 	public := &model.Error{Class: model.Internal, Message: "the server cannot read the archive; its log has the reason"}
 	if !errors.As(err, &public) {
 		a.log.Error("read an archive of an asset", "path", path, "err", err)

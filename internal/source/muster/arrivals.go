@@ -31,8 +31,8 @@ const (
 	helloBurst = 60 * time.Second
 )
 
-// enter counts a connection of a proven node until leave. The zero id is not limited.
-func (a *arrivals) enter(node uuid.UUID) (leave func(), ok bool) {
+// enterOpening counts a connection of a proven node until leave. The zero id is not limited.
+func (a *arrivals) enterOpening(node uuid.UUID) (leave func(), ok bool) {
 	if node == uuid.Nil {
 		return func() {}, true
 	}
@@ -54,8 +54,8 @@ func (a *arrivals) enter(node uuid.UUID) (leave func(), ok bool) {
 	}, true
 }
 
-// hello counts a Hello of the node at now (monotonic ns). A positive wait means that it comes too often.
-func (a *arrivals) hello(node model.NodeID, now int64) (wait time.Duration) {
+// countHello counts a Hello of the node at now (monotonic ns). A positive wait means that it comes too often.
+func (a *arrivals) countHello(node model.NodeID, now int64) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.hellos == nil {
@@ -135,7 +135,7 @@ func (s *Server) refuseClone(ctx context.Context, x *session) *wire.Refuse {
 	}
 	alive, ok := older.Alive(ctx, s.life.Base, s.cfg.Limits.Probe, func() { s.acks.Add(older, duePing) })
 	if !ok {
-		return s.refusal("limited", "another connection of node "+x.Node.Name+" is being admitted", 5*time.Second)
+		return s.newRefusal("limited", "another connection of node "+x.Node.Name+" is being admitted", 5*time.Second)
 	}
 	if !alive {
 		return nil
@@ -144,7 +144,7 @@ func (s *Server) refuseClone(ctx context.Context, x *session) *wire.Refuse {
 	if s.cfg.OnClone != nil {
 		s.cfg.OnClone(c)
 	}
-	return hinted(s.refusal("clone", fmt.Sprintf("another machine has the identity of node %s and is connected: %s, since %s; this machine, %s, is refused",
+	return withHint(s.newRefusal("clone", fmt.Sprintf("another machine has the identity of node %s and is connected: %s, since %s; this machine, %s, is refused",
 		x.Node.Name, c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused), cloneRetry), "on the machine that is the copy: "+resetIdentity)
 }
 

@@ -25,9 +25,9 @@ func chunkKindsOf(features []string) (set chunkKinds) {
 
 func (s chunkKinds) lacks(c *model.Chunk) bool { return s>>c.Kind&1 == 0 }
 
-// reduce returns the part of an assignment that an agent understands: the shared one itself if it understands all.
+// reduceAssignment returns the part of an assignment that an agent understands: the shared one itself if it understands all.
 // Properties and proxy nodes stay whole.
-func (s chunkKinds) reduce(a *directory.Assignment) *directory.Assignment {
+func (s chunkKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
 	if a == nil || !slices.ContainsFunc(a.Chunks, s.lacks) {
 		return a
 	}
@@ -49,7 +49,7 @@ func proxiedOf(a *directory.Assignment) *wire.ProxyChecks {
 // nil: the node has none.
 func (x *session) assignmentPart() (part *directory.Assignment, leftOut int) {
 	whole := x.srv.cfg.Assignments.For(x.Node.ID)
-	if part = x.hello.kinds.reduce(whole); part != whole {
+	if part = x.hello.kinds.reduceAssignment(whole); part != whole {
 		leftOut = len(whole.Chunks) - len(part.Chunks)
 	}
 	return part, leftOut
@@ -102,7 +102,7 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	x.srv.metrics.leftOutUnits.Add(float64(leftOut))
 	for _, part := range message.Parts() {
 		w.Frame = wire.AppendPackedAssignment(w.NewFrame(), part)
-		if err := x.send(w.Frame, "assignment"); err != nil {
+		if err := x.sendMessage(w.Frame, "assignment"); err != nil {
 			return err
 		}
 	}
@@ -160,9 +160,9 @@ func sameProperties(a, b []wire.Property) bool {
 // maxMismatches bounds how often an agent that holds another hash is sent the whole assignment.
 const maxMismatches = 3
 
-// confirm compares the assignment that the agent holds with the sent one. Every Assignment is answered by one Holding, so
+// confirmAssignment compares the assignment that the agent holds with the sent one. Every Assignment is answered by one Holding, so
 // the last one counts.
-func (x *session) confirm(m *wire.AssignmentStatus) {
+func (x *session) confirmAssignment(m *wire.AssignmentStatus) {
 	x.srv.metrics.refusedUnits.Add(float64(len(m.Refused)))
 	x.Mu.Lock()
 	a := &x.assignment

@@ -84,7 +84,7 @@ func (x *session) sendAck(w *core.Scratch) error {
 	}
 }
 
-func (x *session) send(frame []byte, kind string) error {
+func (x *session) sendMessage(frame []byte, kind string) error {
 	x.srv.metrics.sent.WithLabelValues(kind).Inc()
 	return x.Conn.Write(frame)
 }
@@ -98,7 +98,7 @@ func (x *session) sendRare(w *core.Scratch, due core.Duties) error {
 	var err error
 	send := func(kind string, frame []byte) { // nothing behind a failure
 		if w.Frame = frame; err == nil {
-			err = x.send(frame, kind)
+			err = x.sendMessage(frame, kind)
 		}
 	}
 	if due&dueSlow != 0 {

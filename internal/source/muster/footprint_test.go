@@ -249,7 +249,7 @@ func BenchmarkBatch(b *testing.B) {
 				c.Limits.NodeResultsPerSec = 1e12
 			})
 			uid := w.addNode(1, 1, 2, 3)
-			x, refusal := w.server.admit(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}, Proof{})
+			x, refusal := w.server.admitAgent(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}, Proof{})
 			if refusal != nil {
 				b.Fatal(refusal)
 			}
@@ -263,7 +263,7 @@ func BenchmarkBatch(b *testing.B) {
 				if len(x.streams) > 0 {
 					x.streams[0].last = 0 // the same numbers again, as if they were new
 				}
-				if out := x.frame(frame); out != kept {
+				if out := x.handleFrame(frame); out != kept {
 					b.Fatal(outcomeNames[out])
 				}
 			}

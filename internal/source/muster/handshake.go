@@ -15,16 +15,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// commit receives the outcome of the commit that has a session's first mark.
-type commit chan commitOutcome
+// sessionCommit receives the outcome of the commit that has a session's first mark.
+type sessionCommit chan sessionCommitOutcome
 
-type commitOutcome struct {
+type sessionCommitOutcome struct {
 	at  journal.Position
 	err error
 }
 
 // Committed implements journal.Waiter; the channel has room for the one outcome.
-func (c commit) Committed(_ uint64, at journal.Position, err error) { c <- commitOutcome{at, err} }
+func (c sessionCommit) Committed(_ uint64, at journal.Position, err error) {
+	c <- sessionCommitOutcome{at, err}
+}
 
 // handshake answers Hello: with a session, with a refusal, or with neither when the connection broke. It costs a look-up
 // in memory, one journal entry and one look-up in the view, because a whole fleet may connect at once.
@@ -33,19 +35,19 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	if hello == nil {
 		return nil, refusal
 	}
-	x, refusal := s.admit(conn, hello, proven)
+	x, refusal := s.admitAgent(conn, hello, proven)
 	if x == nil {
 		return nil, refusal
 	}
-	if wait := s.arrivals.hello(x.Node.ID, s.monotonic()); wait > 0 {
-		return nil, s.refusal("limited", "this node opens sessions too often", max(wait, 30*time.Second))
+	if wait := s.arrivals.countHello(x.Node.ID, s.monotonic()); wait > 0 {
+		return nil, s.newRefusal("limited", "this node opens sessions too often", max(wait, 30*time.Second))
 	}
 	if refusal := s.refuseClone(ctx, x); refusal != nil {
 		return nil, refusal
 	}
 	older, ok := s.registry.Swap(x.Node.ID, x, s.cfg.Limits.Sessions, nil)
 	if !ok {
-		return nil, s.refusal("limited", fmt.Sprintf("this server is at its limit of %d sessions", s.cfg.Limits.Sessions), time.Minute)
+		return nil, s.newRefusal("limited", fmt.Sprintf("this server is at its limit of %d sessions", s.cfg.Limits.Sessions), time.Minute)
 	}
 	if older != nil {
 		x.tookOver.Store(s.clock.Now())
@@ -65,9 +67,9 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	x.recordFacts(hello)
 	if !s.life.AddReader() {
 		s.registry.Remove(x.Node.ID, x)
-		return nil, s.refusal("draining", "the server is stopping", time.Second)
+		return nil, s.newRefusal("draining", "the server is stopping", time.Second)
 	}
-	if conn.Write(wire.AppendWelcome(make([]byte, wsconn.Headroom, 256), s.welcome(x))) != nil {
+	if conn.Write(wire.AppendWelcome(make([]byte, wsconn.Headroom, 256), s.newWelcome(x))) != nil {
 		s.registry.Remove(x.Node.ID, x)
 		s.life.RemoveReader()
 		return nil, nil
@@ -94,7 +96,7 @@ func (s *Server) changedSince(x *session) *wire.Refuse {
 	case now.Key != x.Node.Key:
 		return s.refuseReplaced(&now, x.Node.Key)
 	case now.Name != x.Node.Name:
-		return s.refusal("changed", "the node was renamed to "+now.Name+": the session starts again", time.Second)
+		return s.newRefusal("changed", "the node was renamed to "+now.Name+": the session starts again", time.Second)
 	}
 	return nil
 }
@@ -109,7 +111,7 @@ func (s *Server) readHello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 	for range maxPings {
 		op, frame, err := conn.Read(min(s.cfg.Limits.FrameBytes, maxHelloBytes))
 		if errors.Is(err, wsconn.ErrTooLarge) || errors.Is(err, wsconn.ErrProtocol) {
-			return nil, s.unreadable(err)
+			return nil, s.newUnreadableRefusal(err)
 		}
 		if err != nil {
 			return nil, nil
@@ -126,17 +128,17 @@ func (s *Server) readHello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 			err = hello.Decode(body)
 		}
 		if err != nil {
-			return nil, s.refusal("malformed", err.Error(), time.Minute)
+			return nil, s.newRefusal("malformed", err.Error(), time.Minute)
 		}
 		return hello, nil
 	}
-	return nil, s.refusal("malformed", fmt.Sprintf("%d control frames and no Hello", maxPings), time.Minute)
+	return nil, s.newRefusal("malformed", fmt.Sprintf("%d control frames and no Hello", maxPings), time.Minute)
 }
 
-// admit authenticates the agent and checks that its node may connect.
-func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*session, *wire.Refuse) {
+// admitAgent authenticates the agent and checks that its node may connect.
+func (s *Server) admitAgent(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*session, *wire.Refuse) {
 	if hello.Protocol != wire.Protocol {
-		return nil, hinted(s.refusal("protocol", fmt.Sprintf("the agent speaks version %d of the protocol, this server version %d", hello.Protocol, wire.Protocol), time.Minute),
+		return nil, withHint(s.newRefusal("protocol", fmt.Sprintf("the agent speaks version %d of the protocol, this server version %d", hello.Protocol, wire.Protocol), time.Minute),
 			"install matching versions of agent and server: muster version")
 	}
 	if proven.Node != uuid.Nil && hello.Node != proven.Node {
@@ -144,7 +146,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*ses
 			Hint: pki.JoinAnew}
 	}
 	if retry := s.drainRetry.Load(); retry != 0 {
-		return nil, s.refusal("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
+		return nil, s.newRefusal("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
 	}
 	node, ok := s.cfg.Nodes.Lookup(hello.Node)
 	if !ok {
@@ -156,7 +158,7 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*ses
 		}
 	}
 	if len(hello.Streams) > maxStreams {
-		return nil, s.refusal("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
+		return nil, s.newRefusal("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
 	}
 	s.cfg.Limits.complete(&node)
 	now := s.cfg.Now()
@@ -175,7 +177,7 @@ func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refu
 	if node.Key == "" {
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
-			return hinted(s.refusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another key", goneRetry),
+			return withHint(s.newRefusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another key", goneRetry),
 				"give this machine its own key; on the server: muster node replace "+node.Name+"; "+pki.Paste)
 		}
 	}
@@ -193,7 +195,7 @@ func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uid, key); gone.Code != "" {
 		return s.refuseGone(gone)
 	}
-	return hinted(s.refusal("unknown", "the server does not know node "+uid.String(), goneRetry), pki.LetIn)
+	return withHint(s.newRefusal("unknown", "the server does not know node "+uid.String(), goneRetry), pki.LetIn)
 }
 
 // refuseReplaced refuses a machine with another key than the one on record of the node.
@@ -201,20 +203,20 @@ func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uuid.Nil, key); gone.Code != "" {
 		return s.refuseGone(gone)
 	}
-	return hinted(s.refusal("replaced", "node "+node.Name+" belongs to another machine: the server has another key on record", goneRetry),
+	return withHint(s.newRefusal("replaced", "node "+node.Name+" belongs to another machine: the server has another key on record", goneRetry),
 		"on the server, if this machine is "+node.Name+" anyway: muster node replace "+node.Name+", if it is another: muster node token; "+pki.Paste)
 }
 
 func (s *Server) refuseGone(g Retirement) *wire.Refuse {
-	return hinted(s.refusal(g.Code, g.Sentence, goneRetry), g.Type)
+	return withHint(s.newRefusal(g.Code, g.Sentence, goneRetry), g.Type)
 }
 
-func (s *Server) refusal(code, sentence string, retry time.Duration) *wire.Refuse {
+func (s *Server) newRefusal(code, sentence string, retry time.Duration) *wire.Refuse {
 	return &wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(retry)}
 }
 
-// hinted adds the command that solves the cause.
-func hinted(r *wire.Refuse, hint string) *wire.Refuse {
+// withHint adds the command that solves the cause.
+func withHint(r *wire.Refuse, hint string) *wire.Refuse {
 	r.Hint = hint
 	return r
 }
@@ -231,28 +233,28 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 		older.refuse(&wire.Refuse{Code: "duplicate", Message: "another connection of this node replaced this one: it was dead, or two agents have the same identity",
 			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIdentity})
 	}
-	committed := make(commit, 1)
+	committed := make(sessionCommit, 1)
 	entries := x.BeginEntries(x.Mark(wire.SessionMark{Begun: true, Backlog: hello.Backlog}), committed, base, func() []byte {
 		older.Mu.Lock()
 		defer older.Mu.Unlock()
 		return older.Mark(wire.SessionMark{Clean: older.closing.clean})
 	})
 	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {
-		return nil, s.refusal("unavailable", "the server cannot write its journal now", 5*time.Second)
+		return nil, s.newRefusal("unavailable", "the server cannot write its journal now", 5*time.Second)
 	}
 	var at journal.Position
 	select {
 	case c := <-committed:
 		if c.err != nil {
-			return nil, s.refusal("unavailable", "the server cannot write its journal now", 5*time.Second)
+			return nil, s.newRefusal("unavailable", "the server cannot write its journal now", 5*time.Second)
 		}
 		at = c.at
 	case <-ctx.Done():
-		return nil, s.refusal("unavailable", "the server's journal does not answer", 5*time.Second)
+		return nil, s.newRefusal("unavailable", "the server's journal does not answer", 5*time.Second)
 	}
 	last, err := s.cfg.View.LastNumbers(ctx, x.Node.ID, at)
 	if err != nil {
-		return nil, s.refusal("unavailable", "the server is still replaying its journal", 5*time.Second)
+		return nil, s.newRefusal("unavailable", "the server is still replaying its journal", 5*time.Second)
 	}
 	return last, nil
 }
@@ -288,7 +290,7 @@ func (s *Server) isBehind(hello *wire.Hello, x *session) bool {
 	return false
 }
 
-func (s *Server) welcome(x *session) *wire.Welcome {
+func (s *Server) newWelcome(x *session) *wire.Welcome {
 	l, limits := &s.cfg.Limits, x.Budget.Limits()
 	x.maxOutput.Store(int64(limits.OutputBytes))
 	w := &wire.Welcome{

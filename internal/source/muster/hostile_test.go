@@ -277,7 +277,7 @@ func TestRepeatedHellosAreLimited(t *testing.T) {
 func TestConnectionsAndHellosOfANodeAreLimited(t *testing.T) {
 	var a arrivals
 	now := int64(1)
-	come := func(n model.NodeID) bool { return a.hello(n, now) == 0 }
+	come := func(n model.NodeID) bool { return a.countHello(n, now) == 0 }
 	for i := range 20 {
 		if !come(1) {
 			t.Fatalf("Hello %d must wait", i)
@@ -295,11 +295,11 @@ func TestConnectionsAndHellosOfANodeAreLimited(t *testing.T) {
 	uid, var4 := uuid.New(), 0
 	var leaves []func()
 	for range 10 {
-		if leave, ok := a.enter(uid); ok {
+		if leave, ok := a.enterOpening(uid); ok {
 			leaves, var4 = append(leaves, leave), var4+1
 		}
 	}
-	if _, ok := a.enter(uuid.New()); var4 != maxOpening || !ok {
+	if _, ok := a.enterOpening(uuid.New()); var4 != maxOpening || !ok {
 		t.Errorf("%d at once", var4)
 	}
 	for _, leave := range leaves {
@@ -338,7 +338,7 @@ func FuzzFrame(f *testing.F) {
 	uid := w.addNode(1, 1, 2)
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		hello := &wire.Hello{Protocol: wire.Protocol, Node: uid, Streams: []wire.StreamRange{{StreamKey: live}}}
-		x, refusal := w.server.admit(nil, hello, Proof{})
+		x, refusal := w.server.admitAgent(nil, hello, Proof{})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
@@ -346,7 +346,7 @@ func FuzzFrame(f *testing.F) {
 		// No writer takes it: what is due stays with the session.
 		x.HoldBack()
 		for _, message := range [][]byte{first, second} {
-			if out := x.frame(message); out >= outcomes {
+			if out := x.handleFrame(message); out >= outcomes {
 				t.Fatalf("outcome %d", out)
 			}
 		}

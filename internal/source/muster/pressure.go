@@ -38,8 +38,8 @@ const (
 // tenths, where people are warned.
 const usualBudgetShare = 0.8
 
-// pressure returns the highest fill level and its reason.
-func (s *Server) pressure() (share float64, reason string) {
+// highestPressure returns the highest fill level and its reason.
+func (s *Server) highestPressure() (share float64, reason string) {
 	st := s.cfg.Journal.Stats()
 	if st.Blocked != nil {
 		return 1, "the server cannot write its journal now: " + st.Blocked.Error()
@@ -98,18 +98,18 @@ func (s *Server) slowAgents(ctx context.Context) {
 			return
 		}
 		now := s.monotonic()
-		level, reason := s.pressure()
+		level, reason := s.highestPressure()
 		if results.update(now, level) {
 			if since == 0 {
 				since = now
 				s.cfg.Log.Warn("slowing all agents: they send larger, rarer batches", "reason", reason)
 			}
-			s.registry.ForEach(func(x *session) { x.slow(now, results.linger, reason) })
+			s.registry.ForEach(func(x *session) { x.sendSlow(now, results.linger, reason) })
 		}
 		if values.update(now, level) && !results.active {
 			s.registry.ForEach(func(x *session) {
 				if x.values.Load() {
-					x.slow(now, values.linger, reason)
+					x.sendSlow(now, values.linger, reason)
 				}
 			})
 		}
@@ -127,8 +127,8 @@ type slowdown struct {
 	at     int64 // monotonic time at which it became due; zero: never
 }
 
-// slow sends a Slow that became due at now, unless one was sent within slowInterval.
-func (x *session) slow(now int64, linger time.Duration, reason string) {
+// sendSlow sends a Slow that became due at now, unless one was sent within slowInterval.
+func (x *session) sendSlow(now int64, linger time.Duration, reason string) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	if x.slowdown.at == 0 || now-x.slowdown.at >= int64(slowInterval) {
@@ -149,19 +149,19 @@ func (x *session) charge(c *core.Charge) {
 	if debt.Wait == 0 {
 		return
 	}
-	x.slow(x.srv.monotonic(), maxLinger, debt.Reason())
-	x.pause(&debt)
+	x.sendSlow(x.srv.monotonic(), maxLinger, debt.Reason())
+	x.pauseReader(&debt)
 }
 
-// payFrame charges a frame without signals: pings, repeated batches and unknown messages are not free.
-func (x *session) payFrame() {
+// chargeFrame charges a frame without signals: pings, repeated batches and unknown messages are not free.
+func (x *session) chargeFrame() {
 	if debt := x.Budget.SpendFrame(); debt.Wait > 0 {
-		x.pause(&debt)
+		x.pauseReader(&debt)
 	}
 }
 
-// pause counts a limit and pauses the reader until the debt is paid.
-func (x *session) pause(debt *core.Debt) {
+// pauseReader counts a limit and pauses the reader until the debt is paid.
+func (x *session) pauseReader(debt *core.Debt) {
 	x.srv.metrics.throttled.WithLabelValues(strings.TrimSuffix(debt.Limit(), "_rate")).Inc()
 	x.Budget.Hit(debt.Limit(), debt.Reason())
 	x.Budget.Wait(x.srv.life.Base, debt.Wait, &x.Window)

@@ -77,7 +77,7 @@ func TestPressureIsTheHighestLevel(t *testing.T) {
 	} {
 		j.set(func() { j.stats = c.stats })
 		other = c.other
-		if share, reason := s.pressure(); share < c.share-1e-9 || share > c.share+1e-9 || reason != c.reason {
+		if share, reason := s.highestPressure(); share < c.share-1e-9 || share > c.share+1e-9 || reason != c.reason {
 			t.Errorf("%+v, other %g: %g, %q", c.stats, c.other, share, reason)
 		}
 	}
@@ -257,7 +257,7 @@ func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 		before := s.countSlowdowns() // when the whole fleet came at once
 		s.stallDisk(time.Second)
 		s.sleepUntil(stall + 850*time.Millisecond)
-		if share, _ := s.server.pressure(); share < slowResultsAt || share >= 1 || s.countSlowdowns()-before != fleetSize {
+		if share, _ := s.server.highestPressure(); share < slowResultsAt || share >= 1 || s.countSlowdowns()-before != fleetSize {
 			t.Errorf("%g full, and %g were told: want all of them before it is full", share, s.countSlowdowns()-before)
 		}
 		s.sleepUntil(stall + after)

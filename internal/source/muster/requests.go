@@ -137,8 +137,8 @@ func (x *session) features() (bits uint32) {
 	return bits
 }
 
-// exchange accepts a request of the agent for secrets. A goroutine of its own answers it.
-func (x *session) exchange(body []byte) outcome {
+// acceptExchange accepts a request of the agent for secrets. A goroutine of its own answers it.
+func (x *session) acceptExchange(body []byte) outcome {
 	var m wire.Exchange
 	if err := m.Decode(body); err != nil {
 		return x.violation(malformed, err.Error())
@@ -227,7 +227,7 @@ func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		return
 	}
-	public := s.archives.Failure(err, r.URL.Path)
+	public := s.archives.PublicError(err, r.URL.Path)
 	if public.Class == model.Unavailable {
 		w.Header().Set("Retry-After", "5")
 	}

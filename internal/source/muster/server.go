@@ -54,7 +54,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	l := &cfg.Limits
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewLife()}
-	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.pressure(); return max(0, share) })
+	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.highestPressure(); return max(0, share) })
 	cfg.Registerer.MustRegister(fleetMetrics{s})
 	s.batches.New = func() any { return new(wire.BatchReader) }
 	s.records.New = func() any { return new(core.Record) }
@@ -90,7 +90,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.limiter.Refresh()
 		s.acks.Nudge()
 		s.pushes.Nudge()
-		s.registry.ForEach(func(x *session) { s.watch(x, now) })
+		s.registry.ForEach(func(x *session) { s.watchSession(x, now) })
 	})
 	s.life.Stop(func() { s.registry.ForEach(func(x *session) { x.Conn.Close() }) }, s.acks, s.pushes)
 	return nil
@@ -99,12 +99,12 @@ func (s *Server) Run(ctx context.Context) error {
 // changedRetry spreads the new sessions after a change of limits: a namespace does not reconnect within one second.
 const changedRetry = 6 * time.Second
 
-// watch pings a silent session or closes it. A session whose reader waits for the journal or a limit is not silent: it is
+// watchSession pings a silent session or closes it. A session whose reader waits for the journal or a limit is not silent: it is
 // pinged, so that the agent does not take the server for dead, and stays. A session whose agent cuts outputs to another
 // length than the present limit starts again, because it would lose or cut results.
-func (s *Server) watch(x *session, now int64) {
+func (s *Server) watchSession(x *session, now int64) {
 	if agreed := x.maxOutput.Load(); agreed != 0 && agreed != int64(x.Budget.Limits().OutputBytes) {
-		x.refuse(s.refusal("changed", "the limit of output was changed: the session starts again", changedRetry))
+		x.refuse(s.newRefusal("changed", "the limit of output was changed: the session starts again", changedRetry))
 		return
 	}
 	switch silence, busy := x.Silence(now); {
@@ -134,7 +134,7 @@ func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 // Disconnect ends the session of a node, if it has one: it was revoked or deleted, or its keepalive or limits changed.
 func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 	if x := s.registry.Get(node); x != nil {
-		x.refuse(s.refusal(code, sentence, time.Second))
+		x.refuse(s.newRefusal(code, sentence, time.Second))
 	}
 }
 
@@ -274,8 +274,8 @@ type agentReport struct {
 // minStatsInterval is the shortest time between two reports of one agent that are read.
 const minStatsInterval = 5 * time.Second
 
-// stats keeps a report of the agent on itself, in memory only: people ask for the present state.
-func (x *session) stats(body []byte) outcome {
+// keepStats keeps a report of the agent on itself, in memory only: people ask for the present state.
+func (x *session) keepStats(body []byte) outcome {
 	now, before := x.srv.monotonic(), x.report.Load()
 	if before != nil && now-before.at < int64(minStatsInterval) {
 		return tooSoon

@@ -70,7 +70,7 @@ type sentAssignment struct {
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // the network's clock is the real one
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
-	leave, ok := s.arrivals.enter(proven.Node)
+	leave, ok := s.arrivals.enterOpening(proven.Node)
 	if !ok {
 		s.metrics.Handshakes.WithLabelValues("crowded").Inc()
 		_, _ = io.WriteString(nc, crowdedAnswer)
@@ -119,14 +119,14 @@ func (x *session) Message() (cause string) {
 		if op == wsconn.Pong {
 			x.Pong(frame)
 		}
-		x.payFrame()
+		x.chargeFrame()
 		return ""
 	}
 	x.srv.metrics.Received.Inc()
 	x.srv.metrics.Bytes.Add(float64(len(frame)))
-	out := x.frame(frame)
+	out := x.handleFrame(frame)
 	if out != kept { // a batch has paid for its signals
-		x.payFrame()
+		x.chargeFrame()
 	}
 	x.srv.metrics.frames[out].Inc()
 	switch out {
@@ -140,7 +140,7 @@ func (x *session) Message() (cause string) {
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	if cause == "too_large" || cause == "websocket" {
-		x.refuse(x.srv.unreadable(err))
+		x.refuse(x.srv.newUnreadableRefusal(err))
 	}
 	return cause
 }
@@ -200,8 +200,8 @@ func (x *session) FlushFailed() {
 	x.Mu.Unlock()
 }
 
-// frame handles one message. It leaves by exactly one outcome.
-func (x *session) frame(frame []byte) outcome {
+// handleFrame handles one message. It leaves by exactly one outcome.
+func (x *session) handleFrame(frame []byte) outcome {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
 		return x.violation(malformed, err.Error())
@@ -214,7 +214,7 @@ func (x *session) frame(frame []byte) outcome {
 		if err := m.Decode(body); err != nil {
 			return x.violation(malformed, err.Error())
 		}
-		x.confirm(&m)
+		x.confirmAssignment(&m)
 		return holding
 	case wire.KindFacts:
 		var m wire.Facts
@@ -229,11 +229,11 @@ func (x *session) frame(frame []byte) outcome {
 		x.Mu.Unlock()
 		return bye
 	case wire.KindStats:
-		return x.stats(body)
+		return x.keepStats(body)
 	case wire.KindRunOutput:
 		return x.runAnswer(body)
 	case wire.KindExchange:
-		return x.exchange(body)
+		return x.acceptExchange(body)
 	case wire.KindHello:
 		return x.violation(malformed, "a second Hello")
 	}
@@ -263,8 +263,8 @@ func (x *session) refuse(r *wire.Refuse) {
 	x.srv.pushes.AddLocked(x, dueRefuse)
 }
 
-// unreadable is the refusal of a frame that violates WebSocket or is too long.
-func (s *Server) unreadable(err error) *wire.Refuse {
+// newUnreadableRefusal is the refusal of a frame that violates WebSocket or is too long.
+func (s *Server) newUnreadableRefusal(err error) *wire.Refuse {
 	r := &wire.Refuse{Code: "websocket", Message: err.Error(), RetryMs: s.jitterMs(time.Minute),
 		Hint: "connect without a proxy that rewrites WebSocket frames; docs/protocol describes the frames"}
 	if errors.Is(err, wsconn.ErrTooLarge) {

@@ -160,7 +160,7 @@ func TestHelloIsRefusedWithACode(t *testing.T) {
 		{"replaced", wire.Hello{Protocol: wire.Protocol, Node: rebuilt}, Proof{Node: rebuilt, Key: "old"}},
 		{"streams", wire.Hello{Protocol: wire.Protocol, Node: known, Streams: make([]wire.StreamRange, maxStreams+1)}, Proof{}},
 	} {
-		if _, r := w.server.admit(nil, &c.hello, c.proof); r == nil || r.Code != c.code {
+		if _, r := w.server.admitAgent(nil, &c.hello, c.proof); r == nil || r.Code != c.code {
 			t.Errorf("refusal %+v, want code %s", r, c.code)
 		}
 	}
@@ -799,7 +799,7 @@ func TestForksPerMinuteCountFromTheLastReport(t *testing.T) {
 		}
 		frame := wire.AppendStats(nil, &wire.Stats{UptimeMs: c.uptime, Forks: c.forks})
 		_, body, _ := wire.FrameKind(frame)
-		if out := x.stats(body); out != stats {
+		if out := x.keepStats(body); out != stats {
 			t.Fatalf("outcome %s", outcomeNames[out])
 		}
 		if a, _ := w.server.Agent(1001); a.Report.ForksPerMin != c.want {

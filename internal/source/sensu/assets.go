@@ -58,7 +58,7 @@ func (s *Server) archiveToken(path string) string {
 // dropped: sendArchive writes another.
 type handshakeConn struct {
 	wsconn.Handshake
-	*offer
+	*handshakeRequest
 }
 
 func (c *handshakeConn) Write(p []byte) (int, error) {
@@ -68,14 +68,14 @@ func (c *handshakeConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func (o *offer) isFetch() bool { return strings.HasPrefix(o.path, assetPath) }
+func (o *handshakeRequest) isFetch() bool { return strings.HasPrefix(o.path, assetPath) }
 
 // serveArchive answers a request for an archive, and closes.
-func (s *Server) serveArchive(nc net.Conn, o *offer) {
+func (s *Server) serveArchive(nc net.Conn, o *handshakeRequest) {
 	outcome, err := s.sendArchive(nc, o)
 	s.metrics.Archives.WithLabelValues(outcome).Inc()
 	if err != nil {
-		public := s.cfg.Archives.Failure(err, o.path)
+		public := s.cfg.Archives.PublicError(err, o.path)
 		refuseHTTP(nc, public.Class.HTTP(), public)
 	}
 	wsconn.CloseGracefully(nc, admission.LingerTime)
@@ -87,7 +87,7 @@ func refuseHTTP(nc net.Conn, status int, err error) {
 	_, _ = fmt.Fprintf(nc, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(text), text)
 }
 
-func (s *Server) sendArchive(nc net.Conn, o *offer) (outcome string, err error) {
+func (s *Server) sendArchive(nc net.Conn, o *handshakeRequest) (outcome string, err error) {
 	number, text, _ := strings.Cut(strings.TrimPrefix(o.path, assetPath), "/")
 	node, badNode := strconv.ParseUint(number, 10, 32)
 	sum, badSum := model.ParseAssetSum(text)

@@ -98,8 +98,8 @@ func (a *Authorities) Admit(config *tls.Config) {
 	}
 }
 
-// containAny reports whether an authority that proved a connection is still accepted; true for one without a certificate.
-func (a *Authorities) containAny(roots [][32]byte) bool {
+// trustsAny reports whether an authority that proved a connection is still accepted; true for one without a certificate.
+func (a *Authorities) trustsAny(roots [][32]byte) bool {
 	if a == nil || len(roots) == 0 {
 		return true
 	}
@@ -178,7 +178,7 @@ func (f *reloadedFile[T]) reload(log *slog.Logger) (read *T) {
 // revocation holds the revocation lists of the authorities, in a file that is read again with theirs. An expired list
 // stays in force and is logged: a list that nobody renewed must not lock out a fleet.
 type revocation struct {
-	reloadedFile[lists]
+	reloadedFile[revocationLists]
 	warned time.Time // time of the last log line on an expired list
 }
 
@@ -187,7 +187,7 @@ const expiredInterval = time.Hour
 
 // OpenRevoked reads a file of revocation lists, each by one of the authorities.
 func (a *Authorities) OpenRevoked(path string, now time.Time) error {
-	r := &revocation{reloadedFile: reloadedFile[lists]{path: path, what: "revocation lists", parse: func(text []byte) (*lists, error) {
+	r := &revocation{reloadedFile: reloadedFile[revocationLists]{path: path, what: "revocation lists", parse: func(text []byte) (*revocationLists, error) {
 		return parseLists(text, a.file.current.Load().certs)
 	}}}
 	if err := r.open("--sensu-client-crl FILE", "as openssl ca -gencrl writes it"); err != nil {
@@ -200,10 +200,10 @@ func (a *Authorities) OpenRevoked(path string, now time.Time) error {
 }
 
 // logLists logs the content of a file, and the number of authorities without a list in it.
-func (a *Authorities) logLists(read *lists) {
+func (a *Authorities) logLists(read *revocationLists) {
 	without := 0
 	for _, cert := range a.file.current.Load().certs {
-		if !read.issuers[keyOf(cert)] {
+		if !read.issuers[authorityKey(cert)] {
 			without++
 		}
 	}
@@ -224,27 +224,29 @@ func (r *revocation) warnExpired(at time.Time, log *slog.Logger) {
 		"file", r.path, "authority", read.issuer, "since", read.expires)
 }
 
-// serial identifies a certificate of an authority.
-type serial struct {
+// certificateSerial identifies a certificate of an authority.
+type certificateSerial struct {
 	issuer [32]byte // key of the authority
 	number string
 }
 
 // serialsOf returns the certificates of chains without the authorities at their ends.
-func serialsOf(chains [][]*x509.Certificate) (list []serial) {
+func serialsOf(chains [][]*x509.Certificate) (list []certificateSerial) {
 	for _, chain := range chains {
 		for i, cert := range chain[:len(chain)-1] {
-			list = append(list, serial{keyOf(chain[i+1]), string(cert.SerialNumber.Bytes())})
+			list = append(list, certificateSerial{authorityKey(chain[i+1]), string(cert.SerialNumber.Bytes())})
 		}
 	}
 	return list
 }
 
-// keyOf identifies an authority by its key, because names may repeat.
-func keyOf(cert *x509.Certificate) [32]byte { return sha256.Sum256(cert.RawSubjectPublicKeyInfo) }
+// authorityKey identifies an authority by its key, because names may repeat.
+func authorityKey(cert *x509.Certificate) [32]byte {
+	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+}
 
 // revokedSince returns the time at which one of the certificates was revoked; not ok: none was.
-func (a *Authorities) revokedSince(list []serial) (since time.Time, ok bool) {
+func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, ok bool) {
 	if a == nil || a.revocation == nil {
 		return since, false
 	}
@@ -265,26 +267,26 @@ func (a *Authorities) listsExpire() float64 {
 	return float64(a.revocation.current.Load().expires.Unix())
 }
 
-// lists are the revocation lists of a file at one time.
-type lists struct {
-	entries map[serial]time.Time // time of the revocation
-	issuers map[[32]byte]bool    // authorities that have a list
-	expires time.Time            // of the first list; zero: none expires
-	issuer  string               // of that list
-	ignored []string             // issuers that are no authority
+// revocationLists are the revocation lists of a file at one time.
+type revocationLists struct {
+	entries map[certificateSerial]time.Time // time of the revocation
+	issuers map[[32]byte]bool               // authorities that have a list
+	expires time.Time                       // of the first list; zero: none expires
+	issuer  string                          // of that list
+	ignored []string                        // issuers that are no authority
 }
 
 // parseLists accepts a file whole or not at all: lists in PEM, or one in DER, each signed by one of the authorities. Lists
 // of other issuers, such as former authorities, are ignored if there is one of an authority.
-func parseLists(text []byte, authorities []*x509.Certificate) (*lists, error) {
-	out := &lists{entries: map[serial]time.Time{}, issuers: map[[32]byte]bool{}}
+func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists, error) {
+	out := &revocationLists{entries: map[certificateSerial]time.Time{}, issuers: map[[32]byte]bool{}}
 	n := 0
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "X509 CRL" {
 			continue
 		}
 		n++
-		if err := out.add(block.Bytes, authorities); err != nil {
+		if err := out.addList(block.Bytes, authorities); err != nil {
 			return nil, fmt.Errorf("revocation list %d: %w", n, err)
 		}
 	}
@@ -293,7 +295,7 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*lists, error) {
 	case bytes.Contains(text, []byte("-----BEGIN")) || len(text) == 0 || text[0] != 0x30: // an ASN.1 sequence
 		return nil, model.Errorf(model.Invalid, "not a revocation list: expected -----BEGIN X509 CRL-----, or one list in DER")
 	default:
-		if err := out.add(text, authorities); err != nil {
+		if err := out.addList(text, authorities); err != nil {
 			return nil, err
 		}
 	}
@@ -303,7 +305,7 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*lists, error) {
 	return out, nil
 }
 
-func (l *lists) add(der []byte, authorities []*x509.Certificate) error {
+func (l *revocationLists) addList(der []byte, authorities []*x509.Certificate) error {
 	list, err := x509.ParseRevocationList(der)
 	if err != nil {
 		return fmt.Errorf("%w (want version 2: with crlnumber in the configuration of openssl ca)", err)
@@ -321,11 +323,11 @@ func (l *lists) add(der []byte, authorities []*x509.Certificate) error {
 		l.ignored = append(l.ignored, list.Issuer.String())
 		return nil
 	}
-	issuer := keyOf(signer)
+	issuer := authorityKey(signer)
 	l.issuers[issuer] = true
 	for i := range list.RevokedCertificateEntries {
 		e := &list.RevokedCertificateEntries[i]
-		l.entries[serial{issuer, string(e.SerialNumber.Bytes())}] = e.RevocationTime
+		l.entries[certificateSerial{issuer, string(e.SerialNumber.Bytes())}] = e.RevocationTime
 	}
 	if !list.NextUpdate.IsZero() && (l.expires.IsZero() || list.NextUpdate.Before(l.expires)) {
 		l.expires, l.issuer = list.NextUpdate, list.Issuer.String()

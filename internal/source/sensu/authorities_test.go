@@ -60,27 +60,27 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 
 	for _, damaged := range []string{"", "no PEM", string(before.certificatePEM()) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
 		write(string(before.certificatePEM()))
-		w.server.recheck(time.Now())
+		w.server.recheckSessions(time.Now())
 		log.reset()
 		write(damaged)
 		for range 4 {
-			w.server.recheck(time.Now())
+			w.server.recheckSessions(time.Now())
 		}
 		if n := strings.Count(log.text(), "level=ERROR"); n != 1 {
 			t.Errorf("%q: told %d times: %s", damaged, n, log.text())
 		}
 	}
 	testenv.NoError(t, os.Remove(file))
-	w.server.recheck(time.Now())
+	w.server.recheckSessions(time.Now())
 	comes(before, "web4")
 
 	log.reset()
 	write(string(before.certificatePEM()), string(after.certificatePEM()))
-	w.server.recheck(time.Now())
+	w.server.recheckSessions(time.Now())
 	if !refused(after) {
 		t.Error("somebody may be writing still")
 	}
-	w.server.recheck(time.Now())
+	w.server.recheckSessions(time.Now())
 	if !strings.Contains(log.text(), "authorities=2 new=1 gone=0") {
 		t.Errorf("told: %s", log.text())
 	}
@@ -90,15 +90,15 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 	}
 
 	write(string(after.certificatePEM()))
-	w.server.recheck(time.Now())
-	w.server.recheck(time.Now())
+	w.server.recheckSessions(time.Now())
+	w.server.recheckSessions(time.Now())
 	if err := old.waitEnd(); err == nil {
 		t.Error("its authority is gone")
 	}
 	if !refused(before) {
 		t.Error("an authority that was taken out is taken still")
 	}
-	w.server.recheck(time.Now())
+	w.server.recheckSessions(time.Now())
 	young.sendKeepalive()
 	select {
 	case err := <-young.ended:
@@ -183,16 +183,16 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 		t.Fatal("nothing is revoked yet")
 	}
 	again := func(at time.Time) {
-		w.server.recheck(at)
-		w.server.recheck(at)
+		w.server.recheckSessions(at)
+		w.server.recheckSessions(at)
 	}
 
 	write(crl, ca.revocationList(2, tomorrow, first))
-	w.server.recheck(time.Now())
+	w.server.recheckSessions(time.Now())
 	if w.session("web1").Ended() {
 		t.Error("somebody may be writing still")
 	}
-	w.server.recheck(time.Now())
+	w.server.recheckSessions(time.Now())
 	if err := lost.waitEnd(); err == nil {
 		t.Error("its certificate is revoked")
 	}
@@ -282,7 +282,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if len(got.entries) != 1 || got.expires.IsZero() || got.issuer != "CN=Sensu agents" || !got.issuers[keyOf(authority)] {
+		if len(got.entries) != 1 || got.expires.IsZero() || got.issuer != "CN=Sensu agents" || !got.issuers[authorityKey(authority)] {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if since := got.entries[serialsOf([][]*x509.Certificate{{web01, authority}})[0]]; since.IsZero() {

@@ -53,7 +53,7 @@ type Intent interface {
 	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
 	Tombstone(uid uuid.UUID) (intent.Tombstone, bool)
 	RegisterExternal(ctx context.Context, by intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error)
-	RecordReport(info intent.NodeInfo, said intent.AgentReport) (limit, reason string)
+	RecordReport(info intent.NodeInfo, received intent.AgentReport) (limit, reason string)
 
 	LimitsFor(namespace string) model.Limits
 	Get(ctx context.Context, key intent.Key) (*model.Resource, error)

@@ -85,7 +85,7 @@ type testServer struct {
 	passives   map[string]directory.PassiveCheck
 	created    []model.Resource
 	limits     model.Limits
-	events     map[place]bool
+	events     map[eventKey]bool
 	applyError error                   // what Apply says
 	declared   *directory.PassiveCheck // what somebody declares before the next change
 }
@@ -100,7 +100,7 @@ func newTestServer(t testing.TB, change func(*Config)) *testServer {
 func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *testServer {
 	t.Helper()
 	w := &testServer{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, reports: map[uuid.UUID]intent.AgentReport{},
-		tombstones: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lifecycles: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]directory.PassiveCheck{}, events: map[place]bool{}, numbers: map[wire.StreamKey]uint64{}}
+		tombstones: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lifecycles: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]directory.PassiveCheck{}, events: map[eventKey]bool{}, numbers: map[wire.StreamKey]uint64{}}
 	limiter := &core.Limiter{LimiterConfig: core.LimiterConfig{
 		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
 		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1000, OutputBytes: model.MaxOutputBytes}, Burst: 10 * time.Second,
@@ -279,7 +279,7 @@ func (w *testServer) Admit(_ model.NodeID, c *model.CheckChunk) (code, reason st
 func (w *testServer) HasEvent(node model.NodeID, check model.CheckID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.events[place{node, check}]
+	return w.events[eventKey{node, check}]
 }
 func (w *testServer) LimitsFor(string) model.Limits { return w.limits }
 func (w *testServer) Get(_ context.Context, key intent.Key) (*model.Resource, error) {

@@ -24,8 +24,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// offer is an agent's handshake request.
-type offer struct {
+// handshakeRequest is an agent's handshake request.
+type handshakeRequest struct {
 	path     string
 	host     string // by which the agent reaches the server
 	header   http.Header
@@ -40,7 +40,7 @@ const maxHeaders = 64
 // serve makes the handshake with one agent and starts its session, which goes on by itself.
 func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
-	o := offer{header: http.Header{}}
+	o := handshakeRequest{header: http.Header{}}
 	up := ws.Upgrader{
 		ReadBufferSize: 8192, WriteBufferSize: 512,
 		OnRequest: func(uri []byte) error { o.path = string(uri); return nil },
@@ -79,11 +79,11 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	}
 	admission.Prove(nc)
 	_ = nc.SetDeadline(time.Time{})
-	s.open(nc, &o)
+	s.openSession(nc, &o)
 }
 
 // reject answers with the status that Sensu's backend uses. Agents retry at growing intervals.
-func (s *Server) reject(err error, o *offer, nc net.Conn) error {
+func (s *Server) reject(err error, o *handshakeRequest, nc net.Conn) error {
 	class := model.ClassOf(err)
 	s.metrics.Handshakes.WithLabelValues(class.Label()).Inc()
 	s.logRefusal.Do(func() {
@@ -96,7 +96,7 @@ func (s *Server) reject(err error, o *offer, nc net.Conn) error {
 // admit authenticates an agent and checks that it may connect. It costs a look-up in memory, and the hash of a password
 // that is new. Refusals belong here if possible: an agent whose handshake succeeded reconnects at once, a thousand times a
 // second; after a refused handshake it waits longer each time.
-func (s *Server) admit(ctx context.Context, nc net.Conn, o *offer) (http.Header, error) {
+func (s *Server) admit(ctx context.Context, nc net.Conn, o *handshakeRequest) (http.Header, error) {
 	if o.path != "/" {
 		return nil, model.Errorf(model.NotFound, "expected the path / of Sensu agents").WithHint("backend-url: wss://HOST:8081")
 	}
@@ -138,7 +138,7 @@ func (s *Server) admit(ctx context.Context, nc net.Conn, o *offer) (http.Header,
 }
 
 // login finds the user of an agent by its certificate, or else by its password.
-func (s *Server) login(ctx context.Context, nc net.Conn, o *offer) (err error) {
+func (s *Server) login(ctx context.Context, nc net.Conn, o *handshakeRequest) (err error) {
 	if conn, ok := nc.(*tls.Conn); ok {
 		if state := conn.ConnectionState(); len(state.VerifiedChains) > 0 { // a certificate wins over a password
 			return s.checkCertificate(&state, o)
@@ -185,11 +185,11 @@ func (s *Server) checkEligible(m *intent.ExternalAgent) error {
 
 // proof is the result of authentication: whether a connection proves the identity of its machine.
 type proof struct {
-	proven   bool       // it is the machine that it claims to be, in that namespace
-	unproven string     // reason why it is not proven
-	expires  time.Time  // of its certificate; zero: it has none
-	roots    [][32]byte // authorities of the certificate
-	serials  []serial   // certificates that they could revoke
+	proven   bool                // it is the machine that it claims to be, in that namespace
+	unproven string              // reason why it is not proven
+	expires  time.Time           // of its certificate; zero: it has none
+	roots    [][32]byte          // authorities of the certificate
+	serials  []certificateSerial // certificates that they could revoke
 }
 
 const (
@@ -206,7 +206,7 @@ const (
 // common name is a user, and its DNS names are the machine's. Or its common name is the machine and its organization the
 // namespace; both are required, so that a certificate that machines share does not become one machine's when its user is
 // deleted.
-func (s *Server) checkCertificate(state *tls.ConnectionState, o *offer) error {
+func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeRequest) error {
 	leaf := state.VerifiedChains[0][0]
 	common, in, machines := leaf.Subject.CommonName, leaf.Subject.Organization, s.machines(leaf)
 	name, namespace := o.header.Get("Sensu-Agentname"), o.header.Get("Sensu-Namespace")

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// recipe is a chunk prepared for requests. It is immutable; without properties of a node, all nodes share it.
-type recipe struct {
+// preparedCheck is a chunk prepared for requests. It is immutable; without properties of a node, all nodes share it.
+type preparedCheck struct {
 	chunk    *model.CheckChunk
 	request  sensuwire.Ask
 	location *time.Location // of cron
@@ -31,7 +31,7 @@ type recipe struct {
 }
 
 // encode returns the request without its time.
-func (r *recipe) encode(codec sensuwire.Codec) []byte {
+func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
 	if encoded := r.encoded[codec].Load(); encoded != nil {
 		return *encoded
 	}
@@ -52,7 +52,7 @@ type jobs struct {
 // job is one check of one session. The session's Mu guards it, except for the timetable's fields.
 type job struct {
 	x          *session
-	recipe     *recipe
+	prepared   *preparedCheck
 	proxy      directory.ProxyNode // the proxy node that it checks; ID zero: the session's node
 	previous   *model.CheckChunk   // the chunk before, by which runs are judged that were requested …
 	since      int64               // … before this second
@@ -71,7 +71,7 @@ type job struct {
 // findJob returns the job of a check for a proxy entity (empty: the agent's own), in a sorted list.
 func findJob(jobs []*job, name, proxy []byte) *job {
 	i, ok := slices.BinarySearchFunc(jobs, name, func(j *job, name []byte) int {
-		a := &j.recipe.request
+		a := &j.prepared.request
 		return cmp.Or(strings.Compare(a.Name, string(name)), strings.Compare(a.Proxy, string(proxy)))
 	})
 	if !ok {
@@ -80,18 +80,18 @@ func findJob(jobs []*job, name, proxy []byte) *job {
 	return jobs[i]
 }
 
-// recipes are those that sessions share, of chunks without properties.
-type recipes struct {
+// preparedChecks are those that sessions share, of chunks without properties.
+type preparedChecks struct {
 	mu      sync.Mutex
-	byChunk map[model.ChunkID]*recipe
+	byChunk map[model.ChunkID]*preparedCheck
 }
 
 // maxRecipes bounds the recipes of deleted chunks.
 const maxRecipes = 20_000
 
-// plan makes the session's jobs of its node's assignment. The reader calls it when the session starts, a writer when the
+// planJobs makes the session's jobs of its node's assignment. The reader calls it when the session starts, a writer when the
 // assignment has changed.
-func (x *session) plan() {
+func (x *session) planJobs() {
 	x.planning.Lock()
 	defer x.planning.Unlock()
 	a := x.srv.cfg.Assignments.For(x.Node.ID)
@@ -117,19 +117,19 @@ func (x *session) plan() {
 			continue
 		}
 		for _, of := range subjectsOf(c, a, proxies) {
-			j := &job{x: x, recipe: x.recipeOf(c, &of), proxy: of.ProxyNode, since: now}
-			if old := findJob(before, []byte(j.recipe.request.Name), []byte(j.recipe.request.Proxy)); old != nil && old.proxy == j.proxy {
-				if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && reflect.DeepEqual(&old.recipe.request, &j.recipe.request) {
+			j := &job{x: x, prepared: x.prepareCheck(c, &of), proxy: of.ProxyNode, since: now}
+			if old := findJob(before, []byte(j.prepared.request.Name), []byte(j.prepared.request.Proxy)); old != nil && old.proxy == j.proxy {
+				if old.prepared.chunk.ID == c.ID && old.prepared.problem == j.prepared.problem && reflect.DeepEqual(&old.prepared.request, &j.prepared.request) {
 					list = append(list, old)
 					continue
 				}
-				j.previous, j.issued = old.recipe.chunk, old.issued
+				j.previous, j.issued = old.prepared.chunk, old.issued
 			}
 			list = append(list, j)
 		}
 	}
 	slices.SortFunc(list, func(a, b *job) int {
-		a1, b1 := &a.recipe.request, &b.recipe.request
+		a1, b1 := &a.prepared.request, &b.prepared.request
 		return cmp.Or(strings.Compare(a1.Name, b1.Name), strings.Compare(a1.Proxy, b1.Proxy))
 	})
 	x.Mu.Lock()
@@ -145,21 +145,21 @@ func (x *session) plan() {
 	}
 	timed := make([]*job, 0, len(list))
 	for _, j := range list {
-		if j.recipe.chunk.RoundRobin {
+		if j.prepared.chunk.RoundRobin {
 			continue // requested by Give
 		}
 		if timed = append(timed, j); !old[j] {
-			j.firstRun = j.previous == nil && !x.srv.cfg.View.HasEvent(j.subject(), j.recipe.chunk.Unit)
+			j.firstRun = j.previous == nil && !x.srv.cfg.View.HasEvent(j.subject(), j.prepared.chunk.Unit)
 		}
 	}
 	x.srv.setJobs(x, timed)
 }
 
-// recipeOf prepares a chunk for the session's node, or for the proxy node of.
-func (x *session) recipeOf(c *model.CheckChunk, of *subject) *recipe {
+// prepareCheck prepares a chunk for the session's node, or for the proxy node of.
+func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedCheck {
 	template, err := c.Template()
 	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0
-	r := &x.srv.recipes
+	r := &x.srv.prepared
 	if shared {
 		r.mu.Lock()
 		known := r.byChunk[c.ID]
@@ -168,7 +168,7 @@ func (x *session) recipeOf(c *model.CheckChunk, of *subject) *recipe {
 			return known
 		}
 	}
-	made := &recipe{chunk: c, request: sensuwire.Ask{
+	made := &preparedCheck{chunk: c, request: sensuwire.Ask{
 		Name: c.Name, Proxy: of.name, Namespace: x.namespace, Interval: uint32(max(c.Interval/time.Second, 1)), Timeout: uint32((c.Timeout + time.Second - 1) / time.Second),
 	}}
 	if c.Namespace != x.Node.Namespace { // no name of a check has a colon
@@ -176,7 +176,7 @@ func (x *session) recipeOf(c *model.CheckChunk, of *subject) *recipe {
 	}
 	var run model.ExpandedCommand
 	if err == nil {
-		run, err = template.Expand(valuesOf(of.properties))
+		run, err = template.Expand(propertyValues(of.properties))
 	}
 	if err == nil && c.Cron != "" {
 		made.location, err = when.ParseCron(c.Cron, c.TimeZone)
@@ -192,7 +192,7 @@ func (x *session) recipeOf(c *model.CheckChunk, of *subject) *recipe {
 		if of.ID != 0 {
 			run.Env["MUSTER_NODE"] = of.name
 		}
-		made.request.Command = sensuwire.Literal(lineOf(&run))
+		made.request.Command = sensuwire.Literal(shellLine(&run))
 		for _, name := range slices.Sorted(maps.Keys(run.Env)) {
 			made.request.Env = append(made.request.Env, sensuwire.Literal(name+"="+run.Env[name]))
 		}
@@ -202,7 +202,7 @@ func (x *session) recipeOf(c *model.CheckChunk, of *subject) *recipe {
 	if shared {
 		r.mu.Lock()
 		if r.byChunk == nil || len(r.byChunk) >= maxRecipes {
-			r.byChunk = map[model.ChunkID]*recipe{}
+			r.byChunk = map[model.ChunkID]*preparedCheck{}
 		}
 		r.byChunk[c.ID] = made
 		r.mu.Unlock()
@@ -218,25 +218,25 @@ func problemOf(err error) string {
 	return text
 }
 
-// lineOf returns a shell line with the effect that the command has on muster-agent.
-func lineOf(run *model.ExpandedCommand) string {
+// shellLine returns a shell line with the effect that the command has on muster-agent.
+func shellLine(run *model.ExpandedCommand) string {
 	line := run.Shell
 	if run.Argv != nil {
 		words := make([]string, len(run.Argv))
 		for i, word := range run.Argv {
-			words[i] = quote(word)
+			words[i] = quoteShell(word)
 		}
 		line = strings.Join(words, " ")
 	}
 	if run.Stdin != "" {
-		line = "printf %s " + quote(run.Stdin) + " | {\n" + line + "\n}"
+		line = "printf %s " + quoteShell(run.Stdin) + " | {\n" + line + "\n}"
 	}
 	return line
 }
 
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+func quoteShell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-func valuesOf(list []wire.Property) model.PropertyValues {
+func propertyValues(list []wire.Property) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
 		if !ok {
@@ -253,7 +253,7 @@ func (j *job) subject() model.NodeID { return cmp.Or(j.proxy.ID, j.x.Node.ID) }
 // server made the result.
 func (j *job) requestOrFail(dst []byte) []byte {
 	if problem := j.obstacle(); problem != "" {
-		j.fail(problem)
+		j.failRun(problem)
 		return dst
 	}
 	return j.request(dst, nil)
@@ -272,5 +272,5 @@ func (j *job) request(dst, secrets []byte) []byte {
 	x.Mu.Unlock()
 	x.srv.metrics.requests.Inc()
 	var buf [32]byte
-	return wsconn.AppendFrame(dst, []byte(sensuwire.TypeCheckRequest+"\n"), j.recipe.encode(x.codec), secrets, x.codec.AppendIssued(buf[:0], issued))
+	return wsconn.AppendFrame(dst, []byte(sensuwire.TypeCheckRequest+"\n"), j.prepared.encode(x.codec), secrets, x.codec.AppendIssued(buf[:0], issued))
 }

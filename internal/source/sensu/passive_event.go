@@ -15,15 +15,15 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
-// place identifies an event: a check on a node.
-type place struct {
+// eventKey identifies an event: a check on a node.
+type eventKey struct {
 	node  model.NodeID
 	check model.CheckID
 }
 
 // passiveChunk finds the passive check of an event whose check the assignment does not name: a program sent it to the
 // agent's API or socket. If the namespace allows it, a missing check is created. nil: the event is refused.
-func (e *incoming) passiveChunk() (c *model.CheckChunk, proxy directory.ProxyNode, out outcome) {
+func (e *incomingEvent) passiveChunk() (c *model.CheckChunk, proxy directory.ProxyNode, out outcome) {
 	if len(e.Proxy) > 0 {
 		var ok bool
 		if proxy, ok = e.assignedProxy(string(e.Proxy)); !ok {
@@ -51,7 +51,7 @@ func (e *incoming) passiveChunk() (c *model.CheckChunk, proxy directory.ProxyNod
 		return check.Chunk, proxy, kept
 	}
 	// Checks that were created for events, or will be, have a limit of events per node.
-	at := place{node: cmp.Or(proxy.ID, e.Node.ID)}
+	at := eventKey{node: cmp.Or(proxy.ID, e.Node.ID)}
 	if known {
 		at.check = check.Chunk.Unit
 		if _, ok := e.admitted[at]; ok {
@@ -71,20 +71,20 @@ func (e *incoming) passiveChunk() (c *model.CheckChunk, proxy directory.ProxyNod
 		at.check = check.Chunk.Unit
 	}
 	if e.admitted == nil || len(e.admitted) >= model.MaxPassives {
-		e.session.admitted = map[place]struct{}{}
+		e.session.admitted = map[eventKey]struct{}{}
 	}
 	e.admitted[at] = struct{}{}
 	return check.Chunk, proxy, kept
 }
 
 // checkPassiveLimit returns kept if a node may have one more event of a created passive check.
-func (e *incoming) checkPassiveLimit(at place, name string) outcome {
+func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) outcome {
 	limit, n := e.srv.cfg.Intent.LimitsFor(e.namespace).PassivePerNode, 0
 	if limit <= 0 {
 		return e.refuse(unassigned, "an event of check "+name+", which is neither in the node's assignment nor a passive Check: declare it (passive: true), or allow automatic creation (spec.limits.passivePerNode of the namespace)")
 	}
 	for _, id := range e.srv.cfg.Checks.PassiveChecks(e.namespace, model.SourceSensu) {
-		if _, ok := e.admitted[place{at.node, id}]; id != at.check && (ok || e.srv.cfg.View.HasEvent(at.node, id)) {
+		if _, ok := e.admitted[eventKey{at.node, id}]; id != at.check && (ok || e.srv.cfg.View.HasEvent(at.node, id)) {
 			n++
 		}
 	}
@@ -97,24 +97,24 @@ func (e *incoming) checkPassiveLimit(at place, name string) outcome {
 }
 
 // assignedProxy finds a proxy node that the node's assignment names, for any check.
-func (e *incoming) assignedProxy(name string) (proxy directory.ProxyNode, ok bool) {
+func (e *incomingEvent) assignedProxy(name string) (proxy directory.ProxyNode, ok bool) {
 	e.Mu.Lock()
 	i := slices.IndexFunc(e.list, func(j *job) bool {
-		return j.proxy.ID != 0 && (j.recipe.request.Proxy == name || j.recipe.request.Proxy == model.CleanName(name))
+		return j.proxy.ID != 0 && (j.prepared.request.Proxy == name || j.prepared.request.Proxy == model.CleanName(name))
 	})
 	var j *job
 	if i >= 0 {
 		j = e.list[i]
 	}
 	e.Mu.Unlock()
-	if j == nil || !e.mayReportOn(j.recipe.chunk, j.proxy.ID) {
+	if j == nil || !e.mayReportOn(j.prepared.chunk, j.proxy.ID) {
 		return proxy, false
 	}
 	return j.proxy, true
 }
 
 // refuseProxy refuses an event about an entity on which the agent may not report.
-func (e *incoming) refuseProxy() outcome {
+func (e *incomingEvent) refuseProxy() outcome {
 	return e.refuse(other, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
 }
 
@@ -133,12 +133,12 @@ const (
 )
 
 // create returns the passive check of an event, and declares it if it still does not exist.
-func (m *checkCreation) create(e *incoming, name string) (directory.PassiveCheck, error) {
+func (m *checkCreation) create(e *incomingEvent, name string) (directory.PassiveCheck, error) {
 	s := e.srv
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if check, ok := s.cfg.Checks.PassiveCheck(e.namespace, name); ok {
-		return usable(check)
+		return requireUsable(check)
 	}
 	if n := len(s.cfg.Checks.PassiveChecks(e.namespace, "")); n >= model.MaxPassives {
 		reason := fmt.Sprintf("the namespace is at its limit of %d passive checks", n)
@@ -157,8 +157,8 @@ func (m *checkCreation) create(e *incoming, name string) (directory.PassiveCheck
 	return check, err
 }
 
-// usable refuses a check that an operator has declared for another use since the event arrived.
-func usable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
+// requireUsable refuses a check that an operator has declared for another use since the event arrived.
+func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
 	if check.Chunk == nil || check.Disabled {
 		return check, model.Errorf(model.Conflict, "an operator has just declared it")
 	}
@@ -166,7 +166,7 @@ func usable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
 }
 
 // declareCheck applies the check of an event, and waits until it is in force.
-func (e *incoming) declareCheck(ctx context.Context, name string) (check directory.PassiveCheck, err error) {
+func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check directory.PassiveCheck, err error) {
 	s := e.srv
 	rules, err := e.ReadRules()
 	if err != nil {
@@ -193,7 +193,7 @@ func (e *incoming) declareCheck(ctx context.Context, name string) (check directo
 	check, _ = s.cfg.Checks.PassiveCheck(e.namespace, name)
 	switch {
 	case exists:
-		return usable(check)
+		return requireUsable(check)
 	case check.Chunk == nil:
 		return check, model.Errorf(model.Unavailable, "it was created and deleted again")
 	}
@@ -203,10 +203,10 @@ func (e *incoming) declareCheck(ctx context.Context, name string) (check directo
 
 // checkSpec returns the spec of a check as an event describes it. missing lists the handlers and pipelines that it names
 // and that do not exist.
-func (s *Server) checkSpec(ctx context.Context, namespace string, said *sensuwire.Received, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
+func (s *Server) checkSpec(ctx context.Context, namespace string, received *sensuwire.Received, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
 	spec = &model.CheckSpec{Passive: true}
-	if said.TTL >= 1 && said.TTL <= int64(model.MaxInterval/time.Second) {
-		spec.TTL = model.Duration(time.Duration(said.TTL) * time.Second)
+	if received.TTL >= 1 && received.TTL <= int64(model.MaxInterval/time.Second) {
+		spec.TTL = model.Duration(time.Duration(received.TTL) * time.Second)
 	}
 	alert := &model.Alert{}
 	if high, low := int(rules.FlapHigh), int(rules.FlapLow); high >= 2 && high <= 100 && low > 0 && low < high {

@@ -170,7 +170,7 @@ func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	w.mu.Lock()
 	node := w.nodes[a.uid()].ID
 	for _, p := range w.passives {
-		w.events[place{node, p.Chunk.Unit}] = true
+		w.events[eventKey{node, p.Chunk.Unit}] = true
 	}
 	w.mu.Unlock()
 	a.conn.Close()

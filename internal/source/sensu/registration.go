@@ -19,16 +19,16 @@ import (
 
 // register makes a connection the session of its node, by the first message, which describes the machine. It creates the
 // node if there is none.
-func (x *session) register(said *sensuwire.Received, keepalive bool) error {
-	m, err := said.ReadMachine()
+func (x *session) register(received *sensuwire.Received, keepalive bool) error {
+	m, err := received.ReadMachine()
 	if err != nil {
 		return err
 	}
 	s := x.srv
-	stranger := x.stranger()
+	stranger := x.externalAgent()
 	stranger.AgentReport = machineFacts(m)
 	if m.Deregister {
-		stranger.Lifecycle = s.ephemeralLifecycle(m, said, keepalive)
+		stranger.Lifecycle = s.ephemeralLifecycle(m, received, keepalive)
 		if _, known := s.cfg.Intent.LookupNode(x.UID); !known {
 			x.warnDeafHandlers(stranger.Lifecycle)
 		}
@@ -41,7 +41,7 @@ func (x *session) register(said *sensuwire.Received, keepalive bool) error {
 	if err := s.checkEligible(stranger); err != nil {
 		return err
 	}
-	x.Node = s.nodeOf(&info, said, keepalive)
+	x.Node = s.nodeOf(&info, received, keepalive)
 	x.ID, x.Section = s.cfg.Rand(), core.SectionOf(x.UID)
 	x.Budget.Open(s.cfg.Limiter, &x.Node)
 	x.departure = departure{requested: m.Deregister, ephemeral: m.Deregister && info.ForgetAfter > 0}
@@ -66,8 +66,8 @@ func (x *session) register(said *sensuwire.Received, keepalive bool) error {
 		return model.Errorf(model.Unavailable, "the server cannot write its journal now")
 	}
 	x.registered = true
-	x.recordMachine(said, keepalive)
-	x.plan() // before the next message: results that the agent has spooled follow this one
+	x.recordMachine(received, keepalive)
+	x.planJobs() // before the next message: results that the agent has spooled follow this one
 	return nil
 }
 
@@ -107,15 +107,15 @@ func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc ne
 
 // recordMachine hands the description of the machine to the inventory. Only a keepalive names the handlers of the node's
 // keepalive; an event names the handlers of its own check.
-func (x *session) recordMachine(said *sensuwire.Received, keepalive bool) {
-	m, err := said.ReadMachine()
+func (x *session) recordMachine(received *sensuwire.Received, keepalive bool) {
+	m, err := received.ReadMachine()
 	if err != nil {
 		return
 	}
 	record := machineFacts(m)
 	if keepalive {
-		x.machineSum = said.Sum
-		pipelines, err := said.ReadPipelines()
+		x.machineSum = received.Sum
+		pipelines, err := received.ReadPipelines()
 		if err != nil {
 			return
 		}
@@ -134,14 +134,14 @@ func (x *session) recordMachine(said *sensuwire.Received, keepalive bool) {
 // nodeOf returns a node with the times of its keepalive, from its own resource, else from the agent's settings
 // (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout), else from the server's defaults. An agent without
 // a critical time-out is critical after the one that warns.
-func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Received, keepalive bool) core.Node {
+func (s *Server) nodeOf(info *intent.NodeInfo, received *sensuwire.Received, keepalive bool) core.Node {
 	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
 	if keepalive {
-		n.Keepalive = cmp.Or(n.Keepalive, boundedSeconds(said.Interval))
-		if n.Timeout == 0 && said.TTL > 0 {
-			n.Warning = cmp.Or(n.Warning, boundedSeconds(said.Timeout))
+		n.Keepalive = cmp.Or(n.Keepalive, boundedSeconds(received.Interval))
+		if n.Timeout == 0 && received.TTL > 0 {
+			n.Warning = cmp.Or(n.Warning, boundedSeconds(received.Timeout))
 		}
-		n.Timeout = cmp.Or(n.Timeout, criticalTimeout(said))
+		n.Timeout = cmp.Or(n.Timeout, criticalTimeout(received))
 	}
 	n.Keepalive = cmp.Or(n.Keepalive, s.cfg.Limits.Keepalive)
 	least := n.Keepalive + n.Keepalive/2
@@ -153,8 +153,8 @@ func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Received, keepali
 }
 
 // criticalTimeout returns the silence after which an agent wants its keepalive to be critical.
-func criticalTimeout(said *sensuwire.Received) time.Duration {
-	return boundedSeconds(cmp.Or(uint32(min(max(said.TTL, 0), 1<<31)), said.Timeout))
+func criticalTimeout(received *sensuwire.Received) time.Duration {
+	return boundedSeconds(cmp.Or(uint32(min(max(received.TTL, 0), 1<<31)), received.Timeout))
 }
 
 // boundedSeconds converts seconds of an agent, between two seconds and a day; zero stays.
@@ -178,12 +178,12 @@ func keepaliveOf(n *core.Node) keepaliveState {
 // adoptKeepalive takes the agent's own times from its first keepalive, if its session began with an event, which has none:
 // the server's defaults held until now. The journal gets the session's beginning again. If the journal fails, the next
 // keepalive tries again.
-func (x *session) adoptKeepalive(said *sensuwire.Received) {
+func (x *session) adoptKeepalive(received *sensuwire.Received) {
 	info, ok := x.srv.cfg.Intent.LookupNode(x.UID)
 	if !ok {
 		return
 	}
-	n := x.srv.nodeOf(&info, said, true)
+	n := x.srv.nodeOf(&info, received, true)
 	k, before := keepaliveOf(&n), x.keepalive
 	before.assumed = false
 	if k == before {
@@ -217,24 +217,24 @@ const (
 // machineFacts translates an entity: its labels become labels of the agent, its subscriptions requested groups, its system
 // and annotations facts. Invalid labels and groups are dropped.
 func machineFacts(m *sensuwire.Machine) intent.AgentReport {
-	said := intent.AgentReport{Facts: facts(m), Labels: map[string]string{}, Groups: []string{}}
+	received := intent.AgentReport{Facts: facts(m), Labels: map[string]string{}, Groups: []string{}}
 	for key, value := range m.Labels {
 		if model.LabelError(key, value) == nil {
-			said.Labels[key] = value
+			received.Labels[key] = value
 		}
 	}
 	for _, s := range m.Subscriptions {
 		if name := model.CleanName(s); name != "" && !strings.HasPrefix(s, "entity:") {
-			said.Groups = append(said.Groups, name)
+			received.Groups = append(received.Groups, name)
 		}
 	}
-	return said
+	return received
 }
 
 // cleanNames returns the valid names of an agent's list, each once.
 func cleanNames(list []string) (names []string) {
-	for _, said := range firstNames(list) {
-		if name := model.CleanName(said); name != "" && !slices.Contains(names, name) {
+	for _, received := range firstNames(list) {
+		if name := model.CleanName(received); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -292,10 +292,10 @@ type departure struct {
 // ephemeralLifecycle returns the lifecycle of a node whose agent has the setting deregister: it is forgotten after the
 // silence that makes its keepalive critical. The handler that the agent names is notified, if it is in the agent's
 // namespace: CleanName removes the slash that would name another one.
-func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, said *sensuwire.Received, keepalive bool) *model.Lifecycle {
+func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Received, keepalive bool) *model.Lifecycle {
 	silence := s.cfg.Limits.Timeout
 	if keepalive {
-		silence = cmp.Or(criticalTimeout(said), silence)
+		silence = cmp.Or(criticalTimeout(received), silence)
 	}
 	l := &model.Lifecycle{Ephemeral: true, ForgetAfter: model.Duration(max(silence, time.Minute))}
 	if name := model.CleanName(m.Deregistration); name != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// incoming is one event that a session's reader handles.
-type incoming struct {
+// incomingEvent is one event that a session's reader handles.
+type incomingEvent struct {
 	*session
 	*sensuwire.Received
 }
@@ -24,7 +24,7 @@ type incoming struct {
 // handle makes a result of an event, in order: find its check, judge it, hand it to the journal. An event of a check of the
 // assignment is its result even if the agent's own API sent it. Another event may belong to a passive check
 // (passive_event.go).
-func (e *incoming) handle() (out outcome, cause string) {
+func (e *incomingEvent) handle() (out outcome, cause string) {
 	if !e.HasCheck {
 		return e.handleMetrics()
 	}
@@ -40,7 +40,7 @@ func (e *incoming) handle() (out outcome, cause string) {
 		return e.refuseState(code, reason), ""
 	}
 	e.Output = e.redact(c, e.Output)
-	values, err := e.values(c)
+	values, err := e.readValues(c)
 	if err != nil {
 		return e.refuse(malformed, err.Error()), ""
 	}
@@ -61,7 +61,7 @@ func (e *incoming) handle() (out outcome, cause string) {
 	if len(text)+len(below) <= limit {
 		text = append(text[:len(text):len(text)], below...)
 	}
-	text, extra, err := e.extra(c, values, text, limit)
+	text, extra, err := e.encodeExtra(c, values, text, limit)
 	if err != nil {
 		return e.refuse(malformed, err.Error()), ""
 	}
@@ -70,12 +70,12 @@ func (e *incoming) handle() (out outcome, cause string) {
 	if proxy.ID == 0 {
 		e.answerRuns(c.Unit, e.Issued, result)
 	}
-	return e.add(c.ID, result, proxy)
+	return e.addSignal(c.ID, result, proxy)
 }
 
 // assignedChunk returns the chunk by which an event is judged, the one under which its run was requested, and its proxy
 // node, if any; nil: the assignment does not name the check.
-func (e *incoming) assignedChunk() (c *model.CheckChunk, proxy directory.ProxyNode) {
+func (e *incomingEvent) assignedChunk() (c *model.CheckChunk, proxy directory.ProxyNode) {
 	e.Mu.Lock()
 	defer e.Mu.Unlock()
 	j := findJob(e.list, e.Check, e.Proxy)
@@ -88,7 +88,7 @@ func (e *incoming) assignedChunk() (c *model.CheckChunk, proxy directory.ProxyNo
 	if j.previous != nil && e.Issued != 0 && e.Issued < j.since {
 		return j.previous, j.proxy
 	}
-	return j.recipe.chunk, j.proxy
+	return j.prepared.chunk, j.proxy
 }
 
 // limitOutput joins a line of the server and an output, as valid text of at most limit bytes.
@@ -123,8 +123,8 @@ func milliseconds(seconds float64) uint32 {
 	return uint32(min(seconds*1000, 1<<31))
 }
 
-// record collects the signals of one batch for the journal.
-type record struct {
+// signalRecord collects the signals of one batch for the journal.
+type signalRecord struct {
 	core.Record
 	signals []byte // encoded
 	body    []byte // of the last of them
@@ -134,8 +134,8 @@ type record struct {
 	frame   []byte
 }
 
-// add appends a result, or a keepalive if result is nil.
-func (r *record) add(atMs uint64, chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
+// addSignal appends a result, or a keepalive if result is nil.
+func (r *signalRecord) addSignal(atMs uint64, chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
 	signal, out := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}, alive
 	if result != nil {
 		r.body = wire.AppendResult(r.body[:0], result)
@@ -152,7 +152,7 @@ func (r *record) add(atMs uint64, chunk model.ChunkID, result *wire.Result, prox
 }
 
 // release returns the record to its pool.
-func (r *record) release(s *Server) {
+func (r *signalRecord) release(s *Server) {
 	r.Reset()
 	clear(r.proxied)
 	r.signals, r.bytes, r.counts, r.proxied = r.signals[:0], 0, [outcomes]int{}, r.proxied[:0]
@@ -165,12 +165,12 @@ const maxPendingBytes = 64 << 10
 // pending is the outcome of a message whose signal waits for commitPending, which counts it.
 const pending = outcomes
 
-// add notes a signal. Signals of messages that arrived together are one commit.
-func (x *session) add(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out outcome, cause string) {
+// addSignal notes a signal. Signals of messages that arrived together are one commit.
+func (x *session) addSignal(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out outcome, cause string) {
 	if x.pending == nil {
-		x.pending = x.srv.records.Get().(*record)
+		x.pending = x.srv.records.Get().(*signalRecord)
 	}
-	x.pending.add(uint64(x.srv.boot()/1e6), chunk, result, proxy)
+	x.pending.addSignal(uint64(x.srv.monotonicTime()/1e6), chunk, result, proxy)
 	if x.pending.bytes >= maxPendingBytes {
 		cause = x.commitPending()
 	}
@@ -185,7 +185,7 @@ func (x *session) commitPending() (cause string) {
 	}
 	x.pending = nil
 	counts := r.counts
-	out := x.commit(r, counts[alive]+counts[kept])
+	out := x.commitRecord(r, counts[alive]+counts[kept])
 	if out == kept {
 		x.srv.metrics.messages[alive].Add(float64(counts[alive]))
 		x.srv.metrics.messages[kept].Add(float64(counts[kept]))
@@ -197,15 +197,15 @@ func (x *session) commitPending() (cause string) {
 
 // commitOwn hands a result of the server itself to the journal. It is no message, so no outcome counts it.
 func (x *session) commitOwn(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
-	r := x.srv.records.Get().(*record)
-	r.add(uint64(x.srv.boot()/1e6), chunk, result, proxy)
+	r := x.srv.records.Get().(*signalRecord)
+	r.addSignal(uint64(x.srv.monotonicTime()/1e6), chunk, result, proxy)
 	r.counts = [outcomes]int{}
-	_ = x.commit(r, 1)
+	_ = x.commitRecord(r, 1)
 }
 
-// commit appends n signals to the journal. It waits while the session's window or the journal is full: so the reader
+// commitRecord appends n signals to the journal. It waits while the session's window or the journal is full: so the reader
 // stops. The server numbers the signals, because the protocol has no numbers; so nothing is sent twice.
-func (x *session) commit(rec *record, n int) outcome {
+func (x *session) commitRecord(rec *signalRecord, n int) outcome {
 	defer rec.release(x.srv)
 	size := rec.bytes
 	if !x.Acquire(size, x.srv.cfg.Limits.UnackedBytes) {
@@ -216,7 +216,7 @@ func (x *session) commit(rec *record, n int) outcome {
 
 	first := x.numbers.last + 1
 	x.numbers.last += uint64(n)
-	stream, now := wire.StreamKey{Stream: x.numbers.stream}, uint64(x.srv.boot()/1e6)
+	stream, now := wire.StreamKey{Stream: x.numbers.stream}, uint64(x.srv.monotonicTime()/1e6)
 	rec.frame = append(wire.AppendBatchHeader(rec.frame[:0], stream, first, now, len(rec.signals)), rec.signals...)
 	_, body, err := wire.FrameKind(rec.frame)
 	if err != nil {

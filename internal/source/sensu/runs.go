@@ -46,7 +46,7 @@ func (x *session) noteRun(chunk model.ChunkID, p *core.PendingRun) (*job, error)
 	if x.EndedLocked() {
 		return nil, core.ErrNoSession()
 	}
-	i := slices.IndexFunc(x.list, func(j *job) bool { return j.recipe.chunk.ID == chunk })
+	i := slices.IndexFunc(x.list, func(j *job) bool { return j.prepared.chunk.ID == chunk })
 	switch {
 	case i < 0:
 		return nil, model.Errorf(model.Forbidden, "the node does not run this check, or its session has not applied the last change yet")
@@ -58,7 +58,7 @@ func (x *session) noteRun(chunk model.ChunkID, p *core.PendingRun) (*job, error)
 		return nil, core.ErrTooManyRuns()
 	}
 	j := x.list[i]
-	x.runs = append(x.runs, requestedRun{check: j.recipe.chunk.Unit, since: max(x.srv.cfg.Now().Unix(), j.issued+1), pending: p})
+	x.runs = append(x.runs, requestedRun{check: j.prepared.chunk.Unit, since: max(x.srv.cfg.Now().Unix(), j.issued+1), pending: p})
 	return j, nil
 }
 
@@ -90,16 +90,16 @@ func (x *session) cancelRun(id uint64) {
 	x.runs = slices.DeleteFunc(x.runs, func(a requestedRun) bool { return a.pending.ID == id })
 }
 
-// subject is the node that a check is for: the session's node (zero), or a proxy node. For the agent a proxy node is an
+// runSubject is the node that a check is for: the session's node (zero), or a proxy node. For the agent a proxy node is an
 // entity, whose name its events repeat.
-type subject struct {
+type runSubject struct {
 	directory.ProxyNode
 	name       string
 	properties []wire.Property
 }
 
 // proxiesOf returns the proxy nodes of each chunk of an assignment.
-func proxiesOf(a *directory.Assignment) map[model.ChunkID][]subject {
+func proxiesOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 	if a.Proxied == nil {
 		return nil
 	}
@@ -108,9 +108,9 @@ func proxiesOf(a *directory.Assignment) map[model.ChunkID][]subject {
 	for i := range p.Nodes {
 		known[p.Nodes[i].Node] = &p.Nodes[i]
 	}
-	proxies := map[model.ChunkID][]subject{}
+	proxies := map[model.ChunkID][]runSubject{}
 	for _, set := range p.Sets {
-		list := make([]subject, 0, len(set.Nodes))
+		list := make([]runSubject, 0, len(set.Nodes))
 		names := make(map[string]bool, len(set.Nodes))
 		for _, id := range set.Nodes {
 			n := known[id]
@@ -122,7 +122,7 @@ func proxiesOf(a *directory.Assignment) map[model.ChunkID][]subject {
 				name = fmt.Sprintf("%s:%d", name, id)
 			}
 			names[name] = true
-			list = append(list, subject{directory.ProxyNode{ID: id}, name, n.Properties})
+			list = append(list, runSubject{directory.ProxyNode{ID: id}, name, n.Properties})
 		}
 		for _, chunk := range set.Chunks {
 			proxies[chunk] = list
@@ -132,9 +132,9 @@ func proxiesOf(a *directory.Assignment) map[model.ChunkID][]subject {
 }
 
 // subjectsOf returns the subjects for which a chunk has a run.
-func subjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[model.ChunkID][]subject) (list []subject) {
+func subjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[model.ChunkID][]runSubject) (list []runSubject) {
 	if !c.Proxy {
-		return []subject{{properties: a.Properties}}
+		return []runSubject{{properties: a.Properties}}
 	}
 	for _, of := range proxies[c.ID] {
 		if proxy, ok := a.ProxyNode(c.Unit, of.ID); ok {
@@ -161,7 +161,7 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	x.Mu.Lock()
 	i := -1
 	if !x.EndedLocked() {
-		i = slices.IndexFunc(x.list, func(j *job) bool { return j.recipe.chunk.ID == g.Chunk && j.proxy.ID == g.Node })
+		i = slices.IndexFunc(x.list, func(j *job) bool { return j.prepared.chunk.ID == g.Chunk && j.proxy.ID == g.Node })
 	}
 	var j *job
 	if i >= 0 {

@@ -24,9 +24,9 @@ type resolvedJob struct {
 
 // obstacle returns the reason why the agent cannot run a check; empty: it can.
 func (j *job) obstacle() string {
-	x, c := j.x, j.recipe.chunk
-	if j.recipe.problem != "" || len(c.Secrets) == 0 {
-		return j.recipe.problem
+	x, c := j.x, j.prepared.chunk
+	if j.prepared.problem != "" || len(c.Secrets) == 0 {
+		return j.prepared.problem
 	}
 	const instead = "exclude the node (targets.except), or install muster-agent"
 	for i := range c.Secrets {
@@ -40,9 +40,9 @@ func (j *job) obstacle() string {
 	return ""
 }
 
-// fail makes the UNKNOWN result of a run that the agent cannot do.
-func (j *job) fail(problem string) {
-	x, c := j.x, j.recipe.chunk
+// failRun makes the UNKNOWN result of a run that the agent cannot do.
+func (j *job) failRun(problem string) {
+	x, c := j.x, j.prepared.chunk
 	x.srv.metrics.impossible.Inc()
 	if code, _ := x.srv.cfg.View.Admit(j.subject(), c); code != "" {
 		return
@@ -57,7 +57,7 @@ func (j *job) fail(problem string) {
 
 // resolveSecrets starts to look for the secrets of a due run, and does not block; false: it needs none, or is impossible.
 func (j *job) resolveSecrets() bool {
-	if len(j.recipe.chunk.Secrets) == 0 || j.obstacle() != "" {
+	if len(j.prepared.chunk.Secrets) == 0 || j.obstacle() != "" {
 		return false
 	}
 	x := j.x
@@ -69,12 +69,12 @@ func (j *job) resolveSecrets() bool {
 		x.srv.metrics.overdue.Inc()
 		return true
 	}
-	x.srv.life.Go(func() { j.deliverSecrets() })
+	x.srv.life.Go(func() { j.queueWithSecrets() })
 	return true
 }
 
-// deliverSecrets queues the request with its values, or makes a result with the reason why there are none.
-func (j *job) deliverSecrets() {
+// queueWithSecrets queues the request with its values, or makes a result with the reason why there are none.
+func (j *job) queueWithSecrets() {
 	x := j.x
 	values, err := j.secretValues()
 	x.Mu.Lock()
@@ -87,13 +87,13 @@ func (j *job) deliverSecrets() {
 	x.Mu.Unlock()
 	if err != nil && !ended {
 		x.srv.metrics.secrets.WithLabelValues("failed").Inc()
-		j.fail(err.Error())
+		j.failRun(err.Error())
 	}
 }
 
 // secretValues finds all values that a check needs. The error is for people and contains no value.
 func (j *job) secretValues() (values []string, err error) {
-	x, c := j.x, j.recipe.chunk
+	x, c := j.x, j.prepared.chunk
 	names := make([]string, len(c.Secrets))
 	for i := range c.Secrets {
 		names[i] = c.Secrets[i].Name
@@ -113,7 +113,7 @@ func (j *job) secretValues() (values []string, err error) {
 
 // request appends the request with its secrets, if the assignment still has the check.
 func (r *resolvedJob) request(dst []byte) []byte {
-	x, c := r.x, r.recipe.chunk
+	x, c := r.x, r.prepared.chunk
 	a := x.srv.cfg.Assignments.For(x.Node.ID)
 	if a == nil || !slices.ContainsFunc(a.Chunks, func(now *model.Chunk) bool { return now.ID == c.ID }) {
 		x.srv.metrics.secrets.WithLabelValues("refused").Inc()

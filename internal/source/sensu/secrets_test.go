@@ -320,7 +320,7 @@ func TestArchiveNeedsTheTokenOfItsRequest(t *testing.T) {
 	w.mu.Unlock()
 	x := w.server.registry.Get(node)
 	x.Mu.Lock()
-	asset := x.list[0].recipe.request.Assets[0]
+	asset := x.list[0].prepared.request.Assets[0]
 	x.Mu.Unlock()
 	if asset.Name != "shared_tools" || asset.SHA512 != sum || !strings.HasPrefix(asset.URL, "http://"+w.addr+"/assets/100/"+sum) {
 		t.Errorf("named %+v", asset)

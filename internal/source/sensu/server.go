@@ -39,7 +39,7 @@ type Server struct {
 	registry    registry
 	connections atomic.Int64
 	outbox      *core.Outbox[*session]
-	recipes     recipes
+	prepared    preparedChecks
 	creation    checkCreation
 
 	archiveKey [32]byte  // of the tokens by which agents fetch archives
@@ -60,15 +60,17 @@ func New(cfg Config) (*Server, error) {
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.listsExpire)
 	s.outbox = core.NewOutbox[*session](s.life, core.Pushes, "sensu-pushes", cfg.Limits.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
 	s.events.New = func() any { return new(sensuwire.Received) }
-	s.records.New = func() any { return new(record) }
-	s.clock.Start(s.boot())
+	s.records.New = func() any { return new(signalRecord) }
+	s.clock.Start(s.monotonicTime())
 	_, _ = crand.Read(s.archiveKey[:]) // never fails
 	cfg.Assignments.Subscribe(s.reassign)
 	return s, nil
 }
 
-// boot returns the time in ns on a monotonic clock that starts at the time of day, so that a restart moves no slot.
-func (s *Server) boot() int64 { return s.started.UnixNano() + int64(s.cfg.Now().Sub(s.started)) }
+// monotonicTime returns the time in ns on a monotonic clock that starts at the time of day, so that a restart moves no slot.
+func (s *Server) monotonicTime() int64 {
+	return s.started.UnixNano() + int64(s.cfg.Now().Sub(s.started))
+}
 
 // Listen accepts agents until ctx ends. config is nil for agents without TLS.
 func (s *Server) Listen(ctx context.Context, l net.Listener, config *tls.Config) error {
@@ -82,9 +84,9 @@ func (s *Server) Run(ctx context.Context) error {
 	seconds := 0
 	s.clock.Run(ctx, s.cfg.Now, func(at time.Time, now int64) {
 		s.outbox.Nudge()
-		s.registry.ForEach(func(x *session) { s.watch(x, now) })
+		s.registry.ForEach(func(x *session) { s.watchSession(x, now) })
 		if seconds++; seconds%recheckSeconds == 0 {
-			s.recheck(at)
+			s.recheckSessions(at)
 			s.forgetSentSecrets()
 		}
 	})
@@ -95,9 +97,9 @@ func (s *Server) Run(ctx context.Context) error {
 // recheckSeconds is the interval at which users, certificates, authorities and nodes of sessions are checked again.
 const recheckSeconds = 10
 
-// watch pings a silent session, and closes a dead one. A session whose reader waits for the journal or a limit is not
+// watchSession pings a silent session, and closes a dead one. A session whose reader waits for the journal or a limit is not
 // silent: its agent gets a pong, because its pings are not read.
-func (s *Server) watch(x *session, now int64) {
+func (s *Server) watchSession(x *session, now int64) {
 	l := &s.cfg.Limits
 	silence, busy := x.Silence(now)
 	switch {
@@ -112,8 +114,8 @@ func (s *Server) watch(x *session, now int64) {
 	}
 }
 
-// recheck ends the sessions of agents that would be refused now.
-func (s *Server) recheck(at time.Time) {
+// recheckSessions ends the sessions of agents that would be refused now.
+func (s *Server) recheckSessions(at time.Time) {
 	if s.cfg.Authorities != nil {
 		s.cfg.Authorities.Refresh(at)
 	}
@@ -127,7 +129,7 @@ func (s *Server) recheck(at time.Time) {
 // isAdmissible reports whether the credentials of a session are still accepted.
 func (s *Server) isAdmissible(x *session, at time.Time) bool {
 	_, revoked := s.cfg.Authorities.revokedSince(x.serials)
-	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.containAny(x.roots)
+	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.trustsAny(x.roots)
 }
 
 // Sessions returns the number of connected nodes.
@@ -177,12 +179,12 @@ type registry struct {
 
 	mu           sync.Mutex
 	unregistered map[*session]struct{} // connections without a node yet
-	numbers      map[model.NodeID]*numbers
+	numbers      map[model.NodeID]*streamNumbers
 	sent         map[model.NodeID]*sentSecrets // to agents that have proved their identity
 }
 
-// numbers are the stream that the server makes of an agent's messages.
-type numbers struct {
+// streamNumbers are the stream that the server makes of an agent's messages.
+type streamNumbers struct {
 	stream wire.StreamID
 	last   uint64
 	broken atomic.Bool // a commit failed: the next session uses another stream
@@ -219,16 +221,16 @@ func (r *registry) swap(x *session, stream wire.StreamID) (older *session, ok bo
 		x.sent.uid = x.UID
 	}
 	if r.numbers == nil {
-		r.numbers = map[model.NodeID]*numbers{}
+		r.numbers = map[model.NodeID]*streamNumbers{}
 	}
 	n := r.numbers[x.Node.ID]
 	if n == nil || n.broken.Load() {
-		n = &numbers{stream: stream}
+		n = &streamNumbers{stream: stream}
 		r.numbers[x.Node.ID] = n
 	}
 	x.numbers = n
 	if len(r.numbers) > 2*r.Len()+1024 { // mostly of machines that left; one that returns gets another stream
-		maps.DeleteFunc(r.numbers, func(id model.NodeID, _ *numbers) bool { return r.Get(id) == nil })
+		maps.DeleteFunc(r.numbers, func(id model.NodeID, _ *streamNumbers) bool { return r.Get(id) == nil })
 	}
 	return older, true
 }

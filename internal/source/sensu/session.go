@@ -30,15 +30,15 @@ type session struct {
 	registered bool
 	departure  departure
 	keepalive  keepaliveState
-	numbers    *numbers
+	numbers    *streamNumbers
 	sent       *sentSecrets // nil: the agent never got any
 
 	// The reader's.
 	machineSum    uint64 // of the machine's last description
 	closedByAgent bool   // with a close frame
-	pending       *record
+	pending       *signalRecord
 	logged        [outcomes]bool
-	admitted      map[place]struct{} // events of passive checks that had room; the view may not have them yet
+	admitted      map[eventKey]struct{} // events of passive checks that had room; the view may not have them yet
 
 	timetable timetable
 	planning  sync.Mutex // held while jobs are made of the assignment
@@ -57,12 +57,12 @@ type identity struct {
 	url               string // scheme and host by which the agent reaches the server
 }
 
-func (o *identity) stranger() *intent.ExternalAgent {
+func (o *identity) externalAgent() *intent.ExternalAgent {
 	return &intent.ExternalAgent{System: system, Namespace: o.namespace, Name: o.entity}
 }
 
-// open starts the session of an admitted agent.
-func (s *Server) open(nc net.Conn, o *offer) {
+// openSession starts the session of an admitted agent.
+func (s *Server) openSession(nc net.Conn, o *handshakeRequest) {
 	x := &session{srv: s, codec: sensuwire.JSON,
 		identity: identity{user: o.user, proof: o.proof, entity: o.header.Get("Sensu-Agentname"), namespace: o.header.Get("Sensu-Namespace"), url: "http://" + o.host}}
 	if _, ok := nc.(*tls.Conn); ok || o.header.Get("X-Forwarded-Proto") == "https" {
@@ -71,7 +71,7 @@ func (s *Server) open(nc net.Conn, o *offer) {
 	if o.protobuf {
 		x.codec = sensuwire.Protobuf
 	}
-	x.Conn, x.Since, x.UID = wsconn.Upgraded(nc, s.ws), s.cfg.Now().UnixNano(), x.stranger().UID()
+	x.Conn, x.Since, x.UID = wsconn.Upgraded(nc, s.ws), s.cfg.Now().UnixNano(), x.externalAgent().UID()
 	x.Open(s.clock.Now())
 	x.deadAfter.Store(int64(s.cfg.Limits.DeadAfter))
 	// This configuration lets the agent keep its own. It answers with a keepalive.
@@ -103,7 +103,7 @@ func (x *session) Message() (cause string) {
 		x.srv.metrics.Received.Inc()
 		x.srv.metrics.Bytes.Add(float64(len(frame)))
 		var out outcome
-		if out, cause = x.message(frame); out != pending {
+		if out, cause = x.handleMessage(frame); out != pending {
 			x.srv.metrics.messages[out].Inc()
 		}
 	case wsconn.Pong:
@@ -113,13 +113,13 @@ func (x *session) Message() (cause string) {
 		cause = x.commitPending()
 	}
 	if cause == "" {
-		cause = x.charge()
+		cause = x.chargeMessage()
 	}
 	return cause
 }
 
-// message handles one message. It leaves by exactly one outcome, or pending.
-func (x *session) message(frame []byte) (out outcome, cause string) {
+// handleMessage handles one message. It leaves by exactly one outcome, or pending.
+func (x *session) handleMessage(frame []byte) (out outcome, cause string) {
 	kind, body, err := sensuwire.Parse(frame)
 	if err != nil {
 		return x.refuse(malformed, err.Error()), ""
@@ -128,29 +128,29 @@ func (x *session) message(frame []byte) (out outcome, cause string) {
 	if !keepalive && string(kind) != sensuwire.TypeEvent {
 		return unknownKind, ""
 	}
-	said := x.srv.events.Get().(*sensuwire.Received)
-	defer x.srv.events.Put(said)
-	if err := x.codec.ReadEvent(body, said); err != nil {
+	received := x.srv.events.Get().(*sensuwire.Received)
+	defer x.srv.events.Put(received)
+	if err := x.codec.ReadEvent(body, received); err != nil {
 		return x.refuse(malformed, err.Error()), ""
 	}
-	if string(said.Entity) != x.entity || len(said.Namespace) > 0 && string(said.Namespace) != x.namespace {
-		return x.refuse(other, "an event of entity "+string(said.Namespace)+"/"+string(said.Entity)+": an agent may report on its own entity only"), ""
+	if string(received.Entity) != x.entity || len(received.Namespace) > 0 && string(received.Namespace) != x.namespace {
+		return x.refuse(other, "an event of entity "+string(received.Namespace)+"/"+string(received.Entity)+": an agent may report on its own entity only"), ""
 	}
 	if !x.registered {
-		if err := x.register(said, keepalive); err != nil {
+		if err := x.register(received, keepalive); err != nil {
 			return displaced, x.refuseRegistration(err)
 		}
 	}
 	if !keepalive {
-		return (&incoming{x, said}).handle()
+		return (&incomingEvent{x, received}).handle()
 	}
 	if x.keepalive.assumed {
-		x.adoptKeepalive(said)
+		x.adoptKeepalive(received)
 	}
-	if said.Sum != x.machineSum {
-		x.recordMachine(said, true)
+	if received.Sum != x.machineSum {
+		x.recordMachine(received, true)
 	}
-	return x.add(0, nil, directory.ProxyNode{})
+	return x.addSignal(0, nil, directory.ProxyNode{})
 }
 
 // refuse logs one refused message of each kind per session, and returns its outcome. The metrics count all.
@@ -231,8 +231,8 @@ func (x *session) mark(m wire.SessionMark) []byte {
 	return n.Mark(m)
 }
 
-// charge charges a message to the limits, and waits while there is debt.
-func (x *session) charge() (cause string) {
+// chargeMessage charges a message to the limits, and waits while there is debt.
+func (x *session) chargeMessage() (cause string) {
 	if !x.registered {
 		return ""
 	}
@@ -291,7 +291,7 @@ func (x *session) Flush(w *core.Scratch, due core.Duties) error {
 		return x.Conn.Close()
 	}
 	if due&duePlan != 0 {
-		x.plan()
+		x.planJobs()
 	}
 	if due&duePing != 0 {
 		if err := x.Conn.Ping(x.Payload()); err != nil {

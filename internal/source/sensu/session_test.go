@@ -290,7 +290,7 @@ func TestCommandOfARequest(t *testing.T) {
 		{newCheck(4, "a", "cat", func(c *model.CheckChunk) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
 		{newCheck(5, "a", "x", func(c *model.CheckChunk) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
 	} {
-		r := x.recipeOf(c.chunk, &subject{properties: a.Properties})
+		r := x.prepareCheck(c.chunk, &runSubject{properties: a.Properties})
 		if r.problem != "" || r.request.Name != c.name || r.request.Command != c.cmd {
 			t.Errorf("%+v: %q, %q, want %q", c.chunk, r.problem, r.request.Command, c.cmd)
 		}

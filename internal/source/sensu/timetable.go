@@ -35,9 +35,9 @@ const (
 func (s *Server) scheduleNew(j *job, now int64) {
 	within := s.cfg.Limits.FirstWithin
 	switch {
-	case j.recipe.location != nil:
+	case j.prepared.location != nil:
 		s.scheduleCron(j, now)
-	case j.firstRun && j.recipe.chunk.Interval > within:
+	case j.firstRun && j.prepared.chunk.Interval > within:
 		j.at = now + int64(j.slot%within)
 	default:
 		s.scheduleInterval(j, now)
@@ -45,7 +45,7 @@ func (s *Server) scheduleNew(j *job, now int64) {
 }
 
 func (j *job) interval() time.Duration {
-	interval := j.recipe.chunk.Interval
+	interval := j.prepared.chunk.Interval
 	if interval <= 0 {
 		interval = 5 * time.Minute // of a cron expression that cannot be read, which its result says
 	}
@@ -57,9 +57,9 @@ func (s *Server) scheduleInterval(j *job, now int64) {
 }
 
 func (s *Server) scheduleCron(j *job, now int64) {
-	c := j.recipe.chunk
+	c := j.prepared.chunk
 	wall := s.cfg.Now()
-	next, err := when.NextCron(c.Cron, j.recipe.location, wall)
+	next, err := when.NextCron(c.Cron, j.prepared.location, wall)
 	if err != nil { // never, as 30 February
 		next = wall.Add(24 * time.Hour)
 	}
@@ -77,7 +77,7 @@ func (s *Server) setJobs(x *session, jobs []*job) {
 		return
 	}
 	assignSlots(x.UID, jobs)
-	now := s.boot()
+	now := s.monotonicTime()
 	for _, j := range jobs {
 		if j.at == 0 {
 			s.scheduleNew(j, now)
@@ -120,7 +120,7 @@ func (t *timetable) end() {
 func (s *Server) requestDue(x *session) {
 	t := &x.timetable
 	t.mu.Lock()
-	now := s.boot()
+	now := s.monotonicTime()
 	due := s.takeDue(t, now, make([]*job, 0, maxParallel))
 	t.startTimer(now)
 	t.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Server) takeDue(t *timetable, now int64, due []*job) []*job {
 		switch {
 		case j.at > now:
 			continue
-		case j.recipe.location == nil:
+		case j.prepared.location == nil:
 			due = append(due, j)
 			s.scheduleInterval(j, now)
 			continue
@@ -167,7 +167,7 @@ func assignSlots(node uuid.UUID, jobs []*job) {
 	offset := time.Duration(binary.BigEndian.Uint32(node[:])) * time.Microsecond
 	order := make([]*job, 0, len(jobs))
 	for _, j := range jobs {
-		if j.recipe.location == nil {
+		if j.prepared.location == nil {
 			j.slot = j.phase(node)
 			order = append(order, j)
 		}
@@ -219,5 +219,5 @@ func (j *job) phase(node uuid.UUID) time.Duration {
 	for i := range 4 {
 		node[i] ^= byte(j.proxy.ID >> (8 * i))
 	}
-	return when.Phase(node, j.recipe.chunk.Unit, j.interval())
+	return when.Phase(node, j.prepared.chunk.Unit, j.interval())
 }

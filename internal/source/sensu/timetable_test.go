@@ -47,23 +47,23 @@ func TestSlotsKeepIntervals(t *testing.T) {
 			x.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte{node})
 			var jobs []*job
 			for i, interval := range c.intervals {
-				r := &recipe{chunk: newCheck(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.CheckChunk) { c.Interval = interval })}
+				r := &preparedCheck{chunk: newCheck(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.CheckChunk) { c.Interval = interval })}
 				if interval == cronInterval {
 					r.chunk.Interval, r.chunk.Cron, r.location = 0, "*/7 * * * *", time.UTC
 				}
-				jobs = append(jobs, &job{x: x, recipe: r})
+				jobs = append(jobs, &job{x: x, prepared: r})
 			}
 			s.setJobs(x, jobs)
 			x.timetable.timer.Stop() // the test moves the clock
 			for _, j := range jobs {
-				if early := (j.phase(x.UID) - j.slot + j.interval()) % j.interval(); j.recipe.location == nil && early >= maxAdvance {
+				if early := (j.phase(x.UID) - j.slot + j.interval()) % j.interval(); j.prepared.location == nil && early >= maxAdvance {
 					t.Errorf("%v: %v early", j.interval(), early)
 				}
 			}
 			turns, ran := 0, map[*job]time.Time{}
-			for end := s.boot() + int64(10*time.Minute); x.timetable.at <= end; {
+			for end := s.monotonicTime() + int64(10*time.Minute); x.timetable.at <= end; {
 				now = began.Add(time.Duration(x.timetable.at-began.UnixNano()) + minSleep) // it is never there in time
-				list := s.takeDue(&x.timetable, s.boot(), nil)
+				list := s.takeDue(&x.timetable, s.monotonicTime(), nil)
 				if len(list) > 0 {
 					turns++
 				}
@@ -71,7 +71,7 @@ func TestSlotsKeepIntervals(t *testing.T) {
 					t.Errorf("%v: %d at once", c.intervals, len(list))
 				}
 				for _, j := range list {
-					if j.recipe.location != nil {
+					if j.prepared.location != nil {
 						if late := now.Sub(now.Truncate(time.Minute)); now.UTC().Minute()%7 != 0 || late > 2*minSleep {
 							t.Errorf("cron: at %v", now.UTC())
 						}
@@ -104,7 +104,7 @@ func repeat(n int, interval time.Duration) (list []time.Duration) {
 func TestSlotsSpreadRunsAndMachines(t *testing.T) {
 	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*job) {
 		for i := range n {
-			jobs = append(jobs, &job{proxy: directory.ProxyNode{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: newCheck(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
+			jobs = append(jobs, &job{proxy: directory.ProxyNode{ID: model.NodeID(i + 1)}, prepared: &preparedCheck{chunk: newCheck(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
 		}
 		assignSlots(node, jobs)
 		return jobs

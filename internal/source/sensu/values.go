@@ -17,15 +17,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// values returns the values of a check's event: its points, or else those that its output has in the check's format. A
+// readValues returns the values of a check's event: its points, or else those that its output has in the check's format. A
 // command that failed to run has none.
-func (e *incoming) values(c *model.CheckChunk) (values []model.Value, err error) {
+func (e *incomingEvent) readValues(c *model.CheckChunk) (values []model.Value, err error) {
 	var tags map[string]string
 	if c.Metrics != nil {
 		tags = c.Metrics.Tags
 	}
 	if e.Metrics {
-		if values, err = e.points(tags); err != nil {
+		if values, err = e.readPointValues(tags); err != nil {
 			return nil, err
 		}
 		if limit := model.MaxValues; len(values) > limit {
@@ -39,8 +39,8 @@ func (e *incoming) values(c *model.CheckChunk) (values []model.Value, err error)
 	return values, nil
 }
 
-// points returns the points of an event's metrics that are valid values, and counts the others.
-func (e *incoming) points(tags map[string]string) (values []model.Value, err error) {
+// readPointValues returns the points of an event's metrics that are valid values, and counts the others.
+func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.Value, err error) {
 	err = e.ReadPoints(func(p *sensuwire.Point) {
 		v, ok := measure.Value(p.Name, p.Value, p.At(), p.Tags, tags)
 		if !ok {
@@ -83,11 +83,11 @@ func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropp
 
 // handleMetrics makes results of an event that has metrics and no check, from StatsD or the agent's API. They are values of
 // the node's event sensu-metrics, which is always OK; as many results as they need.
-func (e *incoming) handleMetrics() (out outcome, cause string) {
+func (e *incomingEvent) handleMetrics() (out outcome, cause string) {
 	if !e.Metrics {
 		return e.refuse(empty, "an event with neither a check nor metrics"), ""
 	}
-	values, err := e.points(nil)
+	values, err := e.readPointValues(nil)
 	if err != nil {
 		return e.refuse(malformed, err.Error()), ""
 	}
@@ -116,7 +116,7 @@ func (e *incoming) handleMetrics() (out outcome, cause string) {
 		}
 		result := &wire.Result{Output: []byte(text), Extra: append(extra, trailer...)}
 		if len(values) == 0 {
-			return e.add(c.ID, result, directory.ProxyNode{})
+			return e.addSignal(c.ID, result, directory.ProxyNode{})
 		}
 		e.commitOwn(c.ID, result, directory.ProxyNode{})
 	}
@@ -124,7 +124,7 @@ func (e *incoming) handleMetrics() (out outcome, cause string) {
 
 // metricPipelines returns the pipelines of an event without a check: those that it names, and those that an import made
 // for the handlers that its metrics name.
-func (e *incoming) metricPipelines() (names []string, err error) {
+func (e *incomingEvent) metricPipelines() (names []string, err error) {
 	handlers, err := e.ReadMetricHandlers()
 	if err != nil {
 		return nil, err
@@ -150,13 +150,13 @@ func (e *incoming) metricPipelines() (names []string, err error) {
 }
 
 // refuseState refuses an event beyond the limit of events of its node or namespace.
-func (e *incoming) refuseState(code, reason string) outcome {
+func (e *incomingEvent) refuseState(code, reason string) outcome {
 	e.Budget.Hit(core.StatesLimit(code), reason)
 	return e.refuse(states, reason)
 }
 
 // outputLimit returns the most bytes of output that a check's result may have.
-func (e *incoming) outputLimit(c *model.CheckChunk) int {
+func (e *incomingEvent) outputLimit(c *model.CheckChunk) int {
 	return min(cmp.Or(max(c.MaxOutput, 0), model.DefaultOutputBytes), e.Budget.Limits().OutputBytes)
 }
 
@@ -195,24 +195,24 @@ func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand) (list []sensuwire.
 		}
 		list = append(list, sensuwire.Hook{
 			Name: hookName(c, i), When: when, Timeout: uint32((timeout + time.Second - 1) / time.Second), Stdin: h.Stdin,
-			Command: sensuwire.Literal(exports(run.Env) + lineOf(&model.ExpandedCommand{Shell: run.Hooks[i].Shell, Argv: run.Hooks[i].Argv})),
+			Command: sensuwire.Literal(exportLines(run.Env) + shellLine(&model.ExpandedCommand{Shell: run.Hooks[i].Shell, Argv: run.Hooks[i].Argv})),
 		})
 	}
 	return list
 }
 
-// exports returns the shell lines that set a check's environment for a hook: the agent sets it for the command only.
-func exports(env map[string]string) string {
+// exportLines returns the shell lines that set a check's environment for a hook: the agent sets it for the command only.
+func exportLines(env map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		b.WriteString("export " + name + "=" + quote(env[name]) + "\n")
+		b.WriteString("export " + name + "=" + quoteShell(env[name]) + "\n")
 	}
 	return b.String()
 }
 
-// extra returns the hooks and values of a result, as far as they fit the limits of a result, and its output. If values
+// encodeExtra returns the hooks and values of a result, as far as they fit the limits of a result, and its output. If values
 // do not fit, the output says so.
-func (e *incoming) extra(c *model.CheckChunk, values []model.Value, text []byte, limit int) (_, extra []byte, err error) {
+func (e *incomingEvent) encodeExtra(c *model.CheckChunk, values []model.Value, text []byte, limit int) (_, extra []byte, err error) {
 	room := min(e.Budget.Limits().OutputBytes-len(text), maxExtraBytes)
 	if e.HasHooks() && len(c.Hooks) > 0 {
 		hooks, err := e.ReadHooks(model.MaxHooks)

@@ -176,7 +176,7 @@ func TestHooksOfSensuAgents(t *testing.T) {
 		r := a.nextRequest()
 		x := w.session("web")
 		x.Mu.Lock()
-		asked := x.list[0].recipe.request.Hooks
+		asked := x.list[0].prepared.request.Hooks
 		x.Mu.Unlock()
 		want := []sensuwire.Hook{
 			{Name: "ps", When: []string{"critical", "non-zero", "127"}, Command: "export A='it'\\''s'\nps 'it'\\''s'", Timeout: 2},
