@@ -455,7 +455,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 func TestProtocolPageNamesEveryCode(t *testing.T) {
 	page := testenv.Value(os.ReadFile("../../../docs/protocol/README.md"))(t)
 	codes := map[string]bool{}
-	refusal := regexp.MustCompile(`(?:refusal\(|Code: |r\.Code, r\.Type = )"(\w+)"`)
+	refusal := regexp.MustCompile(`(?:Refusal\(|Code: |r\.Code, r\.Type = )"(\w+)"`)
 	violation := regexp.MustCompile(`violation\((\w+),`)
 	files := testenv.Value(filepath.Glob("*.go"))(t)
 	byName := map[string]outcome{"hole": hole, "malformed": malformed, "oversized": oversized, "streams": streams, "unkept": unkept}
