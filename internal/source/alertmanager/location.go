@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // location is the check and the node of an alert.
@@ -94,10 +95,9 @@ func newResource(kind, namespace, name, display string, spec model.Spec) model.R
 	if display = oneLine(display); display == name || len(display) > 200 {
 		display = ""
 	}
-	return model.Resource{
-		APIVersion: model.APIVersion, Kind: kind, Spec: spec,
-		Metadata: model.Metadata{Name: name, Namespace: namespace, DisplayName: display, Labels: map[string]string{model.SourceLabel: source}},
-	}
+	r := core.NewDeclared(source, kind, namespace, name, spec)
+	r.Metadata.DisplayName = display
+	return r
 }
 
 // create creates the resources that look returns, within the limits, and calls look again.
@@ -105,34 +105,20 @@ func (s *Server) create(ctx context.Context, by intent.Actor, namespace string, 
 	s.creation.Lock()
 	defer s.creation.Unlock()
 	by.Why = fmt.Sprintf("from alerts of %s", by.User)
-	var err error
 	for range maxCreateTries {
 		missing := s.withinLimits(namespace, look()) // another request may have created some
 		if len(missing) == 0 {
-			break
+			return nil
 		}
-		expect := map[intent.Key]int64{} // no resource that an operator has just applied is overwritten
-		for i := range missing {
-			expect[intent.KeyOf(&missing[i])] = 0
-		}
-		_, err = s.cfg.Intent.Apply(ctx, by, missing, intent.ApplyOptions{Yes: true, Expect: expect})
-		exists := model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict
-		if err != nil && !exists {
-			break
-		}
-		if caught := s.cfg.Plan.CatchUp(ctx); caught != nil {
-			err = caught
-			break
-		}
-		if !exists {
-			break
+		switch exists, err := core.DeclareMissing(ctx, s.cfg.Intent, s.cfg.Plan.CatchUp, by, missing); {
+		case err != nil:
+			return fmt.Errorf("create the checks and nodes of alerts: %w", err)
+		case !exists:
+			look()
+			return nil
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("create the checks and nodes of alerts: %w", err)
-	}
-	look()
-	return nil
+	return model.Errorf(model.Conflict, "create the checks and nodes of alerts: an operator changes them at the same time").WithHint("send the alerts again")
 }
 
 // maxCreateTries bounds the retries when an operator applies one of the resources at the same time.

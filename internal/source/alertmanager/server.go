@@ -13,7 +13,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/directory"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/recorder"
@@ -197,7 +196,7 @@ type Access interface {
 // Intent creates the checks and nodes of alerts.
 type Intent interface {
 	CheckNamespace(name string) error
-	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
+	core.Declarer
 }
 
 // Plan finds checks and nodes.

@@ -57,7 +57,7 @@ type Intent interface {
 
 	LimitsFor(namespace string) model.Limits
 	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
-	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
+	core.Declarer
 }
 
 // Checks finds passive checks: an event that no request asked for belongs to one.

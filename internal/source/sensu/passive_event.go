@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // eventKey identifies an event: a check on a node.
@@ -176,18 +177,14 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	if err != nil {
 		return check, err
 	}
-	r := model.Resource{APIVersion: model.APIVersion, Kind: "Check", Spec: spec,
-		Metadata: model.Metadata{Name: name, Namespace: e.namespace, Labels: map[string]string{model.SourceLabel: model.SourceSensu}}}
+	r := core.NewDeclared(model.SourceSensu, "Check", e.namespace, name, spec)
 	if len(missing) > 0 {
 		r.Metadata.Annotations = map[string]string{missingAnnotation: strings.Join(missing, ", ")}
 	}
-	by := intent.Actor{User: e.user.Name, Whence: model.HostOf(e.Conn.NetConn().RemoteAddr().String()), Why: "the Sensu agent of " + e.Node.Name + " sent an event of this check, which is in no assignment"}
-	_, err = s.cfg.Intent.Apply(ctx, by, []model.Resource{r}, intent.ApplyOptions{Yes: true, Expect: map[intent.Key]int64{intent.KeyOf(&r): 0}})
-	exists := model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict // an operator was faster
-	if err != nil && !exists {
-		return check, err
-	}
-	if err := s.cfg.Checks.CatchUp(ctx); err != nil {
+	by := intent.Actor{User: e.user.Name, Whence: model.HostOf(e.Conn.NetConn().RemoteAddr().String()),
+		Why: "the Sensu agent of " + e.Node.Name + " sent an event of this check, which is in no assignment"}
+	exists, err := core.DeclareMissing(ctx, s.cfg.Intent, s.cfg.Checks.CatchUp, by, []model.Resource{r})
+	if err != nil {
 		return check, err
 	}
 	check, _ = s.cfg.Checks.PassiveCheck(e.namespace, name)

@@ -1,0 +1,34 @@
+package core
+
+import (
+	"context"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Declarer declares resources: *intent.Service.
+type Declarer interface {
+	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
+}
+
+// DeclareMissing declares resources that do not exist, such as the passive checks of events, and returns when they are in
+// force, which catchUp waits for. exists: an operator has just declared one of them, so none was changed.
+func DeclareMissing(ctx context.Context, d Declarer, catchUp func(context.Context) error, by intent.Actor, missing []model.Resource) (exists bool, err error) {
+	expect := make(map[intent.Key]int64, len(missing))
+	for i := range missing {
+		expect[intent.KeyOf(&missing[i])] = 0
+	}
+	_, err = d.Apply(ctx, by, missing, intent.ApplyOptions{Yes: true, Expect: expect})
+	exists = model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict
+	if err != nil && !exists {
+		return false, err
+	}
+	return exists, catchUp(ctx)
+}
+
+// NewDeclared returns a resource that a source declares. source is the value of its label model.SourceLabel.
+func NewDeclared(source, kind, namespace, name string, spec model.Spec) model.Resource {
+	return model.Resource{APIVersion: model.APIVersion, Kind: kind, Spec: spec,
+		Metadata: model.Metadata{Name: name, Namespace: namespace, Labels: map[string]string{model.SourceLabel: source}}}
+}
