@@ -269,7 +269,7 @@ func TestRepeatedHellosAreLimited(t *testing.T) {
 		f.Close()
 	}
 	if limited < 8 || limited > 11 {
-		t.Errorf("%d of 30 were told to wait", limited)
+		t.Errorf("%d of 30 Hellos were refused", limited)
 	}
 	w.openAgent(w.addNode(2, 1)).send(resultBatch(1, 1, 1))
 }
@@ -439,7 +439,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			node := w.addNode(1, 1)
 			a := w.openAgent(node)
 			way(w, a, node)
-			testenv.Until(w.t, "its outcome is counted", func() bool { return testutil.ToFloat64(w.server.metrics.frames[out]) == 1 })
+			testenv.Until(w.t, "the outcome is counted", func() bool { return testutil.ToFloat64(w.server.metrics.frames[out]) == 1 })
 			switch out {
 			case hole, malformed, oversized, streams, unkept: // end the session
 				if r := a.refusal(); r.Code != outcomeNames[out] || r.Message == "" || r.RetryMs == 0 {

@@ -258,7 +258,7 @@ func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 		s.stallDisk(time.Second)
 		s.sleepUntil(stall + 850*time.Millisecond)
 		if share, _ := s.server.highestPressure(); share < slowResultsAt || share >= 1 || s.countSlowdowns()-before != fleetSize {
-			t.Errorf("%g full, and %g were told: want all of them before it is full", share, s.countSlowdowns()-before)
+			t.Errorf("%g full, %g slowdowns sent; want one to each agent before it is full", share, s.countSlowdowns()-before)
 		}
 		s.sleepUntil(stall + after)
 		usual, slow := s.frameRate(stall-10*time.Second, stall), s.frameRate(stall+4*time.Second, stall+8*time.Second)
@@ -273,8 +273,8 @@ func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 				t.Errorf("%.0f frames per second %s after the stall, %.0f before", now, from-stall, usual)
 			}
 		}
-		if told := s.countSlowdowns() - before; told != fleetSize {
-			t.Errorf("told %g times, want each of %d once", told, fleetSize)
+		if slowdowns := s.countSlowdowns() - before; slowdowns != fleetSize {
+			t.Errorf("%g slowdowns sent, want one to each of %d agents", slowdowns, fleetSize)
 		}
 	})
 }
@@ -287,8 +287,8 @@ func TestSlowdownLastsUntilBelowAQuarter(t *testing.T) {
 		s.share.Store(45)
 		before := s.countSlowdowns()
 		s.sleepUntil(full)
-		if told := s.countSlowdowns() - before; told != 0 {
-			t.Errorf("told %g times before it was half full", told)
+		if slowdowns := s.countSlowdowns() - before; slowdowns != 0 {
+			t.Errorf("%g slowdowns sent below a fill level of half", slowdowns)
 		}
 		usual := s.frameRate(full-10*time.Second, full)
 		s.share.Store(60)
@@ -322,9 +322,9 @@ func TestOverloadEndsWithTheUsualRate(t *testing.T) {
 		s.sleepUntil(to)
 		s.cost.Store(int64(fits))
 		s.sleepUntil(to + slowDuration + wire.BackPressureEasing*maxLinger*3/2)
-		told := s.countSlowdowns() - before
-		if most := float64((to-from)/slowInterval+1) * fleetSize; told < fleetSize || told > most {
-			t.Errorf("told %g times in 50 s of overload, want %d to %g", told, fleetSize, most)
+		slowdowns := s.countSlowdowns() - before
+		if most := float64((to-from)/slowInterval+1) * fleetSize; slowdowns < fleetSize || slowdowns > most {
+			t.Errorf("%g slowdowns sent in 50 s of overload, want %d to %g", slowdowns, fleetSize, most)
 		}
 		s.sleepUntil(to + after)
 		for at := to + slowDuration + wire.BackPressureEasing*maxLinger*3/2; at < to+after-time.Second; at += time.Second {
@@ -332,8 +332,8 @@ func TestOverloadEndsWithTheUsualRate(t *testing.T) {
 				t.Errorf("%.0f frames per second %s after the overload, %.0f before", now, at-to, usual)
 			}
 		}
-		if again := s.countSlowdowns() - before - told; again != 0 {
-			t.Errorf("told %g times when all was over", again)
+		if again := s.countSlowdowns() - before - slowdowns; again != 0 {
+			t.Errorf("%g slowdowns sent after the overload", again)
 		}
 	})
 }

@@ -103,7 +103,7 @@ func TestListedProxyNamesTheClient(t *testing.T) {
 	}
 	for _, line := range []string{"--proxy-from 127.0.0.1;", "from a network of --proxy-from"} {
 		if n := text.count(line); n != 1 {
-			t.Errorf("%q is said %d times in a minute:\n%s", line, n, text.text.String())
+			t.Errorf("%q is logged %d times in a minute, want once:\n%s", line, n, text.text.String())
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestHealthChecksOfBalancersAreNotLogged(t *testing.T) {
 	}
 	testenv.Until(t, "the silent one is closed", func() bool { return h.count("handshakes_total", "proxy_timeout") == 1 })
 	if text.count("level=WARN") > 1 { // half a header is worth a line
-		t.Errorf("health checks are told:\n%s", text.text.String())
+		t.Errorf("health checks are logged:\n%s", text.text.String())
 	}
 }
 
@@ -196,13 +196,13 @@ func (m *memoryPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
 	m.chunks[7] = &c.Chunk
 	a.Chunks = append(slices.Clone(a.Chunks), &c.Chunk)
-	told := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{7}, Nodes: proxies}}}
+	checks := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{7}, Nodes: proxies}}}
 	var nodes []directory.ProxyNode
 	for _, id := range proxies {
-		told.Nodes = append(told.Nodes, wire.ProxyNode{Node: id, Name: "p"})
+		checks.Nodes = append(checks.Nodes, wire.ProxyNode{Node: id, Name: "p"})
 		nodes = append(nodes, directory.ProxyNode{ID: id, UID: uuid.NewSHA1(uuid.Nil, []byte{byte(id)}), Namespace: 3})
 	}
-	a.Proxied = directory.NewProxyTargets(told, nodes, a.Chunks)
+	a.Proxied = directory.NewProxyTargets(checks, nodes, a.Chunks)
 	a.Hash = wire.AssignmentHash(a.Chunks, nil, &a.Proxied.ProxyChecks)
 	m.assignments[node] = &a
 }
@@ -280,7 +280,7 @@ func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 		}
 	}
 
-	// It may speak of nobody any more who is taken from it.
+	// It may not report on a proxy node that has left its assignment.
 	w.plan.assignProxies(1001, 51)
 	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
 	a.wait("assignment", func() bool { return len(a.assignments) == 2 && len(a.assignments[1].ProxyChecks.Nodes) == 1 })

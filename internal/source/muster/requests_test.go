@@ -77,7 +77,7 @@ func TestRequestedRunIsAnswered(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	if n := testutil.ToFloat64(w.server.metrics.frames[unrequested]); n != 1 {
-		t.Errorf("%v answers that nobody asked for", n)
+		t.Errorf("%v answers without a request, want 1", n)
 	}
 	if runs.Pending() != 0 || w.server.runOutput.Bytes() != 0 {
 		t.Errorf("%d runs are open, %d bytes held", runs.Pending(), w.server.runOutput.Bytes())

@@ -191,7 +191,7 @@ func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	w.journal.pauseCommits(false)
 	b := <-opened
 	if b.welcome.Last[0].Last != 2 {
-		t.Fatalf("the newer session is told %d, want what the older one sent", b.welcome.Last[0].Last)
+		t.Fatalf("Welcome of the newer session has last number %d, want 2", b.welcome.Last[0].Last)
 	}
 	if w.server.Sessions() != 1 {
 		t.Fatalf("%d sessions", w.server.Sessions())
@@ -358,7 +358,7 @@ func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 	}
 	select {
 	case s := <-shed:
-		t.Errorf("told of a loss of sessions: %+v", s)
+		t.Errorf("reported a sudden loss of sessions: %+v", s)
 	default:
 	}
 }
@@ -380,8 +380,8 @@ func TestDrainSendsAgentsAway(t *testing.T) {
 }
 
 func TestSuddenLossOfSessionsIsReportedOnce(t *testing.T) {
-	told := make(chan Shed, 10)
-	w := newTestServer(t, func(c *Config) { c.OnShed = func(s Shed) { told <- s } })
+	reports := make(chan Shed, 10)
+	w := newTestServer(t, func(c *Config) { c.OnShed = func(s Shed) { reports <- s } })
 	var agents []*agent
 	for i := range 60 {
 		agents = append(agents, w.openAgent(w.addNode(i, 1)))
@@ -393,16 +393,16 @@ func TestSuddenLossOfSessionsIsReportedOnce(t *testing.T) {
 		a.Close()
 	}
 	select {
-	case s := <-told:
+	case s := <-reports:
 		if s.Lost < 10 || float64(s.Lost) <= 0.2*float64(s.Before) || s.Before > 60 {
-			t.Fatalf("told %+v", s)
+			t.Fatalf("reported %+v", s)
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("not told")
+		t.Fatal("not reported")
 	}
 	w.stop()
-	if len(told) != 0 {
-		t.Fatal("told twice")
+	if len(reports) != 0 {
+		t.Fatal("reported twice")
 	}
 }
 
@@ -428,20 +428,20 @@ func TestDeadSessionsAreClosed(t *testing.T) {
 	})
 	a := w.openAgent(w.addNode(1, 1))
 	uid := w.addNode(2, 1)
-	nc := testenv.Value(net.Dial("tcp", w.addr))(t) // says Hello and nothing more: no Pong either
+	nc := testenv.Value(net.Dial("tcp", w.addr))(t) // sends Hello, and answers no ping
 	defer nc.Close()
-	mute := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(t)
-	testenv.NoError(t, mute.Write(wire.AppendHello(make([]byte, wsconn.Headroom), &wire.Hello{Protocol: wire.Protocol, Node: uid})))
-	testenv.Until(w.t, "both are here", func() bool { return w.server.Sessions() == 2 })
+	silent := testenv.Value(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(t)
+	testenv.NoError(t, silent.Write(wire.AppendHello(make([]byte, wsconn.Headroom), &wire.Hello{Protocol: wire.Protocol, Node: uid})))
+	testenv.Until(w.t, "both sessions are open", func() bool { return w.server.Sessions() == 2 })
 	paused := w.addNode(3, 1)
 	w.nodes.set(paused, core.Node{ID: 1003, Name: "paused", Namespace: 3})
 	w.nodes.setLimits(3, core.NamespaceLimits{NodeResultsPerSec: 0.1})
-	w.openAgent(paused).send(resultBatch(1, 50, 1)) // its reader waits for minutes
+	w.openAgent(paused).send(resultBatch(1, 50, 1)) // its reader is paused for minutes
 	w.journal.set(func() { w.journal.stats.Blocked = errors.New("disk is full") })
 	a.wait("slow", func() bool { return len(a.slowReasons) == 1 && strings.Contains(a.slowReasons[0], "disk is full") })
-	testenv.Until(w.t, "the dead one is cut", func() bool { return !w.server.Connected(1002) })
+	testenv.Until(w.t, "the dead session is closed", func() bool { return !w.server.Connected(1002) })
 	if a.send(resultBatch(1, 1, 1)); !w.server.Connected(1001) || !w.server.Connected(1003) {
-		t.Fatal("the living one was cut")
+		t.Fatal("a living session was closed")
 	}
 	a.waitAck(1)
 }
@@ -462,8 +462,8 @@ func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 		{"one of another life", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 0, Revision: 1000}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			told := make(chan string, 1)
-			w := newTestServer(t, func(cfg *Config) { cfg.OnBehind = func(n core.Node) { told <- n.Name } })
+			reports := make(chan string, 1)
+			w := newTestServer(t, func(cfg *Config) { cfg.OnBehind = func(n core.Node) { reports <- n.Name } })
 			uid := w.addNode(1, 1)
 			a := w.openAgent(uid)
 			a.send(resultBatch(1, 3, 1))
@@ -471,13 +471,13 @@ func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 			a.Bye("done")
 			testenv.Value(w.open(uid, func(_ *link.Config, hello *wire.Hello) { *hello = c.hello }))(t)
 			select {
-			case name := <-told:
+			case name := <-reports:
 				if !c.behind || name != "node1" {
-					t.Errorf("told of %s", name)
+					t.Errorf("reported %s", name)
 				}
 			default:
 				if c.behind {
-					t.Error("not told")
+					t.Error("not reported")
 				}
 			}
 		})
@@ -588,12 +588,12 @@ func TestCloneIsRefused(t *testing.T) {
 					t.Errorf("%q lacks %q", r.Message, part)
 				}
 			}
-			first.send(resultBatch(1, 1, 1)) // and goes on as if nothing had been
+			first.send(resultBatch(1, 1, 1)) // and its session goes on
 			first.waitAck(1)
 			came := w.clones()
 			if len(came) != 1 || came[0].Holder.Machine != "3f2a91c0" || came[0].Refused.Machine != c.machine[:min(8, len(c.machine))] ||
 				came[0].Refused.Address != "127.0.0.1" || came[0].Node.Name != "node1" || came[0].Holder.Since.IsZero() {
-				t.Errorf("told %+v", came)
+				t.Errorf("reported %+v", came)
 			}
 			if n := w.count("handshakes_total", "clone"); n != 1 {
 				t.Errorf("%g were counted", n)
@@ -617,7 +617,7 @@ func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
 		t.Fatalf("the third was sent away with %+v", r)
 	}
 	if len(w.clones()) != 1 {
-		t.Errorf("told %+v", w.clones())
+		t.Errorf("reported %+v", w.clones())
 	}
 	second.send(resultBatch(1, 1, 1))
 	second.waitAck(1)
@@ -643,10 +643,10 @@ func TestCrashedMachineReconnects(t *testing.T) {
 			before.send(resultBatch(1, 1, 1))
 			before.waitAck(1)
 			close(cut)
-			sendRaw(before, wire.AppendBatch(nil, resultBatch(2, 1, 1))) // what it said last is no sign of life
+			sendRaw(before, wire.AppendBatch(nil, resultBatch(2, 1, 1))) // its last message is no answer to the probe
 			after := w.mustOpen(uid, nil, withOrigin(machineA, boot, nil))
 			if after.welcome.Last[0].Last != 2 {
-				t.Errorf("the new connection is told %+v", after.welcome.Last)
+				t.Errorf("Welcome of the new connection has %+v", after.welcome.Last)
 			}
 			if len(w.clones()) != 0 {
 				t.Errorf("called a clone: %+v", w.clones())
@@ -742,15 +742,15 @@ func TestStatisticsOfAgentsAreSummed(t *testing.T) {
 	if _, ok := w.server.Agent(9999); ok {
 		t.Error("a node that has no session has an agent")
 	}
-	told := wire.Stats{UptimeMs: 120_000, Spooled: 30, Runs: 100, Forks: 60, Skipped: 2, ResidentBytes: 12 << 20, BytesSent: 5000}
-	testenv.NoError(t, first.Stats(&told))
-	testenv.Until(t, "it has told", func() bool { a, _ := w.server.Agent(1001); return a.Report != nil })
-	if a, _ = w.server.Agent(1001); a.Report.Stats != told || a.Report.ForksPerMin != 30 {
-		t.Errorf("it told %+v, known is %+v", told, a)
+	sent := wire.Stats{UptimeMs: 120_000, Spooled: 30, Runs: 100, Forks: 60, Skipped: 2, ResidentBytes: 12 << 20, BytesSent: 5000}
+	testenv.NoError(t, first.Stats(&sent))
+	testenv.Until(t, "its statistics have arrived", func() bool { a, _ := w.server.Agent(1001); return a.Report != nil })
+	if a, _ = w.server.Agent(1001); a.Report.Stats != sent || a.Report.ForksPerMin != 30 {
+		t.Errorf("sent %+v, the server has %+v", sent, a)
 	}
 	second := w.openAgent(w.addNode(2, 1))
 	testenv.NoError(t, second.Stats(&wire.Stats{Spooled: 12_000, Skipped: 3}))
-	testenv.Until(t, "the other has told", func() bool { a, _ := w.server.Agent(1002); return a.Report != nil })
+	testenv.Until(t, "the statistics of the other have arrived", func() bool { a, _ := w.server.Agent(1002); return a.Report != nil })
 	w.openAgent(w.addNode(3, 1)) // says nothing
 	want := `
 # HELP muster_agents_spooled_signals Signals in the spools.

@@ -315,7 +315,7 @@ func TestNamesMissingInTheCertificateAreLoggedOnce(t *testing.T) {
 		"name=muster.example.org advertise=muster.example.org": 1, "name=agents.example.org": 1, "reboot": 0, "level=WARN": 1,
 	} {
 		if n := text.count(line); n != times {
-			t.Errorf("%q is said %d times, want %d:\n%s", line, n, times, text.text.String())
+			t.Errorf("%q is logged %d times, want %d:\n%s", line, n, times, text.text.String())
 		}
 	}
 	if strings.Contains(text.text.String(), "127.0.0.1,") {

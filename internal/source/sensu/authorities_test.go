@@ -55,7 +55,7 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 	sharedPassword := w.mustHandshake(w.dialTLS(before, nil, nil), "web3", rightPassword, false)
 	w.openSession(sharedPassword)
 	if !refused(after) {
-		t.Error("a stranger's authority is taken")
+		t.Error("an unknown authority is accepted")
 	}
 
 	for _, damaged := range []string{"", "no PEM", string(before.certificatePEM()) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
@@ -67,7 +67,7 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 			w.server.recheckSessions(time.Now())
 		}
 		if n := strings.Count(log.text(), "level=ERROR"); n != 1 {
-			t.Errorf("%q: told %d times: %s", damaged, n, log.text())
+			t.Errorf("%q: %d errors logged, want 1: %s", damaged, n, log.text())
 		}
 	}
 	testenv.NoError(t, os.Remove(file))
@@ -78,25 +78,25 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 	write(string(before.certificatePEM()), string(after.certificatePEM()))
 	w.server.recheckSessions(time.Now())
 	if !refused(after) {
-		t.Error("somebody may be writing still")
+		t.Error("the list was applied before two reads agreed")
 	}
 	w.server.recheckSessions(time.Now())
 	if !strings.Contains(log.text(), "authorities=2 new=1 gone=0") {
-		t.Errorf("told: %s", log.text())
+		t.Errorf("logged: %s", log.text())
 	}
 	young := comes(after, "web2")
 	if w.session("web1").Ended() || !w.session("web2").proven {
-		t.Error("both are good")
+		t.Error("a session of an accepted authority ended")
 	}
 
 	write(string(after.certificatePEM()))
 	w.server.recheckSessions(time.Now())
 	w.server.recheckSessions(time.Now())
 	if err := old.waitEnd(); err == nil {
-		t.Error("its authority is gone")
+		t.Error("the session of a removed authority did not end")
 	}
 	if !refused(before) {
-		t.Error("an authority that was taken out is taken still")
+		t.Error("a removed authority is accepted")
 	}
 	w.server.recheckSessions(time.Now())
 	young.sendKeepalive()
@@ -180,7 +180,7 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 	stays, _ := comes(&other, "web2", "")
 	sharedPassword, _ := comes(nil, "web3", rightPassword)
 	if lost == nil || stays == nil || sharedPassword == nil {
-		t.Fatal("nothing is revoked yet")
+		t.Fatal("an agent was refused before the revocation")
 	}
 	again := func(at time.Time) {
 		w.server.recheckSessions(at)
@@ -190,11 +190,11 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 	write(crl, ca.revocationList(2, tomorrow, first))
 	w.server.recheckSessions(time.Now())
 	if w.session("web1").Ended() {
-		t.Error("somebody may be writing still")
+		t.Error("the list was applied before two reads agreed")
 	}
 	w.server.recheckSessions(time.Now())
 	if err := lost.waitEnd(); err == nil {
-		t.Error("its certificate is revoked")
+		t.Error("the session of a revoked certificate did not end")
 	}
 	if a, status := comes(&first, "web1", rightPassword); a != nil || status != http.StatusForbidden {
 		t.Errorf("a revoked certificate: %d", status)
@@ -209,7 +209,7 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 		again(time.Now())
 		again(time.Now())
 		if n := strings.Count(log.text(), "level=ERROR"); n != 1 {
-			t.Errorf("told %d times: %s", n, log.text())
+			t.Errorf("%d errors logged, want 1: %s", n, log.text())
 		}
 	}
 	if a, status := comes(&first, "web1", ""); a != nil {
@@ -221,11 +221,11 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 	again(time.Now())
 	again(time.Now())
 	if n := strings.Count(log.text(), "level=ERROR"); n != 1 {
-		t.Errorf("told %d times: %s", n, log.text())
+		t.Errorf("%d errors logged, want 1: %s", n, log.text())
 	}
 	authorities.Refresh(time.Now().Add(2 * time.Hour)) // without a look at who is connected: certificates end, too
 	if n := strings.Count(log.text(), "level=ERROR"); n != 2 {
-		t.Errorf("told %d times: %s", n, log.text())
+		t.Errorf("%d errors logged, want 1: %s", n, log.text())
 	}
 	if a, status := comes(&first, "web1", ""); a != nil {
 		t.Errorf("what is out of date lets in: %d", status)
@@ -234,7 +234,7 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 	for _, a := range []*agent{stays, sharedPassword} {
 		select {
 		case err := <-a.ended:
-			t.Errorf("nobody revoked it: %v", err)
+			t.Errorf("the session of a valid certificate ended: %v", err)
 		default:
 		}
 	}
@@ -253,7 +253,7 @@ func TestListRevokesCertificatesOfItsAuthorityOnly(t *testing.T) {
 	read := testenv.Value(parseLists([]byte(two.revocationList(1, time.Now().Add(time.Hour), cert)), []*x509.Certificate{one.cert, two.cert}))(t)
 	chain := [][]*x509.Certificate{{cert.Leaf, one.cert}}
 	if _, ok := read.entries[serialsOf(chain)[0]]; ok {
-		t.Error("revoked by a namesake")
+		t.Error("revoked by another authority with the same name")
 	}
 }
 

@@ -87,9 +87,9 @@ func TestCertificateProvesUserMachineAndNamespace(t *testing.T) {
 			if x.proven != (c.why == "") || !strings.Contains(x.unproven, c.why) {
 				t.Errorf("proven %v, %q, want %q", x.proven, x.unproven, c.why)
 			}
-			said, _ := w.server.Agent(x.Node.ID)
-			if shown := strings.Join(said.Refuses, "\n"); strings.Contains(shown, "no secrets") == x.proven || !said.Certificate.Equal(cert.Leaf.NotAfter) {
-				t.Errorf("shown as %q, until %v", shown, said.Certificate)
+			shownAgent, _ := w.server.Agent(x.Node.ID)
+			if shown := strings.Join(shownAgent.Refuses, "\n"); strings.Contains(shown, "no secrets") == x.proven || !shownAgent.Certificate.Equal(cert.Leaf.NotAfter) {
+				t.Errorf("shown as %q, until %v", shown, shownAgent.Certificate)
 			}
 		})
 	}
@@ -188,19 +188,19 @@ func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
 	}
 	w.mu.Lock()
 	if len(w.clones) != 2 {
-		t.Errorf("told of %+v", w.clones)
+		t.Errorf("reported %+v", w.clones)
 	}
 	w.mu.Unlock()
 	w.openSession(second)
 	go slow.read()
 	slow.sendKeepalive()
 	if closed := (*wsconn.CloseError)(nil); !errors.As(slow.waitEnd(), &closed) || closed.Code != 1008 {
-		t.Errorf("the slow one ended with %+v", closed)
+		t.Errorf("the unproven agent ended with %+v", closed)
 	}
 	second.sendKeepalive()
 	w.wait("the second goes on", func() bool { return len(w.signals) >= 4 })
 	if x := w.session("web2"); !x.proven {
-		t.Error("the slow one has the name")
+		t.Error("the unproven agent has the session")
 	}
 }
 

@@ -392,7 +392,7 @@ type agent struct {
 	codec    sensuwire.Codec
 	entity   sensuwire.Entity
 	requests chan sensuwire.Request
-	mute     bool // it answers no pings
+	silent   bool // it answers no pings
 	ended    chan error
 }
 
@@ -543,7 +543,7 @@ func (a *agent) waitEnd() error {
 	case err := <-a.ended:
 		return err
 	case <-time.After(20 * time.Second):
-		a.t.Fatal("its session goes on")
+		a.t.Fatal("the session did not end within 20 s")
 	}
 	return nil
 }
@@ -557,7 +557,7 @@ func (a *agent) nextRequest() *sensuwire.Request {
 	case err := <-a.ended:
 		a.t.Fatalf("the session ended: %v", err)
 	case <-time.After(20 * time.Second):
-		a.t.Fatal("nobody asked")
+		a.t.Fatal("no request within 20 s")
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func TestUnrequestedEventNeedsAPassiveCheck(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if got := w.results(); len(got) != 1 || got[0] != "11 CRITICAL no space" || len(w.created) != 0 {
-			t.Errorf("%q, made %v", got, w.created)
+			t.Errorf("%q, created %v", got, w.created)
 		}
 	})
 }
@@ -101,15 +101,15 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.created) != 1 {
-		t.Fatalf("made %+v", w.created)
+		t.Fatalf("created %+v", w.created)
 	}
 	r := w.created[0]
 	spec := r.Spec.(*model.CheckSpec)
 	if r.Metadata.Name != "nightly" || r.Metadata.Labels["source"] != "sensu-agent" || r.Metadata.Annotations["sensu-agent/not-carried"] != `handler "nobody"` {
-		t.Errorf("made %+v", r.Metadata)
+		t.Errorf("created %+v", r.Metadata)
 	}
 	if !spec.Passive || spec.TTL != model.Duration(25*time.Hour) || fmt.Sprint(spec.Pipelines, spec.Alert.Handlers, *spec.Alert.Flapping) != "[alerts sensu-tofile] [cmdb] {60 30}" {
-		t.Errorf("made %+v, %+v", spec, spec.Alert)
+		t.Errorf("created %+v, %+v", spec, spec.Alert)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestPassiveCheckIsCreatedFromJSON(t *testing.T) {
 	defer w.mu.Unlock()
 	spec := w.created[0].Spec.(*model.CheckSpec)
 	if fmt.Sprint(spec.Pipelines, spec.Alert.Handlers, *spec.Alert.Flapping, spec.TTL, w.created[0].Metadata.Annotations) != `[alerts] [cmdb] {20 10} 1m map[sensu-agent/not-carried:pipeline "gone"]` {
-		t.Errorf("made %+v, %+v, %+v", spec, spec.Alert, w.created[0].Metadata)
+		t.Errorf("created %+v, %+v, %+v", spec, spec.Alert, w.created[0].Metadata)
 	}
 }
 
@@ -161,10 +161,10 @@ func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	w.wait("all of them", func() bool { return w.count(alive) == 2 })
 	hits := w.server.cfg.Limiter.Hits(time.Time{})
 	if w.count(kept) != 4 || w.count(states) != 7 || len(w.created) != 3 {
-		t.Errorf("%d kept, %d refused, made %d", w.count(kept), w.count(states), len(w.created))
+		t.Errorf("%d kept, %d refused, %d checks created", w.count(kept), w.count(states), len(w.created))
 	}
 	if len(hits) != 1 || hits[0].Limit != "node_passive" || hits[0].Node != "web" || hits[0].Count != 7 || !strings.HasSuffix(hits[0].Reason, "refused: job-9") {
-		t.Errorf("told of %+v", hits)
+		t.Errorf("reported %+v", hits)
 	}
 	// Another session of the node counts what the view has.
 	w.mu.Lock()

@@ -35,9 +35,9 @@ func TestHandshakeIsBounded(t *testing.T) {
 		nc := testenv.Value(net.Dial("tcp", w.addr))(t)
 		_ = nc.SetDeadline(time.Now().Add(10 * time.Second))
 		_, _ = io.WriteString(nc, text)
-		said, _ := io.ReadAll(nc)
-		if nc.Close(); !strings.HasPrefix(string(said), "HTTP/1.1 431 ") || !strings.Contains(string(said), "larger than 64 KiB") {
-			t.Errorf("%s: got %.200q", name, said)
+		answer, _ := io.ReadAll(nc)
+		if nc.Close(); !strings.HasPrefix(string(answer), "HTTP/1.1 431 ") || !strings.Contains(string(answer), "larger than 64 KiB") {
+			t.Errorf("%s: got %.200q", name, answer)
 		}
 	}
 }
@@ -51,13 +51,13 @@ func TestKeepaliveThresholds(t *testing.T) {
 		keepalive                  bool
 		interval, warning, timeout time.Duration
 	}{
-		"nobody says":             {intent.NodeInfo{}, sensuwire.Received{}, true, 20 * time.Second, 0, 120 * time.Second},
-		"warning alone":           {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30}, true, 5 * time.Second, 0, 30 * time.Second},
-		"warning and critical":    {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 30 * time.Second, 90 * time.Second},
-		"no shorter than it may":  {intent.NodeInfo{}, sensuwire.Received{Interval: 20, Timeout: 5, TTL: 90}, true, 20 * time.Second, 30 * time.Second, 90 * time.Second},
-		"the node's own":          {intent.NodeInfo{Interval: time.Second, Timeout: 40 * time.Second}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, time.Second, 0, 40 * time.Second},
-		"its warning":             {intent.NodeInfo{Warning: 50 * time.Second}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 50 * time.Second, 90 * time.Second},
-		"an event before it says": {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, false, 20 * time.Second, 0, 120 * time.Second},
+		"defaults":                            {intent.NodeInfo{}, sensuwire.Received{}, true, 20 * time.Second, 0, 120 * time.Second},
+		"warning alone":                       {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30}, true, 5 * time.Second, 0, 30 * time.Second},
+		"warning and critical":                {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 30 * time.Second, 90 * time.Second},
+		"shortest times":                      {intent.NodeInfo{}, sensuwire.Received{Interval: 20, Timeout: 5, TTL: 90}, true, 20 * time.Second, 30 * time.Second, 90 * time.Second},
+		"the node's own":                      {intent.NodeInfo{Interval: time.Second, Timeout: 40 * time.Second}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, time.Second, 0, 40 * time.Second},
+		"its warning":                         {intent.NodeInfo{Warning: 50 * time.Second}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 50 * time.Second, 90 * time.Second},
+		"an event before the first keepalive": {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, false, 20 * time.Second, 0, 120 * time.Second},
 	} {
 		n := s.nodeOf(&c.info, &c.said, c.keepalive)
 		if n.Keepalive != c.interval || n.Warning != c.warning || n.Timeout != c.timeout {

@@ -61,12 +61,12 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	testenv.NoError(t, ask(wire.Run{Chunk: 1}))
 	now := a.nextRequest()
 	if now.Name != "disk" || now.Issued <= before.Issued {
-		t.Errorf("asked for %+v after %+v", now, before)
+		t.Errorf("request %+v after %+v", now, before)
 	}
 	a.sendResult(before, 0, "before")
 	a.sendResult(now, 2, "now")
 	if got := nextAnswer(t, runs); !got.Done || got.Node != node || got.Status != model.Critical || string(got.Output) != "now" || got.Duration != 250*time.Millisecond {
-		t.Errorf("heard %+v %q", got, got.Output)
+		t.Errorf("answer %+v %q", got, got.Output)
 	}
 	w.wait("both in the journal", func() bool {
 		n := 0
@@ -91,7 +91,7 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	x.Mu.Unlock()
 	_ = a.conn.Close()
 	if got := nextAnswer(t, runs); !got.Done || !strings.Contains(got.Lost, "its session ended") {
-		t.Errorf("heard %+v", got)
+		t.Errorf("answer %+v", got)
 	}
 }
 
@@ -110,23 +110,23 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 		})
 		proxy := func(c *model.CheckChunk) { c.Proxy = true }
 		w.chunks = []*model.CheckChunk{newCheck(1, "ping", "ping {{ .props.address }}", proxy), newCheck(2, "turn", "x", func(c *model.CheckChunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
-		told := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
+		checks := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
 		var nodes []directory.ProxyNode
 		for id, name := range map[model.NodeID]string{60: "switch1", 61: "switch2"} {
 			nodes = append(nodes, directory.ProxyNode{ID: id, UID: uuid.UUID{15: byte(id)}, Namespace: model.DefaultNamespace})
-			told.Nodes = append(told.Nodes, wire.ProxyNode{Node: id, Name: name, Properties: []wire.Property{{Name: "address", Value: []byte(`"` + name + `.test"`)}}})
+			checks.Nodes = append(checks.Nodes, wire.ProxyNode{Node: id, Name: name, Properties: []wire.Property{{Name: "address", Value: []byte(`"` + name + `.test"`)}}})
 		}
-		if told.Nodes[0].Node > told.Nodes[1].Node {
-			told.Nodes[0], told.Nodes[1], nodes[0], nodes[1] = told.Nodes[1], told.Nodes[0], nodes[1], nodes[0]
+		if checks.Nodes[0].Node > checks.Nodes[1].Node {
+			checks.Nodes[0], checks.Nodes[1], nodes[0], nodes[1] = checks.Nodes[1], checks.Nodes[0], nodes[1], nodes[0]
 		}
-		w.proxied = directory.NewProxyTargets(told, nodes, sealed(w.chunks))
+		w.proxied = directory.NewProxyTargets(checks, nodes, sealed(w.chunks))
 		a := w.connectAgent("poller", json)
 		node := w.session("poller").Node.ID
 		asked := map[string]*sensuwire.Request{}
 		for len(asked) < 2 {
 			r := a.nextRequest()
 			if r.Name != "ping" {
-				t.Fatalf("asked for %+v", r)
+				t.Fatalf("unexpected request %+v", r)
 			}
 			asked[r.Proxy] = r
 		}
@@ -139,12 +139,12 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 		a.sendResult(&own, 0, "of another")
 
 		if w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 62}) || w.server.Give(node+1, wire.TurnRun{Chunk: 2, Node: 61}) || !w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 61}) {
-			t.Error("turns that nobody can take were given, or one that can be was not")
+			t.Error("gave turns of unassigned nodes or checks, or refused an assigned one")
 		}
 		for r := a.nextRequest(); ; r = a.nextRequest() {
 			if r.Name == "turn" {
 				if r.Proxy != "switch2" {
-					t.Errorf("a turn about %s", r.Proxy)
+					t.Errorf("a turn for %s, want switch2", r.Proxy)
 				}
 				a.sendResult(r, 1, "turned")
 				break

@@ -63,14 +63,14 @@ func TestSecretsNeedAProvenIdentity(t *testing.T) {
 		a := w.connectProven(ca, "web1", json)
 		r := a.nextRequest()
 		if !slices.Equal(r.Secrets, []string{"DB=" + secretValue, "T=a=b c"}) || r.Name != "db" {
-			t.Fatalf("asked for %+v", r)
+			t.Fatalf("unexpected request %+v", r)
 		}
 		coded := base64.StdEncoding.EncodeToString([]byte("user:" + secretValue))
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, Check: r.Check, Issued: r.Issued, Status: 2, Output: "no login with " + secretValue + " (" + coded + ")",
 			Hooks: []sensuwire.HookResult{{Name: "why", Output: "DB=" + secretValue}}})
 		s := w.waitResult(1, func(*decoded) bool { return true })
 		if text := string(s.Output); !strings.HasPrefix(text, "no login with (hidden) (") || strings.Contains(text, coded[8:20]) || s.Status != model.Critical {
-			t.Errorf("kept %q", text)
+			t.Errorf("output in the journal: %q", text)
 		}
 		if !strings.Contains(string(s.Extra), "DB=(hidden)") {
 			t.Errorf("hooks %q", s.Extra)
@@ -79,7 +79,7 @@ func TestSecretsNeedAProvenIdentity(t *testing.T) {
 		w.openSession(other)
 		s = w.waitResult(1, func(s *decoded) bool { return s.Status == model.Unknown })
 		if !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
-			t.Errorf("said %q", s.Output)
+			t.Errorf("output %q", s.Output)
 		}
 		if n := testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues("given")); n < 1 {
 			t.Errorf("%v given", n)
@@ -100,10 +100,10 @@ func TestNoSecretIsReadWithoutTLS(t *testing.T) {
 	w.chunks = []*model.CheckChunk{newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}), newSecretCheck(2, "own", model.ChunkSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
 	w.connectAgent("web1", false)
 	if s := w.waitResult(1, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
-		t.Errorf("said %q", s.Output)
+		t.Errorf("output %q", s.Output)
 	}
 	if s := w.waitResult(2, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "store it on the server") {
-		t.Errorf("said %q", s.Output)
+		t.Errorf("output %q", s.Output)
 	}
 }
 
@@ -140,24 +140,24 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 	<-hangs
 	r := a.nextRequest()
 	if r.Name != "db" || !slices.Equal(r.Secrets, []string{"S=" + secretValue}) {
-		t.Fatalf("asked for %+v", r)
+		t.Fatalf("unexpected request %+v", r)
 	}
 	for id, want := range map[model.ChunkID]string{2: "read secret default/sealed: Vault is sealed", 3: "read secret default/bytes: "} {
 		if s := w.waitResult(id, func(*decoded) bool { return true }); s.Status != model.Unknown || string(s.Output) != want && !strings.HasPrefix(string(s.Output), want) {
-			t.Errorf("said %q, want %q", s.Output, want)
+			t.Errorf("output %q, want %q", s.Output, want)
 		}
 	}
 	now.Store("another one")
 	var again *sensuwire.Request
 	for again == nil || again.Secrets[0] != "S=another one" {
 		if again = a.nextRequest(); again.Name != "db" {
-			t.Fatalf("asked for %+v", again)
+			t.Fatalf("unexpected request %+v", again)
 		}
 	}
 	w.set(func() { w.forbidden = secretValue })
 	a.sendResult(r, 0, secretValue+", "+"another one"+".")
 	if s := w.waitResult(1, func(*decoded) bool { return true }); string(s.Output) != "(hidden), (hidden)." {
-		t.Errorf("kept %q", s.Output)
+		t.Errorf("output in the journal: %q", s.Output)
 	}
 	w.assign(w.chunks[0])
 	testenv.Until(t, "its new plan", func() bool {
@@ -169,7 +169,7 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 	close(let)
 	for testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues("refused")) == 0 {
 		if r := a.nextRequest(); r.Name != "db" {
-			t.Fatalf("asked for %+v", r)
+			t.Fatalf("unexpected request %+v", r)
 		}
 	}
 }
@@ -205,11 +205,11 @@ func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	planned()
 	event(a, "db", secretValue)
 	if s := w.waitResult(1, func(*decoded) bool { return true }); string(s.Output) != outputRemoved || s.Status != model.Warning {
-		t.Errorf("kept %q", s.Output)
+		t.Errorf("output in the journal: %q", s.Output)
 	}
 	event(a, "disk", "full")
 	if s := w.waitResult(2, func(*decoded) bool { return true }); string(s.Output) != "full" {
-		t.Errorf("kept %q", s.Output)
+		t.Errorf("output in the journal: %q", s.Output)
 	}
 	w.server.registry.sentSecretsOf(100, true).add(db, []string{secretValue})
 	a.conn.Close()
@@ -218,7 +218,7 @@ func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	planned()
 	event(again, "db", "with "+secretValue)
 	if s := w.waitResult(1, func(s *decoded) bool { return string(s.Output) != outputRemoved }); string(s.Output) != "with (hidden)" {
-		t.Errorf("kept %q", s.Output)
+		t.Errorf("output in the journal: %q", s.Output)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestArchiveNeedsTheTokenOfItsRequest(t *testing.T) {
 	}
 	a := w.connectAgent("web", false)
 	if r := a.nextRequest(); r.Name != "disk" {
-		t.Fatalf("asked for %+v", r)
+		t.Fatalf("unexpected request %+v", r)
 	}
 	w.wait("what has no archive", func() bool {
 		for _, s := range w.signals {

@@ -30,7 +30,7 @@ func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 		a := w.connectAgent("web-1", json)
 		r := a.nextRequest()
 		if r.Name != "disk" || r.Interval != 1 || time.Since(time.Unix(r.Issued, 0)).Abs() > 10*time.Second {
-			t.Errorf("asked for %+v", r)
+			t.Errorf("unexpected request %+v", r)
 		}
 		a.sendResult(r, 2, "CRITICAL\x00 \"no\"\n")
 		w.wait("the result", func() bool { return len(w.signals) >= 2 })
@@ -46,7 +46,7 @@ func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 		}
 		said := w.reports[a.uid()]
 		if fmt.Sprintln(said.Labels, said.Groups, said.Facts["hostname"], said.Facts["addresses"]) != "map[env:test] [web] web-1 172.17.0.2\n" {
-			t.Errorf("said %+v", said)
+			t.Errorf("recorded %+v", said)
 		}
 		if agent, ok := w.server.Agent(mark.Node); !ok || agent.Version != "sensu-agent 6.9.2" || agent.Assigned != 7 {
 			t.Errorf("%v %+v", ok, agent)
@@ -96,7 +96,7 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 		t.Errorf("counted %v times", n)
 	}
 	if n := strings.Count(log.text(), "too many wrong passwords"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, log.text())
+		t.Errorf("logged %d times, want once:\n%s", n, log.text())
 	}
 }
 
@@ -223,7 +223,7 @@ func TestSecondAgentOfANameIsRefused(t *testing.T) {
 	}
 	w.mu.Lock()
 	if len(w.clones) != 1 || w.clones[0].Holder.Address != "127.0.0.1" {
-		t.Errorf("told of %+v", w.clones)
+		t.Errorf("reported %+v", w.clones)
 	}
 	w.mu.Unlock()
 	first.sendKeepalive()
