@@ -126,9 +126,9 @@ func (r *testServer) start() {
 	r.set, r.stop = set, func() { end(); <-done; r.stop = nil }
 }
 
-func (r *testServer) handler(address string, connections int) *model.HandlerSpec {
+func (r *testServer) addHandler(address string, connections int) *model.HandlerSpec {
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: address, Connections: connections, Results: model.AllResults, From: "oldest"}}
-	r.directory.change(func() { r.directory.streams[name("lake")] = spec })
+	r.directory.change(func() { r.directory.streams[handlerName("lake")] = spec })
 	return spec
 }
 
@@ -288,10 +288,10 @@ func (l *peer) waitLines(n int) {
 func (r *testServer) waitState(what string, ok func(State) bool) (st State) {
 	r.t.Helper()
 	testenv.Until(r.t, what, func() (there bool) {
-		st, there = r.set.State(name("lake"))
+		st, there = r.set.State(handlerName("lake"))
 		return there && ok(st)
 	})
 	return st
 }
 
-func name(text string) route.Name { return route.Name{Namespace: "default", Name: text} }
+func handlerName(text string) route.Name { return route.Name{Namespace: "default", Name: text} }

@@ -20,7 +20,7 @@ import (
 
 func TestEveryResultIsOneLineInOrder(t *testing.T) {
 	r, peer := newTestServer(t), newPeer(t)
-	r.handler(peer.address(), 7)
+	r.addHandler(peer.address(), 7)
 	r.appendResults(19, 3, 5) // before the follower starts, with from: oldest
 	r.start()
 	r.appendResults(19, 3, 5)
@@ -50,7 +50,7 @@ func TestEveryResultIsOneLineInOrder(t *testing.T) {
 
 func TestPlannedStopRepeatsNoLine(t *testing.T) {
 	r, peer := newTestServer(t), newPeer(t)
-	r.handler(peer.address(), 3)
+	r.addHandler(peer.address(), 3)
 	r.start()
 	for round := 1; round <= 3; round++ {
 		r.appendResults(5, 2, 4)
@@ -68,7 +68,7 @@ func TestPlannedStopRepeatsNoLine(t *testing.T) {
 // After a connection broke, the lines that were written to it within Settle are sent again; lines of other connections are not.
 func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 	r, peer := newTestServer(t), newPeer(t)
-	r.handler(peer.address(), 4)
+	r.addHandler(peer.address(), 4)
 	r.start()
 	r.appendResults(9, 4, 10)
 	peer.waitLines(9 * 4 * 10)
@@ -89,7 +89,7 @@ func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 func TestAbsentPeerCatchesUp(t *testing.T) {
 	r, first := newTestServer(t), newPeer(t)
 	address := first.address()
-	r.handler(address, 2)
+	r.addHandler(address, 2)
 	r.start()
 	r.appendResults(5, 2, 2)
 	first.waitLines(20)
@@ -111,21 +111,21 @@ func TestOversizedBacklogIsSkipped(t *testing.T) {
 	peer.hangs.Store(true)
 	r.noise, r.timeout = 2000, 5*time.Second
 	r.limit = 600 << 10 // the journal says where something lies to within 256 KiB
-	r.handler(peer.address(), 1)
+	r.addHandler(peer.address(), 1)
 	r.start()
 	sent := 0 // nodes 10, 20, … are of another namespace
 	for skipped := uint64(0); skipped == 0; {
 		r.appendResults(100, 10, 1)
 		sent += 90 * 10
-		st, _ := r.set.State(name("lake"))
+		st, _ := r.set.State(handlerName("lake"))
 		if skipped = st.Skipped; sent > 5e6 {
 			t.Fatalf("never: %+v", st)
 		}
 		r.set.mu.Lock()
-		floor := r.set.saved[name("lake")].At
+		floor := r.set.saved[handlerName("lake")].At
 		r.set.mu.Unlock()
 		list := r.set.Consumers()
-		if len(list) != 1 || list[0].Name != "handler "+name("lake").String() || list[0].At.Number < floor.Number {
+		if len(list) != 1 || list[0].Name != "handler "+handlerName("lake").String() || list[0].At.Number < floor.Number {
 			t.Fatalf("the journal may be cut to %v, the cursor is %v", list, floor)
 		}
 	}
@@ -141,7 +141,7 @@ func TestOversizedBacklogIsSkipped(t *testing.T) {
 
 func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
 	r, peer := newTestServer(t), newPeer(t)
-	spec := r.handler(peer.address(), 2)
+	spec := r.addHandler(peer.address(), 2)
 	spec.Stream.Only = &model.Selector{Checks: []string{"c1"}, Statuses: []string{"warning"}}
 	r.directory.change(func() { r.directory.shadow["other"] = true })
 	shared := *spec
@@ -167,14 +167,14 @@ func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
 func TestStreamStartsAtItsCursorOrAnew(t *testing.T) {
 	r, peer := newTestServer(t), newPeer(t)
 	r.appendResults(3, 1, 2)
-	r.handler(peer.address(), 1).Stream.From = ""
+	r.addHandler(peer.address(), 1).Stream.From = ""
 	r.start()
 	r.waitState("the follower runs", func(State) bool { return true })
 	r.appendResults(3, 1, 2)
 	peer.waitLines(6)
 	other := newPeer(t)
 	r.directory.change(func() {
-		r.directory.streams[name("lake")] = &model.HandlerSpec{Stream: &model.Stream{Address: other.address(), Results: model.AllResults}}
+		r.directory.streams[handlerName("lake")] = &model.HandlerSpec{Stream: &model.Stream{Address: other.address(), Results: model.AllResults}}
 	})
 	r.waitState("the new address is in use", func(s State) bool { return s.Address == other.address() && strings.Contains(s.News, "new address") })
 	r.appendResults(3, 1, 1)
@@ -188,7 +188,7 @@ func TestStreamStartsAtItsCursorOrAnew(t *testing.T) {
 	// The saved cursor belongs to another journal.
 	set := testenv.Value(Open(Options{Journal: foreignJournal{r.log}, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d"}))(t)
 	set.reconcile(t.Context())
-	if st, ok := set.State(name("lake")); !ok || !strings.Contains(st.News, "another journal") {
+	if st, ok := set.State(handlerName("lake")); !ok || !strings.Contains(st.News, "another journal") {
 		t.Errorf("%+v", st)
 	}
 	for _, f := range set.followers() {
@@ -206,7 +206,7 @@ func (foreignJournal) Resolve(journal.Position) (journal.Position, error) {
 
 func TestResultsOfServerAndProxyNodesAreSent(t *testing.T) {
 	r, peer := newTestServer(t), newPeer(t)
-	r.handler(peer.address(), 1)
+	r.addHandler(peer.address(), 1)
 	sig := wire.ResultSignal(wire.Signal{Chunk: someCheck, AtMs: 5, Node: 3}, wire.Result{Status: model.Critical, Output: []byte("away"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "rtt", Value: 1.5, Tags: map[string]string{"to": "x"}}}})})
 	var reader wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: 1, Signals: []wire.Signal{sig}}))
@@ -243,7 +243,7 @@ func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 	testenv.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw}), 0o600))
 	plain := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r, peer := newTestServer(t), newPeerOn(t, tls.NewListener(plain, &tls.Config{Certificates: certificate.TLS.Certificates}))
-	r.handler(peer.address(), 3).Stream.TLS = true
+	r.addHandler(peer.address(), 3).Stream.TLS = true
 	r.appendResults(9, 2, 3)
 	r.start()
 	r.waitState("the certificate is refused", func(s State) bool { return strings.Contains(s.Trouble, "certificate") })
@@ -251,7 +251,7 @@ func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 		t.Errorf("%d lines came to a peer with an unknown certificate", n)
 	}
 	r.stop()
-	spec := r.handler(peer.address(), 3)
+	spec := r.addHandler(peer.address(), 3)
 	spec.Stream.TLS, spec.Stream.CA = true, ca
 	r.start()
 	r.appendResults(9, 2, 3)
@@ -262,7 +262,7 @@ func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 // 20,000 results, as of one second, over a hundred connections: the peer gets every line once and in order.
 func TestHundredConnectionsKeepTheOrder(t *testing.T) {
 	r, peer := newTestServer(t), newPeer(t)
-	r.handler(peer.address(), 100)
+	r.addHandler(peer.address(), 100)
 	r.start()
 	r.appendResults(500, 9, 5) // every tenth node is of another namespace
 	const lines = 450 * 9 * 5
@@ -278,15 +278,15 @@ func TestHangingPeerDelaysNobody(t *testing.T) {
 	r, hanging, peer := newTestServer(t), newPeer(t), newPeer(t)
 	hanging.hangs.Store(true)
 	r.noise, r.timeout = 4000, time.Hour // the write itself never gives up
-	r.handler(peer.address(), 2)
+	r.addHandler(peer.address(), 2)
 	r.directory.change(func() {
-		r.directory.streams[name("deaf")] = &model.HandlerSpec{Stream: &model.Stream{Address: hanging.address(), Results: model.AllResults, From: "oldest", Connections: 1}}
+		r.directory.streams[handlerName("deaf")] = &model.HandlerSpec{Stream: &model.Stream{Address: hanging.address(), Results: model.AllResults, From: "oldest", Connections: 1}}
 	})
 	r.start()
 	r.appendResults(100, 10, 8)
 	peer.waitLines(90 * 10 * 8)
 	testenv.Until(t, "the follower of the hanging peer lags", func() bool {
-		st, ok := r.set.State(name("deaf"))
+		st, ok := r.set.State(handlerName("deaf"))
 		return ok && st.BehindBytes > 0
 	})
 	if n := hanging.distinct(); n != 0 {

@@ -104,7 +104,7 @@ func BenchmarkLine(b *testing.B) {
 func BenchmarkRead(b *testing.B) {
 	r := newTestServer(b)
 	r.appendResults(500, 8, 5)
-	f, err := newFollower(&Options{Journal: r.log, View: r.view, Directory: r.directory, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}, name("lake"),
+	f, err := newFollower(&Options{Journal: r.log, View: r.view, Directory: r.directory, Now: time.Now, Logger: slog.New(slog.DiscardHandler)}, handlerName("lake"),
 		&model.HandlerSpec{Stream: &model.Stream{Address: "127.0.0.1:1", Connections: 100}}, journal.Position{}, State{})
 	testenv.NoError(b, err)
 	lines := 0

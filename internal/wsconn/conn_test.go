@@ -16,7 +16,7 @@ import (
 )
 
 // pair is both ends of one connection after the handshake.
-func pair(t testing.TB) (server, client *Conn) {
+func newConnPair(t testing.TB) (server, client *Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
@@ -44,16 +44,16 @@ func pair(t testing.TB) (server, client *Conn) {
 	return server, client
 }
 
-func message(n int) []byte { return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...) }
+func newMessage(n int) []byte { return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...) }
 
 // TestSizes sends messages around every boundary, several at once, both ways.
 func TestSizes(t *testing.T) {
-	server, client := pair(t)
+	server, client := newConnPair(t)
 	sizes := []int{0, 1, 125, 126, 127, smallBytes - 8, smallBytes - 1, smallBytes, smallBytes + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
 	for _, ends := range [][2]*Conn{{server, client}, {client, server}} {
 		go func() {
 			for _, n := range sizes {
-				if err := ends[0].Write(message(n)); err != nil {
+				if err := ends[0].Write(newMessage(n)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -68,7 +68,7 @@ func TestSizes(t *testing.T) {
 }
 
 func TestPingAndCloseAreAnswered(t *testing.T) {
-	server, client := pair(t)
+	server, client := newConnPair(t)
 	testenv.NoError(t, client.Ping(nil))
 	if op, _, err := server.Read(10); op != Ping || err != nil {
 		t.Fatalf("server read %v, %v", op, err)
@@ -95,15 +95,15 @@ func TestRefused(t *testing.T) {
 		want error
 	}{
 		{"not masked", ws.MustCompileFrame(ws.NewBinaryFrame([]byte("x"))), ErrProtocol},
-		{"text", frame(mask(ws.Header{Fin: true, OpCode: ws.OpText, Length: 1})), ErrProtocol},
-		{"fragment", frame(mask(ws.Header{OpCode: ws.OpBinary, Length: 1})), ErrProtocol},
-		{"reserved bit", frame(mask(ws.Header{Fin: true, Rsv: 4, OpCode: ws.OpBinary, Length: 1})), ErrProtocol},
-		{"long ping", frame(mask(ws.Header{Fin: true, OpCode: ws.OpPing, Length: 126})), ErrProtocol},
-		{"too large", frame(mask(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 101})), ErrTooLarge},
+		{"text", encodeFrame(mask(ws.Header{Fin: true, OpCode: ws.OpText, Length: 1})), ErrProtocol},
+		{"fragment", encodeFrame(mask(ws.Header{OpCode: ws.OpBinary, Length: 1})), ErrProtocol},
+		{"reserved bit", encodeFrame(mask(ws.Header{Fin: true, Rsv: 4, OpCode: ws.OpBinary, Length: 1})), ErrProtocol},
+		{"long ping", encodeFrame(mask(ws.Header{Fin: true, OpCode: ws.OpPing, Length: 126})), ErrProtocol},
+		{"too large", encodeFrame(mask(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 101})), ErrTooLarge},
 		{"length with the highest bit", append(huge, 0, 0, 0, 0), ws.ErrHeaderLengthMSB},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server, client := pair(t)
+			server, client := newConnPair(t)
 			testenv.Value(client.nc.Write(c.raw))(t)
 			if _, _, err := server.Read(100); !errors.Is(err, c.want) {
 				t.Fatalf("got %v, want %v", err, c.want)
@@ -112,7 +112,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func frame(h ws.Header) []byte {
+func encodeFrame(h ws.Header) []byte {
 	var b bytes.Buffer
 	_ = ws.WriteHeader(&b, h)
 	b.Write(make([]byte, h.Length))
@@ -140,7 +140,7 @@ func TestFragments(t *testing.T) {
 		{"a ping in parts", [][]byte{part(ws.OpPing, false, "a")}, "", ErrProtocol},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server, client := pair(t)
+			server, client := newConnPair(t)
 			server.fragments = true
 			testenv.Value(client.nc.Write(bytes.Join(c.parts, nil)))(t)
 			op, got, err := server.Read(100)
@@ -149,7 +149,7 @@ func TestFragments(t *testing.T) {
 			}
 		})
 	}
-	server, client := pair(t)
+	server, client := newConnPair(t)
 	server.fragments = true
 	go func() {
 		_, _ = client.nc.Write(append(part(ws.OpBinary, false, "a"), bytes.Repeat(part(ws.OpContinuation, false, ""), maxFrames)...))
@@ -179,11 +179,11 @@ func TestHandshakeRefusals(t *testing.T) {
 
 // FuzzRead reads arbitrary bytes as a server and as a client.
 func FuzzRead(f *testing.F) {
-	f.Add(frame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 5}), true)
-	f.Add(frame(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 2000}), false)
-	f.Add(frame(ws.Header{Fin: true, OpCode: ws.OpClose, Length: 2}), false)
+	f.Add(encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 5}), true)
+	f.Add(encodeFrame(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 2000}), false)
+	f.Add(encodeFrame(ws.Header{Fin: true, OpCode: ws.OpClose, Length: 2}), false)
 	f.Fuzz(func(t *testing.T, data []byte, server bool) {
-		c := newConn(&replay{r: bytes.NewReader(data)}, !server, Options{Timeout: time.Hour, Buffers: new(Buffers)})
+		c := newConn(&replayConn{r: bytes.NewReader(data)}, !server, Options{Timeout: time.Hour, Buffers: new(Buffers)})
 		c.fragments = server
 		for {
 			_, p, err := c.Read(4096)
@@ -209,32 +209,32 @@ func FuzzHandshake(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o := Options{Timeout: time.Hour, Buffers: new(Buffers)}
-		if _, err := Accept(&replay{r: bytes.NewReader(data)}, "/path", "sub.v1", o); err == nil &&
+		if _, err := Accept(&replayConn{r: bytes.NewReader(data)}, "/path", "sub.v1", o); err == nil &&
 			(!bytes.Contains(data, []byte("/path")) || !bytes.Contains(data, []byte("sub.v1"))) {
 			t.Fatalf("let in: %q", data)
 		}
-		if _, err := Connect(&replay{r: bytes.NewReader(data)}, "host", "/path", "sub.v1", o); err == nil {
+		if _, err := Connect(&replayConn{r: bytes.NewReader(data)}, "host", "/path", "sub.v1", o); err == nil {
 			t.Fatalf("an answer to somebody else's key is taken: %q", data)
 		}
 	})
 }
 
 // replay is a connection that reads from memory.
-type replay struct {
+type replayConn struct {
 	net.Conn
 	r io.Reader
 }
 
-func (r *replay) Read(p []byte) (int, error)       { return r.r.Read(p) }
-func (r *replay) Write(p []byte) (int, error)      { return len(p), nil }
-func (r *replay) SetWriteDeadline(time.Time) error { return nil }
-func (r *replay) Close() error                     { return nil }
+func (r *replayConn) Read(p []byte) (int, error)       { return r.r.Read(p) }
+func (r *replayConn) Write(p []byte) (int, error)      { return len(p), nil }
+func (r *replayConn) SetWriteDeadline(time.Time) error { return nil }
+func (r *replayConn) Close() error                     { return nil }
 
 // BenchmarkRoundTrip is four results and their acknowledgement over loopback TCP.
 func BenchmarkRoundTrip(b *testing.B) {
-	server, client := pair(b)
+	server, client := newConnPair(b)
 	go func() {
-		reply := message(30)
+		reply := newMessage(30)
 		for {
 			if _, _, err := server.Read(1 << 20); err != nil {
 				return
@@ -242,7 +242,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			_ = server.Write(reply)
 		}
 	}()
-	buf := message(480)
+	buf := newMessage(480)
 	b.ReportAllocs()
 	for b.Loop() {
 		testenv.NoError(b, client.Write(buf))
@@ -256,7 +256,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 // says that there is more; what it sends together comes one by one.
 func TestSeveralMessagesAtOnce(t *testing.T) {
 	sizes := []int{0, 3, 125, 126, 900, 900, 5000, aheadBytes - 8, aheadBytes, aheadBytes + 1, 65536, 1 << 20, 7, 7}
-	accepted, client := pair(t)
+	accepted, client := newConnPair(t)
 	server := Upgraded(accepted.nc, Options{Timeout: 10 * time.Second, Buffers: new(Buffers)})
 	var frames []byte
 	for _, n := range sizes {
@@ -268,7 +268,7 @@ func TestSeveralMessagesAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 		for _, n := range sizes {
-			if err := client.Write(message(n)); err != nil {
+			if err := client.Write(newMessage(n)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -293,11 +293,11 @@ func TestSeveralMessagesAtOnce(t *testing.T) {
 // Who sends more than is allowed, and is still sending, reads why he is sent away.
 func TestCloseReasonArrives(t *testing.T) {
 	for range 5 {
-		server, client := pair(t)
+		server, client := newConnPair(t)
 		sent := make(chan struct{})
 		go func() {
 			defer close(sent)
-			_ = client.Write(message(2 << 20))
+			_ = client.Write(newMessage(2 << 20))
 		}()
 		if _, _, err := server.Read(1 << 20); !errors.Is(err, ErrTooLarge) {
 			t.Fatal(err)
@@ -316,7 +316,7 @@ func TestCloseReasonArrives(t *testing.T) {
 
 // A peer that neither reads nor closes does not hold the connection for long.
 func TestPartingEnds(t *testing.T) {
-	server, _ := pair(t)
+	server, _ := newConnPair(t)
 	began := time.Now()
 	server.CloseGracefully(50 * time.Millisecond)
 	if took := time.Since(began); took > 5*time.Second {
@@ -326,8 +326,8 @@ func TestPartingEnds(t *testing.T) {
 
 // A header that promises much costs nothing until it is kept.
 func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
-	server, client := pair(t)
-	head := frame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20})
+	server, client := newConnPair(t)
+	head := encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20})
 	head = head[:len(head)-1<<20]
 	testenv.Value(client.nc.Write(append(head, make([]byte, 3000)...)))(t)
 	_ = server.nc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
@@ -338,7 +338,7 @@ func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
 		t.Errorf("%d bytes were made room for", n)
 	}
 	// And what is kept arrives whole.
-	server, client = pair(t)
+	server, client = newConnPair(t)
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	go func() { _ = client.Write(append(make([]byte, Headroom), want...)) }() // masks its own copy
 	op, got, err := server.Read(1 << 20)

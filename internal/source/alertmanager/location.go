@@ -48,7 +48,7 @@ func (s *Server) locateAll(ctx context.Context, by intent.Actor, namespace strin
 		switch a := &alerts[i]; {
 		case !a.pending() || a.at.check.Chunk != nil && a.at.node != 0:
 		case a.lifetime <= 0:
-			a.out = resolved // nothing fires there
+			a.out = alertResolved // nothing fires there
 		default:
 			a.refuse(noLocation, "namespace %s is at its limit of %d passive checks, or of %d nodes for alerts", namespace, s.cfg.Limits.Checks, s.cfg.Limits.Nodes)
 		}
@@ -71,7 +71,7 @@ func (s *Server) locate(a *Alert, namespace string) (missing []model.Resource) {
 	case ok && check.Source == model.SourceSensu:
 		a.refuse(nameTaken, "check %s belongs to events of Sensu agents: rename the alert or the check", name)
 	case ok && check.Disabled:
-		a.refuse(disabled, "check %s is disabled", name)
+		a.refuse(disabledCheck, "check %s is disabled", name)
 	case !ok && fires:
 		missing = append(missing, newResource("Check", namespace, name, a.Labels["alertname"], &model.CheckSpec{Passive: true}))
 	}

@@ -39,8 +39,8 @@ func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string,
 	changed, err := s.update(ctx, by, alerts)
 	for i := range alerts {
 		a := &alerts[i]
-		if err != nil && (a.out == fires || a.out == resolved) {
-			a.out = unkept
+		if err != nil && (a.out == alertFires || a.out == alertResolved) {
+			a.out = notJournaled
 		}
 		s.metrics.alerts[a.out].Inc()
 	}
@@ -60,7 +60,7 @@ func refusalError(alerts []Alert) error {
 		if a.why == "" {
 			continue
 		}
-		if a.out == states || a.out == tooMany {
+		if a.out == stateLimit || a.out == tooManyFiring {
 			class = model.Limited
 		}
 		if n++; n <= shown {
@@ -107,7 +107,7 @@ func (s *Server) updateOneLocked(by intent.Actor, a *Alert, now time.Duration) *
 	key := eventKey{a.at.node, chunk.Unit}
 	p, id := s.events[key], a.identity()
 	if a.lifetime <= 0 {
-		if a.out = resolved; p == nil {
+		if a.out = alertResolved; p == nil {
 			return nil // it did not fire
 		}
 		if p.alerts[id] != nil {
@@ -122,16 +122,16 @@ func (s *Server) updateOneLocked(by intent.Actor, a *Alert, now time.Duration) *
 	}
 	if p == nil || p.alerts[id] == nil {
 		if s.firing >= s.cfg.Limits.Firing {
-			return a.refuse(tooMany, "%d alerts fire, at most %d", s.firing, s.cfg.Limits.Firing)
+			return a.refuse(tooManyFiring, "%d alerts fire, at most %d", s.firing, s.cfg.Limits.Firing)
 		}
 		if p != nil && len(p.alerts) >= s.cfg.Limits.FiringTogether {
-			return a.refuse(tooMany, "%d alerts of this name fire on %s, at most %d", len(p.alerts), a.at.name, s.cfg.Limits.FiringTogether)
+			return a.refuse(tooManyFiring, "%d alerts of this name fire on %s, at most %d", len(p.alerts), a.at.name, s.cfg.Limits.FiringTogether)
 		}
 		if code, reason := s.cfg.View.Admit(a.at.node, chunk); p == nil && code != "" {
 			if s.cfg.Hit != nil {
 				s.cfg.Hit(a.at.node, a.at.name, chunk.Namespace, core.StatesLimit(code), reason)
 			}
-			return a.refuse(states, "%s", reason)
+			return a.refuse(stateLimit, "%s", reason)
 		}
 		if p == nil {
 			p = &alertEvent{node: a.at.node, namespace: a.at.namespace, check: chunk.Name}
@@ -146,7 +146,7 @@ func (s *Server) updateOneLocked(by intent.Actor, a *Alert, now time.Duration) *
 	f := p.alerts[id]
 	f.until, f.status, f.line, f.text = now+a.lifetime, statusOf(a.Labels), a.summaryLine(), a.fullText()
 	f.delay = a.clockDelay(f.delay, by, now)
-	a.out = fires
+	a.out = alertFires
 	return p
 }
 
@@ -252,7 +252,7 @@ type Alert struct {
 	GeneratorURL string            `json:"generatorURL"`
 
 	out      outcome       // outcomes: not decided yet
-	why      string        // it is refused; empty: it is not
+	why      string        // reason of its refusal; empty: it is not refused
 	lifetime time.Duration // without being repeated; not positive: it has ended
 	behind   time.Duration // least delay of the sender's clock; zero: unknown
 	at       location

@@ -246,8 +246,8 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 		if err := w.post("Down instance=new.example.org:80", "Other instance=web1"); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "refused 1 of 2 alerts") {
 			t.Errorf("%v", err)
 		}
-		if w.count(fires) != 7 || w.count(resolved) != 3 || w.count(unkept) != 1 || w.count(states) != 1 {
-			t.Errorf("fires %v, resolved %v, unkept %v, states %v", w.count(fires), w.count(resolved), w.count(unkept), w.count(states))
+		if w.count(alertFires) != 7 || w.count(alertResolved) != 3 || w.count(notJournaled) != 1 || w.count(stateLimit) != 1 {
+			t.Errorf("fires %v, resolved %v, unkept %v, states %v", w.count(alertFires), w.count(alertResolved), w.count(notJournaled), w.count(stateLimit))
 		}
 	})
 }

@@ -38,7 +38,7 @@ type Server struct {
 
 // New checks the configuration and registers the metrics. Requests wait for Run.
 func New(cfg Config) (*Server, error) {
-	if err := cfg.complete(); err != nil {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]pastEnd{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
@@ -246,7 +246,7 @@ const (
 	expiryInterval = 5 * time.Second
 )
 
-func (c *Config) complete() error {
+func (c *Config) setDefaults() error {
 	if c.Intent == nil || c.Plan == nil || c.View == nil || c.Write == nil {
 		return errors.New("BUG: source of alerts without intent, plan, view or journal")
 	}
@@ -277,15 +277,15 @@ func (c *Config) complete() error {
 type outcome uint8
 
 const (
-	fires outcome = iota
-	resolved
-	malformed  // cannot be decoded, or exceeds a limit of one alert
-	nameTaken  // agents run a check of this name
-	disabled   // its check is
-	noLocation // no check or node could be created
-	states     // no room for another event of the node, or of its namespace
-	tooMany    // fire already
-	unkept     // the journal did not accept it
+	alertFires outcome = iota
+	alertResolved
+	malformed     // cannot be decoded, or exceeds a limit of one alert
+	nameTaken     // agents run a check of this name
+	disabledCheck // its check is
+	noLocation    // no check or node could be created
+	stateLimit    // no room for another event of the node, or of its namespace
+	tooManyFiring // fire already
+	notJournaled  // the journal did not accept it
 	outcomes
 )
 

@@ -9,7 +9,7 @@
 //   - Registry finds the session of a node (session.go).
 //   - Record builds the journal entries of a batch, results about proxy nodes included (session.go).
 //   - Limiter and Budget hold the limits of namespaces and nodes, and pause a reader that is over one (limits.go).
-//   - Outbox brings sessions with something to write to writers, each at most once (outbox.go).
+//   - Outbox brings sessions with messages to write to writers, each at most once (outbox.go).
 //   - Runs are runs requested by people (runs.go); SecretFunc and Archives serve secrets and assets (secrets.go).
 //   - DeclareMissing declares checks and nodes of events (declare.go); Meter gives all sources metrics of one shape
 //     (metrics.go).

@@ -157,5 +157,5 @@ func TestDisplaceEndsAppends(t *testing.T) {
 		t.Error("an ended window takes an entry")
 	}
 	w.Displace()
-	w.Appending(func() { t.Error("an append after Displace") })
+	w.WithAppendLock(func() { t.Error("an append after Displace") })
 }

@@ -33,7 +33,7 @@ type LimiterConfig struct {
 	Namespace func(model.NamespaceID) NamespaceLimits // read once a second
 	Defaults  NamespaceLimits                         // NodeResultsPerSec and OutputBytes
 	Burst     time.Duration                           // content of a full bucket, in time at its rate
-	Monotonic func() int64                            // ns of a clock that nobody sets
+	Monotonic func() int64                            // ns of a monotonic clock
 	Now       func() time.Time
 	Met       *prometheus.CounterVec // by namespace and limit
 }
@@ -91,13 +91,13 @@ func (l *Limiter) namespace(id model.NamespaceID) *namespace {
 			l.namespaces = map[model.NamespaceID]*namespace{}
 		}
 		n = &namespace{}
-		n.limits.Store(l.limitsOf(id))
+		n.limits.Store(l.readLimits(id))
 		l.namespaces[id] = n
 	}
 	return n
 }
 
-func (l *Limiter) limitsOf(id model.NamespaceID) *NamespaceLimits {
+func (l *Limiter) readLimits(id model.NamespaceID) *NamespaceLimits {
 	limits := l.Namespace(id)
 	if limits.NodeResultsPerSec == 0 {
 		limits.NodeResultsPerSec = l.Defaults.NodeResultsPerSec
@@ -113,7 +113,7 @@ func (l *Limiter) Refresh() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, n := range l.namespaces {
-		if now := l.limitsOf(id); *now != *n.limits.Load() {
+		if now := l.readLimits(id); *now != *n.limits.Load() {
 			n.limits.Store(now)
 		}
 	}
@@ -192,7 +192,7 @@ func (b *Budget) Hit(limit, reason string) {
 const maxPause = time.Second
 
 // Wait pauses the reader until the debt is paid; ctx or the end of the session ends it. New limits count the debt anew:
-// after an operator raises one, nobody waits by the old one.
+// after an operator raises one, no reader waits for the old one.
 func (b *Budget) Wait(ctx context.Context, wait time.Duration, w *Window) {
 	limits := b.Limits()
 	for ; wait > 0; wait -= maxPause {

@@ -86,8 +86,8 @@ func (w *Window) Displace() {
 	defer w.appending.Unlock()
 }
 
-// Appending calls fn with the append lock held, unless the session is over.
-func (w *Window) Appending(fn func()) {
+// WithAppendLock calls fn with the append lock held, unless the session is over.
+func (w *Window) WithAppendLock(fn func()) {
 	w.appending.Lock()
 	defer w.appending.Unlock()
 	if !w.Ended() {

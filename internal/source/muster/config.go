@@ -64,7 +64,7 @@ type Limits struct {
 	ShedLeast         int           // fewer lost sessions than this are no shedding; default 10
 }
 
-func (c *Config) complete() error {
+func (c *Config) setDefaults() error {
 	if c.Nodes == nil || c.View == nil || len(c.SigningKey) == 0 {
 		return errors.New("BUG: session layer without nodes, view or signing key")
 	}
@@ -89,7 +89,7 @@ func (l *Limits) setDefaults() {
 }
 
 // complete fills the fields of a node that intent leaves open.
-func (l *Limits) complete(n *core.Node) {
+func (l *Limits) completeNode(n *core.Node) {
 	n.Keepalive = cmp.Or(n.Keepalive, l.Keepalive)
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
 }

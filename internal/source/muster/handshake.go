@@ -160,7 +160,7 @@ func (s *Server) admitAgent(conn *wsconn.Conn, hello *wire.Hello, proven Proof) 
 	if len(hello.Streams) > maxStreams {
 		return nil, s.newRefusal("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
 	}
-	s.cfg.Limits.complete(&node)
+	s.cfg.Limits.completeNode(&node)
 	now := s.cfg.Now()
 	x := &session{srv: s, hello: helloFactsOf(hello, now)}
 	x.Conn, x.ID, x.UID, x.Node, x.Section, x.Since = conn, hello.Session, hello.Node, node, core.SectionOf(hello.Node), now.UnixNano()

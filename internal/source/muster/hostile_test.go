@@ -379,7 +379,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		},
 		displaced: func(w *testServer, a *agent, node uuid.UUID) {
 			w.journal.pauseCommits(true)
-			testenv.Until(w.t, "its assignment is confirmed", func() bool { return testutil.ToFloat64(w.server.metrics.frames[holding]) == 1 })
+			testenv.Until(w.t, "its assignment is confirmed", func() bool { return testutil.ToFloat64(w.server.metrics.frames[assignmentConfirmed]) == 1 })
 			// The server counts in steps of 64 bytes, the agent does not: so the agent may
 			// send one more than the server takes before something is acknowledged.
 			for i := range unackedBytes/128 + 1 {
@@ -399,14 +399,14 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		holding: func(*testServer, *agent, uuid.UUID) {}, // the answer to its first assignment
-		bye:     func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendBye(nil, &wire.Bye{})) },
-		stats:   func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1})) },
+		assignmentConfirmed: func(*testServer, *agent, uuid.UUID) {}, // the answer to its first assignment
+		agentLeaves:         func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendBye(nil, &wire.Bye{})) },
+		agentStats:          func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1})) },
 		tooSoon: func(_ *testServer, a *agent, _ uuid.UUID) {
 			sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1}))
 			sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 2}))
 		},
-		runAnswer: func(w *testServer, a *agent, _ uuid.UUID) {
+		runAnswered: func(w *testServer, a *agent, _ uuid.UUID) {
 			testenv.NoError(w.t, w.requestRun(1001, 1))
 			a.wait("the run", func() bool { return len(a.runs) == 1 })
 			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Done: true}))
@@ -414,10 +414,10 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		unrequested: func(_ *testServer, a *agent, _ uuid.UUID) {
 			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: 1, Done: true}))
 		},
-		facts: func(_ *testServer, a *agent, _ uuid.UUID) {
+		factsChanged: func(_ *testServer, a *agent, _ uuid.UUID) {
 			sendRaw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))
 		},
-		secrets: func(w *testServer, a *agent, _ uuid.UUID) {
+		secretsRequested: func(w *testServer, a *agent, _ uuid.UUID) {
 			w.server.registry.Get(1001).proven.Store(true)
 			sendRaw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, SecretsRequest: &wire.SecretsRequest{Names: []string{"default/x"}}}))
 		},

@@ -10,23 +10,23 @@ import (
 type outcome uint8
 
 const (
-	kept        outcome = iota // a batch went to the journal
-	repeated                   // a batch that the journal has: acknowledged again
-	hole                       // missing numbers without a gap: session closed
-	malformed                  // cannot be decoded: session closed
-	oversized                  // more signals than allowed: session closed
-	streams                    // too many streams: session closed
-	unkept                     // the journal did not accept it: session closed
-	displaced                  // the session has ended already
-	holding                    // the agent confirms an assignment
-	bye                        // the agent leaves
-	stats                      // a report of the agent on itself
-	tooSoon                    // a report or request within the least interval, or over its limit: ignored
-	runAnswer                  // output or end of a requested run
-	unrequested                // the same of an unknown or cancelled run: ignored
-	facts                      // facts, labels or groups of the machine changed
-	secrets                    // a request for secrets: they are found and sent
-	unknownKind                // a message of a later protocol version: ignored
+	kept                outcome = iota // a batch went to the journal
+	repeated                           // a batch that the journal has: acknowledged again
+	hole                               // missing numbers without a gap: session closed
+	malformed                          // cannot be decoded: session closed
+	oversized                          // more signals than allowed: session closed
+	streams                            // too many streams: session closed
+	unkept                             // the journal did not accept it: session closed
+	displaced                          // the session has ended already
+	assignmentConfirmed                // the agent confirms an assignment
+	agentLeaves                        // the agent leaves
+	agentStats                         // a report of the agent on itself
+	tooSoon                            // a report or request within the least interval, or over its limit: ignored
+	runAnswered                        // output or end of a requested run
+	unrequested                        // the same of an unknown or cancelled run: ignored
+	factsChanged                       // facts, labels or groups of the machine changed
+	secretsRequested                   // a request for secrets: they are found and sent
+	unknownKind                        // a message of a later protocol version: ignored
 	outcomes
 )
 

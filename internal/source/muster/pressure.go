@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Pressure returns the fill level, from 0 to 1, of something that fills while agents send more than the server can handle,
-// and the reason for agents. It is called five times a second, also by several goroutines, and must not block.
+// Pressure returns the fill level, from 0 to 1, of a resource that fills while agents send more than the server can
+// handle, and the reason for agents. It is called five times a second, also by several goroutines, and must not block.
 type Pressure func() (share float64, reason string)
 
 // Agents are slowed by class: agents that send value blocks from a quarter on, all agents that send results from half on.

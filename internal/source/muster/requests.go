@@ -98,7 +98,7 @@ func (x *session) runAnswer(body []byte) outcome {
 		return unrequested
 	}
 	p.Answer(&m)
-	return runAnswer
+	return runAnswered
 }
 
 // Give hands a turn of a round-robin check to a node's session. false: the node has no session, was not sent this chunk
@@ -159,7 +159,7 @@ func (x *session) acceptExchange(body []byte) outcome {
 		return tooSoon
 	}
 	go x.answerSecrets(m.ID, m.SecretsRequest.Names)
-	return secrets
+	return secretsRequested
 }
 
 // answerSecrets finds the values of the secrets that the assignment names, and queues the answer.

@@ -191,7 +191,7 @@ func (a *agent) waitAnswers(w *testServer, n float64) {
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for testutil.ToFloat64(w.server.metrics.frames[runAnswer])+testutil.ToFloat64(w.server.metrics.frames[unrequested]) < n {
+	for testutil.ToFloat64(w.server.metrics.frames[runAnswered])+testutil.ToFloat64(w.server.metrics.frames[unrequested]) < n {
 		select {
 		case <-tick.C:
 		case <-deadline:

@@ -49,7 +49,7 @@ type Server struct {
 
 // New checks the configuration and registers the metrics. No goroutine runs before Run.
 func New(cfg Config) (*Server, error) {
-	if err := cfg.complete(); err != nil {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	l := &cfg.Limits
@@ -292,7 +292,7 @@ func (x *session) keepStats(body []byte) outcome {
 		r.forksPerMin = float64(forks) / (float64(ms) / 60e3)
 	}
 	x.report.Store(r)
-	return stats
+	return agentStats
 }
 
 // Agent describes the agent of a node; not ok: it has no session.

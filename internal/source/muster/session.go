@@ -215,19 +215,19 @@ func (x *session) handleFrame(frame []byte) outcome {
 			return x.violation(malformed, err.Error())
 		}
 		x.confirmAssignment(&m)
-		return holding
+		return assignmentConfirmed
 	case wire.KindFacts:
 		var m wire.Facts
 		if err := m.Decode(body); err != nil {
 			return x.violation(malformed, err.Error())
 		}
 		x.recordFacts(&wire.Hello{Node: x.UID, Version: x.hello.version.Value(), Labels: m.Labels, Facts: m.Facts, Groups: m.Groups})
-		return facts
+		return factsChanged
 	case wire.KindBye:
 		x.Mu.Lock()
 		x.closing.clean = true
 		x.Mu.Unlock()
-		return bye
+		return agentLeaves
 	case wire.KindStats:
 		return x.keepStats(body)
 	case wire.KindRunOutput:

@@ -799,7 +799,7 @@ func TestForksPerMinuteCountFromTheLastReport(t *testing.T) {
 		}
 		frame := wire.AppendStats(nil, &wire.Stats{UptimeMs: c.uptime, Forks: c.forks})
 		_, body, _ := wire.FrameKind(frame)
-		if out := x.keepStats(body); out != stats {
+		if out := x.keepStats(body); out != agentStats {
 			t.Fatalf("outcome %s", outcomeNames[out])
 		}
 		if a, _ := w.server.Agent(1001); a.Report.ForksPerMin != c.want {

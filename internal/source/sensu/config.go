@@ -83,7 +83,7 @@ type Limits struct {
 	FirstWithin  time.Duration // a new check runs once within this; default 10 s
 }
 
-func (c *Config) complete() error {
+func (c *Config) setDefaults() error {
 	if c.Limiter == nil || c.Admission == nil || c.Archives == nil || c.Intent == nil || c.View == nil || c.Checks == nil || c.Handler == nil {
 		return errors.New("BUG: source of Sensu agents without limiter, admission, archives, intent, view, checks or handlers")
 	}
@@ -102,18 +102,18 @@ func (c *Config) complete() error {
 type outcome uint8
 
 const (
-	alive       outcome = iota // a keepalive went to the journal
-	kept                       // a result went to the journal
-	malformed                  // cannot be decoded
-	other                      // of another entity than the session's
-	unassigned                 // of a check that the node's assignment does not name
-	empty                      // neither a check nor metrics
-	states                     // no room for another event of the node or its namespace
-	displaced                  // the session has ended already
-	unkept                     // the journal did not accept it
-	unknownKind                // of a type that agents do not send
-	disabled                   // of a disabled passive check
-	uncreated                  // its passive check could not be created
+	keepaliveKept  outcome = iota // a keepalive went to the journal
+	kept                          // a result went to the journal
+	malformed                     // cannot be decoded
+	otherEntity                   // of another entity than the session's
+	unassigned                    // of a check that the node's assignment does not name
+	emptyEvent                    // neither a check nor metrics
+	stateLimit                    // no room for another event of the node or its namespace
+	displaced                     // the session has ended already
+	notJournaled                  // the journal did not accept it
+	unknownKind                   // of a type that agents do not send
+	disabledCheck                 // of a disabled passive check
+	creationFailed                // its passive check could not be created
 	outcomes
 )
 

@@ -79,15 +79,15 @@ type testServer struct {
 	notify       func(directory.Change)
 	stuck        bool // the journal takes nothing
 	blocked      chan struct{}
-	users        map[string][]string // with the role agent, and where theirs may be
-	forbidden    string              // stands in nothing that the journal is given
+	users        map[string][]string // namespaces of the users with the role agent
+	forbidden    string              // text that no journal entry may contain
 
 	passives   map[string]directory.PassiveCheck
 	created    []model.Resource
 	limits     model.Limits
 	events     map[eventKey]bool
-	applyError error                   // what Apply says
-	declared   *directory.PassiveCheck // what somebody declares before the next change
+	applyError error                   // error of Apply; nil: it succeeds
+	declared   *directory.PassiveCheck // an operator declares it just before the next Apply
 }
 
 // newTestServer starts a server for agents without TLS.
@@ -145,7 +145,7 @@ func (w *testServer) wait(what string, ok func() bool) {
 			w.t.Logf("%d signals, %d records", len(w.signals), len(w.records))
 		}
 	}()
-	testenv.Until(w.t, what, func() bool { // many of the conditions are counters, of which nobody is told
+	testenv.Until(w.t, what, func() bool { // many conditions are counters, which have no channel
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		there = ok()
@@ -297,9 +297,9 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 	for i := range resources {
 		r := &resources[i]
 		if expect, ok := o.Expect[intent.KeyOf(r)]; !ok || expect != 0 {
-			w.t.Errorf("%s %s would be written over", r.Kind, r.Metadata.Name)
+			w.t.Errorf("%s %s would be overwritten", r.Kind, r.Metadata.Name)
 		}
-		if w.declared != nil { // an operator is faster
+		if w.declared != nil { // an operator declares it first
 			w.passives[r.Metadata.Name], w.declared = *w.declared, nil
 			return intent.ApplyResult{}, model.Errorf(model.Conflict, "it is there")
 		}
@@ -341,7 +341,7 @@ func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	return nil
 }
 func (w *testServer) Chunk(model.ChunkID) *model.Chunk    { return nil }
-func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the bridge's, which comes last
+func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
 // sealed returns the checks as the chunks of an assignment.
 func sealed(checks []*model.CheckChunk) (chunks []*model.Chunk) {

@@ -185,8 +185,8 @@ func (s *Server) checkEligible(m *intent.ExternalAgent) error {
 
 // proof is the result of authentication: whether a connection proves the identity of its machine.
 type proof struct {
-	proven   bool                // it is the machine that it claims to be, in that namespace
-	unproven string              // reason why it is not proven
+	proven   bool                // the connection comes from the machine and namespace that it names
+	unproven string              // reason why the identity is not proven
 	expires  time.Time           // of its certificate; zero: it has none
 	roots    [][32]byte          // authorities of the certificate
 	serials  []certificateSerial // certificates that they could revoke

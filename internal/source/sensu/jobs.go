@@ -54,15 +54,15 @@ type job struct {
 	x          *session
 	prepared   *preparedCheck
 	proxy      directory.ProxyNode // the proxy node that it checks; ID zero: the session's node
-	previous   *model.CheckChunk   // the chunk before, by which runs are judged that were requested …
-	since      int64               // … before this second
+	previous   *model.CheckChunk   // the chunk before, which judges runs that were requested before since
+	since      int64               // s since 1970: chunk is in force from here on
 	issued     int64               // time of the last request, s since 1970
 	unanswered bool                // the last request
 	resolving  bool                // its secrets
 	due        bool                // it is in jobs.due
 
 	// The timetable's.
-	at       int64         // time at which it is due, by Server.boot
+	at       int64         // time at which it is due, by Server.monotonicTime
 	slot     time.Duration // the same within its interval; see assignSlots
 	cronTime time.Time     // of cron: the same by the wall clock
 	firstRun bool          // there is no event of it yet

@@ -39,7 +39,7 @@ func (e *incomingEvent) passiveChunk() (c *model.CheckChunk, proxy directory.Pro
 	subject := "an event of check " + name + ", which "
 	switch {
 	case known && check.Chunk == nil && check.Disabled:
-		return nil, proxy, e.refuse(disabled, subject+"is disabled; to accept such events without running it, replace its command, targets and times by passive: true")
+		return nil, proxy, e.refuse(disabledCheck, subject+"is disabled; to accept such events without running it, replace its command, targets and times by passive: true")
 	case known && check.Chunk == nil && len(e.Proxy) > 0:
 		return nil, proxy, e.refuseProxy()
 	case known && check.Chunk == nil:
@@ -47,7 +47,7 @@ func (e *incomingEvent) passiveChunk() (c *model.CheckChunk, proxy directory.Pro
 	case known && check.Source == model.SourceAlerts:
 		return nil, proxy, e.refuse(unassigned, subject+"belongs to alerts of another sender")
 	case known && check.Disabled:
-		return nil, proxy, e.refuse(disabled, subject+"is disabled")
+		return nil, proxy, e.refuse(disabledCheck, subject+"is disabled")
 	case known && check.Source != model.SourceSensu:
 		return check.Chunk, proxy, kept
 	}
@@ -67,7 +67,7 @@ func (e *incomingEvent) passiveChunk() (c *model.CheckChunk, proxy directory.Pro
 	if !known {
 		var err error
 		if check, err = e.srv.creation.create(e, name); err != nil {
-			return nil, proxy, e.refuse(uncreated, subject+"creation failed: "+err.Error())
+			return nil, proxy, e.refuse(creationFailed, subject+"creation failed: "+err.Error())
 		}
 		at.check = check.Chunk.Unit
 	}
@@ -94,7 +94,7 @@ func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) outcome {
 	}
 	reason := fmt.Sprintf("the node has events of %d created passive checks, the limit passivePerNode; refused: %s", n, name)
 	e.Budget.Hit("node_passive", reason)
-	return e.refuse(states, reason)
+	return e.refuse(stateLimit, reason)
 }
 
 // assignedProxy finds a proxy node that the node's assignment names, for any check.
@@ -116,7 +116,7 @@ func (e *incomingEvent) assignedProxy(name string) (proxy directory.ProxyNode, o
 
 // refuseProxy refuses an event about an entity on which the agent may not report.
 func (e *incomingEvent) refuseProxy() outcome {
-	return e.refuse(other, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
+	return e.refuse(otherEntity, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
 }
 
 // checkCreation creates passive checks, one after the other, so that two events of one name create one check.

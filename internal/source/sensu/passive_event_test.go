@@ -54,8 +54,8 @@ func TestUnrequestedEventNeedsAPassiveCheck(t *testing.T) {
 		}
 		a.sendUnrequested("backup_db", "switch1", 0, "of somebody else")
 		a.sendKeepalive()
-		w.wait("all of them", func() bool { return w.count(alive) == 2 })
-		for out, want := range map[outcome]int{kept: 1, disabled: 2, unassigned: 4, other: 1} {
+		w.wait("all of them", func() bool { return w.count(keepaliveKept) == 2 })
+		for out, want := range map[outcome]int{kept: 1, disabledCheck: 2, unassigned: 4, otherEntity: 1} {
 			if got := w.count(out); got != want {
 				t.Errorf("%s: %d, want %d", outcomeNames[out], got, want)
 			}
@@ -125,7 +125,7 @@ func TestConcurrentDeclarationOfACheckStays(t *testing.T) {
 		a := w.connectAgent("web", false)
 		a.sendUnrequested("nightly", "", 2, "failed")
 		a.sendKeepalive()
-		w.wait("both", func() bool { return w.count(alive) == 2 })
+		w.wait("both", func() bool { return w.count(keepaliveKept) == 2 })
 		if kept := w.count(kept) == 1; kept != passive || len(w.created) != 0 {
 			t.Errorf("declared as passive: %v, kept: %v, made %+v", passive, kept, w.created)
 		}
@@ -158,10 +158,10 @@ func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	}
 	a.sendUnrequested("job-1", "", 1, "again")
 	a.sendKeepalive()
-	w.wait("all of them", func() bool { return w.count(alive) == 2 })
+	w.wait("all of them", func() bool { return w.count(keepaliveKept) == 2 })
 	hits := w.server.cfg.Limiter.Hits(time.Time{})
-	if w.count(kept) != 4 || w.count(states) != 7 || len(w.created) != 3 {
-		t.Errorf("%d kept, %d refused, %d checks created", w.count(kept), w.count(states), len(w.created))
+	if w.count(kept) != 4 || w.count(stateLimit) != 7 || len(w.created) != 3 {
+		t.Errorf("%d kept, %d refused, %d checks created", w.count(kept), w.count(stateLimit), len(w.created))
 	}
 	if len(hits) != 1 || hits[0].Limit != "node_passive" || hits[0].Node != "web" || hits[0].Count != 7 || !strings.HasSuffix(hits[0].Reason, "refused: job-9") {
 		t.Errorf("reported %+v", hits)
@@ -179,9 +179,9 @@ func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	b.sendUnrequested("job-0", "", 0, "fine")
 	b.sendUnrequested("job-7", "", 0, "fine")
 	b.sendKeepalive()
-	w.wait("both", func() bool { return w.count(alive) == 4 })
-	if w.count(kept) != 5 || w.count(states) != 8 {
-		t.Errorf("%d kept, %d refused", w.count(kept), w.count(states))
+	w.wait("both", func() bool { return w.count(keepaliveKept) == 4 })
+	if w.count(kept) != 5 || w.count(stateLimit) != 8 {
+		t.Errorf("%d kept, %d refused", w.count(kept), w.count(stateLimit))
 	}
 }
 
@@ -194,9 +194,9 @@ func TestFailedCreationRefusesEventsAtOnce(t *testing.T) {
 	a.sendUnrequested("one", "", 0, "fine")
 	a.sendUnrequested("two", "", 0, "fine")
 	a.sendKeepalive()
-	w.wait("all of them", func() bool { return w.count(alive) == 2 })
-	if w.count(uncreated) != 2 {
-		t.Errorf("%d refused", w.count(uncreated))
+	w.wait("all of them", func() bool { return w.count(keepaliveKept) == 2 })
+	if w.count(creationFailed) != 2 {
+		t.Errorf("%d refused", w.count(creationFailed))
 	}
 }
 
@@ -211,7 +211,7 @@ func TestPassiveCheckOfAnAssignedProxyNode(t *testing.T) {
 	a.nextRequest()
 	a.sendUnrequested("firmware", "Switch1", 1, "old")
 	a.sendUnrequested("firmware", "switch2", 1, "old")
-	w.wait("the one, and not the other", func() bool { return len(w.proxyResults) == 1 && w.count(other) == 1 })
+	w.wait("the one, and not the other", func() bool { return len(w.proxyResults) == 1 && w.count(otherEntity) == 1 })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var s wire.Signal

@@ -165,7 +165,7 @@ func boundedSeconds(seconds uint32) time.Duration {
 	return min(max(time.Duration(seconds)*time.Second, 2*time.Second), 24*time.Hour)
 }
 
-// keepaliveState is the expectation of a session's keepalives. The reader changes it, inside Appending.
+// keepaliveState is the expectation of a session's keepalives. The reader changes it, inside WithAppendLock.
 type keepaliveState struct {
 	interval, warning, timeout time.Duration
 	assumed                    bool // the server's defaults, because no keepalive has arrived yet
@@ -190,7 +190,7 @@ func (x *session) adoptKeepalive(received *sensuwire.Received) {
 		x.keepalive.assumed = false
 		return
 	}
-	x.Appending(func() { // not behind the mark of another session
+	x.WithAppendLock(func() { // not behind the mark of another session
 		before := x.keepalive
 		x.keepalive = k
 		if x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Begun: true})}) != nil {

@@ -136,13 +136,13 @@ type signalRecord struct {
 
 // addSignal appends a result, or a keepalive if result is nil.
 func (r *signalRecord) addSignal(atMs uint64, chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
-	signal, out := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}, alive
+	signal, out := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}, keepaliveKept
 	if result != nil {
 		r.body = wire.AppendResult(r.body[:0], result)
 		signal, out = wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Node: proxy.ID, AtMs: atMs, Body: r.body}, kept
 	}
 	if proxy.ID != 0 {
-		r.proxied = append(r.proxied, core.ProxyResult{ProxyNode: proxy, Number: uint64(r.counts[alive] + r.counts[kept]), Signal: wire.AppendSignalMessage(nil, &signal)})
+		r.proxied = append(r.proxied, core.ProxyResult{ProxyNode: proxy, Number: uint64(r.counts[keepaliveKept] + r.counts[kept]), Signal: wire.AppendSignalMessage(nil, &signal)})
 		r.signals = wire.AppendSignal(r.signals, &wire.Signal{Kind: wire.SignalResult, AtMs: atMs, Node: proxy.ID})
 	} else {
 		r.signals = wire.AppendSignal(r.signals, &signal)
@@ -163,7 +163,7 @@ func (r *signalRecord) release(s *Server) {
 const maxPendingBytes = 64 << 10
 
 // pending is the outcome of a message whose signal waits for commitPending, which counts it.
-const pending = outcomes
+const pendingOutcome = outcomes
 
 // addSignal notes a signal. Signals of messages that arrived together are one commit.
 func (x *session) addSignal(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out outcome, cause string) {
@@ -174,7 +174,7 @@ func (x *session) addSignal(chunk model.ChunkID, result *wire.Result, proxy dire
 	if x.pending.bytes >= maxPendingBytes {
 		cause = x.commitPending()
 	}
-	return pending, cause
+	return pendingOutcome, cause
 }
 
 // commitPending hands the pending signals to the journal and counts their outcomes. A cause ends the session.
@@ -185,13 +185,13 @@ func (x *session) commitPending() (cause string) {
 	}
 	x.pending = nil
 	counts := r.counts
-	out := x.commitRecord(r, counts[alive]+counts[kept])
+	out := x.commitRecord(r, counts[keepaliveKept]+counts[kept])
 	if out == kept {
-		x.srv.metrics.messages[alive].Add(float64(counts[alive]))
+		x.srv.metrics.messages[keepaliveKept].Add(float64(counts[keepaliveKept]))
 		x.srv.metrics.messages[kept].Add(float64(counts[kept]))
 		return ""
 	}
-	x.srv.metrics.messages[out].Add(float64(counts[alive] + counts[kept]))
+	x.srv.metrics.messages[out].Add(float64(counts[keepaliveKept] + counts[kept]))
 	return outcomeNames[out]
 }
 
@@ -229,7 +229,7 @@ func (x *session) commitRecord(rec *signalRecord, n int) outcome {
 		Signals: n, Proxied: rec.proxied, Waiter: x, Token: uint64(size)})
 	if err := x.srv.cfg.Journal.Append(x.srv.life.Base, entries...); err != nil {
 		x.numbers.last -= uint64(n)
-		return unkept
+		return notJournaled
 	}
 	return kept
 }

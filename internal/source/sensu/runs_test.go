@@ -169,8 +169,8 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 			t.Errorf("numbers %d and %d", first, second)
 		}
 		w.mu.Unlock()
-		if w.count(other) != 1 {
-			t.Errorf("%d refused", w.count(other))
+		if w.count(otherEntity) != 1 {
+			t.Errorf("%d refused", w.count(otherEntity))
 		}
 		a.conn.Close()
 		if got := <-ended; got != node {

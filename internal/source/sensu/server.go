@@ -52,7 +52,7 @@ type Server struct {
 
 // New checks the configuration and registers the metrics. No goroutine runs before Run.
 func New(cfg Config) (*Server, error) {
-	if err := cfg.complete(); err != nil {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, started: cfg.Now(), life: core.NewLife(),

@@ -103,7 +103,7 @@ func (x *session) Message() (cause string) {
 		x.srv.metrics.Received.Inc()
 		x.srv.metrics.Bytes.Add(float64(len(frame)))
 		var out outcome
-		if out, cause = x.handleMessage(frame); out != pending {
+		if out, cause = x.handleMessage(frame); out != pendingOutcome {
 			x.srv.metrics.messages[out].Inc()
 		}
 	case wsconn.Pong:
@@ -134,7 +134,7 @@ func (x *session) handleMessage(frame []byte) (out outcome, cause string) {
 		return x.refuse(malformed, err.Error()), ""
 	}
 	if string(received.Entity) != x.entity || len(received.Namespace) > 0 && string(received.Namespace) != x.namespace {
-		return x.refuse(other, "an event of entity "+string(received.Namespace)+"/"+string(received.Entity)+": an agent may report on its own entity only"), ""
+		return x.refuse(otherEntity, "an event of entity "+string(received.Namespace)+"/"+string(received.Entity)+": an agent may report on its own entity only"), ""
 	}
 	if !x.registered {
 		if err := x.register(received, keepalive); err != nil {

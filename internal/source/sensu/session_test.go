@@ -131,8 +131,8 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		testenv.NoError(t, a.conn.Write(append(make([]byte, wsconn.Headroom), raw...)))
 	}
 	a.sendKeepalive()
-	w.wait("all of them", func() bool { return w.count(alive) == 2 })
-	for out, want := range map[outcome]int{alive: 2, kept: 1, other: 1, unassigned: 1, states: 1, empty: 1, malformed: 3, unknownKind: 1} {
+	w.wait("all of them", func() bool { return w.count(keepaliveKept) == 2 })
+	for out, want := range map[outcome]int{keepaliveKept: 2, kept: 1, otherEntity: 1, unassigned: 1, stateLimit: 1, emptyEvent: 1, malformed: 3, unknownKind: 1} {
 		if got := w.count(out); got != want {
 			t.Errorf("%s: %d, want %d", outcomeNames[out], got, want)
 		}
@@ -227,14 +227,14 @@ func TestSecondAgentOfANameIsRefused(t *testing.T) {
 	}
 	w.mu.Unlock()
 	first.sendKeepalive()
-	w.wait("the first goes on", func() bool { return w.count(alive) == 2 })
+	w.wait("the first goes on", func() bool { return w.count(keepaliveKept) == 2 })
 
 	silent := w.mustDial("db", false) // nobody reads there: no pongs
 	silent.sendKeepalive()
 	w.wait("its session", func() bool { return w.server.Sessions() == 2 })
 	again := w.mustDial("db", false)
 	again.sendKeepalive()
-	w.wait("its keepalive", func() bool { return w.count(alive) == 4 })
+	w.wait("its keepalive", func() bool { return w.count(keepaliveKept) == 4 })
 	if w.server.Sessions() != 2 {
 		t.Errorf("%d sessions", w.server.Sessions())
 	}
@@ -327,7 +327,7 @@ func TestSpooledResultsFollowTheFirstKeepalive(t *testing.T) {
 		a.sendKeepalive()
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: 1, Executed: 1, Status: 2, Output: "bad"})
 		a.sendKeepalive()
-		w.wait("alive", func() bool { return w.count(alive) == 2 })
+		w.wait("alive", func() bool { return w.count(keepaliveKept) == 2 })
 		if w.count(kept) != 1 || w.count(unassigned) != 0 {
 			t.Fatalf("kept %v, refused as nobody's %v", w.count(kept), w.count(unassigned))
 		}

@@ -17,7 +17,7 @@ import (
 type timetable struct {
 	mu    sync.Mutex // guards the rest, and the timetable's fields of its jobs
 	jobs  []*job
-	at    int64       // time of the first due job, by Server.boot; math.MaxInt64: there is none
+	at    int64       // time of the first due job, by Server.monotonicTime; math.MaxInt64: there is none
 	timer *time.Timer // runs requestDue; nil: the session has no jobs yet
 	ended bool
 }
@@ -155,7 +155,7 @@ const (
 	maxParallel = 8
 )
 
-// slot is the time of runs: once each interval, at this offset, by Server.boot.
+// slot is the time of runs: once each interval, at this offset, by Server.monotonicTime.
 type slot struct{ interval, at time.Duration }
 
 // assignSlots gives each job its slot: the slot that muster-agent would use, or up to maxAdvance earlier the slot of

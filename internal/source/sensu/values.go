@@ -85,7 +85,7 @@ func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropp
 // the node's event sensu-metrics, which is always OK; as many results as they need.
 func (e *incomingEvent) handleMetrics() (out outcome, cause string) {
 	if !e.Metrics {
-		return e.refuse(empty, "an event with neither a check nor metrics"), ""
+		return e.refuse(emptyEvent, "an event with neither a check nor metrics"), ""
 	}
 	values, err := e.readPointValues(nil)
 	if err != nil {
@@ -152,7 +152,7 @@ func (e *incomingEvent) metricPipelines() (names []string, err error) {
 // refuseState refuses an event beyond the limit of events of its node or namespace.
 func (e *incomingEvent) refuseState(code, reason string) outcome {
 	e.Budget.Hit(core.StatesLimit(code), reason)
-	return e.refuse(states, reason)
+	return e.refuse(stateLimit, reason)
 }
 
 // outputLimit returns the most bytes of output that a check's result may have.
