@@ -113,7 +113,12 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
 		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: lookups{r.Directory, r.Planner.Inspector()}, History: r.History, Routing: r.Routes, Now: r.Now},
-		Live:   view.Live{Connected: r.connected, Agent: r.agent, Chunk: r.chunk, Assigned: r.assigned},
+		Live: view.Live{
+			Connected: r.connected, Agent: r.agent, Chunk: r.Directory.CheckChunk, Assigned: r.assigned,
+			Limits:   func(string) []v1.LimitUse { return nil },
+			Verdicts: func(model.NodeID, model.CheckID) (react.Verdicts, bool) { return react.Verdicts{}, false },
+			Stream:   func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },
+		},
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Reactor},
 		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
 		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
@@ -183,10 +188,7 @@ func (r *Rig) connected(id model.NodeID) bool {
 // Session gives a node of namespace default a session; nil ends it.
 func (r *Rig) Session(node string, a *v1.AgentSession) {
 	r.T.Helper()
-	id, ok := r.Directory.NodeByName("default", node)
-	if !ok {
-		r.T.Fatalf("no node %s", node)
-	}
+	id := r.nodeID(model.DefaultNamespaceName, node)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.agents == nil {
@@ -203,8 +205,6 @@ func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Place
 	}
 	return r.Planner.Preview(ctx, writes)
 }
-
-func (r *Rig) chunk(id model.ChunkID) *model.CheckChunk { return r.Directory.CheckChunk(id) }
 
 func (r *Rig) assigned(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	for _, c := range r.Directory.For(node).Chunks {
@@ -252,40 +252,43 @@ func (r *Rig) JoinedAs(name string, labels map[string]string, spec model.NodeSpe
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
+// nodeID returns the id of a node that the test declared.
+func (r *Rig) nodeID(namespace, name string) model.NodeID {
+	r.T.Helper()
+	id, ok := r.Directory.NodeByName(namespace, name)
+	if !ok {
+		r.T.Fatalf("node %s/%s does not exist", namespace, name)
+	}
+	return id
+}
+
 // Mark begins or ends a session of a node of namespace default.
 func (r *Rig) Mark(node string, begun, clean bool) {
 	r.T.Helper()
-	id, ok := r.Directory.NodeByName("default", node)
-	if !ok {
-		r.T.Fatalf("no node %s", node)
-	}
-	r.commit(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
-		Session: 1, Begun: begun, Clean: clean, Namespace: model.DefaultNamespace, KeepaliveMs: 20_000, TimeoutMs: 120_000,
-	}})
+	r.mark(model.DefaultNamespaceName, node, begun, clean)
 }
 
 // Connect begins a session of nodes of a namespace.
 func (r *Rig) Connect(namespace string, nodes ...string) {
 	r.T.Helper()
-	ns, _ := r.Directory.NamespaceByName(namespace)
 	for _, node := range nodes {
-		id, ok := r.Directory.NodeByName(namespace, node)
-		if !ok {
-			r.T.Fatalf("no node %s/%s", namespace, node)
-		}
-		r.commit(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
-			Session: 1, Begun: true, Namespace: ns, KeepaliveMs: 20_000, TimeoutMs: 120_000,
-		}})
+		r.mark(namespace, node, true, false)
 	}
+}
+
+func (r *Rig) mark(namespace, node string, begun, clean bool) {
+	r.T.Helper()
+	id := r.nodeID(namespace, node)
+	ns, _ := r.Directory.NamespaceByName(namespace)
+	r.commit(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
+		Session: 1, Begun: begun, Clean: clean, Namespace: ns, KeepaliveMs: 20_000, TimeoutMs: 120_000,
+	}})
 }
 
 // Silent makes a node of namespace default silent.
 func (r *Rig) Silent(node, output string) {
 	r.T.Helper()
-	id, ok := r.Directory.NodeByName("default", node)
-	if !ok {
-		r.T.Fatalf("no node %s", node)
-	}
+	id := r.nodeID(model.DefaultNamespaceName, node)
 	r.commit(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{
 		Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte(output),
 	}})
@@ -310,10 +313,7 @@ func (r *Rig) Apply(text string) {
 func (r *Rig) Result(namespace, node, check string, status model.Status, output string) {
 	r.T.Helper()
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
-	id, ok := r.Directory.NodeByName(namespace, node)
-	if !ok {
-		r.T.Fatalf("no node %s/%s", namespace, node)
-	}
+	id := r.nodeID(namespace, node)
 	for _, c := range r.Directory.For(id).Chunks {
 		if c.Name == check {
 			r.commit(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{Chunk: c.ID, Status: status, Output: []byte(output)}})

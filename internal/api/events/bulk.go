@@ -162,26 +162,19 @@ func (s *request) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequ
 	if err != nil {
 		return nil, err
 	}
-	for q.Limit = 1000; ; {
-		page, err := s.Events.List(ctx, q)
+	for st, err := range s.AllEvents(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range page.States {
-			if st := &page.States[i]; v.skip(st) == "" {
-				list = append(list, bulkEvent{st.Node, st.Check, st.Status, problemID(st)})
-			}
+		if v.skip(st) == "" {
+			list = append(list, bulkEvent{st.Node, st.Check, st.Status, problemID(st)})
 		}
-		switch {
-		case len(list) > maxBulkEvents:
-			return nil, model.Errorf(model.Invalid, "the selection has more than %d events, the limit of one request", maxBulkEvents).WithHint("select fewer: by namespace, group or check")
-		case page.Next == "":
-			return list, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
+		if len(list) > maxBulkEvents {
+			return nil, model.Errorf(model.Invalid, "the selection has more than %d events, the limit of one request", maxBulkEvents).
+				WithHint("select fewer: by namespace, group or check")
 		}
-		q.After = page.Next
 	}
+	return list, nil
 }
 
 // problemID returns the id of the open problem of an event; empty: none.

@@ -1,8 +1,7 @@
 // Package events answers about events: list, watch, actions on one and on many. It also turns the
 // view's states into the API's events for other subjects (Show), and parameters into queries (Query).
 //
-// Goroutines: those of watches and of bulk actions, which end with their request. Locks, each
-// taken alone: watchLimit.mu, skippedEvents.mu.
+// Goroutines: those of watches and of bulk actions, which end with their request. One lock: skippedEvents.mu.
 //
 // Start reading at Register.
 package events
@@ -190,17 +189,17 @@ type Options struct {
 type request struct {
 	op.Request
 	Options
-	watches *watchLimit
-	open    prometheus.Gauge // watches
+	watches *op.Quota[string] // by token
+	open    prometheus.Gauge  // watches
 }
 
 type subject = op.Subject[*request]
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
-	watches, open := &watchLimit{}, prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
+	watches, open := op.NewQuota[string](watchesPerToken), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
 	r.Metrics.Register(open)
-	at := op.For(r, func(q op.Request) *request { return &request{q, o, watches, open} })
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o, watches, open} })
 	registerEvents(at)
 	registerBulk(at)
 }

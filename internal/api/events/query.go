@@ -191,41 +191,59 @@ var conditions = where.Language{
 		".received, .executed, .changed, .lastOK; now; node.name, .namespace, .labels, .facts, .groups",
 	Example: `event.status == CRITICAL && node.labels.env == "prod" && now - event.changed > duration("1h")`,
 	Bytes:   map[string]int{"event.output": 64 << 10},
-	Options: variables,
+	Options: conditionVariables,
 }
 
-// variables are the names that ResolveName resolves, and the statuses.
-func variables() []cel.EnvOption {
-	list := []cel.EnvOption{
-		cel.Variable("event.status", cel.IntType),
-		cel.Variable("event.severity", cel.IntType),
-		cel.Variable("event.output", cel.StringType),
-		cel.Variable("event.check", cel.StringType),
-		cel.Variable("event.occurrences", cel.IntType),
-		cel.Variable("event.stateChanges", cel.IntType),
-		cel.Variable("event.results", cel.IntType),
-		cel.Variable("event.lost", cel.IntType),
-		cel.Variable("event.expired", cel.BoolType),
-		cel.Variable("event.problem", cel.BoolType),
-		cel.Variable("event.acknowledged", cel.BoolType),
-		cel.Variable("event.flapping", cel.BoolType),
-		cel.Variable("event.watermark", cel.IntType),
-		cel.Variable("event.received", cel.TimestampType),
-		cel.Variable("event.executed", cel.TimestampType),
-		cel.Variable("event.changed", cel.TimestampType),
-		cel.Variable("event.lastOK", cel.TimestampType),
-		cel.Variable("now", cel.TimestampType),
+// eventVariable is one variable that a condition reads of an event. value returns CEL's own values, which need no
+// conversion by reflection.
+type eventVariable struct {
+	kind  *cel.Type
+	value func(x *conditionState, s *event.State) celref.Val
+}
+
+// timestamp converts nanoseconds since 1970.
+func timestamp(ns int64) celref.Val { return types.Timestamp{Time: time.Unix(0, ns).UTC()} }
+
+// eventVariables returns the variables of conditions over an event, by name.
+func eventVariables() map[string]eventVariable {
+	return map[string]eventVariable{
+		"event.status":       {cel.IntType, func(x *conditionState, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
+		"event.severity":     {cel.IntType, func(x *conditionState, s *event.State) celref.Val { return x.severities[s.Severity&7] }},
+		"event.output":       {cel.StringType, func(_ *conditionState, s *event.State) celref.Val { return types.String(s.Output) }},
+		"event.check":        {cel.StringType, func(x *conditionState, s *event.State) celref.Val { return types.String(x.nameOf(s.Check)) }},
+		"event.occurrences":  {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.Occurrences) }},
+		"event.stateChanges": {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.StateChanges) }},
+		"event.results":      {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.Results) }},
+		"event.lost":         {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.Lost) }},
+		"event.expired":      {cel.BoolType, func(_ *conditionState, s *event.State) celref.Val { return types.Bool(s.Expired) }},
+		"event.problem":      {cel.BoolType, func(_ *conditionState, s *event.State) celref.Val { return types.Bool(s.Problem != nil) }},
+		"event.acknowledged": {cel.BoolType, func(x *conditionState, s *event.State) celref.Val {
+			return types.Bool(s.Problem != nil && s.Problem.Ack.Active(x.now))
+		}},
+		"event.flapping":  {cel.BoolType, func(_ *conditionState, s *event.State) celref.Val { return types.Bool(s.Flapping) }},
+		"event.watermark": {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.Watermark) }},
+		"event.received":  {cel.TimestampType, func(_ *conditionState, s *event.State) celref.Val { return timestamp(s.Received) }},
+		"event.executed":  {cel.TimestampType, func(_ *conditionState, s *event.State) celref.Val { return timestamp(s.Executed) }},
+		"event.changed":   {cel.TimestampType, func(_ *conditionState, s *event.State) celref.Val { return timestamp(s.Changed) }},
+		"event.lastOK":    {cel.TimestampType, func(_ *conditionState, s *event.State) celref.Val { return timestamp(s.LastOK) }},
+		"now":             {cel.TimestampType, func(x *conditionState, _ *event.State) celref.Val { return types.Timestamp{Time: x.now} }},
 	}
-	for s := model.OK; s <= model.Unknown; s++ {
-		list = append(list, cel.Constant(s.String(), cel.IntType, types.Int(s)))
+}
+
+// conditionVariables declares the variables of conditions over an event, and the statuses as constants.
+func conditionVariables() []cel.EnvOption {
+	options := list.StatusConstants()
+	for name, v := range eventVariables() {
+		options = append(options, cel.Variable(name, v.kind))
 	}
-	return list
+	return options
 }
 
 // conditionState is the event that a condition reads: the activation of one request, reused from event to event, so
 // that a search through a million events allocates no map for each. It is not safe for concurrent use.
 type conditionState struct {
 	where     *where.Compiled
+	variables map[string]eventVariable
 	directory view.Directory
 	now       time.Time
 	state     *event.State
@@ -241,7 +259,7 @@ type conditionState struct {
 var _ interpreter.Activation = (*conditionState)(nil)
 
 func newConditionState(w *where.Compiled, v *view.View) *conditionState {
-	x := &conditionState{where: w, directory: v.Directory, now: v.Now(), node: list.NewNodeReader(v), readsNode: w.Reads("node.")}
+	x := &conditionState{where: w, variables: eventVariables(), directory: v.Directory, now: v.Now(), node: list.NewNodeReader(v), readsNode: w.Reads("node.")}
 	for i := range x.statuses {
 		x.statuses[i] = types.Int(i)
 	}
@@ -263,50 +281,19 @@ func (x *conditionState) match(s *event.State) (bool, error) {
 // Parent implements interpreter.Activation.
 func (x *conditionState) Parent() interpreter.Activation { return nil }
 
-// ResolveName implements interpreter.Activation. It returns CEL's own values, which need no conversion by reflection.
+// ResolveName implements interpreter.Activation.
 func (x *conditionState) ResolveName(name string) (any, bool) {
-	s := x.state
-	switch name {
-	case "event.status":
-		return x.statuses[s.Status&3], true
-	case "event.severity":
-		return x.severities[s.Severity&7], true
-	case "event.output":
-		return types.String(s.Output), true
-	case "event.check":
-		if x.check != s.Check {
-			_, x.checkName, _ = x.directory.CheckName(s.Check)
-			x.check = s.Check
-		}
-		return types.String(x.checkName), true
-	case "event.occurrences":
-		return types.Int(s.Occurrences), true
-	case "event.stateChanges":
-		return types.Int(s.StateChanges), true
-	case "event.results":
-		return types.Int(s.Results), true
-	case "event.lost":
-		return types.Int(s.Lost), true
-	case "event.expired":
-		return types.Bool(s.Expired), true
-	case "event.problem":
-		return types.Bool(s.Problem != nil), true
-	case "event.acknowledged":
-		return types.Bool(s.Problem != nil && s.Problem.Ack.Active(x.now)), true
-	case "event.flapping":
-		return types.Bool(s.Flapping), true
-	case "event.watermark":
-		return types.Int(s.Watermark), true
-	case "event.received":
-		return types.Timestamp{Time: time.Unix(0, s.Received).UTC()}, true
-	case "event.executed":
-		return types.Timestamp{Time: time.Unix(0, s.Executed).UTC()}, true
-	case "event.changed":
-		return types.Timestamp{Time: time.Unix(0, s.Changed).UTC()}, true
-	case "event.lastOK":
-		return types.Timestamp{Time: time.Unix(0, s.LastOK).UTC()}, true
-	case "now":
-		return types.Timestamp{Time: x.now}, true
+	if v, ok := x.variables[name]; ok {
+		return v.value(x, x.state), true
 	}
 	return x.node.ResolveName(name)
+}
+
+// nameOf returns the name of a check. Events of one check often follow each other, so it remembers the last name.
+func (x *conditionState) nameOf(check model.CheckID) string {
+	if x.check != check {
+		_, x.checkName, _ = x.directory.CheckName(check)
+		x.check = check
+	}
+	return x.checkName
 }

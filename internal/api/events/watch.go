@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -31,10 +30,11 @@ func (s *request) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResp
 		r, w := humago.Unwrap(hc)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		leave, refused := s.watches.enter(access.CallerOf(ctx).Token)
-		if refused != nil {
+		leave, ok := s.watches.Enter(access.CallerOf(ctx).Token)
+		if !ok {
 			s.CountRefusal("watches")
-			op.WriteError(w, refused)
+			op.WriteError(w, model.Errorf(model.Limited, "this token has %d open watches, the limit", watchesPerToken).
+				WithHint("end one of them, or create a token for each program: muster auth token create"))
 			return
 		}
 		defer leave()
@@ -91,29 +91,3 @@ const revoked = "the token has expired or was deleted"
 
 // watchesPerToken bounds the watches of one token, so that it cannot take all of the server's (the queue watches).
 const watchesPerToken = 32
-
-// watchLimit counts the watches of each token.
-type watchLimit struct {
-	mu sync.Mutex
-	by map[string]int
-}
-
-// enter counts a watch until leave is called.
-func (l *watchLimit) enter(token string) (leave func(), err *model.Error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.by[token] >= watchesPerToken {
-		return nil, model.Errorf(model.Limited, "this token has %d open watches, the limit", watchesPerToken).WithHint("end one of them, or create a token for each program: muster auth token create")
-	}
-	if l.by == nil {
-		l.by = map[string]int{}
-	}
-	l.by[token]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.by[token]--; l.by[token] == 0 {
-			delete(l.by, token)
-		}
-	}, nil
-}

@@ -27,12 +27,6 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func registerWhy(at subject) {
-	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.On(access.Read, "Node"), (*request).whyNode)
-	op.Handle(at, op.Get("whyCheck", "/api/v1/why/{namespace}/{node}/{check}", "events",
-		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.On(access.Read, "event"), (*request).whyCheck)
-}
-
 func (s *request) whyCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
@@ -348,11 +342,12 @@ func timesText(n int) string {
 // request is one request for an explanation.
 type request struct{ op.Request }
 
-type subject = op.Subject[*request]
-
 // Register adds the operations of this subject.
 func Register(r *op.Routes) {
-	registerWhy(op.For(r, func(q op.Request) *request { return &request{q} }))
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q} })
+	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.On(access.Read, "Node"), (*request).whyNode)
+	op.Handle(at, op.Get("whyCheck", "/api/v1/why/{namespace}/{node}/{check}", "events",
+		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.On(access.Read, "event"), (*request).whyCheck)
 }
 
 // pipelines adds the last verdict of each workflow on the event.

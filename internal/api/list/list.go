@@ -9,6 +9,7 @@ package list
 
 import (
 	"encoding/json"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -60,15 +61,11 @@ func (c Cursor) IntID() (int64, error) {
 	return id, nil
 }
 
-// cursorOf reads a page token.
-func cursorOf(v *view.View, token string) (c Cursor, err error) {
-	if token == "" {
-		return c, nil
-	}
-	place, err := v.PagePlace(token)
-	if err != nil {
-		return c, err
-	}
+// String returns the cursor as ParseCursor reads it.
+func (c Cursor) String() string { return strconv.FormatInt(c.Number, 10) + "." + c.ID }
+
+// ParseCursor reads the place in a page token.
+func ParseCursor(place string) (c Cursor, err error) {
 	number, id, ok := strings.Cut(place, ".")
 	if c.Number, err = strconv.ParseInt(number, 10, 64); !ok || err != nil {
 		return c, view.BadToken()
@@ -90,11 +87,16 @@ type Rows[R any] struct {
 // Page reads rows until limit rows match, and returns them as show shows them, with the page
 // token of the next page; empty: this page is the last. show also returns the node of the row; 0: none.
 func Page[R, Row any](v *view.View, l Rows[R], show func(*R) (model.NodeID, Row)) (rows []Row, next string, err error) {
-	at, err := cursorOf(v, l.After)
-	if err != nil {
-		return nil, "", err
+	var at Cursor
+	if l.After != "" {
+		place, err := v.PagePlace(l.After)
+		if err != nil {
+			return nil, "", err
+		}
+		if at, err = ParseCursor(place); err != nil {
+			return nil, "", err
+		}
 	}
-	token := func() string { return v.NextPage(strconv.FormatInt(at.Number, 10) + "." + at.ID) }
 	rows = []Row{}
 	for began := v.Now(); ; {
 		size := l.Limit - len(rows) + 1
@@ -107,7 +109,7 @@ func Page[R, Row any](v *view.View, l Rows[R], show func(*R) (model.NodeID, Row)
 		}
 		for i := range page {
 			if len(rows) == l.Limit {
-				return rows, token(), nil
+				return rows, v.NextPage(at.String()), nil
 			}
 			at = l.Cursor(&page[i])
 			node, row := show(&page[i])
@@ -119,7 +121,29 @@ func Page[R, Row any](v *view.View, l Rows[R], show func(*R) (model.NodeID, Row)
 		case len(page) < size:
 			return rows, "", nil
 		case l.Filter != nil && v.Now().Sub(began) > SearchTime:
-			return rows, token(), nil
+			return rows, v.NextPage(at.String()), nil
+		}
+	}
+}
+
+// All yields all rows of a store that pages them. read returns at most size rows behind the row last; nil: the first ones.
+func All[R any](size int, read func(last *R) ([]R, error)) iter.Seq2[*R, error] {
+	return func(yield func(*R, error) bool) {
+		for last := (*R)(nil); ; {
+			page, err := read(last)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page {
+				if !yield(&page[i], nil) {
+					return
+				}
+			}
+			if len(page) < size {
+				return
+			}
+			last = &page[len(page)-1]
 		}
 	}
 }
@@ -212,11 +236,16 @@ var overNodeRows = where.Language{
 }
 
 func rowVariables() []cel.EnvOption {
-	list := []cel.EnvOption{cel.Variable("row", cel.MapType(cel.StringType, cel.DynType)), cel.Variable("now", cel.TimestampType)}
+	row := cel.MapType(cel.StringType, cel.DynType)
+	return append(StatusConstants(), cel.Variable("row", row), cel.Variable("now", cel.TimestampType))
+}
+
+// StatusConstants declares the names of statuses as constants of a condition: OK is 0.
+func StatusConstants() (constants []cel.EnvOption) {
 	for s := model.OK; s <= model.Unknown; s++ {
-		list = append(list, cel.Constant(s.String(), cel.IntType, types.Int(s)))
+		constants = append(constants, cel.Constant(s.String(), cel.IntType, types.Int(s)))
 	}
-	return list
+	return constants
 }
 
 // Filter decides which rows of one request match; nil matches all. It is not safe for concurrent use.

@@ -1,7 +1,7 @@
 // Package nodes answers about nodes and their agents: states, origins of labels and groups, sessions, join tokens,
 // machines that wait to be accepted, enrolment, and the life of a node (rename, replace, retire).
 //
-// Goroutines: none. Locks, each taken alone: Pending.mu, attempts.mu, concurrentRequests.mu.
+// Goroutines: none. Locks, each taken alone: Pending.mu, attempts.mu.
 //
 // Start reading at Register.
 package nodes
@@ -32,7 +32,7 @@ type subject = op.Subject[*request]
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
-	at := op.For(r, func(q op.Request) *request { return &request{q, o} })
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o} })
 	registerStates(at)
 	registerAgents(at)
 	registerJoinTokens(at)

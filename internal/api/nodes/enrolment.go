@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -63,7 +62,7 @@ func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller) {
 // reasons of refusals in the metrics, wrongReason is the one of a wrong attempt. serve reports
 // whether the attempt was wrong, and the name of the wrong secret, if it has one.
 func throttled(r *op.Routes, name, wrongReason string, serve func(*op.StatusRecorder, *http.Request) (wrong bool, secret string)) http.Handler {
-	wrong, concurrent := newAttempts(r.View().Now), concurrentRequests{by: map[netip.Prefix]int{}}
+	wrong, concurrent := newAttempts(r.View().Now), op.NewQuota[netip.Prefix](enrolmentsPerNetwork)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
 		if wrong.Exhausted(address) {
@@ -71,7 +70,7 @@ func throttled(r *op.Routes, name, wrongReason string, serve func(*op.StatusReco
 			op.WriteError(w, model.Errorf(model.Limited, "too many wrong join tokens or certificates from %s", address).WithHint("wait a minute, and check the token: muster node token list"))
 			return
 		}
-		leave, ok := concurrent.enter(address)
+		leave, ok := concurrent.Enter(tries.Network(address))
 		if !ok {
 			r.CountRefusal(name + "_network")
 			w.Header().Set("Connection", "close") // else the answer waits for the rest of the request
@@ -88,31 +87,8 @@ func throttled(r *op.Routes, name, wrongReason string, serve func(*op.StatusReco
 }
 
 // enrolmentsPerNetwork bounds the concurrent requests of one network: a fleet behind one address
-// leaves places for others.
+// leaves places for others. Networks are told apart as by tries.Limiter.
 const enrolmentsPerNetwork = 32
-
-// concurrentRequests counts the requests of each network, as tries.Limiter tells networks apart.
-type concurrentRequests struct {
-	mu sync.Mutex
-	by map[netip.Prefix]int
-}
-
-func (c *concurrentRequests) enter(address string) (leave func(), ok bool) {
-	network := tries.Network(address)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.by[network] >= enrolmentsPerNetwork {
-		return nil, false
-	}
-	c.by[network]++
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.by[network]--; c.by[network] == 0 {
-			delete(c.by, network)
-		}
-	}, true
-}
 
 func registerJoinTokens(at subject) {
 	op.Handle(at, op.Get("authority", "/api/v1/ca", "nodes", "Get the server's CA", model.NotFound), access.ByAnybody("server"), (*request).authority)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -33,7 +34,6 @@ type Pending struct {
 
 	mu       sync.Mutex
 	by       map[string]*candidate // by the fingerprint of the machine's key
-	nets     map[netip.Prefix]int
 	swept    time.Time
 	passed   uint64
 	overflow uint64
@@ -61,10 +61,13 @@ const (
 	pendingBytes = 16 << 10
 )
 
+// pendingHint is the hint where no further machine may wait.
+const pendingHint = "on the server: muster node list --pending; many machines join with a token: muster node token"
+
 // NewPending returns an empty Pending, which the queue registry lists as pending.
 func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	capacity, policy := r.Bounds("pending")
-	p := &Pending{now: now, capacity: int(capacity), newMachines: tries.New(now), by: map[string]*candidate{}, nets: map[netip.Prefix]int{}}
+	p := &Pending{now: now, capacity: int(capacity), newMachines: tries.New(now), by: map[string]*candidate{}}
 	r.Register("pending", func() queue.Info {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -89,14 +92,12 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 	if w == nil || w.net != from {
 		p.sweep(now)
 		switch {
-		case stranger && p.nets[from] >= pendingPerNetwork:
+		case stranger && p.countNetwork(from) >= pendingPerNetwork:
 			p.overflow++
-			return 0, model.Errorf(model.Limited, "%d machines of the network of %s already wait to be accepted", pendingPerNetwork, whence).
-				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
+			return 0, model.Errorf(model.Limited, "%d machines of the network of %s already wait to be accepted", pendingPerNetwork, whence).WithHint(pendingHint)
 		case w == nil && len(p.by) >= p.capacity:
 			p.overflow++
-			return 0, model.Errorf(model.Limited, "%d machines already wait to be accepted", p.capacity).
-				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
+			return 0, model.Errorf(model.Limited, "%d machines already wait to be accepted", p.capacity).WithHint(pendingHint)
 		case w == nil && stranger && !p.newMachines.Allow(whence):
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "too many machines from %s wait to be accepted", whence).
@@ -107,10 +108,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 		w = &candidate{key: key, since: now}
 		p.by[key] = w
 		p.passed++
-	} else {
-		p.leave(w.net)
 	}
-	p.nets[from]++
 	w.request, w.address, w.net, w.last = request, whence, from, now
 	if now.Sub(w.since) < firstAskTime {
 		return firstAskInterval, nil
@@ -118,10 +116,14 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 	return askInterval, nil
 }
 
-func (p *Pending) leave(net netip.Prefix) {
-	if p.nets[net]--; p.nets[net] <= 0 {
-		delete(p.nets, net)
+// countNetwork counts the machines of a network. The caller holds mu.
+func (p *Pending) countNetwork(network netip.Prefix) (n int) {
+	for _, w := range p.by {
+		if w.net == network {
+			n++
+		}
 	}
+	return n
 }
 
 // sweep forgets machines that stopped asking, at most once a second. The caller holds mu.
@@ -130,21 +132,13 @@ func (p *Pending) sweep(now time.Time) {
 		return
 	}
 	p.swept = now
-	for key, w := range p.by {
-		if now.Sub(w.last) > pendingFor {
-			p.leave(w.net)
-			delete(p.by, key)
-		}
-	}
+	maps.DeleteFunc(p.by, func(_ string, w *candidate) bool { return now.Sub(w.last) > pendingFor })
 }
 
 func (p *Pending) remove(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.by[key]; w != nil {
-		p.leave(w.net)
-		delete(p.by, key)
-	}
+	delete(p.by, key)
 }
 
 // list returns the candidates, longest waiting first; nil: none may wait.
@@ -159,10 +153,7 @@ func (p *Pending) list() (out []candidate) {
 		out = append(out, *w)
 	}
 	slices.SortFunc(out, func(a, b candidate) int {
-		if n := a.since.Compare(b.since); n != 0 {
-			return n
-		}
-		return strings.Compare(a.key, b.key)
+		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.key, b.key))
 	})
 	return out
 }
@@ -366,11 +357,7 @@ func (g *attempts) repeated(one secretAttempt) bool {
 	now := g.now()
 	last, ok := g.last[one]
 	if !ok && len(g.last) >= maxAttempts {
-		for other, at := range g.last {
-			if now.Sub(at) > attemptMemory {
-				delete(g.last, other)
-			}
-		}
+		maps.DeleteFunc(g.last, func(_ secretAttempt, at time.Time) bool { return now.Sub(at) > attemptMemory })
 		if len(g.last) >= maxAttempts {
 			return false
 		}

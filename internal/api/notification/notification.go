@@ -80,22 +80,15 @@ func (h *HoldCounter) Count(name route.Name) int {
 
 // EachProblem calls fn with every open problem.
 func EachProblem(ctx context.Context, v *view.View, fn func(*route.Problem)) error {
-	q := event.Query{Problems: true, Limit: 1000}
-	for {
-		page, err := v.Events.List(ctx, q)
+	for st, err := range v.AllEvents(ctx, event.Query{Problems: true}) {
 		if err != nil {
 			return err
 		}
-		for _, st := range page.States {
-			if st.Problem != nil {
-				fn(route.Describe(v.Directory, st.Node, st.Problem.Source, st.Problem.Status, st.Problem.Severity))
-			}
+		if st.Problem != nil {
+			fn(route.Describe(v.Directory, st.Node, st.Problem.Source, st.Problem.Status, st.Problem.Severity))
 		}
-		if page.Next == "" {
-			return nil
-		}
-		q.After = page.Next
 	}
+	return nil
 }
 
 // SilenceActive reports whether a silence is in force.

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -78,8 +79,8 @@ type Subject[R any] struct {
 	make func(Request) R
 }
 
-// For returns a subject. make returns the R of one request.
-func For[R any](r *Routes, make func(Request) R) Subject[R] { return Subject[R]{r, make} }
+// NewSubject returns a subject. make returns the R of one request.
+func NewSubject[R any](r *Routes, make func(Request) R) Subject[R] { return Subject[R]{r, make} }
 
 // maxBody bounds the body of a request, in bytes, unless its operation says otherwise. The bounds
 // are huma's: a wrapped body would hide from net/http that unread bytes are left on the connection.
@@ -233,27 +234,57 @@ type IDPath struct {
 // Turns bounds the cost of expensive requests of one kind: two are at work, a bounded number waits
 // with nothing but its connection, the others are refused.
 type Turns struct {
+	routes  *Routes
 	places  chan struct{}
 	waiting *queue.Slots // those at work included
+	reason  string       // of a refusal, in the metrics
+	refusal *model.Error
 }
 
-// NewTurns returns Turns whose bound is the queue of this name.
-func NewTurns(name string, r *queue.Registry) *Turns {
-	return &Turns{places: make(chan struct{}, 2), waiting: queue.NewSlots(r, name)}
+// NewTurns returns Turns whose bound is the queue of this name. reason and refusal are for requests that it refuses.
+func NewTurns(r *Routes, queueName, reason string, refusal *model.Error) *Turns {
+	return &Turns{r, make(chan struct{}, 2), queue.NewSlots(r.Queues, queueName), reason, refusal}
 }
 
-// Enter waits for a place, which leave gives back. false: the queue is full, or ctx ended.
-func (t *Turns) Enter(ctx context.Context) (leave func(), ok bool) {
-	if t.waiting.Enter(ctx) != nil {
+// Enter waits for a place, which leave gives back. It refuses the request if the queue is full or ctx ends.
+func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) {
+	if t.waiting.Enter(ctx) == nil {
+		select {
+		case t.places <- struct{}{}:
+			return func() { <-t.places; t.waiting.Leave() }, nil
+		case <-ctx.Done():
+			t.waiting.Leave()
+		}
+	}
+	t.routes.CountRefusal(t.reason)
+	return nil, t.refusal
+}
+
+// Quota bounds the number of concurrent requests that share a key. It is safe for concurrent use.
+type Quota[K comparable] struct {
+	limit int
+	mu    sync.Mutex
+	count map[K]int // a key without requests has no entry
+}
+
+// NewQuota returns a Quota of limit requests for each key.
+func NewQuota[K comparable](limit int) *Quota[K] { return &Quota[K]{limit: limit, count: map[K]int{}} }
+
+// Enter counts a request until leave is called; false: the key has reached the limit.
+func (q *Quota[K]) Enter(key K) (leave func(), ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.count[key] >= q.limit {
 		return nil, false
 	}
-	select {
-	case t.places <- struct{}{}:
-		return func() { <-t.places; t.waiting.Leave() }, true
-	case <-ctx.Done():
-		t.waiting.Leave()
-		return nil, false
-	}
+	q.count[key]++
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.count[key]--; q.count[key] == 0 {
+			delete(q.count, key)
+		}
+	}, true
 }
 
 // InSlots answers a request in one of the slots, or refuses it.

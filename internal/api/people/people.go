@@ -26,26 +26,45 @@ type request struct {
 	logins    *op.Turns      // a password takes 19 MiB and some 20 ms to check
 }
 
-type subject = op.Subject[*request]
-
 // Register adds the operations of this subject.
 func Register(r *op.Routes) {
-	passwords, logins := tries.New(r.View().Now), op.NewTurns("logins", r.Queues)
-	at := op.For(r, func(q op.Request) *request { return &request{q, passwords, logins} })
-	registerLogins(at)
-	registerUsers(at)
-}
-
-// ownPassword is the path where every user changes the own password.
-const ownPassword = "/api/v1/me/password"
-
-func registerUsers(at subject) {
+	passwords := tries.New(r.View().Now)
+	logins := op.NewTurns(r, "logins", "login_queue", model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work"))
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, passwords, logins} })
+	login := op.Post("login", "/api/v1/login", "auth", "Log in", model.Limited)
+	login.Security = []map[string][]string{{}}
+	login.MaxBodyBytes = 16 << 10 // strangers may send one
+	op.Handle(at, login, access.Open("session"), (*request).login)
+	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "Log out: delete the session or token of this request"), access.ByAnybody("session"), (*request).logout)
+	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Get the caller's name and rights"), access.ByAnybody("session"), (*request).showCaller)
+	op.Handle(at, op.Get("listTokens", "/api/v1/tokens", "auth", "List API tokens and sessions"), access.ByAnybody("token"), (*request).listTokens)
+	op.Handle(at, op.Post("createToken", "/api/v1/tokens", "auth", "Create an API token; its secret is returned once"), access.On(access.Change, "token"), (*request).createToken)
+	op.Handle(at, op.Delete("revokeToken", "/api/v1/tokens/{id}", "auth", "Delete an API token or session"), access.On(access.Change, "token"), (*request).revokeToken)
 	op.Handle(at, op.Get("listUsers", "/api/v1/users", "auth", "List users; a viewer sees only the own one"), access.ByAnybody("user"), (*request).listUsers)
 	op.Handle(at, op.Post("createUser", "/api/v1/users", "auth", "Create a user; a generated password is returned once"), access.OnCluster(access.Change, "user"), (*request).createUser)
 	op.Handle(at, op.Put("grantUser", "/api/v1/users/{name}/grants", "auth", "Replace a user's role and bindings; tokens with more rights are deleted", model.Conflict), access.OnCluster(access.Change, "user"), (*request).grantUser)
 	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "Delete a user with all sessions and tokens; returns the user"), access.OnCluster(access.Change, "user"), (*request).deleteUser)
 	op.Handle(at, op.Post("changePassword", ownPassword, "auth", "Change your password; your other sessions end"), access.ByAnybody("user"), (*request).changePassword)
 }
+
+// attemptPassword calls check, which costs a password's turn, if the caller's address has not tried too many of them.
+// what names the attempts in the refusal.
+func (s *request) attemptPassword(ctx context.Context, what string, check func() error) error {
+	address := access.CallerOf(ctx).Address
+	if !s.passwords.Allow(address) {
+		s.CountRefusal("login_rate")
+		return model.Errorf(model.Limited, "too many %s from %s", what, address).WithHint("wait a minute")
+	}
+	leave, refusal := s.logins.Enter(ctx)
+	if refusal != nil {
+		return refusal
+	}
+	defer leave()
+	return check()
+}
+
+// ownPassword is the path where every user changes the own password.
+const ownPassword = "/api/v1/me/password"
 
 func (s *request) listUsers(ctx context.Context, in *list.Where) (*op.Body[v1.UserList], error) {
 	c := access.CallerOf(ctx)
@@ -109,18 +128,9 @@ func (s *request) deleteUser(ctx context.Context, in *struct {
 
 // changePassword is throttled like a login, because its answer reveals whether a password is right.
 func (s *request) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.Empty, error) {
-	c := access.CallerOf(ctx)
-	if !s.passwords.Allow(c.Address) {
-		s.CountRefusal("login_rate")
-		return nil, model.Errorf(model.Limited, "too many passwords from %s", c.Address).WithHint("wait a minute")
-	}
-	leave, ok := s.logins.Enter(ctx)
-	if !ok {
-		s.CountRefusal("login_queue")
-		return nil, model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment")
-	}
-	defer leave()
-	return nil, s.Access.ChangePassword(ctx, access.Author(ctx, "own password"), c.Token, in.Body.Old, in.Body.New)
+	return nil, s.attemptPassword(ctx, "passwords", func() error {
+		return s.Access.ChangePassword(ctx, access.Author(ctx, "own password"), access.CallerOf(ctx).Token, in.Body.Old, in.Body.New)
+	})
 }
 
 // mayGive refuses to give rights that the caller does not have.
@@ -136,37 +146,19 @@ func mayGive(ctx context.Context, g *access.Grants) error {
 	return nil
 }
 
-func registerLogins(at subject) {
-	login := op.Post("login", "/api/v1/login", "auth", "Log in", model.Limited)
-	login.Security = []map[string][]string{{}}
-	login.MaxBodyBytes = 16 << 10 // strangers may send one
-	op.Handle(at, login, access.Open("session"), (*request).login)
-	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "Log out: delete the session or token of this request"), access.ByAnybody("session"), (*request).logout)
-	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Get the caller's name and rights"), access.ByAnybody("session"), (*request).showCaller)
-	op.Handle(at, op.Get("listTokens", "/api/v1/tokens", "auth", "List API tokens and sessions"), access.ByAnybody("token"), (*request).listTokens)
-	op.Handle(at, op.Post("createToken", "/api/v1/tokens", "auth", "Create an API token; its secret is returned once"), access.On(access.Change, "token"), (*request).createToken)
-	op.Handle(at, op.Delete("revokeToken", "/api/v1/tokens/{id}", "auth", "Delete an API token or session"), access.On(access.Change, "token"), (*request).revokeToken)
-}
-
 func (s *request) login(ctx context.Context, in *struct{ Body v1.Login }) (*op.Body[v1.Session], error) {
 	whence := access.CallerOf(ctx).Address
-	if !s.passwords.Allow(whence) {
-		s.CountRefusal("login_rate")
-		return nil, model.Errorf(model.Limited, "too many logins from %s", whence).WithHint("wait a minute")
-	}
-	leave, ok := s.logins.Enter(ctx)
-	if !ok {
-		s.CountRefusal("login_queue")
-		return nil, model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work")
-	}
-	defer leave()
-	token, t, err := s.Access.Login(ctx, in.Body.User, in.Body.Password, whence)
-	if err != nil {
-		s.CountRefusal("password")
-		s.Logger.Warn("login refused", "user", in.Body.User, "from", whence)
-		return nil, err
-	}
-	return op.Answer(v1.Session{Token: token, User: t.User, Expires: t.Expires}), nil
+	var out v1.Session
+	err := s.attemptPassword(ctx, "logins", func() error {
+		token, t, err := s.Access.Login(ctx, in.Body.User, in.Body.Password, whence)
+		if err != nil {
+			s.CountRefusal("password")
+			s.Logger.Warn("login refused", "user", in.Body.User, "from", whence)
+		}
+		out = v1.Session{Token: token, User: t.User, Expires: t.Expires}
+		return err
+	})
+	return op.Answer(out), err
 }
 
 func (s *request) logout(ctx context.Context, _ *op.Empty) (*op.Empty, error) {

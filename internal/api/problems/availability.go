@@ -3,6 +3,7 @@ package problems
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -25,24 +26,39 @@ type pastStatus struct {
 	output  string
 }
 
+// pastEvent is an event, of a node that exists or was deleted, with its status at a time and its changes since then.
+type pastEvent struct {
+	node                   model.NodeID
+	namespace, name, check string
+	deleted                time.Time // of the node; zero: it exists
+	was                    pastStatus
+	changes                []history.Entry // oldest first
+}
+
 // historyPage is the number of rows that is read from history at a time.
 const historyPage = 1000
 
-// changesSince returns the status changes of an event after a time, oldest first.
-func (s *request) changesSince(ctx context.Context, node model.NodeID, check string, since time.Time) ([]history.Entry, error) {
-	var out []history.Entry
-	for q := (history.EntryQuery{NodeID: node, Check: check, Kind: history.StatusChanged, Since: since.Add(1), Limit: historyPage}); ; {
-		page, err := s.History.Entries(ctx, q)
+// statusChanges yields the status changes of a node that q selects, newest first; q.Check empty: of all its checks.
+func (s *request) statusChanges(ctx context.Context, q history.EntryQuery) iter.Seq2[*history.Entry, error] {
+	q.Kind, q.Limit = history.StatusChanged, historyPage
+	return list.All(historyPage, func(last *history.Entry) ([]history.Entry, error) {
+		if last != nil {
+			q.Before, q.BeforeID = last.At, last.ID
+		}
+		return s.History.Entries(ctx, q)
+	})
+}
+
+// changesSince returns the status changes of a check on a node after a time, oldest first.
+func (s *request) changesSince(ctx context.Context, node model.NodeID, check string, since time.Time) (changes []history.Entry, err error) {
+	for e, err := range s.statusChanges(ctx, history.EntryQuery{NodeID: node, Check: check, Since: since.Add(1)}) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, page...)
-		if len(page) < q.Limit {
-			slices.Reverse(out)
-			return out, nil
-		}
-		q.Before, q.BeforeID = page[len(page)-1].At, page[len(page)-1].ID
+		changes = append(changes, *e)
 	}
+	slices.Reverse(changes)
+	return changes, nil
 }
 
 // statusAt returns the status of an event at a time, and its changes since, oldest first.
@@ -82,53 +98,34 @@ func statusBefore(changes []history.Entry) pastStatus {
 	return pastStatus{known: true, status: changes[0].Previous}
 }
 
-func (s *request) listPastEvents(ctx context.Context, in *struct {
-	At time.Time `query:"at" required:"true" doc:"RFC 3339"`
+// PastSelection is the past events that a request asks for. (It is exported, because huma reads exported fields only.)
+type PastSelection struct {
 	events.Selection
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
+}
+
+func (s *request) listPastEvents(ctx context.Context, in *struct {
+	At time.Time `query:"at" required:"true" doc:"RFC 3339"`
+	PastSelection
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.PastEventList], error) {
 	if in.At.After(s.Now()) {
 		return nil, model.Errorf(model.Invalid, "at %s is in the future", in.At.Format(time.RFC3339))
 	}
-	filter, err := list.ByNode(s.View, list.OfNode{Where: in.Where})
-	if err != nil {
-		return nil, err
-	}
-	out := v1.PastEventList{At: in.At, Items: []v1.PastEvent{}}
-	add := func(node model.NodeID, was pastStatus, one v1.PastEvent) {
-		one.Status, one.StatusName, one.Changed, one.Output = was.status, was.status.String(), was.changed, was.output
-		if was.known && filter.Match(node, func() any { return &one }) {
-			out.Items = append(out.Items, one)
-		}
-	}
-	if place, ok := s.deletedPlace(in.After); ok {
-		out.Next, err = s.eachDeletedEvent(ctx, &in.Selection, in.At, place, func(e *deletedEvent) {
-			add(e.node.id, e.was, v1.PastEvent{Namespace: e.node.namespace, Node: e.node.name, Check: e.check, Gone: e.node.at})
-		})
-		return op.Answer(out), err
-	}
-	page, err := s.eventPage(ctx, &in.Selection, in.At, in.Limit, in.After)
-	if err != nil {
-		return nil, err
-	}
-	out.Next = page.Next
-	for i := range page.States {
-		st := &page.States[i]
-		name := events.Name(s.View, st)
-		was, _, err := s.statusAt(ctx, st, name.Check, in.At)
-		if err != nil {
-			return nil, err
-		}
-		add(st.Node, was, v1.PastEvent{Namespace: name.Namespace, Node: name.Node, Check: name.Check})
-	}
-	return op.Answer(out), nil
+	out := v1.PastEventList{At: in.At}
+	var err error
+	out.Items, out.Next, err = listPast(ctx, s, &in.PastSelection, in.At, in.Limit, in.After, func(e *pastEvent) (v1.PastEvent, bool) {
+		return v1.PastEvent{
+			Namespace: e.namespace, Node: e.name, Check: e.check, Gone: e.deleted,
+			Status: e.was.status, StatusName: e.was.status.String(), Changed: e.was.changed, Output: e.was.output,
+		}, e.was.known
+	})
+	return op.Answer(out), err
 }
 
 func (s *request) listAvailability(ctx context.Context, in *struct {
-	events.Selection
-	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
+	PastSelection
 	list.Period
 	Limit int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
@@ -136,46 +133,53 @@ func (s *request) listAvailability(ctx context.Context, in *struct {
 	if err := in.Complete(s.Now(), 24*time.Hour); err != nil {
 		return nil, err
 	}
+	out := v1.AvailabilityList{Since: in.Since, Until: in.Until}
+	var err error
+	out.Items, out.Next, err = listPast(ctx, s, &in.PastSelection, in.Since, in.Limit, in.After, func(e *pastEvent) (v1.Availability, bool) {
+		p := in.Period
+		if !e.deleted.IsZero() && e.deleted.Before(p.Until) {
+			p.Until = e.deleted
+		}
+		one := v1.Availability{Namespace: e.namespace, Node: e.name, Check: e.check, Gone: e.deleted}
+		sumDurations(&one, spansOf(p, e.was, e.changes))
+		return one, e.deleted.IsZero() || one.Covered() > 0
+	})
+	return op.Answer(out), err
+}
+
+// listPast returns a page of past events with their status at a time, as show shows them, and the token of the next
+// page. show returns false for events that the list leaves out. Pages of deleted nodes come last.
+func listPast[Row any](
+	ctx context.Context, s *request, in *PastSelection, at time.Time, limit int, after string, show func(*pastEvent) (Row, bool),
+) (rows []Row, next string, err error) {
 	filter, err := list.ByNode(s.View, list.OfNode{Where: in.Where})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	out := v1.AvailabilityList{Since: in.Since, Until: in.Until, Items: []v1.Availability{}}
-	add := func(node model.NodeID, one v1.Availability) {
-		if filter.Match(node, func() any { return &one }) {
-			out.Items = append(out.Items, one)
+	rows = []Row{}
+	add := func(e *pastEvent) {
+		if row, ok := show(e); ok && filter.Match(e.node, func() any { return &row }) {
+			rows = append(rows, row)
 		}
 	}
-	if place, ok := s.deletedPlace(in.After); ok {
-		out.Next, err = s.eachDeletedEvent(ctx, &in.Selection, in.Since, place, func(e *deletedEvent) {
-			p := in.Period
-			if e.node.at.Before(p.Until) {
-				p.Until = e.node.at // the node was deleted then
-			}
-			one := v1.Availability{Namespace: e.node.namespace, Node: e.node.name, Check: e.check, Gone: e.node.at}
-			if sumDurations(&one, spansOf(p, e.was, e.changes)); one.Covered() > 0 {
-				add(e.node.id, one)
-			}
-		})
-		return op.Answer(out), err
+	if place, ok := s.deletedPlace(after); ok {
+		next, err = s.eachDeletedEvent(ctx, &in.Selection, at, place, add)
+		return rows, next, err
 	}
-	page, err := s.eventPage(ctx, &in.Selection, in.Since, in.Limit, in.After)
+	page, err := s.eventPage(ctx, &in.Selection, at, limit, after)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	out.Next = page.Next
 	for i := range page.States {
 		st := &page.States[i]
 		name := events.Name(s.View, st)
-		spans, err := s.spans(ctx, st, name.Check, in.Period)
-		if err != nil {
-			return nil, err
+		e := pastEvent{node: st.Node, namespace: name.Namespace, name: name.Node, check: name.Check}
+		if e.was, e.changes, err = s.statusAt(ctx, st, name.Check, at); err != nil {
+			return nil, "", err
 		}
-		one := v1.Availability{Namespace: name.Namespace, Node: name.Node, Check: name.Check}
-		sumDurations(&one, spans)
-		add(st.Node, one)
+		add(&e)
 	}
-	return op.Answer(out), nil
+	return rows, page.Next, nil
 }
 
 // eventPage returns a page of the events that exist. The page after the last one has the events of
@@ -184,8 +188,8 @@ func (s *request) eventPage(ctx context.Context, in *events.Selection, since tim
 	q, err := events.Query(ctx, s.View, &events.Filter{Selection: *in})
 	if err != nil && in.Node != "" && model.ClassOf(err) == model.NotFound {
 		name := events.Selection{Namespace: in.Namespace, Node: in.Node}
-		if nodes, _, failed := s.deletedNodes(ctx, &name, since, changePlace{}); failed == nil && len(nodes) > 0 {
-			return event.Page{Next: s.nextDeleted(changePlace{})}, nil
+		if nodes, _, failed := s.deletedNodes(ctx, &name, since, list.Cursor{}); failed == nil && len(nodes) > 0 {
+			return event.Page{Next: s.nextDeleted(list.Cursor{})}, nil
 		}
 	}
 	if err != nil {
@@ -194,7 +198,7 @@ func (s *request) eventPage(ctx context.Context, in *events.Selection, since tim
 	q.Limit, q.After = limit, after
 	page, err := s.Events.List(ctx, q)
 	if err == nil && page.Next == "" && in.Group == "" {
-		page.Next = s.nextDeleted(changePlace{})
+		page.Next = s.nextDeleted(list.Cursor{})
 	}
 	return page, err
 }
@@ -219,12 +223,6 @@ func spansOf(p list.Period, was pastStatus, changes []history.Entry) []span {
 	}
 	out[len(out)-1].until = p.Until
 	return out
-}
-
-// spans divides a period into the spans of an event that exists.
-func (s *request) spans(ctx context.Context, st *event.State, check string, p list.Period) ([]span, error) {
-	was, changes, err := s.statusAt(ctx, st, check, p.Since)
-	return spansOf(p, was, changes), err
 }
 
 // sumDurations adds the seconds of each status.
@@ -312,39 +310,31 @@ func (s *request) uptimes(ctx context.Context, filter *events.Filter, p list.Per
 	if err != nil {
 		return nil, err
 	}
-	nodes := map[model.NodeID]*nodeUptime{}
-	for n := 0; ; {
-		q.Limit = 1000
-		page, err := s.Events.List(ctx, q)
+	nodes, count := map[model.NodeID]*nodeUptime{}, 0
+	for st, err := range s.AllEvents(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		if n += len(page.States); n > maxGroupEvents {
+		if count++; count > maxGroupEvents {
 			return nil, model.Errorf(model.Invalid, "the selection has more than %d events", maxGroupEvents).WithHint("select one check or group: --check, --group")
 		}
-		for i := range page.States {
-			st := &page.States[i]
-			spans, err := s.spans(ctx, st, events.Name(s.View, st).Check, p)
-			if err != nil {
-				return nil, err
-			}
-			of := nodes[st.Node]
-			if of == nil {
-				of = &nodeUptime{}
-				nodes[st.Node] = of
-			}
-			of.events++
-			for _, one := range spans {
-				if one.was.known {
-					of.edges = addSpan(of.edges, one.from, one.until, countDown(one.was.status))
-				}
+		was, changes, err := s.statusAt(ctx, st, events.Name(s.View, st).Check, p.Since)
+		if err != nil {
+			return nil, err
+		}
+		uptime := nodes[st.Node]
+		if uptime == nil {
+			uptime = &nodeUptime{}
+			nodes[st.Node] = uptime
+		}
+		uptime.events++
+		for _, one := range spansOf(p, was, changes) {
+			if one.was.known {
+				uptime.edges = addSpan(uptime.edges, one.from, one.until, countDown(one.was.status))
 			}
 		}
-		if page.Next == "" {
-			return nodes, nil
-		}
-		q.After = page.Next
 	}
+	return nodes, nil
 }
 
 // countDown returns 1 for a status that means down.

@@ -19,11 +19,6 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func registerProblems(at subject) {
-	op.Handle(at, op.Get("listProblems", "/api/v1/problems", "problems", "List problems, newest first"), access.On(access.Read, "problem"), (*request).listProblems)
-	op.Handle(at, op.Get("getProblem", "/api/v1/problems/{id}", "problems", "Get one"), access.On(access.Read, "problem"), (*request).getProblem)
-}
-
 func (s *request) listProblems(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253"`
 	Node      string `query:"node" maxLength:"253"`
@@ -80,16 +75,11 @@ func (s *request) showProblem(p history.Problem) v1.Problem {
 // request is one request about problems and history.
 type request struct{ op.Request }
 
-type subject = op.Subject[*request]
-
 // Register adds the operations of this subject.
 func Register(r *op.Routes) {
-	at := op.For(r, func(q op.Request) *request { return &request{q} })
-	registerProblems(at)
-	registerHistory(at)
-}
-
-func registerHistory(at subject) {
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q} })
+	op.Handle(at, op.Get("listProblems", "/api/v1/problems", "problems", "List problems, newest first"), access.On(access.Read, "problem"), (*request).listProblems)
+	op.Handle(at, op.Get("getProblem", "/api/v1/problems/{id}", "problems", "Get one"), access.On(access.Read, "problem"), (*request).getProblem)
 	read := access.On(access.Read, "event")
 	op.Handle(at, op.Get("eventHistory", "/api/v1/events/{namespace}/{node}/{check}/history", "events", "List the history of one event, newest first"), read, (*request).eventHistory)
 	op.Handle(at, op.Get("listHistory", "/api/v1/history", "events", "List the history of events, newest first", model.NotFound), read, (*request).listHistory)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/notification"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -55,10 +56,9 @@ func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1
 	if weeks > maxWeeks {
 		return nil, model.Errorf(model.Invalid, "a report covers at most %d weeks, not %d", maxWeeks, weeks)
 	}
-	leave, ok := s.reports.Enter(ctx)
-	if !ok {
-		s.CountRefusal("reports")
-		return nil, model.Errorf(model.Unavailable, "too many reports are waiting").WithHint("try again in a moment")
+	leave, refusal := s.reports.Enter(ctx)
+	if refusal != nil {
+		return nil, refusal
 	}
 	defer leave()
 	notes, err := s.historyGaps(ctx, in.Since)
@@ -70,7 +70,7 @@ func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1
 	for i := weeks; i > 0; i-- {
 		n.out.Weeks = append(n.out.Weeks, in.Until.Add(-time.Duration(i)*week))
 	}
-	for _, step := range []func() error{n.messages, n.marks, n.problems, n.quietChecks, n.staleSilences} {
+	for _, step := range []func() error{n.countMessages, n.countMarks, n.countProblems, n.findQuietChecks, n.findStaleSilences} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -88,39 +88,42 @@ func (n *noise) check(namespace, name string) *checkNoise {
 	return n.of[key]
 }
 
-// noteLimit notes that only the newest rows of a kind were read.
-func (n *noise) noteLimit(what string, from time.Time) {
-	n.out.Notes = append(n.out.Notes, fmt.Sprintf("the period has more than %d %s: the report counts only those since %s; choose a shorter period or one namespace (-n)", maxNoiseRows, what, from.UTC().Format(time.RFC3339)))
-}
-
-// week returns the index of the week of a time.
-func (n *noise) week(at time.Time) int {
+// weekIndex returns the index of the week of a time.
+func (n *noise) weekIndex(at time.Time) int {
 	return min(max(len(n.out.Weeks)-1-int(n.out.Until.Sub(at)/week), 0), len(n.out.Weeks)-1)
 }
 
-func (n *noise) messages() error {
-	q := history.MessageQuery{Namespace: n.in.Namespace, Since: n.in.Since, Until: n.in.Until, Limit: noisePage}
-	for read := 0; ; read += noisePage {
-		page, err := n.History.Messages(n.ctx, q)
+// eachRow calls count with the rows of the report's period, newest first, and ends with a note after maxNoiseRows rows.
+// read returns at most noisePage rows behind the row last; nil: the newest ones.
+func eachRow[R any](n *noise, kind string, at func(*R) time.Time, read func(last *R) ([]R, error), count func(*R)) error {
+	rows := 0
+	for row, err := range list.All(noisePage, read) {
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			n.message(&page[i])
-		}
-		if len(page) < noisePage {
-			return nil
-		}
-		if q.Until, q.BeforeID = page[len(page)-1].Ended, page[len(page)-1].ID; read+noisePage >= maxNoiseRows {
-			n.noteLimit("messages", q.Until)
+		count(row)
+		if rows++; rows == maxNoiseRows {
+			n.out.Notes = append(n.out.Notes, fmt.Sprintf("the period has more than %d %s: the report counts only those since %s; choose a shorter period or one namespace (-n)",
+				maxNoiseRows, kind, at(row).UTC().Format(time.RFC3339)))
 			return nil
 		}
 	}
+	return nil
 }
 
-// message counts a message if it pages people: openings, reminders and summaries do, endings and
+func (n *noise) countMessages() error {
+	q := history.MessageQuery{Namespace: n.in.Namespace, Since: n.in.Since, Until: n.in.Until, Limit: noisePage}
+	return eachRow(n, "messages", func(m *history.Message) time.Time { return m.Ended }, func(last *history.Message) ([]history.Message, error) {
+		if last != nil {
+			q.Until, q.BeforeID = last.Ended, last.ID
+		}
+		return n.History.Messages(n.ctx, q)
+	}, n.countMessage)
+}
+
+// countMessage counts a message if it pages people: openings, reminders and summaries do, endings and
 // acknowledgements do not.
-func (n *noise) message(m *history.Message) {
+func (n *noise) countMessage(m *history.Message) {
 	again := m.Tells == handler.Reminder
 	if !again && m.Tells != handler.Opened && m.Tells != handler.Summary {
 		return
@@ -129,7 +132,7 @@ func (n *noise) message(m *history.Message) {
 	if n.by[key] == nil {
 		n.by[key] = &v1.NoisyRoute{Route: m.Route, Handler: key[1], PerWeek: make([]int, len(n.out.Weeks))}
 	}
-	of, by, at := n.check(m.Namespace, m.SourceKind.Label(m.SourceName)), n.by[key], n.week(m.Ended)
+	of, by, at := n.check(m.Namespace, m.SourceKind.Label(m.SourceName)), n.by[key], n.weekIndex(m.Ended)
 	n.out.Pages++
 	of.Pages++
 	by.Pages++
@@ -147,53 +150,35 @@ func (n *noise) message(m *history.Message) {
 	}
 }
 
-func (n *noise) marks() error {
+// countMarks counts the starts of flapping and keeps the times of acknowledgements.
+func (n *noise) countMarks() error {
 	q := history.EntryQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
-	for read := 0; ; read += noisePage {
-		page, err := n.History.Marks(n.ctx, q)
-		if err != nil {
-			return err
+	return eachRow(n, "acknowledgements and starts of flapping", func(e *history.Entry) time.Time { return e.At }, func(last *history.Entry) ([]history.Entry, error) {
+		if last != nil {
+			q.Before, q.BeforeID = last.At, last.ID
 		}
-		for i := range page {
-			e := &page[i]
-			if e.Kind == history.FlappingStarted {
-				n.check(e.Namespace, e.Source.Kind.Label(e.SourceName)).Flaps++
-				continue
-			}
-			key := ackKey{e.NodeID, e.Source}
-			n.acks[key] = append(n.acks[key], e.At)
+		return n.History.Marks(n.ctx, q)
+	}, func(e *history.Entry) {
+		if e.Kind == history.FlappingStarted {
+			n.check(e.Namespace, e.Source.Kind.Label(e.SourceName)).Flaps++
+			return
 		}
-		if len(page) < noisePage {
-			return nil
-		}
-		if q.Before, q.BeforeID = page[len(page)-1].At, page[len(page)-1].ID; read+noisePage >= maxNoiseRows {
-			n.noteLimit("acknowledgements and starts of flapping", q.Before)
-			return nil
-		}
-	}
+		key := ackKey{e.NodeID, e.Source}
+		n.acks[key] = append(n.acks[key], e.At)
+	})
 }
 
-func (n *noise) problems() error {
+func (n *noise) countProblems() error {
 	q := history.ProblemQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
-	for read := 0; ; read += noisePage {
-		page, err := n.History.Problems(n.ctx, q)
-		if err != nil {
-			return err
+	return eachRow(n, "problems", func(p *history.Problem) time.Time { return p.Opened }, func(last *history.Problem) ([]history.Problem, error) {
+		if last != nil {
+			q.Before, q.BeforeID = last.Opened, last.ID
 		}
-		for i := range page {
-			n.problem(&page[i])
-		}
-		if len(page) < noisePage {
-			return nil
-		}
-		if q.Before, q.BeforeID = page[len(page)-1].Opened, page[len(page)-1].ID; read+noisePage >= maxNoiseRows {
-			n.noteLimit("problems", q.Before)
-			return nil
-		}
-	}
+		return n.History.Problems(n.ctx, q)
+	}, n.countProblem)
 }
 
-func (n *noise) problem(p *history.Problem) {
+func (n *noise) countProblem(p *history.Problem) {
 	of := n.check(p.Namespace, p.Source.Kind.Label(p.SourceName))
 	n.fired[p.Source] = true
 	of.Problems++
@@ -207,14 +192,14 @@ func (n *noise) problem(p *history.Problem) {
 	}
 }
 
-// quietChecks finds the checks that opened no problem, and those that run on no node.
-func (n *noise) quietChecks() error {
-	list, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Check", Namespace: n.in.Namespace}, nil)
+// findQuietChecks finds the checks that opened no problem, and those that run on no node.
+func (n *noise) findQuietChecks() error {
+	checks, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Check", Namespace: n.in.Namespace}, nil)
 	if err != nil {
 		return err
 	}
-	for i := range list {
-		r := &list[i]
+	for i := range checks {
+		r := &checks[i]
 		l := n.Directory.Placement(intent.KeyOf(r))
 		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Nodes: max(l.Nodes, l.About), Made: r.Status.Created}
 		id := model.CheckSource(model.CheckID(r.Status.ID))
@@ -229,14 +214,14 @@ func (n *noise) quietChecks() error {
 	return nil
 }
 
-// staleSilences finds the silences that are old, or match nothing any more.
-func (n *noise) staleSilences() error {
-	list, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Silence", Namespace: n.in.Namespace}, nil)
+// findStaleSilences finds the silences that are old, or match nothing any more.
+func (n *noise) findStaleSilences() error {
+	silences, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Silence", Namespace: n.in.Namespace}, nil)
 	if err != nil {
 		return err
 	}
-	for i := range list {
-		r := &list[i]
+	for i := range silences {
+		r := &silences[i]
 		spec := r.Spec.(*model.SilenceSpec)
 		if now := n.Now(); !spec.Until.IsZero() && !now.Before(spec.Until.Time) {
 			continue // ended

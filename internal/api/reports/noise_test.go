@@ -68,7 +68,7 @@ func TestNoiseReportIsBounded(t *testing.T) {
 	until := time.Unix(1e9, 0)
 	n := &noise{request: &request{Request: op.Request{View: view.New(view.Stores{History: a}, view.Live{})}}, ctx: t.Context(), in: &ReportInput{Period: list.Period{Until: until}}, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{},
 		acks: map[ackKey][]time.Time{}, fired: map[model.Source]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}
-	for _, step := range []func() error{n.messages, n.marks, n.problems} {
+	for _, step := range []func() error{n.countMessages, n.countMarks, n.countProblems} {
 		testenv.NoError(t, step())
 	}
 	for what, rows := range a.rows {

@@ -22,11 +22,6 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func registerReports(at subject) {
-	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "List messages of shadow namespaces, newest first", model.NotFound), access.On(access.Read, "report"), (*request).reportShadow)
-	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "Report on noise: messages by check and route, quiet checks, stale silences", model.NotFound), access.On(access.Read, "report"), (*request).reportNoise)
-}
-
 // historyGaps explains which part of a period history does not have.
 func (s *request) historyGaps(ctx context.Context, since time.Time) (notes []string, err error) {
 	if kept := s.Now().Add(-s.Retention); s.Retention > 0 && since.Before(kept) {
@@ -142,10 +137,10 @@ type request struct {
 	reports *op.Turns
 }
 
-type subject = op.Subject[*request]
-
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
-	reports := op.NewTurns("reports", r.Queues)
-	registerReports(op.For(r, func(q op.Request) *request { return &request{q, o, reports} }))
+	reports := op.NewTurns(r, "reports", "reports", model.Errorf(model.Unavailable, "too many reports are waiting").WithHint("try again in a moment"))
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o, reports} })
+	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "List messages of shadow namespaces, newest first", model.NotFound), access.On(access.Read, "report"), (*request).reportShadow)
+	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "Report on noise: messages by check and route, quiet checks, stale silences", model.NotFound), access.On(access.Read, "report"), (*request).reportNoise)
 }

@@ -23,12 +23,11 @@ import (
 )
 
 // applyTurn waits for a turn before huma reads the body, because a body may have 32 MiB.
-func applyTurn(r *op.Routes, applies *op.Turns) func(huma.Context, func(huma.Context)) {
+func applyTurn(applies *op.Turns) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		leave, ok := applies.Enter(ctx.Context())
-		if !ok {
-			r.CountRefusal("apply_queue")
-			op.WriteHuma(ctx, model.Errorf(model.Unavailable, "too many changes are waiting").WithHint("try again in a moment"))
+		leave, refusal := applies.Enter(ctx.Context())
+		if refusal != nil {
+			op.WriteHuma(ctx, refusal)
 			return
 		}
 		defer leave()

@@ -62,7 +62,7 @@ func registerResources(at subject, applies *op.Turns) {
 	apply := op.Post("apply", "/api/v1/apply", "resources", "Create or change many resources in one transaction")
 	apply.MaxBodyBytes = maxApplyBody
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(at.Huma.OpenAPI().Components.Schemas), true
-	apply.Middlewares = huma.Middlewares{applyTurn(at.Routes, applies)}
+	apply.Middlewares = huma.Middlewares{applyTurn(applies)}
 	op.Handle(at, op.ChangesResources(apply), access.On(access.Read, "resource"), (*request).apply)
 	remove := op.Post("delete", "/api/v1/delete", "resources", "Delete many resources in one transaction", model.NotFound)
 	remove.MaxBodyBytes = 8 << 20 // 10,000 names
@@ -310,8 +310,8 @@ type subject = op.Subject[*request]
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
-	uploads, applies := queue.NewSlots(r.Queues, "uploads"), op.NewTurns("applies", r.Queues)
-	at := op.For(r, func(q op.Request) *request { return &request{q, o, uploads} })
+	uploads, applies := queue.NewSlots(r.Queues, "uploads"), op.NewTurns(r, "applies", "apply_queue", model.Errorf(model.Unavailable, "too many changes are waiting").WithHint("try again in a moment"))
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o, uploads} })
 	registerResources(at, applies)
 	if o.Archives != nil {
 		registerArchives(at)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/notification"
 	"github.com/muster-fleet/muster/internal/api/op"
@@ -15,10 +14,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
 )
-
-func registerRouteTest(at subject) {
-	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.On(access.Read, "Route"), (*request).testRoute)
-}
 
 func (s *request) testRoute(ctx context.Context, in *struct {
 	events.Path

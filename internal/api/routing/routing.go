@@ -25,11 +25,6 @@ import (
 
 const silencesPath = "/api/v1/silences"
 
-func registerSilences(at subject) {
-	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.On(access.Operate, "Silence"), (*request).silence)
-	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.On(access.Operate, "Silence"), (*request).endSilence)
-}
-
 // silence creates a silence. Operators may, though they may not apply.
 func (s *request) silence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
 	b := &in.Body
@@ -160,22 +155,17 @@ type request struct {
 	Options
 }
 
-type subject = op.Subject[*request]
-
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
-	at := op.For(r, func(q op.Request) *request { return &request{q, o} })
-	registerHandlers(at)
-	registerSilences(at)
-	registerRouteTest(at)
-}
-
-func registerHandlers(at subject) {
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o} })
 	op.Handle(at, op.Get("listDeliveries", "/api/v1/problems/{id}/deliveries", "problems", "List the notifications of a problem"), access.On(access.Read, "problem"), (*request).listDeliveries)
 	const one = "/api/v1/handlers/{namespace}/{name}"
 	op.Handle(at, op.Post("testHandler", one+"/test", "handlers", "Send a test message now; returns request and answer", model.NotFound), access.On(access.Operate, "Handler"), (*request).testHandler)
 	op.Handle(at, op.Get("listDeadLetters", one+"/dead", "handlers", "List dead letters, newest first", model.NotFound), access.On(access.Read, "Handler"), (*request).deadLetters)
 	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send dead letters again", model.NotFound, model.Limited), access.On(access.Operate, "Handler"), (*request).replayHandler)
+	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.On(access.Operate, "Silence"), (*request).silence)
+	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.On(access.Operate, "Silence"), (*request).endSilence)
+	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.On(access.Read, "Route"), (*request).testRoute)
 }
 
 // declaredHandler returns a handler as it is declared. Its dead letters may outlive it.

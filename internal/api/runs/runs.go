@@ -37,13 +37,6 @@ const (
 	turnGrace       = time.Minute      // a check may wait this long for its turn on the node
 )
 
-func registerRun(at subject) {
-	run := op.Post("run", Path, "nodes", "Run a check or a command now and stream its output (Server-Sent Events)", model.NotFound, model.Limited, model.Guarded)
-	run.MaxBodyBytes = 256 << 10
-	run.Responses = op.StreamResponse("The data of each message is a RunLine as JSON; the last is the summary. Closing the connection cancels the remaining runs.")
-	op.Handle(at, run, access.On(access.Operate, "run"), (*request).run)
-}
-
 // task is a request that is valid.
 type task struct {
 	nodes             []model.NodeID
@@ -253,8 +246,6 @@ type request struct {
 	outcomes *prometheus.CounterVec
 }
 
-type subject = op.Subject[*request]
-
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
 	slots := queue.NewSlots(r.Queues, "runs")
@@ -262,7 +253,11 @@ func Register(r *op.Routes, o Options) {
 		Name: "muster_api_runs_total", Help: "Requested runs (muster run), one for each node, by outcome.",
 	}, []string{"outcome"})
 	r.Metrics.Register(outcomes)
-	registerRun(op.For(r, func(q op.Request) *request { return &request{q, o, slots, outcomes} }))
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o, slots, outcomes} })
+	run := op.Post("run", Path, "nodes", "Run a check or a command now and stream its output (Server-Sent Events)", model.NotFound, model.Limited, model.Guarded)
+	run.MaxBodyBytes = 256 << 10
+	run.Responses = op.StreamResponse("The data of each message is a RunLine as JSON; the last is the summary. Closing the connection cancels the remaining runs.")
+	op.Handle(at, run, access.On(access.Operate, "run"), (*request).run)
 }
 
 // execution is one request that runs on its nodes.

@@ -26,12 +26,6 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-func registerStatus(at subject) {
-	op.Handle(at, op.Get("status", "/api/v1/status", "server", "Get the state of fleet and server, worst first", model.NotFound), access.On(access.Read, "server"), (*request).status)
-	op.Handle(at, op.Get("version", "/api/v1/version", "server", "Get the version of the server"), access.ByAnybody("server"), (*request).version)
-	op.Handle(at, op.Get("listQueues", "/api/v1/queues", "server", "List the queues of the server"), access.OnCluster(access.Read, "queue"), (*request).queues)
-}
-
 func (s *request) version(context.Context, *op.Empty) (*op.Body[version.Info], error) {
 	return op.Answer(version.Get()), nil
 }
@@ -175,11 +169,12 @@ type request struct {
 	Options
 }
 
-type subject = op.Subject[*request]
-
 // Register adds the operations of this subject, and the health checks.
 func Register(r *op.Routes, o Options) {
-	registerStatus(op.For(r, func(q op.Request) *request { return &request{q, o} }))
+	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o} })
+	op.Handle(at, op.Get("status", "/api/v1/status", "server", "Get the state of fleet and server, worst first", model.NotFound), access.On(access.Read, "server"), (*request).status)
+	op.Handle(at, op.Get("version", "/api/v1/version", "server", "Get the version of the server"), access.ByAnybody("server"), (*request).version)
+	op.Handle(at, op.Get("listQueues", "/api/v1/queues", "server", "List the queues of the server"), access.OnCluster(access.Read, "queue"), (*request).queues)
 	op.HandleHealth(r.Mux, o.NotReady)
 }
 

@@ -315,20 +315,17 @@ func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	if namespace, _, ok := e.directory.all.CheckName(check); ok && e.directory.has(namespace) && model.BuiltinCheckName(check) == "" {
 		return e.all.CountsOf(check)
 	}
-	for q := e.bound(event.Query{Checks: []model.CheckID{check}, Limit: 1000}); ; {
-		page, err := e.all.List(context.Background(), q)
-		for i := range page.States {
-			st := &page.States[i]
-			one := event.Counts{States: 1}
-			if one.ByStatus[st.Status&3] = 1; st.Problem != nil {
-				one.Problems = 1
-			}
-			sum.Add(one)
-		}
-		if q.After = page.Next; err != nil || q.After == "" {
+	for st, err := range allEvents(context.Background(), e.all, e.bound(event.Query{Checks: []model.CheckID{check}})) {
+		if err != nil {
 			return sum
 		}
+		one := event.Counts{States: 1}
+		if one.ByStatus[st.Status&3] = 1; st.Problem != nil {
+			one.Problems = 1
+		}
+		sum.Add(one)
 	}
+	return sum
 }
 
 func (e scopedEvents) Wrong(namespace model.NamespaceID) (list []event.Wrong) {

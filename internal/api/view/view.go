@@ -11,9 +11,11 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"iter"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
@@ -52,7 +54,7 @@ type Stores struct {
 	Now         func() time.Time
 }
 
-// Live is state of the running server that no store keeps. A nil function knows nothing.
+// Live is state of the running server that no store keeps. Its owner sets every function.
 type Live struct {
 	// Connected reports whether a node has a session.
 	Connected func(model.NodeID) bool
@@ -135,27 +137,6 @@ func New(s Stores, l Live) *View {
 	if s.Routing == nil {
 		s.Routing = route.NewTable()
 	}
-	if l.Connected == nil {
-		l.Connected = func(model.NodeID) bool { return false }
-	}
-	if l.Agent == nil {
-		l.Agent = func(model.NodeID) (v1.AgentSession, bool) { return v1.AgentSession{}, false }
-	}
-	if l.Limits == nil {
-		l.Limits = func(string) []v1.LimitUse { return nil }
-	}
-	if l.Verdicts == nil {
-		l.Verdicts = func(model.NodeID, model.CheckID) (react.Verdicts, bool) { return react.Verdicts{}, false }
-	}
-	if l.Stream == nil {
-		l.Stream = func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false }
-	}
-	if l.Chunk == nil {
-		l.Chunk = func(model.ChunkID) *model.CheckChunk { return nil }
-	}
-	if l.Assigned == nil {
-		l.Assigned = func(model.NodeID, model.CheckID) *model.CheckChunk { return nil }
-	}
 	return &View{Stores: s, Live: l}
 }
 
@@ -182,6 +163,34 @@ func (v *View) Bound() bool { return v.scope != nil }
 
 // Sees reports whether the caller may know of a namespace.
 func (v *View) Sees(namespace string) bool { return v.scope == nil || v.scope.has(namespace) }
+
+// statesPerPage is the number of states that AllEvents reads from the event view at a time.
+const statesPerPage = 1000
+
+// AllEvents yields the states that match a query, in the order of the query, until the event view or ctx fails.
+func (v *View) AllEvents(ctx context.Context, q event.Query) iter.Seq2[*event.State, error] {
+	return allEvents(ctx, v.Events, q)
+}
+
+func allEvents(ctx context.Context, r event.Reader, q event.Query) iter.Seq2[*event.State, error] {
+	return func(yield func(*event.State, error) bool) {
+		for q.Limit = statesPerPage; ; {
+			page, err := r.List(ctx, q)
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page.States {
+				if !yield(&page.States[i], nil) {
+					return
+				}
+			}
+			if q.After = page.Next; q.After == "" {
+				return
+			}
+		}
+	}
+}
 
 // Directory finds names, nodes and units, and explains where and why they land.
 type Directory interface {
