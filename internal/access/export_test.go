@@ -15,8 +15,8 @@ func (s *Service) NewSession(ctx context.Context, user string) (string, error) {
 	return token, err
 }
 
-// Whoever guesses pushes out guesses, never the passwords that a fleet lives on.
-func TestGuessesPushOutGuesses(t *testing.T) {
+// When the cache of passwords is full, a wrong password evicts another wrong one, never a good one.
+func TestFullCacheEvictsWrongPasswords(t *testing.T) {
 	r, noon := newPasswordCache(), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	ended := make(chan struct{})
 	close(ended)
@@ -24,14 +24,14 @@ func TestGuessesPushOutGuesses(t *testing.T) {
 		binary.BigEndian.PutUint64(sum[:], uint64(i))
 		return sum
 	}
-	for i := range maxCached {
-		r.by[key(i)] = &comparison{done: ended, good: i < 10, until: noon.Add(wrongFor)}
+	for i := range maxCachedPasswords {
+		r.by[key(i)] = &comparison{done: ended, good: i < 10, until: noon.Add(wrongPasswordMemory)}
 	}
-	for i := 10; i < maxCached; i++ {
+	for i := 10; i < maxCachedPasswords; i++ {
 		if !r.makeRoom(noon) {
 			t.Fatalf("no room behind %d guesses", i)
 		}
-		r.by[key(maxCached+i)] = &comparison{done: make(chan struct{})} // under way
+		r.by[key(maxCachedPasswords+i)] = &comparison{done: make(chan struct{})} // under way
 	}
 	for i := range 10 {
 		if v := r.by[key(i)]; v == nil || !v.good {

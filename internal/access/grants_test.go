@@ -10,7 +10,7 @@ import (
 
 type bindings = map[string]string
 
-func TestGrantsAreValid(t *testing.T) {
+func TestContradictoryGrantsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		grants access.Grants
 		valid  bool
@@ -36,7 +36,7 @@ func TestGrantsAreValid(t *testing.T) {
 	}
 }
 
-// Nobody gives more than they have: CoveredBy over every pair is what May says of each namespace.
+// CoveredBy agrees with May for every pair of grants: nobody can give more rights than they have.
 func TestCoveredByFollowsMay(t *testing.T) {
 	var all []access.Grants
 	roles := []string{"", access.Viewer, access.Operator, access.Admin}
@@ -81,9 +81,9 @@ func TestCoveredByFollowsMay(t *testing.T) {
 	}
 }
 
-// Sessions have new grants at once, and tokens that permit more end; the last administrator stays.
-func TestGrant(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+// New grants of a user reach its sessions at once and end tokens that permit more. The last administrator stays one.
+func TestGrantReachesSessionsAndEndsTokens(t *testing.T) {
+	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name string, g access.Grants) {
 		if _, err := w.CreateUser(ctx, ada, access.User{Name: name, Grants: g}, "correct horse"); err != nil {
 			t.Fatal(err)

@@ -45,8 +45,8 @@ func HashPassword(password string) (plain, hash string, err error) {
 	return password, hash, nil
 }
 
-// hash is HashPassword within the bound of hashing.
-func (s *Service) hash(ctx context.Context, password string) (plain, hash string, err error) {
+// hashPassword is HashPassword within the bound of hashing.
+func (s *Service) hashPassword(ctx context.Context, password string) (plain, hash string, err error) {
 	leave, err := s.enterHashing(ctx)
 	if err != nil {
 		return "", "", err
@@ -71,8 +71,8 @@ func (s *Service) checkPassword(ctx context.Context, user, password string) (use
 		return userRow{}, err
 	}
 	defer leave()
-	row, known := s.index.user(user)
-	if known = known && !forPrograms(row.Role); !known {
+	row, known := s.index.findUser(user)
+	if known = known && !isProgramRole(row.Role); !known {
 		row.Hash = unknownUserHash
 	}
 	if ok, err := argon2id.ComparePasswordAndHash(password, row.Hash); err != nil || !ok || !known {
@@ -100,7 +100,7 @@ func (s *Service) ResetPassword(ctx context.Context, by intent.Actor, user, hash
 // ChangePassword changes the password of by.User, given the old one. All sessions of the user
 // end but the one that asks, whose id is session.
 func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, old, password string) error {
-	if _, ok := s.index.user(by.User); !ok {
+	if _, ok := s.index.findUser(by.User); !ok {
 		return model.Errorf(model.NotFound, "%s is a token, not a user: it has no password", by.User).WithHint("log in as a user: muster login -u NAME")
 	}
 	if password == "" {
@@ -114,13 +114,13 @@ func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, 
 	if err != nil {
 		return err
 	}
-	_, hash, err := s.hash(ctx, password)
+	_, hash, err := s.hashPassword(ctx, password)
 	if err != nil {
 		return err
 	}
 	s.accounts.Lock()
 	defer s.accounts.Unlock()
-	if now, ok := s.index.user(by.User); ok && now.Hash != row.Hash {
+	if now, ok := s.index.findUser(by.User); ok && now.Hash != row.Hash {
 		return model.Errorf(model.Conflict, "another session changed the password of %s just now", by.User).WithHint("log in again: muster login -u %s", by.User)
 	}
 	return s.setHash(ctx, by, by.User, hash, session, false)
@@ -128,7 +128,7 @@ func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, 
 
 // setHash stores a hash and ends all sessions of the user but one. The caller holds accounts.
 func (s *Service) setHash(ctx context.Context, by intent.Actor, user, hash, but string, mayRun bool) error {
-	row, ok := s.index.user(user)
+	row, ok := s.index.findUser(user)
 	if !ok {
 		return s.errNoUser(user)
 	}
@@ -147,9 +147,9 @@ func (s *Service) setHash(ctx context.Context, by intent.Actor, user, hash, but 
 }
 
 const (
-	maxCached = 10_000
-	// wrongFor is how long a wrong password stays cached.
-	wrongFor = 10 * time.Second
+	maxCachedPasswords = 10_000
+	// wrongPasswordMemory is how long a wrong password stays cached.
+	wrongPasswordMemory = 10 * time.Second
 )
 
 // Admit is called before a password is compared that is not cached: it may wait, or refuse. done
@@ -180,10 +180,10 @@ func newPasswordCache() *passwordCache {
 	return c
 }
 
-// check compares a password with a hash, or finds the outcome. Callers with a password that is
+// checkPassword compares a password with a hash, or finds the outcome. Callers with a password that is
 // being compared wait for that; where the first one was not admitted, another caller tries.
-func (c *passwordCache) check(ctx context.Context, name, password, hash string, now func() time.Time, admit Admit) (good bool, err error) {
-	sum := c.sum(name, password, hash)
+func (c *passwordCache) checkPassword(ctx context.Context, name, password, hash string, now func() time.Time, admit Admit) (good bool, err error) {
+	sum := c.cacheKey(name, password, hash)
 	for {
 		c.mu.Lock()
 		v := c.by[sum]
@@ -195,7 +195,7 @@ func (c *passwordCache) check(ctx context.Context, name, password, hash string, 
 			}
 			v = &comparison{done: make(chan struct{})}
 			c.by[sum] = v
-			go c.compare(ctx, v, sum, password, hash, now, admit)
+			go c.comparePassword(ctx, v, sum, password, hash, now, admit)
 		}
 		c.mu.Unlock()
 		select {
@@ -209,8 +209,8 @@ func (c *passwordCache) check(ctx context.Context, name, password, hash string, 
 	}
 }
 
-// compare outlives the caller that started it, once it was admitted.
-func (c *passwordCache) compare(ctx context.Context, v *comparison, sum [32]byte, password, hash string, now func() time.Time, admit Admit) {
+// comparePassword outlives the caller that started it, once it was admitted.
+func (c *passwordCache) comparePassword(ctx context.Context, v *comparison, sum [32]byte, password, hash string, now func() time.Time, admit Admit) {
 	defer close(v.done)
 	done := func(bool) {}
 	if admit != nil {
@@ -233,7 +233,7 @@ func (c *passwordCache) compare(ctx context.Context, v *comparison, sum [32]byte
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if v.good = good; !good {
-		v.until = now().Add(wrongFor)
+		v.until = now().Add(wrongPasswordMemory)
 	}
 }
 
@@ -244,7 +244,7 @@ func errTooManyPasswords() error {
 // makeRoom bounds the cache. Guesses expire soon and push out guesses alone: the good passwords
 // are few, and a fleet lives on them. False: all others are being compared. The caller holds mu.
 func (c *passwordCache) makeRoom(now time.Time) bool {
-	if len(c.by) < maxCached {
+	if len(c.by) < maxCachedPasswords {
 		return true
 	}
 	for sum, v := range c.by {
@@ -252,7 +252,7 @@ func (c *passwordCache) makeRoom(now time.Time) bool {
 			delete(c.by, sum)
 		}
 	}
-	if len(c.by) < maxCached {
+	if len(c.by) < maxCachedPasswords {
 		return true
 	}
 	for sum, v := range c.by {
@@ -268,7 +268,7 @@ func (c *passwordCache) makeRoom(now time.Time) bool {
 	return false
 }
 
-func (c *passwordCache) sum(parts ...string) (sum [32]byte) {
+func (c *passwordCache) cacheKey(parts ...string) (sum [32]byte) {
 	h := hmac.New(sha256.New, c.key[:])
 	for _, part := range parts {
 		var size [8]byte

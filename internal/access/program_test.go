@@ -14,9 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// The password of agents is checked once for all that come with it, and opens nothing else.
-func TestAgentsLogIn(t *testing.T) {
-	s := newWorld(t)
+// Agents that share a password cost one comparison. The password opens neither the API nor the door of alerts.
+func TestAgentPasswordIsCheckedOnce(t *testing.T) {
+	s := newTestAccounts(t)
 	ctx := t.Context()
 	by := intent.Actor{User: "admin"}
 	if _, err := s.CreateUser(ctx, by, access.User{Name: "sensu", Grants: access.Grants{Role: access.Agent, Namespaces: []string{"a"}}}, "P@ssw0rd!"); err != nil {
@@ -74,10 +74,9 @@ func TestAgentsLogIn(t *testing.T) {
 	}
 }
 
-// Before a password is looked at that was not seen before somebody may refuse that, for who shows
-// it; a cached verdict, right or wrong, costs nothing.
+// Admit throttles comparisons of new passwords only for their sender. A cached outcome needs no admission.
 func TestPasswordGuessingLimitsOnlyTheGuesser(t *testing.T) {
-	s := newWorld(t)
+	s := newTestAccounts(t)
 	ctx := t.Context()
 	if _, err := s.CreateUser(ctx, intent.Actor{User: "admin"}, access.User{Name: "sensu", Grants: access.Grants{Role: access.Agent}}, "P@ssw0rd!"); err != nil {
 		t.Fatal(err)

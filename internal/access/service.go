@@ -31,7 +31,7 @@ type Options struct {
 // Service keeps users and tokens, and answers from memory whose a token is. It is safe for concurrent use.
 type Service struct {
 	opts     Options
-	index    index
+	index    accountIndex
 	hashing  chan struct{} // at most two passwords of people at a time: argon2 costs memory
 	programs *passwordCache
 
@@ -51,7 +51,7 @@ func NewService(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{opts: o, index: newIndex(), hashing: make(chan struct{}, 2), programs: newPasswordCache()}
+	return &Service{opts: o, index: newAccountIndex(), hashing: make(chan struct{}, 2), programs: newPasswordCache()}
 }
 
 // Load reads users and tokens.
@@ -62,7 +62,7 @@ func (s *Service) Load(ctx context.Context) error {
 			return err
 		}
 		for _, row := range rows {
-			if err := s.index.put(row); err != nil {
+			if err := s.index.putRow(row); err != nil {
 				return fmt.Errorf("load %s: %w", row.Key, err)
 			}
 		}
@@ -70,8 +70,8 @@ func (s *Service) Load(ctx context.Context) error {
 	return nil
 }
 
-// commit writes rows, then the index. It is the only way in which either is written.
-func (s *Service) commit(ctx context.Context, by intent.Actor, writes []intent.Write) error {
+// commitRows writes rows, then the index. It is the only way in which either is written.
+func (s *Service) commitRows(ctx context.Context, by intent.Actor, writes []intent.Write) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	done, err := s.opts.Store.Commit(ctx, by, writes)
@@ -80,8 +80,8 @@ func (s *Service) commit(ctx context.Context, by intent.Actor, writes []intent.W
 	}
 	for i, row := range done.Rows {
 		if writes[i].Body == nil {
-			s.index.remove(row.Key)
-		} else if err := s.index.put(row); err != nil {
+			s.index.removeRow(row.Key)
+		} else if err := s.index.putRow(row); err != nil {
 			s.opts.Logger.Error("row was written but cannot be read back", "row", row.Key.String(), "err", err)
 		}
 	}
@@ -106,17 +106,19 @@ type tokenRow struct {
 	Sum []byte `json:"sum"`
 }
 
-// index is all users and tokens in memory. Tokens are found by their SHA-256, so that the time of
+// accountIndex is all users and tokens in memory. Tokens are found by their SHA-256, so that the time of
 // a look-up says nothing about a token's bytes.
-type index struct {
+type accountIndex struct {
 	mu     sync.RWMutex
 	users  map[string]userRow
 	tokens map[[32]byte]AccessToken
 }
 
-func newIndex() index { return index{users: map[string]userRow{}, tokens: map[[32]byte]AccessToken{}} }
+func newAccountIndex() accountIndex {
+	return accountIndex{users: map[string]userRow{}, tokens: map[[32]byte]AccessToken{}}
+}
 
-func (x *index) put(row intent.Row) error {
+func (x *accountIndex) putRow(row intent.Row) error {
 	var u userRow
 	var t tokenRow
 	var err error
@@ -139,7 +141,7 @@ func (x *index) put(row intent.Row) error {
 	return nil
 }
 
-func (x *index) remove(key intent.Key) {
+func (x *accountIndex) removeRow(key intent.Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if key.Kind == userKind {
@@ -153,23 +155,23 @@ func (x *index) remove(key intent.Key) {
 	}
 }
 
-func (x *index) user(name string) (userRow, bool) {
+func (x *accountIndex) findUser(name string) (userRow, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	u, ok := x.users[name]
 	return u, ok
 }
 
-// token finds a token by its sum. A session has the grants that its user has now; without its user it is none.
-func (x *index) token(sum [32]byte) (AccessToken, bool) {
+// findToken finds a token by its sum. A session has the grants that its user has now; without its user it is none.
+func (x *accountIndex) findToken(sum [32]byte) (AccessToken, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	t, ok := x.tokens[sum]
-	return x.current(t), ok && (!t.Session || x.users[t.User].Hash != "")
+	return x.withCurrentGrants(t), ok && (!t.Session || x.users[t.User].Hash != "")
 }
 
-// current is a token with the grants that it has now. The caller holds mu.
-func (x *index) current(t AccessToken) AccessToken {
+// withCurrentGrants is a token with the grants that it has now. The caller holds mu.
+func (x *accountIndex) withCurrentGrants(t AccessToken) AccessToken {
 	if t.Session {
 		t.Grants = x.users[t.User].Grants
 	}
@@ -190,10 +192,10 @@ const (
 	Alerts = "alerts" // of a user or a token: brings alerts in
 )
 
-func forPrograms(role string) bool { return role == Agent || role == Alerts }
+func isProgramRole(role string) bool { return role == Agent || role == Alerts }
 
-// level orders the roles of people; 0 has no rights in the API.
-func level(role string) int { return slices.Index([]string{Viewer, Operator, Admin}, role) + 1 }
+// roleRank orders the roles of people; 0 has no rights in the API.
+func roleRank(role string) int { return slices.Index([]string{Viewer, Operator, Admin}, role) + 1 }
 
 // Grants are the rights of a user or a token.
 type Grants struct {
@@ -209,7 +211,7 @@ type Grants struct {
 
 // Validate refuses grants that contradict themselves.
 func (g *Grants) Validate() error {
-	if forPrograms(g.Role) {
+	if isProgramRole(g.Role) {
 		switch {
 		case g.Run:
 			return model.Errorf(model.Invalid, "a user with the role %s cannot run commands", g.Role)
@@ -218,11 +220,11 @@ func (g *Grants) Validate() error {
 		}
 		return nil
 	}
-	highest := level(g.Role)
+	highest := roleRank(g.Role)
 	for _, namespace := range slices.Sorted(maps.Keys(g.Bindings)) {
 		role := g.Bindings[namespace]
 		switch {
-		case level(role) == 0:
+		case roleRank(role) == 0:
 			return unknownRole(role)
 		case namespace == model.SharedNamespaceName:
 			return model.Errorf(model.Invalid, "users cannot be bound to namespace %s: its resources reach the nodes of all namespaces", namespace).
@@ -231,14 +233,14 @@ func (g *Grants) Validate() error {
 		if err := model.NameError(namespace); err != nil {
 			return model.Errorf(model.Invalid, "binding to %q: not the name of a namespace: %w", namespace, err)
 		}
-		highest = max(highest, level(role))
+		highest = max(highest, roleRank(role))
 	}
 	switch {
 	case len(g.Namespaces) > 0:
 		return model.Errorf(model.Invalid, "namespaces limit only the roles %s and %s; bind a person to a namespace: --bind NAMESPACE=ROLE", Agent, Alerts)
-	case level(g.Role) == 0 && (g.Role != "" || len(g.Bindings) == 0):
+	case roleRank(g.Role) == 0 && (g.Role != "" || len(g.Bindings) == 0):
 		return unknownRole(g.Role)
-	case g.Run && highest < level(Operator):
+	case g.Run && highest < roleRank(Operator):
 		return model.Errorf(model.Invalid, "the role %s cannot run commands", Viewer).WithHint("give the role %s too", Operator)
 	}
 	return nil
@@ -248,22 +250,22 @@ func unknownRole(role string) error {
 	return model.Errorf(model.Invalid, "unknown role %q: expected %s, %s or %s", role, Admin, Operator, Viewer)
 }
 
-// levelIn is the level in one namespace.
-func (g *Grants) levelIn(namespace string) int {
-	return max(level(g.Role), level(g.Bindings[namespace]))
+// rankIn is the level in one namespace.
+func (g *Grants) rankIn(namespace string) int {
+	return max(roleRank(g.Role), roleRank(g.Bindings[namespace]))
 }
 
 // CoveredBy reports whether g permits nothing that o does not permit.
 func (g *Grants) CoveredBy(o *Grants) bool {
-	if forPrograms(g.Role) {
-		elsewhere := func(namespace string) bool { return o.levelIn(namespace) < level(Admin) }
+	if isProgramRole(g.Role) {
+		elsewhere := func(namespace string) bool { return o.rankIn(namespace) < roleRank(Admin) }
 		return o.Role == Admin || len(g.Namespaces) > 0 && !slices.ContainsFunc(g.Namespaces, elsewhere)
 	}
-	if level(g.Role) > level(o.Role) || g.Run && !o.Run {
+	if roleRank(g.Role) > roleRank(o.Role) || g.Run && !o.Run {
 		return false
 	}
 	for namespace, role := range g.Bindings {
-		if level(role) > o.levelIn(namespace) {
+		if roleRank(role) > o.rankIn(namespace) {
 			return false
 		}
 	}

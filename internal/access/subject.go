@@ -17,10 +17,10 @@ type Subject struct {
 }
 
 // May reports whether the subject may do this in a namespace.
-func (s *Subject) May(verb Verb, namespace string) bool { return s.levelIn(namespace) >= int(verb) }
+func (s *Subject) May(verb Verb, namespace string) bool { return s.rankIn(namespace) >= int(verb) }
 
 // MayEverywhere reports whether the subject may do this in every namespace, those that do not exist yet included.
-func (s *Subject) MayEverywhere(verb Verb) bool { return level(s.Role) >= int(verb) }
+func (s *Subject) MayEverywhere(verb Verb) bool { return roleRank(s.Role) >= int(verb) }
 
 // MayRun reports whether the subject may run commands on nodes of a namespace.
 func (s *Subject) MayRun(namespace string) bool { return s.Run && s.May(Operate, namespace) }
@@ -36,14 +36,14 @@ func (s *Subject) Allow(n Need) error {
 	switch {
 	case n.Scope == Public:
 		return nil
-	case level(s.Role) == 0 && len(s.Bindings) == 0:
-		return s.Refuse(n)
+	case roleRank(s.Role) == 0 && len(s.Bindings) == 0:
+		return s.RefusalError(n)
 	case n.Scope == Anybody, s.MayEverywhere(n.Verb):
 		return nil
 	case n.Scope == Namespaced && len(s.NamespacesFor(n.Verb)) > 0:
 		return nil
 	}
-	return s.Refuse(n)
+	return s.RefusalError(n)
 }
 
 // AllowIn refuses an operation in a namespace. The answer is the same whether the namespace exists.
@@ -52,7 +52,7 @@ func (s *Subject) AllowIn(n Need, namespace string) error {
 		return nil
 	}
 	if len(s.Bindings) == 0 || s.May(Read, namespace) {
-		return s.Refuse(n)
+		return s.RefusalError(n)
 	}
 	err := model.Errorf(model.Forbidden, "%s has no role in namespace %s (%s)", s.User, namespace, &s.Grants)
 	if namespace == model.SharedNamespaceName {
@@ -66,11 +66,11 @@ func roleFor(verb Verb) string {
 	return [...]string{Read: Viewer, Operate: Operator, Change: Admin}[verb]
 }
 
-// Refuse is the error that says why the subject may not do this, and names roles that may.
-func (s *Subject) Refuse(n Need) error {
+// RefusalError is the error that says why the subject may not do this, and names roles that may.
+func (s *Subject) RefusalError(n Need) error {
 	may := "read and not change"
 	switch {
-	case forPrograms(s.Role):
+	case isProgramRole(s.Role):
 		may = "only send alerts"
 	case s.Role == "" && len(s.Bindings) > 0:
 		may = "act only in single namespaces"
@@ -162,17 +162,17 @@ type Need struct {
 	Scope Scope
 }
 
-// On declares a verb on a kind, within the subject's namespaces.
-func On(verb Verb, kind string) Need { return Need{verb, kind, Namespaced} }
+// NeedOn declares a verb on a kind, within the subject's namespaces.
+func NeedOn(verb Verb, kind string) Need { return Need{verb, kind, Namespaced} }
 
-// OnCluster declares a verb on a kind of the server.
-func OnCluster(verb Verb, kind string) Need { return Need{verb, kind, Cluster} }
+// NeedOnCluster declares a verb on a kind of the server.
+func NeedOnCluster(verb Verb, kind string) Need { return Need{verb, kind, Cluster} }
 
-// ByAnybody declares an operation about the caller alone, or about nothing that a namespace holds.
-func ByAnybody(kind string) Need { return Need{Read, kind, Anybody} }
+// NeedAnybody declares an operation about the caller alone, or about nothing that a namespace holds.
+func NeedAnybody(kind string) Need { return Need{Read, kind, Anybody} }
 
-// Open declares an operation that needs no token.
-func Open(kind string) Need { return Need{Read, kind, Public} }
+// NeedNoToken declares an operation that needs no token.
+func NeedNoToken(kind string) Need { return Need{Read, kind, Public} }
 
 // Declared reports whether this is a declaration.
 func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
@@ -192,7 +192,7 @@ func (p *Program) May(namespace string) bool {
 
 // AgentProgram finds a user with the role agent that has proven its name by other means.
 func (s *Service) AgentProgram(name string) (Program, error) {
-	row, ok := s.index.user(name)
+	row, ok := s.index.findUser(name)
 	if !ok || row.Role != Agent {
 		return Program{}, errBadProgram(Agent)
 	}
@@ -202,11 +202,11 @@ func (s *Service) AgentProgram(name string) (Program, error) {
 // LoginProgram checks the password of a user with a role of programs. A password that was seen
 // before, right or wrong, costs a look into memory, and admit, which may be nil, is not called.
 func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit Admit) (Program, error) {
-	row, known := s.index.user(name)
+	row, known := s.index.findUser(name)
 	if !known || row.Role != role {
 		known, row.Hash = false, unknownUserHash
 	}
-	good, err := s.programs.check(ctx, name, password, row.Hash, s.opts.Now, admit)
+	good, err := s.programs.checkPassword(ctx, name, password, row.Hash, s.opts.Now, admit)
 	if err != nil {
 		return Program{}, err
 	}
@@ -218,7 +218,7 @@ func (s *Service) LoginProgram(ctx context.Context, role, name, password string,
 
 // Current reports whether a program's user is unchanged since its password was checked.
 func (s *Service) Current(p *Program) bool {
-	row, ok := s.index.user(p.Name)
+	row, ok := s.index.findUser(p.Name)
 	return ok && row.Role == p.role && row.Hash == p.hash && slices.Equal(row.Namespaces, p.Namespaces)
 }
 

@@ -70,23 +70,23 @@ func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, passw
 	if err := u.Validate(); err != nil {
 		return "", err
 	}
-	if _, ok := s.index.user(u.Name); ok { // before the hash, which takes its time
+	if _, ok := s.index.findUser(u.Name); ok { // before the hash, which takes its time
 		return "", errUserExists(u.Name)
 	}
-	password, hash, err := s.hash(ctx, password)
+	password, hash, err := s.hashPassword(ctx, password)
 	if err != nil {
 		return "", err
 	}
 	s.accounts.Lock()
 	defer s.accounts.Unlock()
-	if _, ok := s.index.user(u.Name); ok {
+	if _, ok := s.index.findUser(u.Name); ok {
 		return "", errUserExists(u.Name)
 	}
 	body, err := json.Marshal(userRow{Hash: hash, Grants: u.Grants})
 	if err != nil {
 		return "", err
 	}
-	return password, s.commit(ctx, by, []intent.Write{{Key: userKey(u.Name), Body: body}})
+	return password, s.commitRows(ctx, by, []intent.Write{{Key: userKey(u.Name), Body: body}})
 }
 
 // Grant replaces the grants of a user and returns the user as it is then. The user's sessions have them at once;
@@ -97,11 +97,11 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 	}
 	s.accounts.Lock()
 	defer s.accounts.Unlock()
-	row, ok := s.index.user(name)
+	row, ok := s.index.findUser(name)
 	switch {
 	case !ok:
 		return User{}, s.errNoUser(name)
-	case forPrograms(row.Role) != forPrograms(g.Role):
+	case isProgramRole(row.Role) != isProgramRole(g.Role):
 		return User{}, model.Errorf(model.Conflict, "%s has the role %s: a user for programs cannot become a person, nor a person a program", name, row.Role).
 			WithHint("delete the user and create another: muster auth user delete %s", name)
 	case g.Role != Admin && s.lastAdmin(name):
@@ -148,7 +148,7 @@ func (s *Service) writeUser(ctx context.Context, by intent.Actor, user intent.Wr
 				writes = append(writes, intent.Write{Key: tokenKey(t.ID), Expect: -1})
 			}
 		}
-		if err = s.commit(ctx, by, writes); model.ClassOf(err) != model.NotFound {
+		if err = s.commitRows(ctx, by, writes); model.ClassOf(err) != model.NotFound {
 			break
 		}
 	}
@@ -223,7 +223,7 @@ func (s *Service) Login(ctx context.Context, user, password, whence string) (tok
 	}
 	s.accounts.Lock()
 	defer s.accounts.Unlock()
-	if now, ok := s.index.user(user); !ok || now.Hash != row.Hash {
+	if now, ok := s.index.findUser(user); !ok || now.Hash != row.Hash {
 		return "", t, errBadLogin() // deleted, or another password, while this one was checked
 	}
 	return s.newToken(ctx, intent.Actor{User: user, Whence: whence, Why: "login"}, AccessToken{
@@ -254,15 +254,15 @@ func (s *Service) newToken(ctx context.Context, by intent.Actor, t AccessToken) 
 		return "", t, err
 	}
 	made := intent.Write{Key: tokenKey(t.ID), Body: body}
-	err = s.commit(ctx, by, append(s.obsolete(t), made))
+	err = s.commitRows(ctx, by, append(s.obsoleteTokens(t), made))
 	if model.ClassOf(err) == model.NotFound { // another login cleared the same tokens away first
-		err = s.commit(ctx, by, []intent.Write{made})
+		err = s.commitRows(ctx, by, []intent.Write{made})
 	}
 	return token, t, err
 }
 
-// obsolete lists the tokens that go when one is made: expired ones, and a user's oldest sessions.
-func (s *Service) obsolete(made AccessToken) (writes []intent.Write) {
+// obsoleteTokens lists the tokens that go when one is made: expired ones, and a user's oldest sessions.
+func (s *Service) obsoleteTokens(made AccessToken) (writes []intent.Write) {
 	var sessions []AccessToken // oldest first
 	remove := func(t AccessToken) {
 		if len(writes) < maxExpired {
@@ -286,7 +286,7 @@ func (s *Service) obsolete(made AccessToken) (writes []intent.Write) {
 
 // Authenticate finds the subject of a token, from memory.
 func (s *Service) Authenticate(token string) (Subject, error) {
-	t, ok := s.index.token(sha256.Sum256([]byte(token)))
+	t, ok := s.index.findToken(sha256.Sum256([]byte(token)))
 	if !ok {
 		return Subject{}, model.Errorf(model.Unauthenticated, "the server does not know this token, or it was revoked").WithHint("log in again: muster login")
 	}
@@ -302,7 +302,7 @@ func (s *Service) Tokens() []AccessToken {
 	defer s.index.mu.RUnlock()
 	out := make([]AccessToken, 0, len(s.index.tokens))
 	for _, t := range s.index.tokens {
-		out = append(out, s.index.current(t))
+		out = append(out, s.index.withCurrentGrants(t))
 	}
 	slices.SortFunc(out, func(a, b AccessToken) int { return a.Created.Compare(b.Created) })
 	return out
@@ -310,7 +310,7 @@ func (s *Service) Tokens() []AccessToken {
 
 // RevokeToken ends a token at once.
 func (s *Service) RevokeToken(ctx context.Context, by intent.Actor, id string) error {
-	err := s.commit(ctx, by, []intent.Write{{Key: tokenKey(id), Expect: -1}})
+	err := s.commitRows(ctx, by, []intent.Write{{Key: tokenKey(id), Expect: -1}})
 	if model.ClassOf(err) == model.NotFound {
 		return ErrNoToken(id)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestUsersComeAndGo(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name, role, password string) error {
 		_, err := w.CreateUser(ctx, ada, access.User{Name: name, Grants: access.Grants{Role: role}}, password)
 		return err
@@ -76,9 +76,9 @@ func TestUsersComeAndGo(t *testing.T) {
 	}
 }
 
-// A viewer whose password is set anew, or who changes it, is a viewer still.
-func TestOwnPassword(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+// A viewer keeps the role when its password is reset or changed.
+func TestChangingAPasswordKeepsTheRole(t *testing.T) {
+	w, ctx := newTestAccounts(t), t.Context()
 	const was, is = "correct horse", "battery staple"
 	if _, err := w.CreateUser(ctx, ada, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, was); err != nil {
 		t.Fatal(err)
@@ -128,9 +128,9 @@ func TestOwnPassword(t *testing.T) {
 	}
 }
 
-// Who logs in again and again does not fill the store: what expired goes, and beyond fifty sessions the oldest end.
+// A login deletes expired tokens, and the oldest session of a user that has more than fifty.
 func TestSessionsAreBounded(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestAccounts(t), t.Context()
 	if _, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
@@ -164,22 +164,22 @@ func TestSessionsAreBounded(t *testing.T) {
 
 var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
 
-// world is a service over a real store, at a time of its own.
-type world struct {
+// testAccounts is a service over a real store, at a time of its own.
+type testAccounts struct {
 	*access.Service
 	store intent.Store
 	dsn   string
 	now   time.Time
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{dsn: filepath.Join(t.TempDir(), "intent.db"), now: time.Unix(1000, 0)}
+func newTestAccounts(t *testing.T) *testAccounts {
+	w := &testAccounts{dsn: filepath.Join(t.TempDir(), "intent.db"), now: time.Unix(1000, 0)}
 	w.open(t)
 	return w
 }
 
 // open starts the service again, as after a restart.
-func (w *world) open(t *testing.T) {
+func (w *testAccounts) open(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
 	testenv.NoError(t, err)
@@ -189,7 +189,7 @@ func (w *world) open(t *testing.T) {
 }
 
 func TestUsersAndTokens(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestAccounts(t), t.Context()
 	password, err := w.CreateUser(ctx, ada, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin}}, "")
 	if err != nil || len(password) < 16 {
 		t.Fatal(password, err)

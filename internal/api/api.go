@@ -66,7 +66,7 @@ func New(o Options) http.Handler {
 	if o.Enrol != nil {
 		nodes.HandleEnrolment(h.Routes, h.Mux, o.Enrol)
 	}
-	return h.people()
+	return h.peopleHandler()
 }
 
 // NewSplit returns the handlers of two listeners: one for people, and one on which machines enrol
@@ -76,10 +76,12 @@ func NewSplit(o Options) (people, agents http.Handler) {
 	mux := http.NewServeMux()
 	nodes.HandleEnrolment(h.Routes, mux, o.Enrol)
 	mux.HandleFunc("/", refusePeople)
-	return h.people(), h.observed(mux, mux)
+	return h.peopleHandler(), h.observeRequests(mux, mux)
 }
 
-func (h *handler) people() http.Handler { return h.observed(h.Mux, h.authenticated(h.bounded(h.Mux))) }
+func (h *handler) peopleHandler() http.Handler {
+	return h.observeRequests(h.Mux, h.authenticate(h.limitRequests(h.Mux)))
+}
 
 // newHandler registers every subject. The OpenAPI document comes after the operations it describes.
 func newHandler(o Options) *handler {
@@ -96,37 +98,37 @@ func newHandler(o Options) *handler {
 	runs.Register(r, o.Runs)
 	op.HandleDocument(r.Huma, r.Mux)
 	inbound.Register(r, o.Inbound)
-	r.Mux.HandleFunc("/", unknownPath(r.Mux))
+	r.Mux.HandleFunc("/", answerUnknownPath(r.Mux))
 	return &handler{Routes: r, slots: queue.NewSlots(o.Queues, "requests"), vouch: o.Vouch}
 }
 
-// bounded lets a bounded number of requests in at the same time. Paths without a token (health,
+// limitRequests lets a bounded number of requests in at the same time. Paths without a token (health,
 // login, enrolment), watches and runs have bounds of their own.
-func (h *handler) bounded(next http.Handler) http.Handler {
+func (h *handler) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if open(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Path == runs.Path {
+		if isOpenPath(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Path == runs.Path {
 			next.ServeHTTP(w, r)
 			return
 		}
-		op.InSlots(h.slots, w, r, next)
+		op.ServeInSlot(h.slots, w, r, next)
 	})
 }
 
-// open reports whether a path needs no token: it shows nothing, or has a proof of its own.
-func open(path string) bool {
+// isOpenPath reports whether a path needs no token: it shows nothing, or has a proof of its own.
+func isOpenPath(path string) bool {
 	switch path {
 	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath, pki.RenewPath:
 		return true
 	}
-	return inbound.Serves(path)
+	return inbound.ServesPath(path)
 }
 
-// authenticated finds the caller of a request by its token. Programs have doors of their own, and
+// authenticate finds the caller of a request by its token. Programs have doors of their own, and
 // their roles are refused here; every operation refuses other callers by its declaration.
-func (h *handler) authenticated(next http.Handler) http.Handler {
+func (h *handler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := access.Caller{Address: model.HostOf(r.RemoteAddr)}
-		if !open(r.URL.Path) {
+		if !isOpenPath(r.URL.Path) {
 			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if !ok {
 				h.CountRefusal("no_token")
@@ -142,7 +144,7 @@ func (h *handler) authenticated(next http.Handler) http.Handler {
 			if h.vouch != nil {
 				h.vouch(r.Context())
 			}
-			if err := c.Allow(access.ByAnybody("api")); err != nil {
+			if err := c.Allow(access.NeedAnybody("api")); err != nil {
 				h.CountRefusal("role")
 				op.WriteError(w, op.Refusal(err))
 				return
@@ -152,8 +154,8 @@ func (h *handler) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// observed logs and counts every request by its route in routes, and survives a handler that panics.
-func (h *handler) observed(routes *http.ServeMux, next http.Handler) http.Handler {
+// observeRequests logs and counts every request by its route in routes, and survives a handler that panics.
+func (h *handler) observeRequests(routes *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := h.View().Now
 		began := now()
@@ -168,7 +170,7 @@ func (h *handler) observed(routes *http.ServeMux, next http.Handler) http.Handle
 					op.WriteError(rec, model.Errorf(model.Internal, "internal error; the server's log has the details"))
 				}
 			}
-			h.note(r, rec.Status, now().Sub(began))
+			h.logRequest(r, rec.Status, now().Sub(began))
 		}()
 		if r.ContentLength != 0 {
 			// A refused client may still be sending: this ends its hold on the connection.
@@ -183,8 +185,8 @@ func (h *handler) observed(routes *http.ServeMux, next http.Handler) http.Handle
 	})
 }
 
-// note counts and logs one request.
-func (h *handler) note(r *http.Request, status int, took time.Duration) {
+// logRequest counts and logs one request.
+func (h *handler) logRequest(r *http.Request, status int, took time.Duration) {
 	route := r.Pattern
 	if route == "" || route == "/" {
 		route = "none"
@@ -206,8 +208,8 @@ func (h *handler) note(r *http.Request, status int, took time.Duration) {
 		"took", took, "from", model.HostOf(r.RemoteAddr))
 }
 
-// unknownPath answers requests that match no route: 405 where the path has other methods, else 404.
-func unknownPath(routes *http.ServeMux) http.HandlerFunc {
+// answerUnknownPath answers requests that match no route: 405 where the path has other methods, else 404.
+func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {

@@ -36,15 +36,15 @@ metadata: {name: load}
 spec: {targets: {where: 'node.labels.env == "prod"'}, interval: 30s, command: [check_load, -w, "5"]}
 `
 
-func dial(t *testing.T, r *apitest.Rig, token string) *client.Client {
+func newTestClient(t *testing.T, r *apitest.Server, token string) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Context{Server: r.URL, Token: token})
 	testenv.NoError(t, err)
 	return c
 }
 
-// raw makes one request and returns status, header and body.
-func raw(t *testing.T, r *apitest.Rig, method, path, token, body string, header map[string]string) (int, http.Header, string) {
+// sendRequest makes one request and returns status, header and body.
+func sendRequest(t *testing.T, r *apitest.Server, method, path, token, body string, header map[string]string) (int, http.Header, string) {
 	t.Helper()
 	request, err := http.NewRequest(method, r.URL+path, strings.NewReader(body))
 	testenv.NoError(t, err)
@@ -66,8 +66,8 @@ func raw(t *testing.T, r *apitest.Rig, method, path, token, body string, header 
 }
 
 func TestEveryOperationNeedsAToken(t *testing.T) {
-	r := apitest.New(t)
-	_, _, page := raw(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
+	r := apitest.NewServer(t)
+	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
 	var spec struct {
 		Paths map[string]map[string]any `json:"paths"`
 	}
@@ -82,7 +82,7 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 			}
 			path := strings.NewReplacer("{namespace}", "default", "{name}", "x", "{node}", "x", "{check}", "x", "{id}", "x").Replace(path)
 			for _, token := range []string{"", "mt1.wrong"} {
-				status, header, body := raw(t, r, strings.ToUpper(method), path, token, "", nil)
+				status, header, body := sendRequest(t, r, strings.ToUpper(method), path, token, "", nil)
 				if status != 401 || header.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, "muster login") {
 					t.Errorf("%s %s with token %q: %d %s %s", method, path, token, status, header.Get("Content-Type"), body)
 				}
@@ -94,25 +94,25 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 		t.Errorf("only %d operations were asked", asked)
 	}
 	for _, path := range []string{"/api/v1/openapi.json", "/api/v1/openapi.yaml", "/", "/metrics", "/debug/pprof/", "/api/v2"} {
-		if status, _, _ := raw(t, r, "GET", path, "", "", nil); status != 401 {
+		if status, _, _ := sendRequest(t, r, "GET", path, "", "", nil); status != 401 {
 			t.Errorf("%s: %d", path, status)
 		}
 	}
 	for _, path := range []string{"/livez", "/readyz"} {
-		if status, _, _ := raw(t, r, "GET", path, "", "", nil); status != 200 {
+		if status, _, _ := sendRequest(t, r, "GET", path, "", "", nil); status != 200 {
 			t.Errorf("%s: %d", path, status)
 		}
 	}
 	r.NotReady = []string{"the disk of the journal is full"}
-	if status, _, body := raw(t, r, "GET", "/readyz", "", "", nil); status != 503 || !strings.Contains(body, "disk of the journal") {
+	if status, _, body := sendRequest(t, r, "GET", "/readyz", "", "", nil); status != 503 || !strings.Contains(body, "disk of the journal") {
 		t.Errorf("readyz: %d %s", status, body)
 	}
 }
 
 func TestLoginTokensAndRoles(t *testing.T) {
-	r := apitest.New(t)
+	r := apitest.NewServer(t)
 	ctx := context.Background()
-	c := dial(t, r, "")
+	c := newTestClient(t, r, "")
 	if _, err := c.Access.Login(ctx, "admin", "wrong password"); model.ClassOf(err) != model.Unauthenticated {
 		t.Fatalf("wrong password: %v", err)
 	}
@@ -123,7 +123,7 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	if err != nil || viewer.Role != access.Viewer || viewer.Secret == "" {
 		t.Fatalf("token: %+v %v", viewer, err)
 	}
-	look := dial(t, r, viewer.Secret)
+	look := newTestClient(t, r, viewer.Secret)
 	if me, err := look.Access.WhoAmI(ctx); err != nil || me.User != "admin" || me.Role != access.Viewer {
 		t.Fatalf("me: %+v %v", me, err)
 	}
@@ -149,11 +149,11 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	}
 }
 
-func TestResources(t *testing.T) {
-	r := apitest.New(t)
+func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
+	r := apitest.NewServer(t)
 	ctx := context.Background()
-	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
-	c := dial(t, r, r.Token)
+	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
+	c := newTestClient(t, r, r.Token)
 	check := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"disk","labels":{"team":"a"}},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"check_disk"}}`)
 
 	dry, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, DryRun: true})
@@ -175,50 +175,50 @@ func TestResources(t *testing.T) {
 
 	// Optimistic concurrency.
 	path := "/api/v1/checks/default/disk"
-	_, header, body := raw(t, r, "GET", path, r.Token, "", nil)
+	_, header, body := sendRequest(t, r, "GET", path, r.Token, "", nil)
 	tag := header.Get("ETag")
-	if status, _, _ := raw(t, r, "GET", path, r.Token, "", map[string]string{"If-None-Match": tag}); status != 304 {
+	if status, _, _ := sendRequest(t, r, "GET", path, r.Token, "", map[string]string{"If-None-Match": tag}); status != 304 {
 		t.Errorf("If-None-Match: %d", status)
 	}
 	edited := strings.Replace(body, `"1m"`, `"30s"`, 1)
 	if edited == body {
 		t.Fatalf("no interval in %s", body)
 	}
-	if status, header, text := raw(t, r, "PUT", path+"?dryRun=true", r.Token, edited, map[string]string{"If-Match": tag}); status != 200 || header.Get("ETag") != "" {
+	if status, header, text := sendRequest(t, r, "PUT", path+"?dryRun=true", r.Token, edited, map[string]string{"If-Match": tag}); status != 200 || header.Get("ETag") != "" {
 		t.Fatalf("dry run of a PUT: %d %v %s", status, header, text)
 	}
 	for _, wrong := range []string{"W/" + tag, `"stale"`, "stale", `"a", W/"b"`} {
-		if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": wrong}); status != 412 {
+		if status, _, text := sendRequest(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": wrong}); status != 412 {
 			t.Errorf("If-Match %s: %d %s", wrong, status, text)
 		}
 	}
-	status, header, text := raw(t, r, "PUT", path+"?message=faster", r.Token, edited, map[string]string{"If-Match": `"stale", ` + tag})
+	status, header, text := sendRequest(t, r, "PUT", path+"?message=faster", r.Token, edited, map[string]string{"If-Match": `"stale", ` + tag})
 	if status != 200 {
 		t.Fatalf("PUT: %d %s", status, text)
 	}
 	// The ETag of a PUT is that of the next GET, and good for the next PUT.
-	if _, got, _ := raw(t, r, "GET", path, r.Token, "", nil); got.Get("ETag") != header.Get("ETag") || got.Get("ETag") == tag {
+	if _, got, _ := sendRequest(t, r, "GET", path, r.Token, "", nil); got.Get("ETag") != header.Get("ETag") || got.Get("ETag") == tag {
 		t.Errorf("ETag of PUT %s, of GET %s", header.Get("ETag"), got.Get("ETag"))
 	}
-	if status, again, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": header.Get("ETag")}); status != 200 || again.Get("ETag") != header.Get("ETag") {
+	if status, again, text := sendRequest(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": header.Get("ETag")}); status != 200 || again.Get("ETag") != header.Get("ETag") {
 		t.Errorf("PUT after PUT of the same: %d %v %s", status, again, text)
 	}
-	if status, _, text := raw(t, r, "PUT", "/api/v1/checks/default/other", r.Token, strings.Replace(edited, `"disk"`, `"other"`, 1), map[string]string{"If-Match": "*"}); status != 412 {
+	if status, _, text := sendRequest(t, r, "PUT", "/api/v1/checks/default/other", r.Token, strings.Replace(edited, `"disk"`, `"other"`, 1), map[string]string{"If-Match": "*"}); status != 412 {
 		t.Errorf("PUT of what must exist: %d %s", status, text)
 	}
-	if status, _, text := raw(t, r, "DELETE", path, r.Token, "", map[string]string{"If-Match": tag}); status != 412 {
+	if status, _, text := sendRequest(t, r, "DELETE", path, r.Token, "", map[string]string{"If-Match": tag}); status != 412 {
 		t.Errorf("stale DELETE: %d %s", status, text)
 	}
-	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": tag}); status != 412 || !strings.Contains(text, "has changed: its ETag is") || !strings.Contains(text, "/stale\"") {
+	if status, _, text := sendRequest(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": tag}); status != 412 || !strings.Contains(text, "has changed: its ETag is") || !strings.Contains(text, "/stale\"") {
 		t.Errorf("stale PUT: %d %s", status, text)
 	}
-	if status, _, text := raw(t, r, "PUT", path, r.Token, edited, map[string]string{"If-None-Match": "*"}); status != 412 {
+	if status, _, text := sendRequest(t, r, "PUT", path, r.Token, edited, map[string]string{"If-None-Match": "*"}); status != 412 {
 		t.Errorf("PUT of what must not exist: %d %s", status, text)
 	}
 
 	// The guard says something else: repeat it with a confirmation, not with another ETag.
 	louder := json.RawMessage(strings.Replace(string(check), "60s", "20s", 1))
-	if status, _, text := raw(t, r, "PUT", path+"?maxAffected=1", r.Token, string(louder), nil); status != 428 || !strings.Contains(text, "/guarded\"") {
+	if status, _, text := sendRequest(t, r, "PUT", path+"?maxAffected=1", r.Token, string(louder), nil); status != 428 || !strings.Contains(text, "/guarded\"") {
 		t.Errorf("guarded PUT: %d %s", status, text)
 	}
 	if _, err := c.Resources.Put(ctx, k, "default", "disk", louder, "", "", 1, false, false); model.ClassOf(err) != model.Guarded {
@@ -310,10 +310,10 @@ func TestResources(t *testing.T) {
 	}
 }
 
-func TestDefaultNamespaceOfTheCaller(t *testing.T) {
-	r := apitest.New(t)
+func TestApplyUsesTheRequestedNamespace(t *testing.T) {
+	r := apitest.NewServer(t)
 	r.Apply(`{apiVersion: muster/v1, kind: Namespace, metadata: {name: team}}`)
-	c := dial(t, r, r.Token)
+	c := newTestClient(t, r, r.Token)
 	check := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"disk"},"spec":{"interval":"60s","command":"x","targets":{"groups":["all"]}}}`)
 	done, err := c.Resources.Apply(context.Background(), v1.ApplyRequest{Resources: []json.RawMessage{check}, Namespace: "team"})
 	if err != nil || done.Outcomes[0].Namespace != "team" {
@@ -321,19 +321,19 @@ func TestDefaultNamespaceOfTheCaller(t *testing.T) {
 	}
 }
 
-func TestEvents(t *testing.T) {
-	r := apitest.New(t)
+func TestEventsAreSelectedByFilters(t *testing.T) {
+	r := apitest.NewServer(t)
 	ctx := context.Background()
-	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
-	r.Nodes("default", map[string]string{"env": "test"}, "db01")
+	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	r.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
 	r.Apply(fleet)
-	r.Result("default", "web01", "disk", model.OK, "DISK OK")
-	r.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL: / is full")
-	r.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL: / is full")
-	r.Result("default", "db01", "disk", model.Warning, "DISK WARNING")
-	r.Result("default", "web01", "load", model.Unknown, "no such plug-in")
+	r.RecordResult("default", "web01", "disk", model.OK, "DISK OK")
+	r.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL: / is full")
+	r.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL: / is full")
+	r.RecordResult("default", "db01", "disk", model.Warning, "DISK WARNING")
+	r.RecordResult("default", "web01", "load", model.Unknown, "no such plug-in")
 	r.Apply("kind: Group\nmetadata: {name: one}\nspec: {nodes: [web01]}\n")
-	c := dial(t, r, r.Token)
+	c := newTestClient(t, r, r.Token)
 
 	for _, test := range []struct {
 		name   string
@@ -359,7 +359,7 @@ func TestEvents(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			list, err := c.Events.List(ctx, test.filter)
 			testenv.NoError(t, err)
-			if got := names(list.Items); got != test.want {
+			if got := eventNames(list.Items); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -397,7 +397,7 @@ func TestEvents(t *testing.T) {
 			break
 		}
 	}
-	if got := names(paged); got != "web02/disk web01/load db01/disk web01/disk" {
+	if got := eventNames(paged); got != "web02/disk web01/load db01/disk web01/disk" {
 		t.Errorf("pages of one: %q", got)
 	}
 
@@ -421,7 +421,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func names(events []v1.Event) string {
+func eventNames(events []v1.Event) string {
 	list := make([]string, len(events))
 	for i, e := range events {
 		list[i] = e.Node + "/" + e.Check
@@ -429,13 +429,13 @@ func names(events []v1.Event) string {
 	return strings.Join(list, " ")
 }
 
-func TestWatch(t *testing.T) {
-	r := apitest.New(t)
-	r.Nodes("default", nil, "web01", "web02")
+func TestWatchStreamsMatchingEvents(t *testing.T) {
+	r := apitest.NewServer(t)
+	r.DeclareNodes("default", nil, "web01", "web02")
 	r.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: disk}, spec: {targets: {groups: [all]}, interval: 60s, command: x}}`)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	c := dial(t, r, r.Token)
+	c := newTestClient(t, r, r.Token)
 	enough := errors.New("enough")
 	got := make(chan v1.Event, 100)
 	ended := make(chan error, 1)
@@ -448,9 +448,9 @@ func TestWatch(t *testing.T) {
 	}()
 	// The watch may not have begun when the first results come: they go on until it has.
 	for status := model.Warning; ; status ^= model.Warning ^ model.Critical {
-		r.Result("default", "web02", "disk", status, "another node")
-		r.Result("default", "web01", "disk", model.OK, "fine")
-		r.Result("default", "web01", "disk", status, "bad")
+		r.RecordResult("default", "web02", "disk", status, "another node")
+		r.RecordResult("default", "web01", "disk", model.OK, "fine")
+		r.RecordResult("default", "web01", "disk", status, "bad")
 		select {
 		case e, ok := <-got:
 			if !ok {
@@ -468,10 +468,10 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestJoinTokens(t *testing.T) {
-	r := apitest.New(t)
+func TestJoinTokensAreListedAndDeleted(t *testing.T) {
+	r := apitest.NewServer(t)
 	ctx := context.Background()
-	c := dial(t, r, r.Token)
+	c := newTestClient(t, r, r.Token)
 	made, err := c.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Groups: []string{"web"}, ExpiresIn: 60, MaxUses: 1})
 	if err != nil || made.Token == "" || made.Namespace != "default" {
 		t.Fatalf("%+v %v", made, err)
@@ -487,7 +487,7 @@ func TestJoinTokens(t *testing.T) {
 }
 
 func TestErrorsHaveOneForm(t *testing.T) {
-	r := apitest.New(t)
+	r := apitest.NewServer(t)
 	for _, test := range []struct {
 		method, path, body string
 		status             int
@@ -505,7 +505,7 @@ func TestErrorsHaveOneForm(t *testing.T) {
 		{"DELETE", "/api/v1/namespaces/default", "", 422},
 		{"DELETE", "/api/v1/namespaces/default?message=x", "", 422},
 	} {
-		status, header, body := raw(t, r, test.method, test.path, r.Token, test.body, nil)
+		status, header, body := sendRequest(t, r, test.method, test.path, r.Token, test.body, nil)
 		var said v1.Error
 		err := json.Unmarshal([]byte(body), &said)
 		if status != test.status || header.Get("Content-Type") != "application/problem+json" || err != nil ||
@@ -515,25 +515,25 @@ func TestErrorsHaveOneForm(t *testing.T) {
 	}
 }
 
-// Where a path takes other methods, the answer says which.
+// A request with a wrong method gets 405 and the methods that its path accepts.
 func TestWrongMethodListsAllowedOnes(t *testing.T) {
-	r := apitest.New(t)
+	r := apitest.NewServer(t)
 	for _, c := range []struct{ method, path, allow string }{
 		{"POST", "/api/v1/events", "GET, HEAD"}, {"PUT", "/api/v1/apply", "POST"}, {"OPTIONS", "/api/v1/tokens", "GET, HEAD, POST"},
 		{"PATCH", "/api/v1/nodes/default/web01", "GET, HEAD, PUT, DELETE"}, {"POST", "/livez", "GET, HEAD"}, {"BREW", "/api/v1/openapi.json", "GET, HEAD"},
 	} {
-		status, header, body := raw(t, r, c.method, c.path, r.Token, "", nil)
+		status, header, body := sendRequest(t, r, c.method, c.path, r.Token, "", nil)
 		if status != 405 || header.Get("Allow") != c.allow || header.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, c.allow) {
 			t.Errorf("%s %s: %d Allow: %s %s", c.method, c.path, status, header.Get("Allow"), body)
 		}
 	}
-	if status, header, _ := raw(t, r, "DELETE", "/api/v1/nothing", r.Token, "", nil); status != 404 || header.Get("Allow") != "" {
+	if status, header, _ := sendRequest(t, r, "DELETE", "/api/v1/nothing", r.Token, "", nil); status != 404 || header.Get("Allow") != "" {
 		t.Errorf("nothing is there: %d %v", status, header)
 	}
 }
 
-// documented finds the statuses that the OpenAPI page lists for a request; nil: the page does not know its path.
-func documented(t testing.TB, r *apitest.Rig) func(*http.Request) []string {
+// documentedStatuses finds the statuses that the OpenAPI page lists for a request; nil: the page does not know its path.
+func documentedStatuses(t testing.TB, r *apitest.Server) func(*http.Request) []string {
 	t.Helper()
 	request := httptest.NewRequest("GET", "/api/v1/openapi.json", nil)
 	request.Header.Set("Authorization", "Bearer "+r.Token)
@@ -557,9 +557,9 @@ func documented(t testing.TB, r *apitest.Rig) func(*http.Request) []string {
 	}
 }
 
-// Programs are written by the page: it says which errors an operation may answer with.
+// The OpenAPI document lists the error statuses of each operation.
 func TestOpenAPINamesTheErrors(t *testing.T) {
-	list := documented(t, apitest.New(t))
+	list := documentedStatuses(t, apitest.NewServer(t))
 	for request, want := range map[string]string{
 		"GET /api/v1/checks":                "200 401 409 422 500 503 default",
 		"GET /api/v1/checks/default/disk":   "200 304 401 404 422 500 503 default",
@@ -578,20 +578,19 @@ func TestOpenAPINamesTheErrors(t *testing.T) {
 	}
 }
 
-// What the server knows beside what was declared: who is in a group, how a check is
-// everywhere, which machine is worst.
-func TestStates(t *testing.T) {
-	r := apitest.New(t)
-	c := dial(t, r, r.Token)
+// States show the members of a group, the statuses of a check on all nodes, and the worst node first.
+func TestStatesShowMembersAndEvents(t *testing.T) {
+	r := apitest.NewServer(t)
+	c := newTestClient(t, r, r.Token)
 	ctx := t.Context()
-	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
-	r.Nodes("default", map[string]string{"env": "test"}, "db01")
+	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	r.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
 	r.Apply(fleet + "---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01, web02]}\n---\n" +
 		"kind: Property\nmetadata: {name: unread}\nspec: {value: 1}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {command: \"true\"}\n")
-	r.Result("default", "web02", "disk", model.Critical, "full")
-	r.Result("default", "db01", "disk", model.Warning, "nearly full")
-	r.Result("default", "web01", "disk", model.OK, "fine")
-	r.Result("default", "web01", "load", model.OK, "fine")
+	r.RecordResult("default", "web02", "disk", model.Critical, "full")
+	r.RecordResult("default", "db01", "disk", model.Warning, "nearly full")
+	r.RecordResult("default", "web01", "disk", model.OK, "fine")
+	r.RecordResult("default", "web01", "load", model.OK, "fine")
 
 	list, err := c.Nodes.States(ctx, v1.NodeFilter{Namespace: "default", Limit: 2})
 	if err != nil || list.Total != 3 || list.Wrong != 2 || len(list.Items) != 2 || list.Items[0].Name != "web02" || list.Items[1].Name != "db01" {
@@ -649,18 +648,18 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// How many events match is said where it is known without counting.
-func TestEventsSayHowManyMatch(t *testing.T) {
-	r := apitest.New(t)
-	c := dial(t, r, r.Token)
+// A page of events has the number of matching events where the server knows it without counting.
+func TestEventListCountsMatches(t *testing.T) {
+	r := apitest.NewServer(t)
+	c := newTestClient(t, r, r.Token)
 	var names []string
 	for i := range 30 {
 		names = append(names, fmt.Sprintf("web%02d", i))
 	}
-	r.Nodes("default", nil, names...)
+	r.DeclareNodes("default", nil, names...)
 	r.Apply(fleet)
 	for i, name := range names {
-		r.Result("default", name, "disk", model.Status(i%4), "x")
+		r.RecordResult("default", name, "disk", model.Status(i%4), "x")
 	}
 	for _, f := range []struct {
 		filter v1.EventFilter
@@ -676,10 +675,10 @@ func TestEventsSayHowManyMatch(t *testing.T) {
 	}
 }
 
-// A problem of a source that is no check is shown with its source, and has no check.
-func TestProblemOfAnotherSource(t *testing.T) {
-	r := apitest.New(t)
-	r.Nodes("default", nil, "web01")
+// A problem whose source is no check has the source, and an empty check.
+func TestProblemOfAnotherSourceHasNoCheck(t *testing.T) {
+	r := apitest.NewServer(t)
+	r.DeclareNodes("default", nil, "web01")
 	node, _ := r.Directory.NodeByName("default", "web01")
 	source := model.Source{Kind: 200, ID: 7, Instance: "/var"}
 	problem := func(id string, of model.Source, name string) history.Problem {
@@ -687,7 +686,7 @@ func TestProblemOfAnotherSource(t *testing.T) {
 			ID: id, NodeID: node, Source: of, Status: model.Critical, Severity: model.High, Opened: r.Now().Add(-time.Hour), Output: "full"}}
 	}
 	testenv.NoError(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{problem("one", source, "rule7"), problem("two", model.CheckSource(2000), "disk")}}))
-	c := dial(t, r, r.Token)
+	c := newTestClient(t, r, r.Token)
 	list, err := c.Problems.List(t.Context(), "default", "", "", false, 10, "", v1.Narrow{Where: `row.source.kind != "check"`})
 	testenv.NoError(t, err)
 	want := v1.Source{Kind: "source-200", Name: "rule7", ID: 7, Instance: "/var"}
@@ -700,12 +699,11 @@ func TestProblemOfAnotherSource(t *testing.T) {
 	}
 }
 
-// A user who may only look sees and changes nobody but the own password, and is out at
-// once when deleted, also of what was being watched.
-func TestUsers(t *testing.T) {
-	r := apitest.New(t)
+// A viewer sees no other user and changes only the own password. When the user is deleted, its sessions and watches end at once.
+func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
+	r := apitest.NewServer(t)
 	ctx := t.Context()
-	admin, ada := dial(t, r, r.Token), dial(t, r, "")
+	admin, ada := newTestClient(t, r, r.Token), newTestClient(t, r, "")
 	made, err := admin.Access.CreateUser(ctx, v1.UserRequest{Name: "ada"})
 	if err != nil || made.Role != access.Viewer || len(made.Password) < 16 {
 		t.Fatal(made, err)
@@ -736,7 +734,7 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Apply(fleet)
-	r.Nodes("default", nil, "web01")
+	r.DeclareNodes("default", nil, "web01")
 	began, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- ada.Events.Watch(ctx, v1.EventFilter{}, func() error { close(began); return nil }, func(e v1.Event) error {
@@ -748,7 +746,7 @@ func TestUsers(t *testing.T) {
 	if u, err := admin.Access.DeleteUser(ctx, "ada"); err != nil || u.Sessions != 2 {
 		t.Fatal(u, err)
 	}
-	r.Result("default", "web01", "disk", model.Critical, "full")
+	r.RecordResult("default", "web01", "disk", model.Critical, "full")
 	<-ended
 	if _, err := ada.Access.WhoAmI(ctx); model.ClassOf(err) != model.Unauthenticated {
 		t.Errorf("who was deleted: %v", err)

@@ -32,17 +32,16 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Who sends his request for a certificate slowly holds no place, and no more requests
-// than one network may have: others join meanwhile.
+// Machines that send their enrolment slowly hold no place, and only the requests of their own network: others join meanwhile.
 func TestSlowEnrolmentsBlockNoOthers(t *testing.T) {
-	r := apitest.New(t)
+	r := apitest.NewServer(t)
 	bounds, err := queue.ParseSettings([]string{"enrolments=1"})
 	testenv.NoError(t, err)
 	queues := queue.NewRegistry(bounds)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
 	testenv.NoError(t, err)
 	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queues, Server: server.Options{NotReady: func() []string { return nil }}, Enrol: &pki.Enroller{
-		Authority: authority, Tokens: intent.JoinTokens{Store: r.Intent.Store()}, Registrar: r.Intent, Admit: nodes.Enrolments(queues),
+		Authority: authority, Tokens: intent.JoinTokens{Store: r.Intent.Store()}, Registrar: r.Intent, Admit: nodes.NewEnrolmentLimit(queues),
 	}})
 	listener := httptest.NewServer(agents)
 	t.Cleanup(func() { listener.CloseClientConnections(); listener.Close() })
@@ -85,10 +84,10 @@ func TestSlowEnrolmentsBlockNoOthers(t *testing.T) {
 	}
 }
 
-// Machines that go on asking with a token that was used up take nothing from their network,
-// and with one that was deleted once; who guesses does, and renewals go on all the same.
-func TestOnlyGuessesTireANetwork(t *testing.T) {
-	r := apitest.New(t)
+// Repeated requests with a used-up join token throttle nobody, and with a deleted token count once. Guesses throttle
+// their network; its renewals go on.
+func TestOnlyGuessesThrottleANetwork(t *testing.T) {
+	r := apitest.NewServer(t)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
 	testenv.NoError(t, err)
 	tokens := intent.JoinTokens{Store: r.Intent.Store()}
@@ -133,10 +132,10 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 	}
 }
 
-// Agents come with the oldest version first, then by trouble, page by page, filtered.
-func TestAgents(t *testing.T) {
-	r := apitest.New(t)
-	c := dial(t, r, r.Token)
+// The list of agents has the oldest version first, then the worst trouble, in pages, with filters.
+func TestAgentsAreSortedAndFiltered(t *testing.T) {
+	r := apitest.NewServer(t)
+	c := newTestClient(t, r, r.Token)
 	now := r.Now()
 	for _, x := range []struct {
 		name, version string
@@ -149,16 +148,16 @@ func TestAgents(t *testing.T) {
 		{"skips", "0.10.0", &v1.AgentStats{Skipped: 3}},
 		{"loses", "0.10.0", &v1.AgentStats{GaveWay: 7}},
 	} {
-		r.Joined(x.name, map[string]string{"agentVersion": "0.1"}) // what the session says is newer
-		r.Session(x.name, &v1.AgentSession{Version: x.version, Since: now, Address: "192.0.2.7:4711", Stats: x.stats})
+		r.JoinNode(x.name, map[string]string{"agentVersion": "0.1"}) // what the session says is newer
+		r.SetSession(x.name, &v1.AgentSession{Version: x.version, Since: now, Address: "192.0.2.7:4711", Stats: x.stats})
 	}
-	r.Joined("gone", map[string]string{"agentVersion": "0.10.0"})
-	r.Mark("gone", true, false)
-	r.Mark("gone", false, false)
-	r.Joined("stopped", map[string]string{"agentVersion": "0.10.0"})
-	r.Mark("stopped", true, false)
-	r.Mark("stopped", false, true)
-	r.Nodes("default", nil, "declared") // never had an agent
+	r.JoinNode("gone", map[string]string{"agentVersion": "0.10.0"})
+	r.RecordSession("gone", true, false)
+	r.RecordSession("gone", false, false)
+	r.JoinNode("stopped", map[string]string{"agentVersion": "0.10.0"})
+	r.RecordSession("stopped", true, false)
+	r.RecordSession("stopped", false, true)
+	r.DeclareNodes("default", nil, "declared") // never had an agent
 
 	ask := func(f v1.AgentFilter) (names []string, list v1.AgentList) {
 		t.Helper()
@@ -209,21 +208,21 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// A page of a large fleet is there at once.
-func TestAgentsOfALargeFleet(t *testing.T) {
+// The first page of agents of a large fleet arrives within the time limit.
+func TestAgentsOfALargeFleetArriveQuickly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 15,000 nodes")
 	}
-	r := apitest.New(t)
+	r := apitest.NewServer(t)
 	names := make([]string, 15_000)
 	for i := range names {
 		names[i] = fmt.Sprintf("web%05d", i)
 	}
-	r.Nodes("default", map[string]string{"env": "prod"}, names...)
+	r.DeclareNodes("default", map[string]string{"env": "prod"}, names...)
 	for i, name := range names {
-		r.Session(name, &v1.AgentSession{Version: fmt.Sprintf("0.%d.0", i%7), Address: "192.0.2.1:1", Stats: &v1.AgentStats{Runs: uint64(i)}})
+		r.SetSession(name, &v1.AgentSession{Version: fmt.Sprintf("0.%d.0", i%7), Address: "192.0.2.1:1", Stats: &v1.AgentStats{Runs: uint64(i)}})
 	}
-	c := dial(t, r, r.Token)
+	c := newTestClient(t, r, r.Token)
 	best := time.Hour
 	for range 5 {
 		began := time.Now()
@@ -239,11 +238,11 @@ func TestAgentsOfALargeFleet(t *testing.T) {
 	}
 }
 
-// What a token gives its nodes, and what who accepts a machine gives it, is held to what an
-// applied Node is: else there would be nodes that nobody can apply again.
+// Labels and groups from join tokens and acceptances are validated like those of an applied Node, so that every node
+// can be applied again.
 func TestEnrolmentGrantsAreValidated(t *testing.T) {
-	r, ctx := apitest.New(t), context.Background()
-	c := dial(t, r, r.Token)
+	r, ctx := apitest.NewServer(t), context.Background()
+	c := newTestClient(t, r, r.Token)
 	r.Apply("apiVersion: muster/v1\nkind: Namespace\nmetadata: {name: small}\nspec: {limits: {labels: 2}}\n")
 	key := strings.Repeat("a", 64)
 	if _, err := r.Waiting.Ask(key, pki.EnrolRequest{Name: "web01", Whence: "10.0.0.1:1"}); err != nil {
@@ -281,7 +280,7 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 		t.Errorf("a life of a second: %v", err)
 	}
 	// A name that would be changed is refused, else the node gets a number behind it.
-	r.Nodes("default", nil, "p1")
+	r.DeclareNodes("default", nil, "p1")
 	for _, name := range []string{"P1", "p 2", "-p3"} {
 		if _, err := c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: name}); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "--name p") {
 			t.Errorf("accepted as %s: %v", name, err)
@@ -295,10 +294,9 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	}
 }
 
-// Trust by label is known from the moment on in which the node is declared, and not only
-// when its assignment is compiled: nothing compiles here but who asks.
+// A node is in a trusted group as soon as it is declared, before the planner compiles its assignment.
 func TestTrustDoesNotWaitForThePlanner(t *testing.T) {
-	r, ctx := apitest.New(t), context.Background()
+	r, ctx := apitest.NewServer(t), context.Background()
 	trusted := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "payment"}, Spec: &model.GroupSpec{Trusted: true, Where: `node.labels.role == "payment"`}}
 	set := []model.Resource{trusted}
 	for i := range 20 {

@@ -24,8 +24,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// peak is the most memory that the heap takes while fn runs, above what it took before.
-func peak(fn func()) int64 {
+// peakMemory returns the growth of the heap while fn runs, at its maximum, in bytes.
+func peakMemory(fn func()) int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
@@ -53,9 +53,9 @@ func peak(fn func()) int64 {
 	return most.Load() - before
 }
 
-// What a body costs follows what is kept of it, whatever is in it.
-func TestHostileBodies(t *testing.T) {
-	r := apitest.New(t)
+// A hostile body is refused with bounded time and memory.
+func TestHostileBodiesUseBoundedMemory(t *testing.T) {
+	r := apitest.NewServer(t)
 	const mib = 1 << 20
 	fill := func(unit string, size int) string { return strings.Repeat(unit, size/len(unit)) }
 	list := func(items string) string { return `{"resources":[` + strings.TrimSuffix(items, ",") + `]}` }
@@ -71,13 +71,13 @@ func TestHostileBodies(t *testing.T) {
 		{"very many that are right", list(fill(check(`"interval":"60s","command":"x"`)+",", 4*mib)), 413, "more than 10000 resources"},
 		{"one with very many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 16*mib), ",") + `]`)), 413, "at most 524288"},
 		{"one with many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 500<<10), ",") + `]`)), 422, "values"},
-		{"many unknown fields", list(check(`"interval":"60s","command":"x",` + strings.TrimSuffix(keys(30_000), ","))), 422, "perhaps more errors"},
+		{"many unknown fields", list(check(`"interval":"60s","command":"x",` + strings.TrimSuffix(manyFields(30_000), ","))), 422, "perhaps more errors"},
 		{"deep", `{"resources":` + fill("[", 5*mib), 400, ""},
 		{"deep within a resource", list(check(`"interval":"60s","command":` + fill("[", 200<<10))), 400, ""},
 		{"deep and whole", list(check(`"interval":"60s","command":` + fill("[", 5000) + fill("]", 5000))), 422, "deep"},
 		{"long names", list(fill(`{"kind":"`+strings.Repeat("x", 400<<10)+`"},`, 12*mib)), 422, ""},
 		{"one long word", `{"message":"` + fill("x", 8*mib) + `","resources":[{}]}`, 422, ""},
-		{"other fields without end", `{"resources":[{}],` + strings.TrimSuffix(keys(200_000), ",") + `}`, 422, "more than 20 fields"},
+		{"other fields without end", `{"resources":[{}],` + strings.TrimSuffix(manyFields(200_000), ",") + `}`, 422, "more than 20 fields"},
 		{"twice", `{"resources":[{}],"resources":[{}]}`, 422, "twice"},
 		{"no resources", `{"dryRun":true}`, 422, "resources"},
 		{"no list", `{"resources":{}}`, 422, "list"},
@@ -92,7 +92,7 @@ func TestHostileBodies(t *testing.T) {
 			var status int
 			var body string
 			began := time.Now()
-			used := peak(func() { status, _, body = raw(t, r, "POST", "/api/v1/apply", r.Token, c.body, nil) })
+			used := peakMemory(func() { status, _, body = sendRequest(t, r, "POST", "/api/v1/apply", r.Token, c.body, nil) })
 			took := time.Since(began)
 			if status != c.status || !strings.Contains(body, c.says) {
 				t.Errorf("%d %.300s, want %d %q", status, body, c.status, c.says)
@@ -108,7 +108,7 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-func keys(n int) string {
+func manyFields(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, `"k%d":1,`, i)
@@ -116,9 +116,9 @@ func keys(n int) string {
 	return b.String()
 }
 
-// A body of PUT may be YAML, with its aliases.
-func TestHostileYAML(t *testing.T) {
-	r := apitest.New(t)
+// The body of a PUT may be YAML: hostile aliases, depths and lengths are refused with bounded time and memory.
+func TestHostileYAMLUsesBoundedMemory(t *testing.T) {
+	r := apitest.NewServer(t)
 	head := "apiVersion: muster/v1\nkind: Check\nmetadata: {name: x}\nspec:\n  interval: 60s\n  command: "
 	var laughs strings.Builder
 	laughs.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x]\n")
@@ -151,7 +151,7 @@ func TestHostileYAML(t *testing.T) {
 			began := time.Now()
 			var status int
 			var answer string
-			used := peak(func() { status, _, answer = raw(t, r, "PUT", "/api/v1/checks/default/x", r.Token, body, nil) })
+			used := peakMemory(func() { status, _, answer = sendRequest(t, r, "PUT", "/api/v1/checks/default/x", r.Token, body, nil) })
 			took := time.Since(began)
 			t.Logf("%d, %s, %d MiB above, answer of %d bytes", status, took.Round(time.Millisecond), used>>20, len(answer))
 			if status < 400 || status >= 500 || len(answer) > 200<<10 {
@@ -164,9 +164,9 @@ func TestHostileYAML(t *testing.T) {
 	}
 }
 
-// Who may only look sees no secret, in no page; what an administrator reads can be applied again.
+// Viewers see no secret in any answer. A resource that an administrator reads can be applied again.
 func TestSecretsNeedWriteAccess(t *testing.T) {
-	r := apitest.New(t)
+	r := apitest.NewServer(t)
 	ctx := t.Context()
 	const yaml = `
 {apiVersion: muster/v1, kind: Handler, metadata: {name: hook}, spec: {webhook: {url: "https://hooks.example/T0/s3cret", headers: {Authorization: "Bearer s3cret"}}}}
@@ -177,23 +177,23 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 `
 	r.Apply(yaml)
 	r.Apply(strings.ReplaceAll(yaml, "s3cret", "another-s3cret"))
-	c := dial(t, r, r.Token)
+	c := newTestClient(t, r, r.Token)
 	made, err := c.Access.CreateToken(ctx, v1.TokenRequest{Role: access.Viewer, Note: "dashboard"})
 	testenv.NoError(t, err)
 	for _, path := range []string{
 		"/api/v1/handlers", "/api/v1/handlers?state=true", "/api/v1/handlers/default/hook", "/api/v1/handlers/default/pager", "/api/v1/handlers/default/hook/state",
 		"/api/v1/checks", "/api/v1/checks/default/db", "/api/v1/changes?limit=100", "/api/v1/status",
 	} {
-		status, _, text := raw(t, r, "GET", path, made.Secret, "", nil)
+		status, _, text := sendRequest(t, r, "GET", path, made.Secret, "", nil)
 		if status != 200 || strings.Contains(text, "s3cret") {
 			t.Errorf("%s as a viewer: %d %s", path, status, text)
 		}
 	}
-	if _, _, text := raw(t, r, "GET", "/api/v1/handlers/default/hook", made.Secret, "", nil); !strings.Contains(text, `"https://hooks.example/(hidden)"`) {
+	if _, _, text := sendRequest(t, r, "GET", "/api/v1/handlers/default/hook", made.Secret, "", nil); !strings.Contains(text, `"https://hooks.example/(hidden)"`) {
 		t.Errorf("a viewer sees not even where to: %s", text)
 	}
 	for _, path := range []string{"/api/v1/handlers/default/hook", "/api/v1/handlers/default/pager", "/api/v1/checks/default/db"} {
-		_, _, text := raw(t, r, "GET", path, r.Token, "", nil)
+		_, _, text := sendRequest(t, r, "GET", path, r.Token, "", nil)
 		if !strings.Contains(text, "another-s3cret") {
 			t.Errorf("%s as an administrator: %s", path, text)
 		}
@@ -202,34 +202,34 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 			t.Errorf("%s applied again: %+v %v", path, done, err)
 		}
 	}
-	if _, _, text := raw(t, r, "GET", "/api/v1/changes?limit=100", r.Token, "", nil); !strings.Contains(text, "s3cret") {
+	if _, _, text := sendRequest(t, r, "GET", "/api/v1/changes?limit=100", r.Token, "", nil); !strings.Contains(text, "s3cret") {
 		t.Errorf("an administrator does not see what was changed: %s", text)
 	}
 	// A viewer may preview an apply, and learns nothing by guessing.
-	_, _, pager := raw(t, r, "GET", "/api/v1/handlers/default/pager", r.Token, "", nil)
+	_, _, pager := sendRequest(t, r, "GET", "/api/v1/handlers/default/pager", r.Token, "", nil)
 	for _, guess := range []string{"another-s3cret", "a-wrong-one"} {
 		plan := `{"dryRun":true,"owner":"o","prune":true,"resources":[` + strings.ReplaceAll(pager, "another-s3cret", guess) + `]}`
-		status, _, text := raw(t, r, "POST", "/api/v1/apply", made.Secret, plan, nil)
+		status, _, text := sendRequest(t, r, "POST", "/api/v1/apply", made.Secret, plan, nil)
 		if status != 200 || strings.Contains(text, guess) || !strings.Contains(text, `"op":"updated"`) || !strings.Contains(text, "+  owner: o") {
 			t.Errorf("a viewer's plan: %d %s", status, text)
 		}
 		plan = strings.Replace(plan, `"owner":"o","prune":true,`, "", 1)
-		if status, _, text := raw(t, r, "POST", "/api/v1/apply", made.Secret, plan, nil); status != 200 || !strings.Contains(text, `"op":"unchanged"`) {
+		if status, _, text := sendRequest(t, r, "POST", "/api/v1/apply", made.Secret, plan, nil); status != 200 || !strings.Contains(text, `"op":"unchanged"`) {
 			t.Errorf("a viewer's plan of %s: %d %s", guess, status, text)
 		}
-		if status, _, text := raw(t, r, "POST", "/api/v1/apply", made.Secret, strings.Replace(plan, `"dryRun":true,`, "", 1), nil); status != 403 || !strings.Contains(text, "may read and not change") {
+		if status, _, text := sendRequest(t, r, "POST", "/api/v1/apply", made.Secret, strings.Replace(plan, `"dryRun":true,`, "", 1), nil); status != 403 || !strings.Contains(text, "may read and not change") {
 			t.Errorf("a viewer's apply: %d %s", status, text)
 		}
 	}
-	_, _, seen := raw(t, r, "GET", "/api/v1/handlers/default/pager", made.Secret, "", nil)
-	if status, _, text := raw(t, r, "PUT", "/api/v1/handlers/default/pager", r.Token, seen, nil); status != 422 || !strings.Contains(text, "PAGER_KEY") {
+	_, _, seen := sendRequest(t, r, "GET", "/api/v1/handlers/default/pager", made.Secret, "", nil)
+	if status, _, text := sendRequest(t, r, "PUT", "/api/v1/handlers/default/pager", r.Token, seen, nil); status != 422 || !strings.Contains(text, "PAGER_KEY") {
 		t.Errorf("what was hidden was written over what it hid: %d %s", status, text)
 	}
 }
 
-// Watches are bounded, each by its token and all together.
+// One token can have 32 open watches; the next one is refused.
 func TestWatchesAreBounded(t *testing.T) {
-	r := apitest.New(t)
+	r := apitest.NewServer(t)
 	open := func() (*http.Response, error) {
 		request, _ := http.NewRequestWithContext(t.Context(), "GET", r.URL+"/api/v1/events/watch", nil)
 		request.Header.Set("Authorization", "Bearer "+r.Token)
@@ -252,10 +252,10 @@ func TestWatchesAreBounded(t *testing.T) {
 // FuzzRequest sends any request of somebody who may do everything: what is wrong with it
 // is said in one form, and is never the server's fault.
 func FuzzRequest(f *testing.F) {
-	r := apitest.New(f)
-	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	r := apitest.NewServer(f)
+	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	r.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: disk}, spec: {interval: 60s, command: check_disk, targets: {groups: [all]}}}`)
-	r.Result("default", "web01", "disk", model.Critical, "DISK CRITICAL: / is full")
+	r.RecordResult("default", "web01", "disk", model.Critical, "DISK CRITICAL: / is full")
 	const applied = `{"resources":[{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"x"},"spec":{"interval":"60s","command":"true","targets":{"where":"node.labels.env == 'prod'"}}}],"dryRun":true,"message":"m"}`
 	for _, seed := range [][4]string{
 		{"GET", "/api/v1/events?limit=1&where=event.status%3D%3DCRITICAL&status=CRITICAL&after=AA", "", ""},
@@ -269,7 +269,7 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
-	listed := documented(f, r)
+	listed := documentedStatuses(f, r)
 	f.Fuzz(func(t *testing.T, method, target, body, etag string) {
 		q, err := http.NewRequest(method, "https://muster.example"+target, strings.NewReader(body))
 		if err != nil || !strings.HasPrefix(target, "/") || strings.Contains(q.URL.Path, "watch") || strings.Contains(q.URL.Path, "logout") {
@@ -297,18 +297,18 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// problemReplaced is a rig with an open problem, in whose place another one opens before what is done to it is
-// written.
-func problemReplaced(t *testing.T) (r *apitest.Rig, problem func() *model.Problem) {
-	r = apitest.New(t)
+// newServerWithReplacedProblem returns a server with an open problem. Before an action on it is written, the problem
+// closes and another one opens; problem returns the open one.
+func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func() *model.Problem) {
+	r = apitest.NewServer(t)
 	r.Apply("kind: Check\nmetadata: {name: disk}\nspec: {command: check_disk, interval: 1m, targets: {nodes: [web01]}}\n")
-	r.Nodes("default", nil, "web01")
-	r.Result("default", "web01", "disk", model.Critical, "full")
+	r.DeclareNodes("default", nil, "web01")
+	r.RecordResult("default", "web01", "disk", model.Critical, "full")
 	node, _ := r.Directory.NodeByName("default", "web01")
 	check, _ := r.Directory.CheckByName("default", "disk")
-	r.Before = func() {
-		r.Result("default", "web01", "disk", model.OK, "fine")
-		r.Result("default", "web01", "disk", model.Critical, "full again")
+	r.BeforeAction = func() {
+		r.RecordResult("default", "web01", "disk", model.OK, "fine")
+		r.RecordResult("default", "web01", "disk", model.Critical, "full again")
 	}
 	return r, func() *model.Problem {
 		s, _ := r.View.Get(node, check)
@@ -321,9 +321,9 @@ func problemReplaced(t *testing.T) (r *apitest.Rig, problem func() *model.Proble
 
 func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 	for _, verb := range []string{"acknowledge", "resolve"} {
-		r, problem := problemReplaced(t)
+		r, problem := newServerWithReplacedProblem(t)
 		was := problem().ID
-		status, _, text := raw(t, r, "POST", "/api/v1/events/"+verb, r.Token, `{"namespace":"default","check":"disk","note":"known"}`, map[string]string{"Content-Type": "application/json"})
+		status, _, text := sendRequest(t, r, "POST", "/api/v1/events/"+verb, r.Token, `{"namespace":"default","check":"disk","note":"known"}`, map[string]string{"Content-Type": "application/json"})
 		if status != 200 {
 			t.Fatal(status, text)
 		}
@@ -340,10 +340,10 @@ func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 }
 
 // The acknowledgement of one event conflicts with a result that closes its problem.
-func TestLateAcknowledgement(t *testing.T) {
-	r, _ := problemReplaced(t)
-	r.Before = func() { r.Result("default", "web01", "disk", model.OK, "fine") }
-	status, _, text := raw(t, r, "POST", "/api/v1/events/default/web01/disk/acknowledge", r.Token, `{"note":"known"}`, map[string]string{"Content-Type": "application/json"})
+func TestAcknowledgementOfClosedProblemConflicts(t *testing.T) {
+	r, _ := newServerWithReplacedProblem(t)
+	r.BeforeAction = func() { r.RecordResult("default", "web01", "disk", model.OK, "fine") }
+	status, _, text := sendRequest(t, r, "POST", "/api/v1/events/default/web01/disk/acknowledge", r.Token, `{"note":"known"}`, map[string]string{"Content-Type": "application/json"})
 	if status != http.StatusConflict {
 		t.Error(status, text)
 	}
@@ -351,7 +351,7 @@ func TestLateAcknowledgement(t *testing.T) {
 
 func TestCallbackAppliesToTheNotifiedProblem(t *testing.T) {
 	for _, verb := range []string{"Acknowledge", "Close"} {
-		r, problem := problemReplaced(t)
+		r, problem := newServerWithReplacedProblem(t)
 		r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {opsgenie: {apiKey: k, callback: 0123456789abcdef0123}}\n")
 		was := *problem()
 		if err := r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: was, Namespace: "default", Node: "web01", SourceName: "disk"}},
@@ -373,10 +373,10 @@ func TestCallbackAppliesToTheNotifiedProblem(t *testing.T) {
 	}
 }
 
-// An apply of many says of some what they were when they were read; one that is not so holds back all.
-func TestApplyExpects(t *testing.T) {
-	r := apitest.New(t)
-	c, ctx := dial(t, r, r.Token), context.Background()
+// An apply with expected revisions changes nothing if one of the resources has another revision.
+func TestApplyRefusesUnexpectedRevisions(t *testing.T) {
+	r := apitest.NewServer(t)
+	c, ctx := newTestClient(t, r, r.Token), context.Background()
 	check := func(name, interval string) json.RawMessage {
 		const text = `{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"NAME"},"spec":{"targets":{"groups":["all"]},"interval":"EVERY","command":"true"}}`
 		return json.RawMessage(strings.NewReplacer("NAME", name, "EVERY", interval).Replace(text))

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// operations are those of the OpenAPI document, by id, as METHOD /path.
-func operations(h *handler) map[string]string {
+// documentedOperations returns the operations of the OpenAPI document, by id, as METHOD /path.
+func documentedOperations(h *handler) map[string]string {
 	out := map[string]string{}
 	for path, item := range h.Huma.OpenAPI().Paths {
 		for method, op := range map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete, "PATCH": item.Patch} {
@@ -27,7 +27,7 @@ func operations(h *handler) map[string]string {
 
 func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
-	all := operations(h)
+	all := documentedOperations(h)
 	for id, request := range all {
 		if !h.Needs()[id].Declared() {
 			t.Errorf("%s (%s) declares no access", id, request)
@@ -38,15 +38,14 @@ func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 	}
 }
 
-// The verbs of operations are the roles that may call them. What operators may beyond viewers is
-// listed here by name; all else that is no GET is for administrators.
+// Viewers may call every GET. Operators may also call the operations that this test lists; the others are for administrators.
 func TestRolesOfOperations(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
 	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent
 		resolveEvents acknowledgeEvents unacknowledgeEvents`)
 	anybody := strings.Fields(`login logout changePassword apply`) // an apply of a viewer is a dry run
 	subject := func(role string) access.Subject { return access.Subject{User: role, Grants: access.Grants{Role: role}} }
-	for id, request := range operations(h) {
+	for id, request := range documentedOperations(h) {
 		need := h.Needs()[id]
 		want := map[string]bool{access.Admin: true}
 		want[access.Operator] = strings.HasPrefix(request, "GET ") || slices.Contains(operators, id) || slices.Contains(anybody, id)

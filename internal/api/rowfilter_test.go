@@ -19,9 +19,9 @@ import (
 )
 
 // Every list takes a condition, and every list whose rows have labels, or are of nodes, takes a selector of them.
-func TestEveryListIsNarrowedToTheCaller(t *testing.T) {
-	r := apitest.New(t)
-	_, _, page := raw(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
+func TestEveryListTakesACondition(t *testing.T) {
+	r := apitest.NewServer(t)
+	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
 	var doc struct {
 		Paths map[string]map[string]struct {
 			ID         string `json:"operationId"`
@@ -52,12 +52,12 @@ func TestEveryListIsNarrowedToTheCaller(t *testing.T) {
 	}
 }
 
-// narrowRig is a rig with something in every list.
-func narrowRig(t *testing.T) *apitest.Rig {
-	r := apitest.New(t)
-	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
-	r.Nodes("default", map[string]string{"env": "test"}, "db01")
-	r.Joined("web03", map[string]string{"agentVersion": "1.2.0"})
+// newServerWithAllLists returns a server that has rows in every list of the API.
+func newServerWithAllLists(t *testing.T) *apitest.Server {
+	r := apitest.NewServer(t)
+	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	r.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
+	r.JoinNode("web03", map[string]string{"agentVersion": "1.2.0"})
 	r.Apply(fleet)
 	r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {command: 'true'}\n")
 	var b history.Batch
@@ -85,9 +85,9 @@ func narrowRig(t *testing.T) *apitest.Rig {
 	return r
 }
 
-func TestListsAreNarrowedToTheCaller(t *testing.T) {
-	r := narrowRig(t)
-	c := dial(t, r, r.Token)
+func TestListsFilterByLabelsAndConditions(t *testing.T) {
+	r := newServerWithAllLists(t)
+	c := newTestClient(t, r, r.Token)
 	nodesOf := func(list v1.ProblemList, err error) string {
 		if err != nil {
 			return err.Error()
@@ -160,7 +160,7 @@ func TestListsAreNarrowedToTheCaller(t *testing.T) {
 		if test.selector != "" {
 			query.Set("selector", test.selector)
 		}
-		status, _, text := raw(t, r, "GET", test.path+"?"+query.Encode(), r.Token, "", nil)
+		status, _, text := sendRequest(t, r, "GET", test.path+"?"+query.Encode(), r.Token, "", nil)
 		var list struct{ Items []json.RawMessage }
 		if err := json.Unmarshal([]byte(text), &list); err != nil || status != 200 {
 			t.Errorf("%s %v: %d %v %s", test.path, query, status, err, text)
@@ -187,15 +187,15 @@ func TestListsAreNarrowedToTheCaller(t *testing.T) {
 		{"/api/v1/history", "selector=%3D%3D", "cannot read"},
 		{"/api/v1/users", "selector=a%3Db", "selector"},
 	} {
-		if status, _, text := raw(t, r, "GET", test.path+"?"+test.query, r.Token, "", nil); status < 400 || status > 499 || !strings.Contains(text, test.says) {
+		if status, _, text := sendRequest(t, r, "GET", test.path+"?"+test.query, r.Token, "", nil); status < 400 || status > 499 || !strings.Contains(text, test.says) {
 			t.Errorf("%s?%s: %d %s", test.path, test.query, status, text)
 		}
 	}
 }
 
-// Whoever may only look finds nothing out about what is hidden from them.
+// Conditions of a viewer cannot read hidden secrets.
 func TestConditionsReadOnlyVisibleState(t *testing.T) {
-	r := apitest.New(t)
+	r := apitest.NewServer(t)
 	r.Apply("kind: Handler\nmetadata: {name: hook}\nspec: {command: call, env: {KEY: hunter22}}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {pagerduty: {routingKey: hunter33}}\n")
 	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "admin"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Viewer}})
 	testenv.NoError(t, err)
@@ -208,7 +208,7 @@ func TestConditionsReadOnlyVisibleState(t *testing.T) {
 		{`spec.pagerduty.routingKey.startsWith("hunter")`, 1, 0},
 	} {
 		for token, want := range map[string]int{r.Token: test.admin, viewer: test.viewer} {
-			_, _, text := raw(t, r, "GET", "/api/v1/handlers?"+url.Values{"where": {test.where}}.Encode(), token, "", nil)
+			_, _, text := sendRequest(t, r, "GET", "/api/v1/handlers?"+url.Values{"where": {test.where}}.Encode(), token, "", nil)
 			var list struct{ Items []json.RawMessage }
 			if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Items) != want {
 				t.Errorf("%s (viewer %v): %d, want %d: %s", test.where, token == viewer, len(list.Items), want, text)
@@ -217,10 +217,9 @@ func TestConditionsReadOnlyVisibleState(t *testing.T) {
 	}
 }
 
-// A search over more rows than the store is asked for at once passes over none and shows none twice, however the
-// pages fall.
+// A search over several pages of the store shows each matching row once, whatever the size of the answer's pages.
 func TestSearchOverManyPages(t *testing.T) {
-	r := apitest.New(t)
+	r := apitest.NewServer(t)
 	var b history.Batch
 	var want []string
 	for i := range 1303 {
@@ -233,7 +232,7 @@ func TestSearchOverManyPages(t *testing.T) {
 	}
 	testenv.NoError(t, r.History.Record(t.Context(), b))
 	slices.Sort(want)
-	c := dial(t, r, r.Token)
+	c := newTestClient(t, r, r.Token)
 	for _, limit := range []int{1, 2, 3, 13, 26, 27, 1000} {
 		var got []string
 		for after := ""; ; {

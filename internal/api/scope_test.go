@@ -110,16 +110,16 @@ spec: {workflows: [{name: zzmarkerzz, handler: hush-pager}]}
 `
 )
 
-// secondWorld fills namespace quiet with everything that a server keeps.
-func secondWorld(t *testing.T, r *apitest.Rig) {
+// fillNamespaceQuiet fills namespace quiet with everything that a server keeps.
+func fillNamespaceQuiet(t *testing.T, r *apitest.Server) {
 	t.Helper()
 	ctx, by := t.Context(), intent.Actor{User: "ada", Whence: "10.9.9.9", Why: marker}
 	r.Apply(quiet)
-	r.Nodes("quiet", map[string]string{"owner": marker}, "hush1", "hush2", "hush3", "hush-gone")
-	r.Connect("quiet", "hush1", "hush2")
+	r.DeclareNodes("quiet", map[string]string{"owner": marker}, "hush1", "hush2", "hush3", "hush-gone")
+	r.ConnectNodes("quiet", "hush1", "hush2")
 	for _, check := range []string{"hush-disk", "ping"} {
-		r.Result("quiet", "hush1", check, model.Critical, "full "+marker)
-		r.Result("quiet", "hush2", check, model.OK, "fine "+marker)
+		r.RecordResult("quiet", "hush1", check, model.Critical, "full "+marker)
+		r.RecordResult("quiet", "hush2", check, model.OK, "fine "+marker)
 	}
 	id, _ := r.Directory.NodeByName("quiet", "hush1")
 	check, _ := r.Directory.CheckByName("quiet", "hush-disk")
@@ -184,13 +184,13 @@ var bodies = map[string][]string{
 
 var bulkBodies = []string{`{"namespace":"NS","all":true,"yes":true}`, `{"node":"hush1","yes":true}`, `{"check":"hush-disk","yes":true}`, `{"group":"NS/hush-group","yes":true}`, `{"where":"node.namespace == \"NS\"","yes":true}`}
 
-// probe is one request of the subject.
-type probe struct{ operation, method, path, body string }
+// operationRequest is one request of the subject.
+type operationRequest struct{ operation, method, path, body string }
 
-// probes are requests of every operation of the OpenAPI document: reads of everything that there
-// is, and writes to what is of namespace ns.
-func probes(t *testing.T, r *apitest.Rig, ns string) (out []probe) {
-	_, _, page := raw(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
+// operationRequests returns requests of every operation of the OpenAPI document: reads of all namespaces, and writes
+// to resources of namespace ns.
+func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operationRequest) {
+	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
 	var doc struct {
 		Paths map[string]map[string]struct {
 			ID         string `json:"operationId"`
@@ -217,18 +217,18 @@ func probes(t *testing.T, r *apitest.Rig, ns string) (out []probe) {
 			if list == nil {
 				list = []string{""}
 			}
-			for _, path := range paths(path, method, ns) {
+			for _, path := range fillPath(path, method, ns) {
 				queries := []string{""}
 				if method == "GET" {
 					for _, p := range op.Parameters {
 						if p.In == "query" {
-							queries = append(queries, query(p.Name, ns)...)
+							queries = append(queries, queryParameters(p.Name, ns)...)
 						}
 					}
 				}
 				for _, q := range queries {
 					for _, body := range list {
-						out = append(out, probe{op.ID, method, path + q, strings.ReplaceAll(body, "NS", ns)})
+						out = append(out, operationRequest{op.ID, method, path + q, strings.ReplaceAll(body, "NS", ns)})
 					}
 				}
 			}
@@ -237,8 +237,8 @@ func probes(t *testing.T, r *apitest.Rig, ns string) (out []probe) {
 	return out
 }
 
-// paths fills in the parameters of a path: reads also ask of what the subject may see.
-func paths(path, method, ns string) (out []string) {
+// fillPath fills in the parameters of a path; for reads also with resources that the subject may see.
+func fillPath(path, method, ns string) (out []string) {
 	values := map[string][]string{
 		"{namespace}": {ns}, "{node}": {"hush1"}, "{check}": {"hush-disk", "ping"}, "{id}": {"Phush", "hushtoken"}, "{sha512}": {strings.Repeat("ab", 64)},
 		"{name}": {"hush-disk", "hush-pager", "hush-silence", "hush1", "hush-user", ns},
@@ -266,7 +266,7 @@ func paths(path, method, ns string) (out []string) {
 	return out
 }
 
-func query(name, ns string) []string {
+func queryParameters(name, ns string) []string {
 	values := map[string][]string{
 		"namespace": {ns, "alpha", "shared", "alpha&namespace=" + ns}, "node": {"hush1", "a1"}, "name": {"hush1", "a1"}, "check": {"hush-disk", "ping"}, "group": {ns + "/hush-group", "all", "shared/all"},
 		"selector": {"owner", "!owner"}, "where": {"true", `node.namespace == "` + ns + `"`, `row.namespace == "` + ns + `"`, `metadata.namespace != "alpha"`, `node.labels.owner != ""`},
@@ -284,14 +284,14 @@ func query(name, ns string) []string {
 	return out
 }
 
-// boundRig has something in alpha, and a subject with all rights there and none elsewhere.
-func boundRig(t *testing.T) (r *apitest.Rig, token string) {
-	r = apitest.New(t)
+// newBoundServer returns a server with resources in namespace alpha, and the token of an administrator of that namespace alone.
+func newBoundServer(t *testing.T) (r *apitest.Server, token string) {
+	r = apitest.NewServer(t)
 	r.Apply(alpha)
-	r.Nodes("alpha", nil, "a1", "a2")
-	r.Connect("alpha", "a1", "a2")
-	r.Result("alpha", "a1", "disk", model.Critical, "full")
-	r.Result("alpha", "a2", "ping", model.OK, "fine")
+	r.DeclareNodes("alpha", nil, "a1", "a2")
+	r.ConnectNodes("alpha", "a1", "a2")
+	r.RecordResult("alpha", "a1", "disk", model.Critical, "full")
+	r.RecordResult("alpha", "a2", "ping", model.OK, "fine")
 	id, _ := r.Directory.NodeByName("alpha", "a1")
 	check, _ := r.Directory.CheckByName("alpha", "disk")
 	p := history.Problem{Namespace: "alpha", Node: "a1", SourceName: "disk", Problem: model.Problem{ID: "Palpha", NodeID: id, Source: model.CheckSource(check), Status: model.Critical, Opened: r.Now().Add(-time.Hour), Output: "full"}}
@@ -305,17 +305,17 @@ func boundRig(t *testing.T) (r *apitest.Rig, token string) {
 var revision = regexp.MustCompile(`"revision":\d+`)
 
 // ask makes a request; what a server counts for everybody is left out of the answer.
-func (p *probe) ask(t *testing.T, r *apitest.Rig, token string) string {
+func (p *operationRequest) ask(t *testing.T, r *apitest.Server, token string) string {
 	t.Helper()
-	status, _, text := raw(t, r, p.method, p.path, token, p.body, nil)
+	status, _, text := sendRequest(t, r, p.method, p.path, token, p.body, nil)
 	if status >= 500 {
 		t.Errorf("%s %s %s: %d %s", p.method, p.path, p.body, status, text)
 	}
 	return fmt.Sprint(status, " ", revision.ReplaceAllString(text, ""))
 }
 
-// storedState is everything that is stored and shown of namespaces that the subject has no role in.
-func storedState(t *testing.T, r *apitest.Rig) (out []string) {
+// storedState returns all stored and shown state of the namespaces in which the subject has no role.
+func storedState(t *testing.T, r *apitest.Server) (out []string) {
 	for _, k := range kind.All().Kinds() {
 		rows, err := r.Intent.Store().List(t.Context(), intent.ListQuery{Kind: k.Name})
 		testenv.NoError(t, err)
@@ -340,11 +340,10 @@ func storedState(t *testing.T, r *apitest.Rig) (out []string) {
 	return append(out, fmt.Sprint(len(tokens), len(r.Intent.ListTombstones())))
 }
 
-// The answer to every request of a subject that is bound to one namespace is the same whether
-// another one exists and is full, or does not exist; and nothing in it changes.
+// A subject bound to one namespace gets the same answers whether another namespace exists or not, and changes nothing in it.
 func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
-	r, token := boundRig(t)
-	list := probes(t, r, "quiet")
+	r, token := newBoundServer(t)
+	list := operationRequests(t, r, "quiet")
 	before := make([]string, len(list))
 	for i := range list {
 		before[i] = list[i].ask(t, r, token)
@@ -354,7 +353,7 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 			t.Fatalf("user %s was made", u.Name)
 		}
 	}
-	secondWorld(t, r)
+	fillNamespaceQuiet(t, r)
 	was := storedState(t, r)
 	refused := 0
 	for i, p := range list {
@@ -391,10 +390,10 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 	}
 }
 
-// A watch shows no event of another namespace, and ends when the rights change.
-func TestBoundWatch(t *testing.T) {
-	r, _ := boundRig(t)
-	secondWorld(t, r)
+// The watch of a bound caller shows no event of another namespace, and ends when the caller's rights change.
+func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
+	r, _ := newBoundServer(t)
+	fillNamespaceQuiet(t, r)
 	_, err := r.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Viewer}}}, "four plain test words")
 	testenv.NoError(t, err)
 	token, _, err := r.Access.Login(t.Context(), "ann", "four plain test words", "here")
@@ -418,22 +417,22 @@ func TestBoundWatch(t *testing.T) {
 		return ""
 	}
 	next(": watching")
-	r.Result("quiet", "hush1", "hush-disk", model.OK, "fine "+marker)
-	r.Result("alpha", "a1", "disk", model.OK, "fine")
+	r.RecordResult("quiet", "hush1", "hush-disk", model.OK, "fine "+marker)
+	r.RecordResult("alpha", "a1", "disk", model.OK, "fine")
 	if got := next("data:"); !strings.Contains(got, `"node":"a1"`) || strings.Contains(got, "hush") {
 		t.Errorf("the first event of a watch: %s", got)
 	}
 	_, err = r.Access.Grant(t.Context(), intent.Actor{User: "admin"}, "ann", access.Grants{Bindings: map[string]string{"quiet": access.Viewer}})
 	testenv.NoError(t, err)
-	r.Result("alpha", "a1", "disk", model.Critical, "full")
+	r.RecordResult("alpha", "a1", "disk", model.Critical, "full")
 	next("event: end")
 }
 
-// A binding permits in its namespace all that the role permits everywhere.
-func TestBindingsPermit(t *testing.T) {
-	r, token := boundRig(t)
-	secondWorld(t, r)
-	ctx, c := t.Context(), dial(t, r, token)
+// A binding to a role permits in its namespace the operations that the role permits everywhere.
+func TestBindingPermitsWhatItsRolePermits(t *testing.T) {
+	r, token := newBoundServer(t)
+	fillNamespaceQuiet(t, r)
+	ctx, c := t.Context(), newTestClient(t, r, token)
 	check := json.RawMessage(`{"kind":"Check","metadata":{"name":"load","namespace":"alpha"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"check_load"}}`)
 	if done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}}); err != nil || done.Affected != 2 {
 		t.Errorf("apply: %+v %v", done, err)
@@ -454,7 +453,7 @@ func TestBindingsPermit(t *testing.T) {
 	if err != nil || made.User != "ann" || made.Role != "" || made.Bindings["alpha"] != access.Viewer || len(made.Bindings) != 1 {
 		t.Errorf("token: %+v %v", made, err)
 	}
-	viewer := dial(t, r, made.Secret)
+	viewer := newTestClient(t, r, made.Secret)
 	if me, err := viewer.Access.WhoAmI(ctx); err != nil || me.Bindings["alpha"] != access.Viewer {
 		t.Errorf("me: %+v %v", me, err)
 	}

@@ -44,7 +44,7 @@ import (
 func (s *Server) openAPI(context.Context) error {
 	addresses := agentAddresses(s.cfg, s.forAgents(), s.names)
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
-	admit := apinodes.Enrolments(s.queues)
+	admit := apinodes.NewEnrolmentLimit(s.queues)
 	var pending *apinodes.Pending
 	var ask func(string, pki.EnrolRequest) (time.Duration, error)
 	if s.cfg.Pending != "off" {
@@ -105,7 +105,7 @@ func (s *Server) openAPI(context.Context) error {
 	}))
 	mux.Handle("GET /debug/states", load.StatesHandler(s.view))
 	mux.HandleFunc("GET "+doctor.AssetsPath, s.archives.ServeHTTP)
-	s.handlers.admin = admin.Local(mux)
+	s.handlers.admin = admin.LocalOnly(mux)
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 // deletes resources that are no longer declared, and never those of another owner.
 func TestApplyOwnedFolder(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", nil, "web01", "web02")
+	rig.DeclareNodes("default", nil, "web01", "web02")
 	rig.Apply("kind: Check\nmetadata: {name: theirs, owner: team-b}\nspec: {targets: {nodes: [web01]}, interval: 60s, command: x}\n")
 	for _, dir := range []string{"repo/checks/deep", "repo/.git", "nothing"} {
 		testenv.NoError(t, os.MkdirAll(filepath.Join(x.dir, dir), 0o700))
@@ -84,7 +84,7 @@ func TestApplyOwnedFolder(t *testing.T) {
 
 // TestLintJSON lists flaws with their places; good files give an empty list.
 func TestLintJSON(t *testing.T) {
-	rig := apitest.New(t)
+	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
 	out, code := x.run(disk, "lint - -o json")
 	if code != 0 || strings.TrimSpace(out) != "[]" {
@@ -100,7 +100,7 @@ func TestLintJSON(t *testing.T) {
 // TestKindSlashName writes KIND/NAME for KIND NAME, and files without -f.
 func TestKindSlashName(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", nil, "web01")
+	rig.DeclareNodes("default", nil, "web01")
 	x.file("disk.yaml", disk)
 	for _, line := range []string{
 		"lint DIR/disk.yaml", "plan DIR/disk.yaml", "diff DIR/disk.yaml", "apply DIR/disk.yaml", "get check/disk", "get handler/notebook -o json", "describe check/disk",
@@ -115,7 +115,7 @@ func TestKindSlashName(t *testing.T) {
 // TestDeleteTransaction deletes all resources or none; the guard counts their nodes together.
 func TestDeleteTransaction(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", nil, "web01", "web02")
+	rig.DeclareNodes("default", nil, "web01", "web02")
 	rig.Apply("kind: Check\nmetadata: {name: a}\nspec: {targets: {nodes: [web01]}, interval: 60s, command: x}\n---\nkind: Check\nmetadata: {name: b}\nspec: {targets: {nodes: [web02]}, interval: 60s, command: x}\n")
 	if out, code := x.run("", "delete checks a c b"); code != model.NotFound.Exit() || out != "" {
 		t.Errorf("code %d: %s", code, out)
@@ -137,9 +137,9 @@ func TestDeleteSelections(t *testing.T) {
 	x.file("disk.yaml", disk)
 	x.file("team.yaml", "kind: Namespace\nmetadata: {name: team}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: team}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
 	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
-	rig.Nodes("default", map[string]string{"env": "prod"}, "web01")
-	rig.Nodes("default", map[string]string{"env": "test"}, "web02", "web03")
-	rig.Nodes("demo", nil, "d1", "d2", "d3")
+	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01")
+	rig.DeclareNodes("default", map[string]string{"env": "test"}, "web02", "web03")
+	rig.DeclareNodes("demo", nil, "d1", "d2", "d3")
 	for _, c := range []struct {
 		line string
 		code model.Class

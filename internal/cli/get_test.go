@@ -21,18 +21,18 @@ import (
 func TestGetAgents(t *testing.T) {
 	rig, x := openTerminal(t)
 	x.run("", "get agents")
-	rig.Joined("db01", map[string]string{"agentVersion": "0.9.1", "os": "linux"})
-	rig.Joined("web01", nil)
-	rig.Joined("web02", nil)
-	rig.Joined("web03", map[string]string{"agentVersion": "0.10.0"})
-	rig.Mark("web03", true, false)
-	rig.Mark("web03", false, false)
-	rig.Joined("web04", map[string]string{"agentVersion": "0.10.0"})
-	rig.Mark("web04", true, false)
-	rig.Mark("web04", false, true)
+	rig.JoinNode("db01", map[string]string{"agentVersion": "0.9.1", "os": "linux"})
+	rig.JoinNode("web01", nil)
+	rig.JoinNode("web02", nil)
+	rig.JoinNode("web03", map[string]string{"agentVersion": "0.10.0"})
+	rig.RecordSession("web03", true, false)
+	rig.RecordSession("web03", false, false)
+	rig.JoinNode("web04", map[string]string{"agentVersion": "0.10.0"})
+	rig.RecordSession("web04", true, false)
+	rig.RecordSession("web04", false, true)
 	rig.Advance(3 * time.Hour)
 	since := rig.Now().Add(-50 * time.Hour)
-	rig.Session("db01", &v1.AgentSession{
+	rig.SetSession("db01", &v1.AgentSession{
 		Version: "0.9.1", Since: since, Address: "192.0.2.7:4711", ClockOffsetMs: -4200, CertificateExpires: rig.Now().Add(40 * 24 * time.Hour),
 		Refuses: []string{"commands"},
 		Stats: &v1.AgentStats{
@@ -40,8 +40,8 @@ func TestGetAgents(t *testing.T) {
 			BytesSent: 6 << 20, BytesPerDay: 5_200_000, ResidentBytes: 17 << 20,
 		},
 	})
-	rig.Session("web01", &v1.AgentSession{Version: "0.10.0", Since: since, Address: "[2001:db8::7]:4711", Stats: &v1.AgentStats{ForksPerMinute: 31.6, BytesPerDay: 900}})
-	rig.Session("web02", &v1.AgentSession{Version: "0.10.0", Since: rig.Now().Add(-2 * time.Second), Address: "192.0.2.9:4711", ClockOffsetMs: 3_600_000})
+	rig.SetSession("web01", &v1.AgentSession{Version: "0.10.0", Since: since, Address: "[2001:db8::7]:4711", Stats: &v1.AgentStats{ForksPerMinute: 31.6, BytesPerDay: 900}})
+	rig.SetSession("web02", &v1.AgentSession{Version: "0.10.0", Since: rig.Now().Add(-2 * time.Second), Address: "192.0.2.9:4711", ClockOffsetMs: 3_600_000})
 	x.wide = 80
 	x.play("get agents", "get agents -o wide", "get agents --version 0.10", "get agents --spooling",
 		"get agents --disconnected -A --limit 1", "get agents --version 7",
@@ -59,14 +59,14 @@ func TestOtherNamespaces(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Apply(disk)
 	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {where: 'true'}, interval: 60s, command: x}\n")
-	rig.Nodes("default", nil, "web01")
-	rig.Nodes("demo", nil, "d1", "d2")
-	rig.Result("demo", "d1", "ssh", model.OK, "fine")
-	rig.Result("demo", "d2", "ssh", model.Critical, "refused")
+	rig.DeclareNodes("default", nil, "web01")
+	rig.DeclareNodes("demo", nil, "d1", "d2")
+	rig.RecordResult("demo", "d1", "ssh", model.OK, "fine")
+	rig.RecordResult("demo", "d2", "ssh", model.Critical, "refused")
 	if out, _ := x.run("", "get events"); !strings.HasPrefix(out, "no events in namespace default yet. ") || !strings.Contains(out, "in other namespaces: demo 2 events (1 not OK).") {
 		t.Errorf("with nothing here: %s", out)
 	}
-	rig.Result("default", "web01", "disk", model.OK, "fine")
+	rig.RecordResult("default", "web01", "disk", model.OK, "fine")
 	for _, c := range []struct{ line, want, not string }{
 		{"get events", "in other namespaces: demo 2 events (1 not OK). All: -A. One: -n demo\n", ""},
 		{"get events -n default", "", "other"}, {"get events -A", "", "other"}, {"get events --node web01", "", "other"}, {"get events -o json", `"others": [`, "-A"},
@@ -82,7 +82,7 @@ func TestOtherNamespaces(t *testing.T) {
 // historyWriter writes changes of status into a rig's history.
 type historyWriter struct {
 	t      *testing.T
-	rig    *apitest.Rig
+	rig    *apitest.Server
 	number uint64
 }
 
@@ -103,7 +103,7 @@ func (p *historyWriter) change(node model.NodeID, name, check string, after time
 // TestGetHistory lists the history of an event, a node, a deleted node, and of all.
 func TestGetHistory(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", nil, "web01", "web02")
+	rig.DeclareNodes("default", nil, "web01", "web02")
 	ids := map[string]model.NodeID{}
 	for _, name := range []string{"web01", "web02"} {
 		ids[name], _ = rig.Directory.NodeByName("default", name)
@@ -133,24 +133,24 @@ func TestGetHistory(t *testing.T) {
 // day ago, a new one, one with a single entry of history, and one that never changed.
 func TestPastEvents(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: first}\nspec: {nodes: [web01]}")
 	for _, check := range []string{"disk", "load", "ping"} {
 		rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + check + "}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
 	}
 	node, _ := rig.Directory.NodeByName("default", "web01")
 	p := &historyWriter{t: t, rig: rig}
-	rig.Result("default", "web02", "ping", model.OK, "PING OK") // before all that is asked
+	rig.RecordResult("default", "web02", "ping", model.OK, "PING OK") // before all that is asked
 	rig.Advance(48 * time.Hour)
 	p.change(node, "web01", "disk", -30*time.Hour, model.OK, model.OK, "DISK OK")
 	p.change(node, "web01", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
 	p.change(node, "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
 	p.change(node, "web01", "disk", 0, model.Warning, model.OK, "DISK WARNING: 9 %")
-	rig.Result("default", "web01", "disk", model.Warning, "DISK WARNING: 9 %")
+	rig.RecordResult("default", "web01", "disk", model.Warning, "DISK WARNING: 9 %")
 	p.change(node, "web01", "load", 0, model.Unknown, model.Unknown, "LOAD UNKNOWN") // First
-	rig.Result("default", "web01", "load", model.Unknown, "LOAD UNKNOWN")
+	rig.RecordResult("default", "web01", "load", model.Unknown, "LOAD UNKNOWN")
 	p.change(node, "web01", "ping", 0, model.Critical, model.OK, "PING CRITICAL") // what was before was removed
-	rig.Result("default", "web01", "ping", model.Critical, "PING CRITICAL")
+	rig.RecordResult("default", "web01", "ping", model.Critical, "PING CRITICAL")
 	rig.Advance(time.Hour)
 	x.play("get events --check disk --at 26h30m", "get events --at 26h30m", "get events --at 27h",
 		"get events --at 27h --status ok --node web01", "get events --at 30m -A --node web01", "get events --at 60h",
@@ -164,17 +164,17 @@ func TestPastEvents(t *testing.T) {
 }
 
 // failingFleet returns a server with web01…web60, on which disk is critical and load OK.
-func failingFleet(t *testing.T) (*apitest.Rig, *terminal) {
+func failingFleet(t *testing.T) (*apitest.Server, *terminal) {
 	rig, x := openTerminal(t)
 	web := numbered("web%02d", 60)
-	rig.Nodes("default", map[string]string{"role": "web"}, web...)
+	rig.DeclareNodes("default", map[string]string{"role": "web"}, web...)
 	for _, check := range []string{"disk", "load"} {
 		rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + check + "}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
 	}
 	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: first}\nspec: {nodes: [web01, web02]}")
 	for _, node := range web {
-		rig.Result("default", node, "disk", model.Critical, "DISK CRITICAL")
-		rig.Result("default", node, "load", model.OK, "LOAD OK")
+		rig.RecordResult("default", node, "disk", model.Critical, "DISK CRITICAL")
+		rig.RecordResult("default", node, "load", model.OK, "LOAD OK")
 	}
 	return rig, x
 }
@@ -215,7 +215,7 @@ func TestBulkRights(t *testing.T) {
 // its deletion.
 func TestGroupAvailability(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "old01")
+	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "old01")
 	rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: http}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
 	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01, web02]}")
 	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: empty}\nspec: {nodes: []}")
@@ -224,7 +224,7 @@ func TestGroupAvailability(t *testing.T) {
 	for _, name := range []string{"web01", "web02", "web03", "old01"} {
 		ids[name], _ = rig.Directory.NodeByName("default", name)
 		p.change(ids[name], name, "http", 0, model.OK, model.OK, "HTTP OK")
-		rig.Result("default", name, "http", model.OK, "HTTP OK")
+		rig.RecordResult("default", name, "http", model.OK, "HTTP OK")
 	}
 	rig.Advance(10 * time.Hour)
 	// web01 is down from 2 h to 4 h, web02 from 3 h to 4 h; old01 from 5 h on, and deleted at 10 h.
@@ -234,7 +234,7 @@ func TestGroupAvailability(t *testing.T) {
 		is, was model.Status
 	}{{"web01", 2, model.Critical, model.OK}, {"web02", 3, model.Critical, model.OK}, {"web01", 4, model.Warning, model.Critical}, {"web02", 4, model.OK, model.Critical}, {"old01", 5, model.Critical, model.OK}} {
 		p.change(ids[one.node], one.node, "http", (one.at-10)*time.Hour, one.is, one.was, fmt.Sprint("HTTP ", one.is))
-		rig.Result("default", one.node, "http", one.is, fmt.Sprint("HTTP ", one.is))
+		rig.RecordResult("default", one.node, "http", one.is, fmt.Sprint("HTTP ", one.is))
 	}
 	x.play("event delete old01/http", "delete node old01 --yes")
 	catchUp(t, rig)
@@ -246,7 +246,7 @@ func TestGroupAvailability(t *testing.T) {
 		"report availability --since 11h -l env=prod --by node", "report availability --since 11h -l env=test",
 		"get events --at 2h", "get events --at 7h --node old01", "get events --at 30m --node old01",
 		"get events --at 2h --node nobody")
-	rig.Nodes("default", nil, numbered("gone%03d", 120)...)
+	rig.DeclareNodes("default", nil, numbered("gone%03d", 120)...)
 	var words []string
 	for i, name := range numbered("gone%03d", 120) {
 		id, _ := rig.Directory.NodeByName("default", name)
@@ -267,7 +267,7 @@ func TestGroupAvailability(t *testing.T) {
 }
 
 // catchUp makes the planner read all changes.
-func catchUp(t *testing.T, rig *apitest.Rig) {
+func catchUp(t *testing.T, rig *apitest.Server) {
 	t.Helper()
 	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))
 }

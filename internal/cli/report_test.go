@@ -18,7 +18,7 @@ import (
 // reportWriter writes problems and their notifications into a rig's history.
 type reportWriter struct {
 	t   *testing.T
-	rig *apitest.Rig
+	rig *apitest.Server
 	n   int
 }
 
@@ -74,10 +74,10 @@ func (o *reportWriter) mark(kind history.EntryKind, namespace, node, check strin
 
 // shadowFleet returns a namespace in shadow mode with two weeks of problems: disk pages often and is
 // never acknowledged, load is acknowledged, swap has no problem, and two checks run nowhere.
-func shadowFleet(t *testing.T) (*apitest.Rig, *terminal) {
+func shadowFleet(t *testing.T) (*apitest.Server, *terminal) {
 	rig, x := openTerminal(t)
 	rig.Apply("apiVersion: muster/v1\nkind: Namespace\nmetadata: {name: beside}\nspec: {notifications: shadow}")
-	rig.Nodes("beside", nil, "web01", "web02")
+	rig.DeclareNodes("beside", nil, "web01", "web02")
 	for _, check := range []string{"disk", "load", "swap"} {
 		rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + check + ", namespace: beside}\nspec: {targets: {nodes: [web01, web02]}, interval: 60s, command: x}")
 	}

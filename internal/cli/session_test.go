@@ -37,7 +37,7 @@ spec: {command: 'cat >> /tmp/notebook'}
 // terminal runs command lines and keeps a transcript.
 type terminal struct {
 	t     *testing.T
-	rig   *apitest.Rig
+	rig   *apitest.Server
 	dir   string
 	env   map[string]string
 	text  bytes.Buffer
@@ -46,13 +46,13 @@ type terminal struct {
 	kinds *kind.Registry // nil: all of Muster's
 }
 
-func newTerminal(t *testing.T, rig *apitest.Rig) *terminal {
+func newTerminal(t *testing.T, rig *apitest.Server) *terminal {
 	return &terminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
 }
 
 // openTerminal returns a server and a terminal that is logged in to it.
-func openTerminal(t *testing.T) (*apitest.Rig, *terminal) {
-	rig := apitest.New(t)
+func openTerminal(t *testing.T) (*apitest.Server, *terminal) {
+	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
 	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
 	return rig, x
@@ -121,25 +121,25 @@ func (x *terminal) file(name, text string) {
 
 // TestSession is a transcript of a day with Muster.
 func TestSession(t *testing.T) {
-	rig := apitest.New(t)
+	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
 	x.file("disk.yaml", disk)
 	x.run("", "status")
 	x.run("wrong\n", "login URL --password-file -")
 	x.run(apitest.Password+"\n", "login URL --password-file -")
 	x.play("auth whoami", "status")
-	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
-	rig.Nodes("default", map[string]string{"env": "test"}, "db01")
+	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	rig.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
 
 	x.play("plan -f DIR/disk.yaml", "apply -f DIR/disk.yaml -m first", "apply -f DIR/disk.yaml")
 	x.run(disk, "apply -f - -o json")
 	x.play("get checks", "get nodes -l env=prod -o wide", "get groups -A", "get handlers", "get ch/disk -o yaml",
 		"get events")
 
-	rig.Result("default", "web01", "disk", model.OK, "DISK OK - 40% free | '/'=60%;80;90")
-	rig.Result("default", "db01", "disk", model.Warning, "DISK WARNING - 15% free")
+	rig.RecordResult("default", "web01", "disk", model.OK, "DISK OK - 40% free | '/'=60%;80;90")
+	rig.RecordResult("default", "db01", "disk", model.Warning, "DISK WARNING - 15% free")
 	rig.Advance(3 * time.Minute)
-	rig.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL - \x1b]0;owned\x07\x1b[2J3% free\nsecond line")
+	rig.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL - \x1b]0;owned\x07\x1b[2J3% free\nsecond line")
 	rig.Advance(10 * time.Second)
 	x.play("get events", "get events --status critical,unknown -o wide", "get events --where event.severity>=4",
 		"get events --limit 1", "get event web02/disk -o yaml", "describe event web02/disk", "get nodes",
@@ -158,10 +158,10 @@ func TestSession(t *testing.T) {
 
 // TestErrors is a transcript of errors and their hints.
 func TestErrors(t *testing.T) {
-	rig := apitest.New(t)
+	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
 	testenv.NoError(t, client.SaveContext(filepath.Join(x.dir, "context.yaml"), client.Context{Server: rig.URL, Token: rig.Token}))
-	rig.Nodes("default", nil, "web01", "web02")
+	rig.DeclareNodes("default", nil, "web01", "web02")
 	rig.Apply("kind: Namespace\nmetadata: {name: other}\nspec: {}\n---\nkind: Check\nmetadata: {name: other, namespace: other}\nspec: {interval: 60s, command: x}\n---\n" +
 		"kind: Check\nmetadata: {name: load}\nspec: {interval: 60s, command: x}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n---\n" + disk)
 	x.file("wrong.yaml", "apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec:\n  intervall: 60\n  command: x\n")
@@ -188,7 +188,7 @@ func TestErrors(t *testing.T) {
 // TestGetRoundTrip applies the output of get -o yaml and -o json, which changes nothing.
 func TestGetRoundTrip(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", map[string]string{"on": "yes", "n": "1"}, "web01")
+	rig.DeclareNodes("default", map[string]string{"on": "yes", "n": "1"}, "web01")
 	rig.Apply(disk)
 	rig.Apply(`
 {kind: Property, metadata: {name: limits, annotations: {note: "two\nlines: and \"quotes\"\t#"}}, spec: {value: {a: [1, 2.5, "007", null, true, "true", "~"], b: ""}}}
@@ -239,9 +239,9 @@ func TestEdit(t *testing.T) {
 // TestTerminal cuts lines to the terminal and passes no escape sequence of a plug-in on.
 func TestTerminal(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", nil, "web01")
+	rig.DeclareNodes("default", nil, "web01")
 	rig.Apply(disk)
-	rig.Result("default", "web01", "disk", model.Critical, "\x1b[31mred\x1b[0m "+strings.Repeat("long ", 50))
+	rig.RecordResult("default", "web01", "disk", model.Critical, "\x1b[31mred\x1b[0m "+strings.Repeat("long ", 50))
 	for _, line := range []string{"get events", "get events -o wide", "get events -o yaml", "describe event web01/disk", "status"} {
 		if out, _ := x.run("", line); strings.ContainsRune(out, 0x1b) {
 			t.Errorf("%s prints an escape sequence: %q", line, out)
@@ -262,10 +262,10 @@ func TestTerminal(t *testing.T) {
 // TestCompletion offers kinds, existing names, events, and values of flags.
 func TestCompletion(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", nil, "web01", "web02", "db01")
+	rig.DeclareNodes("default", nil, "web01", "web02", "db01")
 	rig.Apply(disk)
 	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n")
-	rig.Result("default", "web01", "disk", model.Critical, "full")
+	rig.RecordResult("default", "web01", "disk", model.Critical, "full")
 	for _, c := range []struct{ line, want string }{
 		{"get no", "events problems history queues agents namespaces properties nodes groups handlers secrets windows routes silences assets checks"},
 		{"get nodes w", "web01 web02"}, {"get nodes d", "db01"}, {"edit check d", "disk"}, {"delete handler n", "notebook"},
@@ -305,8 +305,8 @@ func TestApplyCheck(t *testing.T) {
 		}
 		return list
 	}
-	rig.Nodes("default", map[string]string{"role": "web"}, names("web%03d", 214)...)
-	rig.Nodes("default", nil, names("other%03d", 900)...)
+	rig.DeclareNodes("default", map[string]string{"role": "web"}, names("web%03d", 214)...)
+	rig.DeclareNodes("default", nil, names("other%03d", 900)...)
 	rig.Apply("kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n")
 	x.file("disk.yaml", `apiVersion: muster/v1
 kind: Check
@@ -328,10 +328,10 @@ spec:
 // TestWidths fits every table to 80, 120 and 200 columns, and never cuts a name.
 func TestWidths(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", map[string]string{"env": "prod"}, "web01.fra.example.org", "db01")
+	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01.fra.example.org", "db01")
 	rig.Apply(disk)
 	rig.Apply("kind: Check\nmetadata: {name: a-check-with-a-name}\nspec: {targets: {where: 'node.labels.env == \"prod\" && node.name.startsWith(\"web\")'}, interval: 60s, command: \"" + strings.Repeat("long ", 40) + "\"}\n")
-	rig.Result("default", "web01.fra.example.org", "disk", model.Critical, strings.Repeat("wörter ", 40)+"| '/'=60%;80;90")
+	rig.RecordResult("default", "web01.fra.example.org", "disk", model.Critical, strings.Repeat("wörter ", 40)+"| '/'=60%;80;90")
 	for _, columns := range []int{80, 120, 200} {
 		x.wide = columns
 		for line, want := range map[string]string{

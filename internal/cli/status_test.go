@@ -39,8 +39,8 @@ func TestStatusOfManyFaults(t *testing.T) {
 	rig, x := openTerminal(t)
 	x.wide = 80
 	web := numbered("web%02d", 50)
-	rig.Nodes("default", map[string]string{"role": "web"}, web...)
-	rig.Nodes("default", nil, "db01")
+	rig.DeclareNodes("default", map[string]string{"role": "web"}, web...)
+	rig.DeclareNodes("default", nil, "db01")
 	rig.Apply(nightChecks)
 	rig.Advance(50 * time.Minute)
 	for i, node := range web {
@@ -48,16 +48,16 @@ func TestStatusOfManyFaults(t *testing.T) {
 		if i < 37 {
 			status, output = model.Critical, "DISK CRITICAL - /var is full: 99% of 20 GiB | '/'=99%;80;90"
 		}
-		rig.Result("default", node, "disk", status, output)
+		rig.RecordResult("default", node, "disk", status, output)
 	}
-	rig.Result("default", "web50", "load", model.Warning, "LOAD WARNING - load 12.1")
-	rig.Result("default", "db01", "replication", model.Unknown, `property "max_lag" is not set and has no default`)
+	rig.RecordResult("default", "web50", "load", model.Warning, "LOAD WARNING - load 12.1")
+	rig.RecordResult("default", "db01", "replication", model.Unknown, `property "max_lag" is not set and has no default`)
 	rig.Advance(5 * time.Minute)
-	rig.Result("default", "db01", "disk", model.Critical, "DISK CRITICAL - /srv is full")
+	rig.RecordResult("default", "db01", "disk", model.Critical, "DISK CRITICAL - /srv is full")
 	for i, node := range web[40:47] {
 		rig.Advance(time.Second)
-		rig.Silent(node, "no sign of life for 2m")
-		rig.Session(web[i], &v1.AgentSession{Version: "0.1.0", Stats: &v1.AgentStats{Spooled: uint64(100 * (i + 1)), OldestSeconds: float64(100 * i)}})
+		rig.RecordSilence(node, "no sign of life for 2m")
+		rig.SetSession(web[i], &v1.AgentSession{Version: "0.1.0", Stats: &v1.AgentStats{Spooled: uint64(100 * (i + 1)), OldestSeconds: float64(100 * i)}})
 	}
 	d := history.Delivery{Key: "p1/opened", Problem: "p1", Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened", Payload: []byte("{}"),
 		Created: rig.Now().Add(-4 * time.Minute), State: history.Pending, NextAt: rig.Now()}
@@ -68,7 +68,7 @@ func TestStatusOfManyFaults(t *testing.T) {
 	}
 	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(time.Minute), Error: "POST https://pager.example/hook: answered 503 Service Unavailable"}}))
 	rig.Pending = 2
-	rig.Change = func(s *v1.Status) {
+	rig.ChangeStatus = func(s *v1.Status) {
 		s.Connected = 43
 		s.Journal = v1.Journal{SizeBytes: 3 << 30, BudgetBytes: 4 << 30, FreeBytes: 800 << 20, QueuedBytes: 1 << 20}
 		s.Reactions = v1.Reactions{Waiting: 1200, BehindSeconds: 95, Lagging: true}
@@ -96,31 +96,31 @@ func TestStatusOfManyFaults(t *testing.T) {
 func TestStatus(t *testing.T) {
 	rig, x := openTerminal(t)
 	x.wide = 80
-	rig.Change = func(s *v1.Status) { s.Connected = 0 }
+	rig.ChangeStatus = func(s *v1.Status) { s.Connected = 0 }
 	x.run("", "status")
 	rig.Pending = 1
 	x.run("", "status")
 	rig.Pending = 0
-	rig.Nodes("default", nil, "web01", "web02", "web03")
-	rig.Mark("web01", true, false)
+	rig.DeclareNodes("default", nil, "web01", "web02", "web03")
+	rig.RecordSession("web01", true, false)
 	x.run("", "status")
 	rig.Apply(disk)
 	x.expect("", "status --exit-code", 0)
 	rig.Apply("kind: Namespace\nmetadata: {name: web}\n")
 	x.run("", "status -n web")
 	for _, node := range []string{"web01", "web02", "web03"} {
-		rig.Mark(node, true, false)
-		rig.Result("default", node, "disk", model.OK, "DISK OK")
+		rig.RecordSession(node, true, false)
+		rig.RecordResult("default", node, "disk", model.OK, "DISK OK")
 	}
-	rig.Change = func(s *v1.Status) { s.Connected = 3 }
+	rig.ChangeStatus = func(s *v1.Status) { s.Connected = 3 }
 	x.expect("", "status --exit-code", 0)
-	rig.Change = func(s *v1.Status) { s.Started, s.Connected = rig.Now().Add(-40*time.Second), 1 }
+	rig.ChangeStatus = func(s *v1.Status) { s.Started, s.Connected = rig.Now().Add(-40*time.Second), 1 }
 	x.run("", "status")
-	rig.Change = func(s *v1.Status) { s.Connected = 3 }
-	rig.Session("web01", &v1.AgentSession{Stats: &v1.AgentStats{Spooled: 12, OldestSeconds: 100}})
+	rig.ChangeStatus = func(s *v1.Status) { s.Connected = 3 }
+	rig.SetSession("web01", &v1.AgentSession{Stats: &v1.AgentStats{Spooled: 12, OldestSeconds: 100}})
 	x.expect("", "status --exit-code", 20)
-	rig.Session("web01", nil)
-	rig.Silent("web02", "no sign of life for 2m")
+	rig.SetSession("web01", nil)
+	rig.RecordSilence("web02", "no sign of life for 2m")
 	x.expect("", "status --exit-code", 21)
 	rig.NotReady = []string{"the journal does not commit: no space left on device"}
 	x.run("", "status")
@@ -132,7 +132,7 @@ func TestStatus(t *testing.T) {
 // The status warns of problems that notify nobody, until a route does.
 func TestStatusWarnsWithoutRoute(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", nil, "web01")
+	rig.DeclareNodes("default", nil, "web01")
 	rig.Apply(`
 {kind: Check, metadata: {name: disk}, spec: {targets: {nodes: [web01]}, interval: 60s, command: "true"}}
 `)
@@ -142,11 +142,11 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 		return strings.Join(strings.Fields(x.text.String()), " ")
 	}
 	const nobody = "problems in namespace default that match no Route"
-	rig.Result("default", "web01", "disk", model.OK, "fine")
+	rig.RecordResult("default", "web01", "disk", model.OK, "fine")
 	if out := status(); strings.Contains(out, nobody) {
 		t.Errorf("all is well:\n%s", out)
 	}
-	rig.Result("default", "web01", "disk", model.Critical, "full")
+	rig.RecordResult("default", "web01", "disk", model.Critical, "full")
 	if out := status(); !strings.Contains(out, nobody) || !strings.Contains(out, "muster explain route") {
 		t.Errorf("the warning is missing:\n%s", out)
 	}
@@ -182,7 +182,7 @@ func TestDescribeNode(t *testing.T) {
 ---
 {kind: Check, metadata: {name: pool}, spec: {targets: {groups: [web]}, interval: 60s, command: 'check_pool {{ .props.pool }} {{ .props.proxy.host }}'}}
 `)
-	rig.JoinedAs("web01", map[string]string{"env": "prod"}, model.NodeSpec{
+	rig.JoinNodeWith("web01", map[string]string{"env": "prod"}, model.NodeSpec{
 		JoinGrant:   &model.JoinGrant{Token: "4f1cba9876543210", Groups: []string{"web"}, Labels: map[string]string{"env": "test", "cell": "c7"}, Lifecycle: &model.Lifecycle{Ephemeral: true}},
 		AgentGroups: []string{"canary", "nowhere", "payment", "web"},
 		AgentLabels: map[string]string{"env": "staging", "role": "payment", "rack": "r7"},
@@ -209,7 +209,7 @@ func TestDescribeNode(t *testing.T) {
 // dependencies and the rate of a route.
 func TestRouteTest(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", nil, "web01")
+	rig.DeclareNodes("default", nil, "web01")
 	rig.Apply(`
 {kind: Handler, metadata: {name: pager}, spec: {command: "true"}}
 ---
@@ -241,6 +241,6 @@ func TestRouteTest(t *testing.T) {
 	if strings.Contains(out, "it depends on") {
 		t.Errorf("it is well:\n%s", out)
 	}
-	rig.Result("default", "web01", "database", model.Critical, "gone")
+	rig.RecordResult("default", "web01", "database", model.Critical, "gone")
 	says("shop", "held, without a known end", "it depends on default/web01/database")
 }

@@ -50,7 +50,7 @@ func toy() kind.Kind {
 // TestToyKind declares a kind in one file and finds it in apply, get, describe, explain, lint and the API.
 func TestToyKind(t *testing.T) {
 	kinds := kind.All().With(toy())
-	rig := apitest.NewWith(t, kinds)
+	rig := apitest.NewServerWithKinds(t, kinds)
 	x := newTerminal(t, rig)
 	x.kinds = kinds
 	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token

@@ -17,8 +17,8 @@ import (
 // TestWhy traces one check on every kind of node.
 func TestWhy(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
-	rig.Nodes("default", map[string]string{"env": "test"}, "db01")
+	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
+	rig.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
 	rig.Apply(`{kind: Handler, metadata: {name: notebook}, spec: {command: 'cat >> /tmp/notebook'}}
 ---
 {kind: Group, metadata: {name: prod}, spec: {where: 'node.labels.env == "prod"'}}
@@ -37,11 +37,11 @@ spec:
 `)
 	x.play("why web01", "why web01/disk")
 	rig.Advance(10 * time.Second)
-	rig.Result("default", "web01", "disk", model.OK, "DISK OK")
-	rig.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL")
+	rig.RecordResult("default", "web01", "disk", model.OK, "DISK OK")
+	rig.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL")
 	x.play("why web01/disk", "why web02/disk")
 	rig.Advance(time.Minute)
-	rig.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL")
+	rig.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL")
 	x.play("why web02/disk", "why web03/disk", "why db01/disk", "why db01/disk -o yaml", "why db01/keepalive",
 		"why db01/dsik", "why db02/disk", "why web01/")
 	x.golden("why.golden")
@@ -50,7 +50,7 @@ spec:
 // TestWhyFailures traces every reason why a step did not happen.
 func TestWhyFailures(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
+	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
 	rig.Apply(`{kind: Handler, metadata: {name: pager}, spec: {webhook: {url: "https://pager.example/hook"}}}
 ---
 apiVersion: muster/v1
@@ -73,7 +73,7 @@ spec:
 		if change != nil {
 			change(&a)
 		}
-		rig.Session(node, &a)
+		rig.SetSession(node, &a)
 	}
 	session("web01", nil)
 	x.run("", "why web01/load") // a property that is not set, no result yet
@@ -82,7 +82,7 @@ spec:
 	session("web01", func(a *v1.AgentSession) { a.Assignment-- })
 	x.run("", "why web01/load") // its assignment is on its way
 	session("web01", nil)
-	rig.Result("default", "web01", "load", model.Warning, "LOAD WARNING")
+	rig.RecordResult("default", "web01", "load", model.Warning, "LOAD WARNING")
 	rig.Advance(30 * time.Second)
 	x.run("", "why web01/load") // not due yet, one of three
 	rig.Advance(5 * time.Minute)
@@ -90,11 +90,11 @@ spec:
 		a.Refuses, a.Stats = []string{"commands", "run"}, &v1.AgentStats{Spooled: 40, OldestSeconds: 280, GaveWay: 3}
 	})
 	x.run("", "why web01/load") // late: results wait, and the agent refuses some things
-	rig.Session("web01", nil)
-	rig.Mark("web05", true, false)
-	rig.Result("default", "web05", "load", model.OK, "LOAD OK")
+	rig.SetSession("web01", nil)
+	rig.RecordSession("web05", true, false)
+	rig.RecordResult("default", "web05", "load", model.OK, "LOAD OK")
 	rig.Advance(5 * time.Minute)
-	rig.Mark("web05", false, true)
+	rig.RecordSession("web05", false, true)
 	x.run("", "why web05/load") // its agent was stopped
 	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })
 	x.run("", "why web04/backup") // cron, by a clock that is off
@@ -107,12 +107,12 @@ spec:
 	x.run("", "why web03/quiet") // which nodes it names
 	for range 3 {
 		rig.Advance(time.Minute)
-		rig.Result("default", "web06", "load", model.Critical, "LOAD CRITICAL")
+		rig.RecordResult("default", "web06", "load", model.Critical, "LOAD CRITICAL")
 	}
 	x.run("", "why web06/load")           // open, and told soon
 	failDelivery(t, rig, "web06", "load") // tried in vain
 	x.run("", "why web06/load")
-	rig.Result("default", "web02", "quiet", model.Critical, "no")
+	rig.RecordResult("default", "web02", "quiet", model.Critical, "no")
 	x.run("", "why web02/quiet") // nobody is named
 	x.run("", "why web04")
 	rig.Apply("kind: Group\nmetadata: {name: a}\nspec: {nodes: [web04], properties: {load_warn: 1}}\n---\nkind: Group\nmetadata: {name: b}\nspec: {nodes: [web04], properties: {load_warn: 2}}\n")
@@ -132,7 +132,7 @@ spec:
 	x.golden("why_failures.golden")
 }
 
-func mustNode(t *testing.T, rig *apitest.Rig, name string) model.NodeID {
+func mustNode(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	t.Helper()
 	id, ok := rig.Directory.NodeByName("default", name)
 	if !ok {
@@ -142,7 +142,7 @@ func mustNode(t *testing.T, rig *apitest.Rig, name string) model.NodeID {
 }
 
 // failDelivery records a failed attempt to notify of the open problem of an event.
-func failDelivery(t *testing.T, rig *apitest.Rig, node, check string) {
+func failDelivery(t *testing.T, rig *apitest.Server, node, check string) {
 	t.Helper()
 	id, _ := rig.Directory.CheckByName("default", check)
 	st, ok := rig.View.Get(mustNode(t, rig, node), id)

@@ -74,7 +74,7 @@ func New(c Context) (*Client, error) {
 			WithHint("write https://%s", base.Host)
 	}
 	base.Path = strings.TrimRight(base.Path, "/")
-	roots, trusted, err := c.roots()
+	roots, trusted, err := c.loadRoots()
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// roots returns the CAs to trust and the fingerprint of the first; nil means the CAs of the system.
-func (c Context) roots() (*x509.CertPool, string, error) {
+// loadRoots returns the CAs to trust and the fingerprint of the first; nil means the CAs of the system.
+func (c Context) loadRoots() (*x509.CertPool, string, error) {
 	pem := []byte(c.CA)
 	if len(pem) == 0 && c.CAFile != "" {
 		var err error
@@ -119,29 +119,29 @@ func (c *Client) Server() string { return c.c.base.String() }
 
 // Status returns the state of the server and its fleet; namespace empty: of all namespaces.
 func (c *Client) Status(ctx context.Context, namespace string) (v1.Status, error) {
-	return get[v1.Status](ctx, c.c, "/status", queryOf("namespace", namespace))
+	return getJSON[v1.Status](ctx, c.c, "/status", buildQuery("namespace", namespace))
 }
 
 // Version returns the build of the server.
 func (c *Client) Version(ctx context.Context) (version.Info, error) {
-	return get[version.Info](ctx, c.c, "/version", nil)
+	return getJSON[version.Info](ctx, c.c, "/version", nil)
 }
 
 // Queues returns the bounded queues of the server.
 func (c *Client) Queues(ctx context.Context, narrow ...v1.Narrow) (v1.QueueList, error) {
-	return get[v1.QueueList](ctx, c.c, "/queues", narrowed(nil, narrow))
+	return getJSON[v1.QueueList](ctx, c.c, "/queues", addNarrow(nil, narrow))
 }
 
 // Run runs a check or command on nodes and calls fn with each line, the summary last. When ctx
 // ends, the server cancels the runs that have not ended.
 func (c *Client) Run(ctx context.Context, r v1.RunRequest, fn func(v1.RunLine) error) error {
-	complete, err := stream(ctx, c.c, http.MethodPost, "/runs", nil, r, nil, func(l v1.RunLine) (last bool, err error) {
+	complete, err := readStream(ctx, c.c, http.MethodPost, "/runs", nil, r, nil, func(l v1.RunLine) (last bool, err error) {
 		return l.Type == v1.RunSummary, fn(l)
 	})
 	if complete || err == nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil && !isBroken(err) {
+	if err != nil && !isBrokenStream(err) {
 		return err
 	}
 	reason := "the server closed the connection: it is stopping, or the token was revoked"
@@ -171,7 +171,7 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if request.Body == nil {
 		request.Body = http.NoBody
 	}
-	w := &recorder{header: http.Header{}}
+	w := &responseRecorder{header: http.Header{}}
 	t.api.ServeHTTP(w, request)
 	w.status = cmp.Or(w.status, http.StatusOK)
 	return &http.Response{
@@ -180,31 +180,31 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// recorder is an http.ResponseWriter that keeps the answer in memory.
-type recorder struct {
+// responseRecorder is an http.ResponseWriter that keeps the answer in memory.
+type responseRecorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
 // Header implements http.ResponseWriter.
-func (w *recorder) Header() http.Header { return w.header }
+func (w *responseRecorder) Header() http.Header { return w.header }
 
 // WriteHeader implements http.ResponseWriter. The first final status wins.
-func (w *recorder) WriteHeader(status int) {
+func (w *responseRecorder) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
 		w.status = status
 	}
 }
 
 // Write implements http.ResponseWriter.
-func (w *recorder) Write(p []byte) (int, error) {
+func (w *responseRecorder) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(p)
 }
 
-// refusal turns an answer with a status of 300 or more into an error.
-func (c *connection) refusal(answer *http.Response) error {
+// refusalError turns an answer with a status of 300 or more into an error.
+func (c *connection) refusalError(answer *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	problem := v1.Error{Status: answer.StatusCode}
 	if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json") && json.Unmarshal(data, &problem) == nil && problem.Detail != "" {
@@ -221,8 +221,8 @@ func (c *connection) refusal(answer *http.Response) error {
 	return model.Errorf(model.ClassOfHTTP(answer.StatusCode), "%s answered %s: the answer is not from a Muster server", c.base.Host, answer.Status).WithHint("%s", hint)
 }
 
-// unreachable turns the reason why no answer came into an error with a hint.
-func (c *connection) unreachable(ctx context.Context, err error) error {
+// unreachableError turns the reason why no answer came into an error with a hint.
+func (c *connection) unreachableError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // A backup leaves the context file in place and overwrites no other backup.
-func TestBackUpContext(t *testing.T) {
+func TestContextBackupOverwritesNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	c := Context{Server: "https://muster.example.org:8443", Token: "one"}
 	keep := func() string {
@@ -58,7 +58,7 @@ func TestBackUpContext(t *testing.T) {
 	}
 }
 
-func TestFileNameOf(t *testing.T) {
+func TestFileNameOfServerIsPortable(t *testing.T) {
 	for server, want := range map[string]string{
 		"https://host:8443/": "host-8443", "host": "host", "https://[::1]:8443/a/../b": "---1--8443-a-..-b", "": "earlier", "https://bücher.example": "b-cher.example",
 	} {
@@ -69,7 +69,7 @@ func TestFileNameOf(t *testing.T) {
 }
 
 // An address without a port gets a hint with the usual port.
-func TestConnectionRefused(t *testing.T) {
+func TestRefusedConnectionHintsAtThePort(t *testing.T) {
 	refused := &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
 	for server, want := range map[string]string{
 		"https://muster.example.org:8443": "systemctl status muster",
@@ -79,7 +79,7 @@ func TestConnectionRefused(t *testing.T) {
 		c, err := New(Context{Server: server})
 		testenv.NoError(t, err)
 		var e *model.Error
-		if err := c.c.unreachable(t.Context(), refused); !errors.As(err, &e) || e.Class != model.Unavailable || !strings.Contains(e.Hint, want) || !strings.HasSuffix(e.Message, "connection refused") {
+		if err := c.c.unreachableError(t.Context(), refused); !errors.As(err, &e) || e.Class != model.Unavailable || !strings.Contains(e.Hint, want) || !strings.HasSuffix(e.Message, "connection refused") {
 			t.Errorf("%s: %v", server, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 type Events struct{ c *connection }
 
 func eventQuery(f v1.EventFilter) url.Values {
-	return queryOf("namespace", f.Namespace, "node", f.Node, "check", f.Check, "status", f.Status, "group", f.Group,
+	return buildQuery("namespace", f.Namespace, "node", f.Node, "check", f.Check, "status", f.Status, "group", f.Group,
 		"selector", f.Selector, "where", f.Where, "after", f.After, "problem", boolParam(f.Problem), "limit", intParam(f.Limit))
 }
 
@@ -25,31 +25,31 @@ func eventPath(namespace, node, check string) string {
 
 // List returns a page of events, worst first.
 func (e Events) List(ctx context.Context, f v1.EventFilter) (v1.EventList, error) {
-	return get[v1.EventList](ctx, e.c, "/events", eventQuery(f))
+	return getJSON[v1.EventList](ctx, e.c, "/events", eventQuery(f))
 }
 
 // ListAt returns a page of events as they were at a time.
 func (e Events) ListAt(ctx context.Context, f v1.EventFilter, at time.Time) (v1.PastEventList, error) {
 	query := eventQuery(f)
 	query.Set("at", timeParam(at))
-	return get[v1.PastEventList](ctx, e.c, "/history/events", query)
+	return getJSON[v1.PastEventList](ctx, e.c, "/history/events", query)
 }
 
 // Get returns one event.
 func (e Events) Get(ctx context.Context, namespace, node, check string) (v1.Event, error) {
-	return get[v1.Event](ctx, e.c, eventPath(namespace, node, check), nil)
+	return getJSON[v1.Event](ctx, e.c, eventPath(namespace, node, check), nil)
 }
 
 // History returns the last entries of one event, newest first.
 func (e Events) History(ctx context.Context, namespace, node, check string, limit int) (v1.EntryList, error) {
-	return get[v1.EntryList](ctx, e.c, eventPath(namespace, node, check)+"/history", url.Values{"limit": {strconv.Itoa(limit)}})
+	return getJSON[v1.EntryList](ctx, e.c, eventPath(namespace, node, check)+"/history", url.Values{"limit": {strconv.Itoa(limit)}})
 }
 
 // Entries returns a page of the history of many events, newest first.
 func (e Events) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, error) {
-	query := queryOf("namespace", q.Namespace, "node", q.Node, "check", q.Check, "after", q.After, "selector", q.Narrow.Selector,
+	query := buildQuery("namespace", q.Namespace, "node", q.Node, "check", q.Check, "after", q.After, "selector", q.Narrow.Selector,
 		"where", q.Narrow.Where, "since", timeParam(q.Since), "until", timeParam(q.Until), "limit", intParam(q.Limit))
-	return get[v1.EntryList](ctx, e.c, "/history", query)
+	return getJSON[v1.EntryList](ctx, e.c, "/history", query)
 }
 
 // Trace returns the chain from the declaration of a check on a node to its notifications; check may be empty.
@@ -58,42 +58,42 @@ func (e Events) Trace(ctx context.Context, namespace, node, check string) (v1.Tr
 	if check != "" {
 		path += "/" + check
 	}
-	return get[v1.Trace](ctx, e.c, path, nil)
+	return getJSON[v1.Trace](ctx, e.c, path, nil)
 }
 
 // Resolve sets an event to OK until its next result. It returns when that is durable.
 func (e Events) Resolve(ctx context.Context, namespace, node, check, note string) error {
-	return do(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/resolve", nil, v1.Action{Note: note})
+	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/resolve", nil, v1.Action{Note: note})
 }
 
 // Acknowledge acknowledges the problem of an event until a time (zero: until it closes). It returns
 // when that is durable.
 func (e Events) Acknowledge(ctx context.Context, namespace, node, check, note string, until time.Time) error {
-	return do(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/acknowledge", nil, v1.Acknowledgement{Note: note, Until: until})
+	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/acknowledge", nil, v1.Acknowledgement{Note: note, Until: until})
 }
 
 // Unacknowledge removes the acknowledgement of a problem. It returns when that is durable.
 func (e Events) Unacknowledge(ctx context.Context, namespace, node, check, note string) error {
-	return do(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/unacknowledge", nil, v1.Action{Note: note})
+	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/unacknowledge", nil, v1.Action{Note: note})
 }
 
 // Delete deletes an event. It returns when that is durable.
 func (e Events) Delete(ctx context.Context, namespace, node, check, note string) error {
-	return do(ctx, e.c, http.MethodDelete, eventPath(namespace, node, check), queryOf("note", note), nil)
+	return requestWithoutAnswer(ctx, e.c, http.MethodDelete, eventPath(namespace, node, check), buildQuery("note", note), nil)
 }
 
 // Bulk acknowledges, unacknowledges, resolves or deletes all events of a selection; verb is one of
 // these words in the infinitive. It returns when that is durable.
 func (e Events) Bulk(ctx context.Context, verb string, r v1.BulkRequest) (v1.BulkDone, error) {
-	return post[v1.BulkDone](ctx, e.c, "/events/"+verb, r)
+	return postJSON[v1.BulkDone](ctx, e.c, "/events/"+verb, r)
 }
 
 // Watch calls opened when the server watches, then fn with each event that changes, until ctx or
 // the connection ends. Changes during opened wait in the connection: a list in it misses nothing.
 func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error, fn func(v1.Event) error) error {
-	_, err := stream(ctx, e.c, http.MethodGet, "/events/watch", eventQuery(f), nil, opened, func(event v1.Event) (bool, error) { return false, fn(event) })
+	_, err := readStream(ctx, e.c, http.MethodGet, "/events/watch", eventQuery(f), nil, opened, func(event v1.Event) (bool, error) { return false, fn(event) })
 	switch {
-	case isBroken(err):
+	case isBrokenStream(err):
 		return model.Errorf(model.Unavailable, "the connection of the watch broke: %w", err).WithHint("repeat the command")
 	case err != nil:
 		return err
@@ -108,18 +108,18 @@ type Problems struct{ c *connection }
 
 // List returns a page of problems, newest first.
 func (p Problems) List(ctx context.Context, namespace, node, check string, open bool, limit int, after string, narrow ...v1.Narrow) (v1.ProblemList, error) {
-	query := queryOf("namespace", namespace, "node", node, "check", check, "after", after, "open", boolParam(open), "limit", intParam(limit))
-	return get[v1.ProblemList](ctx, p.c, "/problems", narrowed(query, narrow))
+	query := buildQuery("namespace", namespace, "node", node, "check", check, "after", after, "open", boolParam(open), "limit", intParam(limit))
+	return getJSON[v1.ProblemList](ctx, p.c, "/problems", addNarrow(query, narrow))
 }
 
 // Get returns one problem.
 func (p Problems) Get(ctx context.Context, id string) (v1.Problem, error) {
-	return get[v1.Problem](ctx, p.c, "/problems/"+id, nil)
+	return getJSON[v1.Problem](ctx, p.c, "/problems/"+id, nil)
 }
 
 // Deliveries returns the notifications of a problem, oldest first.
 func (p Problems) Deliveries(ctx context.Context, problem string) (v1.DeliveryList, error) {
-	return get[v1.DeliveryList](ctx, p.c, "/problems/"+problem+"/deliveries", nil)
+	return getJSON[v1.DeliveryList](ctx, p.c, "/problems/"+problem+"/deliveries", nil)
 }
 
 // Notifications are the operations on silences, routes and handlers.
@@ -127,66 +127,66 @@ type Notifications struct{ c *connection }
 
 // Silence makes a silence.
 func (n Notifications) Silence(ctx context.Context, r v1.SilenceRequest) (v1.Silenced, error) {
-	return post[v1.Silenced](ctx, n.c, "/silences", r)
+	return postJSON[v1.Silenced](ctx, n.c, "/silences", r)
 }
 
 // EndSilence ends a silence.
 func (n Notifications) EndSilence(ctx context.Context, namespace, name, note string) (v1.Silenced, error) {
-	return post[v1.Silenced](ctx, n.c, "/silences/"+namespace+"/"+name+"/end", v1.Action{Note: note})
+	return postJSON[v1.Silenced](ctx, n.c, "/silences/"+namespace+"/"+name+"/end", v1.Action{Note: note})
 }
 
 // TestRoute returns the notifications that a problem would cause; status and severity may be empty, the time zero.
 func (n Notifications) TestRoute(ctx context.Context, namespace, node, check string, at time.Time, status, severity string) (v1.RouteTest, error) {
-	query := queryOf("status", status, "severity", severity, "at", timeParam(at.UTC()))
-	return get[v1.RouteTest](ctx, n.c, "/routetest/"+namespace+"/"+node+"/"+check, query)
+	query := buildQuery("status", status, "severity", severity, "at", timeParam(at.UTC()))
+	return getJSON[v1.RouteTest](ctx, n.c, "/routetest/"+namespace+"/"+node+"/"+check, query)
 }
 
 func handlerPath(namespace, name string) string { return "/handlers/" + namespace + "/" + name }
 
 // TestHandler sends a test message to a handler.
 func (n Notifications) TestHandler(ctx context.Context, namespace, name string, t v1.HandlerTest) (v1.HandlerTested, error) {
-	return post[v1.HandlerTested](ctx, n.c, handlerPath(namespace, name)+"/test", t)
+	return postJSON[v1.HandlerTested](ctx, n.c, handlerPath(namespace, name)+"/test", t)
 }
 
 // DeadLetters returns a page of the dead letters of a handler, newest first.
 func (n Notifications) DeadLetters(ctx context.Context, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.DeliveryList, error) {
-	query := queryOf("limit", strconv.Itoa(limit), "after", after)
-	return get[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", narrowed(query, narrow))
+	query := buildQuery("limit", strconv.Itoa(limit), "after", after)
+	return getJSON[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", addNarrow(query, narrow))
 }
 
 // ReplayHandler puts dead letters of a handler back into its outbox.
 func (n Notifications) ReplayHandler(ctx context.Context, namespace, name string, r v1.HandlerReplay) (v1.HandlerReplayed, error) {
-	return post[v1.HandlerReplayed](ctx, n.c, handlerPath(namespace, name)+"/replay", r)
+	return postJSON[v1.HandlerReplayed](ctx, n.c, handlerPath(namespace, name)+"/replay", r)
 }
 
 // Reports are the reports over a period of history.
 type Reports struct{ c *connection }
 
 func reportQuery(q v1.ReportQuery) url.Values {
-	return queryOf("namespace", q.Namespace, "after", q.After, "where", q.Where, "since", timeParam(q.Since), "until", timeParam(q.Until))
+	return buildQuery("namespace", q.Namespace, "after", q.After, "where", q.Where, "since", timeParam(q.Since), "until", timeParam(q.Until))
 }
 
 // Shadow returns a page of messages of namespaces in shadow mode, newest first.
 func (r Reports) Shadow(ctx context.Context, q v1.ReportQuery) (v1.ShadowList, error) {
-	return get[v1.ShadowList](ctx, r.c, "/reports/shadow", reportQuery(q))
+	return getJSON[v1.ShadowList](ctx, r.c, "/reports/shadow", reportQuery(q))
 }
 
 // Noise returns the pages of each check and route, and checks and silences without effect.
 func (r Reports) Noise(ctx context.Context, q v1.ReportQuery) (v1.Noise, error) {
-	return get[v1.Noise](ctx, r.c, "/reports/noise", reportQuery(q))
+	return getJSON[v1.Noise](ctx, r.c, "/reports/noise", reportQuery(q))
 }
 
 func availabilityQuery(q v1.AvailabilityQuery) url.Values {
-	return queryOf("namespace", q.Namespace, "node", q.Node, "check", q.Check, "group", q.Group, "selector", q.Selector,
+	return buildQuery("namespace", q.Namespace, "node", q.Node, "check", q.Check, "group", q.Group, "selector", q.Selector,
 		"where", q.Where, "after", q.After, "since", timeParam(q.Since), "until", timeParam(q.Until))
 }
 
 // Availability returns a page of the seconds that events spent in each status.
 func (r Reports) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.AvailabilityList, error) {
-	return get[v1.AvailabilityList](ctx, r.c, "/availability", availabilityQuery(q))
+	return getJSON[v1.AvailabilityList](ctx, r.c, "/availability", availabilityQuery(q))
 }
 
 // GroupAvailability returns the share of a period in which the nodes of groups were up.
 func (r Reports) GroupAvailability(ctx context.Context, q v1.AvailabilityQuery) (v1.GroupAvailabilityList, error) {
-	return get[v1.GroupAvailabilityList](ctx, r.c, "/availability/groups", availabilityQuery(q))
+	return getJSON[v1.GroupAvailabilityList](ctx, r.c, "/availability/groups", availabilityQuery(q))
 }

@@ -24,24 +24,24 @@ const (
 	maxLine   = 16 << 20  // bytes of one line of a stream: an event with its output as JSON
 )
 
-// get reads a T from a path below the API's root. The path is not escaped.
-func get[T any](ctx context.Context, c *connection, path string, query url.Values) (T, error) {
-	return request[T](ctx, c, http.MethodGet, path, query, nil)
+// getJSON reads a T from a path below the API's root. The path is not escaped.
+func getJSON[T any](ctx context.Context, c *connection, path string, query url.Values) (T, error) {
+	return requestJSON[T](ctx, c, http.MethodGet, path, query, nil)
 }
 
-// post sends a body and returns the answer, a T.
-func post[T any](ctx context.Context, c *connection, path string, in any) (T, error) {
-	return request[T](ctx, c, http.MethodPost, path, nil, in)
+// postJSON sends a body and returns the answer, a T.
+func postJSON[T any](ctx context.Context, c *connection, path string, in any) (T, error) {
+	return requestJSON[T](ctx, c, http.MethodPost, path, nil, in)
 }
 
-// request makes one request whose answer is a T; in may be nil.
-func request[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any) (out T, err error) {
+// requestJSON makes one request whose answer is a T; in may be nil.
+func requestJSON[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any) (out T, err error) {
 	_, err = c.call(ctx, method, path, query, nil, in, &out)
 	return out, err
 }
 
-// do makes one request and ignores the body of the answer; in may be nil.
-func do(ctx context.Context, c *connection, method, path string, query url.Values, in any) error {
+// requestWithoutAnswer makes one request and ignores the body of the answer; in may be nil.
+func requestWithoutAnswer(ctx context.Context, c *connection, method, path string, query url.Values, in any) error {
 	_, err := c.call(ctx, method, path, query, nil, in, nil)
 	return err
 }
@@ -91,26 +91,26 @@ func (c *connection) send(ctx context.Context, method, path string, query url.Va
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
+		return nil, c.unreachableError(ctx, err)
 	}
 	if answer.StatusCode < 300 {
 		return answer, nil
 	}
 	defer answer.Body.Close()
-	return nil, c.refusal(answer)
+	return nil, c.refusalError(answer)
 }
 
 // brokenStream is a connection that failed while a stream was read.
 type brokenStream struct{ error }
 
-func isBroken(err error) bool {
+func isBrokenStream(err error) bool {
 	var broken brokenStream
 	return errors.As(err, &broken)
 }
 
-// stream reads server-sent events as T until fn says that one is the last; complete is then true.
+// readStream reads server-sent events as T until fn says that one is the last; complete is then true.
 // It calls opened, which may be nil, with the first line, which proves that the server streams.
-func stream[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any, opened func() error, fn func(T) (last bool, err error)) (complete bool, err error) {
+func readStream[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any, opened func() error, fn func(T) (last bool, err error)) (complete bool, err error) {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
@@ -169,8 +169,8 @@ func Pages[T any](limit int, read func(size int, after string) (items []T, next 
 	}
 }
 
-// queryOf makes a query of names and values, without the empty values.
-func queryOf(pairs ...string) url.Values {
+// buildQuery makes a query of names and values, without the empty values.
+func buildQuery(pairs ...string) url.Values {
 	query := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -180,13 +180,13 @@ func queryOf(pairs ...string) url.Values {
 	return query
 }
 
-// narrowed adds the selector and condition of a list to its query, which may be nil.
-func narrowed(query url.Values, narrow []v1.Narrow) url.Values {
+// addNarrow adds the selector and condition of a list to its query, which may be nil.
+func addNarrow(query url.Values, narrow []v1.Narrow) url.Values {
 	if query == nil {
 		query = url.Values{}
 	}
 	for _, n := range narrow {
-		for name, values := range queryOf("selector", n.Selector, "where", n.Where) {
+		for name, values := range buildQuery("selector", n.Selector, "where", n.Where) {
 			query[name] = values
 		}
 	}

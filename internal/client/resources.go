@@ -28,7 +28,7 @@ func resourcePath(k model.KindInfo, namespace, name string) string {
 
 // Apply declares resources, all or none.
 func (r Resources) Apply(ctx context.Context, in v1.ApplyRequest) (v1.Applied, error) {
-	return post[v1.Applied](ctx, r.c, "/apply", in)
+	return postJSON[v1.Applied](ctx, r.c, "/apply", in)
 }
 
 // Get returns one resource as JSON, and its ETag.
@@ -40,13 +40,13 @@ func (r Resources) Get(ctx context.Context, k model.KindInfo, namespace, name st
 
 // State returns the nodes of a resource and the status of its events.
 func (r Resources) State(ctx context.Context, k model.KindInfo, namespace, name string) (v1.State, error) {
-	return get[v1.State](ctx, r.c, resourcePath(k, namespace, name)+"/state", nil)
+	return getJSON[v1.State](ctx, r.c, resourcePath(k, namespace, name)+"/state", nil)
 }
 
 // List returns a page of resources; namespace empty: of all namespaces. With state it also holds their states.
 func (r Resources) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
-	query := queryOf("state", boolParam(state), "namespace", namespace, "selector", f.Selector, "where", f.Where, "after", after, "limit", intParam(limit))
-	return get[v1.ResourceList](ctx, r.c, resourcePath(k, "", ""), query)
+	query := buildQuery("state", boolParam(state), "namespace", namespace, "selector", f.Selector, "where", f.Where, "after", after, "limit", intParam(limit))
+	return getJSON[v1.ResourceList](ctx, r.c, resourcePath(k, "", ""), query)
 }
 
 // Put replaces one resource, if it still has the ETag; an empty ETag replaces any revision.
@@ -60,7 +60,7 @@ func (r Resources) Delete(ctx context.Context, k model.KindInfo, namespace, name
 }
 
 func (r Resources) change(ctx context.Context, method, path string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (out v1.Applied, err error) {
-	query := queryOf("message", message, "maxAffected", intParam(maxAffected), "dryRun", boolParam(dryRun), "yes", boolParam(yes))
+	query := buildQuery("message", message, "maxAffected", intParam(maxAffected), "dryRun", boolParam(dryRun), "yes", boolParam(yes))
 	var header http.Header
 	if etag != "" {
 		header = http.Header{"If-Match": {etag}}
@@ -75,18 +75,18 @@ func (r Resources) change(ctx context.Context, method, path string, body json.Ra
 
 // DeleteMany deletes resources, all or none.
 func (r Resources) DeleteMany(ctx context.Context, in v1.DeleteRequest) (v1.Applied, error) {
-	return post[v1.Applied](ctx, r.c, "/delete", in)
+	return postJSON[v1.Applied](ctx, r.c, "/delete", in)
 }
 
 // Changes returns a page of recorded changes, newest first.
 func (r Resources) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.ChangeList, error) {
-	query := queryOf("limit", strconv.Itoa(limit), "kind", kind, "namespace", namespace, "name", name, "after", after)
-	return get[v1.ChangeList](ctx, r.c, "/changes", narrowed(query, narrow))
+	query := buildQuery("limit", strconv.Itoa(limit), "kind", kind, "namespace", namespace, "name", name, "after", after)
+	return getJSON[v1.ChangeList](ctx, r.c, "/changes", addNarrow(query, narrow))
 }
 
 // Archive returns the state of an Asset's archive on the server.
 func (r Resources) Archive(ctx context.Context, sha512 string) (v1.Archive, error) {
-	return get[v1.Archive](ctx, r.c, "/archives/"+sha512, nil)
+	return getJSON[v1.Archive](ctx, r.c, "/archives/"+sha512, nil)
 }
 
 // PutArchive uploads an archive. It reads the reader to its end.
@@ -105,41 +105,41 @@ func nodePath(namespace, name string) string { return "/nodes/" + namespace + "/
 
 // States returns nodes with their sessions and events, worst first.
 func (n Nodes) States(ctx context.Context, f v1.NodeFilter) (v1.NodeStateList, error) {
-	query := queryOf("limit", strconv.Itoa(f.Limit), "namespace", f.Namespace, "name", f.Name, "group", f.Group,
+	query := buildQuery("limit", strconv.Itoa(f.Limit), "namespace", f.Namespace, "name", f.Name, "group", f.Group,
 		"selector", f.Selector, "where", f.Where)
-	return get[v1.NodeStateList](ctx, n.c, "/nodestates", query)
+	return getJSON[v1.NodeStateList](ctx, n.c, "/nodestates", query)
 }
 
 // Agents returns a page of agents, the oldest version first.
 func (n Nodes) Agents(ctx context.Context, f v1.AgentFilter) (v1.AgentList, error) {
-	query := queryOf("limit", intParam(f.Limit), "namespace", f.Namespace, "name", f.Name, "selector", f.Selector, "where", f.Where,
+	query := buildQuery("limit", intParam(f.Limit), "namespace", f.Namespace, "name", f.Name, "selector", f.Selector, "where", f.Where,
 		"version", f.Version, "after", f.After, "spooling", boolParam(f.Spooling), "disconnected", boolParam(f.Disconnected))
-	return get[v1.AgentList](ctx, n.c, "/agents", query)
+	return getJSON[v1.AgentList](ctx, n.c, "/agents", query)
 }
 
 // Rename renames a node.
 func (n Nodes) Rename(ctx context.Context, namespace, name string, r v1.NodeRename) (v1.Applied, error) {
-	return post[v1.Applied](ctx, n.c, nodePath(namespace, name)+"/rename", r)
+	return postJSON[v1.Applied](ctx, n.c, nodePath(namespace, name)+"/rename", r)
 }
 
 // Replace returns a join token with which another machine takes over a node.
 func (n Nodes) Replace(ctx context.Context, namespace, name string, r v1.NodeReplace) (v1.JoinToken, error) {
-	return post[v1.JoinToken](ctx, n.c, nodePath(namespace, name)+"/replace", r)
+	return postJSON[v1.JoinToken](ctx, n.c, nodePath(namespace, name)+"/replace", r)
 }
 
 // Retire retires nodes, all or none.
 func (n Nodes) Retire(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) {
-	return post[v1.Applied](ctx, n.c, "/retire", r)
+	return postJSON[v1.Applied](ctx, n.c, "/retire", r)
 }
 
 // Tombstones returns at most limit retired, replaced and refused machines, newest first.
 func (n Nodes) Tombstones(ctx context.Context, limit int, narrow ...v1.Narrow) (v1.TombstoneList, error) {
-	return get[v1.TombstoneList](ctx, n.c, "/tombstones", narrowed(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
+	return getJSON[v1.TombstoneList](ctx, n.c, "/tombstones", addNarrow(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
 }
 
 // DeleteTombstone lets a retired, replaced or refused machine ask to join again.
 func (n Nodes) DeleteTombstone(ctx context.Context, id string) error {
-	return do(ctx, n.c, http.MethodDelete, "/tombstones/"+id, nil, nil)
+	return requestWithoutAnswer(ctx, n.c, http.MethodDelete, "/tombstones/"+id, nil, nil)
 }
 
 // Access are the operations on sessions, users and their tokens.
@@ -147,7 +147,7 @@ type Access struct{ c *connection }
 
 // Login opens a session; the client uses its token from now on.
 func (a Access) Login(ctx context.Context, user, password string) (v1.Session, error) {
-	session, err := post[v1.Session](ctx, a.c, "/login", v1.Login{User: user, Password: password})
+	session, err := postJSON[v1.Session](ctx, a.c, "/login", v1.Login{User: user, Password: password})
 	if err == nil {
 		a.c.token = session.Token
 	}
@@ -156,52 +156,52 @@ func (a Access) Login(ctx context.Context, user, password string) (v1.Session, e
 
 // Logout ends the session.
 func (a Access) Logout(ctx context.Context) error {
-	return do(ctx, a.c, http.MethodPost, "/logout", nil, nil)
+	return requestWithoutAnswer(ctx, a.c, http.MethodPost, "/logout", nil, nil)
 }
 
 // WhoAmI returns the caller's name and rights.
 func (a Access) WhoAmI(ctx context.Context) (v1.Caller, error) {
-	return get[v1.Caller](ctx, a.c, "/me", nil)
+	return getJSON[v1.Caller](ctx, a.c, "/me", nil)
 }
 
 // CreateToken makes an API token. No later answer holds its secret.
 func (a Access) CreateToken(ctx context.Context, r v1.TokenRequest) (v1.Token, error) {
-	return post[v1.Token](ctx, a.c, "/tokens", r)
+	return postJSON[v1.Token](ctx, a.c, "/tokens", r)
 }
 
 // Tokens returns API tokens and sessions.
 func (a Access) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.TokenList, error) {
-	return get[v1.TokenList](ctx, a.c, "/tokens", narrowed(nil, narrow))
+	return getJSON[v1.TokenList](ctx, a.c, "/tokens", addNarrow(nil, narrow))
 }
 
 // RevokeToken revokes an API token or session.
 func (a Access) RevokeToken(ctx context.Context, id string) error {
-	return do(ctx, a.c, http.MethodDelete, "/tokens/"+id, nil, nil)
+	return requestWithoutAnswer(ctx, a.c, http.MethodDelete, "/tokens/"+id, nil, nil)
 }
 
 // Users returns users.
 func (a Access) Users(ctx context.Context, narrow ...v1.Narrow) (v1.UserList, error) {
-	return get[v1.UserList](ctx, a.c, "/users", narrowed(nil, narrow))
+	return getJSON[v1.UserList](ctx, a.c, "/users", addNarrow(nil, narrow))
 }
 
 // CreateUser makes a user. No later answer holds a password that the server made.
 func (a Access) CreateUser(ctx context.Context, r v1.UserRequest) (v1.User, error) {
-	return post[v1.User](ctx, a.c, "/users", r)
+	return postJSON[v1.User](ctx, a.c, "/users", r)
 }
 
 // GrantUser replaces the rights of a user.
 func (a Access) GrantUser(ctx context.Context, name string, g v1.UserGrants) (v1.User, error) {
-	return request[v1.User](ctx, a.c, http.MethodPut, "/users/"+name+"/grants", nil, g)
+	return requestJSON[v1.User](ctx, a.c, http.MethodPut, "/users/"+name+"/grants", nil, g)
 }
 
 // DeleteUser deletes a user with all sessions and tokens, and returns the user.
 func (a Access) DeleteUser(ctx context.Context, name string) (v1.User, error) {
-	return request[v1.User](ctx, a.c, http.MethodDelete, "/users/"+name, nil, nil)
+	return requestJSON[v1.User](ctx, a.c, http.MethodDelete, "/users/"+name, nil, nil)
 }
 
 // ChangePassword changes the caller's password.
 func (a Access) ChangePassword(ctx context.Context, r v1.PasswordChange) error {
-	return do(ctx, a.c, http.MethodPost, "/me/password", nil, r)
+	return requestWithoutAnswer(ctx, a.c, http.MethodPost, "/me/password", nil, r)
 }
 
 // Enrolment are the operations on join tokens and on machines that ask to join without one.
@@ -209,40 +209,40 @@ type Enrolment struct{ c *connection }
 
 // CreateToken makes a join token.
 func (e Enrolment) CreateToken(ctx context.Context, r v1.JoinTokenRequest) (v1.JoinToken, error) {
-	return post[v1.JoinToken](ctx, e.c, "/jointokens", r)
+	return postJSON[v1.JoinToken](ctx, e.c, "/jointokens", r)
 }
 
 // Tokens returns join tokens.
 func (e Enrolment) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.JoinTokenList, error) {
-	return get[v1.JoinTokenList](ctx, e.c, "/jointokens", narrowed(nil, narrow))
+	return getJSON[v1.JoinTokenList](ctx, e.c, "/jointokens", addNarrow(nil, narrow))
 }
 
 // DeleteToken deletes a join token; nodes that joined with it stay.
 func (e Enrolment) DeleteToken(ctx context.Context, id string) error {
-	return do(ctx, e.c, http.MethodDelete, "/jointokens/"+id, nil, nil)
+	return requestWithoutAnswer(ctx, e.c, http.MethodDelete, "/jointokens/"+id, nil, nil)
 }
 
 // Pending returns machines that asked to join without a token.
 func (e Enrolment) Pending(ctx context.Context, narrow ...v1.Narrow) (v1.PendingList, error) {
-	return get[v1.PendingList](ctx, e.c, "/pending", narrowed(nil, narrow))
+	return getJSON[v1.PendingList](ctx, e.c, "/pending", addNarrow(nil, narrow))
 }
 
 // Accept makes a pending machine a node.
 func (e Enrolment) Accept(ctx context.Context, r v1.PendingAccept) (v1.Member, error) {
-	return post[v1.Member](ctx, e.c, "/pending/accept", r)
+	return postJSON[v1.Member](ctx, e.c, "/pending/accept", r)
 }
 
 // AcceptReturning accepts all pending machines with a certificate of this server.
 func (e Enrolment) AcceptReturning(ctx context.Context, r v1.PendingReturning) (v1.Returned, error) {
-	return post[v1.Returned](ctx, e.c, "/pending/accept-returning", r)
+	return postJSON[v1.Returned](ctx, e.c, "/pending/accept-returning", r)
 }
 
 // Refuse refuses a pending machine and its key for good.
 func (e Enrolment) Refuse(ctx context.Context, r v1.PendingRefuse) (v1.Member, error) {
-	return post[v1.Member](ctx, e.c, "/pending/refuse", r)
+	return postJSON[v1.Member](ctx, e.c, "/pending/refuse", r)
 }
 
 // Authority returns the server's CA and its addresses for agents.
 func (e Enrolment) Authority(ctx context.Context) (v1.Authority, error) {
-	return get[v1.Authority](ctx, e.c, "/ca", nil)
+	return getJSON[v1.Authority](ctx, e.c, "/ca", nil)
 }

@@ -109,8 +109,8 @@ func TestDumpAppliesWithoutChange(t *testing.T) {
 	w := newWorld(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
 	w.Apply(string(text) + inexpressibleYAML)
-	w.Joined("web01", map[string]string{"os": "linux", "hostname": "web01.example"})
-	w.Result("default", "web01", "check_cpu", model.Critical, "busy")
+	w.JoinNode("web01", map[string]string{"os": "linux", "hostname": "web01.example"})
+	w.RecordResult("default", "web01", "check_cpu", model.Critical, "busy")
 	before := w.revisions()
 	paths, docs := w.dump(dumpedTypes...)
 	for i, o := range docs {

@@ -380,9 +380,9 @@ func TestConversation(t *testing.T) {
 	w.exchange("PUT", core+"/entities/router", `{"entity_class":"proxy","system":{"network":{"interfaces":null}},"subscriptions":["net"],"last_seen":0,"deregister":false,"deregistration":{},"metadata":{"name":"router","namespace":"default","labels":{"region":"eu"}}}`)
 	w.exchange("GET", core+"/entities/router", "")
 
-	w.Joined("web01", map[string]string{"os": "linux", "hostname": "web01.example", "sensuEntity": "Web01"})
-	w.Result("default", "web01", "disk_root", model.Critical, "disk full")
-	w.Result("default", "web01", "disk_root", model.Critical, "disk full")
+	w.JoinNode("web01", map[string]string{"os": "linux", "hostname": "web01.example", "sensuEntity": "Web01"})
+	w.RecordResult("default", "web01", "disk_root", model.Critical, "disk full")
+	w.RecordResult("default", "web01", "disk_root", model.Critical, "disk full")
 	w.exchange("GET", core+"/events?limit=100", "")
 	w.exchange("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"expire":3600,"expire_on_resolve":true,"check":"Disk_Root","reason":"planned","begin":0,"expire_at":0}`)
 	w.exchange("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"expire":-1,"expire_on_resolve":false,"check":"Disk_Root","reason":"again","begin":0,"expire_at":0}`)
@@ -407,7 +407,7 @@ func TestGuardedRequestsNameCommand(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprintf("web%02d", i)
 	}
-	w.Nodes("default", map[string]string{"os": "linux"}, names...)
+	w.DeclareNodes("default", map[string]string{"os": "linux"}, names...)
 	w.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: linux}\nspec: {where: 'node.labels.os == \"linux\"'}\n---\n" +
 		"apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec: {command: \"true\", interval: 1m, targets: {groups: [linux]}}\n")
 	refused := func(method, path, body, command string) {

@@ -22,7 +22,7 @@ import (
 
 // world is a server with its API over real stores, and a transcript of requests.
 type world struct {
-	*apitest.Rig
+	*apitest.Server
 	t          *testing.T
 	server     *Server
 	registry   *prometheus.Registry
@@ -31,7 +31,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{Rig: apitest.New(t), t: t, registry: prometheus.NewRegistry()}
+	w := &world{Server: apitest.NewServer(t), t: t, registry: prometheus.NewRegistry()}
 	w.server = New(Options{API: w.Handler, Now: w.Now, Registerer: w.registry})
 	w.token = w.Token
 	return w

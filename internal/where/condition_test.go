@@ -16,7 +16,7 @@ func webNode() *Node {
 	return n
 }
 
-func TestWhereMatches(t *testing.T) {
+func TestConditionMatchesNode(t *testing.T) {
 	for expr, want := range map[string]bool{
 		`node.labels.env == "prod"`:                               true,
 		`node.labels["app.kubernetes.io/name"] == "shop"`:         true,
@@ -53,7 +53,7 @@ func TestWhereMatches(t *testing.T) {
 	}
 }
 
-func TestWhereRefusesWithColumnAndHint(t *testing.T) {
+func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	for expr, want := range map[string]string{
 		``:                       "empty",
 		`node.labels.env`:        "gives a string",
@@ -77,7 +77,7 @@ func TestWhereRefusesWithColumnAndHint(t *testing.T) {
 	}
 }
 
-func TestWhereReadsGroups(t *testing.T) {
+func TestConditionReportsThatItReadsGroups(t *testing.T) {
 	for expr, want := range map[string]bool{`"a" in node.groups`: true, `node.name == "node.groups"`: false} {
 		if w, err := Compile(expr); err != nil || w.ReadsGroups() != want {
 			t.Errorf("%s: %v, %v", expr, w, err)
@@ -113,7 +113,7 @@ func FuzzCompile(f *testing.F) {
 			}
 			return
 		}
-		if w.Match(webNode()) != evaluate(t, w.Expr, webNode()) {
+		if w.Match(webNode()) != evaluateProgram(t, w.Expr, webNode()) {
 			t.Errorf("%s: what it needs and its program do not agree", expr)
 		}
 	})

@@ -10,43 +10,43 @@ import (
 
 // Need is a property that every matching node has.
 type Need struct {
-	Of    Thing
+	Of    NeedKind
 	Key   string // of a label or fact
 	Value string // not empty, except with HasLabel
 }
 
-// Thing is the kind of property in a Need.
-type Thing uint8
+// NeedKind is the kind of property in a Need.
+type NeedKind uint8
 
 const (
-	Name     Thing = iota // the node's name
-	Group                 // an entry of node.groups
-	Label                 // a label of this key and value
-	HasLabel              // a label of this key, any value
-	Fact                  // a fact of this key and value
+	Name     NeedKind = iota // the node's name
+	Group                    // an entry of node.groups
+	Label                    // a label of this key and value
+	HasLabel                 // a label of this key, any value
+	Fact                     // a fact of this key and value
 )
 
 // Needs returns properties that every matching node has; an index looks nodes up by any one of
 // them. Empty: no certain property can be looked up.
 func (c *Condition) Needs() []Need { return c.compiled.needs }
 
-// needsOf extracts the needs from the operands of &&. whole reports that they are the entire condition.
-func needsOf(a *ast.AST, e ast.Expr) (needs []Need, whole bool) {
+// extractNeeds extracts the needs from the operands of &&. whole reports that they are the entire condition.
+func extractNeeds(a *ast.AST, e ast.Expr) (needs []Need, whole bool) {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
-		left, wholeLeft := needsOf(a, e.AsCall().Args()[0])
-		right, wholeRight := needsOf(a, e.AsCall().Args()[1])
+		left, wholeLeft := extractNeeds(a, e.AsCall().Args()[0])
+		right, wholeRight := extractNeeds(a, e.AsCall().Args()[1])
 		return slices.Concat(left, right), wholeLeft && wholeRight
 	}
-	if n, ok := needOf(a, e); ok {
+	if n, ok := extractNeed(a, e); ok {
 		return []Need{n}, true
 	}
 	return nil, false
 }
 
-// needOf extracts the need of a single expression; ok reports that the need is the entire expression.
-func needOf(a *ast.AST, e ast.Expr) (n Need, ok bool) {
+// extractNeed extracts the need of a single expression; ok reports that the need is the entire expression.
+func extractNeed(a *ast.AST, e ast.Expr) (n Need, ok bool) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
-		return Need{Of: HasLabel, Key: e.AsSelect().FieldName()}, variable(a, e.AsSelect().Operand()) == "node.labels"
+		return Need{Of: HasLabel, Key: e.AsSelect().FieldName()}, variableName(a, e.AsSelect().Operand()) == "node.labels"
 	}
 	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
 		return n, false
@@ -54,13 +54,13 @@ func needOf(a *ast.AST, e ast.Expr) (n Need, ok bool) {
 	left, right := e.AsCall().Args()[0], e.AsCall().Args()[1]
 	switch e.AsCall().FunctionName() {
 	case operators.Equals:
-		if n, ok = equals(a, left, right); !ok {
-			n, ok = equals(a, right, left)
+		if n, ok = needOfComparison(a, left, right); !ok {
+			n, ok = needOfComparison(a, right, left)
 		}
 		return n, ok && n.Value != "" // a node without the label matches an empty value, too
 	case operators.In:
-		word, ok := text(left)
-		switch variable(a, right) {
+		word, ok := stringLiteral(left)
+		switch variableName(a, right) {
 		case "node.groups":
 			return Need{Of: Group, Value: word}, ok && word != ""
 		case "node.labels":
@@ -70,9 +70,9 @@ func needOf(a *ast.AST, e ast.Expr) (n Need, ok bool) {
 	return n, false
 }
 
-// equals extracts the need of a comparison.
-func equals(a *ast.AST, of, with ast.Expr) (n Need, ok bool) {
-	if n.Value, ok = text(with); !ok {
+// needOfComparison extracts the need of a comparison.
+func needOfComparison(a *ast.AST, of, with ast.Expr) (n Need, ok bool) {
+	if n.Value, ok = stringLiteral(with); !ok {
 		return n, false
 	}
 	var from ast.Expr
@@ -87,25 +87,25 @@ func equals(a *ast.AST, of, with ast.Expr) (n Need, ok bool) {
 			return n, false
 		}
 		from = of.AsCall().Args()[0]
-		if n.Key, ok = text(of.AsCall().Args()[1]); !ok {
+		if n.Key, ok = stringLiteral(of.AsCall().Args()[1]); !ok {
 			return n, false
 		}
 	}
 	switch {
-	case variable(a, of) == "node.name":
+	case variableName(a, of) == "node.name":
 		return Need{Of: Name, Value: n.Value}, true
-	case from != nil && variable(a, from) == "node.labels":
+	case from != nil && variableName(a, from) == "node.labels":
 		n.Of = Label
 		return n, true
-	case from != nil && variable(a, from) == "node.facts":
+	case from != nil && variableName(a, from) == "node.facts":
 		n.Of = Fact
 		return n, true
 	}
 	return n, false
 }
 
-// has reports whether the node satisfies the need.
-func (n *Node) has(need Need) bool {
+// satisfies reports whether the node satisfies the need.
+func (n *Node) satisfies(need Need) bool {
 	switch need.Of {
 	case Name:
 		return string(n.name) == need.Value
@@ -124,15 +124,15 @@ func (n *Node) has(need Need) bool {
 	panic("BUG: a need without a kind")
 }
 
-// variable returns the checker's name of the variable in an expression; empty: no variable.
-func variable(a *ast.AST, e ast.Expr) string {
+// variableName returns the checker's name of the variable in an expression; empty: no variable.
+func variableName(a *ast.AST, e ast.Expr) string {
 	if ref := a.ReferenceMap()[e.ID()]; ref != nil {
 		return ref.Name
 	}
 	return ""
 }
 
-func text(e ast.Expr) (string, bool) {
+func stringLiteral(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.LiteralKind {
 		return "", false
 	}

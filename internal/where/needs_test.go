@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func TestNeeds(t *testing.T) {
+func TestConditionsGiveNeeds(t *testing.T) {
 	prod, web, env := Need{Label, "env", "prod"}, Need{Group, "", "web"}, Need{Of: HasLabel, Key: "env"}
 	whole := map[string][]Need{
 		`node.labels.env == "prod"`:                               {prod},
@@ -78,30 +78,30 @@ func TestNeedsAgreeWithTheProgram(t *testing.T) {
 		n := NewNode()
 		n.Set("default", words.Draw(t, "name"), MakePairs(pairs.Draw(t, "labels")), MakePairs(pairs.Draw(t, "facts")))
 		n.SetGroups(rapid.SliceOf(words).Draw(t, "groups"))
-		holds := evaluate(t, expr, n)
+		holds := evaluateProgram(t, expr, n)
 		if c.Match(n) != holds {
 			t.Fatalf("%s: matches %v, the program says %v", expr, c.Match(n), holds)
 		}
 		for _, need := range c.Needs() {
-			if holds && !n.has(need) {
+			if holds && !n.satisfies(need) {
 				t.Fatalf("%s holds without %v", expr, need)
 			}
 		}
 	})
 }
 
-// evaluate runs the program even where Match uses needs.
-func evaluate(t interface {
+// evaluateProgram runs the program even where Match uses needs.
+func evaluateProgram(t interface {
 	Helper()
 	Fatal(...any)
 }, expr string, n *Node) bool {
-	c, err := overNode.Compile(expr)
+	c, err := nodeConditions.Compile(expr)
 	testenv.NoError(t, err)
 	return c.Evaluate(n)
 }
 
-// TestSameTextIsOneCondition checks that equal texts share a condition, also after others were freed.
-func TestSameTextIsOneCondition(t *testing.T) {
+// TestEqualTextsShareOneCondition checks that equal texts share a condition, also after others were freed.
+func TestEqualTextsShareOneCondition(t *testing.T) {
 	const expr = `node.labels.env == "prod" && node.name == "web1"`
 	first, err := Compile(expr)
 	testenv.NoError(t, err)

@@ -179,18 +179,18 @@ func readsPairs(expr string) bool {
 	return strings.Contains(expr, "node.facts") || strings.Contains(expr, "node.labels")
 }
 
-// orders lists the comparisons that differ between strings and numbers.
-var orders = [...]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals}
+// orderOperators lists the comparisons that differ between strings and numbers.
+var orderOperators = [...]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals}
 
-// texts refuses to order a variable against a quoted number: as strings, "16" comes before "4".
-func (l *Language) texts(checked *cel.Ast) error {
+// refuseQuotedNumbers refuses to order a variable against a quoted number: as strings, "16" comes before "4".
+func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 	var found error
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if found != nil || e.Kind() != ast.CallKind {
 			return
 		}
 		call := e.AsCall()
-		for _, o := range orders {
+		for _, o := range orderOperators {
 			if call.FunctionName() != o || len(call.Args()) != 2 {
 				continue
 			}

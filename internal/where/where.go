@@ -84,16 +84,16 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 	}
 	ast, issues := env.Compile(expr)
 	if issues.Err() != nil {
-		return nil, l.wrong(expr, issues.Errors()[0])
+		return nil, l.compileError(expr, issues.Errors()[0])
 	}
 	if ast.OutputType() != cel.BoolType {
 		return nil, model.Errorf(model.Invalid, "where: %q gives %s, expected true or false", expr, typeName(ast.OutputType())).
 			WithHint("compare it, for example: %s", l.Example)
 	}
-	if err := l.texts(ast); err != nil {
+	if err := l.refuseQuotedNumbers(ast); err != nil {
 		return nil, err
 	}
-	estimate, err := env.EstimateCost(ast, sizes{l})
+	estimate, err := env.EstimateCost(ast, sizeEstimator{l})
 	if err != nil {
 		return nil, fmt.Errorf("estimate condition %q: %w", expr, err)
 	}
@@ -106,7 +106,7 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 		return nil, model.Errorf(model.Invalid, "where: %q: %w", expr, err)
 	}
 	c := &Compiled{Program: program}
-	c.needs, c.whole = needsOf(ast.NativeRep(), ast.NativeRep().Expr())
+	c.needs, c.whole = extractNeeds(ast.NativeRep(), ast.NativeRep().Expr())
 	for _, ref := range ast.NativeRep().ReferenceMap() {
 		c.names = append(c.names, ref.Name)
 	}
@@ -127,7 +127,7 @@ func (l *Language) environment() (*cel.Env, error) {
 	return l.env, l.err
 }
 
-func (l *Language) wrong(expr string, first *cel.Error) error {
+func (l *Language) compileError(expr string, first *cel.Error) error {
 	message := strings.ReplaceAll(first.Message, " (in container '')", "")
 	message, _, _ = strings.Cut(message, " expecting ") // CEL lists its whole grammar there
 	message = strings.ReplaceAll(message, "mismatched input '<EOF>'", "the condition ends too early")
@@ -157,10 +157,10 @@ func typeName(t *cel.Type) string {
 	return "a " + name
 }
 
-// sizes gives CEL's cost estimate the sizes of variables.
-type sizes struct{ language *Language }
+// sizeEstimator gives CEL's cost estimate the sizes of variables.
+type sizeEstimator struct{ language *Language }
 
-func (s sizes) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
+func (s sizeEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	switch element.Type().Kind() {
 	case types.MapKind, types.ListKind:
 		return &cost.SizeEstimate{Max: assumedEntries}
@@ -175,7 +175,7 @@ func (s sizes) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	return nil
 }
 
-func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
+func (sizeEstimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }
 
@@ -189,7 +189,7 @@ type Condition struct {
 	readsGroups bool
 }
 
-var overNode = Language{
+var nodeConditions = Language{
 	Of: "node", MaxCost: 100_000,
 	Reads:   "node.name, node.namespace, node.labels, node.facts and node.groups",
 	Example: `node.labels.env == "prod" && node.name.startsWith("web")`,
@@ -198,12 +198,12 @@ var overNode = Language{
 // Compile checks a condition over a node. An error names the fault and its column. Equal texts
 // share one Condition while it is in use.
 func Compile(expr string) (*Condition, error) {
-	if known, ok := overNode.inUse.Load(expr); ok {
+	if known, ok := nodeConditions.inUse.Load(expr); ok {
 		if c := known.(weak.Pointer[Condition]).Value(); c != nil {
 			return c, nil
 		}
 	}
-	compiled, err := overNode.Compile(expr)
+	compiled, err := nodeConditions.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +212,8 @@ func Compile(expr string) (*Condition, error) {
 	}
 	c := &Condition{Expr: expr, compiled: compiled, readsGroups: compiled.Reads("node.groups")}
 	known := weak.Make(c)
-	overNode.inUse.Store(expr, known)
-	runtime.AddCleanup(c, func(expr string) { overNode.inUse.CompareAndDelete(expr, known) }, expr)
+	nodeConditions.inUse.Store(expr, known)
+	runtime.AddCleanup(c, func(expr string) { nodeConditions.inUse.CompareAndDelete(expr, known) }, expr)
 	return c, nil
 }
 
@@ -239,7 +239,7 @@ func (c *Condition) Trusted() error {
 // Match evaluates the condition. An evaluation error, such as an index out of range, is no match.
 func (c *Condition) Match(n *Node) bool {
 	if c.compiled.whole { // the common case, at a tenth of the cost
-		return !slices.ContainsFunc(c.compiled.needs, func(need Need) bool { return !n.has(need) })
+		return !slices.ContainsFunc(c.compiled.needs, func(need Need) bool { return !n.satisfies(need) })
 	}
 	return c.compiled.Evaluate(n)
 }

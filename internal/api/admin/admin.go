@@ -47,24 +47,24 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// Local admits programs of the server's own user and of root on this machine to profiles, log, settings and states,
+// LocalOnly admits programs of the server's own user and of root on this machine to profiles, log, settings and states,
 // without a token, on whatever address the admin listener is bound. Metrics and health need neither. A page in a
 // browser is refused: its request has the name of another host, or a header with another origin.
-func Local(next http.Handler) http.Handler { return local(next, ownPeer) }
+func LocalOnly(next http.Handler) http.Handler { return localOnly(next, ownPeer) }
 
-func local(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handler {
+func localOnly(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/metrics", "/livez", "/readyz":
 			next.ServeHTTP(w, r)
 			return
 		}
-		if !fromHere(r) {
+		if !isLocalRequest(r) {
 			op.WriteError(w, model.Errorf(model.Forbidden, "only programs on the server's machine get an answer").
 				WithHint("use 127.0.0.1 on that machine, or collect everything: muster debug bundle"))
 			return
 		}
-		peer, us := ends(r)
+		peer, us := connectionEnds(r)
 		if !own(peer, us) {
 			op.WriteError(w, model.Errorf(model.Forbidden, "only the server's user and root get an answer").
 				WithHint("run it as one of them, for example: sudo -u USER muster debug bundle"))
@@ -74,8 +74,8 @@ func local(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handl
 	})
 }
 
-// ends returns the two addresses of a request's connection.
-func ends(r *http.Request) (peer, us netip.AddrPort) {
+// connectionEnds returns the two addresses of a request's connection.
+func connectionEnds(r *http.Request) (peer, us netip.AddrPort) {
 	peer, _ = netip.ParseAddrPort(r.RemoteAddr)
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 		us, _ = netip.ParseAddrPort(a.String())
@@ -83,7 +83,7 @@ func ends(r *http.Request) (peer, us netip.AddrPort) {
 	return netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), netip.AddrPortFrom(us.Addr().Unmap(), us.Port())
 }
 
-func fromHere(r *http.Request) bool {
+func isLocalRequest(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {
 		return false

@@ -9,7 +9,7 @@ import (
 
 func TestProfilesNeedALocalCaller(t *testing.T) {
 	everybody := func(netip.AddrPort, netip.AddrPort) bool { return true }
-	h := local(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), everybody)
+	h := localOnly(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), everybody)
 	for _, c := range []struct {
 		name, path, peer, host string
 		header                 map[string]string

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// The kernel says whose socket asks: ours, and that of another user.
+// Profiles are only for processes of the server's user: the kernel knows the owner of each socket.
 func TestProfilesNeedTheServersUser(t *testing.T) {
-	s := httptest.NewServer(Local(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	s := httptest.NewServer(LocalOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	defer s.Close()
 	answer, err := http.Get(s.URL + "/debug/log")
 	testenv.NoError(t, err)

@@ -31,8 +31,8 @@ const (
 type bulkVerb struct {
 	verb, summary string
 	need          access.Verb
-	// skip returns the reason to leave an event alone; empty: act on it.
-	skip func(*event.State) string
+	// skipReason returns the reason to leave an event alone; empty: act on it.
+	skipReason func(*event.State) string
 }
 
 func bulkVerbs() []bulkVerb {
@@ -60,11 +60,11 @@ func bulkVerbs() []bulkVerb {
 	}
 }
 
-func registerBulk(at subject) {
+func registerBulk(at operationSet) {
 	for _, v := range bulkVerbs() {
 		bulk := op.Post(v.verb+"Events", "/api/v1/events/"+v.verb, "events", v.summary, model.NotFound)
-		op.Handle(at, op.ChangesResources(bulk), access.On(v.need, "event"), func(s *request, ctx context.Context, in *struct{ Body v1.BulkRequest }) (*op.Body[v1.BulkDone], error) {
-			return s.bulk(ctx, &v, &in.Body)
+		op.Handle(at, op.ChangesResources(bulk), access.NeedOn(v.need, "event"), func(s *request, ctx context.Context, in *struct{ Body v1.BulkRequest }) (*op.Body[v1.BulkDone], error) {
+			return s.runBulkAction(ctx, &v, &in.Body)
 		})
 	}
 }
@@ -77,8 +77,8 @@ type bulkEvent struct {
 	problem string // open when the events were selected; empty: none
 }
 
-// bulk selects events, refuses too many, records the action and its author, and acts.
-func (s *request) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*op.Body[v1.BulkDone], error) {
+// runBulkAction selects events, refuses too many, records the action and its author, and acts.
+func (s *request) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*op.Body[v1.BulkDone], error) {
 	action := wire.Action{Verb: v.verb, Note: in.Note, By: access.CallerOf(ctx).User}
 	if !in.Until.IsZero() {
 		if v.verb != "acknowledge" {
@@ -155,7 +155,7 @@ func describeSelection(in *v1.BulkRequest) string {
 
 // selectEvents returns the selected events that the action changes, worst first.
 func (s *request) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (list []bulkEvent, err error) {
-	q, err := Query(ctx, s.View, &Filter{
+	q, err := BuildQuery(ctx, s.View, &Filter{
 		Selection: Selection{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Group: in.Group, Selector: in.Selector},
 		Status:    in.Status, Where: in.Where, Problem: v.verb == "acknowledge" || v.verb == "unacknowledge",
 	})
@@ -166,7 +166,7 @@ func (s *request) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequ
 		if err != nil {
 			return nil, err
 		}
-		if v.skip(st) == "" {
+		if v.skipReason(st) == "" {
 			list = append(list, bulkEvent{st.Node, st.Check, st.Status, problemID(st)})
 		}
 		if len(list) > maxBulkEvents {
@@ -186,7 +186,7 @@ func problemID(st *event.State) string {
 }
 
 func (s *request) showBulkEvent(e bulkEvent) v1.BulkEvent {
-	named := Name(s.View, &event.State{Node: e.node, Check: e.check})
+	named := NameEvent(s.View, &event.State{Node: e.node, Check: e.check})
 	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Status: e.status, StatusName: e.status.String()}
 }
 
@@ -225,7 +225,7 @@ func (s *request) actOnAll(ctx context.Context, v *bulkVerb, list []bulkEvent, a
 				}
 				if st, ok := s.Events.Get(e.node, e.check); !ok {
 					skipped.add(s, e, false, "somebody deleted it")
-				} else if reason := v.skip(&st); reason != "" {
+				} else if reason := v.skipReason(&st); reason != "" {
 					skipped.add(s, e, false, reason)
 				} else if v.verb != "delete" && e.problem != "" && e.problem != problemID(&st) {
 					skipped.add(s, e, false, "its problem closed, and another one is open")

@@ -31,7 +31,7 @@ func BenchmarkWhere(b *testing.B) {
 		`now - event.changed > duration("1h") && event.check == "disk"`,
 	} {
 		b.Run(expr, func(b *testing.B) {
-			w, err := conditions.Compile(expr)
+			w, err := eventConditions.Compile(expr)
 			testenv.NoError(b, err)
 			x := newConditionState(w, oneNodeView())
 			s := event.State{Node: 7, Check: 9, Status: model.Critical, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
@@ -50,13 +50,13 @@ func TestConditionsHaveACostLimit(t *testing.T) {
 		`node.groups.exists(a, node.groups.exists(b, node.groups.exists(c, a + b == c)))`,
 		`node.groups.exists(a, node.facts.exists(f, event.output.matches(a + f)))`,
 	} {
-		if _, err := conditions.Compile(expr); model.ClassOf(err) != model.Invalid {
+		if _, err := eventConditions.Compile(expr); model.ClassOf(err) != model.Invalid {
 			t.Errorf("%.60s: %v", expr, err)
 		}
 	}
 }
 
-// What the language declares, the subject answers. (Compiling is fuzzed in internal/where.)
+// Conditions over events can read every variable that their language declares. (Package where fuzzes the compilation.)
 func TestConditionsReadEveryVariable(t *testing.T) {
 	s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Counters: event.Counters{Results: 5}, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 	for _, expr := range []string{
@@ -65,7 +65,7 @@ func TestConditionsReadEveryVariable(t *testing.T) {
 		`!event.expired && !event.problem && !event.acknowledged && !event.flapping && event.watermark < 9`, `now > event.received && now > event.executed && now > event.changed && now > event.lastOK`,
 		`node.namespace + "/" + node.name == "default/web01"`, `node.labels.env == "prod" && node.facts.os == "" && "web" in node.groups`,
 	} {
-		w, err := conditions.Compile(expr)
+		w, err := eventConditions.Compile(expr)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -86,7 +86,7 @@ func FuzzWhere(f *testing.F) {
 		f.Add(expr, "DISK CRITICAL: / is full")
 	}
 	f.Fuzz(func(t *testing.T, expr, output string) {
-		w, err := conditions.Compile(expr)
+		w, err := eventConditions.Compile(expr)
 		if err != nil {
 			if model.ClassOf(err) != model.Invalid {
 				t.Errorf("%q is refused as %v", expr, err)

@@ -25,15 +25,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func registerEvents(at subject) {
+func registerEvents(at operationSet) {
 	const one = "/api/v1/events/{namespace}/{node}/{check}"
-	op.Handle(at, op.Get("listEvents", "/api/v1/events", "events", "List events, worst first", model.NotFound), access.On(access.Read, "event"), (*request).listEvents)
+	op.Handle(at, op.Get("listEvents", "/api/v1/events", "events", "List events, worst first", model.NotFound), access.NeedOn(access.Read, "event"), (*request).listEvents)
 	registerWatch(at)
-	op.Handle(at, op.Get("getEvent", one, "events", "Get one"), access.On(access.Read, "event"), (*request).getEvent)
-	op.Handle(at, op.Post("resolveEvent", one+"/resolve", "events", "Resolve an event: OK until its next result"), access.On(access.Operate, "event"), (*request).resolveEvent)
-	op.Handle(at, op.Post("acknowledgeEvent", one+"/acknowledge", "events", "Acknowledge the open problem of an event"), access.On(access.Operate, "event"), (*request).acknowledgeEvent)
-	op.Handle(at, op.Post("unacknowledgeEvent", one+"/unacknowledge", "events", "Remove the acknowledgement of an open problem"), access.On(access.Operate, "event"), (*request).unacknowledgeEvent)
-	op.Handle(at, op.Delete("deleteEvent", one, "events", "Delete an event; the next result creates it again"), access.On(access.Change, "event"), (*request).deleteEvent)
+	op.Handle(at, op.Get("getEvent", one, "events", "Get one"), access.NeedOn(access.Read, "event"), (*request).getEvent)
+	op.Handle(at, op.Post("resolveEvent", one+"/resolve", "events", "Resolve an event: OK until its next result"), access.NeedOn(access.Operate, "event"), (*request).resolveEvent)
+	op.Handle(at, op.Post("acknowledgeEvent", one+"/acknowledge", "events", "Acknowledge the open problem of an event"), access.NeedOn(access.Operate, "event"), (*request).acknowledgeEvent)
+	op.Handle(at, op.Post("unacknowledgeEvent", one+"/unacknowledge", "events", "Remove the acknowledgement of an open problem"), access.NeedOn(access.Operate, "event"), (*request).unacknowledgeEvent)
+	op.Handle(at, op.Delete("deleteEvent", one, "events", "Delete an event; the next result creates it again"), access.NeedOn(access.Change, "event"), (*request).deleteEvent)
 }
 
 type listEventsInput struct {
@@ -43,7 +43,7 @@ type listEventsInput struct {
 }
 
 func (s *request) listEvents(ctx context.Context, in *listEventsInput) (*op.Body[v1.EventList], error) {
-	q, err := Query(ctx, s.View, &in.Filter)
+	q, err := BuildQuery(ctx, s.View, &in.Filter)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (s *request) listEvents(ctx context.Context, in *listEventsInput) (*op.Body
 	if err != nil {
 		return nil, err
 	}
-	out := v1.EventList{Items: ShowAll(s.View, page.States), Next: page.Next, Partial: page.Partial}
+	out := v1.EventList{Items: ShowEvents(s.View, page.States), Next: page.Next, Partial: page.Partial}
 	counts, err := s.Counts(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
@@ -80,11 +80,11 @@ func (s *request) listEvents(ctx context.Context, in *listEventsInput) (*op.Body
 }
 
 func (s *request) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Event], error) {
-	st, err := Find(ctx, s.View, *in)
+	st, err := FindEvent(ctx, s.View, *in)
 	if err != nil {
 		return nil, err
 	}
-	e := Show(s.View, &st)
+	e := ShowEvent(s.View, &st)
 	e.Notes = pipelineNotes(s.View, st.Node, st.Check)
 	return op.Answer(e), nil
 }
@@ -93,11 +93,11 @@ func (s *request) resolveEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Action
 }) (*op.Empty, error) {
-	st, err := Find(ctx, s.View, in.Path)
+	st, err := FindEvent(ctx, s.View, in.Path)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.act(ctx, &st, wire.Action{Verb: "resolve", Note: in.Body.Note})
+	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "resolve", Note: in.Body.Note})
 }
 
 func (s *request) acknowledgeEvent(ctx context.Context, in *struct {
@@ -115,7 +115,7 @@ func (s *request) acknowledgeEvent(ctx context.Context, in *struct {
 		}
 		action.Until = uint64(until.UnixMilli())
 	}
-	if err := s.act(ctx, &st, action); err != nil {
+	if err := s.recordAction(ctx, &st, action); err != nil {
 		return nil, err
 	}
 	if !s.acknowledged(st.Node, st.Check, "") {
@@ -145,12 +145,12 @@ func (s *request) unacknowledgeEvent(ctx context.Context, in *struct {
 	if st.Problem.Ack == nil {
 		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged", in.Node, in.Check)
 	}
-	return nil, s.act(ctx, &st, wire.Action{Verb: "unacknowledge", Note: in.Body.Note})
+	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "unacknowledge", Note: in.Body.Note})
 }
 
 // failingEvent returns an event that has an open problem.
 func (s *request) failingEvent(ctx context.Context, in Path) (event.State, error) {
-	st, err := Find(ctx, s.View, in)
+	st, err := FindEvent(ctx, s.View, in)
 	if err == nil && st.Problem == nil {
 		err = model.Errorf(model.Conflict, "%s/%s is %s and has no open problem", in.Node, in.Check, st.Status)
 	}
@@ -161,15 +161,15 @@ func (s *request) deleteEvent(ctx context.Context, in *struct {
 	Path
 	Note string `query:"note" maxLength:"1000"`
 }) (*op.Empty, error) {
-	st, err := Find(ctx, s.View, in.Path)
+	st, err := FindEvent(ctx, s.View, in.Path)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.act(ctx, &st, wire.Action{Verb: "delete", Note: in.Note})
+	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "delete", Note: in.Note})
 }
 
-// act writes the caller's action into the journal; it is durable when act returns.
-func (s *request) act(ctx context.Context, st *event.State, a wire.Action) error {
+// recordAction writes the caller's action into the journal; it is durable when act returns.
+func (s *request) recordAction(ctx context.Context, st *event.State, a wire.Action) error {
 	a.Check, a.By = st.Check, access.CallerOf(ctx).User
 	return s.Actions.Act(ctx, st.Node, a)
 }
@@ -193,28 +193,28 @@ type request struct {
 	open    prometheus.Gauge  // watches
 }
 
-type subject = op.Subject[*request]
+type operationSet = op.OperationSet[*request]
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
 	watches, open := op.NewQuota[string](watchesPerToken), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
 	r.Metrics.Register(open)
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o, watches, open} })
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o, watches, open} })
 	registerEvents(at)
 	registerBulk(at)
 }
 
-// ShowAll converts states of the view to events of the API.
-func ShowAll(v *view.View, states []event.State) []v1.Event {
+// ShowEvents converts states of the view to events of the API.
+func ShowEvents(v *view.View, states []event.State) []v1.Event {
 	out := make([]v1.Event, len(states))
 	for i := range states {
-		out[i] = Show(v, &states[i])
+		out[i] = ShowEvent(v, &states[i])
 	}
 	return out
 }
 
-// Show converts a state of the view to an event of the API, with names for its ids.
-func Show(v *view.View, st *event.State) v1.Event {
+// ShowEvent converts a state of the view to an event of the API, with names for its ids.
+func ShowEvent(v *view.View, st *event.State) v1.Event {
 	e := v1.Event{History: statusHistory(st), Names: v1.NamesOf(st.Status, st.Severity), Event: model.Event{
 		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
 		Executed: view.Time(st.Executed), Received: view.Time(st.Received), Duration: model.Duration(st.Duration),
@@ -222,7 +222,7 @@ func Show(v *view.View, st *event.State) v1.Event {
 		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number, Order: st.Order,
 		Expired: st.Expired, Hooks: st.Beside.Hooks, Values: st.Beside.Values,
 	}}
-	name := Name(v, st)
+	name := NameEvent(v, st)
 	e.Namespace, e.Node, e.Check = name.Namespace, name.Node, name.Check
 	if st.RanBy != 0 {
 		e.RanBy = v.RelativeName(e.Namespace, st.RanBy)
@@ -233,8 +233,8 @@ func Show(v *view.View, st *event.State) v1.Event {
 	return e
 }
 
-// Name names an event: an event of the API with namespace, node and check alone.
-func Name(v *view.View, st *event.State) (e v1.Event) {
+// NameEvent names an event: an event of the API with namespace, node and check alone.
+func NameEvent(v *view.View, st *event.State) (e v1.Event) {
 	var ok bool
 	if e.Namespace, e.Node, ok = v.Directory.NodeName(st.Node); !ok { // being deleted
 		e.Node = "#" + strconv.FormatUint(uint64(st.Node), 10)

@@ -69,9 +69,9 @@ func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	return list[:min(len(list), namespacesShown)]
 }
 
-// Query converts a filter to a query of the event view: it turns names into ids and compiles the
+// BuildQuery converts a filter to a query of the event view: it turns names into ids and compiles the
 // condition. A name that does not exist is an error.
-func Query(ctx context.Context, v *view.View, in *Filter) (event.Query, error) {
+func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, error) {
 	q := event.Query{Problems: in.Problem}
 	namespaces := []string{in.Namespace}
 	if in.Namespace != "" {
@@ -127,11 +127,11 @@ func Query(ctx context.Context, v *view.View, in *Filter) (event.Query, error) {
 		q.Statuses = append(q.Statuses, status)
 	}
 	if in.Where != "" {
-		compiled, err := conditions.Compile(in.Where)
+		compiled, err := eventConditions.Compile(in.Where)
 		if err != nil {
 			return q, err
 		}
-		q.Match, q.MatchWithin = newConditionState(compiled, v).match, list.SearchTime
+		q.Match, q.MatchWithin = newConditionState(compiled, v).match, list.SearchTimeLimit
 	}
 	return q, limitToGroup(ctx, v, &q, in.Namespace, in.Group)
 }
@@ -143,8 +143,8 @@ type Path struct {
 	Check     string `path:"check" maxLength:"253"`
 }
 
-// Find returns the event of a path. A check of the node's namespace comes before a shared check of the same name.
-func Find(ctx context.Context, v *view.View, in Path) (event.State, error) {
+// FindEvent returns the event of a path. A check of the node's namespace comes before a shared check of the same name.
+func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) {
 	node, ok := v.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
 		return event.State{}, v.NoNode(ctx, in.Namespace, in.Node)
@@ -170,8 +170,8 @@ func Find(ctx context.Context, v *view.View, in Path) (event.State, error) {
 	return event.State{}, e.WithHint("list them: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
-// CheckOn finds the check of a path: the one that the node runs, else the one of its namespace.
-func CheckOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.CheckID, error) {
+// FindCheckOn finds the check of a path: the one that the node runs, else the one of its namespace.
+func FindCheckOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.CheckID, error) {
 	checks := v.ChecksNamed([]string{in.Namespace}, in.Check)
 	if len(checks) == 0 {
 		return 0, v.NoCheck(ctx, in.Namespace, in.Check)
@@ -184,8 +184,8 @@ func CheckOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (mod
 	return checks[0], nil
 }
 
-// conditions is the language of conditions over an event and its node.
-var conditions = where.Language{
+// eventConditions is the language of conditions over an event and its node.
+var eventConditions = where.Language{
 	Of: "event", MaxCost: 1_000_000,
 	Reads: "event.status, .severity, .output, .check, .occurrences, .stateChanges, .results, .lost, .expired, .problem, .acknowledged, .flapping, .watermark, " +
 		".received, .executed, .changed, .lastOK; now; node.name, .namespace, .labels, .facts, .groups",

@@ -15,14 +15,14 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-func registerWatch(at subject) {
+func registerWatch(at operationSet) {
 	watch := op.Get("watchEvents", "/api/v1/events/watch", "events", "Stream events as they change (Server-Sent Events)", model.NotFound, model.Limited)
 	watch.Responses = op.StreamResponse("The data of each message is an event as JSON. A slow reader gets only the newest state of each event. After the end of the stream, list the events again.")
-	op.Handle(at, watch, access.On(access.Read, "event"), (*request).watchEvents)
+	op.Handle(at, watch, access.NeedOn(access.Read, "event"), (*request).watchEvents)
 }
 
 func (s *request) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResponse, error) {
-	q, err := Query(ctx, s.View, in)
+	q, err := BuildQuery(ctx, s.View, in)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *request) stream(ctx context.Context, w http.ResponseWriter, allowed fun
 			return nil
 		case <-beat.C:
 			if !allowed() {
-				return out.End(revoked)
+				return out.End(tokenRevoked)
 			}
 			err = out.Write(":\n\n")
 		case st, ok := <-states:
@@ -77,9 +77,9 @@ func (s *request) stream(ctx context.Context, w http.ResponseWriter, allowed fun
 			case !ok:
 				return out.End("the reader is too slow: list the events again")
 			case !allowed():
-				return out.End(revoked)
+				return out.End(tokenRevoked)
 			}
-			err = out.Send("event", Show(s.View, &st))
+			err = out.Send("event", ShowEvent(s.View, &st))
 		}
 		if err != nil {
 			return err
@@ -87,7 +87,7 @@ func (s *request) stream(ctx context.Context, w http.ResponseWriter, allowed fun
 	}
 }
 
-const revoked = "the token has expired or was deleted"
+const tokenRevoked = "the token has expired or was deleted"
 
 // watchesPerToken bounds the watches of one token, so that it cannot take all of the server's (the queue watches).
 const watchesPerToken = 32

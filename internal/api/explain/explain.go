@@ -1,7 +1,7 @@
 // Package explain answers muster why: for a node, the reasons for its groups and checks; for a check on a node, the
 // chain from its declaration to the last delivery, with the reason where the chain ends early.
 //
-// Start reading at chain.follow.
+// Start reading at traceBuilder.addLinks.
 package explain
 
 import (
@@ -27,24 +27,24 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func (s *request) whyCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
+func (s *request) explainCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
 		return nil, s.NoNode(ctx, in.Namespace, in.Node)
 	}
-	check, err := events.CheckOn(ctx, s.View, node, *in)
+	check, err := events.FindCheckOn(ctx, s.View, node, *in)
 	if err != nil {
 		return nil, err
 	}
-	c := chain{request: s, ctx: ctx, node: node, check: check, out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
-	if err := c.follow(); err != nil {
+	c := traceBuilder{request: s, ctx: ctx, node: node, check: check, out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
+	if err := c.addLinks(); err != nil {
 		return nil, err
 	}
 	return op.Answer(c.out), nil
 }
 
-// declared explains the last change of a resource: author, address, revision, reason.
-func (s *request) declared(ctx context.Context, key intent.Key) (v1.Link, error) {
+// declarationLink explains the last change of a resource: author, address, revision, reason.
+func (s *request) declarationLink(ctx context.Context, key intent.Key) (v1.Link, error) {
 	entries, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1}, true)
 	if err != nil || len(entries) == 0 {
 		return v1.Link{Name: "declared", Text: fmt.Sprintf("%s %s: no record", strings.ToLower(key.Kind), key.Name)}, err
@@ -61,66 +61,66 @@ func (s *request) declared(ctx context.Context, key intent.Key) (v1.Link, error)
 	return v1.Link{Name: "declared", Holds: true, Text: text, At: last.At}, nil
 }
 
-// chain is the answer for one check on one node while follow builds it.
-type chain struct {
+// traceBuilder is the answer for one check on one node while follow builds it.
+type traceBuilder struct {
 	*request
-	ctx     context.Context
-	node    model.NodeID
-	check   model.CheckID
-	lands   bool          // the check's targets include the node
-	lastRun time.Time     // start of the last known run
-	skew    time.Duration // of the node's clock against the server's
-	cron    bool          // its schedule is a cron expression
-	out     v1.Trace
+	ctx         context.Context
+	node        model.NodeID
+	check       model.CheckID
+	targeted    bool          // the check's targets include the node
+	lastRun     time.Time     // start of the last known run
+	clockOffset time.Duration // of the node's clock against the server's
+	usesCron    bool          // its schedule is a cron expression
+	out         v1.Trace
 
 	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
-func (c *chain) add(name string, holds bool, format string, args ...any) *v1.Link {
+func (c *traceBuilder) addLink(name string, holds bool, format string, args ...any) *v1.Link {
 	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
 	return &c.out.Links[len(c.out.Links)-1]
 }
 
-// follow adds the links from the declaration to the last delivery, and ends at the first link
+// addLinks adds the links from the declaration to the last delivery, and ends at the first link
 // behind which nothing can follow.
-func (c *chain) follow() error {
-	spec, err := c.targetLink()
+func (c *traceBuilder) addLinks() error {
+	spec, err := c.addTargetLink()
 	if err != nil {
 		return err
 	}
 	st, ok := c.Events.Get(c.node, c.check)
-	c.agentLinks(&st)
-	c.schedule(spec)
-	c.missingProperties()
+	c.addAgentLinks(&st)
+	c.addSchedule(spec)
+	c.addMissingProperties()
 	if !ok {
 		if c.check == model.IdentityCheck {
-			c.add("result", true, "none: no second machine has this node's identity")
+			c.addLink("result", true, "none: no second machine has this node's identity")
 			return nil
 		}
-		c.limits()
-		c.add("result", false, "%s", c.reasonWithoutResult(spec))
+		c.addReachedLimits()
+		c.addLink("result", false, "%s", c.reasonWithoutResult(spec))
 		return nil
 	}
-	c.add("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.Time(st.Executed)
-	c.late(spec, &st)
+	c.addLink("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.Time(st.Executed)
+	c.addLateResult(spec, &st)
 	text := fmt.Sprintf("%s, %d in a row, since", st.Status, st.Occurrences)
 	if st.Expired {
 		text = "no result arrived in time: " + text
 	}
-	c.add("event", true, "%s", text).At = view.Time(st.Changed)
-	c.streams(&st)
+	c.addLink("event", true, "%s", text).At = view.Time(st.Changed)
+	c.addStreams(&st)
 	if spec != nil {
-		c.pipelines(spec.Pipelines)
+		c.addPipelines(spec.Pipelines)
 	} else if c.check == model.KeepaliveCheck {
-		c.pipelines(c.Directory.Keepalive(c.node).Pipelines)
+		c.addPipelines(c.Directory.Keepalive(c.node).Pipelines)
 	}
 	if st.Problem == nil {
-		c.add("problem", st.Status == model.OK, "%s", reasonWithoutProblem(&st, spec))
+		c.addLink("problem", st.Status == model.OK, "%s", reasonWithoutProblem(&st, spec))
 		return nil
 	}
-	c.add("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
+	c.addLink("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
 	if ack := st.Problem.Ack; ack.Active(c.Now()) {
-		link := c.add("held", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
+		link := c.addLink("held", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
 		if link.At = ack.Until; !ack.Until.IsZero() {
 			link.Text += ", until"
 		}
@@ -131,17 +131,17 @@ func (c *chain) follow() error {
 		return err
 	}
 	for _, h := range append(holds, waiting...) {
-		link := c.add("held", false, "%s", h.Text())
+		link := c.addLink("held", false, "%s", h.Text())
 		if link.At = h.Until; !h.Until.IsZero() {
 			link.Text += ", until"
 		}
 	}
-	return c.deliveryLinks(st.Problem)
+	return c.addDeliveryLinks(st.Problem)
 }
 
 // routeHolds returns the holds of a problem's routes that are not among the known ones: the
 // escalations have reasons of their own, such as a rate limit.
-func (c *chain) routeHolds(problem string, known []v1.NotificationHold) (list []v1.NotificationHold, err error) {
+func (c *traceBuilder) routeHolds(problem string, known []v1.NotificationHold) (list []v1.NotificationHold, err error) {
 	routes, err := c.History.EscalationsOf(c.ctx, problem)
 	if err != nil {
 		return nil, err
@@ -157,13 +157,13 @@ func (c *chain) routeHolds(problem string, known []v1.NotificationHold) (list []
 	return list, nil
 }
 
-// agentLinks adds links about the agent and its assignment, and keeps the state that later links need.
-func (c *chain) agentLinks(st *event.State) {
+// addAgentLinks adds links about the agent and its assignment, and keeps the state that later links need.
+func (c *traceBuilder) addAgentLinks(st *event.State) {
 	agent := c.agentLink(c.node)
 	c.noAgent, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
 	var idle []v1.IdleUnit // the check's unit, where it is not in force
 	if a, ok := c.Agent(c.node); ok {
-		c.skew = time.Duration(a.ClockOffsetMs) * time.Millisecond
+		c.clockOffset = time.Duration(a.ClockOffsetMs) * time.Millisecond
 		idle = slices.DeleteFunc(slices.Clone(a.IdleUnits), func(u v1.IdleUnit) bool { return u.ID != c.check })
 	}
 	if st.Executed != 0 && !st.Expired {
@@ -171,20 +171,20 @@ func (c *chain) agentLinks(st *event.State) {
 	}
 	c.out.Links = append(c.out.Links, agent)
 	for _, u := range idle {
-		c.add("assignment", false, "%s", idleText(u))
+		c.addLink("assignment", false, "%s", idleText(u))
 	}
-	if c.lands && agent.Holds {
+	if c.targeted && agent.Holds {
 		if held := c.assignmentLink(c.node); !held.Holds {
 			c.out.Links = append(c.out.Links, held)
 		}
 	}
 }
 
-// missingProperties adds the properties that the check reads and the node does not have.
-func (c *chain) missingProperties() {
+// addMissingProperties adds the properties that the check reads and the node does not have.
+func (c *traceBuilder) addMissingProperties() {
 	for _, f := range c.Directory.NodeFaults(c.node) {
 		if f.Check == c.check || f.Check == 0 {
-			c.add("property", false, "%s", f.Text).Under = []v1.Link{
+			c.addLink("property", false, "%s", f.Text).Under = []v1.Link{
 				{Text: "set it for this node, its groups, its namespace or all nodes: kind Property, or spec.properties of a Node or Group"},
 			}
 		}
@@ -194,28 +194,28 @@ func (c *chain) missingProperties() {
 // limitWindow is the age up to which a limit that was reached counts as a reason.
 const limitWindow = time.Hour
 
-// limits adds the limits that refused results of the node.
-func (c *chain) limits() {
+// addReachedLimits adds the limits that refused results of the node.
+func (c *traceBuilder) addReachedLimits() {
 	for _, l := range c.Limits(c.out.Namespace) {
 		if l.Node == c.out.Node && c.Now().Sub(l.Last) < limitWindow {
-			c.add("limit", false, "the server refused or delayed results of this node: %s; raise spec.limits.%s: muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
+			c.addLink("limit", false, "the server refused or delayed results of this node: %s; raise spec.limits.%s: muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
 		}
 	}
 }
 
-// targetLink explains the target that places the check on the node. spec is nil for a built-in check.
-func (c *chain) targetLink() (*model.CheckSpec, error) {
+// addTargetLink explains the target that places the check on the node. spec is nil for a built-in check.
+func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	why, ok := c.Directory.ExplainCheck(c.node, c.check)
 	if !ok {
-		c.add("wanted", true, "check %s is built in: every node has it", c.out.Check)
+		c.addLink("wanted", true, "check %s is built in: every node has it", c.out.Check)
 		return nil, nil
 	}
-	c.lands = why.Lands
+	c.targeted = why.Lands
 	wanted := len(c.out.Links)
-	c.add("wanted", why.Lands, "%s", why.Text).Under = nodes.Reasons(why.Under)
+	c.addLink("wanted", why.Lands, "%s", why.Text).Under = nodes.ReasonLinks(why.Under)
 	namespace, name, _ := c.Directory.CheckName(c.check)
 	key := intent.Key{Kind: "Check", Namespace: namespace, Name: name}
-	declared, err := c.declared(c.ctx, key)
+	declared, err := c.declarationLink(c.ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (c *chain) targetLink() (*model.CheckSpec, error) {
 }
 
 // reasonWithoutResult is the first link that does not hold, or an explanation that there is no result yet.
-func (c *chain) reasonWithoutResult(spec *model.CheckSpec) string {
+func (c *traceBuilder) reasonWithoutResult(spec *model.CheckSpec) string {
 	for _, link := range c.out.Links {
 		if !link.Holds {
 			return "none: " + strings.TrimSuffix(link.Text, lastHeard)
@@ -241,7 +241,7 @@ func (c *chain) reasonWithoutResult(spec *model.CheckSpec) string {
 	if spec != nil && spec.Passive {
 		return "none: no sender has reported this node"
 	}
-	if c.cron {
+	if c.usesCron {
 		return "none yet: the first run is at the time above"
 	}
 	return "none yet: a new check runs within 10 seconds; the result arrives when it ends"
@@ -257,13 +257,13 @@ func reasonWithoutProblem(st *event.State, spec *model.CheckSpec) string {
 	return "none open: this status opens no problem"
 }
 
-func (c *chain) deliveryLinks(problem *model.Problem) error {
+func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 	list, err := c.History.Deliveries(c.ctx, problem.ID)
 	if err != nil {
 		return err
 	}
 	for _, d := range list {
-		link := c.add("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
+		link := c.addLink("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
 		switch link.At = d.Ended; d.State {
 		case history.Pending:
 			if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
@@ -292,14 +292,14 @@ func (c *chain) deliveryLinks(problem *model.Problem) error {
 	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), chunk)
 	switch by {
 	case route.ByPipelines:
-		c.add("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.Declarer(c.check))
+		c.addLink("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
 	case route.NoRecipient:
-		c.add("told", false, "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers", c.out.Namespace)
+		c.addLink("told", false, "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers", c.out.Namespace)
 	case route.ByHandlers, route.ByNamespace:
 		var named []string
 		for _, name := range to[0].Steps[0].To {
 			if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
-				c.add("told", false, "handler %s does not exist in namespace %s: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+				c.addLink("told", false, "handler %s does not exist in namespace %s: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
 				return nil
 			}
 			text := name.Name
@@ -308,15 +308,15 @@ func (c *chain) deliveryLinks(problem *model.Problem) error {
 			}
 			named = append(named, text)
 		}
-		c.add("told", false, "nobody yet: %s follows once history has recorded the problem; muster status shows its delay", strings.Join(named, ", "))
+		c.addLink("told", false, "nobody yet: %s follows once history has recorded the problem; muster status shows its delay", strings.Join(named, ", "))
 	default:
-		c.add("told", false, "nobody yet: %s", c.firstSteps(to))
+		c.addLink("told", false, "nobody yet: %s", c.firstStepsText(to))
 	}
 	return nil
 }
 
-// firstSteps describes the first step of each route.
-func (c *chain) firstSteps(routes []*route.Route) string {
+// firstStepsText describes the first step of each route.
+func (c *traceBuilder) firstStepsText(routes []*route.Route) string {
 	var parts []string
 	for _, r := range routes {
 		var names []string
@@ -344,14 +344,14 @@ type request struct{ op.Request }
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes) {
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q} })
-	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.On(access.Read, "Node"), (*request).whyNode)
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q} })
+	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.NeedOn(access.Read, "Node"), (*request).explainNode)
 	op.Handle(at, op.Get("whyCheck", "/api/v1/why/{namespace}/{node}/{check}", "events",
-		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.On(access.Read, "event"), (*request).whyCheck)
+		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.NeedOn(access.Read, "event"), (*request).explainCheck)
 }
 
-// pipelines adds the last verdict of each workflow on the event.
-func (c *chain) pipelines(names []string) {
+// addPipelines adds the last verdict of each workflow on the event.
+func (c *traceBuilder) addPipelines(names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -361,21 +361,21 @@ func (c *chain) pipelines(names []string) {
 		if c.check == model.KeepaliveCheck {
 			next = "its next change"
 		}
-		c.add("pipelines", false, "no event since the server started or since %s names them; they get %s", notification.Declarer(c.check), next)
+		c.addLink("pipelines", false, "no event since the server started or since %s names them; they get %s", notification.DeclaringResource(c.check), next)
 		return
 	}
 	for i := range v.List {
 		one := &v.List[i]
 		switch {
 		case one.Workflow == nil:
-			c.add("pipelines", false, "%s: %s", one.Pipeline.Name, one.Reason)
+			c.addLink("pipelines", false, "%s: %s", one.Pipeline.Name, one.Reason)
 			continue
 		case one.Pass:
-			c.add("pipelines", true, "%s: passed on to handler %s", one.Name(), one.Handler().Name).At = v.At
+			c.addLink("pipelines", true, "%s: passed on to handler %s", one.Name(), one.Handler().Name).At = v.At
 		case one.Filter == "":
-			c.add("pipelines", false, "%s: %s", one.Name(), one.Reason).At = v.At
+			c.addLink("pipelines", false, "%s: %s", one.Name(), one.Reason).At = v.At
 		default:
-			c.add("pipelines", false, "%s: filter %s dropped it: %s; seen", one.Name(), one.Filter, one.Reason).At = v.At
+			c.addLink("pipelines", false, "%s: filter %s dropped it: %s; seen", one.Name(), one.Filter, one.Reason).At = v.At
 		}
 		for _, failed := range one.Failed {
 			link := &c.out.Links[len(c.out.Links)-1]
@@ -384,8 +384,8 @@ func (c *chain) pipelines(names []string) {
 	}
 }
 
-// streams adds the handlers that receive every result of the event, and their delay.
-func (c *chain) streams(st *event.State) {
+// addStreams adds the handlers that receive every result of the event, and their delay.
+func (c *traceBuilder) addStreams(st *event.State) {
 	list := c.Directory.Streams()
 	names := slices.SortedFunc(maps.Keys(list), func(a, b route.Name) int {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
@@ -398,13 +398,13 @@ func (c *chain) streams(st *event.State) {
 		s, ok := c.Stream(name)
 		switch {
 		case !ok:
-			c.add("streamed", false, "handler %s gets every result and is starting", name)
+			c.addLink("streamed", false, "handler %s gets every result and is starting", name)
 		case c.Directory.Shadow(c.out.Namespace):
-			c.add("streamed", true, "handler %s would get every result, but the namespace is a shadow (notifications: shadow)", name)
+			c.addLink("streamed", true, "handler %s would get every result, but the namespace is a shadow (notifications: shadow)", name)
 		case s.Trouble != "":
-			c.add("streamed", false, "handler %s gets every result and is %s behind: %s", name, secondsText(s.BehindSeconds), s.Trouble)
+			c.addLink("streamed", false, "handler %s gets every result and is %s behind: %s", name, secondsText(s.BehindSeconds), s.Trouble)
 		default:
-			c.add("streamed", true, "handler %s gets every result; %s behind", name, secondsText(s.BehindSeconds))
+			c.addLink("streamed", true, "handler %s gets every result; %s behind", name, secondsText(s.BehindSeconds))
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func (s *request) whyNode(ctx context.Context, in *struct {
+func (s *request) explainNode(ctx context.Context, in *struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
 }) (*op.Body[v1.Trace], error) {
@@ -29,7 +29,7 @@ func (s *request) whyNode(ctx context.Context, in *struct {
 		return nil, s.NoNode(ctx, in.Namespace, in.Node)
 	}
 	out := v1.Trace{Namespace: in.Namespace, Node: in.Node}
-	declared, err := s.declared(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
+	declared, err := s.declarationLink(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *request) whyNode(ctx context.Context, in *struct {
 		out.Links = append(out.Links, v1.Link{Name: "error", Text: f.Text})
 	}
 	for _, w := range s.Directory.ExplainGroups(id) {
-		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Under: nodes.Reasons(w.Under)})
+		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Under: nodes.ReasonLinks(w.Under)})
 	}
 	out.Links = append(out.Links, s.checksLink(id, in.Namespace))
 	return op.Answer(out), nil
@@ -58,7 +58,7 @@ func (s *request) checksLink(node model.NodeID, namespace string) v1.Link {
 			name = ns + "/" + name
 		}
 		reason := fmt.Sprint(why.Under)
-		names[reason], because[reason] = append(names[reason], name), nodes.Reasons(why.Under)
+		names[reason], because[reason] = append(names[reason], name), nodes.ReasonLinks(why.Under)
 		count++
 	}
 	if count == 0 {
@@ -108,7 +108,7 @@ func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
 	if !ok {
 		return nil
 	}
-	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", orUnknown(a.Version), a.Address), At: a.Since})
+	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", versionText(a.Version), a.Address), At: a.Since})
 	if off := time.Duration(a.ClockOffsetMs) * time.Millisecond; off.Abs() >= clockTolerance {
 		under = append(under, v1.Link{Text: "its clock is " + offsetText(off) + " the server's: times here are the server's, cron uses the machine's"})
 	}
@@ -121,7 +121,7 @@ func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
 // idleText explains why a unit is not in force on a node.
 func idleText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
 
-func orUnknown(version string) string {
+func versionText(version string) string {
 	if version == "" {
 		return "unknown"
 	}
@@ -180,13 +180,13 @@ func (s *request) assignmentLink(node model.NodeID) v1.Link {
 // resultDelay is the delay of a result above which it is late: agents batch results, and a busy machine is slow.
 const resultDelay = 10 * time.Second
 
-// schedule adds the schedule with the last and the next run.
-func (c *chain) schedule(spec *model.CheckSpec) {
+// addSchedule adds the schedule with the last and the next run.
+func (c *traceBuilder) addSchedule(spec *model.CheckSpec) {
 	if spec == nil {
 		return
 	}
 	if spec.Passive {
-		c.add("schedule", !spec.Disabled, "no node runs it: senders outside report its results")
+		c.addLink("schedule", !spec.Disabled, "no node runs it: senders outside report its results")
 		return
 	}
 	text := "every " + spec.Interval.String()
@@ -205,8 +205,8 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if spec.TTL > 0 {
 		text += ", missed after " + spec.TTL.String()
 	}
-	link := c.add("schedule", !spec.Disabled, "%s", text)
-	if spec.Disabled || !c.lands {
+	link := c.addLink("schedule", !spec.Disabled, "%s", text)
+	if spec.Disabled || !c.targeted {
 		return
 	}
 	if !c.lastRun.IsZero() {
@@ -215,7 +215,7 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if spec.RoundRobin && spec.Proxy == nil {
 		return // the turn of this node depends on the other members
 	}
-	skew := c.skew
+	skew := c.clockOffset
 	if spec.RoundRobin {
 		skew = 0 // the server schedules round-robin runs
 	}
@@ -223,20 +223,20 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if next.IsZero() {
 		return
 	}
-	c.cron = spec.Cron != ""
+	c.usesCron = spec.Cron != ""
 	about := "the next run is due"
 	if spec.Cron != "" && spec.TimeZone == "" {
 		about += " (in this server's time zone; the machine uses its own)"
 	}
 	if skew.Abs() >= clockTolerance && spec.Cron != "" {
-		about += " (the machine's clock is " + offsetText(c.skew) + " the server's)"
+		about += " (the machine's clock is " + offsetText(c.clockOffset) + " the server's)"
 	}
 	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
 // exceptionEnd returns the end of the last schedule exception since the last run; zero: none. It
 // adds a link where the exception is in force now.
-func (c *chain) exceptionEnd(st *event.State) (end time.Time) {
+func (c *traceBuilder) exceptionEnd(st *event.State) (end time.Time) {
 	chunk := c.Chunk(st.Chunk)
 	if chunk == nil || len(chunk.Except) == 0 {
 		return end
@@ -247,14 +247,14 @@ func (c *chain) exceptionEnd(st *event.State) (end time.Time) {
 	}
 	end, _ = set.LastEnd(c.lastRun, c.Now())
 	if end.After(c.Now()) {
-		c.add("excepted", false, "excluded now (schedule.except), until").At = end.UTC()
+		c.addLink("excepted", false, "excluded now (schedule.except), until").At = end.UTC()
 	}
 	return end
 }
 
-// late adds a link where a result is overdue, with possible causes.
-func (c *chain) late(spec *model.CheckSpec, st *event.State) {
-	if spec == nil || spec.Interval <= 0 || !c.lands || c.lastRun.IsZero() {
+// addLateResult adds a link where a result is overdue, with possible causes.
+func (c *traceBuilder) addLateResult(spec *model.CheckSpec, st *event.State) {
+	if spec == nil || spec.Interval <= 0 || !c.targeted || c.lastRun.IsZero() {
 		return
 	}
 	timeout := cmp.Or(time.Duration(spec.Timeout), min(time.Duration(spec.Interval), model.DefaultTimeout))
@@ -265,7 +265,7 @@ func (c *chain) late(spec *model.CheckSpec, st *event.State) {
 	if c.Now().Before(due.Add(timeout + resultDelay)) {
 		return
 	}
-	link := c.add("late", false, "a result is missing: the run was due")
+	link := c.addLink("late", false, "a result is missing: the run was due")
 	link.At = due.UTC()
 	session, connected := c.Agent(c.node)
 	under := func(format string, args ...any) {
@@ -277,7 +277,7 @@ func (c *chain) late(spec *model.CheckSpec, st *event.State) {
 	case c.noAgent:
 		under("the agent is not connected: while it runs, its spool stores the results")
 	case !connected || told == nil:
-	case nodes.Spooling(told):
+	case nodes.IsSpooling(told):
 		under("%d results wait in the agent's spool, the oldest for %s", told.Spooled, model.Duration(time.Duration(told.OldestSeconds)*time.Second))
 	case told.Skipped+told.Late > 0:
 		under("the machine is overloaded: %d runs skipped because the run before had not ended, %d started late", told.Skipped, told.Late)

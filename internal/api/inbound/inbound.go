@@ -39,8 +39,8 @@ type Options struct {
 	Actions events.Actions
 }
 
-// Serves reports whether a path is for other systems.
-func Serves(path string) bool {
+// ServesPath reports whether a path is for other systems.
+func ServesPath(path string) bool {
 	return strings.HasPrefix(path, alertsPath) || strings.HasPrefix(path, callbackPath)
 }
 
@@ -48,17 +48,17 @@ func Serves(path string) bool {
 func Register(r *op.Routes, o Options) {
 	if o.Secret != nil {
 		c := &callbacks{Options: o, View: r.View(), logger: r.Logger}
-		r.Mux.Handle(callbackPath, limited(r, "callback", queue.NewSlots(r.Queues, "callbacks"), callbackTimeout, c.serve))
+		r.Mux.Handle(callbackPath, limitInbound(r, "callback", queue.NewSlots(r.Queues, "callbacks"), callbackTimeout, c.answerCallback))
 	}
 	if o.Alerts != nil {
-		r.Mux.Handle(alertsPath, limited(r, "alerts", queue.NewSlots(r.Queues, "alerts"), op.BodyTimeout, o.Alerts))
+		r.Mux.Handle(alertsPath, limitInbound(r, "alerts", queue.NewSlots(r.Queues, "alerts"), op.BodyTimeout, o.Alerts))
 	}
 }
 
-// limited bounds the requests of other systems: slots of their own, a deadline for the body, and a
+// limitInbound bounds the requests of other systems: slots of their own, a deadline for the body, and a
 // throttle for wrong credentials, as for passwords. A slow body takes no slot of people. answer
 // returns the error; nil sends an empty object. name is the reason of refusals in the metrics.
-func limited(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
+func limitInbound(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
 	attempts := tries.New(r.View().Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
@@ -82,7 +82,7 @@ func limited(r *op.Routes, name string, slots *queue.Slots, body time.Duration, 
 		}
 		r.Fail(w, name, err)
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { op.InSlots(slots, w, q, answered) })
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { op.ServeInSlot(slots, w, q, answered) })
 }
 
 const (
@@ -97,8 +97,8 @@ type callbacks struct {
 	logger     *slog.Logger
 }
 
-// serve answers /callback/NAMESPACE/HANDLER: the service that a handler notified reports an action of a person.
-func (c *callbacks) serve(r *http.Request, address string) error {
+// answerCallback answers /callback/NAMESPACE/HANDLER: the service that a handler notified reports an action of a person.
+func (c *callbacks) answerCallback(r *http.Request, address string) error {
 	namespace, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, callbackPath), "/")
 	var spec *model.HandlerSpec
 	if ok {
@@ -126,15 +126,15 @@ func (c *callbacks) serve(r *http.Request, address string) error {
 	if err != nil || call.Verb == "" || call.Problem == "" {
 		return err
 	}
-	n, err := c.apply(r.Context(), history.HandlerRef{Namespace: namespace, Name: name}, call)
+	n, err := c.applyAction(r.Context(), history.HandlerRef{Namespace: namespace, Name: name}, call)
 	c.logger.Info("a service called back", "handler", namespace+"/"+name, "verb", call.Verb, "by", call.By, "problem", call.Problem, "problems", n, "from", address, "err", err)
 	return err
 }
 
-// apply takes an action of a service on every open problem that its handler was notified of under this id, and
+// applyAction takes an action of a service on every open problem that its handler was notified of under this id, and
 // returns their number. A problem that is closed, or already has the state, is left alone, because services echo
 // our own notifications.
-func (c *callbacks) apply(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
+func (c *callbacks) applyAction(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
 	deliveries, err := c.History.Deliveries(ctx, call.Problem)
 	if err != nil {
 		return 0, err
@@ -156,7 +156,7 @@ func (c *callbacks) apply(ctx context.Context, by history.HandlerRef, call handl
 		} else if !current {
 			continue
 		}
-		did, err := c.act(ctx, id, call)
+		did, err := c.applyToProblem(ctx, id, call)
 		if err != nil {
 			return n, fmt.Errorf("%s problem %s: %w", call.Verb, id, err)
 		}
@@ -183,7 +183,7 @@ func (c *callbacks) isCurrent(ctx context.Context, by history.HandlerRef, proble
 	return !knows, err
 }
 
-func (c *callbacks) act(ctx context.Context, id string, call handler.Callback) (did bool, err error) {
+func (c *callbacks) applyToProblem(ctx context.Context, id string, call handler.Callback) (did bool, err error) {
 	p, err := c.History.Problem(ctx, id)
 	if model.ClassOf(err) == model.NotFound {
 		return false, nil // forgotten by now

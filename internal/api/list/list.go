@@ -24,9 +24,9 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// SearchTime is how long a condition searches a list before it ends the page. The page may be
+// SearchTimeLimit is how long a condition searches a list before it ends the page. The page may be
 // short then, or empty, and have a next one.
-const SearchTime = 200 * time.Millisecond
+const SearchTimeLimit = 200 * time.Millisecond
 
 // searchPage is the number of rows that a search reads from a store at a time.
 const searchPage = 500
@@ -56,7 +56,7 @@ func (c Cursor) IntID() (int64, error) {
 	}
 	id, err := strconv.ParseInt(c.ID, 10, 64)
 	if err != nil {
-		return 0, view.BadToken()
+		return 0, view.BadPageToken()
 	}
 	return id, nil
 }
@@ -68,7 +68,7 @@ func (c Cursor) String() string { return strconv.FormatInt(c.Number, 10) + "." +
 func ParseCursor(place string) (c Cursor, err error) {
 	number, id, ok := strings.Cut(place, ".")
 	if c.Number, err = strconv.ParseInt(number, 10, 64); !ok || err != nil {
-		return c, view.BadToken()
+		return c, view.BadPageToken()
 	}
 	c.ID = id
 	return c, nil
@@ -120,14 +120,14 @@ func Page[R, Row any](v *view.View, l Rows[R], show func(*R) (model.NodeID, Row)
 		switch {
 		case len(page) < size:
 			return rows, "", nil
-		case l.Filter != nil && v.Now().Sub(began) > SearchTime:
+		case l.Filter != nil && v.Now().Sub(began) > SearchTimeLimit:
 			return rows, v.NextPage(at.String()), nil
 		}
 	}
 }
 
-// All yields all rows of a store that pages them. read returns at most size rows behind the row last; nil: the first ones.
-func All[R any](size int, read func(last *R) ([]R, error)) iter.Seq2[*R, error] {
+// AllRows yields all rows of a store that pages them. read returns at most size rows behind the row last; nil: the first ones.
+func AllRows[R any](size int, read func(last *R) ([]R, error)) iter.Seq2[*R, error] {
 	return func(yield func(*R, error) bool) {
 		for last := (*R)(nil); ; {
 			page, err := read(last)
@@ -148,9 +148,9 @@ func All[R any](size int, read func(last *R) ([]R, error)) iter.Seq2[*R, error] 
 	}
 }
 
-// Matching returns the rows of a short list that match.
-func Matching[R any](v *view.View, in Where, rows []R) ([]R, error) {
-	f, err := ByRow(v, in)
+// FilterRows returns the rows of a short list that match.
+func FilterRows[R any](v *view.View, in Where, rows []R) ([]R, error) {
+	f, err := NewRowFilter(v, in)
 	if err != nil || f == nil {
 		return rows, err
 	}
@@ -163,8 +163,8 @@ func Matching[R any](v *view.View, in Where, rows []R) ([]R, error) {
 	return matching, nil
 }
 
-// MatchingLabels is Matching for rows that have labels of their own.
-func MatchingLabels[R any](v *view.View, in Labelled, rows []R, labels func(*R) map[string]string) ([]R, error) {
+// FilterLabelledRows is Matching for rows that have labels of their own.
+func FilterLabelledRows[R any](v *view.View, in Labelled, rows []R, labels func(*R) map[string]string) ([]R, error) {
 	selector, err := directory.ParseSelector(in.Selector)
 	if err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func MatchingLabels[R any](v *view.View, in Labelled, rows []R, labels func(*R) 
 			matching = append(matching, rows[i])
 		}
 	}
-	return Matching(v, in.Where, matching)
+	return FilterRows(v, in.Where, matching)
 }
 
 // Period is the span of time that a request asks about.
@@ -223,14 +223,14 @@ type OfNode struct {
 // rowVariable describes the variables of both languages below.
 const rowVariable = "row (an element of items as in -o json) and now"
 
-// overRows is the language of conditions over rows that belong to no node.
-var overRows = where.Language{
+// rowConditions is the language of conditions over rows that belong to no node.
+var rowConditions = where.Language{
 	Of: "row", MaxCost: 1_000_000, Alone: true, Reads: rowVariable,
 	Example: `row.name.startsWith("ci-")`, Options: rowVariables,
 }
 
-// overNodeRows is the language of conditions over rows that belong to a node. It also reads the node as it is now.
-var overNodeRows = where.Language{
+// nodeRowConditions is the language of conditions over rows that belong to a node. It also reads the node as it is now.
+var nodeRowConditions = where.Language{
 	Of: "row", MaxCost: 1_000_000, Reads: rowVariable + "; node.name, .namespace, .labels, .facts, .groups",
 	Example: `row.check == "disk" && node.labels.env == "prod"`, Options: rowVariables,
 }
@@ -263,13 +263,15 @@ type Filter struct {
 
 var _ interpreter.Activation = (*Filter)(nil)
 
-// ByRow returns the filter of rows that belong to no node.
-func ByRow(v *view.View, in Where) (*Filter, error) {
-	return newFilter(v, &overRows, OfNode{Where: in.Where})
+// NewRowFilter returns the filter of rows that belong to no node.
+func NewRowFilter(v *view.View, in Where) (*Filter, error) {
+	return newFilter(v, &rowConditions, OfNode{Where: in.Where})
 }
 
-// ByNode returns the filter of rows that belong to a node.
-func ByNode(v *view.View, in OfNode) (*Filter, error) { return newFilter(v, &overNodeRows, in) }
+// NewNodeRowFilter returns the filter of rows that belong to a node.
+func NewNodeRowFilter(v *view.View, in OfNode) (*Filter, error) {
+	return newFilter(v, &nodeRowConditions, in)
+}
 
 func newFilter(v *view.View, l *where.Language, in OfNode) (*Filter, error) {
 	if in.Selector == "" && in.Where == "" {

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-func registerAgents(at subject) {
-	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "List agents, oldest version first, then by trouble", model.NotFound), access.On(access.Read, "Node"), (*request).listAgents)
+func registerAgents(at operationSet) {
+	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "List agents, oldest version first, then by trouble", model.NotFound), access.NeedOn(access.Read, "Node"), (*request).listAgents)
 }
 
 type listAgentsInput struct {
@@ -42,7 +42,7 @@ func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
-	n, err := list.ByNode(s.View, in.OfNode)
+	n, err := list.NewNodeRowFilter(s.View, in.OfNode)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body
 	rows := make([]agentPlace, 0, len(ids))
 	summaries := s.Events.Summaries(ids)
 	for i, id := range ids {
-		a, ok := s.agent(id, &summaries[i])
+		a, ok := s.agentStateOf(id, &summaries[i])
 		if !ok || in.Version != "" && !isOfVersion(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.disconnected ||
 			!n.Match(id, func() any { return a.show(s) }) {
 			continue
@@ -99,7 +99,7 @@ func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body
 		out.Next = s.NextPage(rows[in.Limit-1].String())
 	}
 	for _, r := range rows {
-		if a, ok := s.agent(r.id, &s.Events.Summaries([]model.NodeID{r.id})[0]); ok { // false: the node was deleted meanwhile
+		if a, ok := s.agentStateOf(r.id, &s.Events.Summaries([]model.NodeID{r.id})[0]); ok { // false: the node was deleted meanwhile
 			out.Items = append(out.Items, a.show(s))
 		}
 	}
@@ -119,8 +119,8 @@ type agentState struct {
 	spooling     bool
 }
 
-// agent returns the state of a node's agent; false: the node never had one.
-func (s *request) agent(id model.NodeID, sum *event.Summary) (a agentState, ok bool) {
+// agentStateOf returns the state of a node's agent; false: the node never had one.
+func (s *request) agentStateOf(id model.NodeID, sum *event.Summary) (a agentState, ok bool) {
 	a.summary, a.id = sum, id
 	a.session, a.connected = s.Agent(id)
 	a.version = a.session.Version
@@ -139,8 +139,8 @@ func (s *request) agent(id model.NodeID, sum *event.Summary) (a agentState, ok b
 	case st == nil:
 	case st.GaveWay+st.Refused+st.Lost > 0:
 		a.trouble = 3
-		a.spooling = Spooling(st)
-	case Spooling(st):
+		a.spooling = IsSpooling(st)
+	case IsSpooling(st):
 		a.spooling, a.trouble = true, 2
 	case st.Skipped+st.Late > 0:
 		a.trouble = 1
@@ -148,7 +148,7 @@ func (s *request) agent(id model.NodeID, sum *event.Summary) (a agentState, ok b
 	return a, ok
 }
 
-func Spooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAfter.Seconds() }
+func IsSpooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAfter.Seconds() }
 
 // show converts the state to an agent of the API, with its troubles in words.
 func (a *agentState) show(s *request) v1.Agent {
@@ -206,7 +206,7 @@ func parseAgentPlace(text string) (p agentPlace, err error) {
 	p.name, p.version, _ = strings.Cut(rest, " ")
 	p.trouble, err = strconv.Atoi(trouble)
 	if !ok || err != nil {
-		return p, view.BadToken()
+		return p, view.BadPageToken()
 	}
 	return p, nil
 }
@@ -237,7 +237,7 @@ func compareVersions(a, b string) int {
 		return c
 	}
 	for a != "" && b != "" {
-		x, y := digits(a), digits(b)
+		x, y := countLeadingDigits(a), countLeadingDigits(b)
 		if x == 0 || y == 0 {
 			if a[0] != b[0] {
 				return cmp.Compare(a[0], b[0])
@@ -254,8 +254,8 @@ func compareVersions(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits returns the number of leading digits.
-func digits(text string) int {
+// countLeadingDigits returns the number of leading digits.
+func countLeadingDigits(text string) int {
 	n := 0
 	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
 		n++
@@ -263,8 +263,8 @@ func digits(text string) int {
 	return n
 }
 
-func registerStates(at subject) {
-	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "List nodes with their state, worst first", model.NotFound), access.On(access.Read, "Node"), (*request).nodeStates)
+func registerStates(at operationSet) {
+	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "List nodes with their state, worst first", model.NotFound), access.NeedOn(access.Read, "Node"), (*request).nodeStates)
 }
 
 // nodeStates evaluates every node that matches, some microseconds each, because the worst comes
@@ -334,7 +334,7 @@ func (s *request) nodeStates(ctx context.Context, in *struct {
 		out.Items = append(out.Items, s.nodeState(r.id, &r.summary, in.Name != ""))
 	}
 	if in.Name != "" {
-		if out.Items[0].Origins, err = s.origins(ctx, ids[0], &out.Items[0]); err != nil {
+		if out.Items[0].Origins, err = s.nodeOrigins(ctx, ids[0], &out.Items[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -345,7 +345,7 @@ func (s *request) nodeState(id model.NodeID, sum *event.Summary, withChecks bool
 	facts := s.Directory.NodeFacts(id)
 	out := v1.NodeState{
 		ID: id, Groups: s.Directory.NodeGroups(id), Labels: s.Directory.NodeLabels(id), Agent: facts["agentVersion"],
-		OS: osOf(facts), Events: v1.ByStatusOf(sum.ByStatus), Problems: sum.Problems, Severity: sum.Severity, SeverityName: sum.Severity.String(),
+		OS: describeSystem(facts), Events: v1.ByStatusOf(sum.ByStatus), Problems: sum.Problems, Severity: sum.Severity, SeverityName: sum.Severity.String(),
 		Silent: sum.Silent, Stopped: sum.Stopped, Heard: view.Time(sum.Heard), Connected: s.Connected(id),
 	}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(id)
@@ -364,8 +364,8 @@ func (s *request) nodeState(id model.NodeID, sum *event.Summary, withChecks bool
 	return out
 }
 
-// osOf describes a machine's system and processor: "debian 12 amd64".
-func osOf(facts map[string]string) string {
+// describeSystem describes a machine's system and processor: "debian 12 amd64".
+func describeSystem(facts map[string]string) string {
 	name := cmp.Or(facts["distribution"], facts["os"])
 	for _, more := range []string{facts["distributionVersion"], facts["arch"]} {
 		if more != "" && name != "" {
@@ -375,17 +375,17 @@ func osOf(facts map[string]string) string {
 	return name
 }
 
-// Reasons converts explanations of the planner to links.
-func Reasons(list []plan.Explanation) (out []v1.Link) {
+// ReasonLinks converts explanations of the planner to links.
+func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	for _, w := range list {
-		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Under: Reasons(w.Under)})
+		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Under: ReasonLinks(w.Under)})
 	}
 	return out
 }
 
-// origins explains where labels, groups and properties of a node come from; nil for the server's
+// nodeOrigins explains where labels, groups and properties of a node come from; nil for the server's
 // own node, which has no declaration.
-func (s *request) origins(ctx context.Context, id model.NodeID, n *v1.NodeState) (*v1.NodeOrigins, error) {
+func (s *request) nodeOrigins(ctx context.Context, id model.NodeID, n *v1.NodeState) (*v1.NodeOrigins, error) {
 	r, err := s.Intent.Get(ctx, intent.Key{Kind: "Node", Namespace: n.Namespace, Name: n.Name})
 	if model.ClassOf(err) == model.NotFound {
 		return nil, nil
@@ -394,7 +394,7 @@ func (s *request) origins(ctx context.Context, id model.NodeID, n *v1.NodeState)
 		return nil, err
 	}
 	out := &v1.NodeOrigins{
-		Groups: Reasons(s.Directory.ExplainGroups(id)), Properties: []v1.PropertyValue{},
+		Groups: ReasonLinks(s.Directory.ExplainGroups(id)), Properties: []v1.PropertyValue{},
 		Labels: labelOrigins(plan.LabelOrigins(r.Metadata, r.Spec.(*model.NodeSpec))),
 	}
 	for _, c := range s.Directory.JoinRequests(id) {

@@ -28,11 +28,11 @@ type request struct {
 	Options
 }
 
-type subject = op.Subject[*request]
+type operationSet = op.OperationSet[*request]
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o} })
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o} })
 	registerStates(at)
 	registerAgents(at)
 	registerJoinTokens(at)

@@ -24,14 +24,14 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// Enrolments returns the Admit of pki.Enroller, which bounds the number of machines that join at the
+// NewEnrolmentLimit returns the Admit of pki.Enroller, which bounds the number of machines that join at the
 // same time. A request takes a place only when it has arrived whole, so that a slow sender holds none.
-func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err error) {
+func NewEnrolmentLimit(r *queue.Registry) func(context.Context) (leave func(), err error) {
 	slots := queue.NewSlots(r, "enrolments")
 	return func(ctx context.Context) (func(), error) {
 		err := slots.Enter(ctx)
 		if errors.Is(err, queue.ErrFull) {
-			err = op.Full()
+			err = op.RequestLimitError()
 		}
 		return slots.Leave, err
 	}
@@ -45,24 +45,24 @@ func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller) {
 		Name: "muster_certificate_renewals_total", Help: "Requests of nodes for a new certificate, by outcome.",
 	}, []string{"outcome"})
 	r.Metrics.Register(renewals)
-	mux.Handle(pki.EnrolPath, throttled(r, "enrol", "join_token", func(w *op.StatusRecorder, q *http.Request) (wrong bool, secret string) {
+	mux.Handle(pki.EnrolPath, throttleEnrolment(r, "enrol", "join_token", func(w *op.StatusRecorder, q *http.Request) (wrong bool, secret string) {
 		secret = enrol.Serve(w, q)
 		if w.Status == http.StatusTooManyRequests {
 			r.CountRefusal("pending")
 		}
 		return secret != "", secret
 	}))
-	mux.Handle(pki.RenewPath, throttled(r, "renew", "renewal", func(w *op.StatusRecorder, q *http.Request) (wrong bool, secret string) {
+	mux.Handle(pki.RenewPath, throttleEnrolment(r, "renew", "renewal", func(w *op.StatusRecorder, q *http.Request) (wrong bool, secret string) {
 		renewals.WithLabelValues(enrol.ServeRenewal(w, q)).Inc()
 		return w.Status == http.StatusUnauthorized, ""
 	}))
 }
 
-// throttled bounds the requests of each network to serve, and its wrong attempts. name begins the
+// throttleEnrolment bounds the requests of each network to serve, and its wrong attempts. name begins the
 // reasons of refusals in the metrics, wrongReason is the one of a wrong attempt. serve reports
 // whether the attempt was wrong, and the name of the wrong secret, if it has one.
-func throttled(r *op.Routes, name, wrongReason string, serve func(*op.StatusRecorder, *http.Request) (wrong bool, secret string)) http.Handler {
-	wrong, concurrent := newAttempts(r.View().Now), op.NewQuota[netip.Prefix](enrolmentsPerNetwork)
+func throttleEnrolment(r *op.Routes, name, wrongReason string, serve func(*op.StatusRecorder, *http.Request) (wrong bool, secret string)) http.Handler {
+	wrong, concurrent := newWrongAttempts(r.View().Now), op.NewQuota[netip.Prefix](enrolmentsPerNetwork)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
 		if wrong.Exhausted(address) {
@@ -81,7 +81,7 @@ func throttled(r *op.Routes, name, wrongReason string, serve func(*op.StatusReco
 		rec := &op.StatusRecorder{ResponseWriter: w}
 		if bad, secret := serve(rec, q); bad {
 			r.CountRefusal(wrongReason)
-			wrong.count(address, secret)
+			wrong.countWrong(address, secret)
 		}
 	})
 }
@@ -90,11 +90,11 @@ func throttled(r *op.Routes, name, wrongReason string, serve func(*op.StatusReco
 // leaves places for others. Networks are told apart as by tries.Limiter.
 const enrolmentsPerNetwork = 32
 
-func registerJoinTokens(at subject) {
-	op.Handle(at, op.Get("authority", "/api/v1/ca", "nodes", "Get the server's CA", model.NotFound), access.ByAnybody("server"), (*request).authority)
-	op.Handle(at, op.Get("listJoinTokens", "/api/v1/jointokens", "nodes", "List join tokens"), access.On(access.Read, "jointoken"), (*request).listJoinTokens)
-	op.Handle(at, op.Post("createJoinToken", "/api/v1/jointokens", "nodes", "Create a join token; returned once", model.NotFound), access.On(access.Change, "jointoken"), (*request).createJoinToken)
-	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Delete a join token; nodes that joined with it stay"), access.On(access.Change, "jointoken"), (*request).deleteJoinToken)
+func registerJoinTokens(at operationSet) {
+	op.Handle(at, op.Get("authority", "/api/v1/ca", "nodes", "Get the server's CA", model.NotFound), access.NeedAnybody("server"), (*request).authority)
+	op.Handle(at, op.Get("listJoinTokens", "/api/v1/jointokens", "nodes", "List join tokens"), access.NeedOn(access.Read, "jointoken"), (*request).listJoinTokens)
+	op.Handle(at, op.Post("createJoinToken", "/api/v1/jointokens", "nodes", "Create a join token; returned once", model.NotFound), access.NeedOn(access.Change, "jointoken"), (*request).createJoinToken)
+	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Delete a join token; nodes that joined with it stay"), access.NeedOn(access.Change, "jointoken"), (*request).deleteJoinToken)
 }
 
 // authority is public: it lets a machine recognize the server, and no more.
@@ -112,17 +112,17 @@ func (s *request) listJoinTokens(ctx context.Context, in *list.Labelled) (*op.Bo
 	}
 	items := []v1.JoinToken{}
 	for _, t := range tokens {
-		if s.Sees(t.Namespace) {
-			items = append(items, joinTokenOf(t))
+		if s.SeesNamespace(t.Namespace) {
+			items = append(items, showJoinToken(t))
 		}
 	}
-	if items, err = list.MatchingLabels(s.View, *in, items, func(t *v1.JoinToken) map[string]string { return t.Labels }); err != nil {
+	if items, err = list.FilterLabelledRows(s.View, *in, items, func(t *v1.JoinToken) map[string]string { return t.Labels }); err != nil {
 		return nil, err
 	}
 	return op.Answer(v1.JoinTokenList{Items: items}), nil
 }
 
-func joinTokenOf(t pki.JoinToken) v1.JoinToken {
+func showJoinToken(t pki.JoinToken) v1.JoinToken {
 	return v1.JoinToken{
 		ID: t.ID, Namespace: t.Namespace, Groups: t.Groups, Labels: t.Labels, Lifecycle: t.Lifecycle, Replace: t.Replace, Node: t.Node, Expires: t.Expires,
 		MaxUses: t.MaxUses, Uses: t.Uses, Created: t.Created, By: t.By, Note: t.Note,
@@ -157,7 +157,7 @@ func (s *request) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds 
 	if err := s.JoinTokens.Create(ctx, access.Author(ctx, "join token created"), keep); err != nil {
 		return nil, err
 	}
-	out := joinTokenOf(keep)
+	out := showJoinToken(keep)
 	out.Token = token.String()
 	return op.Answer(out), nil
 }
@@ -168,7 +168,7 @@ func (s *request) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.Empty
 		return nil, err
 	}
 	err = model.Errorf(model.NotFound, "hidden")
-	if !slices.ContainsFunc(list, func(t pki.JoinToken) bool { return t.ID == in.ID && !s.Sees(t.Namespace) }) {
+	if !slices.ContainsFunc(list, func(t pki.JoinToken) bool { return t.ID == in.ID && !s.SeesNamespace(t.Namespace) }) {
 		err = s.JoinTokens.Delete(ctx, access.Author(ctx, "join token deleted"), in.ID)
 	}
 	if model.ClassOf(err) == model.NotFound {
@@ -177,16 +177,16 @@ func (s *request) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.Empty
 	return nil, err
 }
 
-func registerLifecycle(at subject) {
+func registerLifecycle(at operationSet) {
 	rename := op.Post("renameNode", "/api/v1/nodes/{namespace}/{name}/rename", "nodes", "Rename a node; it keeps its events and history", model.NotFound)
-	op.Handle(at, op.ChangesResources(rename), access.On(access.Change, "Node"), (*request).renameNode)
+	op.Handle(at, op.ChangesResources(rename), access.NeedOn(access.Change, "Node"), (*request).renameNode)
 	replace := op.Post("replaceNode", "/api/v1/nodes/{namespace}/{name}/replace", "nodes", "Create a token that makes another machine this node; returned once", model.NotFound, model.Conflict)
-	op.Handle(at, replace, access.On(access.Change, "Node"), (*request).replaceNode)
+	op.Handle(at, replace, access.NeedOn(access.Change, "Node"), (*request).replaceNode)
 	retire := op.Post("retireNodes", "/api/v1/retire", "nodes", "Retire nodes, in one transaction", model.NotFound)
 	retire.MaxBodyBytes = 8 << 20 // 10,000 names
-	op.Handle(at, op.ChangesResources(retire), access.On(access.Change, "Node"), (*request).retireNodes)
-	op.Handle(at, op.Get("listTombstones", "/api/v1/tombstones", "nodes", "List deleted, retired and replaced nodes with the reason, newest first"), access.On(access.Read, "tombstone"), (*request).tombstones)
-	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Delete a tombstone: its machine may ask to join again", model.NotFound), access.On(access.Change, "tombstone"), (*request).deleteTombstone)
+	op.Handle(at, op.ChangesResources(retire), access.NeedOn(access.Change, "Node"), (*request).retireNodes)
+	op.Handle(at, op.Get("listTombstones", "/api/v1/tombstones", "nodes", "List deleted, retired and replaced nodes with the reason, newest first"), access.NeedOn(access.Read, "tombstone"), (*request).listTombstones)
+	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Delete a tombstone: its machine may ask to join again", model.NotFound), access.NeedOn(access.Change, "tombstone"), (*request).deleteTombstone)
 }
 
 func (s *request) renameNode(ctx context.Context, in *struct {
@@ -234,7 +234,7 @@ func (s *request) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetir
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 
-func (s *request) tombstones(_ context.Context, in *struct {
+func (s *request) listTombstones(_ context.Context, in *struct {
 	list.Where
 	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
 }) (*op.Body[v1.TombstoneList], error) {
@@ -244,7 +244,7 @@ func (s *request) tombstones(_ context.Context, in *struct {
 			ID: g.ID, Name: g.Name, Namespace: g.Namespace, Why: g.Why, Reason: g.Reason, By: g.By, At: g.At, Until: g.Until,
 		})
 	}
-	items, err := list.Matching(s.View, in.Where, items)
+	items, err := list.FilterRows(s.View, in.Where, items)
 	return op.Answer(v1.TombstoneList{Items: items[:min(in.Limit, len(items))], All: len(items)}), err
 }
 

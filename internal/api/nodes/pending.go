@@ -33,14 +33,14 @@ type Pending struct {
 	newMachines *tries.Limiter // throttles new machines by network
 
 	mu       sync.Mutex
-	by       map[string]*candidate // by the fingerprint of the machine's key
+	by       map[string]*pendingMachine // by the fingerprint of the machine's key
 	swept    time.Time
 	passed   uint64
 	overflow uint64
 }
 
-// candidate is a machine that waits to be accepted.
-type candidate struct {
+// pendingMachine is a machine that waits to be accepted.
+type pendingMachine struct {
 	key         string
 	request     pki.EnrolRequest // the newest one
 	address     string
@@ -67,7 +67,7 @@ const pendingHint = "on the server: muster node list --pending; many machines jo
 // NewPending returns an empty Pending, which the queue registry lists as pending.
 func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	capacity, policy := r.Bounds("pending")
-	p := &Pending{now: now, capacity: int(capacity), newMachines: tries.New(now), by: map[string]*candidate{}}
+	p := &Pending{now: now, capacity: int(capacity), newMachines: tries.New(now), by: map[string]*pendingMachine{}}
 	r.Register("pending", func() queue.Info {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 // Ask implements Pending of pki.Enroller: the machine with this key waits from now
 // on. again is the time until it should ask again.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
-	if sizeOf(&request) > pendingBytes {
+	if requestBytes(&request) > pendingBytes {
 		return 0, model.Errorf(model.TooLarge, "this machine's labels and facts have more than %d bytes", pendingBytes)
 	}
 	whence := model.HostOf(request.Whence)
@@ -90,7 +90,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 	w := p.by[key]
 	stranger := request.Returns == nil
 	if w == nil || w.net != from {
-		p.sweep(now)
+		p.forgetSilentMachines(now)
 		switch {
 		case stranger && p.countNetwork(from) >= pendingPerNetwork:
 			p.overflow++
@@ -105,7 +105,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 		}
 	}
 	if w == nil {
-		w = &candidate{key: key, since: now}
+		w = &pendingMachine{key: key, since: now}
 		p.by[key] = w
 		p.passed++
 	}
@@ -126,33 +126,33 @@ func (p *Pending) countNetwork(network netip.Prefix) (n int) {
 	return n
 }
 
-// sweep forgets machines that stopped asking, at most once a second. The caller holds mu.
-func (p *Pending) sweep(now time.Time) {
+// forgetSilentMachines forgets machines that stopped asking, at most once a second. The caller holds mu.
+func (p *Pending) forgetSilentMachines(now time.Time) {
 	if now.Sub(p.swept) < time.Second {
 		return
 	}
 	p.swept = now
-	maps.DeleteFunc(p.by, func(_ string, w *candidate) bool { return now.Sub(w.last) > pendingFor })
+	maps.DeleteFunc(p.by, func(_ string, w *pendingMachine) bool { return now.Sub(w.last) > pendingFor })
 }
 
-func (p *Pending) remove(key string) {
+func (p *Pending) removeMachine(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.by, key)
 }
 
-// list returns the candidates, longest waiting first; nil: none may wait.
-func (p *Pending) list() (out []candidate) {
+// listMachines returns the candidates, longest waiting first; nil: none may wait.
+func (p *Pending) listMachines() (out []pendingMachine) {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweep(p.now())
+	p.forgetSilentMachines(p.now())
 	for _, w := range p.by {
 		out = append(out, *w)
 	}
-	slices.SortFunc(out, func(a, b candidate) int {
+	slices.SortFunc(out, func(a, b pendingMachine) int {
 		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.key, b.key))
 	})
 	return out
@@ -172,12 +172,12 @@ func (p *Pending) Len() int {
 // nobody can make a key with the same beginning while one waits, and few enough to compare by eye.
 const minFingerprint = 16
 
-// find returns the candidate with a name, or with a key that begins so. A name that two candidates
+// findMachine returns the candidate with a name, or with a key that begins so. A name that two candidates
 // have identifies neither.
-func (p *Pending) find(which string) (candidate, error) {
+func (p *Pending) findMachine(which string) (pendingMachine, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
-	var found []candidate
-	for _, w := range p.list() {
+	var found []pendingMachine
+	for _, w := range p.listMachines() {
 		if intent.NodeName(w.request.Name) == which || len(digits) >= minFingerprint && strings.HasPrefix(w.key, digits) {
 			found = append(found, w)
 		}
@@ -186,18 +186,18 @@ func (p *Pending) find(which string) (candidate, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return candidate{}, model.Errorf(model.NotFound, "no waiting machine has the name %q or a key that begins with it", which).
+		return pendingMachine{}, model.Errorf(model.NotFound, "no waiting machine has the name %q or a key that begins with it", which).
 			WithHint("list them: muster node list --pending; a machine asks again every half minute")
 	}
 	keys := make([]string, 0, len(found))
 	for _, w := range found[:min(len(found), 10)] {
 		keys = append(keys, fmt.Sprintf("%s from %s", w.key, w.address))
 	}
-	return candidate{}, model.Errorf(model.Conflict, "%d machines request the name %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
+	return pendingMachine{}, model.Errorf(model.Conflict, "%d machines request the name %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
 		WithHint("compare the keys with the one on the machine, then type its beginning: muster node accept %s", found[0].key[:minFingerprint])
 }
 
-func sizeOf(r *pki.EnrolRequest) int {
+func requestBytes(r *pki.EnrolRequest) int {
 	n := len(r.Name) + len(r.MachineID)
 	for _, set := range []map[string]string{r.Labels, r.Facts} {
 		for k, v := range set {
@@ -210,16 +210,16 @@ func sizeOf(r *pki.EnrolRequest) int {
 	return n
 }
 
-func registerPending(at subject) {
-	op.Handle(at, op.Get("listPending", "/api/v1/pending", "nodes", "List machines that wait to be accepted"), access.OnCluster(access.Read, "pending"), (*request).listPending)
-	op.Handle(at, op.Post("acceptPending", "/api/v1/pending/accept", "nodes", "Accept a machine", model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*request).acceptPending)
-	op.Handle(at, op.Post("acceptReturning", "/api/v1/pending/accept-returning", "nodes", "Accept all machines that return with a certificate of this server"), access.OnCluster(access.Change, "pending"), (*request).acceptReturning)
-	op.Handle(at, op.Post("refusePending", "/api/v1/pending/refuse", "nodes", "Refuse a machine permanently", model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*request).refusePending)
+func registerPending(at operationSet) {
+	op.Handle(at, op.Get("listPending", "/api/v1/pending", "nodes", "List machines that wait to be accepted"), access.NeedOnCluster(access.Read, "pending"), (*request).listPending)
+	op.Handle(at, op.Post("acceptPending", "/api/v1/pending/accept", "nodes", "Accept a machine", model.NotFound, model.Conflict), access.NeedOnCluster(access.Change, "pending"), (*request).acceptPending)
+	op.Handle(at, op.Post("acceptReturning", "/api/v1/pending/accept-returning", "nodes", "Accept all machines that return with a certificate of this server"), access.NeedOnCluster(access.Change, "pending"), (*request).acceptReturning)
+	op.Handle(at, op.Post("refusePending", "/api/v1/pending/refuse", "nodes", "Refuse a machine permanently", model.NotFound, model.Conflict), access.NeedOnCluster(access.Change, "pending"), (*request).refusePending)
 }
 
 func (s *request) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1.PendingList], error) {
 	out := v1.PendingList{Items: []v1.Pending{}}
-	for _, w := range s.Waiting.list() {
+	for _, w := range s.Waiting.listMachines() {
 		p := v1.Pending{
 			Key: w.key, Name: intent.NodeName(w.request.Name), Whence: w.address, MachineID: w.request.MachineID, Since: w.since.UTC(), Asked: w.last.UTC(),
 			Labels: w.request.Labels, Facts: w.request.Facts, Groups: w.request.Groups,
@@ -230,13 +230,13 @@ func (s *request) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1
 		out.Items = append(out.Items, p)
 	}
 	var err error
-	out.Items, err = list.MatchingLabels(s.View, *in, out.Items, func(p *v1.Pending) map[string]string { return p.Labels })
+	out.Items, err = list.FilterLabelledRows(s.View, *in, out.Items, func(p *v1.Pending) map[string]string { return p.Labels })
 	return op.Answer(out), err
 }
 
 func (s *request) acceptPending(ctx context.Context, in *struct{ Body v1.PendingAccept }) (*op.Body[v1.Member], error) {
 	r := in.Body
-	w, err := s.Waiting.find(r.Which)
+	w, err := s.Waiting.findMachine(r.Which)
 	if err != nil {
 		return nil, err
 	}
@@ -255,12 +255,12 @@ func (s *request) acceptPending(ctx context.Context, in *struct{ Body v1.Pending
 		w.request.Name = r.Name
 	}
 	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // false: identified by the key alone
-	member, err := s.accept(ctx, &w, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, named)
+	member, err := s.acceptMachine(ctx, &w, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, named)
 	return op.Answer(member), err
 }
 
-// accept makes a candidate a node of the token's namespace, with the token's labels and groups.
-func (s *request) accept(ctx context.Context, w *candidate, token pki.JoinToken, named bool) (v1.Member, error) {
+// acceptMachine makes a candidate a node of the token's namespace, with the token's labels and groups.
+func (s *request) acceptMachine(ctx context.Context, w *pendingMachine, token pki.JoinToken, named bool) (v1.Member, error) {
 	if err := s.RequireNamespace(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err
 	}
@@ -271,7 +271,7 @@ func (s *request) accept(ctx context.Context, w *candidate, token pki.JoinToken,
 	if err != nil {
 		return v1.Member{}, err
 	}
-	s.Waiting.remove(w.key)
+	s.Waiting.removeMachine(w.key)
 	return v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}, nil
 }
 
@@ -279,11 +279,11 @@ func (s *request) accept(ctx context.Context, w *candidate, token pki.JoinToken,
 // their identity. It leaves the others waiting, with the reason.
 func (s *request) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
 	out := v1.Returned{Items: []v1.Member{}, Left: []v1.NotAccepted{}}
-	for _, w := range s.Waiting.list() {
+	for _, w := range s.Waiting.listMachines() {
 		if w.request.Returns == nil {
 			continue
 		}
-		member, err := s.accept(ctx, &w, pki.JoinToken{Namespace: cmp.Or(w.request.Returns.Namespace, model.DefaultNamespaceName), Groups: in.Body.Groups, Labels: in.Body.Labels}, false)
+		member, err := s.acceptMachine(ctx, &w, pki.JoinToken{Namespace: cmp.Or(w.request.Returns.Namespace, model.DefaultNamespaceName), Groups: in.Body.Groups, Labels: in.Body.Labels}, false)
 		switch class := model.ClassOf(err); {
 		case err == nil:
 			out.Items = append(out.Items, member)
@@ -302,7 +302,7 @@ func (s *request) acceptReturning(ctx context.Context, in *struct{ Body v1.Pendi
 }
 
 func (s *request) refusePending(ctx context.Context, in *struct{ Body v1.PendingRefuse }) (*op.Body[v1.Member], error) {
-	w, err := s.Waiting.find(in.Body.Which)
+	w, err := s.Waiting.findMachine(in.Body.Which)
 	if err != nil {
 		return nil, err
 	}
@@ -311,14 +311,14 @@ func (s *request) refusePending(ctx context.Context, in *struct{ Body v1.Pending
 	if err := s.Intent.BlockKey(ctx, access.Author(ctx, in.Body.Reason), w.key, t); err != nil {
 		return nil, err
 	}
-	s.Waiting.remove(w.key)
+	s.Waiting.removeMachine(w.key)
 	return op.Answer(v1.Member{Name: name, Key: w.key}), nil
 }
 
-// attempts throttles wrong secrets by network, as tries.Limiter does, but counts a secret that is
+// wrongAttempts throttles wrong secrets by network, as tries.Limiter does, but counts a secret that is
 // shown again only once: a repetition finds nothing out. A hundred agents behind one address whose
 // join token was deleted are one attempt.
-type attempts struct {
+type wrongAttempts struct {
 	*tries.Limiter
 	now func() time.Time
 
@@ -338,20 +338,20 @@ const (
 	maxAttempts = 10_000
 )
 
-func newAttempts(now func() time.Time) *attempts {
-	return &attempts{Limiter: tries.New(now), now: now, last: map[secretAttempt]time.Time{}}
+func newWrongAttempts(now func() time.Time) *wrongAttempts {
+	return &wrongAttempts{Limiter: tries.New(now), now: now, last: map[secretAttempt]time.Time{}}
 }
 
-// count counts a wrong attempt; secret is a name for the secret, empty where it has none.
-func (g *attempts) count(address, secret string) {
-	if secret != "" && g.repeated(secretAttempt{tries.Network(address), secret}) {
+// countWrong counts a wrong attempt; secret is a name for the secret, empty where it has none.
+func (g *wrongAttempts) countWrong(address, secret string) {
+	if secret != "" && g.isRepeated(secretAttempt{tries.Network(address), secret}) {
 		return
 	}
 	g.Allow(address)
 }
 
-// repeated reports whether the network has shown the secret before, and remembers it.
-func (g *attempts) repeated(one secretAttempt) bool {
+// isRepeated reports whether the network has shown the secret before, and remembers it.
+func (g *wrongAttempts) isRepeated(one secretAttempt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()

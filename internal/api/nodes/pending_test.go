@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// room is a Pending with a clock of its own.
-func room(t *testing.T, settings ...string) (p *Pending, list func() queue.Info, pass func(time.Duration)) {
+// newTestPending returns an empty Pending with its queue and a function that advances its clock.
+func newTestPending(t *testing.T, settings ...string) (p *Pending, list func() queue.Info, pass func(time.Duration)) {
 	t.Helper()
 	set, err := queue.ParseSettings(settings)
 	testenv.NoError(t, err)
@@ -25,53 +25,53 @@ func room(t *testing.T, settings ...string) (p *Pending, list func() queue.Info,
 	return p, func() queue.Info { return queues.List()[0] }, func(d time.Duration) { now = now.Add(d) }
 }
 
-func keyOf(n int) string { return fmt.Sprintf("%064x", n) }
+func machineKey(n int) string { return fmt.Sprintf("%064x", n) }
 
 func TestPendingIsBounded(t *testing.T) {
-	p, info, pass := room(t, "pending=100")
+	p, info, pass := newTestPending(t, "pending=100")
 	refused := 0
 	for n := range 10_000 { // one stranger with many keys, who has time
-		if _, err := p.Ask(keyOf(n), pki.EnrolRequest{Name: "web", Whence: "10.0.0.1:1"}); model.ClassOf(err) == model.Limited {
+		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Name: "web", Whence: "10.0.0.1:1"}); model.ClassOf(err) == model.Limited {
 			refused++
 		}
 		pass(20 * time.Millisecond)
 	}
-	if got := len(p.list()); got != pendingPerNetwork || refused != 10_000-got || info().Overflow != uint64(refused) {
+	if got := len(p.listMachines()); got != pendingPerNetwork || refused != 10_000-got || info().Overflow != uint64(refused) {
 		t.Errorf("%d wait, %d were refused: %+v", got, refused, info())
 	}
 	for n := range 100 { // others find their places, up to the capacity
-		_, _ = p.Ask(keyOf(20_000+n), pki.EnrolRequest{Name: fmt.Sprint("n", n), Whence: fmt.Sprintf("10.0.1.%d:1", n)})
+		_, _ = p.Ask(machineKey(20_000+n), pki.EnrolRequest{Name: fmt.Sprint("n", n), Whence: fmt.Sprintf("10.0.1.%d:1", n)})
 	}
 	if i := info(); i.Depth != 100 || i.Capacity != 100 {
 		t.Errorf("%+v", i)
 	}
-	if _, err := p.Ask(keyOf(1), pki.EnrolRequest{Facts: map[string]string{"x": strings.Repeat("x", pendingBytes)}}); model.ClassOf(err) != model.TooLarge {
+	if _, err := p.Ask(machineKey(1), pki.EnrolRequest{Facts: map[string]string{"x": strings.Repeat("x", pendingBytes)}}); model.ClassOf(err) != model.TooLarge {
 		t.Errorf("%v", err)
 	}
 	pass(pendingFor + time.Second)
-	if got := p.list(); len(got) != 0 || len(p.nets) != 0 {
-		t.Errorf("%d still wait, of %d networks", len(got), len(p.nets))
+	if got := p.listMachines(); len(got) != 0 {
+		t.Errorf("%d still wait", len(got))
 	}
 }
 
-// Who was a node has shown so: a network may have many of them.
+// Returning machines prove their identity by certificate, so the limits of a network do not apply to them.
 func TestReturningMachinesAreRecognised(t *testing.T) {
-	p, info, _ := room(t, "pending=100")
+	p, info, _ := newTestPending(t, "pending=100")
 	for n := range 100 {
-		if _, err := p.Ask(keyOf(n), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); err != nil {
+		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); err != nil {
 			t.Fatalf("machine %d: %v", n, err)
 		}
 	}
-	if _, err := p.Ask(keyOf(100), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
+	if _, err := p.Ask(machineKey(100), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
 		t.Errorf("beyond the room: %v", err)
 	}
 }
 
-// A stranger who comes with new keys is slowed down as one who tries tokens.
-func TestPendingSlowsDown(t *testing.T) {
-	p, _, pass := room(t)
+// New machines of a network are throttled like attempts with join tokens.
+func TestNewMachinesAreThrottled(t *testing.T) {
+	p, _, pass := newTestPending(t)
 	ask := func(n int) error {
-		_, err := p.Ask(keyOf(n), pki.EnrolRequest{Whence: "10.0.0.1:1"})
+		_, err := p.Ask(machineKey(n), pki.EnrolRequest{Whence: "10.0.0.1:1"})
 		return err
 	}
 	for n := range tries.Burst {
@@ -90,7 +90,7 @@ func TestPendingSlowsDown(t *testing.T) {
 }
 
 func TestPendingMachinesByNameOrKey(t *testing.T) {
-	p, _, pass := room(t)
+	p, _, pass := newTestPending(t)
 	ask := func(key, name, whence string) time.Duration {
 		again, err := p.Ask(key, pki.EnrolRequest{Name: name, Whence: whence})
 		testenv.NoError(t, err)
@@ -109,7 +109,7 @@ func TestPendingMachinesByNameOrKey(t *testing.T) {
 		{"db", three, 0}, {"sha256:" + three, three, 0}, {strings.Repeat("C", 16), three, 0}, {strings.Repeat("c", 15), "", model.NotFound}, {"no", "", model.NotFound},
 		{"web01", "", model.Conflict}, {one[:16], one, 0},
 	} {
-		w, err := p.find(c.which)
+		w, err := p.findMachine(c.which)
 		if w.key != c.key || err != nil && model.ClassOf(err) != c.class {
 			t.Errorf("%s: %s %v", c.which, w.key, err)
 		}
@@ -121,16 +121,15 @@ func TestPendingMachinesByNameOrKey(t *testing.T) {
 	if again := ask(three, "db", "10.9.0.3:1"); again != askInterval { // and from another address
 		t.Errorf("asks again in %v", again)
 	}
-	if w, err := p.find("db"); err != nil || w.address != "10.9.0.3" || len(p.nets) != 3 {
-		t.Errorf("%+v %v %v", w, err, p.nets)
+	if w, err := p.findMachine("db"); err != nil || w.address != "10.9.0.3" || p.countNetwork(w.net) != 1 || p.Len() != 3 {
+		t.Errorf("%+v %v, %d machines wait", w, err, p.Len())
 	}
-	p.remove(three)
-	if len(p.nets) != 2 || p.Len() != 2 {
-		t.Errorf("%v", p.nets)
+	if p.removeMachine(three); p.countNetwork(tries.Network("10.9.0.3")) != 0 || p.Len() != 2 {
+		t.Errorf("%d machines wait", p.Len())
 	}
 }
 
-func TestVersionsInOrder(t *testing.T) {
+func TestVersionsSortByNumber(t *testing.T) {
 	want := []string{"0.9.1", "0.9.10", "v0.10.0", "0.10.0-12-gabc", "1.0", "1.0.1", "1.02.0", "2", "dev", "load", ""}
 	got := slices.Clone(want)
 	slices.Reverse(got)

@@ -146,8 +146,8 @@ func OpeningChunk(v *view.View, p *model.Problem) *model.CheckChunk {
 	return v.Chunk(p.Chunk)
 }
 
-// Declarer names, for people, the resource whose fields name the handlers and pipelines of a check.
-func Declarer(check model.CheckID) string {
+// DeclaringResource names, for people, the resource whose fields name the handlers and pipelines of a check.
+func DeclaringResource(check model.CheckID) string {
 	if check == model.KeepaliveCheck {
 		return "the node"
 	}

@@ -55,7 +55,7 @@ func NewRoutes(o Options) *Routes {
 	}
 	mux := http.NewServeMux()
 	return &Routes{
-		Access: o.Access, Queues: o.Queues, Logger: o.Logger, Mux: mux, Huma: humago.New(mux, config()), Metrics: newMetrics(o.Registry),
+		Access: o.Access, Queues: o.Queues, Logger: o.Logger, Mux: mux, Huma: humago.New(mux, humaConfig()), Metrics: newMetrics(o.Registry),
 		everything: o.View, needs: map[string]access.Need{},
 	}
 }
@@ -73,14 +73,16 @@ type Request struct {
 	*Routes
 }
 
-// Subject is a set of operations whose methods belong to one request type R.
-type Subject[R any] struct {
+// OperationSet is a set of operations whose methods belong to one request type R.
+type OperationSet[R any] struct {
 	*Routes
 	make func(Request) R
 }
 
-// NewSubject returns a subject. make returns the R of one request.
-func NewSubject[R any](r *Routes, make func(Request) R) Subject[R] { return Subject[R]{r, make} }
+// NewOperationSet returns a subject. make returns the R of one request.
+func NewOperationSet[R any](r *Routes, make func(Request) R) OperationSet[R] {
+	return OperationSet[R]{r, make}
+}
 
 // maxBody bounds the body of a request, in bytes, unless its operation says otherwise. The bounds
 // are huma's: a wrapped body would hide from net/http that unread bytes are left on the connection.
@@ -97,8 +99,8 @@ const (
 
 // Handle registers one operation with the access that it needs. fn is a method of the subject's
 // request type; it gets the view of its caller, and its errors get their form here.
-func Handle[R, I, O any](s Subject[R], o huma.Operation, need access.Need, fn func(R, context.Context, *I) (*O, error)) {
-	s.declare(o.OperationID, need)
+func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, context.Context, *I) (*O, error)) {
+	s.declareNeed(o.OperationID, need)
 	o.Middlewares = append(huma.Middlewares{s.authorize(need)}, o.Middlewares...)
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, maxBody)
 	o.BodyReadTimeout = BodyTimeout
@@ -118,8 +120,8 @@ func Handle[R, I, O any](s Subject[R], o huma.Operation, need access.Need, fn fu
 }
 
 // HandleRaw registers an operation that reads its body itself. The OpenAPI document describes it like the others.
-func HandleRaw[R any](s Subject[R], o huma.Operation, need access.Need, fn func(R, http.ResponseWriter, *http.Request) error) {
-	s.declare(o.OperationID, need)
+func HandleRaw[R any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, http.ResponseWriter, *http.Request) error) {
+	s.declareNeed(o.OperationID, need)
 	s.Huma.OpenAPI().AddOperation(&o)
 	s.Mux.HandleFunc(o.Method+" "+o.Path, func(w http.ResponseWriter, r *http.Request) {
 		c := access.CallerOf(r.Context())
@@ -135,8 +137,8 @@ func HandleRaw[R any](s Subject[R], o huma.Operation, need access.Need, fn func(
 	})
 }
 
-// declare keeps the need of an operation. An operation without one does not start.
-func (r *Routes) declare(operation string, need access.Need) {
+// declareNeed keeps the need of an operation. An operation without one does not start.
+func (r *Routes) declareNeed(operation string, need access.Need) {
 	if !need.Declared() {
 		panic("BUG: operation " + operation + " declares no access")
 	}
@@ -147,7 +149,7 @@ func (r *Routes) declare(operation string, need access.Need) {
 // not in the namespace that the path or the query names.
 func (r *Routes) authorize(need access.Need) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		if err := allow(ctx, need); err != nil {
+		if err := checkAccess(ctx, need); err != nil {
 			r.CountRefusal("role")
 			WriteHuma(ctx, Refusal(err))
 			return
@@ -156,7 +158,7 @@ func (r *Routes) authorize(need access.Need) func(huma.Context, func(huma.Contex
 	}
 }
 
-func allow(ctx huma.Context, need access.Need) error {
+func checkAccess(ctx huma.Context, need access.Need) error {
 	c := access.CallerOf(ctx.Context())
 	err := c.Allow(need)
 	if err != nil || need.Scope != access.Namespaced {
@@ -287,11 +289,11 @@ func (q *Quota[K]) Enter(key K) (leave func(), ok bool) {
 	}, true
 }
 
-// InSlots answers a request in one of the slots, or refuses it.
-func InSlots(slots *queue.Slots, w http.ResponseWriter, r *http.Request, next http.Handler) {
+// ServeInSlot answers a request in one of the slots, or refuses it.
+func ServeInSlot(slots *queue.Slots, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if err := slots.Enter(r.Context()); err != nil {
 		if errors.Is(err, queue.ErrFull) {
-			WriteError(w, Full())
+			WriteError(w, RequestLimitError())
 		}
 		return
 	}
@@ -299,8 +301,8 @@ func InSlots(slots *queue.Slots, w http.ResponseWriter, r *http.Request, next ht
 	next.ServeHTTP(w, r)
 }
 
-// Full is the error of a request when all slots are taken.
-func Full() *model.Error {
+// RequestLimitError is the error of a request when all slots are taken.
+func RequestLimitError() *model.Error {
 	return model.Errorf(model.Unavailable, "the server has reached its limit of concurrent requests").
 		WithHint("try again; muster get queues shows the queue, --queues raises its capacity")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// config configures huma with our error form and without its pages.
-func config() huma.Config {
+// humaConfig configures huma with our error form and without its pages.
+func humaConfig() huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	for _, t := range []reflect.Type{
 		reflect.TypeFor[model.Duration](), reflect.TypeFor[model.Size](), // written with units
@@ -44,7 +44,7 @@ func config() huma.Config {
 		},
 		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat: "application/json",
-		Transformers:  []huma.Transformer{reform},
+		Transformers:  []huma.Transformer{convertHumaError},
 	}
 	c.RejectUnknownQueryParameters = true
 	return c
@@ -58,9 +58,9 @@ func schemaName(t reflect.Type, hint string) string {
 	return huma.DefaultSchemaNamer(t, hint)
 }
 
-// failures returns the classes of errors that an operation may answer with: some follow from
+// errorClasses returns the classes of errors that an operation may answer with: some follow from
 // its form, the others are in its registration.
-func failures(op *huma.Operation) []model.Class {
+func errorClasses(op *huma.Operation) []model.Class {
 	out := []model.Class{model.Internal, model.Invalid, model.Unauthenticated, model.Unavailable}
 	if op.Method != http.MethodGet && op.OperationID != "login" && op.OperationID != "logout" {
 		out = append(out, model.Forbidden)
@@ -102,8 +102,8 @@ func HandleDocument(api huma.API, mux *http.ServeMux) {
 			said := func(description string) *huma.Response {
 				return &huma.Response{Description: description, Content: map[string]*huma.MediaType{"application/problem+json": {Schema: errorSchema}}}
 			}
-			for _, class := range failures(op) {
-				op.Responses[strconv.Itoa(class.HTTP())] = said(titles[class])
+			for _, class := range errorClasses(op) {
+				op.Responses[strconv.Itoa(class.HTTP())] = said(classTitles[class])
 			}
 			op.Responses["default"] = said("Any other error")
 		}

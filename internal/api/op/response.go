@@ -58,8 +58,8 @@ func HandleHealth(mux *http.ServeMux, notReady func() []string) {
 	})
 }
 
-// titles describe the classes.
-var titles = [...]string{
+// classTitles describe the classes.
+var classTitles = [...]string{
 	model.Internal:        "Internal error",
 	model.Invalid:         "Invalid input",
 	model.NotFound:        "Not found",
@@ -77,7 +77,7 @@ var titles = [...]string{
 // Problem is the one place that gives an error its form (RFC 9457).
 func Problem(class model.Class, detail, hint string) *v1.Error {
 	return &v1.Error{
-		Type: v1.ErrorType + class.Label(), Title: titles[class], Status: class.HTTP(), Detail: detail, Hint: hint,
+		Type: v1.ErrorType + class.Label(), Title: classTitles[class], Status: class.HTTP(), Detail: detail, Hint: hint,
 	}
 }
 
@@ -139,8 +139,8 @@ func Refusal(err error) *model.Error {
 	return model.Errorf(model.Unauthenticated, "the token cannot be checked").WithHint("muster login")
 }
 
-// reform gives huma's own errors (a parameter out of range, a broken body) the form of ours.
-func reform(_ huma.Context, _ string, v any) (any, error) {
+// convertHumaError gives huma's own errors (a parameter out of range, a broken body) the form of ours.
+func convertHumaError(_ huma.Context, _ string, v any) (any, error) {
 	theirs, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil

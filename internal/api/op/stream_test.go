@@ -12,25 +12,25 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// pipes is a listener of connections within the process.
-type pipes chan net.Conn
+// pipeListener is a listener of connections within the process.
+type pipeListener chan net.Conn
 
-func (p pipes) Accept() (net.Conn, error) {
+func (p pipeListener) Accept() (net.Conn, error) {
 	if c, ok := <-p; ok {
 		return c, nil
 	}
 	return nil, net.ErrClosed
 }
-func (p pipes) Close() error   { return nil }
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
+func (p pipeListener) Close() error   { return nil }
+func (p pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
 
-// A stream in which nothing happens for longer than one write may take stays open, over
-// HTTP/2 too, where an old deadline ends a stream that nobody writes to.
+// A stream without messages stays open for longer than the deadline of one write, also over HTTP/2, where an expired
+// deadline ends a quiet stream.
 func TestQuietStreamStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h2 http.Protocols
 		h2.SetUnencryptedHTTP2(true)
-		conns := make(pipes, 1)
+		conns := make(pipeListener, 1)
 		server := &http.Server{Protocols: &h2, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			out := NewEventStream(w)
 			for range 3 {

@@ -30,21 +30,21 @@ type request struct {
 func Register(r *op.Routes) {
 	passwords := tries.New(r.View().Now)
 	logins := op.NewTurns(r, "logins", "login_queue", model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work"))
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, passwords, logins} })
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, passwords, logins} })
 	login := op.Post("login", "/api/v1/login", "auth", "Log in", model.Limited)
 	login.Security = []map[string][]string{{}}
 	login.MaxBodyBytes = 16 << 10 // strangers may send one
-	op.Handle(at, login, access.Open("session"), (*request).login)
-	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "Log out: delete the session or token of this request"), access.ByAnybody("session"), (*request).logout)
-	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Get the caller's name and rights"), access.ByAnybody("session"), (*request).showCaller)
-	op.Handle(at, op.Get("listTokens", "/api/v1/tokens", "auth", "List API tokens and sessions"), access.ByAnybody("token"), (*request).listTokens)
-	op.Handle(at, op.Post("createToken", "/api/v1/tokens", "auth", "Create an API token; its secret is returned once"), access.On(access.Change, "token"), (*request).createToken)
-	op.Handle(at, op.Delete("revokeToken", "/api/v1/tokens/{id}", "auth", "Delete an API token or session"), access.On(access.Change, "token"), (*request).revokeToken)
-	op.Handle(at, op.Get("listUsers", "/api/v1/users", "auth", "List users; a viewer sees only the own one"), access.ByAnybody("user"), (*request).listUsers)
-	op.Handle(at, op.Post("createUser", "/api/v1/users", "auth", "Create a user; a generated password is returned once"), access.OnCluster(access.Change, "user"), (*request).createUser)
-	op.Handle(at, op.Put("grantUser", "/api/v1/users/{name}/grants", "auth", "Replace a user's role and bindings; tokens with more rights are deleted", model.Conflict), access.OnCluster(access.Change, "user"), (*request).grantUser)
-	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "Delete a user with all sessions and tokens; returns the user"), access.OnCluster(access.Change, "user"), (*request).deleteUser)
-	op.Handle(at, op.Post("changePassword", ownPassword, "auth", "Change your password; your other sessions end"), access.ByAnybody("user"), (*request).changePassword)
+	op.Handle(at, login, access.NeedNoToken("session"), (*request).login)
+	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "Log out: delete the session or token of this request"), access.NeedAnybody("session"), (*request).logout)
+	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Get the caller's name and rights"), access.NeedAnybody("session"), (*request).showCaller)
+	op.Handle(at, op.Get("listTokens", "/api/v1/tokens", "auth", "List API tokens and sessions"), access.NeedAnybody("token"), (*request).listTokens)
+	op.Handle(at, op.Post("createToken", "/api/v1/tokens", "auth", "Create an API token; its secret is returned once"), access.NeedOn(access.Change, "token"), (*request).createToken)
+	op.Handle(at, op.Delete("revokeToken", "/api/v1/tokens/{id}", "auth", "Delete an API token or session"), access.NeedOn(access.Change, "token"), (*request).revokeToken)
+	op.Handle(at, op.Get("listUsers", "/api/v1/users", "auth", "List users; a viewer sees only the own one"), access.NeedAnybody("user"), (*request).listUsers)
+	op.Handle(at, op.Post("createUser", "/api/v1/users", "auth", "Create a user; a generated password is returned once"), access.NeedOnCluster(access.Change, "user"), (*request).createUser)
+	op.Handle(at, op.Put("grantUser", "/api/v1/users/{name}/grants", "auth", "Replace a user's role and bindings; tokens with more rights are deleted", model.Conflict), access.NeedOnCluster(access.Change, "user"), (*request).grantUser)
+	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "Delete a user with all sessions and tokens; returns the user"), access.NeedOnCluster(access.Change, "user"), (*request).deleteUser)
+	op.Handle(at, op.Post("changePassword", ownPassword, "auth", "Change your password; your other sessions end"), access.NeedAnybody("user"), (*request).changePassword)
 }
 
 // attemptPassword calls check, which costs a password's turn, if the caller's address has not tried too many of them.
@@ -71,14 +71,14 @@ func (s *request) listUsers(ctx context.Context, in *list.Where) (*op.Body[v1.Us
 	items := []v1.User{}
 	for _, u := range s.Access.Users() {
 		if c.MayEverywhere(access.Change) || u.Name == c.User {
-			items = append(items, userOf(u))
+			items = append(items, showUser(u))
 		}
 	}
-	items, err := list.Matching(s.View, *in, items)
+	items, err := list.FilterRows(s.View, *in, items)
 	return op.Answer(v1.UserList{Items: items}), err
 }
 
-func userOf(u access.User) v1.User {
+func showUser(u access.User) v1.User {
 	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Bindings: u.Bindings, Namespaces: u.Namespaces, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
 }
 
@@ -88,14 +88,14 @@ func (s *request) createUser(ctx context.Context, in *struct{ Body v1.UserReques
 	if g.Role == "" && len(g.Bindings) == 0 {
 		g.Role = access.Viewer
 	}
-	if err := mayGive(ctx, &g); err != nil {
+	if err := checkGivenGrants(ctx, &g); err != nil {
 		return nil, err
 	}
 	password, err := s.Access.CreateUser(ctx, access.Author(ctx, "role "+g.String()), access.User{Name: r.Name, Grants: g}, r.Password)
 	if err != nil {
 		return nil, err
 	}
-	out := userOf(access.User{Name: r.Name, Grants: g, Created: s.Now().UTC()})
+	out := showUser(access.User{Name: r.Name, Grants: g, Created: s.Now().UTC()})
 	if r.Password == "" {
 		out.Password = password
 	}
@@ -112,18 +112,18 @@ func (s *request) grantUser(ctx context.Context, in *struct {
 	Body v1.UserGrants
 }) (*op.Body[v1.User], error) {
 	g := grantsOf(in.Body)
-	if err := mayGive(ctx, &g); err != nil {
+	if err := checkGivenGrants(ctx, &g); err != nil {
 		return nil, err
 	}
 	u, err := s.Access.Grant(ctx, access.Author(ctx, "role "+g.String()), in.Name, g)
-	return op.Answer(userOf(u)), err
+	return op.Answer(showUser(u)), err
 }
 
 func (s *request) deleteUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
 }) (*op.Body[v1.User], error) {
 	u, err := s.Access.DeleteUser(ctx, access.Author(ctx, "user deleted"), in.Name)
-	return op.Answer(userOf(u)), err
+	return op.Answer(showUser(u)), err
 }
 
 // changePassword is throttled like a login, because its answer reveals whether a password is right.
@@ -133,8 +133,8 @@ func (s *request) changePassword(ctx context.Context, in *struct{ Body v1.Passwo
 	})
 }
 
-// mayGive refuses to give rights that the caller does not have.
-func mayGive(ctx context.Context, g *access.Grants) error {
+// checkGivenGrants refuses to give rights that the caller does not have.
+func checkGivenGrants(ctx context.Context, g *access.Grants) error {
 	c := access.CallerOf(ctx)
 	switch {
 	case g.Run && !c.Run:
@@ -175,14 +175,14 @@ func (s *request) listTokens(ctx context.Context, in *list.Where) (*op.Body[v1.T
 	items := []v1.Token{}
 	for _, t := range s.Access.Tokens() {
 		if c.MayEverywhere(access.Change) || t.User == c.User {
-			items = append(items, tokenOf(t))
+			items = append(items, showToken(t))
 		}
 	}
-	items, err := list.Matching(s.View, *in, items)
+	items, err := list.FilterRows(s.View, *in, items)
 	return op.Answer(v1.TokenList{Items: items}), err
 }
 
-func tokenOf(t access.AccessToken) v1.Token {
+func showToken(t access.AccessToken) v1.Token {
 	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Bindings: t.Bindings, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
 }
 
@@ -203,14 +203,14 @@ func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequ
 	if in.Body.ExpiresIn > 0 {
 		t.Expires = s.Now().Add(time.Duration(in.Body.ExpiresIn) * time.Second).UTC()
 	}
-	if err := mayGive(ctx, &t.Grants); err != nil {
+	if err := checkGivenGrants(ctx, &t.Grants); err != nil {
 		return nil, err
 	}
 	secret, made, err := s.Access.CreateToken(ctx, access.Author(ctx, in.Body.Note), t)
 	if err != nil {
 		return nil, err
 	}
-	out := tokenOf(made)
+	out := showToken(made)
 	out.Secret = secret
 	return op.Answer(out), nil
 }

@@ -41,7 +41,7 @@ const historyPage = 1000
 // statusChanges yields the status changes of a node that q selects, newest first; q.Check empty: of all its checks.
 func (s *request) statusChanges(ctx context.Context, q history.EntryQuery) iter.Seq2[*history.Entry, error] {
 	q.Kind, q.Limit = history.StatusChanged, historyPage
-	return list.All(historyPage, func(last *history.Entry) ([]history.Entry, error) {
+	return list.AllRows(historyPage, func(last *history.Entry) ([]history.Entry, error) {
 		if last != nil {
 			q.Before, q.BeforeID = last.At, last.ID
 		}
@@ -141,7 +141,7 @@ func (s *request) listAvailability(ctx context.Context, in *struct {
 			p.Until = e.deleted
 		}
 		one := v1.Availability{Namespace: e.namespace, Node: e.name, Check: e.check, Gone: e.deleted}
-		sumDurations(&one, spansOf(p, e.was, e.changes))
+		sumDurations(&one, divideIntoSpans(p, e.was, e.changes))
 		return one, e.deleted.IsZero() || one.Covered() > 0
 	})
 	return op.Answer(out), err
@@ -152,7 +152,7 @@ func (s *request) listAvailability(ctx context.Context, in *struct {
 func listPast[Row any](
 	ctx context.Context, s *request, in *PastSelection, at time.Time, limit int, after string, show func(*pastEvent) (Row, bool),
 ) (rows []Row, next string, err error) {
-	filter, err := list.ByNode(s.View, list.OfNode{Where: in.Where})
+	filter, err := list.NewNodeRowFilter(s.View, list.OfNode{Where: in.Where})
 	if err != nil {
 		return nil, "", err
 	}
@@ -172,7 +172,7 @@ func listPast[Row any](
 	}
 	for i := range page.States {
 		st := &page.States[i]
-		name := events.Name(s.View, st)
+		name := events.NameEvent(s.View, st)
 		e := pastEvent{node: st.Node, namespace: name.Namespace, name: name.Node, check: name.Check}
 		if e.was, e.changes, err = s.statusAt(ctx, st, name.Check, at); err != nil {
 			return nil, "", err
@@ -185,7 +185,7 @@ func listPast[Row any](
 // eventPage returns a page of the events that exist. The page after the last one has the events of
 // nodes that were deleted since a time, unless a group is asked for: history has no members of groups.
 func (s *request) eventPage(ctx context.Context, in *events.Selection, since time.Time, limit int, after string) (event.Page, error) {
-	q, err := events.Query(ctx, s.View, &events.Filter{Selection: *in})
+	q, err := events.BuildQuery(ctx, s.View, &events.Filter{Selection: *in})
 	if err != nil && in.Node != "" && model.ClassOf(err) == model.NotFound {
 		name := events.Selection{Namespace: in.Namespace, Node: in.Node}
 		if nodes, _, failed := s.deletedNodes(ctx, &name, since, list.Cursor{}); failed == nil && len(nodes) > 0 {
@@ -203,30 +203,30 @@ func (s *request) eventPage(ctx context.Context, in *events.Selection, since tim
 	return page, err
 }
 
-// span is a time in which an event had one status.
-type span struct {
+// statusSpan is a time in which an event had one status.
+type statusSpan struct {
 	from, until time.Time
 	was         pastStatus
 }
 
-// spansOf divides a period into spans, in order and without holes. was is the status at its
+// divideIntoSpans divides a period into spans, in order and without holes. was is the status at its
 // beginning; changes are those since then, oldest first.
-func spansOf(p list.Period, was pastStatus, changes []history.Entry) []span {
-	out := []span{{from: p.Since, was: was}}
+func divideIntoSpans(p list.Period, was pastStatus, changes []history.Entry) []statusSpan {
+	out := []statusSpan{{from: p.Since, was: was}}
 	for i := range changes {
 		e := &changes[i]
 		if !e.At.Before(p.Until) {
 			break
 		}
 		out[len(out)-1].until = e.At
-		out = append(out, span{from: e.At, was: statusAfter(e)})
+		out = append(out, statusSpan{from: e.At, was: statusAfter(e)})
 	}
 	out[len(out)-1].until = p.Until
 	return out
 }
 
 // sumDurations adds the seconds of each status.
-func sumDurations(out *v1.Availability, spans []span) {
+func sumDurations(out *v1.Availability, spans []statusSpan) {
 	for _, one := range spans {
 		seconds := &out.Nothing
 		if one.was.known {
@@ -240,15 +240,15 @@ func sumDurations(out *v1.Availability, spans []span) {
 // maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of history.
 const maxGroupEvents = 10_000
 
-// edge is a time at which something becomes known or unknown, or goes down or up; counts are differences.
-type edge struct {
+// uptimeEdge is a time at which something becomes known or unknown, or goes down or up; counts are differences.
+type uptimeEdge struct {
 	at          time.Time
 	known, down int
 }
 
-// sweep calls fn with each time between two edges, and the numbers of known and of down things in it.
-func sweep(edges []edge, fn func(from, until time.Time, known, down int)) {
-	slices.SortStableFunc(edges, func(a, b edge) int { return a.at.Compare(b.at) })
+// eachInterval calls fn with each time between two edges, and the numbers of known and of down things in it.
+func eachInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down int)) {
+	slices.SortStableFunc(edges, func(a, b uptimeEdge) int { return a.at.Compare(b.at) })
 	known, down := 0, 0
 	for i, e := range edges {
 		known, down = known+e.known, down+e.down
@@ -259,13 +259,13 @@ func sweep(edges []edge, fn func(from, until time.Time, known, down int)) {
 }
 
 // addSpan adds a time in which one thing is known, and down if down is 1.
-func addSpan(edges []edge, from, until time.Time, down int) []edge {
-	return append(edges, edge{from, 1, down}, edge{until, -1, -down})
+func addSpan(edges []uptimeEdge, from, until time.Time, down int) []uptimeEdge {
+	return append(edges, uptimeEdge{from, 1, down}, uptimeEdge{until, -1, -down})
 }
 
 // nodeUptime is the times in which a node was up: all its events were OK or WARNING.
 type nodeUptime struct {
-	edges  []edge
+	edges  []uptimeEdge
 	events int
 }
 
@@ -306,7 +306,7 @@ func (s *request) groupAvailability(ctx context.Context, in *struct {
 
 // uptimes reads the times in which each node was up.
 func (s *request) uptimes(ctx context.Context, filter *events.Filter, p list.Period) (map[model.NodeID]*nodeUptime, error) {
-	q, err := events.Query(ctx, s.View, filter)
+	q, err := events.BuildQuery(ctx, s.View, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +318,7 @@ func (s *request) uptimes(ctx context.Context, filter *events.Filter, p list.Per
 		if count++; count > maxGroupEvents {
 			return nil, model.Errorf(model.Invalid, "the selection has more than %d events", maxGroupEvents).WithHint("select one check or group: --check, --group")
 		}
-		was, changes, err := s.statusAt(ctx, st, events.Name(s.View, st).Check, p.Since)
+		was, changes, err := s.statusAt(ctx, st, events.NameEvent(s.View, st).Check, p.Since)
 		if err != nil {
 			return nil, err
 		}
@@ -328,17 +328,17 @@ func (s *request) uptimes(ctx context.Context, filter *events.Filter, p list.Per
 			nodes[st.Node] = uptime
 		}
 		uptime.events++
-		for _, one := range spansOf(p, was, changes) {
+		for _, one := range divideIntoSpans(p, was, changes) {
 			if one.was.known {
-				uptime.edges = addSpan(uptime.edges, one.from, one.until, countDown(one.was.status))
+				uptime.edges = addSpan(uptime.edges, one.from, one.until, downCount(one.was.status))
 			}
 		}
 	}
 	return nodes, nil
 }
 
-// countDown returns 1 for a status that means down.
-func countDown(status model.Status) int {
+// downCount returns 1 for a status that means down.
+func downCount(status model.Status) int {
 	if status == model.OK || status == model.Warning {
 		return 0
 	}
@@ -348,11 +348,11 @@ func countDown(status model.Status) int {
 // groupUptime combines the times of the nodes of a group.
 func (s *request) groupUptime(ids []model.NodeID, nodes map[model.NodeID]*nodeUptime) v1.GroupAvailability {
 	out := v1.GroupAvailability{Worst: 2}
-	var edges []edge
+	var edges []uptimeEdge
 	slices.Sort(ids)
 	for _, id := range ids {
 		var up, known time.Duration
-		sweep(nodes[id].edges, func(from, until time.Time, _, down int) {
+		eachInterval(nodes[id].edges, func(from, until time.Time, _, down int) {
 			if known += until.Sub(from); down == 0 {
 				up += until.Sub(from)
 			}
@@ -374,7 +374,7 @@ func (s *request) groupUptime(ids []model.NodeID, nodes map[model.NodeID]*nodeUp
 		return out
 	}
 	var known, all, some time.Duration
-	sweep(edges, func(from, until time.Time, n, down int) {
+	eachInterval(edges, func(from, until time.Time, n, down int) {
 		d := until.Sub(from)
 		if known += d; down == 0 {
 			all += d

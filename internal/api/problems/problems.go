@@ -28,7 +28,7 @@ func (s *request) listProblems(ctx context.Context, in *struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.ProblemList], error) {
-	filter, err := list.ByNode(s.View, in.OfNode)
+	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +77,10 @@ type request struct{ op.Request }
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes) {
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q} })
-	op.Handle(at, op.Get("listProblems", "/api/v1/problems", "problems", "List problems, newest first"), access.On(access.Read, "problem"), (*request).listProblems)
-	op.Handle(at, op.Get("getProblem", "/api/v1/problems/{id}", "problems", "Get one"), access.On(access.Read, "problem"), (*request).getProblem)
-	read := access.On(access.Read, "event")
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q} })
+	op.Handle(at, op.Get("listProblems", "/api/v1/problems", "problems", "List problems, newest first"), access.NeedOn(access.Read, "problem"), (*request).listProblems)
+	op.Handle(at, op.Get("getProblem", "/api/v1/problems/{id}", "problems", "Get one"), access.NeedOn(access.Read, "problem"), (*request).getProblem)
+	read := access.NeedOn(access.Read, "event")
 	op.Handle(at, op.Get("eventHistory", "/api/v1/events/{namespace}/{node}/{check}/history", "events", "List the history of one event, newest first"), read, (*request).eventHistory)
 	op.Handle(at, op.Get("listHistory", "/api/v1/history", "events", "List the history of events, newest first", model.NotFound), read, (*request).listHistory)
 	op.Handle(at, op.Get("listPastEvents", "/api/v1/history/events", "events", "List events with their status at a past time", model.NotFound), read, (*request).listPastEvents)
@@ -93,13 +93,13 @@ func (s *request) eventHistory(ctx context.Context, in *struct {
 	list.Where
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 }) (*op.Body[v1.EntryList], error) {
-	filter, err := list.ByRow(s.View, in.Where)
+	filter, err := list.NewRowFilter(s.View, in.Where)
 	if err != nil {
 		return nil, err
 	}
 	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check}
-	s.byNodeID(&q)
-	items, _, _, err := s.entries(ctx, q, list.Rows[history.Entry]{Limit: in.Limit, Filter: filter})
+	s.queryByNodeID(&q)
+	items, _, _, err := s.listEntries(ctx, q, list.Rows[history.Entry]{Limit: in.Limit, Filter: filter})
 	return op.Answer(v1.EntryList{Items: items}), err
 }
 
@@ -115,13 +115,13 @@ func (s *request) listHistory(ctx context.Context, in *struct {
 	if err := in.Period.Validate(); err != nil {
 		return nil, err
 	}
-	filter, err := list.ByNode(s.View, in.OfNode)
+	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
 	if err != nil {
 		return nil, err
 	}
 	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Since: in.Since, Before: in.Until}
-	exists := s.byNodeID(&q) || in.Node == ""
-	items, next, found, err := s.entries(ctx, q, list.Rows[history.Entry]{Limit: in.Limit, After: in.After, Filter: filter})
+	exists := s.queryByNodeID(&q) || in.Node == ""
+	items, next, found, err := s.listEntries(ctx, q, list.Rows[history.Entry]{Limit: in.Limit, After: in.After, Filter: filter})
 	if err != nil {
 		return nil, err
 	}
@@ -131,9 +131,9 @@ func (s *request) listHistory(ctx context.Context, in *struct {
 	return op.Answer(v1.EntryList{Items: items, Next: next}), nil
 }
 
-// byNodeID makes a query ask for the id of its node in place of the name, so that it also finds
+// queryByNodeID makes a query ask for the id of its node in place of the name, so that it also finds
 // entries under older names. false: no node has the name now.
-func (s *request) byNodeID(q *history.EntryQuery) bool {
+func (s *request) queryByNodeID(q *history.EntryQuery) bool {
 	id, ok := s.Directory.NodeByName(q.Namespace, q.Node)
 	if ok {
 		q.Namespace, q.Node, q.NodeID = "", "", id
@@ -141,8 +141,8 @@ func (s *request) byNodeID(q *history.EntryQuery) bool {
 	return ok
 }
 
-// entries returns a page of the entries of a query, and whether the store found any that a filter may have left out.
-func (s *request) entries(ctx context.Context, q history.EntryQuery, page list.Rows[history.Entry]) (items []v1.Entry, next string, found bool, err error) {
+// listEntries returns a page of the entries of a query, and whether the store found any that a filter may have left out.
+func (s *request) listEntries(ctx context.Context, q history.EntryQuery, page list.Rows[history.Entry]) (items []v1.Entry, next string, found bool, err error) {
 	page.Read = func(behind list.Cursor, size int) (entries []history.Entry, err error) {
 		if q.Limit = size; !behind.IsZero() {
 			q.Before = behind.Time()

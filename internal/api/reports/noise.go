@@ -25,16 +25,16 @@ const (
 	maxWeeks     = 100                 // bounds the weeks of one report
 )
 
-// noise builds one report.
-type noise struct {
+// noiseReport builds one report.
+type noiseReport struct {
 	*request
-	ctx   context.Context
-	in    *ReportInput
-	out   v1.Noise
-	of    map[[2]string]*checkNoise // by namespace of the node, and check
-	by    map[[2]string]*v1.NoisyRoute
-	acks  map[ackKey][]time.Time
-	fired map[model.Source]bool
+	ctx            context.Context
+	in             *ReportInput
+	out            v1.Noise
+	checks         map[[2]string]*checkNoise // by namespace of the node, and check
+	routes         map[[2]string]*v1.NoisyRoute
+	acks           map[ackKey][]time.Time
+	problemSources map[model.Source]bool
 }
 
 type checkNoise struct {
@@ -49,7 +49,7 @@ type ackKey struct {
 }
 
 func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1.Noise], error) {
-	if err := s.complete(ctx, in, oldSilence); err != nil {
+	if err := s.completePeriod(ctx, in, oldSilence); err != nil {
 		return nil, err
 	}
 	weeks := int((in.Until.Sub(in.Since) + week - 1) / week)
@@ -65,7 +65,7 @@ func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1
 	if err != nil {
 		return nil, err
 	}
-	n := &noise{request: s, ctx: ctx, in: in, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{}, acks: map[ackKey][]time.Time{}, fired: map[model.Source]bool{},
+	n := &noiseReport{request: s, ctx: ctx, in: in, checks: map[[2]string]*checkNoise{}, routes: map[[2]string]*v1.NoisyRoute{}, acks: map[ackKey][]time.Time{}, problemSources: map[model.Source]bool{},
 		out: v1.Noise{Since: in.Since, Until: in.Until, Notes: notes, Checks: []v1.NoisyCheck{}, Routes: []v1.NoisyRoute{}, Quiet: []v1.QuietCheck{}, Nowhere: []v1.QuietCheck{}, Silences: []v1.StaleSilence{}}}
 	for i := weeks; i > 0; i-- {
 		n.out.Weeks = append(n.out.Weeks, in.Until.Add(-time.Duration(i)*week))
@@ -75,29 +75,29 @@ func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1
 			return nil, err
 		}
 	}
-	n.finish()
+	n.finishReport()
 	return op.Answer(n.out), nil
 }
 
-// check returns the row of a check.
-func (n *noise) check(namespace, name string) *checkNoise {
+// checkRow returns the row of a check.
+func (n *noiseReport) checkRow(namespace, name string) *checkNoise {
 	key := [2]string{namespace, name}
-	if n.of[key] == nil {
-		n.of[key] = &checkNoise{NoisyCheck: v1.NoisyCheck{Namespace: namespace, Check: name, PerWeek: make([]int, len(n.out.Weeks))}, nodes: map[model.NodeID]bool{}}
+	if n.checks[key] == nil {
+		n.checks[key] = &checkNoise{NoisyCheck: v1.NoisyCheck{Namespace: namespace, Check: name, PerWeek: make([]int, len(n.out.Weeks))}, nodes: map[model.NodeID]bool{}}
 	}
-	return n.of[key]
+	return n.checks[key]
 }
 
 // weekIndex returns the index of the week of a time.
-func (n *noise) weekIndex(at time.Time) int {
+func (n *noiseReport) weekIndex(at time.Time) int {
 	return min(max(len(n.out.Weeks)-1-int(n.out.Until.Sub(at)/week), 0), len(n.out.Weeks)-1)
 }
 
 // eachRow calls count with the rows of the report's period, newest first, and ends with a note after maxNoiseRows rows.
 // read returns at most noisePage rows behind the row last; nil: the newest ones.
-func eachRow[R any](n *noise, kind string, at func(*R) time.Time, read func(last *R) ([]R, error), count func(*R)) error {
+func eachRow[R any](n *noiseReport, kind string, at func(*R) time.Time, read func(last *R) ([]R, error), count func(*R)) error {
 	rows := 0
-	for row, err := range list.All(noisePage, read) {
+	for row, err := range list.AllRows(noisePage, read) {
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func eachRow[R any](n *noise, kind string, at func(*R) time.Time, read func(last
 	return nil
 }
 
-func (n *noise) countMessages() error {
+func (n *noiseReport) countMessages() error {
 	q := history.MessageQuery{Namespace: n.in.Namespace, Since: n.in.Since, Until: n.in.Until, Limit: noisePage}
 	return eachRow(n, "messages", func(m *history.Message) time.Time { return m.Ended }, func(last *history.Message) ([]history.Message, error) {
 		if last != nil {
@@ -123,16 +123,16 @@ func (n *noise) countMessages() error {
 
 // countMessage counts a message if it pages people: openings, reminders and summaries do, endings and
 // acknowledgements do not.
-func (n *noise) countMessage(m *history.Message) {
+func (n *noiseReport) countMessage(m *history.Message) {
 	again := m.Tells == handler.Reminder
 	if !again && m.Tells != handler.Opened && m.Tells != handler.Summary {
 		return
 	}
-	key := [2]string{m.Route, nameOf(m.Handler)}
-	if n.by[key] == nil {
-		n.by[key] = &v1.NoisyRoute{Route: m.Route, Handler: key[1], PerWeek: make([]int, len(n.out.Weeks))}
+	key := [2]string{m.Route, handlerName(m.Handler)}
+	if n.routes[key] == nil {
+		n.routes[key] = &v1.NoisyRoute{Route: m.Route, Handler: key[1], PerWeek: make([]int, len(n.out.Weeks))}
 	}
-	of, by, at := n.check(m.Namespace, m.SourceKind.Label(m.SourceName)), n.by[key], n.weekIndex(m.Ended)
+	of, by, at := n.checkRow(m.Namespace, m.SourceKind.Label(m.SourceName)), n.routes[key], n.weekIndex(m.Ended)
 	n.out.Pages++
 	of.Pages++
 	by.Pages++
@@ -151,7 +151,7 @@ func (n *noise) countMessage(m *history.Message) {
 }
 
 // countMarks counts the starts of flapping and keeps the times of acknowledgements.
-func (n *noise) countMarks() error {
+func (n *noiseReport) countMarks() error {
 	q := history.EntryQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
 	return eachRow(n, "acknowledgements and starts of flapping", func(e *history.Entry) time.Time { return e.At }, func(last *history.Entry) ([]history.Entry, error) {
 		if last != nil {
@@ -160,7 +160,7 @@ func (n *noise) countMarks() error {
 		return n.History.Marks(n.ctx, q)
 	}, func(e *history.Entry) {
 		if e.Kind == history.FlappingStarted {
-			n.check(e.Namespace, e.Source.Kind.Label(e.SourceName)).Flaps++
+			n.checkRow(e.Namespace, e.Source.Kind.Label(e.SourceName)).Flaps++
 			return
 		}
 		key := ackKey{e.NodeID, e.Source}
@@ -168,7 +168,7 @@ func (n *noise) countMarks() error {
 	})
 }
 
-func (n *noise) countProblems() error {
+func (n *noiseReport) countProblems() error {
 	q := history.ProblemQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
 	return eachRow(n, "problems", func(p *history.Problem) time.Time { return p.Opened }, func(last *history.Problem) ([]history.Problem, error) {
 		if last != nil {
@@ -178,9 +178,9 @@ func (n *noise) countProblems() error {
 	}, n.countProblem)
 }
 
-func (n *noise) countProblem(p *history.Problem) {
-	of := n.check(p.Namespace, p.Source.Kind.Label(p.SourceName))
-	n.fired[p.Source] = true
+func (n *noiseReport) countProblem(p *history.Problem) {
+	of := n.checkRow(p.Namespace, p.Source.Kind.Label(p.SourceName))
+	n.problemSources[p.Source] = true
 	of.Problems++
 	if of.nodes[p.NodeID] = true; p.Closed.IsZero() {
 		return
@@ -193,7 +193,7 @@ func (n *noise) countProblem(p *history.Problem) {
 }
 
 // findQuietChecks finds the checks that opened no problem, and those that run on no node.
-func (n *noise) findQuietChecks() error {
+func (n *noiseReport) findQuietChecks() error {
 	checks, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Check", Namespace: n.in.Namespace}, nil)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (n *noise) findQuietChecks() error {
 		case r.Spec.(*model.CheckSpec).Passive:
 		case one.Nodes == 0:
 			n.out.Nowhere = append(n.out.Nowhere, one)
-		case !n.fired[id] && n.Events.CountsOf(id.Check()).Problems == 0:
+		case !n.problemSources[id] && n.Events.CountsOf(id.Check()).Problems == 0:
 			n.out.Quiet = append(n.out.Quiet, one)
 		}
 	}
@@ -215,7 +215,7 @@ func (n *noise) findQuietChecks() error {
 }
 
 // findStaleSilences finds the silences that are old, or match nothing any more.
-func (n *noise) findStaleSilences() error {
+func (n *noiseReport) findStaleSilences() error {
 	silences, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Silence", Namespace: n.in.Namespace}, nil)
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ func (n *noise) findStaleSilences() error {
 }
 
 // missingChecks explains that none of the named checks exists; empty: one does.
-func (n *noise) missingChecks(namespace string, checks []string) string {
+func (n *noiseReport) missingChecks(namespace string, checks []string) string {
 	if len(checks) == 0 {
 		return ""
 	}
@@ -270,9 +270,9 @@ func (n *noise) missingChecks(namespace string, checks []string) string {
 	return "none of its checks exist"
 }
 
-// finish computes medians and sorts.
-func (n *noise) finish() {
-	for _, of := range n.of {
+// finishReport computes medians and sorts.
+func (n *noiseReport) finishReport() {
+	for _, of := range n.checks {
 		of.Nodes = len(of.nodes)
 		if slices.Sort(of.lengths); len(of.lengths) > 0 {
 			of.Typical = of.lengths[len(of.lengths)/2].Seconds()
@@ -282,7 +282,7 @@ func (n *noise) finish() {
 	slices.SortFunc(n.out.Checks, func(a, b v1.NoisyCheck) int {
 		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(b.Problems, a.Problems), cmp.Compare(b.Flaps, a.Flaps), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Check, b.Check))
 	})
-	for _, by := range n.by {
+	for _, by := range n.routes {
 		n.out.Routes = append(n.out.Routes, *by)
 	}
 	slices.SortFunc(n.out.Routes, func(a, b v1.NoisyRoute) int {

@@ -29,18 +29,18 @@ func (a *ages) page(what string, limit int, before time.Time, id string) (from i
 	if a.rows[what] += limit; limit != noisePage {
 		a.t.Fatalf("%s: a page of %d", what, limit)
 	}
-	if from > 0 && (id != fmt.Sprint(from) || !before.Equal(at(from-1))) {
-		a.t.Fatalf("%s: the page behind %s at %v, want %d at %v", what, id, before, from, at(from-1))
+	if from > 0 && (id != fmt.Sprint(from) || !before.Equal(rowTime(from-1))) {
+		a.t.Fatalf("%s: the page behind %s at %v, want %d at %v", what, id, before, from, rowTime(from-1))
 	}
 	return from
 }
 
-func at(row int) time.Time { return time.Unix(1e9, 0).Add(-time.Duration(row) * time.Millisecond) }
+func rowTime(row int) time.Time { return time.Unix(1e9, 0).Add(-time.Duration(row) * time.Millisecond) }
 
 func (a *ages) Messages(_ context.Context, q history.MessageQuery) ([]history.Message, error) {
 	out := make([]history.Message, q.Limit)
 	for i, from := 0, a.page("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
-		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Tells = int64(from+i+1), at(from+i), "default", "disk", "opened"
+		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Tells = int64(from+i+1), rowTime(from+i), "default", "disk", "opened"
 	}
 	return out, nil
 }
@@ -48,7 +48,7 @@ func (a *ages) Messages(_ context.Context, q history.MessageQuery) ([]history.Me
 func (a *ages) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	out := make([]history.Entry, q.Limit)
 	for i, from := 0, a.page("marks", q.Limit, q.Before, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
-		out[i].ID, out[i].At, out[i].NodeID = int64(from+i+1), at(from+i), model.NodeID(from+i)
+		out[i].ID, out[i].At, out[i].NodeID = int64(from+i+1), rowTime(from+i), model.NodeID(from+i)
 	}
 	return out, nil
 }
@@ -56,18 +56,17 @@ func (a *ages) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, 
 func (a *ages) Problems(_ context.Context, q history.ProblemQuery) ([]history.Problem, error) {
 	out := make([]history.Problem, q.Limit)
 	for i, from := 0, a.page("problems", q.Limit, q.Before, q.BeforeID); i < len(out); i++ {
-		out[i].ID, out[i].Opened, out[i].Closed, out[i].Namespace, out[i].SourceName, out[i].NodeID = fmt.Sprint(from+i+1), at(from+i), at(from+i), "default", "disk", model.NodeID(from+i)
+		out[i].ID, out[i].Opened, out[i].Closed, out[i].Namespace, out[i].SourceName, out[i].NodeID = fmt.Sprint(from+i+1), rowTime(from+i), rowTime(from+i), "default", "disk", model.NodeID(from+i)
 	}
 	return out, nil
 }
 
-// However much history holds, a report of noise reads so many rows of each kind, keeps what it counts of them, and says from when
-// on it counted.
+// A noise report reads at most maxNoiseRows rows of each kind, keeps only their counts, and notes the time from which it counted.
 func TestNoiseReportIsBounded(t *testing.T) {
 	a := &ages{rows: map[string]int{}, t: t}
 	until := time.Unix(1e9, 0)
-	n := &noise{request: &request{Request: op.Request{View: view.New(view.Stores{History: a}, view.Live{})}}, ctx: t.Context(), in: &ReportInput{Period: list.Period{Until: until}}, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{},
-		acks: map[ackKey][]time.Time{}, fired: map[model.Source]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}
+	n := &noiseReport{request: &request{Request: op.Request{View: view.New(view.Stores{History: a}, view.Live{})}}, ctx: t.Context(), in: &ReportInput{Period: list.Period{Until: until}}, checks: map[[2]string]*checkNoise{}, routes: map[[2]string]*v1.NoisyRoute{},
+		acks: map[ackKey][]time.Time{}, problemSources: map[model.Source]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}
 	for _, step := range []func() error{n.countMessages, n.countMarks, n.countProblems} {
 		testenv.NoError(t, step())
 	}
@@ -76,11 +75,11 @@ func TestNoiseReportIsBounded(t *testing.T) {
 			t.Errorf("%d %s were read, want %d", rows, what, maxNoiseRows)
 		}
 	}
-	if len(a.rows) != 3 || len(n.acks) != maxNoiseRows || n.out.Pages != maxNoiseRows || len(n.of) != 1 {
-		t.Errorf("%v, %d acknowledgements, %d pages, %d checks", a.rows, len(n.acks), n.out.Pages, len(n.of))
+	if len(a.rows) != 3 || len(n.acks) != maxNoiseRows || n.out.Pages != maxNoiseRows || len(n.checks) != 1 {
+		t.Errorf("%v, %d acknowledgements, %d pages, %d checks", a.rows, len(n.acks), n.out.Pages, len(n.checks))
 	}
 	for i, what := range []string{"messages", "acknowledgements and starts of flapping", "problems"} {
-		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": the report counts only those since "+at(maxNoiseRows-1).UTC().Format(time.RFC3339)) {
+		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": the report counts only those since "+rowTime(maxNoiseRows-1).UTC().Format(time.RFC3339)) {
 			t.Fatalf("%q", n.out.Notes)
 		}
 	}

@@ -45,8 +45,8 @@ type ReportInput struct {
 	list.Period
 }
 
-// complete validates the namespace and completes the period.
-func (s *request) complete(ctx context.Context, in *ReportInput, length time.Duration) error {
+// completePeriod validates the namespace and completes the period.
+func (s *request) completePeriod(ctx context.Context, in *ReportInput, length time.Duration) error {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return err
 	}
@@ -59,10 +59,10 @@ func (s *request) reportShadow(ctx context.Context, in *struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.ShadowList], error) {
-	if err := s.complete(ctx, &in.ReportInput, 7*24*time.Hour); err != nil {
+	if err := s.completePeriod(ctx, &in.ReportInput, 7*24*time.Hour); err != nil {
 		return nil, err
 	}
-	filter, err := list.ByRow(s.View, in.Where)
+	filter, err := list.NewRowFilter(s.View, in.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -115,15 +115,15 @@ func (s *request) shadowNotes(ctx context.Context, namespace string, since time.
 }
 
 func (s *request) showMessage(m *history.Message) v1.ShadowMessage {
-	out := v1.ShadowMessage{At: m.Ended, Handler: nameOf(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
-	if n, err := handler.Decode(m.Payload); err == nil && s.Sees(n.Space) { // the names of the worst problem, which a message tells first
+	out := v1.ShadowMessage{At: m.Ended, Handler: handlerName(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
+	if n, err := handler.Decode(m.Payload); err == nil && s.SeesNamespace(n.Space) { // the names of the worst problem, which a message tells first
 		out.Namespace, out.Node, out.Check, out.Opened = n.Space, n.Node, n.Source.Kind.Label(n.Source.Name), n.Opened
 		out.Status, out.Severity, out.Summary = n.Status, n.Severity, n.Summary
 	}
 	return out
 }
 
-func nameOf(h history.HandlerRef) string { return strings.TrimPrefix(h.Namespace+"/"+h.Name, "/") }
+func handlerName(h history.HandlerRef) string { return strings.TrimPrefix(h.Namespace+"/"+h.Name, "/") }
 
 // Options are the surroundings of reports.
 type Options struct {
@@ -140,7 +140,7 @@ type request struct {
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
 	reports := op.NewTurns(r, "reports", "reports", model.Errorf(model.Unavailable, "too many reports are waiting").WithHint("try again in a moment"))
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o, reports} })
-	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "List messages of shadow namespaces, newest first", model.NotFound), access.On(access.Read, "report"), (*request).reportShadow)
-	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "Report on noise: messages by check and route, quiet checks, stale silences", model.NotFound), access.On(access.Read, "report"), (*request).reportNoise)
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o, reports} })
+	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "List messages of shadow namespaces, newest first", model.NotFound), access.NeedOn(access.Read, "report"), (*request).reportShadow)
+	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "Report on noise: messages by check and route, quiet checks, stale silences", model.NotFound), access.NeedOn(access.Read, "report"), (*request).reportNoise)
 }

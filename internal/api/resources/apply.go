@@ -56,7 +56,7 @@ func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
-	if c, change := access.CallerOf(ctx), access.On(access.Change, "resource"); !r.DryRun {
+	if c, change := access.CallerOf(ctx), access.NeedOn(access.Change, "resource"); !r.DryRun {
 		if err := c.Allow(change); err != nil {
 			s.CountRefusal("role")
 			return nil, err
@@ -80,7 +80,7 @@ func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.
 	}
 	applied, err := s.Intent.Apply(ctx, access.Author(ctx, r.Message), resources, intent.ApplyOptions{
 		Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
-		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: redacts(ctx, resources),
+		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: mustRedact(ctx, resources),
 	})
 	return op.Answer(Applied(s.View, applied, r.DryRun, resources)), err
 }
@@ -96,7 +96,7 @@ func (s *request) expectedRevisions(list []v1.Expected, resources []model.Resour
 	}
 	out := make(map[intent.Key]int64, len(list))
 	for _, e := range list {
-		key, err := s.refKey(e.Ref)
+		key, err := s.keyOfRef(e.Ref)
 		if err != nil {
 			return nil, err
 		}
@@ -108,8 +108,8 @@ func (s *request) expectedRevisions(list []v1.Expected, resources []model.Resour
 	return out, nil
 }
 
-// refKey returns the key of a reference. Without a namespace it is in the default one.
-func (s *request) refKey(ref v1.Ref) (intent.Key, error) {
+// keyOfRef returns the key of a reference. Without a namespace it is in the default one.
+func (s *request) keyOfRef(ref v1.Ref) (intent.Key, error) {
 	k, ok := s.Kinds.Of(ref.Kind)
 	if !ok {
 		return intent.Key{}, s.Kinds.Unknown(ref.Kind)
@@ -148,7 +148,7 @@ func (s *request) put(ctx context.Context, key intent.Key, in ChangeInput, raw [
 	if got := intent.KeyOf(&r); got != key {
 		return nil, model.Errorf(model.Invalid, "the body is %s, the path says %s", got, key)
 	}
-	o, err := s.options(ctx, key, in)
+	o, err := s.changeOptions(ctx, key, in)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (s *request) remove(ctx context.Context, key intent.Key, in ChangeInput) (*
 	if _, err := s.Intent.Get(ctx, key); err != nil {
 		return nil, s.NotFound(ctx, err, key)
 	}
-	o, err := s.options(ctx, key, in)
+	o, err := s.changeOptions(ctx, key, in)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (s *request) remove(ctx context.Context, key intent.Key, in ChangeInput) (*
 func (s *request) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequest }) (*op.Body[v1.Applied], error) {
 	keys, seen := make([]intent.Key, len(in.Body.Resources)), map[intent.Key]bool{}
 	for i, ref := range in.Body.Resources {
-		key, err := s.refKey(ref)
+		key, err := s.keyOfRef(ref)
 		if err != nil {
 			return nil, err
 		}
@@ -234,8 +234,8 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 	return out
 }
 
-// redacts reports whether the answer must hide secrets of these resources from the caller.
-func redacts(ctx context.Context, resources []model.Resource) bool {
+// mustRedact reports whether the answer must hide secrets of these resources from the caller.
+func mustRedact(ctx context.Context, resources []model.Resource) bool {
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
 }
 
@@ -254,7 +254,7 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 	dec := json.NewDecoder(bytes.NewReader(data))
 	rest := map[string]any{} // without the resources, for huma's validation
 	if token, err := dec.Token(); err != nil {
-		return r, notJSON(err)
+		return r, invalidJSONError(err)
 	} else if token != json.Delim('{') {
 		return r, model.Errorf(model.Invalid, "the body is not a JSON object").WithHint("see /api/v1/openapi.json")
 	}
@@ -262,7 +262,7 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
-			return r, notJSON(err)
+			return r, invalidJSONError(err)
 		}
 		name, _ := key.(string)
 		if _, twice := rest[name]; twice {
@@ -274,7 +274,7 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 			}
 			var value any
 			if err := dec.Decode(&value); err != nil {
-				return r, notJSON(err)
+				return r, invalidJSONError(err)
 			}
 			rest[name] = value
 			continue
@@ -285,7 +285,7 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 		rest[name] = make([]any, min(n, 1))
 	}
 	if _, err := dec.Token(); err != nil {
-		return r, notJSON(err)
+		return r, invalidJSONError(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return r, model.Errorf(model.Invalid, "the body has more text after its JSON object")
@@ -303,7 +303,7 @@ func eachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n i
 		}
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
-			return n, notJSON(err)
+			return n, invalidJSONError(err)
 		}
 		if len(raw) > maxResource {
 			return n, model.Errorf(model.TooLarge, "resource %d has %d bytes, at most %d", n, len(raw), maxResource).
@@ -315,12 +315,14 @@ func eachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n i
 	}
 	_, err = dec.Token()
 	if err != nil {
-		return n, notJSON(err)
+		return n, invalidJSONError(err)
 	}
 	return n, nil
 }
 
-func notJSON(err error) error { return huma.Error400BadRequest("the body is not JSON: " + err.Error()) }
+func invalidJSONError(err error) error {
+	return huma.Error400BadRequest("the body is not JSON: " + err.Error())
+}
 
 // applyFields validates all fields but the resources by the schema of the OpenAPI document.
 func (s *request) applyFields(rest map[string]any, r *v1.ApplyRequest) error {
@@ -352,9 +354,9 @@ func (s *request) etag(revision int64) string {
 	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
 }
 
-// tags splits an If-Match or If-None-Match header into its entity tags (RFC 9110), quotation marks
+// splitETags splits an If-Match or If-None-Match header into its entity tags (RFC 9110), quotation marks
 // included: W/"x", "y". Text that is no tag is kept, and equals no ETag.
-func tags(header string) (list []string) {
+func splitETags(header string) (list []string) {
 	for header != "" {
 		end := 0
 		for quoted := false; end < len(header) && (quoted || header[end] != ','); end++ {
@@ -368,15 +370,15 @@ func tags(header string) (list []string) {
 	return list
 }
 
-// matches compares as If-Match does: strongly, so a weak tag never matches.
-func matches(header, tag string) bool {
-	list := tags(header)
+// matchesETag compares as If-Match does: strongly, so a weak tag never matches.
+func matchesETag(header, tag string) bool {
+	list := splitETags(header)
 	return slices.Contains(list, "*") || slices.Contains(list, tag)
 }
 
-// noneMatches compares as If-None-Match does: weakly.
-func noneMatches(header, tag string) bool {
-	return !slices.ContainsFunc(tags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
+// matchesNoETag compares as If-None-Match does: weakly.
+func matchesNoETag(header, tag string) bool {
+	return !slices.ContainsFunc(splitETags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
 }
 
 // expectedRevision returns the revision that a change must find, by If-Match and If-None-Match; 0:
@@ -397,10 +399,10 @@ func (s *request) expectedRevision(ctx context.Context, key intent.Key, in Chang
 	}
 	tag := s.etag(r.Status.Revision)
 	switch {
-	case in.IfMatch != "" && !matches(in.IfMatch, tag):
+	case in.IfMatch != "" && !matchesETag(in.IfMatch, tag):
 		return 0, false, model.Errorf(model.Stale, "%s has changed: its ETag is %s, If-Match requires %s", key, tag, model.Shorten(in.IfMatch)).
 			WithHint("GET it again, compare, and send the ETag of that answer")
-	case in.IfMatch == "" && !noneMatches(in.IfNoneMatch, tag):
+	case in.IfMatch == "" && !matchesNoETag(in.IfNoneMatch, tag):
 		return 0, false, model.Errorf(model.Stale, "%s exists: its ETag is %s, If-None-Match excludes it", key, tag).
 			WithHint("read it with GET, then change it with If-Match")
 	}

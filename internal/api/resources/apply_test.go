@@ -44,8 +44,8 @@ func FuzzApplyBody(f *testing.F) {
 	})
 }
 
-// incarnation is a request to a server whose journal has this incarnation.
-func incarnation(n uint64) *request {
+// newRequestOfIncarnation returns a request to a server whose journal has incarnation n.
+func newRequestOfIncarnation(n uint64) *request {
 	return &request{Request: op.Request{View: view.New(view.Stores{Incarnation: n}, view.Live{})}}
 }
 
@@ -60,14 +60,14 @@ func TestETagsAreCompared(t *testing.T) {
 		{`"stale", ` + tag, true, true}, {tag + `,"x"`, true, true}, {` , W/"x" ,W/` + tag, false, true},
 		{`"a,` + tag, false, false}, {`"a, b", ` + tag, true, true}, {`0000000000000007-57`, false, false}, {`""`, false, false}, {`"`, false, false},
 	} {
-		if got := matches(c.header, tag); got != c.strong {
+		if got := matchesETag(c.header, tag); got != c.strong {
 			t.Errorf("If-Match: %s: %v", c.header, got)
 		}
-		if got := !noneMatches(c.header, tag); got != c.weak {
+		if got := !matchesNoETag(c.header, tag); got != c.weak {
 			t.Errorf("If-None-Match: %s: %v", c.header, got)
 		}
 	}
-	if !noneMatches("", tag) {
+	if !matchesNoETag("", tag) {
 		t.Error("no header excludes something")
 	}
 }
@@ -75,17 +75,17 @@ func TestETagsAreCompared(t *testing.T) {
 // FuzzETags: a list of ETags is the list of its tags, and If-None-Match excludes every tag that
 // If-Match takes. An ETag belongs to one incarnation of the data.
 func FuzzETags(f *testing.F) {
-	one, other := incarnation(7), incarnation(8)
+	one, other := newRequestOfIncarnation(7), newRequestOfIncarnation(8)
 	for _, text := range []string{one.etag(57), "W/" + one.etag(1), other.etag(57), "", "!", `"-"`} {
 		f.Add(text)
 	}
-	if matches(one.etag(57), other.etag(57)) || !noneMatches(one.etag(57), other.etag(57)) {
+	if matchesETag(one.etag(57), other.etag(57)) || !matchesNoETag(one.etag(57), other.etag(57)) {
 		f.Errorf("ETag %s is one of another incarnation, too", one.etag(57))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		const tag = `"0000000000000007-57"`
-		if strong := matches(text, tag); strong && noneMatches(text, tag) || strong != matches(strings.Join(tags(text), ","), tag) {
-			t.Errorf("ETags %q, read as %q", text, tags(text))
+		if strong := matchesETag(text, tag); strong && matchesNoETag(text, tag) || strong != matchesETag(strings.Join(splitETags(text), ","), tag) {
+			t.Errorf("ETags %q, read as %q", text, splitETags(text))
 		}
 	})
 }

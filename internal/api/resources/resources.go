@@ -58,25 +58,25 @@ func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 // maxApplyBody bounds the body of an apply, in bytes.
 const maxApplyBody = 32 << 20
 
-func registerResources(at subject, applies *op.Turns) {
+func registerResources(at operationSet, applies *op.Turns) {
 	apply := op.Post("apply", "/api/v1/apply", "resources", "Create or change many resources in one transaction")
 	apply.MaxBodyBytes = maxApplyBody
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(at.Huma.OpenAPI().Components.Schemas), true
 	apply.Middlewares = huma.Middlewares{applyTurn(applies)}
-	op.Handle(at, op.ChangesResources(apply), access.On(access.Read, "resource"), (*request).apply)
+	op.Handle(at, op.ChangesResources(apply), access.NeedOn(access.Read, "resource"), (*request).apply)
 	remove := op.Post("delete", "/api/v1/delete", "resources", "Delete many resources in one transaction", model.NotFound)
 	remove.MaxBodyBytes = 8 << 20 // 10,000 names
-	op.Handle(at, op.ChangesResources(remove), access.On(access.Change, "resource"), (*request).removeMany)
-	op.Handle(at, op.Get("listChanges", "/api/v1/changes", "resources", "List recorded changes, newest first"), access.On(access.Read, "change"), (*request).changes)
-	op.Handle(at, op.Get("listKinds", "/api/v1/kinds", "resources", "List the kinds of resources"), access.ByAnybody("server"), (*request).kinds)
+	op.Handle(at, op.ChangesResources(remove), access.NeedOn(access.Change, "resource"), (*request).removeMany)
+	op.Handle(at, op.Get("listChanges", "/api/v1/changes", "resources", "List recorded changes, newest first"), access.NeedOn(access.Read, "change"), (*request).listChanges)
+	op.Handle(at, op.Get("listKinds", "/api/v1/kinds", "resources", "List the kinds of resources"), access.NeedAnybody("server"), (*request).listKinds)
 	for _, k := range at.View().Kinds.Kinds() {
 		registerKind(at, k)
 	}
 }
 
 // registerKind registers list, get, put and delete of one kind.
-func registerKind(at subject, k kind.Kind) {
-	read, change := access.On(access.Read, k.Name), access.On(access.Change, k.Name)
+func registerKind(at operationSet, k kind.Kind) {
+	read, change := access.NeedOn(access.Read, k.Name), access.NeedOn(access.Change, k.Name)
 	schema := resourceSchema(at.Huma.OpenAPI().Components.Schemas, k)
 	collection := "/api/v1/" + k.Plural
 	one := collection + "/{namespace}/{name}"
@@ -168,8 +168,8 @@ type ChangeInput struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"*: the resource must not exist; ETags: the resource must have none of them."`
 }
 
-// options converts the parameters of a change for the intent service.
-func (s *request) options(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
+// changeOptions converts the parameters of a change for the intent service.
+func (s *request) changeOptions(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
 	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
 	revision, conditional, err := s.expectedRevision(ctx, key, in)
 	if conditional {
@@ -190,7 +190,7 @@ func (s *request) get(ctx context.Context, key intent.Key, ifNoneMatch string) (
 		return nil, s.NotFound(ctx, err, key)
 	}
 	tag := s.etag(r.Status.Revision)
-	if !noneMatches(ifNoneMatch, tag) {
+	if !matchesNoETag(ifNoneMatch, tag) {
 		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
 	}
 	data, err := json.Marshal(s.Redacted(ctx, r))
@@ -205,7 +205,7 @@ func (s *request) state(ctx context.Context, key intent.Key) (*op.Body[v1.State]
 	if err != nil {
 		return nil, s.NotFound(ctx, err, key)
 	}
-	return op.Answer(s.stateOf(r, notification.NewHoldCounter(s.View))), nil
+	return op.Answer(s.resourceState(r, notification.NewHoldCounter(s.View))), nil
 }
 
 type listInput struct {
@@ -229,7 +229,7 @@ func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Bod
 		}
 		namespace, name, ok := strings.Cut(text, "/")
 		if !ok {
-			return nil, view.BadToken()
+			return nil, view.BadPageToken()
 		}
 		q.After = intent.Key{Kind: k.Name, Namespace: namespace, Name: name}
 	}
@@ -242,7 +242,7 @@ func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Bod
 		match = func(r *model.Resource) bool { return selector.Matches(s.labelsOf(r)) }
 	}
 	if in.Where != "" {
-		matches, err := s.matcher(ctx, k, in.Where)
+		matches, err := s.conditionMatcher(ctx, k, in.Where)
 		if err != nil {
 			return nil, err
 		}
@@ -265,7 +265,7 @@ func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Bod
 			return nil, fmt.Errorf("encode %s: %w", intent.KeyOf(&items[i]), err)
 		}
 		if in.State {
-			out.States = append(out.States, s.stateOf(&items[i], held))
+			out.States = append(out.States, s.resourceState(&items[i], held))
 		}
 	}
 	return op.Answer(out), nil
@@ -279,7 +279,7 @@ func (s *request) labelsOf(r *model.Resource) map[string]string {
 	return r.Metadata.Labels
 }
 
-func (s *request) kinds(context.Context, *op.Empty) (*op.Body[[]v1.Kind], error) {
+func (s *request) listKinds(context.Context, *op.Empty) (*op.Body[[]v1.Kind], error) {
 	var out []v1.Kind
 	for _, k := range s.Kinds.Kinds() {
 		out = append(out, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced})
@@ -306,21 +306,21 @@ type request struct {
 	uploads *queue.Slots
 }
 
-type subject = op.Subject[*request]
+type operationSet = op.OperationSet[*request]
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
 	uploads, applies := queue.NewSlots(r.Queues, "uploads"), op.NewTurns(r, "applies", "apply_queue", model.Errorf(model.Unavailable, "too many changes are waiting").WithHint("try again in a moment"))
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o, uploads} })
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o, uploads} })
 	registerResources(at, applies)
 	if o.Archives != nil {
 		registerArchives(at)
 	}
 }
 
-// overResources is the language of conditions over declared resources: metadata and spec as they
+// resourceConditions is the language of conditions over declared resources: metadata and spec as they
 // are shown. Durations are texts, and 60s is 1m: duration(spec.interval) > duration("60s").
-var overResources = where.Language{
+var resourceConditions = where.Language{
 	Of: "resource", MaxCost: 1_000_000, Alone: true,
 	Reads:   "metadata and spec, as muster get -o yaml shows them",
 	Example: `spec.interval == "10s" && metadata.labels.team == "web"`,
@@ -330,10 +330,10 @@ var overResources = where.Language{
 	},
 }
 
-// matcher compiles a condition over resources of a kind. A condition over nodes reads labels, facts and groups. Any
+// conditionMatcher compiles a condition over resources of a kind. A condition over nodes reads labels, facts and groups. Any
 // other reads the resource as the caller may see it, or it would reveal hidden secrets bit by bit. A missing field
 // makes it false; has(spec.ttl) asks for one. The function serves one request and is not safe for concurrent use.
-func (s *request) matcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
+func (s *request) conditionMatcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
 		c, err := where.Compile(expr)
 		if err != nil {
@@ -342,7 +342,7 @@ func (s *request) matcher(ctx context.Context, k kind.Kind, expr string) (func(*
 		match := list.NodeMatcher(s.View, c)
 		return func(r *model.Resource) bool { return r.Status != nil && match(model.NodeID(r.Status.ID)) }, nil
 	}
-	c, err := overResources.Compile(expr)
+	c, err := resourceConditions.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
@@ -363,8 +363,8 @@ func (s *request) matcher(ctx context.Context, k kind.Kind, expr string) (func(*
 	}, nil
 }
 
-// routingState adds whether a silence or a window is in force, and the problems that it holds.
-func (s *request) routingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
+// addRoutingState adds whether a silence or a window is in force, and the problems that it holds.
+func (s *request) addRoutingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {
 	case *model.SilenceSpec:
@@ -380,8 +380,8 @@ func (s *request) routingState(out *v1.State, r *model.Resource, held *notificat
 	}
 }
 
-// stateOf returns the state of a declared resource: placement, events, limits.
-func (s *request) stateOf(r *model.Resource, held *notification.HoldCounter) v1.State {
+// resourceState returns the state of a declared resource: placement, events, limits.
+func (s *request) resourceState(r *model.Resource, held *notification.HoldCounter) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Placement(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
@@ -394,7 +394,7 @@ func (s *request) stateOf(r *model.Resource, held *notification.HoldCounter) v1.
 		by := v1.ByStatusOf(c.ByStatus)
 		out.Events, out.Problems = &by, c.Problems
 	}
-	s.routingState(&out, r, held)
+	s.addRoutingState(&out, r, held)
 	if key.Kind == "Namespace" {
 		out.Limits = s.Limits(key.Name)
 	}
@@ -415,8 +415,8 @@ type changesInput struct {
 	After string `query:"after" maxLength:"64" doc:"The field next of the page before."`
 }
 
-func (s *request) changes(ctx context.Context, in *changesInput) (*op.Body[v1.ChangeList], error) {
-	filter, err := list.ByRow(s.View, in.Where)
+func (s *request) listChanges(ctx context.Context, in *changesInput) (*op.Body[v1.ChangeList], error) {
+	filter, err := list.NewRowFilter(s.View, in.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -452,14 +452,14 @@ func ShowChange(e *intent.AuditEntry) v1.Change {
 // uploadTimeout is the time that an archive may take to arrive.
 const uploadTimeout = 15 * time.Minute
 
-func registerArchives(at subject) {
-	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "Get the state of an Asset's archive on the server"), access.On(access.Read, "Asset"), (*request).getArchive)
+func registerArchives(at operationSet) {
+	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "Get the state of an Asset's archive on the server"), access.NeedOn(access.Read, "Asset"), (*request).getArchive)
 	// The body is streamed to the disk, which huma cannot do. The OpenAPI document describes it all the same.
 	put := op.Put("putArchive", "/api/v1/archives/{sha512}", "resources", "Upload an archive; an Asset must name it within an hour")
 	put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
 	put.Parameters = []*huma.Param{{Name: "sha512", In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}}
 	put.Responses = map[string]*huma.Response{"204": {Description: "The archive is stored and on disk."}}
-	op.HandleRaw(at, put, access.On(access.Change, "Asset"), (*request).putArchive)
+	op.HandleRaw(at, put, access.NeedOn(access.Change, "Asset"), (*request).putArchive)
 }
 
 type getArchiveInput struct {
@@ -480,7 +480,7 @@ func (s *request) putArchive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.uploads.Enter(r.Context()) != nil {
-		return op.Full()
+		return op.RequestLimitError()
 	}
 	defer s.uploads.Leave()
 	control := http.NewResponseController(w)

@@ -25,7 +25,7 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 	if !ok {
 		return nil, s.NoNode(ctx, in.Namespace, in.Node)
 	}
-	check, err := events.CheckOn(ctx, s.View, node, in.Path)
+	check, err := events.FindCheckOn(ctx, s.View, node, in.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 	if !ok || status == model.OK {
 		return nil, model.Errorf(model.Invalid, "%q is not a status of a problem", in.Status).WithHint("warning, critical or unknown")
 	}
-	c := routeCase{request: s, check: check, chunk: notification.AssignedChunk(s.View, node, check), at: in.At}
+	c := assumedProblem{request: s, check: check, chunk: notification.AssignedChunk(s.View, node, check), at: in.At}
 	if c.at.IsZero() {
 		c.at = s.Now()
 	}
@@ -48,20 +48,20 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 	}
 	c.problem = route.Describe(s.Directory, node, model.CheckSource(check), status, severity)
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
-	routes, why := c.routes()
+	routes, why := c.chooseRoutes()
 	out.Why, out.Routes = why, []v1.RouteTestOne{}
 	c.dependencies = s.Directory.Dependencies(node, check)
 	for i := range c.dependencies {
 		out.HangsOn = append(out.HangsOn, c.dependencies[i].Name.String())
 	}
 	for _, r := range routes {
-		out.Routes = append(out.Routes, c.play(r))
+		out.Routes = append(out.Routes, c.predictSteps(r))
 	}
 	return op.Answer(out), nil
 }
 
-// routeCase is a problem that a route test assumes.
-type routeCase struct {
+// assumedProblem is a problem that a route test assumes.
+type assumedProblem struct {
 	*request
 	check   model.CheckID
 	chunk   *model.CheckChunk
@@ -71,8 +71,8 @@ type routeCase struct {
 	dependencies []route.Dependency // dependencies
 }
 
-// routes returns the routes that would take the problem, and the rule that chose them, in words.
-func (c *routeCase) routes() ([]*route.Route, string) {
+// chooseRoutes returns the routes that would take the problem, and the rule that chose them, in words.
+func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
 	routes, by := notification.Routes(c.View, c.problem, c.chunk)
 	why := "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
 	switch by {
@@ -90,7 +90,7 @@ func (c *routeCase) routes() ([]*route.Route, string) {
 	case route.ByNamespace:
 		why = "no route matches and none is called default: handlers of namespace " + c.problem.Node.Namespace
 	case route.ByPipelines:
-		why = "only the handlers of pipelines: " + notification.Declarer(c.check) + " names pipelines, no route and no handlers, and no route matches"
+		why = "only the handlers of pipelines: " + notification.DeclaringResource(c.check) + " names pipelines, no route and no handlers, and no route matches"
 	}
 	if c.chunk != nil && len(c.chunk.Pipelines) > 0 {
 		why += "; muster why shows its pipelines, which decide separately: " + strings.Join(c.chunk.Pipelines, ", ")
@@ -98,8 +98,8 @@ func (c *routeCase) routes() ([]*route.Route, string) {
 	return routes, why
 }
 
-// play returns the steps of a route for the problem, if nobody acknowledged it.
-func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
+// predictSteps returns the steps of a route for the problem, if nobody acknowledged it.
+func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestOne {
 	out := v1.RouteTestOne{GroupWait: model.Duration(r.GroupWait)}
 	if r.Name.Name != "" {
 		out.Route, out.GroupBy = r.Name.String(), strings.Join(r.GroupBy(), ", ")
@@ -113,7 +113,7 @@ func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
 			_, there := c.Directory.Handler(to.Namespace, to.Name)
 			step.Handlers = append(step.Handlers, v1.RouteHandler{Name: to.String(), Missing: !there})
 		}
-		step.At, step.Holds = c.heldUntil(r, due)
+		step.At, step.Holds = c.notificationTime(r, due)
 		out.Steps = append(out.Steps, step)
 	}
 	return out
@@ -122,8 +122,8 @@ func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
 // maxHolds bounds the consecutive holds that are followed.
 const maxHolds = 20
 
-// heldUntil returns the time at which a due step would notify; zero: unknown or never.
-func (c *routeCase) heldUntil(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
+// notificationTime returns the time at which a due step would notify; zero: unknown or never.
+func (c *assumedProblem) notificationTime(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
 	var holds []route.Hold
 	for range maxHolds {
 		now := c.Routing.Holds(c.problem, r, due)

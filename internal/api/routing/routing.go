@@ -25,8 +25,8 @@ import (
 
 const silencesPath = "/api/v1/silences"
 
-// silence creates a silence. Operators may, though they may not apply.
-func (s *request) silence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
+// postSilence creates a silence. Operators may, though they may not apply.
+func (s *request) postSilence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
 	b := &in.Body
 	decoded, err := s.Kinds.DecodeSpec("Silence", b.Spec)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *request) silence(ctx context.Context, in *struct{ Body v1.SilenceReques
 		return nil, err
 	}
 	if most := cmp.Or(b.MaxAffected, max(50, all/5)); nodes > most && !b.Yes && !b.DryRun {
-		return nil, model.Errorf(model.Guarded, "this would silence %d nodes (%s); more than %d need --yes", nodes, firstOf(first, nodes), most).
+		return nil, model.Errorf(model.Guarded, "this would silence %d nodes (%s); more than %d need --yes", nodes, listFirstNodes(first, nodes), most).
 			WithHint("list the nodes with --dry-run, then repeat with --yes or --max-affected %d", nodes)
 	}
 	holds, err := s.countCovered(ctx, b.Namespace, &spec.Selector)
@@ -55,8 +55,8 @@ func (s *request) silence(ctx context.Context, in *struct{ Body v1.SilenceReques
 	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), err
 }
 
-// firstOf lists the first of a number of nodes.
-func firstOf(first []string, all int) string {
+// listFirstNodes lists the first of a number of nodes.
+func listFirstNodes(first []string, all int) string {
 	text := strings.Join(first, ", ")
 	if more := all - len(first); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -157,15 +157,15 @@ type request struct {
 
 // Register adds the operations of this subject.
 func Register(r *op.Routes, o Options) {
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o} })
-	op.Handle(at, op.Get("listDeliveries", "/api/v1/problems/{id}/deliveries", "problems", "List the notifications of a problem"), access.On(access.Read, "problem"), (*request).listDeliveries)
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o} })
+	op.Handle(at, op.Get("listDeliveries", "/api/v1/problems/{id}/deliveries", "problems", "List the notifications of a problem"), access.NeedOn(access.Read, "problem"), (*request).listDeliveries)
 	const one = "/api/v1/handlers/{namespace}/{name}"
-	op.Handle(at, op.Post("testHandler", one+"/test", "handlers", "Send a test message now; returns request and answer", model.NotFound), access.On(access.Operate, "Handler"), (*request).testHandler)
-	op.Handle(at, op.Get("listDeadLetters", one+"/dead", "handlers", "List dead letters, newest first", model.NotFound), access.On(access.Read, "Handler"), (*request).deadLetters)
-	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send dead letters again", model.NotFound, model.Limited), access.On(access.Operate, "Handler"), (*request).replayHandler)
-	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.On(access.Operate, "Silence"), (*request).silence)
-	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.On(access.Operate, "Silence"), (*request).endSilence)
-	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.On(access.Read, "Route"), (*request).testRoute)
+	op.Handle(at, op.Post("testHandler", one+"/test", "handlers", "Send a test message now; returns request and answer", model.NotFound), access.NeedOn(access.Operate, "Handler"), (*request).testHandler)
+	op.Handle(at, op.Get("listDeadLetters", one+"/dead", "handlers", "List dead letters, newest first", model.NotFound), access.NeedOn(access.Read, "Handler"), (*request).listDeadLetters)
+	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send dead letters again", model.NotFound, model.Limited), access.NeedOn(access.Operate, "Handler"), (*request).replayHandler)
+	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*request).postSilence)
+	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*request).endSilence)
+	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.NeedOn(access.Read, "Route"), (*request).testRoute)
 }
 
 // declaredHandler returns a handler as it is declared. Its dead letters may outlive it.
@@ -211,13 +211,13 @@ func (s *request) testHandler(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-func (s *request) deadLetters(ctx context.Context, in *struct {
+func (s *request) listDeadLetters(ctx context.Context, in *struct {
 	op.NamedPath
 	list.Where
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }) (*op.Body[v1.DeliveryList], error) {
-	filter, err := list.ByRow(s.View, in.Where)
+	filter, err := list.NewRowFilter(s.View, in.Where)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (s *request) listDeliveries(ctx context.Context, in *struct {
 	for i := range deliveries {
 		items[i] = showDelivery(&deliveries[i])
 	}
-	if items, err = list.Matching(s.View, in.Where, items); err != nil {
+	if items, err = list.FilterRows(s.View, in.Where, items); err != nil {
 		return nil, err
 	}
 	return op.Answer(v1.DeliveryList{Items: items}), nil

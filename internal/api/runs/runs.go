@@ -37,8 +37,8 @@ const (
 	turnGrace       = time.Minute      // a check may wait this long for its turn on the node
 )
 
-// task is a request that is valid.
-type task struct {
+// runTask is a request that is valid.
+type runTask struct {
 	nodes             []model.NodeID
 	check             model.CheckID // zero: a command
 	run               wire.Run
@@ -49,7 +49,7 @@ type task struct {
 }
 
 func (s *request) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*huma.StreamResponse, error) {
-	o, err := s.prepare(ctx, &in.Body)
+	o, err := s.prepareTask(ctx, &in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *request) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*h
 		}
 		// The body has arrived. Without this its deadline would end the whole request.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		x := &execution{request: s, task: o, runs: s.New(), deadlines: map[model.NodeID]time.Time{}, out: op.NewEventStream(w)}
+		x := &execution{request: s, runTask: o, runs: s.New(), deadlines: map[model.NodeID]time.Time{}, out: op.NewEventStream(w)}
 		defer x.runs.Close()
 		if err := x.run(ctx, s.StillAllowed(r)); err != nil && ctx.Err() == nil {
 			s.Logger.Debug("run ended", "err", err)
@@ -77,11 +77,11 @@ func (s *request) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*h
 	}}, nil
 }
 
-// prepare validates a request and finds its nodes, before any node is asked.
-func (s *request) prepare(ctx context.Context, r *v1.RunRequest) (*task, error) {
+// prepareTask validates a request and finds its nodes, before any node is asked.
+func (s *request) prepareTask(ctx context.Context, r *v1.RunRequest) (*runTask, error) {
 	c := access.CallerOf(ctx)
 	ns := cmp.Or(r.Namespace, model.DefaultNamespaceName)
-	o := &task{parallel: cmp.Or(r.Parallel, defaultParallel), severalNamespaces: ns == model.SharedNamespaceName, timeout: time.Duration(r.TimeoutMs) * time.Millisecond}
+	o := &runTask{parallel: cmp.Or(r.Parallel, defaultParallel), severalNamespaces: ns == model.SharedNamespaceName, timeout: time.Duration(r.TimeoutMs) * time.Millisecond}
 	o.run.MaxOutput = uint32(cmp.Or(r.MaxOutput, model.DefaultOutputBytes))
 	if err := s.RequireNamespace(ctx, ns); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *request) prepare(ctx context.Context, r *v1.RunRequest) (*task, error) 
 	case (r.Check == "") == (r.Command == nil):
 		return nil, model.Errorf(model.Invalid, "a run needs either a check or a command").WithHint("name one of them")
 	case r.Command != nil:
-		if err := s.mayRun(&c, ns, r.Command); err != nil {
+		if err := s.checkCommand(&c, ns, r.Command); err != nil {
 			return nil, err
 		}
 		lasts := cmp.Or(o.timeout, commandTimeout)
@@ -119,8 +119,8 @@ func (s *request) prepare(ctx context.Context, r *v1.RunRequest) (*task, error) 
 	return o, nil
 }
 
-// mayRun refuses a command that is empty or too long, and callers without the right to run commands.
-func (s *request) mayRun(c *access.Caller, namespace string, command *model.Command) error {
+// checkCommand refuses a command that is empty or too long, and callers without the right to run commands.
+func (s *request) checkCommand(c *access.Caller, namespace string, command *model.Command) error {
 	length := len(command.Shell)
 	for _, arg := range command.Argv {
 		length += len(arg) + 1
@@ -139,7 +139,7 @@ func (s *request) mayRun(c *access.Caller, namespace string, command *model.Comm
 }
 
 // selectNodes finds the nodes of a task, and refuses more than the request permits.
-func (s *request) selectNodes(ctx context.Context, o *task, ns string, r *v1.RunRequest) error {
+func (s *request) selectNodes(ctx context.Context, o *runTask, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
 		for _, id := range s.Directory.UnitNodes(o.check) {
 			if at, _, ok := s.Directory.NodeName(id); ok && !s.Directory.Node(id).Proxy && (at == ns || ns == model.SharedNamespaceName) {
@@ -253,17 +253,17 @@ func Register(r *op.Routes, o Options) {
 		Name: "muster_api_runs_total", Help: "Requested runs (muster run), one for each node, by outcome.",
 	}, []string{"outcome"})
 	r.Metrics.Register(outcomes)
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o, slots, outcomes} })
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o, slots, outcomes} })
 	run := op.Post("run", Path, "nodes", "Run a check or a command now and stream its output (Server-Sent Events)", model.NotFound, model.Limited, model.Guarded)
 	run.MaxBodyBytes = 256 << 10
 	run.Responses = op.StreamResponse("The data of each message is a RunLine as JSON; the last is the summary. Closing the connection cancels the remaining runs.")
-	op.Handle(at, run, access.On(access.Operate, "run"), (*request).run)
+	op.Handle(at, run, access.NeedOn(access.Operate, "run"), (*request).run)
 }
 
 // execution is one request that runs on its nodes.
 type execution struct {
 	request *request
-	*task
+	*runTask
 	runs      Runs
 	deadlines map[model.NodeID]time.Time // deadline of each node that is running
 	out       *op.EventStream
@@ -293,9 +293,9 @@ func (x *execution) run(ctx context.Context, allowed func() bool) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-x.runs.Wake():
-			err = x.answers()
+			err = x.sendAnswers()
 		case <-look.C:
-			err = x.overdue()
+			err = x.giveUpOverdue()
 		case <-beat.C:
 			if !allowed() {
 				return x.out.End("the token has expired, was deleted, or has fewer rights now")
@@ -310,11 +310,11 @@ func (x *execution) run(ctx context.Context, allowed func() bool) error {
 
 // askNode asks one node.
 func (x *execution) askNode(node model.NodeID) error {
-	run, timeout := x.task.run, x.timeout
+	run, timeout := x.runTask.run, x.timeout
 	if x.check != 0 {
 		chunk := x.request.Assigned(node, x.check)
 		if chunk == nil {
-			return x.end(node, &v1.RunLine{Type: v1.RunRefused, Why: "the check is not assigned to this node"})
+			return x.endNode(node, &v1.RunLine{Type: v1.RunRefused, Why: "the check is not assigned to this node"})
 		}
 		run.Chunk = chunk.ID
 		timeout = cmp.Or(timeout, chunk.Timeout+answerGrace+turnGrace)
@@ -328,21 +328,21 @@ func (x *execution) askNode(node model.NodeID) error {
 				line.Type = v1.RunLost
 			}
 		}
-		return x.end(node, line)
+		return x.endNode(node, line)
 	}
 	x.deadlines[node] = x.request.Now().Add(timeout)
-	return x.line(node, &v1.RunLine{Type: v1.RunStarted})
+	return x.sendLine(node, &v1.RunLine{Type: v1.RunStarted})
 }
 
-// answers streams the answers that have arrived.
-func (x *execution) answers() error {
+// sendAnswers streams the answers that have arrived.
+func (x *execution) sendAnswers() error {
 	for {
 		a, ok := x.runs.Next()
 		if !ok {
 			return nil
 		}
 		if len(a.Output) > 0 {
-			if err := x.line(a.Node, &v1.RunLine{Type: v1.RunOutput, Output: string(a.Output)}); err != nil {
+			if err := x.sendLine(a.Node, &v1.RunLine{Type: v1.RunOutput, Output: string(a.Output)}); err != nil {
 				return err
 			}
 		}
@@ -356,19 +356,19 @@ func (x *execution) answers() error {
 		case a.Refused != "":
 			line = &v1.RunLine{Type: v1.RunRefused, Why: a.Refused}
 		}
-		if err := x.end(a.Node, line); err != nil {
+		if err := x.endNode(a.Node, line); err != nil {
 			return err
 		}
 	}
 }
 
-// overdue gives up nodes that passed their deadline.
-func (x *execution) overdue() error {
+// giveUpOverdue gives up nodes that passed their deadline.
+func (x *execution) giveUpOverdue() error {
 	now := x.request.Now()
 	for node, until := range x.deadlines {
 		if now.After(until) {
 			x.runs.Forget(node)
-			if err := x.end(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for a free slot of the agent"}); err != nil {
+			if err := x.endNode(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for a free slot of the agent"}); err != nil {
 				return err
 			}
 		}
@@ -376,14 +376,14 @@ func (x *execution) overdue() error {
 	return nil
 }
 
-func (x *execution) end(node model.NodeID, l *v1.RunLine) error {
+func (x *execution) endNode(node model.NodeID, l *v1.RunLine) error {
 	delete(x.deadlines, node)
 	x.counts.Count(l)
 	x.request.outcomes.WithLabelValues(l.Type).Inc()
-	return x.line(node, l)
+	return x.sendLine(node, l)
 }
 
-func (x *execution) line(node model.NodeID, l *v1.RunLine) error {
+func (x *execution) sendLine(node model.NodeID, l *v1.RunLine) error {
 	namespace, name, ok := x.request.Directory.NodeName(node)
 	switch {
 	case !ok:

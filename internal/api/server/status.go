@@ -40,7 +40,7 @@ func (s *request) queues(_ context.Context, in *list.Where) (*op.Body[v1.QueueLi
 		}
 	}
 	var err error
-	out.Items, err = list.Matching(s.View, *in, out.Items)
+	out.Items, err = list.FilterRows(s.View, *in, out.Items)
 	return op.Answer(out), err
 }
 
@@ -57,7 +57,7 @@ func (s *request) status(ctx context.Context, in *struct {
 }) (*op.Body[v1.Status], error) {
 	out := s.Describe()
 	out.Now, out.NotReady = s.Now(), s.NotReady()
-	if s.Bound() { // warnings name things of all namespaces
+	if s.IsBound() { // warnings name things of all namespaces
 		out.Warnings, out.Connected = nil, 0
 		for _, id := range s.Directory.Nodes(in.Namespace) {
 			if s.Connected(id) {
@@ -75,19 +75,19 @@ func (s *request) status(ctx context.Context, in *struct {
 	}
 	out.Nodes = len(s.Directory.Nodes(in.Namespace))
 	out.Incarnation = fmt.Sprintf("%016x", s.Incarnation)
-	if s.Pending != nil && !s.Bound() {
+	if s.Pending != nil && !s.IsBound() {
 		out.Pending = s.Pending()
 	}
-	if err := s.worstChecks(ctx, in.Namespace, &out); err != nil {
+	if err := s.addWorstChecks(ctx, in.Namespace, &out); err != nil {
 		return nil, err
 	}
-	s.stoppedNodes(in.Namespace, &out)
-	s.faults(in.Namespace, &out)
-	s.spooling(in.Namespace, &out)
+	s.addStoppedNodes(in.Namespace, &out)
+	s.addFaults(in.Namespace, &out)
+	s.addSpoolingAgents(in.Namespace, &out)
 	// State of the stores is left out while they do not answer, so that the rest of the status arrives.
 	ctx, cancel := context.WithTimeout(ctx, storesTimeout)
 	defer cancel()
-	if err := s.lastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
+	if err := s.addLastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
 		out.Warnings = append(out.Warnings, "cannot read the last hour: "+err.Error())
 	}
 	out.Warnings = append(out.Warnings, s.unroutedWarnings(in.Namespace)...)
@@ -97,8 +97,8 @@ func (s *request) status(ctx context.Context, in *struct {
 // storesTimeout is the time that the status waits for the stores.
 const storesTimeout = 2 * time.Second
 
-// lastHour counts the problems and changes of the last hour.
-func (s *request) lastHour(ctx context.Context, namespace string, out *v1.Status) error {
+// addLastHour counts the problems and changes of the last hour.
+func (s *request) addLastHour(ctx context.Context, namespace string, out *v1.Status) error {
 	var err error
 	if out.Revision, err = s.Rows.Revision(ctx); err != nil {
 		return err
@@ -171,16 +171,16 @@ type request struct {
 
 // Register adds the operations of this subject, and the health checks.
 func Register(r *op.Routes, o Options) {
-	at := op.NewSubject(r, func(q op.Request) *request { return &request{q, o} })
-	op.Handle(at, op.Get("status", "/api/v1/status", "server", "Get the state of fleet and server, worst first", model.NotFound), access.On(access.Read, "server"), (*request).status)
-	op.Handle(at, op.Get("version", "/api/v1/version", "server", "Get the version of the server"), access.ByAnybody("server"), (*request).version)
-	op.Handle(at, op.Get("listQueues", "/api/v1/queues", "server", "List the queues of the server"), access.OnCluster(access.Read, "queue"), (*request).queues)
+	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o} })
+	op.Handle(at, op.Get("status", "/api/v1/status", "server", "Get the state of fleet and server, worst first", model.NotFound), access.NeedOn(access.Read, "server"), (*request).status)
+	op.Handle(at, op.Get("version", "/api/v1/version", "server", "Get the version of the server"), access.NeedAnybody("server"), (*request).version)
+	op.Handle(at, op.Get("listQueues", "/api/v1/queues", "server", "List the queues of the server"), access.NeedOnCluster(access.Read, "queue"), (*request).queues)
 	op.HandleHealth(r.Mux, o.NotReady)
 }
 
-// worstChecks lists failing events by check, so that one cause on many nodes is one line. Silent
+// addWorstChecks lists failing events by check, so that one cause on many nodes is one line. Silent
 // nodes are counted apart, so that a dead machine does not hide the failures of others.
-func (s *request) worstChecks(ctx context.Context, namespace string, out *v1.Status) error {
+func (s *request) addWorstChecks(ctx context.Context, namespace string, out *v1.Status) error {
 	var id model.NamespaceID
 	if namespace != "" {
 		id, _ = s.Directory.NamespaceByName(namespace)
@@ -205,7 +205,7 @@ func (s *request) worstChecks(ctx context.Context, namespace string, out *v1.Sta
 		q.Namespaces = []model.NamespaceID{id}
 	}
 	page, err := s.Events.List(ctx, q)
-	out.SilentNow = events.ShowAll(s.View, page.States)
+	out.SilentNow = events.ShowEvents(s.View, page.States)
 	return err
 }
 
@@ -235,9 +235,9 @@ func (s *request) nodeNames(ids []model.NodeID, asked string) []string {
 	return names
 }
 
-// stoppedNodes lists nodes without a session whose agent somebody stopped, such as a machine
+// addStoppedNodes lists nodes without a session whose agent somebody stopped, such as a machine
 // that did not return from a reboot.
-func (s *request) stoppedNodes(namespace string, out *v1.Status) {
+func (s *request) addStoppedNodes(namespace string, out *v1.Status) {
 	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)
 	mayGo := map[model.NodeID]bool{}
 	for _, n := range s.Intent.EphemeralNodes() {
@@ -255,8 +255,8 @@ func (s *request) stoppedNodes(namespace string, out *v1.Status) {
 	out.StoppedNow = s.nodeNames(some, namespace)
 }
 
-// faults lists the errors of nodes' assignments.
-func (s *request) faults(namespace string, out *v1.Status) {
+// addFaults lists the errors of nodes' assignments.
+func (s *request) addFaults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)
 	out.Faulty = nodes
 	for _, f := range list[:min(faultsShown, len(list))] {
@@ -264,11 +264,11 @@ func (s *request) faults(namespace string, out *v1.Status) {
 	}
 }
 
-// spooling lists connected agents whose results have waited for long.
-func (s *request) spooling(namespace string, out *v1.Status) {
+// addSpoolingAgents lists connected agents whose results have waited for long.
+func (s *request) addSpoolingAgents(namespace string, out *v1.Status) {
 	var behind []v1.Agent
 	for _, id := range s.Directory.Nodes(namespace) {
-		if session, ok := s.Agent(id); ok && session.Stats != nil && nodes.Spooling(session.Stats) {
+		if session, ok := s.Agent(id); ok && session.Stats != nil && nodes.IsSpooling(session.Stats) {
 			a := v1.Agent{ID: id, Connected: true, Version: session.Version, Session: &session}
 			a.Namespace, a.Name, _ = s.Directory.NodeName(id)
 			behind = append(behind, a)

@@ -87,7 +87,7 @@ func (v *View) NotFound(ctx context.Context, err error, key intent.Key) error {
 
 // suggestion is the hint for a name that does not exist.
 func (v *View) suggestion(ctx context.Context, key intent.Key) string {
-	list := "muster get " + v.plural(key.Kind)
+	list := "muster get " + v.pluralOf(key.Kind)
 	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
 		list += " -n " + key.Namespace
 	}
@@ -124,7 +124,7 @@ func (v *View) suggestion(ctx context.Context, key intent.Key) string {
 	return "list them: " + list
 }
 
-func (v *View) plural(kind string) string {
+func (v *View) pluralOf(kind string) string {
 	if k, ok := v.Kinds.Of(kind); ok {
 		return k.Plural
 	}
@@ -146,8 +146,8 @@ func (v *View) RequireNamespace(ctx context.Context, name string) error {
 
 // NoNamespace is the error about a namespace that does not exist, or that the caller must not see.
 func (v *View) NoNamespace(ctx context.Context, name string) error {
-	if !v.Sees(name) {
-		return v.scope.refuse(name)
+	if !v.SeesNamespace(name) {
+		return v.scope.refusalError(name)
 	}
 	e := model.Errorf(model.NotFound, "namespace %q does not exist", name)
 	if names, err := v.Namespaces(ctx); err == nil {
@@ -168,15 +168,15 @@ func (v *View) NoNode(ctx context.Context, namespace, name string) error {
 		return model.Errorf(model.NotFound, "node %q no longer exists: %s", name, t.Sentence()).
 			WithHint("see its changes: muster audit node %s; list nodes: muster get nodes -n %s", name, namespace)
 	}
-	if last, ok := v.renamed(ctx, namespace, name); ok {
+	if last, ok := v.findRename(ctx, namespace, name); ok {
 		return model.Errorf(model.NotFound, "node %q no longer exists: %s renamed it %s at %s", name, last.Who.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
 			WithHint("see its changes: muster audit node %s -n %s", last.Key.Name, namespace)
 	}
 	return e.WithHint("%s", v.suggestion(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
 }
 
-// renamed returns the change that renamed the node of this name.
-func (v *View) renamed(ctx context.Context, namespace, name string) (intent.AuditEntry, bool) {
+// findRename returns the change that renamed the node of this name.
+func (v *View) findRename(ctx context.Context, namespace, name string) (intent.AuditEntry, bool) {
 	last, err := v.Intent.Audit(ctx, intent.ChangeQuery{Kind: "Node", Namespace: namespace, Name: name, Limit: 1}, true)
 	if err != nil || len(last) == 0 || last[0].Was != name {
 		return intent.AuditEntry{}, false

@@ -25,26 +25,28 @@ type scope struct {
 	namespaces []string // names
 }
 
-func (x *scope) has(namespace string) bool { return slices.Contains(x.namespaces, namespace) }
-
-// defines reports whether definitions of a namespace are visible where they are in force.
-func (x *scope) defines(namespace string) bool {
-	return namespace == model.SharedNamespaceName || x.has(namespace)
+func (x *scope) includesNamespace(namespace string) bool {
+	return slices.Contains(x.namespaces, namespace)
 }
 
-// key reports whether a resource is visible. A Namespace belongs to itself.
-func (x *scope) key(key intent.Key) bool {
+// showsDefinitionsOf reports whether definitions of a namespace are visible where they are in force.
+func (x *scope) showsDefinitionsOf(namespace string) bool {
+	return namespace == model.SharedNamespaceName || x.includesNamespace(namespace)
+}
+
+// includesResource reports whether a resource is visible. A Namespace belongs to itself.
+func (x *scope) includesResource(key intent.Key) bool {
 	if key.Kind == "Namespace" {
-		return x.has(key.Name)
+		return x.includesNamespace(key.Name)
 	}
-	return x.has(key.Namespace)
+	return x.includesNamespace(key.Namespace)
 }
 
-// refuse is the error about everything in another namespace, whether it exists or not.
-func (x *scope) refuse(namespace string) error { return x.subject.AllowIn(x.need, namespace) }
+// refusalError is the error about everything in another namespace, whether it exists or not.
+func (x *scope) refusalError(namespace string) error { return x.subject.AllowIn(x.need, namespace) }
 
 // scopedDirectory is the directory within a scope: nodes of other namespaces do not exist. It asks for the node 0 or
-// the namespace nowhere, which never exist, in place of invisible ones.
+// the namespace invalidNamespace, which never exist, in place of invisible ones.
 type scopedDirectory struct {
 	all Directory
 	*scope
@@ -52,40 +54,40 @@ type scopedDirectory struct {
 
 var _ Directory = scopedDirectory{}
 
-// nowhere is no valid name of a namespace.
-const nowhere = "/"
+// invalidNamespace is no valid name of a namespace.
+const invalidNamespace = "/"
 
-// visible returns the name of a visible namespace, else nowhere.
-func (x *scope) visible(namespace string) string {
-	if !x.has(namespace) {
-		return nowhere
+// visibleNamespace returns the name of a visible namespace, else invalidNamespace.
+func (x *scope) visibleNamespace(namespace string) string {
+	if !x.includesNamespace(namespace) {
+		return invalidNamespace
 	}
 	return namespace
 }
 
-// visibleDefinitions returns the name of a namespace whose definitions are visible, else nowhere.
-func (x *scope) visibleDefinitions(namespace string) string {
-	if !x.defines(namespace) {
-		return nowhere
+// definingNamespace returns the name of a namespace whose definitions are visible, else invalidNamespace.
+func (x *scope) definingNamespace(namespace string) string {
+	if !x.showsDefinitionsOf(namespace) {
+		return invalidNamespace
 	}
 	return namespace
 }
 
-// node returns the id of a visible node, else 0.
-func (d scopedDirectory) node(id model.NodeID) model.NodeID {
-	if namespace, _, ok := d.all.NodeName(id); !ok || !d.has(namespace) {
+// visibleNode returns the id of a visible node, else 0.
+func (d scopedDirectory) visibleNode(id model.NodeID) model.NodeID {
+	if namespace, _, ok := d.all.NodeName(id); !ok || !d.includesNamespace(namespace) {
 		return 0
 	}
 	return id
 }
 
-// nodes returns the visible nodes.
-func (d scopedDirectory) nodes(ids []model.NodeID) []model.NodeID {
-	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.node(id) == 0 })
+// visibleNodes returns the visible nodes.
+func (d scopedDirectory) visibleNodes(ids []model.NodeID) []model.NodeID {
+	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.visibleNode(id) == 0 })
 }
 
-// forEach calls fn for a namespace, or for all of the scope, and sorts the nodes that it returns.
-func (d scopedDirectory) forEach(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
+// nodesByNamespace calls fn for a namespace, or for all of the scope, and sorts the nodes that it returns.
+func (d scopedDirectory) nodesByNamespace(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
 			ids = append(ids, fn(one)...)
@@ -96,73 +98,75 @@ func (d scopedDirectory) forEach(namespace string, fn func(string) []model.NodeI
 }
 
 func (d scopedDirectory) NamespaceByName(name string) (model.NamespaceID, bool) {
-	return d.all.NamespaceByName(d.visible(name))
+	return d.all.NamespaceByName(d.visibleNamespace(name))
 }
 
 func (d scopedDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	name, ok := d.all.NamespaceName(id)
-	if !d.has(name) {
+	if !d.includesNamespace(name) {
 		return "", false
 	}
 	return name, ok
 }
 
 func (d scopedDirectory) NamespaceHandlers(name string) []string {
-	return d.all.NamespaceHandlers(d.visible(name))
+	return d.all.NamespaceHandlers(d.visibleNamespace(name))
 }
 
 func (d scopedDirectory) NodeByName(namespace, name string) (model.NodeID, bool) {
-	return d.all.NodeByName(d.visible(namespace), name)
+	return d.all.NodeByName(d.visibleNamespace(namespace), name)
 }
 
 func (d scopedDirectory) NodeName(id model.NodeID) (namespace, name string, ok bool) {
-	return d.all.NodeName(d.node(id))
+	return d.all.NodeName(d.visibleNode(id))
 }
 
-func (d scopedDirectory) Node(id model.NodeID) *directory.Node { return d.all.Node(d.node(id)) }
+func (d scopedDirectory) Node(id model.NodeID) *directory.Node { return d.all.Node(d.visibleNode(id)) }
 func (d scopedDirectory) NodeLabels(id model.NodeID) map[string]string {
-	return d.all.NodeLabels(d.node(id))
+	return d.all.NodeLabels(d.visibleNode(id))
 }
 func (d scopedDirectory) NodeFacts(id model.NodeID) map[string]string {
-	return d.all.NodeFacts(d.node(id))
+	return d.all.NodeFacts(d.visibleNode(id))
 }
-func (d scopedDirectory) NodeGroups(id model.NodeID) []string { return d.all.NodeGroups(d.node(id)) }
+func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
+	return d.all.NodeGroups(d.visibleNode(id))
+}
 func (d scopedDirectory) NodeUnits(id model.NodeID) []model.CheckID {
-	return d.all.NodeUnits(d.node(id))
+	return d.all.NodeUnits(d.visibleNode(id))
 }
 func (d scopedDirectory) NodeFaults(id model.NodeID) []plan.Fault {
-	return d.all.NodeFaults(d.node(id))
+	return d.all.NodeFaults(d.visibleNode(id))
 }
 func (d scopedDirectory) Assignment(id model.NodeID) (uint64, bool) {
-	return d.all.Assignment(d.node(id))
+	return d.all.Assignment(d.visibleNode(id))
 }
 func (d scopedDirectory) HasUnit(id model.NodeID, check model.CheckID) bool {
-	return d.all.HasUnit(d.node(id), check)
+	return d.all.HasUnit(d.visibleNode(id), check)
 }
 
 func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
-	return d.forEach(namespace, d.all.Nodes)
+	return d.nodesByNamespace(namespace, d.all.Nodes)
 }
 
 func (d scopedDirectory) NodesMatching(namespace string, s directory.Selector) []model.NodeID {
-	return d.forEach(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
+	return d.nodesByNamespace(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
 }
 
 func (d scopedDirectory) GroupMembers(namespace, name string) []model.NodeID {
-	return d.nodes(d.all.GroupMembers(d.visibleDefinitions(namespace), name))
+	return d.visibleNodes(d.all.GroupMembers(d.definingNamespace(namespace), name))
 }
 
 func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.NodeID, error) {
-	if !d.has(namespace) {
-		return nil, d.refuse(namespace)
+	if !d.includesNamespace(namespace) {
+		return nil, d.refusalError(namespace)
 	}
 	ids, err := d.all.Select(namespace, t)
-	return d.nodes(ids), err
+	return d.visibleNodes(ids), err
 }
 
 // CheckByName also hides built-in checks, which every namespace has.
 func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, bool) {
-	if !d.defines(namespace) {
+	if !d.showsDefinitionsOf(namespace) {
 		return 0, false
 	}
 	return d.all.CheckByName(namespace, name)
@@ -174,26 +178,26 @@ func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok
 
 // SourceName finds the source of a problem, which is visible where the problem is.
 func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok bool) {
-	if namespace, name, ok = d.all.SourceName(s); !d.defines(namespace) && model.BuiltinCheckName(s.Check()) == "" {
+	if namespace, name, ok = d.all.SourceName(s); !d.showsDefinitionsOf(namespace) && model.BuiltinCheckName(s.Check()) == "" {
 		return "", "", false
 	}
 	return namespace, name, ok
 }
 
 func (d scopedDirectory) ExplainCheck(id model.NodeID, check model.CheckID) (why plan.Explanation, ok bool) {
-	return d.all.ExplainCheck(d.node(id), check)
+	return d.all.ExplainCheck(d.visibleNode(id), check)
 }
 
 func (d scopedDirectory) ExplainGroups(id model.NodeID) []plan.Explanation {
-	return d.all.ExplainGroups(d.node(id))
+	return d.all.ExplainGroups(d.visibleNode(id))
 }
 
 func (d scopedDirectory) JoinRequests(id model.NodeID) []plan.JoinRequest {
-	return d.all.JoinRequests(d.node(id))
+	return d.all.JoinRequests(d.visibleNode(id))
 }
 
 func (d scopedDirectory) PropertyOrigins(id model.NodeID) []plan.PropertyOrigins {
-	return d.all.PropertyOrigins(d.node(id))
+	return d.all.PropertyOrigins(d.visibleNode(id))
 }
 
 func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int) {
@@ -208,38 +212,40 @@ func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int)
 }
 
 func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckChunk {
-	if d.node(id) == 0 {
+	if d.visibleNode(id) == 0 {
 		return nil
 	}
 	return d.all.Keepalive(id)
 }
 
 func (d scopedDirectory) UnitNodes(check model.CheckID) []model.NodeID {
-	return d.nodes(d.all.UnitNodes(check))
+	return d.visibleNodes(d.all.UnitNodes(check))
 }
 
 func (d scopedDirectory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
-	return d.all.Handler(d.visibleDefinitions(namespace), name)
+	return d.all.Handler(d.definingNamespace(namespace), name)
 }
 
 func (d scopedDirectory) Secret(namespace, name string) (*model.SecretSpec, bool) {
-	return d.all.Secret(d.visible(namespace), name)
+	return d.all.Secret(d.visibleNamespace(namespace), name)
 }
 
 func (d scopedDirectory) Dependencies(id model.NodeID, check model.CheckID) []route.Dependency {
-	return d.all.Dependencies(d.node(id), check)
+	return d.all.Dependencies(d.visibleNode(id), check)
 }
 
-func (d scopedDirectory) Shadow(namespace string) bool { return d.all.Shadow(d.visible(namespace)) }
+func (d scopedDirectory) Shadow(namespace string) bool {
+	return d.all.Shadow(d.visibleNamespace(namespace))
+}
 
 func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	out := d.all.Streams()
-	maps.DeleteFunc(out, func(name route.Name, _ *model.HandlerSpec) bool { return !d.defines(name.Namespace) })
+	maps.DeleteFunc(out, func(name route.Name, _ *model.HandlerSpec) bool { return !d.showsDefinitionsOf(name.Namespace) })
 	return out
 }
 
 func (d scopedDirectory) Placement(key intent.Key) intent.Placement {
-	if !d.key(key) {
+	if !d.includesResource(key) {
 		return intent.Placement{}
 	}
 	return d.all.Placement(key)
@@ -264,14 +270,14 @@ func newScopedEvents(all event.Reader, directory Directory, x *scope) scopedEven
 	return e
 }
 
-func (e scopedEvents) has(id model.NamespaceID) bool { return slices.Contains(e.ids, id) }
+func (e scopedEvents) includesNamespace(id model.NamespaceID) bool { return slices.Contains(e.ids, id) }
 
-// bound limits a query to the scope.
-func (e scopedEvents) bound(q event.Query) event.Query {
+// boundQuery limits a query to the scope.
+func (e scopedEvents) boundQuery(q event.Query) event.Query {
 	if q.Namespaces == nil {
 		q.Namespaces = e.ids
 	} else {
-		q.Namespaces = slices.DeleteFunc(slices.Clone(q.Namespaces), func(id model.NamespaceID) bool { return !e.has(id) })
+		q.Namespaces = slices.DeleteFunc(slices.Clone(q.Namespaces), func(id model.NamespaceID) bool { return !e.includesNamespace(id) })
 	}
 	if len(q.Namespaces) == 0 { // nil would be all namespaces
 		q.Nodes = []model.NodeID{}
@@ -281,18 +287,18 @@ func (e scopedEvents) bound(q event.Query) event.Query {
 
 func (e scopedEvents) Get(node model.NodeID, check model.CheckID) (event.State, bool) {
 	st, ok := e.all.Get(node, check)
-	if !ok || !e.has(st.Namespace) {
+	if !ok || !e.includesNamespace(st.Namespace) {
 		return event.State{}, false
 	}
 	return st, true
 }
 
 func (e scopedEvents) List(ctx context.Context, q event.Query) (event.Page, error) {
-	return e.all.List(ctx, e.bound(q))
+	return e.all.List(ctx, e.boundQuery(q))
 }
 
 func (e scopedEvents) Watch(ctx context.Context, q event.Query) (<-chan event.State, error) {
-	return e.all.Watch(ctx, e.bound(q))
+	return e.all.Watch(ctx, e.boundQuery(q))
 }
 
 func (e scopedEvents) Counts(namespace model.NamespaceID) (sum event.Counts) {
@@ -306,16 +312,16 @@ func (e scopedEvents) Counts(namespace model.NamespaceID) (sum event.Counts) {
 
 func (e scopedEvents) CountsByNamespace() map[model.NamespaceID]event.Counts {
 	out := e.all.CountsByNamespace()
-	maps.DeleteFunc(out, func(id model.NamespaceID, _ event.Counts) bool { return !e.has(id) })
+	maps.DeleteFunc(out, func(id model.NamespaceID, _ event.Counts) bool { return !e.includesNamespace(id) })
 	return out
 }
 
 // CountsOf counts state by state, because a built-in or shared check also has events in other namespaces.
 func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
-	if namespace, _, ok := e.directory.all.CheckName(check); ok && e.directory.has(namespace) && model.BuiltinCheckName(check) == "" {
+	if namespace, _, ok := e.directory.all.CheckName(check); ok && e.directory.includesNamespace(namespace) && model.BuiltinCheckName(check) == "" {
 		return e.all.CountsOf(check)
 	}
-	for st, err := range allEvents(context.Background(), e.all, e.bound(event.Query{Checks: []model.CheckID{check}})) {
+	for st, err := range allEvents(context.Background(), e.all, e.boundQuery(event.Query{Checks: []model.CheckID{check}})) {
 		if err != nil {
 			return sum
 		}
@@ -341,7 +347,7 @@ func (e scopedEvents) Wrong(namespace model.NamespaceID) (list []event.Wrong) {
 func (e scopedEvents) Summaries(nodes []model.NodeID) []event.Summary {
 	out := e.all.Summaries(nodes)
 	for i, id := range nodes {
-		if e.directory.node(id) == 0 {
+		if e.directory.visibleNode(id) == 0 {
 			out[i] = event.Summary{}
 		}
 	}

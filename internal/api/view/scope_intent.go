@@ -24,36 +24,36 @@ type scopedIntent struct {
 
 var _ Intent = scopedIntent{}
 
-// options limits a change to the scope: the resources that it prunes, and the nodes that it may affect.
-func (i scopedIntent) options(o intent.ApplyOptions) intent.ApplyOptions {
+// boundOptions limits a change to the scope: the resources that it prunes, and the nodes that it may affect.
+func (i scopedIntent) boundOptions(o intent.ApplyOptions) intent.ApplyOptions {
 	o.Namespaces, o.MaxAffected = i.namespaces, cmp.Or(o.MaxAffected, max(50, i.nodes/5))
 	return o
 }
 
-// visible removes outcomes outside the scope: a rename also changes references to the node in shared.
-func (i scopedIntent) visible(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
-	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.has(o.Key.Namespace) })
+// visibleOutcomes removes outcomes outside the scope: a rename also changes references to the node in shared.
+func (i scopedIntent) visibleOutcomes(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
+	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.includesNamespace(o.Key.Namespace) })
 	return a, err
 }
 
 func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	for n := range resources {
-		if err := i.writable(&resources[n]); err != nil {
+		if err := i.checkWritable(&resources[n]); err != nil {
 			return intent.ApplyResult{}, err
 		}
 	}
-	return i.visible(i.all.Apply(ctx, by, resources, i.options(o)))
+	return i.visibleOutcomes(i.all.Apply(ctx, by, resources, i.boundOptions(o)))
 }
 
-// writable refuses resources that a binding does not cover: resources of other namespaces, namespaces
+// checkWritable refuses resources that a binding does not cover: resources of other namespaces, namespaces
 // themselves, and those that reach the server or all nodes.
-func (i scopedIntent) writable(r *model.Resource) error {
+func (i scopedIntent) checkWritable(r *model.Resource) error {
 	key := intent.KeyOf(r)
 	if key.Kind == "Namespace" {
 		return model.Errorf(model.Forbidden, "%s needs a role in every namespace, %s has %s", key, i.subject.User, &i.subject.Grants)
 	}
-	if !i.has(key.Namespace) {
-		return i.refuse(key.Namespace)
+	if !i.includesNamespace(key.Namespace) {
+		return i.refusalError(key.Namespace)
 	}
 	if i.need.Verb != access.Change { // an operator's silence, or a dry run
 		return nil
@@ -96,40 +96,40 @@ func beyondNamespace(r *model.Resource) string {
 }
 
 func (i scopedIntent) Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
-	if err := i.removable(keys); err != nil {
+	if err := i.checkRemovable(keys); err != nil {
 		return intent.ApplyResult{}, err
 	}
-	return i.visible(i.all.Delete(ctx, by, keys, i.options(o)))
+	return i.visibleOutcomes(i.all.Delete(ctx, by, keys, i.boundOptions(o)))
 }
 
 func (i scopedIntent) Retire(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
-	if err := i.removable(keys); err != nil {
+	if err := i.checkRemovable(keys); err != nil {
 		return intent.ApplyResult{}, err
 	}
-	return i.visible(i.all.Retire(ctx, by, keys, i.options(o)))
+	return i.visibleOutcomes(i.all.Retire(ctx, by, keys, i.boundOptions(o)))
 }
 
-func (i scopedIntent) removable(keys []intent.Key) error {
+func (i scopedIntent) checkRemovable(keys []intent.Key) error {
 	for _, key := range keys {
 		if key.Kind == "Namespace" {
-			return i.writable(&model.Resource{Kind: key.Kind, Metadata: model.Metadata{Name: key.Name}})
+			return i.checkWritable(&model.Resource{Kind: key.Kind, Metadata: model.Metadata{Name: key.Name}})
 		}
-		if !i.has(key.Namespace) {
-			return i.refuse(key.Namespace)
+		if !i.includesNamespace(key.Namespace) {
+			return i.refusalError(key.Namespace)
 		}
 	}
 	return nil
 }
 
 func (i scopedIntent) Rename(ctx context.Context, by intent.Actor, namespace, name, to string, o intent.ApplyOptions) (intent.ApplyResult, error) {
-	if !i.has(namespace) {
-		return intent.ApplyResult{}, i.refuse(namespace)
+	if !i.includesNamespace(namespace) {
+		return intent.ApplyResult{}, i.refusalError(namespace)
 	}
-	return i.visible(i.all.Rename(ctx, by, namespace, name, to, i.options(o)))
+	return i.visibleOutcomes(i.all.Rename(ctx, by, namespace, name, to, i.boundOptions(o)))
 }
 
 func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
-	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.has(g.Namespace) })
+	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.includesNamespace(g.Namespace) })
 }
 
 // LiftTombstone answers about a tombstone of another namespace as about one that does not exist.
@@ -141,36 +141,38 @@ func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id str
 }
 
 func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
-	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.has(n.Namespace) })
+	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.includesNamespace(n.Namespace) })
 }
 
 // Get also finds checks and groups of shared, which nodes of the scope have.
 func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource, error) {
 	switch {
-	case key.Kind == "Namespace" && !i.has(key.Name):
-		return nil, i.refuse(key.Name)
-	case i.key(key), (key.Kind == "Check" || key.Kind == "Group") && i.defines(key.Namespace):
+	case key.Kind == "Namespace" && !i.includesNamespace(key.Name):
+		return nil, i.refusalError(key.Name)
+	case i.includesResource(key), (key.Kind == "Check" || key.Kind == "Group") && i.showsDefinitionsOf(key.Namespace):
 		return i.all.Get(ctx, key)
 	}
-	return nil, i.refuse(key.Namespace)
+	return nil, i.refusalError(key.Namespace)
 }
 
 func (i scopedIntent) List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error) {
-	q, match = i.query(q, match)
+	q, match = i.boundQuery(q, match)
 	return i.all.List(ctx, q, match)
 }
 
 func (i scopedIntent) Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error) {
-	q, match = i.query(q, match)
+	q, match = i.boundQuery(q, match)
 	return i.all.Page(ctx, q, match)
 }
 
-func (i scopedIntent) query(q intent.ListQuery, match func(*model.Resource) bool) (intent.ListQuery, func(*model.Resource) bool) {
+func (i scopedIntent) boundQuery(q intent.ListQuery, match func(*model.Resource) bool) (intent.ListQuery, func(*model.Resource) bool) {
 	if q.Kind != "Namespace" {
 		q.Namespaces = i.namespaces
 		return q, match
 	}
-	return q, func(r *model.Resource) bool { return i.has(r.Metadata.Name) && (match == nil || match(r)) }
+	return q, func(r *model.Resource) bool {
+		return i.includesNamespace(r.Metadata.Name) && (match == nil || match(r))
+	}
 }
 
 // Audit also finds the author of a check of shared, which nodes of the scope may run.
@@ -191,31 +193,31 @@ func (i scopedIntent) BeginRun(ctx context.Context, by intent.Actor, picked, not
 }
 
 func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone, bool) {
-	if !i.has(namespace) {
+	if !i.includesNamespace(namespace) {
 		return intent.Tombstone{}, false
 	}
 	return i.all.TombstoneByName(namespace, name)
 }
 
 func (i scopedIntent) HasMachine(namespace, name string) bool {
-	return i.has(namespace) && i.all.HasMachine(namespace, name)
+	return i.includesNamespace(namespace) && i.all.HasMachine(namespace, name)
 }
 
 func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
-	if !i.has(token.Namespace) {
-		return i.refuse(token.Namespace)
+	if !i.includesNamespace(token.Namespace) {
+		return i.refusalError(token.Namespace)
 	}
 	return i.all.CheckJoinGrant(ctx, token)
 }
 
 // Accept is for machines that are in no namespace yet, so no binding covers them.
 func (i scopedIntent) Accept(_ context.Context, _ intent.Actor, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
-	return pki.Member{}, i.subject.Refuse(i.need)
+	return pki.Member{}, i.subject.RefusalError(i.need)
 }
 
 // BlockKey is for machines that are in no namespace yet, so no binding covers them.
 func (i scopedIntent) BlockKey(context.Context, intent.Actor, string, intent.Tombstone) error {
-	return i.subject.Refuse(i.need)
+	return i.subject.RefusalError(i.need)
 }
 
 // scopedRows is the rows of resources within a scope.
@@ -228,7 +230,7 @@ func (r scopedRows) List(ctx context.Context, q intent.ListQuery) ([]intent.Row,
 	if q.Kind == "Namespace" {
 		q.Limit = 0
 		list, err := r.all.List(ctx, q)
-		return slices.DeleteFunc(list, func(row intent.Row) bool { return !r.has(row.Name) }), err
+		return slices.DeleteFunc(list, func(row intent.Row) bool { return !r.includesNamespace(row.Name) }), err
 	}
 	q.Namespaces = r.namespaces
 	return r.all.List(ctx, q)
@@ -272,14 +274,14 @@ func (h scopedHistory) Messages(ctx context.Context, q history.MessageQuery) ([]
 // Problem answers about a problem of another namespace as about one that does not exist.
 func (h scopedHistory) Problem(ctx context.Context, id string) (history.Problem, error) {
 	p, err := h.all.Problem(ctx, id)
-	if err == nil && !h.has(p.Namespace) {
+	if err == nil && !h.includesNamespace(p.Namespace) {
 		return history.Problem{}, history.ErrNoProblem(id)
 	}
 	return p, err
 }
 
-// visible reports whether a problem is in the scope.
-func (h scopedHistory) visible(ctx context.Context, problem string) (bool, error) {
+// seesProblem reports whether a problem is in the scope.
+func (h scopedHistory) seesProblem(ctx context.Context, problem string) (bool, error) {
 	_, err := h.Problem(ctx, problem)
 	if model.ClassOf(err) == model.NotFound {
 		return false, nil
@@ -288,14 +290,14 @@ func (h scopedHistory) visible(ctx context.Context, problem string) (bool, error
 }
 
 func (h scopedHistory) Deliveries(ctx context.Context, problem string) ([]history.Delivery, error) {
-	if ok, err := h.visible(ctx, problem); !ok {
+	if ok, err := h.seesProblem(ctx, problem); !ok {
 		return nil, err
 	}
 	return h.all.Deliveries(ctx, problem)
 }
 
 func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error) {
-	if ok, err := h.visible(ctx, problem); !ok {
+	if ok, err := h.seesProblem(ctx, problem); !ok {
 		return nil, err
 	}
 	return h.all.EscalationsOf(ctx, problem)
@@ -322,12 +324,12 @@ func (h scopedHistory) Oldest(ctx context.Context) (time.Time, error) { return h
 
 func (h scopedHistory) Unsent(ctx context.Context) ([]history.Unsent, error) {
 	list, err := h.all.Unsent(ctx)
-	return slices.DeleteFunc(list, func(u history.Unsent) bool { return !h.has(u.Handler.Namespace) }), err
+	return slices.DeleteFunc(list, func(u history.Unsent) bool { return !h.includesNamespace(u.Handler.Namespace) }), err
 }
 
 func (h scopedHistory) DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error) {
-	if !h.has(handler.Namespace) {
-		return nil, h.refuse(handler.Namespace)
+	if !h.includesNamespace(handler.Namespace) {
+		return nil, h.refusalError(handler.Namespace)
 	}
 	return h.all.DeadLetters(ctx, handler, before, limit)
 }

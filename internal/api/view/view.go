@@ -158,11 +158,13 @@ func (v *View) For(ctx context.Context, need access.Need) *View {
 	return &bound
 }
 
-// Bound reports whether the caller is bound to namespaces, so that answers leave out state of the server as a whole.
-func (v *View) Bound() bool { return v.scope != nil }
+// IsBound reports whether the caller is bound to namespaces, so that answers leave out state of the server as a whole.
+func (v *View) IsBound() bool { return v.scope != nil }
 
-// Sees reports whether the caller may know of a namespace.
-func (v *View) Sees(namespace string) bool { return v.scope == nil || v.scope.has(namespace) }
+// SeesNamespace reports whether the caller may know of a namespace.
+func (v *View) SeesNamespace(namespace string) bool {
+	return v.scope == nil || v.scope.includesNamespace(namespace)
+}
 
 // statesPerPage is the number of states that AllEvents reads from the event view at a time.
 const statesPerPage = 1000
@@ -228,7 +230,7 @@ func (v *View) NextPage(place string) string {
 func (v *View) PagePlace(token string) (place string, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(b) < 8 {
-		return "", BadToken()
+		return "", BadPageToken()
 	}
 	if binary.BigEndian.Uint64(b) != v.Incarnation {
 		return "", model.Errorf(model.Conflict, "the page token belongs to another incarnation of this server's data").
@@ -237,7 +239,7 @@ func (v *View) PagePlace(token string) (place string, err error) {
 	return string(b[8:]), nil
 }
 
-// BadToken is the error about a page token that this API did not make.
-func BadToken() error {
+// BadPageToken is the error about a page token that this API did not make.
+func BadPageToken() error {
 	return model.Errorf(model.Invalid, "after: not a page token of this list").WithHint("list again without it")
 }

@@ -1,7 +1,7 @@
 // Package apitest runs the API over real stores, planner and view in one test process. Only the journal is played: a
-// result becomes a commit at once, at the rig's own time.
+// result becomes a commit at once, at the server's own time.
 //
-// Goroutines: the view's. One lock, over the rig's clock and journal.
+// Goroutines: the view's. One lock, over the server's clock and journal.
 package apitest
 
 import (
@@ -48,8 +48,8 @@ import (
 // Password is the administrator's.
 const Password = "correct horse"
 
-// Rig is a server without agents and journal.
-type Rig struct {
+// Server is a server without agents and journal.
+type Server struct {
 	T         testing.TB
 	Intent    *intent.Service
 	Access    *access.Service
@@ -63,24 +63,24 @@ type Rig struct {
 	URL       string
 	Token     string // of the administrator
 
-	mu       sync.Mutex
-	now      time.Time
-	number   uint64
-	NotReady []string
-	agents   map[model.NodeID]v1.AgentSession
-	Change   func(*v1.Status) // changes the state that the server reports of itself; nil: all is well
-	Pending  int              // number of machines that wait to be accepted, in the status
-	Waiting  *nodes.Pending   // machines that wait to be accepted
-	Before   func()           // runs between the order of an action and its record; nil: nothing
+	mu           sync.Mutex
+	now          time.Time
+	number       uint64
+	NotReady     []string
+	agents       map[model.NodeID]v1.AgentSession
+	ChangeStatus func(*v1.Status) // changes the state that the server reports of itself; nil: all is well
+	Pending      int              // number of machines that wait to be accepted, in the status
+	Waiting      *nodes.Pending   // machines that wait to be accepted
+	BeforeAction func()           // runs between the order of an action and its record; nil: nothing
 }
 
-// New makes a rig that lives as long as the test. Its clock stands at noon of 2026-11-20 UTC until Advance.
-func New(t testing.TB) *Rig { return NewWith(t, kind.All()) }
+// NewServer makes a server that lives as long as the test. Its clock stands at noon of 2026-11-20 UTC until Advance.
+func NewServer(t testing.TB) *Server { return NewServerWithKinds(t, kind.All()) }
 
-// NewWith is New for a server that knows other kinds of resources.
-func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
+// NewServerWithKinds is New for a server that knows other kinds of resources.
+func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	t.Helper()
-	r := &Rig{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	r := &Server{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	ctx, cancel := context.WithCancel(context.Background())
 	store, err := intentdb.Open(ctx, filepath.Join(t.TempDir(), "intent.db"), r.Now)
 	testenv.NoError(t, err)
@@ -107,14 +107,14 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 
-	r.Reactor = react.New(react.Options{Store: r.History, Names: lookups{r.Directory, r.Planner.Inspector()}, Now: r.Now, Queues: &queue.Registry{}})
+	r.Reactor = react.New(react.Options{Store: r.History, Names: explainedDirectory{r.Directory, r.Planner.Inspector()}, Now: r.Now, Queues: &queue.Registry{}})
 	r.Waiting = nodes.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: lookups{r.Directory, r.Planner.Inspector()}, History: r.History, Routing: r.Routes, Now: r.Now},
+		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Routing: r.Routes, Now: r.Now},
 		Live: view.Live{
-			Connected: r.connected, Agent: r.agent, Chunk: r.Directory.CheckChunk, Assigned: r.assigned,
+			Connected: r.connected, Agent: r.agent, Chunk: r.Directory.CheckChunk, Assigned: r.assignedChunk,
 			Limits:   func(string) []v1.LimitUse { return nil },
 			Verdicts: func(model.NodeID, model.CheckID) (react.Verdicts, bool) { return react.Verdicts{}, false },
 			Stream:   func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },
@@ -141,33 +141,33 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	return r
 }
 
-// Now is the rig's clock.
-func (r *Rig) Now() time.Time {
+// Now is the server's clock.
+func (r *Server) Now() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
 }
 
-// Advance moves the rig's clock.
-func (r *Rig) Advance(d time.Duration) {
+// Advance moves the server's clock.
+func (r *Server) Advance(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now = r.now.Add(d)
 }
 
-func (r *Rig) describe() v1.Status {
+func (r *Server) describe() v1.Status {
 	s := v1.Status{
 		Server: "muster test", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Connected: 2,
 		Journal: v1.Journal{SizeBytes: 1 << 20, BudgetBytes: 4 << 30, FreeBytes: 70 << 30},
 	}
-	if r.Change != nil {
-		r.Change(&s)
+	if r.ChangeStatus != nil {
+		r.ChangeStatus(&s)
 	}
 	return s
 }
 
 // agent returns the session that a test gave a node.
-func (r *Rig) agent(id model.NodeID) (v1.AgentSession, bool) {
+func (r *Server) agent(id model.NodeID) (v1.AgentSession, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok := r.agents[id]
@@ -175,7 +175,7 @@ func (r *Rig) agent(id model.NodeID) (v1.AgentSession, bool) {
 }
 
 // connected reports whether a node has a session. Until the first call of Session every second node has one.
-func (r *Rig) connected(id model.NodeID) bool {
+func (r *Server) connected(id model.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.agents == nil {
@@ -185,8 +185,8 @@ func (r *Rig) connected(id model.NodeID) bool {
 	return ok
 }
 
-// Session gives a node of namespace default a session; nil ends it.
-func (r *Rig) Session(node string, a *v1.AgentSession) {
+// SetSession gives a node of namespace default a session; nil ends it.
+func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
 	r.mu.Lock()
@@ -199,14 +199,14 @@ func (r *Rig) Session(node string, a *v1.AgentSession) {
 	}
 }
 
-func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
+func (r *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := r.Planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
 	}
 	return r.Planner.Preview(ctx, writes)
 }
 
-func (r *Rig) assigned(node model.NodeID, check model.CheckID) *model.CheckChunk {
+func (r *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	for _, c := range r.Directory.For(node).Chunks {
 		if c.Unit == check {
 			return c.AsCheck()
@@ -220,8 +220,8 @@ func newJoinToken(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
 	return pki.Token{Addresses: []string{"127.0.0.1:8443"}}, keep, nil
 }
 
-// Nodes declares nodes with labels; their ids follow from their names.
-func (r *Rig) Nodes(namespace string, labels map[string]string, names ...string) {
+// DeclareNodes declares nodes with labels; their ids follow from their names.
+func (r *Server) DeclareNodes(namespace string, labels map[string]string, names ...string) {
 	r.T.Helper()
 	list := make([]intent.BulkNode, len(names))
 	for i, name := range names {
@@ -231,14 +231,14 @@ func (r *Rig) Nodes(namespace string, labels map[string]string, names ...string)
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
-// Joined declares a node that joined by a token, with facts.
-func (r *Rig) Joined(name string, facts map[string]string) {
+// JoinNode declares a node that joined by a token, with facts.
+func (r *Server) JoinNode(name string, facts map[string]string) {
 	r.T.Helper()
-	r.JoinedAs(name, nil, model.NodeSpec{Facts: facts})
+	r.JoinNodeWith(name, nil, model.NodeSpec{Facts: facts})
 }
 
-// JoinedAs is Joined with labels and the whole spec but the id.
-func (r *Rig) JoinedAs(name string, labels map[string]string, spec model.NodeSpec) {
+// JoinNodeWith is Joined with labels and the whole spec but the id.
+func (r *Server) JoinNodeWith(name string, labels map[string]string, spec model.NodeSpec) {
 	r.T.Helper()
 	spec.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String()
 	body, err := json.Marshal(model.Resource{
@@ -253,7 +253,7 @@ func (r *Rig) JoinedAs(name string, labels map[string]string, spec model.NodeSpe
 }
 
 // nodeID returns the id of a node that the test declared.
-func (r *Rig) nodeID(namespace, name string) model.NodeID {
+func (r *Server) nodeID(namespace, name string) model.NodeID {
 	r.T.Helper()
 	id, ok := r.Directory.NodeByName(namespace, name)
 	if !ok {
@@ -262,21 +262,21 @@ func (r *Rig) nodeID(namespace, name string) model.NodeID {
 	return id
 }
 
-// Mark begins or ends a session of a node of namespace default.
-func (r *Rig) Mark(node string, begun, clean bool) {
+// RecordSession begins or ends a session of a node of namespace default.
+func (r *Server) RecordSession(node string, begun, clean bool) {
 	r.T.Helper()
-	r.mark(model.DefaultNamespaceName, node, begun, clean)
+	r.recordSession(model.DefaultNamespaceName, node, begun, clean)
 }
 
-// Connect begins a session of nodes of a namespace.
-func (r *Rig) Connect(namespace string, nodes ...string) {
+// ConnectNodes begins a session of nodes of a namespace.
+func (r *Server) ConnectNodes(namespace string, nodes ...string) {
 	r.T.Helper()
 	for _, node := range nodes {
-		r.mark(namespace, node, true, false)
+		r.recordSession(namespace, node, true, false)
 	}
 }
 
-func (r *Rig) mark(namespace, node string, begun, clean bool) {
+func (r *Server) recordSession(namespace, node string, begun, clean bool) {
 	r.T.Helper()
 	id := r.nodeID(namespace, node)
 	ns, _ := r.Directory.NamespaceByName(namespace)
@@ -285,8 +285,8 @@ func (r *Rig) mark(namespace, node string, begun, clean bool) {
 	}})
 }
 
-// Silent makes a node of namespace default silent.
-func (r *Rig) Silent(node, output string) {
+// RecordSilence makes a node of namespace default silent.
+func (r *Server) RecordSilence(node, output string) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
 	r.commit(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{
@@ -295,7 +295,7 @@ func (r *Rig) Silent(node, output string) {
 }
 
 // Apply declares resources, written as YAML.
-func (r *Rig) Apply(text string) {
+func (r *Server) Apply(text string) {
 	r.T.Helper()
 	located, err := kind.All().Decode("test", []byte(text))
 	testenv.NoError(r.T, err)
@@ -309,8 +309,8 @@ func (r *Rig) Apply(text string) {
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
-// Result applies one result of a check on a node before it returns.
-func (r *Rig) Result(namespace, node, check string, status model.Status, output string) {
+// RecordResult applies one result of a check on a node before it returns.
+func (r *Server) RecordResult(namespace, node, check string, status model.Status, output string) {
 	r.T.Helper()
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 	id := r.nodeID(namespace, node)
@@ -324,15 +324,15 @@ func (r *Rig) Result(namespace, node, check string, status model.Status, output 
 }
 
 // Act implements events.Actions.
-func (r *Rig) Act(_ context.Context, node model.NodeID, action wire.Action) error {
-	if r.Before != nil {
-		r.Before()
+func (r *Server) Act(_ context.Context, node model.NodeID, action wire.Action) error {
+	if r.BeforeAction != nil {
+		r.BeforeAction()
 	}
 	r.commit(node, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
 	return nil
 }
 
-func (r *Rig) commit(node model.NodeID, record *wire.Record) {
+func (r *Server) commit(node model.NodeID, record *wire.Record) {
 	r.T.Helper()
 	r.mu.Lock()
 	r.number++
@@ -348,8 +348,8 @@ func (r *Rig) commit(node model.NodeID, record *wire.Record) {
 	testenv.NoError(r.T, r.View.WaitApplied(ctx, c.At))
 }
 
-// lookups is the directory with the planner's explanations.
-type lookups struct {
+// explainedDirectory is the directory with the planner's explanations.
+type explainedDirectory struct {
 	*directory.Directory
 	*plan.Inspector
 }
