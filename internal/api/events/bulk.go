@@ -71,10 +71,11 @@ func registerBulk(at operationSet) {
 
 // bulkEvent is one event of a bulk action.
 type bulkEvent struct {
-	node    model.NodeID
-	check   model.CheckID
-	status  model.Status
-	problem string // open when the events were selected; empty: none
+	node     model.NodeID
+	check    model.CheckID
+	status   model.Status
+	severity model.Severity
+	problem  string // open when the events were selected; empty: none
 }
 
 // runBulkAction selects events, refuses too many, records the action and its author, and acts.
@@ -162,18 +163,20 @@ func (s *request) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequ
 	if err != nil {
 		return nil, err
 	}
+	q.ByNode = true // a list by severity misses events that become worse meanwhile
 	for st, err := range s.AllEvents(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
 		if v.skipReason(st) == "" {
-			list = append(list, bulkEvent{st.Node, st.Check, st.Status, problemID(st)})
+			list = append(list, bulkEvent{st.Node, st.Check, st.Status, st.Severity, problemID(st)})
 		}
 		if len(list) > maxBulkEvents {
 			return nil, model.Errorf(model.Invalid, "the selection has more than %d events, the limit of one request", maxBulkEvents).
 				WithHint("select fewer: by namespace, group or check")
 		}
 	}
+	slices.SortStableFunc(list, func(a, b bulkEvent) int { return cmp.Compare(b.severity, a.severity) })
 	return list, nil
 }
 

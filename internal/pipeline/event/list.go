@@ -19,9 +19,9 @@ const (
 	MaxLimit     = 10_000
 )
 
-// List implements Reader. It goes through the severities from the worst, through
-// the partitions of each, and touches only states that the indexes leave. Pages are exact
-// for states whose severity does not change between them.
+// List implements Reader. It goes through the severities from the worst (with Query.ByNode: once, through all of them),
+// through the partitions of each, and touches only states that the indexes leave. A list by severity is exact for states
+// whose severity does not change meanwhile.
 func (v *View) List(ctx context.Context, q Query) (Page, error) {
 	c, err := v.compile(q)
 	if err != nil {
@@ -70,7 +70,7 @@ func (l *listing) run(ctx context.Context) error {
 	}
 }
 
-// partition adds the matches of one partition and severity, batch by batch.
+// partition adds the matches of one partition and severity (ByNode: all severities), batch by batch.
 func (l *listing) partition() (done bool, err error) {
 	q := l.query
 	if q.Nodes != nil && len(q.nodes[l.at.partition]) == 0 {
@@ -230,10 +230,14 @@ func (l *listing) collect() (more bool) {
 func (l *listing) candidates(p *partition) bool {
 	q := l.query
 	worst := &p.bySeverity[l.at.severity]
-	if worst.count == 0 || q.Problems && p.open.count == 0 || !l.inhabited(p) {
+	if !q.ByNode && worst.count == 0 || q.Problems && p.open.count == 0 || !l.inhabited(p) {
 		return false
 	}
-	l.found.copyFrom(worst)
+	if l.found.copyFrom(worst); q.ByNode {
+		for i := range p.bySeverity {
+			l.found.unite(&p.bySeverity[i])
+		}
+	}
 	if q.Problems {
 		l.found.intersect(&p.open)
 	}

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -41,7 +42,7 @@ type ids struct{ nodes, namespaces, checks int }
 
 func (x ids) query(t *rapid.T) Query {
 	number := func(low, high int, what string) int { return rapid.IntRange(low, high).Draw(t, what) }
-	q := Query{Problems: rapid.Bool().Draw(t, "problems"), Limit: number(1+x.nodes/50, max(4, x.nodes/3), "limit")}
+	q := Query{Problems: rapid.Bool().Draw(t, "problems"), ByNode: rapid.Bool().Draw(t, "byNodeAlone"), Limit: number(1+x.nodes/50, max(4, x.nodes/3), "limit")}
 	for range number(0, 2, "namespaces") {
 		q.Namespaces = append(q.Namespaces, model.NamespaceID(number(0, x.namespaces, "namespace")))
 	}
@@ -77,6 +78,11 @@ func compareLists(t *rapid.T, v *View, all []listedState, most ids) {
 	q := most.query(t)
 	v.sparse = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
 	var want, got []string
+	if q.ByNode {
+		all = slices.SortedStableFunc(slices.Values(all), func(a, b listedState) int {
+			return cmp.Or(cmp.Compare(v.partitionOf(a.Node).ID, v.partitionOf(b.Node).ID), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Check, b.Check))
+		})
+	}
 	for i := range all {
 		if q.selects(&all[i].State) {
 			want = append(want, all[i].text)
@@ -192,6 +198,60 @@ func TestListsMatchAFullScan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		compareLists(rt, v, all, ids{nodes: nodes + 20, namespaces: namespaces, checks: checks})
 	})
+}
+
+// TestListByNodeHasEveryStateOnce changes severities while a list goes on: a list by severity misses states that become worse
+// behind it and repeats states that become better ahead of it; a list by node does neither.
+func TestListByNodeHasEveryStateOnce(t *testing.T) {
+	v := newView(options{})
+	const nodes = 2 * model.Partitions
+	for id := model.NodeID(1); id <= nodes; id++ {
+		p := v.partitions[id%model.Partitions]
+		slot, s := p.addState(p.AddNode(id, 1), 1000)
+		p.mark(slot, s, model.Warning, model.Severity(id%2)+model.Average)
+	}
+	swapSeverities := func() {
+		for id := model.NodeID(1); id <= nodes; id++ {
+			p := v.partitions[id%model.Partitions]
+			p.Lock()
+			n, _ := p.Find(id)
+			slot, _ := p.nodes[n].find(1000)
+			s := p.slots.at(slot)
+			p.mark(slot, s, model.Warning, model.Average+model.High-s.severity)
+			p.Unlock()
+		}
+	}
+	for _, byNode := range []bool{false, true} {
+		listed, looked := map[model.NodeID]int{}, 0
+		q := Query{ByNode: byNode, Limit: 100, Match: func(s *State) (bool, error) {
+			if looked++; looked%nodes == nodes/4 {
+				swapSeverities()
+			}
+			listed[s.Node]++
+			return true, nil
+		}}
+		for {
+			page, err := v.List(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q.After = page.Next; q.After == "" {
+				break
+			}
+		}
+		missed, repeated := 0, 0
+		for id := model.NodeID(1); id <= nodes; id++ {
+			switch n := listed[id]; {
+			case n == 0:
+				missed++
+			case n > 1:
+				repeated++
+			}
+		}
+		if exact := missed == 0 && repeated == 0; exact != byNode {
+			t.Errorf("list by node %v: %d of %d states missed, %d repeated", byNode, missed, nodes, repeated)
+		}
+	}
 }
 
 // A search by condition ends in time, however few candidates each partition has.

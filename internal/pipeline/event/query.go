@@ -67,12 +67,15 @@ type Query struct {
 	Match func(*State) (bool, error)
 	// MatchWithin ends the search after this long with a partial page and a token.
 	MatchWithin time.Duration
-	Limit       int
-	After       string // token of the page before
+	// ByNode lists by partition, node and check alone. Such a list has every state that lasts, exactly once; in a list by
+	// severity, a state whose severity changes meanwhile may be missing or come twice.
+	ByNode bool
+	Limit  int
+	After  string // token of the page before
 }
 
 // Page is a part of the answer, worst first: severity descending, then partition,
-// node and check.
+// node and check. Query.ByNode leaves the severity out.
 type Page struct {
 	States  []State
 	Next    string // token, empty at the end
@@ -176,7 +179,10 @@ type place struct {
 }
 
 func (v *View) compile(q Query) (query, error) {
-	c := query{Query: q, from: place{severity: int(model.Disaster)}}
+	c := query{Query: q}
+	if !q.ByNode {
+		c.from.severity = int(model.Disaster)
+	}
 	if q.After != "" {
 		from, err := parseToken(q.After, v.Log())
 		if err != nil {
