@@ -174,9 +174,7 @@ func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 // An agent with two servers takes the next when one fails and begins with the first again; a list that the server
 // tells comes before its own, survives its restart, and locks it out of nothing when it is wrong.
 func TestAgentTakesNextServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("an agent looks for its server eight times")
-	}
+	skipIfShort(t, "an agent looks for its server eight times")
 	t.Parallel()
 	s := harness.StartServer(t)
 	first, second := harness.NewProxy(t, s.Listen), harness.NewProxy(t, s.Listen)
@@ -196,9 +194,8 @@ func TestAgentTakesNextServer(t *testing.T) {
 	awaitSession(t, a, 4, first.Address)
 	a.AwaitLog("servers=[" + told.Address + "]")
 	a.Stop()
-	if kept, err := os.ReadFile(filepath.Join(a.State, "session.json")); err != nil || !strings.Contains(string(kept), told.Address) {
-		t.Errorf("the list is not kept (%v): %s", err, kept)
-	}
+	kept, err := os.ReadFile(filepath.Join(a.State, "session.json"))
+	assert(t, err == nil && strings.Contains(string(kept), told.Address), "the list is not kept (%v): %s", err, kept)
 	a.Start()
 	awaitSession(t, a, 1, told.Address)
 

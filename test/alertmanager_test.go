@@ -264,8 +264,7 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 		{"too long", path, "", agent, "[" + strings.Repeat(" ", 8<<20) + "]", 413, "the body has more than 8MiB"},
 	} {
 		code, text := postAlerts(t, s, c.path, c.user, c.password, c.body)
-		assert(t, code == c.code && strings.Contains(text, c.says),
-			"%s: %d %s, want %d %s", c.what, code, text, c.code, c.says)
+		assert(t, code == c.code && strings.Contains(text, c.says), "%s: %d %s, want %d %s", c.what, code, text, c.code, c.says)
 	}
 	event := func(check string) (model.Status, uint64, bool) {
 		e, err := s.Client().Events.Get(t.Context(), "web", "web1.example.org", check)

@@ -175,9 +175,8 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 	s.Try("handler", "test", "told").Expect(0, "tell")
 	env, _ := os.ReadFile(told + ".env")
 	where := filepath.Join(s.Data, "tools", sum)
-	if want := fmt.Sprintf("%[1]s/bin/tell --now %[1]s %[1]s/lib %[1]s/include\n", where); string(env) != want {
-		t.Errorf("the script had %q, want %q", env, want)
-	}
+	want := fmt.Sprintf("%[1]s/bin/tell --now %[1]s %[1]s/lib %[1]s/include\n", where)
+	assert(t, string(env) == want, "the script had %q, want %q", env, want)
 	s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)

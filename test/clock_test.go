@@ -57,9 +57,7 @@ func TestWallClockJumps(t *testing.T) {
 // reported, schedules go on, and who is off is told so. Server and agent are the real ones, in this process, because
 // only here their clocks can be set.
 func TestClockJumpsEndNoSession(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute")
-	}
+	skipIfShort(t, "half a minute")
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "3s")
 	joins := s.NewAgent("jumpy")
@@ -77,17 +75,15 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 		go func() { ended <- fn(ctx) }()
 		t.Cleanup(func() {
 			cancel()
-			if err := <-ended; err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
+			err := <-ended
+			assert(t, err == nil, "%s: %v", what, err)
 		})
 	}
 	server, err := app.OpenAt(t.Context(), inProcessSettings(t, s), slog.New(slog.NewTextHandler(t.Output(), nil)), ofServer.now)
 	testenv.NoError(t, err)
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Errorf("close the server: %v", err)
-		}
+		err := server.Close()
+		assert(t, err == nil, "close the server: %v", err)
 	})
 	run("server", server.Run)
 	machine := agent.ThisMachine()

@@ -104,15 +104,12 @@ func TestKillEndsCommands(t *testing.T) {
 	})
 	t.Run("muster-agent", func(t *testing.T) {
 		t.Parallel()
-		if testing.Short() {
-			t.Skip("builds the small binary")
-		}
+		skipIfShort(t, "builds the small binary")
 		binary := filepath.Join(t.TempDir(), "muster-agent")
 		build := exec.Command("go", "build", "-o", binary, "./cmd/muster-agent")
 		build.Dir, build.Env = harness.Root(), append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		out, err := build.CombinedOutput()
+		require(t, err == nil, "%v\n%s", err, out)
 		s := harness.StartServer(t)
 		a := s.NewAgent("small")
 		mark := newProcessMark(t)
@@ -230,8 +227,7 @@ func TestMisbehavingCommandsEnd(t *testing.T) {
 
 	for _, b := range bad {
 		e := awaitEvent(t, s.API, "busy", b.name, b.name+" has a result", func(e v1.Event) bool { return e.Results > 0 })
-		assert(t, e.Status == b.status && len(e.Output) <= 64<<10,
-			"%s is %s with %d bytes", b.name, e.Status, len(e.Output))
+		assert(t, e.Status == b.status && len(e.Output) <= 64<<10, "%s is %s with %d bytes", b.name, e.Status, len(e.Output))
 		expectTexts(t, e.Output, b.says...)
 	}
 	awaitEqual(t, "nothing of them runs any more", 0, func() int { return len(commandsIn(dir)) })
@@ -373,9 +369,8 @@ func TestRunAsTakesUserRights(t *testing.T) {
 		t.Errorf("terminal: %q", e.Output)
 	}
 	for check, says := range map[string]string{"empty": "is empty", "tricky": ": the user does not exist", "number": ": the user does not exist", "nobody-there": ": the user does not exist"} {
-		if e := result(check); e.Status != model.Unknown || !strings.Contains(e.Output, says) {
-			t.Errorf("%s: %s %s", check, e.Status, e.Output)
-		}
+		e := result(check)
+		assert(t, e.Status == model.Unknown && strings.Contains(e.Output, says), "%s: %s %s", check, e.Status, e.Output)
 	}
 	if e := result("own"); strings.Contains(e.Output, "MUSTER_TOKEN") || !strings.Contains(e.Output, "HTTPS_PROXY") {
 		t.Errorf("the agent's own user: %s", e.Output)

@@ -168,9 +168,8 @@ func TestRandomJournalDamageIsReported(t *testing.T) {
 		told := s.Log()
 		if s.Ended() {
 			expectTexts(t, told, "lost: commit", "at offset")
-			if said := runRepair(t, s, told); !strings.Contains(said, "lost") {
-				t.Errorf("repair says: %s", said)
-			}
+			said := runRepair(t, s, told)
+			assert(t, strings.Contains(said, "lost"), "repair says: %s", said)
 			s.Start()
 		} else if n := countOlderStates(t, before, s.FleetStates()); n > 0 && !strings.Contains(told, "cut a torn commit at the journal's end") && !strings.Contains(told, "lost its end") {
 			t.Errorf("%d states are older than before, and nothing says so:\n%s", n, told)
@@ -292,8 +291,7 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
 	s, before := killedAfterLoad(t, fleet, 6*time.Second, func(c *load.Config) { c.Output = 20_000 }, "--snapshot-cycle", "1s", "--journal-budget", "64MiB")
 	paths, _ := segments(t, s)
-	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"),
-		"the journal was not cut: nothing is shown")
+	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"), "the journal was not cut: nothing is shown")
 	for _, f := range snapshotFiles(t, s) {
 		if strings.HasPrefix(filepath.Base(f), "p0") { // of partitions 0 to 99
 			os.Remove(f)

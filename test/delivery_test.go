@@ -185,9 +185,8 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 	events, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000})
 	testenv.NoError(t, err)
 	for _, e := range events.Items {
-		if p, ok := problems[e.Problem.ID]; !ok || !p.Closed.IsZero() {
-			t.Errorf("%s/%s has the open problem %s, history has %+v", e.Node, e.Check, e.Problem.ID, p)
-		}
+		p, ok := problems[e.Problem.ID]
+		assert(t, ok && p.Closed.IsZero(), "%s/%s has the open problem %s, history has %+v", e.Node, e.Check, e.Problem.ID, p)
 	}
 	assert(t, len(problems) >= 20, "only %d problems: the test shows nothing", len(problems))
 }
@@ -195,9 +194,7 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 // A handler is told of every result of a fleet, while the server is killed, and its peer hangs and is killed: each
 // result that the server holds came, at least once, and in order.
 func TestStreamSurvivesKills(t *testing.T) {
-	if testing.Short() {
-		t.Skip("25 s")
-	}
+	skipIfShort(t, "25 s")
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond}
 	s := harness.StartFleet(t, fleet)

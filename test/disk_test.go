@@ -167,9 +167,8 @@ func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 		if s.Process != nil {
 			s.Kill()
 		}
-		if err := syscall.Unmount(s.Data, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
+		err := syscall.Unmount(s.Data, syscall.MNT_DETACH)
+		assert(t, err == nil, "unmount: %v", err)
 	})
 }
 
@@ -183,9 +182,8 @@ func TestFirstStartWaitsForRoom(t *testing.T) {
 	s.Launch()
 	s.AwaitLog("Not ready yet: ", "disk is full", "--journal-reserve")
 	refuseTexts(t, s.Log(), "watches this machine")
-	if err := syscall.Mount("", s.Data, "", syscall.MS_REMOUNT, "size=600m"); err != nil {
-		t.Fatalf("remount: %v", err)
-	}
+	err := syscall.Mount("", s.Data, "", syscall.MS_REMOUNT, "size=600m")
+	require(t, err == nil, "remount: %v", err)
 	s.AwaitLog("watches this machine")
 	s.Stop()
 }

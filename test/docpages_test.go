@@ -220,8 +220,7 @@ func TestSmokeFirstRun(t *testing.T) {
 		assert(t, json.Valid([]byte(line)) && strings.Contains(line, "tmp-files"), "the handler was given %q", line)
 	}
 	problems, err := s.Client().Problems.List(t.Context(), "default", "", "tmp-files", false, 10, "")
-	assert(t, err == nil && len(problems.Items) == 1 && !problems.Items[0].Closed.IsZero(),
-		"problems: %+v, %v", problems, err)
+	assert(t, err == nil && len(problems.Items) == 1 && !problems.Items[0].Closed.IsZero(), "problems: %+v, %v", problems, err)
 	s.Stop()
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, "rm ") {
@@ -229,9 +228,8 @@ func TestSmokeFirstRun(t *testing.T) {
 		}
 	}
 	for _, file := range []string{s.Data, s.Context, notebook, filepath.Join(s.Dir, "files.yaml"), filepath.Join(s.Dir, "limit.yaml")} {
-		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the page leaves %s (%v)", file, err)
-		}
+		_, err := os.Stat(file)
+		assert(t, errors.Is(err, fs.ErrNotExist), "the page leaves %s (%v)", file, err)
 	}
 }
 
@@ -406,8 +404,7 @@ func TestStoryPageWorks(t *testing.T) {
 		return out, strings.Contains(out, `"kind":"closed"`)
 	})
 	f.followUntil(rest, "")
-	if lead, err := os.ReadFile(filepath.Join(f.s.Dir, "lead.jsonl")); err == nil {
-		t.Errorf("the lead was notified despite the acknowledgement: %s", lead)
-	}
+	lead, err := os.ReadFile(filepath.Join(f.s.Dir, "lead.jsonl"))
+	assert(t, err != nil, "the lead was notified despite the acknowledgement: %s", lead)
 	assert(t, f.typed >= 14, "only %d commands were typed", f.typed)
 }

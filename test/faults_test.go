@@ -59,9 +59,7 @@ faults:
 `
 
 func TestFaultsAlertOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short: half a minute of faults")
-	}
+	skipIfShort(t, "short: half a minute of faults")
 	t.Parallel()
 	sc, err := scenario.Parse("troubles.yaml", []byte(troubles))
 	testenv.NoError(t, err)
@@ -168,8 +166,7 @@ func TestFaultsLoseNoResult(t *testing.T) {
 	}
 	assert(t, len(rep.Faults) == 6 && rep.Faults[0].Back > 0 && rep.Balance.Refused != 0 && len(rep.Outages) != 0,
 		"faults %+v, outages %+v, %d refused", rep.Faults, rep.Outages, rep.Balance.Refused)
-	assert(t, len(rep.Phases) == 4 && rep.Phases[2].Name == "more" && rep.Phases[2].Server.RSS != 0,
-		"phases %+v", rep.Phases)
+	assert(t, len(rep.Phases) == 4 && rep.Phases[2].Name == "more" && rep.Phases[2].Server.RSS != 0, "phases %+v", rep.Phases)
 	inside := 0
 	for _, x := range rep.Samples {
 		if x.Commits > 0 && x.Heap > 0 && x.Goroutines > 0 && x.CommitMs > 0 && x.Latency != nil && len(x.Queues) > 0 {
@@ -190,9 +187,7 @@ func TestFaultsLoseNoResult(t *testing.T) {
 // wrong order, or keeps other words than were sent ends a run with 21, and the verdict names the state. The server is
 // the shipped one built with one call more, which no other build has; with the call and without a lie it passes.
 func TestFaultyServersFailTheRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("short: another server is built")
-	}
+	skipIfShort(t, "short: another server is built")
 	t.Parallel()
 	server := buildFaultyServer(t)
 	for lie, want := range map[string]string{
@@ -231,8 +226,7 @@ func buildFaultyServer(t *testing.T) string {
 	apply := filepath.Join(event, "apply.go")
 	text := readFile(t, apply)
 	const at = "\ts.count(from.Stream.Stream, from.Number)\n"
-	require(t, strings.Count(string(text), at) == 1,
-		"%s has no place for the lie any more, which is before\n%s", apply, at)
+	require(t, strings.Count(string(text), at) == 1, "%s has no place for the lie any more, which is before\n%s", apply, at)
 	lying := filepath.Join(dir, "apply.go")
 	writeFile(t, lying, strings.Replace(string(text), at, "\tif lie(s, r, from) {\n\t\treturn shard.Applied\n\t}\n"+at, 1))
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
@@ -267,9 +261,8 @@ func TestSubjectIsLeftClean(t *testing.T) {
 	if _, err := s.Authority(); err != nil {
 		t.Error(err)
 	}
-	if e := s.Environment(t.Context()); e.Server["version"] == "" || e.Server["flags"] != "--journal-reserve 1MiB" || e.Fsync.Max <= 0 {
-		t.Errorf("environment %+v", e)
-	}
+	e := s.Environment(t.Context())
+	assert(t, e.Server["version"] != "" && e.Server["flags"] == "--journal-reserve 1MiB" && e.Fsync.Max > 0, "environment %+v", e)
 	profiles := filepath.Join(base, "profiles")
 	files, err := s.Profile(t.Context(), profiles, "steady", 1)
 	assert(t, err == nil && len(files) == 7, "profiles %v, %v", files, err)
@@ -320,8 +313,7 @@ func TestSubjectCountsSystemCalls(t *testing.T) {
 	for _, c := range calls {
 		share += c.Share
 	}
-	assert(t, err == nil && len(calls) != 0 && calls[0].Count != 0 && share >= 0.9 && share <= 1.1,
-		"%+v, %v", calls, err)
+	assert(t, err == nil && len(calls) != 0 && calls[0].Count != 0 && share >= 0.9 && share <= 1.1, "%+v, %v", calls, err)
 	calls, err = s.CountCalls(t.Context(), 1)
 	assert(t, err == nil && (len(calls) == 0 || calls[0].Count != 0 && slices.ContainsFunc(calls, func(c report.SystemCall) bool { return c.Name == "futex" })),
 		"as the kernel counts: %+v, %v", calls, err)

@@ -38,6 +38,14 @@ func require(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
+// skipIfShort skips the test under -short, for the reason given.
+func skipIfShort(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip(why)
+	}
+}
+
 // equal fails the test unless got is what is wanted.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()

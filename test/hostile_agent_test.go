@@ -141,9 +141,8 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 			require(t, err == nil && ack.Decode(body) == nil && len(ack.Last) == 1 && ack.Last[0].Last == 10,
 				"%d %+v %v", kind, ack, err)
 		}
-		if n := h.Metric("muster_session_frames_total", `"repeated"`); n < 2 {
-			t.Errorf("%v batches counted as repeated", n)
-		}
+		n := h.Metric("muster_session_frames_total", `"repeated"`)
+		assert(t, n >= 2, "%v batches counted as repeated", n)
 		// The neighbour's signals count meanwhile: they come one by one.
 		more := h.Metric("muster_session_signals_total", `"admitted"`) - kept
 		assert(t, more < 200, "%v signals kept", more)
@@ -217,8 +216,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 		cfg := good.Clone()
 		cfg.NextProtos = []string{"h2", "http/1.1", wire.Subprotocol}
 		e, err := h.dial(cfg)
-		require(t, err == nil && e.Conn.(*tls.Conn).ConnectionState().NegotiatedProtocol == wire.Subprotocol,
-			"%v", err)
+		require(t, err == nil && e.Conn.(*tls.Conn).ConnectionState().NegotiatedProtocol == wire.Subprotocol, "%v", err)
 		cfg.Certificates = nil
 		refused(t, "tls_no_certificate", cfg, "certificate required")
 	})
@@ -264,9 +262,8 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 			was := failed("websocket")
 			e, err := h.dial(h.tls(2 + i)) // each time another node: one has only so many on their way
 			testenv.NoError(t, err)
-			if said := exchangeRaw(e.Conn, request); !strings.HasPrefix(said, "HTTP/1.1 4") {
-				t.Errorf("%.60q: got %.100q", request, said)
-			}
+			said := exchangeRaw(e.Conn, request)
+			assert(t, strings.HasPrefix(said, "HTTP/1.1 4"), "%.60q: got %.100q", request, said)
 			harness.Until(t, 10*time.Second, fmt.Sprintf("%.60q is counted", request), func() (string, bool) { n := failed("websocket"); return fmt.Sprint(n), n == was+1 })
 		}
 	})

@@ -76,9 +76,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 			}
 			for _, c := range []*http.Client{one, two} {
 				for _, token := range []string{"", "mt1.wrong", expired.Secret} {
-					if code, body := ask(c, method, real, token); code != 401 {
-						t.Errorf("%s %s with token %.6q: %d %.200s", method, real, token, code, body)
-					}
+					code, body := ask(c, method, real, token)
+					assert(t, code == 401, "%s %s with token %.6q: %d %.200s", method, real, token, code, body)
 					asked++
 				}
 			}
@@ -87,9 +86,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 				if path == "/api/v1/apply" {
 					want = 400 // a viewer may ask what an apply would do: what is refused is in its body, and there is none
 				}
-				if code, body := ask(two, method, real, viewer.Secret); code != want {
-					t.Errorf("%s %s as a viewer: %d %.200s", method, real, code, body)
-				}
+				code, body := ask(two, method, real, viewer.Secret)
+				assert(t, code == want, "%s %s as a viewer: %d %.200s", method, real, code, body)
 			}
 		}
 	}
@@ -109,9 +107,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 		}
 	}
 	for path := range open { // open is not everything
-		if code, body := ask(one, "DELETE", path, ""); code == 200 || code >= 500 {
-			t.Errorf("DELETE %s: %d %.200s", path, code, body)
-		}
+		code, body := ask(one, "DELETE", path, "")
+		assert(t, code != 200 && code < 500, "DELETE %s: %d %.200s", path, code, body)
 	}
 
 	// A session ends with logout, at once, also for what is under way.
@@ -176,8 +173,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	harness.Until(t, 30*time.Second, "the quiet one meanwhile", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 200 })
 	beside, n := quiet.takeSlowest()
 	t.Logf("the slowest of the quiet one's results: %s alone, %s beside a namespace at its limit (%d)", alone, beside, n)
-	assert(t, beside <= max(10*alone, time.Second),
-		"the slowest result took %s, %s without the flood", beside, alone)
+	assert(t, beside <= max(10*alone, time.Second), "the slowest result took %s, %s without the flood", beside, alone)
 	h.Try("status").Expect(0, "namespace load reached a limit ", "spec.limits.resultsPerSec")
 
 	// Each other limit: refused by its name, at once after it was set.

@@ -208,8 +208,7 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 				crowded++
 			}
 		}
-		assert(t, crowded == 4 && h.Metric("muster_session_handshakes_total", "crowded") >= 4,
-			"%d of 8 were sent away", crowded)
+		assert(t, crowded == 4 && h.Metric("muster_session_handshakes_total", "crowded") >= 4, "%d of 8 were sent away", crowded)
 	})
 	t.Run("pings, and nothing is read", func(t *testing.T) {
 		e := h.hello(3)
@@ -324,9 +323,7 @@ func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 
 // Watches whose readers do not read end, in both kinds of HTTP, and cost little until then.
 func TestUnreadWatchesEnd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a write is waited for ten seconds")
-	}
+	skipIfShort(t, "a write is waited for ten seconds")
 	h := newHostile(t, 3, nil)
 	unharmed := h.watch()
 	h.Client()

@@ -24,9 +24,7 @@ import (
 // A server that lies, with the right certificate: whatever it says, a real agent neither ends nor grows, and goes on
 // with its own server afterwards.
 func TestAgentSurvivesMaliciousServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("an agent waits before it connects again, and there are many lies")
-	}
+	skipIfShort(t, "an agent waits before it connects again, and there are many lies")
 	t.Parallel()
 	s := harness.StartServer(t)
 	a := s.NewAgent("busy")

@@ -137,9 +137,7 @@ func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 // could not, and has expired, renews by itself when it meets the server again; and once its node is deleted it hears
 // what to type instead.
 func TestAgentRenewsItsCertificate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("certificates run out")
-	}
+	skipIfShort(t, "certificates run out")
 	t.Parallel()
 	const life = 12 * time.Second
 	s := harness.StartServer(t, "--certificate-life", life.String())
@@ -161,8 +159,7 @@ func TestAgentRenewsItsCertificate(t *testing.T) {
 	}
 	second := renewed(first)
 	equal(t, "sessions were opened", strings.Count(agent.Log(), "msg=connected"), 1)
-	assert(t, string(second.RawSubjectPublicKeyInfo) == string(first.RawSubjectPublicKeyInfo),
-		"the key is another one")
+	assert(t, string(second.RawSubjectPublicKeyInfo) == string(first.RawSubjectPublicKeyInfo), "the key is another one")
 	if n := s.Metric("muster_certificate_renewals_total", `outcome="renewed"`); n < 1 {
 		t.Errorf("%g renewals are counted", n)
 	}

@@ -226,9 +226,8 @@ func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 		return first.Log(), strings.Contains(strings.Join(nodeNames(t, s), " "), "once")
 	})
 	first.Kill()
-	if _, err := pki.LoadIdentity(m.state); err == nil {
-		t.Fatal("the answer was not lost")
-	}
+	_, err := pki.LoadIdentity(m.state)
+	require(t, err != nil, "the answer was not lost")
 	id := m.mustJoin(token, "--name", "once")
 	names := nodeNames(t, s)
 	assert(t, id.Name == "once" && len(names) == 1, "it is %s, and there are %v", id.Name, names)
@@ -309,13 +308,11 @@ func TestRetiredNodeRejoins(t *testing.T) {
 		case step == "systemctl stop muster-agent":
 			agent.Stop()
 		case words[0] == "muster-agent":
-			if r := m.runAgent(append(words[1:], "--yes")...); r.Code != 0 {
-				t.Fatalf("%s: %s%s", step, r.Out, r.Errors)
-			}
+			r := m.runAgent(append(words[1:], "--yes")...)
+			require(t, r.Code == 0, "%s: %s%s", step, r.Out, r.Errors)
 		case step == "the line that the server printed":
-			if r := m.runAgent(line...); r.Code != 0 {
-				t.Fatalf("%s: %s%s", line, r.Out, r.Errors)
-			}
+			r := m.runAgent(line...)
+			require(t, r.Code == 0, "%s: %s%s", line, r.Out, r.Errors)
 		case step == "systemctl start muster-agent":
 			agent = m.launchAgent()
 		default:
@@ -433,8 +430,7 @@ func TestPendingFloodIsBounded(t *testing.T) {
 	newJoiner(t).mustJoin(line, "--name", "real")
 	wg.Wait()
 	let, refused := answers[http.StatusAccepted].Load(), answers[http.StatusTooManyRequests].Load()
-	assert(t, let+refused == int64(requests) && let <= 64,
-		"%d may wait, %d were refused, of %d", let, refused, requests)
+	assert(t, let+refused == int64(requests) && let <= 64, "%d may wait, %d were refused, of %d", let, refused, requests)
 	var list v1.PendingList
 	list, err := s.API.Enrolment.Pending(t.Context())
 	assert(t, err == nil && int64(len(list.Items)) == let, "%d wait, %v", len(list.Items), err)

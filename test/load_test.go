@@ -81,8 +81,7 @@ func TestLoadRunAcrossRestart(t *testing.T) {
 	run.AwaitExit(0)
 	rep, err := report.Read(out)
 	testenv.NoError(t, err)
-	require(t, len(rep.Outages) != 0 && rep.Balance.Compared == 50,
-		"outages %+v, ledger %+v", rep.Outages, rep.Balance)
+	require(t, len(rep.Outages) != 0 && rep.Balance.Compared == 50, "outages %+v, ledger %+v", rep.Outages, rep.Balance)
 	if o := rep.Outages[0]; !o.Command || o.Serving <= 0 || o.Acked <= 0 || o.Seconds <= 0 {
 		t.Errorf("outage %+v: want the times until it served, acknowledged, and all were back", o)
 	}
@@ -121,9 +120,7 @@ func TestScaleIsAFactor(t *testing.T) {
 // Each size has a server of its own and leaves its report; it ends in one sentence. A size that a limit of the
 // machine does not let begin is an answer.
 func TestLoadSize(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes some seconds for each size")
-	}
+	skipIfShort(t, "it takes some seconds for each size")
 	t.Parallel()
 	dir, temp := t.TempDir(), t.TempDir()
 	file, out := filepath.Join(dir, "mine.yaml"), filepath.Join(dir, "out")
@@ -157,9 +154,8 @@ objectives: {beyond-p99: 60s, serving: 1s}
 	ran = harness.Run(t, []string{"TMPDIR=" + temp}, "load", "size", "-f", hasty, "--factors", "1,2", "--seconds", "1", "--max-lag", "1h", "--out", twice)
 	ran.Expect(0, "1× was played twice, and not carried either time.")
 	for _, size := range []string{"1x", "1x-again"} {
-		if rep, err := report.Read(filepath.Join(twice, size, "run.json")); err != nil || rep.OK() {
-			t.Errorf("%s: %v", size, err)
-		}
+		rep, err := report.Read(filepath.Join(twice, size, "run.json"))
+		assert(t, err == nil && !rep.OK(), "%s: %v", size, err)
 	}
 	for args, says := range map[string]string{
 		"":                                 "there is no scenario to size",
@@ -320,9 +316,8 @@ func TestLoadCompareInterleaved(t *testing.T) {
 		assert(t, rep.Balance.OK() && rep.Balance.Compared == 200 && rep.Environment.Server["flags"] == "--journal-reserve=1MiB",
 			"%s: ledger %+v, server %v", side, rep.Balance, rep.Environment.Server)
 		figures[side] = rep.Figures()
-		if _, err := os.Stat(filepath.Join(out, side, "1", "profiles")); err == nil {
-			t.Errorf("%s: profiles were taken, and what they cost was counted", side)
-		}
+		_, err := os.Stat(filepath.Join(out, side, "1", "profiles"))
+		assert(t, err != nil, "%s: profiles were taken, and what they cost was counted", side)
 	}
 	for _, name := range []string{"wire-bytes", "journal-bytes"} {
 		a, b := figures["old"][name], figures["new"][name]
@@ -337,9 +332,7 @@ func TestLoadCompareInterleaved(t *testing.T) {
 // The release check takes a baseline, passes what costs no more, and fails what does, with profiles of it.
 func TestLoadCheck(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("six short load runs")
-	}
+	skipIfShort(t, "six short load runs")
 	dir, file := t.TempDir(), briefScenario(t)
 	base := filepath.Join(dir, "baseline", "brief-1.json")
 	check := func(more ...string) harness.Result {
@@ -371,9 +364,8 @@ func TestLoadCheck(t *testing.T) {
 	profile := filepath.Join(dir, "out", "profiled", "brief", "profiles", "steady-allocs.pprof")
 	ran.Expect(20, "brief: allocs (allocations of the server) grew by ", profile)
 	for _, path := range []string{profile, filepath.Join(dir, "out", "brief-3", "run.json")} {
-		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-			t.Errorf("%s: %v", path, err)
-		}
+		info, err := os.Stat(path)
+		assert(t, err == nil && info.Size() != 0, "%s: %v", path, err)
 	}
 	// Who ends the run for the profiles ends the check, and nothing is decided.
 	run := harness.Launch(t, []string{"TMPDIR=" + t.TempDir()}, "load", "check", file, "--baseline", filepath.Dir(base), "--runs", "3",

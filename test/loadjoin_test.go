@@ -86,9 +86,8 @@ func TestLoadJoin(t *testing.T) {
 	assert(t, results == rep.Results, "the loaders have %d results, and the run %d", results, rep.Results)
 	// A result of each state every two seconds, for five, whoever has it; what is offered
 	// is known by the second.
-	if want := 5 * (200 + 20); int(rep.Results) < want*9/10 || int(rep.Results) > want*11/10 {
-		t.Errorf("%d results, want about %d", rep.Results, want)
-	}
+	want := 5 * (200 + 20)
+	assert(t, int(rep.Results) >= want*9/10 && int(rep.Results) <= want*11/10, "%d results, want about %d", rep.Results, want)
 	offered := uint64(0)
 	for _, s := range rep.Samples {
 		offered += s.Offered

@@ -138,9 +138,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 // Simulated agents run checks about proxy nodes, all of them or in turn. One that hangs is taken over in the
 // documented time, no interval is without a run, alerts are those of the proxy nodes, and the ledger holds.
 func TestLoadProxies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for turns of several intervals")
-	}
+	skipIfShort(t, "waits for turns of several intervals")
 	t.Parallel()
 	file := tempFile(t, "turns.yaml", `scenario: muster.load/v1
 title: Things without an agent
@@ -165,8 +163,7 @@ objectives: {takeover-max: 60s}
 	x := rep.Turns
 	assert(t, x.Due >= 4*10*3 && x.Due <= 4*10*4 && x.Missed == 0 && x.Ran+x.Passed+x.Unjudged == x.Due && x.Ran >= x.Due*8/10,
 		"turns: %s", x)
-	assert(t, x.Taken != 0 && rep.Figures()["takeover-max"] == x.Took.Max,
-		"nobody took over: %s, %v", x, rep.Figures())
+	assert(t, x.Taken != 0 && rep.Figures()["takeover-max"] == x.Took.Max, "nobody took over: %s, %v", x, rep.Figures())
 	b := rep.Balance
 	assert(t, b.Compared == 4*10+10+8 && b.Sent == b.Acknowledged, "ledger: %s", b)
 	f := rep.Faults[1]

@@ -55,9 +55,7 @@ func isRotation(x, y []string) bool {
 // three times.
 func TestLoadRecord(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("two runs of some seconds")
-	}
+	skipIfShort(t, "two runs of some seconds")
 	dir := t.TempDir()
 	live, after, mine, source := filepath.Join(dir, "live.stream"), filepath.Join(dir, "after.stream"), filepath.Join(dir, "mine.yaml"), filepath.Join(dir, "source.yaml")
 	text := `{scenario: muster.load/v1, agents: [{name: shop, count: 6, checks: [
@@ -158,11 +156,9 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	sc.Defaults()
 	s := harness.NewServer(t)
 	testenv.NoError(t, os.MkdirAll(s.Data, 0o700))
-	if err := subject.PrepareFolder(t.Context(), filepath.Join(s.Data, "intent.db"), func(ctx context.Context, service *intent.Service) error {
+	testenv.NoError(t, subject.PrepareFolder(t.Context(), filepath.Join(s.Data, "intent.db"), func(ctx context.Context, service *intent.Service) error {
 		return simulated.PrepareScenario(ctx, service, sc)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	s.Start()
 	api := s.Client()
 	certificates, err := simulated.Certificates(s.Authority())
@@ -191,9 +187,8 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 				t.Errorf("%+v\n%s", c, mine)
 			}
 		case 60:
-			if k := c.Checks; c.TLS || len(k) != 1 || k[0].Count != 5 {
-				t.Errorf("%+v\n%s", c, mine)
-			}
+			k := c.Checks
+			assert(t, !c.TLS && len(k) == 1 && k[0].Count == 5, "%+v\n%s", c, mine)
 		}
 	}
 	_, in := got.Shared()

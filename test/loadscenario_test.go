@@ -237,9 +237,8 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 			end(run.Process)
 			awaitNoProcess(t, run.temp)
 			left, _ := os.ReadDir(run.temp)
-			if _, err := os.Stat(run.out); name != "kill -9" && (len(left) > 0 || !os.IsNotExist(err)) {
-				t.Errorf("left behind: %v, %v", left, err)
-			}
+			_, err := os.Stat(run.out)
+			assert(t, name == "kill -9" || len(left) == 0 && os.IsNotExist(err), "left behind: %v, %v", left, err)
 		})
 	}
 }

@@ -118,9 +118,7 @@ func (l *lan) awaitEvent(node, check, what string, ok func(v1.Event) bool) v1.Ev
 // A server and three machines, each with its own address, host name and machine id: they join with the pasted line,
 // lose their cable, crash, are renamed, cloned, installed anew and retired.
 func TestMachinesSurviveNetworkFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("cables are out for a while")
-	}
+	skipIfShort(t, "cables are out for a while")
 	t.Parallel()
 	l := newLAN(t, "--keepalive-interval", "1s", "--keepalive-timeout", "5s")
 	alpha, beta := l.machine("alpha"), l.machine("beta")

@@ -47,9 +47,8 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	assert(t, regexp.MustCompile(`OPEN CRITICAL +new +count`).MatchString(out), "get problems:\n%s", out)
 	s.Try("describe", "event", "new/count").Expect(0, "WARNING, the first result")
 	s.Try("why", "old").Expect(3, `node "old" no longer exists: admin renamed it new at `)
-	if _, err := s.API.Events.Get(t.Context(), "default", "old", "count"); err == nil {
-		t.Error("there is an event under the old name")
-	}
+	_, err := s.API.Events.Get(t.Context(), "default", "old", "count")
+	assert(t, err != nil, "there is an event under the old name")
 	runs.Unblock()
 }
 
@@ -158,9 +157,8 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	if text, err := os.ReadFile(told); err != nil || strings.Count(string(text), "\n") != 1 {
 		t.Errorf("told more than once: %s, %v", text, err)
 	}
-	if log := a.Log(); !strings.Contains(log, "(forgotten)") || !strings.Contains(log, "away too long") {
-		t.Errorf("the agent's log:\n%s", log)
-	}
+	log := a.Log()
+	assert(t, strings.Contains(log, "(forgotten)") && strings.Contains(log, "away too long"), "the agent's log:\n%s", log)
 }
 
 // Nodes in files: the machine that joins under a declared name keeps what its token gave when the file is applied
@@ -213,9 +211,7 @@ func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 // results flow, and the server is killed the moment the last of these is answered. Nothing of the others is lost, the
 // retired leave no event behind, and the planner's work is that of the nodes concerned.
 func TestFleetLifecycle(t *testing.T) {
-	if testing.Short() {
-		t.Skip("two thousand agents take their time")
-	}
+	skipIfShort(t, "two thousand agents take their time")
 	t.Parallel()
 	const each, stay = 100, 1700 // of stay, the first hundred are renamed
 	fleet := harness.Fleet{Agents: 2000, Checks: 2, Interval: 4 * time.Second}

@@ -147,9 +147,7 @@ func sleep(ctx context.Context, d time.Duration) {
 // kill of its own. What comes late, in the lane backlog, is history: it does not change what is now. Nobody living is
 // reported.
 func TestOutageLosesNoResult(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute")
-	}
+	skipIfShort(t, "half a minute")
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "4s", "--reconnect-grace", "60s")
 	stays, restarts := s.NewAgent("stays"), s.NewAgent("restarts")

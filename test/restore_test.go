@@ -23,9 +23,7 @@ import (
 // to type; once that is typed, agents take its assignments, what they hold is applied once, what the abandoned life
 // gave (page tokens, ETags, ids) is refused or never given again, and nobody is reported.
 func TestRestoredServerTakesResultsOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("an agent waits long between attempts while its server is away")
-	}
+	skipIfShort(t, "an agent waits long between attempts while its server is away")
 	t.Parallel()
 	s := harness.StartServer(t)
 	check := kind.Check().KindInfo
@@ -132,8 +130,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	body, _, err := s.API.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "after")
 	testenv.NoError(t, err)
 	decodeJSON(t, body, &made)
-	assert(t, made.Status.ID >= intent.IDGap,
-		"the new check has id %d, which the abandoned life may have given", made.Status.ID)
+	assert(t, made.Status.ID >= intent.IDGap, "the new check has id %d, which the abandoned life may have given", made.Status.ID)
 	awaitEvent(t, s.API, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the server has nothing more to say about that", func(e v1.Event) bool { return e.Status == model.OK })
 	got := statusChanges(t, s.API, "web01", model.KeepaliveCheckName)
 	assert(t, len(got) == 0, "the living was reported: %+v", got)
@@ -146,9 +143,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 // meanwhile is applied. One that joined since asks by itself to be let in again; then it is the node that it was, and
 // nothing that it held is lost. One that was retired since is not among them where it was refused.
 func TestMachinesReturnAfterRestore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("certificates run out")
-	}
+	skipIfShort(t, "certificates run out")
 	t.Parallel()
 	s := harness.StartServer(t, "--certificate-life", "12s")
 	known, runs := s.NewAgent("known"), s.Counter("count", "known")
@@ -204,9 +199,8 @@ func TestMachinesReturnAfterRestore(t *testing.T) {
 	s.Try("node", "list", "--pending").Expect(0, "node/since, node "+was.String(), "muster node accept --all-returning").Lacks("same key")
 	expectTexts(t, sinceAgent.Log(), "muster node accept since")
 	s.CLI("node", "refuse", "scrapped", "-m", "sold last week")
-	if out := s.CLI("node", "accept", "--all-returning"); !strings.Contains(out, "node/since ") || strings.Count(out, "\n") != 1 {
-		t.Errorf("accept says\n%s", out)
-	}
+	out := s.CLI("node", "accept", "--all-returning")
+	assert(t, strings.Contains(out, "node/since ") && strings.Count(out, "\n") == 1, "accept says\n%s", out)
 	harness.Until(t, 90*time.Second, "what the machine that joined since holds is applied", func() (string, bool) {
 		e := eventOf(t, s.API, "since", "later")
 		want := later.Runs() - kept

@@ -327,8 +327,7 @@ func TestHandlersGetSecrets(t *testing.T) {
 	s.Try("delete", "secret", "hook").Expect(4, "handler/hook refers to secret/hook in spec.webhook.token.secret")
 	a.Stop()
 	s.Stop()
-	assert(t, find.searchFolder(s.Data, told) != 0,
-		"the handler stands in no file of the server: where was looked?")
+	assert(t, find.searchFolder(s.Data, told) != 0, "the handler stands in no file of the server: where was looked?")
 }
 
 // The whole way from a real OpenBao (or Vault) to the commands of muster-agent and of a real sensu-agent: the value

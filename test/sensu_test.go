@@ -45,9 +45,8 @@ func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
 		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", script, err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		require(t, err == nil, "%s: %v\n%s", script, err, out)
 	}
 	run(blocks[0])
 	for _, name := range machines {
@@ -187,9 +186,7 @@ func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 // Simulated Sensu agents register at a server, are asked for their checks, and what they sent is what the server
 // holds, in both encodings.
 func TestSimulatedSensuAgentsReachServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("two runs of seven seconds")
-	}
+	skipIfShort(t, "two runs of seven seconds")
 	t.Parallel()
 	listen := harness.Port(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")

@@ -149,9 +149,8 @@ func TestPasswordResetEndsSessions(t *testing.T) {
 	if r := run(2, "auth", "reset-password", "--data", s.Data, "--password-file", write("new", "short")); !strings.Contains(r.Errors, "8 characters") {
 		t.Errorf("a short one: %s", r.Errors)
 	}
-	if _, err := os.Stat(filepath.Join(s.Data, "reset-password.json")); err == nil {
-		t.Error("the request lies there still")
-	}
+	_, err := os.Stat(filepath.Join(s.Data, "reset-password.json"))
+	assert(t, err != nil, "the request lies there still")
 	if out := run(0, "audit", "--limit", "50").Out; !strings.Contains(out, "muster auth reset-password") {
 		t.Errorf("it is not recorded:\n%s", out)
 	}

@@ -30,9 +30,7 @@ import (
 // The store stalls for two seconds again and again while results flow. Nothing is lost, nothing is acknowledged later
 // than without it, people may look, memory stays flat.
 func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute of load")
-	}
+	skipIfShort(t, "half a minute of load")
 	t.Parallel()
 	for _, c := range []struct {
 		name      string
@@ -204,9 +202,7 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 // History's store is away until its queue has overflowed and the journal is full. People are told why; once the store
 // answers the server goes on by itself, and history misses nothing.
 func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("fills a journal")
-	}
+	skipIfShort(t, "fills a journal")
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
 	s := harness.StartFleet(t, fleet, "--journal-budget", "64MiB", "--snapshot-cycle", "2s", "--queues", "reactions=1048576")
@@ -229,8 +225,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 		st, err := s.API.Status(t.Context(), "")
 		return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && !st.Reactions.Rederiving && st.Reactions.BehindSeconds == 0
 	})
-	assert(t, s.Metric("muster_react_rederived_total") != 0,
-		"nothing was made again from the journal: nothing is shown")
+	assert(t, s.Metric("muster_react_rederived_total") != 0, "nothing was made again from the journal: nothing is shown")
 	compareChangesWithHistory(t, s.API, 200)
 	s.Stop()
 }
@@ -246,9 +241,7 @@ const toggled = `
 // A server with intent and history in PostgreSQL, through a day: applied, joined, watched, restarted; PostgreSQL
 // stopped for an upgrade meanwhile, and a second server started on the same database by mistake.
 func TestServerRunsOnPostgreSQL(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts PostgreSQL")
-	}
+	skipIfShort(t, "starts PostgreSQL")
 	t.Parallel()
 	pg := pgtest.Start(t)
 	dsn := pg.Database(t)
