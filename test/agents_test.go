@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// eventOf reads one event of the default namespace; one that is not there yet is empty.
+// eventOf returns an event of the default namespace, or an empty one while it does not exist.
 func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	t.Helper()
 	e, err := api.Events.Get(t.Context(), model.DefaultNamespaceName, node, check)
@@ -27,15 +27,14 @@ func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	return e
 }
 
-// awaitAllResults lets no more runs begin, waits until the server has the result of each that was, once, and lets
-// runs go on.
+// awaitAllResults blocks new runs until the server has applied the result of every run exactly once.
 func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	awaitLastResult(t, api, node, check, c)
 	c.Unblock()
 }
 
-// awaitLastResult is settled, and runs do not go on.
+// awaitLastResult blocks new runs and waits until the server has applied every run exactly once. The check stays blocked.
 func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
@@ -47,8 +46,8 @@ func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *ha
 	})
 }
 
-// The agent is killed while the server has not acknowledged what it holds. Back within the time-out nobody notices;
-// one that stays away is reported once. Nothing is lost or applied twice either way.
+// TestAgentKillLosesNoResult kills two agents that hold unacknowledged results. The agent that returns within its keepalive
+// timeout raises no problem, the other agent raises one. No result is lost or applied twice.
 func TestAgentKillLosesNoResult(t *testing.T) {
 	t.Parallel()
 	const timeout = 5 * time.Second
@@ -96,7 +95,7 @@ func TestAgentKillLosesNoResult(t *testing.T) {
 	}
 }
 
-// statusChanges are those changes of an event that judged it anew.
+// statusChanges returns the status changes in an event's history.
 func statusChanges(t *testing.T, api *client.Client, node, check string) (out []v1.Entry) {
 	t.Helper()
 	list, err := api.Events.History(t.Context(), model.DefaultNamespaceName, node, check, 100)
@@ -109,7 +108,7 @@ func statusChanges(t *testing.T, api *client.Client, node, check string) (out []
 	return out
 }
 
-// problemsOf are all that a node ever had.
+// problemsOf returns all problems of a node, open and closed.
 func problemsOf(t *testing.T, api *client.Client, node string) []v1.Problem {
 	t.Helper()
 	list, err := api.Problems.List(t.Context(), model.DefaultNamespaceName, node, "", false, 100, "")
@@ -117,7 +116,7 @@ func problemsOf(t *testing.T, api *client.Client, node string) []v1.Problem {
 	return list.Items
 }
 
-// An agent tells of itself some seconds after it joined: get agents shows it, and /metrics the fleet's sums.
+// TestAgentReportsItsStatistics finds an agent's statistics in `get agents`, and their sums in /metrics.
 func TestAgentReportsItsStatistics(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -149,7 +148,7 @@ func TestAgentReportsItsStatistics(t *testing.T) {
 	s.Stop()
 }
 
-// sessionServers are the servers at which an agent's sessions were opened, in order.
+// sessionServers returns the servers of an agent's sessions, in order, read from the agent's log.
 func sessionServers(a *harness.Agent) (list []string) {
 	for line := range strings.Lines(a.Log()) {
 		if _, rest, ok := strings.Cut(line, "msg=connected server="); ok {
@@ -159,7 +158,7 @@ func sessionServers(a *harness.Agent) (list []string) {
 	return list
 }
 
-// awaitSession waits until the agent's n-th session is opened, and compares where.
+// awaitSession waits for an agent's n-th session and fails the test unless it is with this server.
 func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 	t.Helper()
 	harness.Until(t, 90*time.Second, "the agent is connected again", func() (string, bool) {
@@ -171,8 +170,8 @@ func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 	}
 }
 
-// An agent with two servers takes the next when one fails and begins with the first again; a list that the server
-// tells comes before its own, survives its restart, and locks it out of nothing when it is wrong.
+// TestAgentTakesNextServer stops the server that an agent uses: the agent connects to the next one of its list. A list from
+// the server takes precedence and survives a restart of the agent; a wrong list does not lock the agent out.
 func TestAgentTakesNextServer(t *testing.T) {
 	skipIfShort(t, "an agent looks for its server eight times")
 	t.Parallel()
@@ -219,15 +218,15 @@ func TestAgentTakesNextServer(t *testing.T) {
 	s.Stop()
 }
 
-// applyText applies resources.
+// applyText applies resources from a text.
 func applyText(t *testing.T, s *harness.Server, text string) {
 	t.Helper()
 	file := tempFile(t, "declared.yaml", text)
 	s.CLI("apply", "--yes", "-f", file)
 }
 
-// A node reports twelve checks and has room for five beside its keepalive: exactly these are there, nothing that was
-// acknowledged is missing. A namespace's own limit holds for the open session at once.
+// TestStateLimitRefusesChecks gives a node twelve checks and room for six states: the server refuses the others' results,
+// counts and reports them. A new limit of the namespace is in force at once.
 func TestStateLimitRefusesChecks(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--node-states", "6")
@@ -238,9 +237,7 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 	applyText(t, s, checks.String())
 	s.StartAgent("web")
 	refused := func() float64 { return s.Metric("muster_session_signals_total", `outcome="states"`) }
-	harness.Until(t, time.Minute, "results of seven checks are refused, twice", func() (string, bool) {
-		return fmt.Sprint(refused()), refused() >= 14
-	})
+	awaitEqual(t, "fourteen results are refused", true, func() bool { return refused() >= 14 })
 	s.AwaitOutput("get events -o wide", "limits", "spec.limits.statesPerNode")
 	ofWeb := func() int { return strings.Count(s.CLI("get", "events", "-o", "wide"), "web ") }
 	if n := ofWeb(); n != 7 { // the server's own is never refused
@@ -250,10 +247,7 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 	s.Try("describe", "namespace", "default").Expect(0, "statesPerNode 6, at most 6 on one node; limit reached ")
 	s.Try("describe", "node", "web").Expect(0, "statesPerNode 6 (6 used)")
 	applyText(t, s, "kind: Namespace\nmetadata: {name: default}\nspec: {limits: {statesPerNode: 9}}\n")
-	harness.Until(t, time.Minute, "the namespace's limit is used up", func() (string, bool) {
-		n := ofWeb()
-		return fmt.Sprint(n), n == 10 // and that of limits, which takes none's place
-	})
+	awaitEqual(t, "events at the limit of nine, with the event limits", 10, ofWeb)
 	// A restart with a lower limit forgets nothing.
 	s.Stop()
 	s.Args = []string{"--node-states", "2"}
@@ -263,8 +257,8 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 	}
 }
 
-// A check of ten among 2,000 connected agents changes. Typed, compiled, pushed, taken and confirmed it is within a
-// second; ten assignments leave the server, and no more.
+// TestChangeReachesAffectedAgents changes a check that ten of 2,000 connected agents run. The agents confirm the change within
+// a second, and the server sends ten assignments.
 func TestChangeReachesAffectedAgents(t *testing.T) {
 	t.Parallel()
 	agents := 2000

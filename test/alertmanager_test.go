@@ -24,9 +24,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A real Prometheus that has Muster for its Alertmanager: two alerts of one name about one node are one event with
-// the worse status, each ends by itself, a node that is declared is found and others are made, and after a restart of
-// the server what still fires stays one problem.
+// TestPrometheusAlertsBecomeEvents lets a real Prometheus send alerts to Muster. Two alerts of one name on one node are one
+// event with the worse status. A declared node is found, an unknown node is created. After a restart of the server, a firing
+// alert is still the same problem.
 func TestPrometheusAlertsBecomeEvents(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
@@ -131,8 +131,8 @@ func runPrometheus(t *testing.T, program, config string) {
 	})
 }
 
-// A real Prometheus whose clock seems to be ten minutes behind, because somebody between it and Muster sets its times
-// back: what fires fires, says whose clock is wrong, and ends at once.
+// TestSlowPrometheusClockIsReported sets the times of Prometheus's alerts back by ten minutes: the alerts still fire and end,
+// and their events name the clock that is wrong.
 func TestSlowPrometheusClockIsReported(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
@@ -190,7 +190,7 @@ alerting: {alertmanagers: [{path_prefix: /alertmanager, static_configs: [{target
 	assert(t, n >= 1, "%v alerts were found out", n)
 }
 
-// postAlerts sends alerts as Grafana's contact point does.
+// postAlerts sends alerts in the form of Grafana's contact point.
 func postAlerts(t *testing.T, s *harness.Server, path, user, password, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+path, strings.NewReader(body))
@@ -198,7 +198,7 @@ func postAlerts(t *testing.T, s *harness.Server, path, user, password, body stri
 	return sendRequest(t, s, r, user, password)
 }
 
-// sendRequest makes a request with a password, or a token, or nothing.
+// sendRequest sends a request with a user and password, with a token (no user), or with no credentials.
 func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, password string) (int, string) {
 	t.Helper()
 	c := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.Authority().Pool(), ServerName: "localhost"}, DisableKeepAlives: true}}
@@ -216,8 +216,8 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 	return resp.StatusCode, string(text)
 }
 
-// Alerts as Grafana's contact point sends them: with user and password, in a namespace of their own; what is wrong
-// with one is said, and the others are accepted; who may not is refused; a check says who hears of them.
+// TestGrafanaAlertsBecomeEvents sends alerts in the form of Grafana's contact point to a namespace of their own. A malformed
+// alert is reported and the others are accepted; a user without permission is refused.
 func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

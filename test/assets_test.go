@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -30,7 +31,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// writeArchive is a tar.gz of these files; a name that begins with "> " is a link.
+// writeArchive writes a tar.gz archive of these files. A file whose content begins with "> " becomes a symbolic link.
 func writeArchive(t *testing.T, files map[string]string) (path, sum string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -58,20 +59,15 @@ func assetCheck(name, command, assets string) string {
 	return "---\nkind: Check\nmetadata: {name: " + name + "}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: " + command + ", assets: [" + assets + "]}\n"
 }
 
+// awaitOutputOf waits until the event of a check on web01 has this status and contains this text.
 func awaitOutputOf(t *testing.T, c *client.Client, check string, status model.Status, text string) {
 	t.Helper()
-	harness.Until(t, time.Minute, check+" says: "+text, func() (string, bool) {
-		e, err := c.Events.Get(t.Context(), "default", "web01", check)
-		if err != nil {
-			return err.Error(), false
-		}
-		return e.Output, e.Status == status && strings.Contains(e.Output, text)
-	})
+	awaitEvent(t, c, "web01", check, text, func(e v1.Event) bool { return e.Status == status && strings.Contains(e.Output, text) })
 }
 
-// A check's command comes from an archive that was uploaded: the agent fetches it with its certificate, believes it
-// by its sum, and runs what is in it. What is wrong with an archive stands on the event. Archives are the server's
-// own: they are there after a restart, and an agent that lost them fetches them again when the server is back.
+// TestChecksRunUploadedAssets uploads an archive. The agent fetches it with its certificate, verifies its checksum and runs
+// its program. A faulty archive is reported on the event. Archives survive a restart of the server, and an agent that lost
+// them fetches them again.
 func TestChecksRunUploadedAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -138,7 +134,7 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 	})
 }
 
-// fetchAsset asks for an archive as the agent of the state folder would.
+// fetchAsset requests an archive with the certificate in an agent's state folder, and returns the HTTP status.
 func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	t.Helper()
 	id, err := pki.LoadIdentity(dir)
@@ -153,9 +149,8 @@ func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	return answer.StatusCode
 }
 
-// A handler's program comes from an asset of the server's own store: a problem opens, and the script in the archive
-// runs with the notification on its standard input. What is wrong with an archive stands where people look for a
-// message that did not leave, and is mended by the command that is said there.
+// TestHandlersRunUploadedAssets runs a handler's program from an uploaded archive. A damaged archive is reported with the
+// delivery and by doctor, and the command that they print repairs it.
 func TestHandlersRunUploadedAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -240,7 +235,8 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 	})
 }
 
-// What is kept from Sensu has assets, too: a mutator's program, and the JavaScript that filters and mutators use.
+// TestFiltersAndMutatorsUseAssets runs pipelines kept from Sensu whose filters and mutators get their programs and JavaScript
+// from assets.
 func TestFiltersAndMutatorsUseAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// What is done to thousands of events at once, while their results flow in and the server is killed in the middle of
-// it, is done to each of them or is said to be left: nothing is lost and nothing is half done.
+// TestKillLeavesBulkActionWhole acts on thousands of events at once while results arrive and the server is killed. Every
+// selected event is changed, or the answer counts it as skipped.
 func TestKillLeavesBulkActionWhole(t *testing.T) {
 	t.Parallel()
 	b := newBulk(t)
@@ -47,7 +47,7 @@ func TestKillLeavesBulkActionWhole(t *testing.T) {
 	b.server.Stop()
 }
 
-// bulk is a server with a fleet whose events are acted on.
+// bulk holds a server and a fleet whose events are acted on.
 type bulk struct {
 	t      *testing.T
 	server *harness.Server
@@ -63,13 +63,14 @@ type bulk struct {
 	silencedSince time.Time              // since when the nodes are silenced that silencedNode names
 }
 
-// bulkAction is what was said of one thing that was done to many events, however often it was typed.
+// bulkAction sums up the answers to one bulk action, however often it was requested.
 type bulkAction struct {
 	verb               string
 	done, closed, left int // over: their problems closed meanwhile; left: for another reason
 	cut                int // requests that were not answered
 }
 
+// newBulk starts a server, a webhook and a fleet, and waits until a fifth of the fleet's events are problems.
 func newBulk(t *testing.T) *bulk {
 	b := &bulk{t: t, actions: map[string]*bulkAction{}, expectedEnds: map[string]string{}, stop: make(chan string)}
 	seed := rand.Uint64()
@@ -89,7 +90,7 @@ func newBulk(t *testing.T) *bulk {
 	return b
 }
 
-// awaitProblems waits until so many problems are open.
+// awaitProblems waits until at least n problems are open.
 func (b *bulk) awaitProblems(n int) {
 	b.t.Helper()
 	harness.Until(b.t, 2*time.Minute, fmt.Sprintf("%d problems are open", n), func() (string, bool) {
@@ -101,8 +102,8 @@ func (b *bulk) awaitProblems(n int) {
 	})
 }
 
-// actWithKill asks for something and kills the server meanwhile; what was not answered is asked for again, as people
-// are told.
+// actWithKill requests an action and kills the server meanwhile. It repeats the request until every event was changed or no
+// longer needs to be.
 func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.BulkDone, error)) {
 	b.t.Helper()
 	said := &bulkAction{verb: verb}
@@ -155,6 +156,7 @@ func reasons(left []v1.BulkLeft) (text []string) {
 	return text
 }
 
+// actOn runs a bulk action on the events of a condition, and returns the note that marks it in history.
 func (b *bulk) actOn(i int, verb, where string) (note string) {
 	note = fmt.Sprintf("round %d", i)
 	b.actWithKill(note, verb, func(ctx context.Context) (v1.BulkDone, error) {
@@ -173,7 +175,7 @@ func (b *bulk) resolve(i int) {
 
 func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith("3")`) }
 
-// endProblems does what ends problems: those that are open before.
+// endProblems runs an action that closes problems, and remembers the problems that were open before.
 func (b *bulk) endProblems(i int, verb, where string) {
 	var meant []string
 	for f := (v1.EventFilter{Namespace: "load", Problem: true, Where: where, Limit: 1000}); ; {
@@ -192,6 +194,7 @@ func (b *bulk) endProblems(i int, verb, where string) {
 	}
 }
 
+// silencedNode reports whether the test's silence covers a node.
 func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
 
 func (b *bulk) silence(int) {
@@ -206,7 +209,7 @@ func (b *bulk) silence(int) {
 	b.silencedSince = time.Now()
 }
 
-// awaitDelivered waits until all is recorded and told.
+// awaitDelivered waits until the server has recorded all transitions and sent all deliveries.
 func awaitDelivered(t *testing.T, api *client.Client) {
 	t.Helper()
 	harness.Until(t, 2*time.Minute, "all is recorded and told", func() (string, bool) {
@@ -215,13 +218,13 @@ func awaitDelivered(t *testing.T, api *client.Client) {
 	})
 }
 
-// resolveRemaining resolves all that is left; nothing flows in any more.
+// resolveRemaining resolves all remaining events; no results arrive any more.
 func (b *bulk) resolveRemaining() {
 	done, err := b.api.Events.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
 	assert(b.t, err == nil && done.Done == done.Matched && len(done.Left) == 0, "the rest: %+v, %v", done, err)
 }
 
-// revisionOf is the revision of what began with a note, as the record has it in a line.
+// revisionOf returns the audit revision of the line that records the beginning of the bulk action with this note.
 func revisionOf(line, note string) (revision string, ok bool) {
 	revision, _, _ = strings.Cut(strings.TrimSpace(line), " ")
 	return revision, strings.Contains(line, " picked (") && strings.HasSuffix(line, ": "+note)
@@ -239,7 +242,7 @@ func (b *bulk) problems(open bool) (all []v1.Problem) {
 	}
 }
 
-// compare holds what was answered against history, the view and what was told.
+// compare compares the answers to bulk actions with history, the event view and the messages that the webhook received.
 func (b *bulk) compare() {
 	b.t.Helper()
 	wrong := 0

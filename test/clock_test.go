@@ -23,8 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// wallClock is what time.Now is on a machine whose clock somebody sets: the wall clock jumps, the monotonic reading
-// beside it goes on.
+// wallClock imitates time.Now on a machine whose clock somebody sets: the wall clock jumps, the monotonic reading continues.
 type wallClock struct{ ahead atomic.Int64 } // seconds
 
 func (c *wallClock) now() time.Time {
@@ -36,12 +35,13 @@ func (c *wallClock) now() time.Time {
 	return t
 }
 
-// setAhead moves the clock by so much, to a moment a few seconds before the minute is full.
+// setAhead moves the clock by a duration, to three seconds before a full minute.
 func (c *wallClock) setAhead(by time.Duration) {
 	to := c.now().Add(by).Truncate(time.Minute).Add(57 * time.Second)
 	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))
 }
 
+// TestWallClockJumps checks that wallClock changes the wall clock and not the monotonic reading.
 func TestWallClockJumps(t *testing.T) {
 	var c wallClock
 	before := c.now()
@@ -53,9 +53,9 @@ func TestWallClockJumps(t *testing.T) {
 	assert(t, passed >= 0 && passed <= time.Minute, "the monotonic clock moved by %s", passed)
 }
 
-// The clocks of agent and server jump an hour forth and back, one after the other: no session ends, nobody living is
-// reported, schedules go on, and who is off is told so. Server and agent are the real ones, in this process, because
-// only here their clocks can be set.
+// TestClockJumpsEndNoSession lets the clocks of agent and server jump by an hour, forth and back. No session ends, no node is
+// reported as down, schedules continue, and the clock check names the machine that is off. Server and agent run in this
+// process because only there the test sets their clocks.
 func TestClockJumpsEndNoSession(t *testing.T) {
 	skipIfShort(t, "half a minute")
 	t.Parallel()
@@ -104,10 +104,7 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 		t.Helper()
 		before := eventOf(t, s.API, "jumpy", "minutely").Results
 		more()
-		harness.Until(t, 20*time.Second, "the minutely check ran", func() (string, bool) {
-			n := eventOf(t, s.API, "jumpy", "minutely").Results
-			return fmt.Sprint(n), n > before
-		})
+		awaitEvent(t, s.API, "jumpy", "minutely", "it ran again", func(e v1.Event) bool { return e.Results > before })
 	}
 	clockSays(model.OK, "the Muster server")
 	welcomes := s.Metric("muster_session_handshakes_total", `outcome="welcome"`)
@@ -140,7 +137,7 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 	}
 }
 
-// inProcessSettings are those of a harness's server, for one in this process.
+// inProcessSettings returns the settings of a harness server, for a server in this process.
 func inProcessSettings(t *testing.T, s *harness.Server) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)

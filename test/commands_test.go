@@ -21,8 +21,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Of what checks and handlers run nothing is left when the program that started it was killed: neither the shell nor
-// what the shell has started, and not the guard itself.
+// TestKillEndsCommands kills a server or agent: every process that its checks and handlers started ends.
 func TestKillEndsCommands(t *testing.T) {
 	t.Parallel()
 	const compound = `sh -c "sleep 1000 & sleep 1000 | cat; :"`
@@ -122,8 +121,8 @@ func TestKillEndsCommands(t *testing.T) {
 	})
 }
 
-// newProcessMark is what the environment of a test's commands holds; whatever still runs with it at the end is
-// killed.
+// newProcessMark returns a value that the test puts into the environment of its commands. Processes with it are killed when
+// the test ends.
 func newProcessMark(t *testing.T) string {
 	mark := filepath.Base(filepath.Dir(t.TempDir()))
 	t.Cleanup(func() {
@@ -134,7 +133,7 @@ func newProcessMark(t *testing.T) string {
 	return mark
 }
 
-// markedProcessNames are the names of running processes whose environment holds a mark.
+// markedProcessNames returns the names of the running processes whose environment contains a mark.
 func markedProcessNames(mark string) (names []string) {
 	for _, one := range markedProcesses(mark) {
 		names = append(names, one.name)
@@ -143,6 +142,7 @@ func markedProcessNames(mark string) (names []string) {
 	return names
 }
 
+// markedProcesses returns the running processes whose environment contains a mark.
 func markedProcesses(mark string) map[int]process {
 	list := processes()
 	for pid := range list {
@@ -153,13 +153,14 @@ func markedProcesses(mark string) map[int]process {
 	return list
 }
 
-// process is one that runs; a zombie does not.
+// process describes a running process.
 type process struct {
 	name   string
 	parent int
 	began  string // since boot: tells it from another of the same number
 }
 
+// processes returns all running processes by id, without zombies.
 func processes() map[int]process {
 	list := map[int]process{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -183,7 +184,7 @@ func processes() map[int]process {
 	return list
 }
 
-// descendants are all that a process and its children have started.
+// descendants returns the processes that a process and its children have started.
 func descendants(pid int) map[int]process {
 	all, found := processes(), map[int]process{}
 	for more := true; more; {
@@ -197,8 +198,8 @@ func descendants(pid int) map[int]process {
 	return found
 }
 
-// Commands that misbehave end, with all that they started, and say so in their event; the agent stays small, and its
-// other checks keep their rhythm.
+// TestMisbehavingCommandsEnd runs commands that flood, hang, ignore signals or leave children. Each ends with all its
+// processes, and its event says why. The agent's memory stays small and its other checks keep their intervals.
 func TestMisbehavingCommandsEnd(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -250,13 +251,13 @@ func TestMisbehavingCommandsEnd(t *testing.T) {
 	a.Stop()
 }
 
-// busyCheck is a check of the node busy.
+// busyCheck returns a check of the node "busy" in YAML.
 func busyCheck(name, interval, timeout, command string) string {
 	return fmt.Sprintf("apiVersion: muster/v1\nkind: Check\nmetadata: {name: %s}\nspec:\n  targets: {nodes: [busy]}\n  interval: %s\n  timeout: %s\n  command: %q\n---\n",
 		name, interval, timeout, command)
 }
 
-// peakMemory is the most memory that a process ever had, in kB.
+// peakMemory returns the peak memory of a process in kB.
 func peakMemory(t *testing.T, pid int) int {
 	t.Helper()
 	status := readFile(t, fmt.Sprintf("/proc/%d/status", pid))
@@ -266,7 +267,7 @@ func peakMemory(t *testing.T, pid int) int {
 	return kB
 }
 
-// commandsIn are the command lines that name a folder, but for our own.
+// commandsIn returns the command lines that contain a folder's name, without those of agents.
 func commandsIn(dir string) (out []string) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
@@ -278,7 +279,7 @@ func commandsIn(dir string) (out []string) {
 	return out
 }
 
-// readTimes are the nanoseconds in a file.
+// readTimes reads times in Unix nanoseconds from a file, one per line.
 func readTimes(t *testing.T, path string) (out []time.Time) {
 	t.Helper()
 	data, _ := os.ReadFile(path)
@@ -290,8 +291,8 @@ func readTimes(t *testing.T, path string) (out []time.Time) {
 	return out
 }
 
-// A check that runs as another user has his rights, none of the agent's, and learns nothing from the agent's
-// environment.
+// TestRunAsTakesUserRights runs checks as another user: the commands have the rights of this user, none of the agent's, and do
+// not see the agent's environment.
 func TestRunAsTakesUserRights(t *testing.T) {
 	testenv.Root(t)
 	nobody, err := user.Lookup("nobody")

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// segments are the files of a server's journal, oldest first, and what is in them.
+// segments returns the paths and contents of a server's journal segments, oldest first.
 func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byte) {
 	t.Helper()
 	paths, _ = filepath.Glob(filepath.Join(s.Data, "journal", "*.log"))
@@ -32,11 +32,11 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 	return paths, contents
 }
 
-// nothingLost says that nothing was lost, twice or wrong. A fleet whose server is away for a while may fill its
-// spools, and then makes fewer results: such a run is no success, but it is what these tests play.
+// nothingLost reports whether a load run lost, repeated or changed no result. It ignores results that were never made because
+// spools were full while the server was down.
 func nothingLost(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
-// killedAfterLoad is a server that was killed after a fleet had sent: the journal alone holds what came since the
+// killedAfterLoad runs a fleet against a server and kills the server, so that the journal alone holds the results since the
 // last snapshots.
 func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.Place]load.Kept) {
 	t.Helper()
@@ -52,7 +52,7 @@ func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, chan
 	return s, states
 }
 
-// startRefused starts a server that must refuse, and returns what it said.
+// startRefused starts a server that must refuse to start, and returns its log.
 func startRefused(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	s.Launch()
@@ -60,7 +60,7 @@ func startRefused(t *testing.T, s *harness.Server) string {
 	return s.Log()
 }
 
-// runRepair types what the refusal says, and returns what that says.
+// runRepair runs the repair command that a refusal names, twice, and returns the first output.
 func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 	t.Helper()
 	command := regexp.MustCompile(`: muster (doctor repair --data .*)`).FindStringSubmatch(refusal)
@@ -70,7 +70,7 @@ func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 	return said
 }
 
-// compareStates compares event states with those before.
+// compareStates fails the test if event states differ from those before.
 func compareStates(t *testing.T, before, after map[harness.Place]load.Kept) {
 	t.Helper()
 	assert(t, len(before) == len(after), "%d states, before %d", len(after), len(before))
@@ -80,7 +80,7 @@ func compareStates(t *testing.T, before, after map[harness.Place]load.Kept) {
 	}
 }
 
-// countOlderStates says how many states are not what they were; none may be ahead of that.
+// countOlderStates counts the states that differ from those before, and fails the test if one is newer.
 func countOlderStates(t *testing.T, before, after map[harness.Place]load.Kept) (n int) {
 	t.Helper()
 	for place, was := range before {
@@ -94,8 +94,8 @@ func countOlderStates(t *testing.T, before, after map[harness.Place]load.Kept) (
 	return n
 }
 
-// A journal damaged in its middle stops the start with file, offset, what is lost and what to type, and typing it
-// goes on without that; a torn end is cut and counted, and the server starts with what was whole.
+// TestDamagedJournalStopsStart damages the middle of a journal: the start is refused with file, offset, loss and a repair
+// command, which works. A torn end is cut and counted, and the server starts.
 func TestDamagedJournalStopsStart(t *testing.T) {
 	t.Parallel()
 	s, before := killedAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second, nil)
@@ -124,8 +124,8 @@ func TestDamagedJournalStopsStart(t *testing.T) {
 	s.Stop()
 }
 
-// Bits flip and files are cut anywhere in the journal, several at once. Either all is there, or the server says that
-// something is lost; no state is one that never was, and it goes on.
+// TestRandomJournalDamageIsReported flips bits and cuts files anywhere in the journal. Either every state is there or the
+// server reports a loss; no state is one that never existed, and the server accepts new results.
 func TestRandomJournalDamageIsReported(t *testing.T) {
 	t.Parallel()
 	rounds := 6
@@ -188,7 +188,7 @@ func TestRandomJournalDamageIsReported(t *testing.T) {
 	}
 }
 
-// snapshotFiles are the files of a server's snapshots, oldest first within a partition.
+// snapshotFiles returns the paths of a server's snapshots, oldest first within a partition.
 func snapshotFiles(t *testing.T, s *harness.Server) []string {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.Data, "snapshots", "*.snap"))
@@ -197,7 +197,7 @@ func snapshotFiles(t *testing.T, s *harness.Server) []string {
 	return files
 }
 
-// newestSnapshots are the last snapshots of each partition.
+// newestSnapshots returns the newest snapshot of each partition.
 func newestSnapshots(files []string) (list []string) {
 	for i, f := range files {
 		if i+1 == len(files) || filepath.Base(files[i+1])[:4] != filepath.Base(f)[:4] {
@@ -207,8 +207,8 @@ func newestSnapshots(files []string) (list []string) {
 	return list
 }
 
-// Snapshots that are damaged, cut, missing, of another server or ahead of the journal: an older one or the journal
-// takes their place, and the log says so.
+// TestUnusableSnapshotsAreReplaced damages, cuts or removes snapshots, or takes them from another server: an older snapshot or
+// the journal replaces them, and the log reports it.
 func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 4, Interval: 200 * time.Millisecond}
@@ -284,8 +284,8 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	}
 }
 
-// Without its snapshots a partition is made again from the journal, unless that was cut: then the start is refused,
-// and repair goes on without what is lost.
+// TestLostSnapshotsStopStart removes snapshots whose journal was already cut: the start is refused, and repair lets the server
+// start without the lost states.
 func TestLostSnapshotsStopStart(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}

@@ -31,9 +31,8 @@ const webhookHandlers = `
 {kind: Handler, metadata: {name: hook, namespace: load}, spec: {webhook: {url: %q}}}
 `
 
-// The server is killed at random instants while problems open and close and are told. History, problem, message and
-// place are one transaction: each opening and each closing is told at least once, always with the same key, in order;
-// nothing else is.
+// TestKillLosesNoNotification kills the server at random instants while problems open and close. Each opening and closing
+// reaches the webhook at least once, in order and always with the same key; no other message does.
 func TestKillLosesNoNotification(t *testing.T) {
 	t.Parallel()
 	kills := 5
@@ -87,7 +86,7 @@ func TestKillLosesNoNotification(t *testing.T) {
 	}
 }
 
-// webhook takes messages, and remembers all it got.
+// webhook is an HTTP server that records the notifications that it receives.
 type webhook struct {
 	*httptest.Server
 	refuse int // every so many messages is refused; 0: none
@@ -99,6 +98,7 @@ type webhook struct {
 	got    int
 }
 
+// newWebhook starts a webhook that refuses every refuse-th message; 0 refuses none.
 func newWebhook(t *testing.T, refuse int) *webhook {
 	w := &webhook{refuse: refuse, kinds: map[string][]string{}, bodies: map[string]string{}}
 	w.Server = httptest.NewServer(w)
@@ -106,6 +106,7 @@ func newWebhook(t *testing.T, refuse int) *webhook {
 	return w
 }
 
+// ServeHTTP records a message. A repetition must have the same key and body.
 func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +132,7 @@ func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// kindsOf are the kinds of the messages about a problem, each once, in the order in which they first came.
+// kindsOf returns the kinds of the messages about a problem, each once, in the order of arrival.
 func (w *webhook) kindsOf(problem string) (kinds []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +144,7 @@ func (w *webhook) kindsOf(problem string) (kinds []string) {
 	return kinds
 }
 
-// compare compares what was told with the problems that history has.
+// compare compares the received messages with the problems in history.
 func (w *webhook) compare(t *testing.T, api *client.Client) {
 	t.Helper()
 	problems := map[string]v1.Problem{}
@@ -191,8 +192,8 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 	assert(t, len(problems) >= 20, "only %d problems: the test shows nothing", len(problems))
 }
 
-// A handler is told of every result of a fleet, while the server is killed, and its peer hangs and is killed: each
-// result that the server holds came, at least once, and in order.
+// TestStreamSurvivesKills streams every result to a receiver while server and receiver are killed: each result of the server
+// arrives at least once and in order.
 func TestStreamSurvivesKills(t *testing.T) {
 	skipIfShort(t, "25 s")
 	t.Parallel()
@@ -232,10 +233,7 @@ func TestStreamSurvivesKills(t *testing.T) {
 	for _, state := range s.FleetStates() {
 		held += state.Results
 	}
-	harness.Until(t, 30*time.Second, "every result came", func() (string, bool) {
-		n := uint64(peer.count())
-		return fmt.Sprintf("%d of %d", n, held), n == held
-	})
+	awaitEqual(t, "results that came", held, func() uint64 { return uint64(peer.count()) })
 	s.Try("get", "handlers", "-n", namespace).Expect(0, "every result to "+address)
 	lines := s.Metric("muster_stream_lines_total", "handler", "lake")
 	assert(t, lines != 0, "the metrics know of no line")
@@ -245,7 +243,7 @@ func TestStreamSurvivesKills(t *testing.T) {
 	assert(t, peer.older == 0, "%d new lines came behind a newer one of their event", peer.older)
 }
 
-// lineReceiver is a receiver of lines that can be killed.
+// lineReceiver is a TCP server that receives lines and can be killed.
 type lineReceiver struct {
 	t        *testing.T
 	mu       sync.Mutex
@@ -257,6 +255,7 @@ type lineReceiver struct {
 	older    int // lines that were new and came behind a newer one
 }
 
+// newLineReceiver starts a lineReceiver at an address.
 func newLineReceiver(t *testing.T, address string) *lineReceiver {
 	p := &lineReceiver{t: t, seen: map[string]bool{}, last: map[string]uint64{}}
 	p.listen(address)
@@ -264,6 +263,7 @@ func newLineReceiver(t *testing.T, address string) *lineReceiver {
 	return p
 }
 
+// listen accepts connections at an address.
 func (p *lineReceiver) listen(address string) {
 	p.t.Helper()
 	listener, err := net.Listen("tcp", address)
@@ -283,6 +283,7 @@ func (p *lineReceiver) listen(address string) {
 	}()
 }
 
+// read counts the lines of one connection and checks their order.
 func (p *lineReceiver) read(conn net.Conn) {
 	in := bufio.NewScanner(conn)
 	in.Buffer(nil, 1<<20)
@@ -304,7 +305,7 @@ func (p *lineReceiver) read(conn net.Conn) {
 	}
 }
 
-// kill resets all connections, as the end of a process with unread bytes does.
+// kill resets all connections, like the kernel does when a process with unread bytes ends.
 func (p *lineReceiver) kill() {
 	p.listener.Close()
 	p.mu.Lock()
@@ -316,6 +317,7 @@ func (p *lineReceiver) kill() {
 	p.conns = nil
 }
 
+// count returns the number of received lines.
 func (p *lineReceiver) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,9 +24,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The disk reports errors while a fleet sends. A descriptor whose sync or write failed is never synced again (the
-// kernel may call clean what it has dropped); nothing is acknowledged that is not kept; and the server goes on by
-// itself.
+// TestDiskErrorsLoseNoAcknowledgedResult lets syncs and writes of the journal fail while a fleet sends. The server does not
+// sync a failed descriptor again (the kernel may have dropped its pages), acknowledges nothing that is not stored, and
+// recovers by itself.
 func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -88,8 +88,8 @@ var (
 	thread    = regexp.MustCompile(`^\d+`)
 )
 
-// syncAfterFailure goes through a trace: how many segments of the journal had a call that failed, and which of them
-// was synced after that.
+// syncAfterFailure reads a trace and returns the number of journal segments with a failed call, and one that was synced after
+// its failure.
 func syncAfterFailure(lines []string) (again string, failed int) {
 	calling, bad := map[string]string{}, map[string]bool{} // segment by thread; failed segments
 	for _, line := range lines {
@@ -108,8 +108,8 @@ func syncAfterFailure(lines []string) (again string, failed int) {
 	return again, len(bad)
 }
 
-// The disk fills while a fleet sends. readyz says why nothing is committed; when there is room again commits go on by
-// themselves, and nothing was lost.
+// TestServerRecoversFromFullDisk fills the disk while a fleet sends: readyz reports why nothing is committed. Commits continue
+// when the disk has room, and no result is lost.
 func TestServerRecoversFromFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestServerRecoversFromFullDisk(t *testing.T) {
 	s.Stop()
 }
 
-// mountSmallDisk puts the server's data folder on a disk of its own.
+// mountSmallDisk puts the server's data folder on a small disk.
 func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	t.Helper()
 	testenv.NoError(t, os.MkdirAll(s.Data, 0o700))
@@ -172,8 +172,8 @@ func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	})
 }
 
-// A first start on a disk that is too small does not claim to watch anything: it says what it waits for, and greets
-// when there is room.
+// TestFirstStartWaitsForRoom starts a new server on a disk that is too small: it reports what it waits for, and greets when
+// the disk has room.
 func TestFirstStartWaitsForRoom(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -188,8 +188,8 @@ func TestFirstStartWaitsForRoom(t *testing.T) {
 	s.Stop()
 }
 
-// The journal alone fills its disk, or its budget, faster than snapshots let its tail go. Agents are slowed down
-// meanwhile; nothing is lost, and it goes on by itself.
+// TestFullJournalSlowsAgents fills the journal's disk or budget faster than snapshots free it: agents are slowed down, no
+// result is lost, and the server recovers by itself.
 func TestFullJournalSlowsAgents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -239,7 +239,8 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 	}
 }
 
-// A small file system fills: the probe disk turns critical, a problem opens, and both end when there is room again.
+// TestDiskProbeReportsFullDisk fills a small file system: the disk probe turns CRITICAL and a problem opens; both end when
+// there is room again.
 func TestDiskProbeReportsFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -266,7 +267,7 @@ func TestDiskProbeReportsFullDisk(t *testing.T) {
 	becomes(model.OK, false)
 }
 
-// serialAgent is an agent that sends a result when the one before is acknowledged.
+// serialAgent is an agent that sends each result after the acknowledgement of the one before.
 type serialAgent struct {
 	link.Handler // nil: nothing else comes
 	assigned     chan *link.Assignment
@@ -277,8 +278,8 @@ func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome)      {}
 func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assigned <- held }
 func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack)            { o.acked <- ack.Last[0].Last }
 
-// The system calls of the server, as the kernel saw them: between two acknowledgements to one agent, the journal was
-// written and then synced.
+// TestJournalIsSyncedBeforeAcknowledgement traces the server's system calls: between two acknowledgements to an agent, the
+// journal is written and then synced.
 func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	t.Parallel()
 	strace := testenv.Program(t, "strace", "strace")
@@ -327,8 +328,8 @@ var (
 	ack = regexp.MustCompile(`"\\x82\\x..\\x3a`)
 )
 
-// checkSyncOrder counts acknowledgements on connections of an address. Each needs a journal that was written, and
-// then synced to the end, since the one before.
+// checkSyncOrder counts the acknowledgements to connections of an address in a trace. It fails the test for an acknowledgement
+// without a write and a sync of the journal since the one before.
 func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 	t.Helper()
 	var written, synced bool
@@ -388,7 +389,7 @@ func TestSyncOrderFindsEarlyAcknowledgement(t *testing.T) {
 	}
 }
 
-// errorCounter counts errors.
+// errorCounter is a testing.TB that counts errors.
 type errorCounter struct {
 	testing.TB
 	errors int

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// startUp is `muster up` in an empty folder, with an empty home.
+// startUp prepares `muster up` in an empty folder with an empty home directory.
 func startUp(t *testing.T) (s *harness.Server, home string) {
 	t.Helper()
 	s = harness.NewServer(t)
@@ -38,7 +38,7 @@ func startUp(t *testing.T) (s *harness.Server, home string) {
 	return s, home
 }
 
-// eventsByCheck are all events of the default namespace by check.
+// eventsByCheck returns the events of the default namespace by check.
 func eventsByCheck(t *testing.T, s *harness.Server) map[string]model.Event {
 	t.Helper()
 	var list struct {
@@ -101,8 +101,8 @@ func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 	s.Stop()
 }
 
-// pageReader is a page as somebody follows it: files are written, commands are typed into a shell, one after the
-// other, in a folder that has bin/muster, which is also on the PATH.
+// pageReader follows a documentation page like a user: it writes the page's files and types its commands into a shell, in a
+// folder with bin/muster.
 type pageReader struct {
 	t       *testing.T
 	s       *harness.Server
@@ -111,7 +111,7 @@ type pageReader struct {
 	said    map[string]string // what each line printed
 }
 
-// followUntil follows the page up to (not including) a line that begins with until.
+// followUntil follows a page up to the line that begins with until, and returns the rest.
 func (f *pageReader) followUntil(page, until string) (rest string) {
 	f.t.Helper()
 	lines := strings.SplitAfter(page, "\n")
@@ -142,7 +142,7 @@ func (f *pageReader) followUntil(page, until string) (rest string) {
 	return ""
 }
 
-// runLine runs one line. What is not there yet, because no result came in, is asked for again.
+// runLine runs one line of a page. It repeats a command that failed because no result has arrived yet.
 func (f *pageReader) runLine(line string) {
 	f.t.Helper()
 	if line == "make up" {
@@ -175,8 +175,8 @@ func (f *pageReader) runLine(line string) {
 	})
 }
 
-// docs/first-run.md, every command, with shorter intervals: a check of one's own fails, a problem opens, a handler's
-// command is called; it recovers, and the handler hears that.
+// TestSmokeFirstRun runs every command of docs/first-run.md with shorter intervals: a check fails, a problem opens, a
+// handler's command runs; the check recovers, and the handler receives the end.
 func TestSmokeFirstRun(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -233,7 +233,8 @@ func TestSmokeFirstRun(t *testing.T) {
 	}
 }
 
-// Who is logged in elsewhere finds that context again: it is moved aside, and said.
+// TestUpKeepsForeignContext starts `muster up` for a user who is logged in at another server: the context file is moved aside
+// and the output names it.
 func TestUpKeepsForeignContext(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -259,8 +260,8 @@ func TestUpKeepsForeignContext(t *testing.T) {
 	s.Stop()
 }
 
-// A simulated fleet leaves before its server does: after the next start its machines are stopped on purpose, none is
-// silent. --demo 0 takes them away.
+// TestDemoStopsItsNodes stops a server with simulated nodes: after the next start they count as stopped, not as silent.
+// `--demo 0` removes them.
 func TestDemoStopsItsNodes(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -291,18 +292,12 @@ func TestDemoStopsItsNodes(t *testing.T) {
 	s.Stop()
 	s.Args = []string{"--demo", "0"}
 	s.Start()
-	harness.Until(t, 30*time.Second, "the fleet is gone", func() (string, bool) {
-		out := s.CLI("get", "namespaces")
-		return out, !strings.Contains(out, "demo") && fleet().Total == 0
-	})
-	harness.Until(t, 30*time.Second, "its events are gone", func() (string, bool) {
-		out := s.CLI("get", "events", "-A")
-		return out, !strings.Contains(out, "demo")
-	})
+	awaitEqual(t, "the fleet exists", false, func() bool { return strings.Contains(s.CLI("get", "namespaces"), "demo") || fleet().Total > 0 })
+	awaitEqual(t, "its events exist", false, func() bool { return strings.Contains(s.CLI("get", "events", "-A"), "demo") })
 	s.Stop()
 }
 
-// startPageServer follows pages on a server as a service has it: no checks yet, one agent, web01.
+// startPageServer starts a server with one agent (web01) and no checks, and returns a reader of pages.
 func startPageServer(t *testing.T) *pageReader {
 	t.Helper()
 	s := harness.NewServer(t)
@@ -320,7 +315,6 @@ func readPage(t *testing.T, name string) string {
 	return string(readFile(t, filepath.Join(harness.Root(), "docs", name)))
 }
 
-// linkBinary makes bin/muster in a folder.
 func linkBinary(t *testing.T, dir string) {
 	t.Helper()
 	bin := filepath.Join(dir, "bin")
@@ -328,7 +322,7 @@ func linkBinary(t *testing.T, dir string) {
 	testenv.NoError(t, os.Symlink(harness.Binary(), filepath.Join(bin, "muster")))
 }
 
-// docs/first-week.md, every command: those in the text, too.
+// TestFirstWeekPageWorks runs every command of docs/first-week.md, including those within sentences.
 func TestFirstWeekPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)
@@ -367,7 +361,8 @@ func TestFirstWeekPageWorks(t *testing.T) {
 	f.s.Try("run", "keepalive").Expect(model.Invalid.Exit(), "built into the server")
 }
 
-// docs/namespaces.md, every command: a room is made, has a token of its own, and nothing of the others' is in it.
+// TestNamespacesPageWorks runs every command of docs/namespaces.md: a namespace with a token of its own shows nothing of other
+// namespaces.
 func TestNamespacesPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)
@@ -383,7 +378,7 @@ func TestNamespacesPageWorks(t *testing.T) {
 	assert(t, regexp.MustCompile(`shop +- +0 of 50`).MatchString(out), "tokens:\n%s", out)
 }
 
-// docs/story.md, every command: an incident from the check to the report.
+// TestStoryPageWorks runs every command of docs/story.md: an incident from the check to the report.
 func TestStoryPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)
@@ -394,15 +389,9 @@ func TestStoryPageWorks(t *testing.T) {
 	}
 	f.replace = strings.NewReplacer("interval: 30s", "interval: 1s", "cat >> ", "cat >> "+f.s.Dir+"/")
 	rest := f.followUntil(text, "## The engineer")
-	harness.Until(t, 30*time.Second, "the pager receives the problem", func() (string, bool) {
-		out := deliveries()
-		return out, strings.Contains(out, `"kind":"opened"`)
-	})
+	awaitEqual(t, "the pager has the problem", true, func() bool { return strings.Contains(deliveries(), `"kind":"opened"`) })
 	rest = f.followUntil(rest, "## Morning")
-	harness.Until(t, 30*time.Second, "the pager receives the recovery", func() (string, bool) {
-		out := deliveries()
-		return out, strings.Contains(out, `"kind":"closed"`)
-	})
+	awaitEqual(t, "the pager has the recovery", true, func() bool { return strings.Contains(deliveries(), `"kind":"closed"`) })
 	f.followUntil(rest, "")
 	lead, err := os.ReadFile(filepath.Join(f.s.Dir, "lead.jsonl"))
 	assert(t, err != nil, "the lead was notified despite the acknowledgement: %s", lead)

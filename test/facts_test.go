@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// memberCount is how many nodes of namespace load are in a group.
+// memberCount returns the number of nodes of the namespace "load" in a group.
 func memberCount(t *testing.T, api *client.Client, group string) int {
 	t.Helper()
 	k := kind.Group().KindInfo
@@ -29,8 +29,8 @@ func memberCount(t *testing.T, api *client.Client, group string) int {
 	return state.Nodes
 }
 
-// A fact changes on every node of a fleet within seconds, while results flow: groups follow, and what the server
-// computes is the changes: each node once, with each condition once, and no group from nothing.
+// TestFleetFactChange changes a fact on every node of a fleet while results flow: groups follow within seconds, and the
+// planner evaluates each condition once per changed node.
 func TestFleetFactChange(t *testing.T) {
 	t.Parallel()
 	agents := 2000
@@ -87,8 +87,8 @@ func TestFleetFactChange(t *testing.T) {
 		agents, told, took.Seconds(), counted("nodes_visited_total"), counted("conditions_evaluated_total"), 4, counted("groups_evaluated_total"), counted("checks_evaluated_total"))
 }
 
-// An agent measures its machine, puts itself into groups where it may, and its page says what came of that. A trusted
-// group is not to be had so.
+// TestAgentJoinsOnlyOpenGroups lets an agent measure its machine and claim groups: it joins the groups that are open to agents
+// and no trusted one, and `describe node` shows the outcome.
 func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -118,8 +118,8 @@ func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	a.Stop()
 }
 
-// Whatever a property holds, a command takes it for text: through a real server, a real agent and a real shell, in
-// every place where a variable may stand.
+// TestPropertiesAreNotExecuted puts shell code into properties: a real agent and a real shell treat it as text in every place
+// where a variable may stand.
 func TestPropertiesAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

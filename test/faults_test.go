@@ -58,6 +58,8 @@ faults:
   - {at: 13s, server: kill}
 `
 
+// TestFaultsAlertOnce lets checks fail, machines die and the server be killed: each expected alert reaches the webhook once,
+// and no other does.
 func TestFaultsAlertOnce(t *testing.T) {
 	skipIfShort(t, "short: half a minute of faults")
 	t.Parallel()
@@ -86,9 +88,7 @@ func TestFaultsAlertOnce(t *testing.T) {
 	}
 }
 
-// logServerState logs what history and outbox know of the state that an example names (NODE/CHECK: …), which says
-// where an alert was lost: a problem without any message was lost on its way to the outbox, and a message that is
-// pending came later than the run waited.
+// logServerState logs the history and outbox entries of a state (NODE/CHECK: …), which show where an alert was lost.
 func logServerState(t *testing.T, api *client.Client, example string) {
 	t.Helper()
 	name, _, _ := strings.Cut(example, ": ")
@@ -123,9 +123,8 @@ func logServerState(t *testing.T, api *client.Client, example string) {
 // clock is how times of a run are written in its log.
 const clock = "15:04:05.000"
 
-// A scenario of two classes against a real server: machines die without a word and boot, lose the network, are
-// renamed and cut, send what must be refused; the server stands still, is killed and is started again. Nothing is
-// lost.
+// TestFaultsLoseNoResult plays a scenario of two classes against a real server: machines die and boot, lose their network, are
+// renamed, and send results that must be refused; the server is paused, killed and restarted. No result is lost.
 func TestFaultsLoseNoResult(t *testing.T) {
 	t.Parallel()
 	sec := func(s float64) model.Duration { return model.Duration(s * float64(time.Second)) }
@@ -183,9 +182,8 @@ func TestFaultsLoseNoResult(t *testing.T) {
 	t.Logf("\n%s\nlosses %v\nfailures %v", rep.Text(), rep.Losses, rep.Failures)
 }
 
-// A server that loses one result of all, counts one twice, does both within one state, applies two of a state in the
-// wrong order, or keeps other words than were sent ends a run with 21, and the verdict names the state. The server is
-// the shipped one built with one call more, which no other build has; with the call and without a lie it passes.
+// TestFaultyServersFailTheRun builds servers that lose, repeat, swap or change one result: the load run ends with 21 and names
+// the state. The same build without a fault passes.
 func TestFaultyServersFailTheRun(t *testing.T) {
 	skipIfShort(t, "short: another server is built")
 	t.Parallel()
@@ -217,8 +215,8 @@ func TestFaultyServersFailTheRun(t *testing.T) {
 	}
 }
 
-// buildFaultyServer builds a server that may lie, from this tree: its sources lie over the true ones while it is
-// compiled, and stay in a temporary folder.
+// buildFaultyServer builds a server with a fault that can be switched on; the changed sources overlay the tree during
+// compilation only.
 func buildFaultyServer(t *testing.T) string {
 	t.Helper()
 	compiler := testenv.Program(t, "go", "golang-go", "/usr/local/go/bin")
@@ -244,8 +242,8 @@ func buildFaultyServer(t *testing.T) string {
 	return binary
 }
 
-// The server under test is prepared, killed, stopped and started again as a scenario asks; it can be read, and
-// nothing of it is left.
+// TestSubjectIsLeftClean prepares, kills, stops and restarts the server under test: its figures can be read meanwhile, and no
+// file or process remains.
 func TestSubjectIsLeftClean(t *testing.T) {
 	t.Parallel()
 	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}
@@ -298,7 +296,7 @@ func TestSubjectIsLeftClean(t *testing.T) {
 	}
 }
 
-// System calls are counted by kind, and the server goes on.
+// TestSubjectCountsSystemCalls counts the system calls of a running server by kind.
 func TestSubjectCountsSystemCalls(t *testing.T) {
 	t.Parallel()
 	testenv.Program(t, "strace", "strace")
@@ -322,7 +320,7 @@ func TestSubjectCountsSystemCalls(t *testing.T) {
 	}
 }
 
-// A server that cannot start says why.
+// TestSubjectDoesNotStart starts a server under test with a bad setting: the error contains the server's reason.
 func TestSubjectDoesNotStart(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
-// assert fails the test, and goes on, unless ok holds.
+// assert fails the test, which continues, unless ok holds.
 func assert(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -46,7 +46,7 @@ func skipIfShort(t testing.TB, why string) {
 	}
 }
 
-// equal fails the test unless got is what is wanted.
+// equal fails the test unless got equals want.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -54,7 +54,7 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// awaitEqual waits until got returns what is wanted.
+// awaitEqual waits until get returns want.
 func awaitEqual[T comparable](t testing.TB, what string, want T, got func() T) {
 	t.Helper()
 	harness.Until(t, 2*time.Minute, fmt.Sprintf("%s: %v", what, want), func() (string, bool) {
@@ -63,7 +63,7 @@ func awaitEqual[T comparable](t testing.TB, what string, want T, got func() T) {
 	})
 }
 
-// awaitFile waits until a file holds a text so many times.
+// awaitFile waits until a file contains a text at least so many times.
 func awaitFile(t testing.TB, path string, times int, text string) {
 	t.Helper()
 	harness.Until(t, time.Minute, fmt.Sprintf("%s holds %q %d times", path, text, times), func() (string, bool) {
@@ -79,7 +79,7 @@ func decodeJSON[T ~string | ~[]byte](t testing.TB, text T, into any) {
 	}
 }
 
-// receive waits for the next value of a channel.
+// receive returns the next value of a channel, or ends the test after a minute.
 func receive[T any](t testing.TB, from <-chan T) T {
 	t.Helper()
 	select {
@@ -91,7 +91,7 @@ func receive[T any](t testing.TB, from <-chan T) T {
 	}
 }
 
-// mountTmpfs puts a small disk at a folder; the test is left out where that cannot be.
+// mountTmpfs mounts a tmpfs of this size at a folder, or leaves the test out where mounting is not possible.
 func mountTmpfs(t testing.TB, dir, size string) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
@@ -106,7 +106,7 @@ func unmount(t testing.TB, dir string) {
 	assert(t, err == nil, "unmount: %v", err)
 }
 
-// openFolder makes a folder into which other users may look.
+// openFolder makes a temporary folder that other users may read.
 func openFolder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "muster-test-")
@@ -120,7 +120,7 @@ func writeFile[T ~string | ~[]byte](t testing.TB, path string, data T) {
 	testenv.NoError(t, os.WriteFile(path, []byte(data), 0o600))
 }
 
-// writeInto writes a file of a folder.
+// writeInto writes a file into a folder and returns its path.
 func writeInto(t testing.TB, dir, name, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(dir, name)
@@ -128,7 +128,7 @@ func writeInto(t testing.TB, dir, name, text string) (path string) {
 	return path
 }
 
-// tempFile writes a file into a folder of its own.
+// tempFile writes a file into a new temporary folder and returns its path.
 func tempFile[T ~string | ~[]byte](t testing.TB, name string, data T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
@@ -151,7 +151,7 @@ func readReport(t testing.TB, dir string) *report.Report {
 	return rep
 }
 
-// expectTexts fails the test for each of these texts that a text lacks.
+// expectTexts fails the test for each of these texts that is missing.
 func expectTexts(t testing.TB, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -161,7 +161,7 @@ func expectTexts(t testing.TB, text string, wants ...string) {
 	}
 }
 
-// refuseTexts fails the test for each of these texts that a text holds.
+// refuseTexts fails the test for each of these texts that is present.
 func refuseTexts(t testing.TB, text string, unwanted ...string) {
 	t.Helper()
 	for _, one := range unwanted {
@@ -171,7 +171,7 @@ func refuseTexts(t testing.TB, text string, unwanted ...string) {
 	}
 }
 
-// awaitEvent waits until an event of the default namespace is as it should be, and returns it.
+// awaitEvent waits until an event of the default namespace fulfils a condition, and returns it.
 func awaitEvent(
 	t testing.TB, api *client.Client, node, check, what string, ok func(v1.Event) bool,
 ) (e v1.Event) {

@@ -20,8 +20,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// gitOps is docs/examples/gitops as a team uses it: a copy of the repository, and the commands of one of its pipeline
-// files.
+// gitOps is a copy of docs/examples/gitops with the commands of one of its pipeline files.
 type gitOps struct {
 	t     *testing.T
 	s     *harness.Server
@@ -31,12 +30,13 @@ type gitOps struct {
 	flags string            // MUSTER_FLAGS of the run
 }
 
-// job is what the forge would run: each step is one shell.
+// job is one job of a pipeline; each step runs in one shell.
 type job struct {
 	env   map[string]string
 	steps []string
 }
 
+// newGitOps copies the example repository and reads a pipeline file.
 func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job, file string) *gitOps {
 	t.Helper()
 	p := &gitOps{t: t, s: harness.StartServer(t)}
@@ -63,7 +63,7 @@ func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job
 	return p
 }
 
-// run is one job for one team: no home, no context file, nothing but what the file says.
+// run runs a job for a namespace, with no home directory and no context file, and returns output and exit code.
 func (p *gitOps) run(name, team string) (said string, code int) {
 	p.t.Helper()
 	j, ok := p.jobs[name]
@@ -109,7 +109,7 @@ func (p *gitOps) run(name, team string) (said string, code int) {
 	return all.String(), 0
 }
 
-// want runs a job and compares.
+// want runs a job and compares its exit code and output.
 func (p *gitOps) want(name, team string, code int, texts ...string) {
 	p.t.Helper()
 	said, got := p.run(name, team)
@@ -117,7 +117,7 @@ func (p *gitOps) want(name, team string, code int, texts ...string) {
 	expectTexts(p.t, said, texts...)
 }
 
-// edit writes a file of the repository; no text removes it.
+// edit writes a file of the repository; an empty text removes it.
 func (p *gitOps) edit(file, text string) {
 	p.t.Helper()
 	path := filepath.Join(p.repo, file)
@@ -128,7 +128,7 @@ func (p *gitOps) edit(file, text string) {
 	testenv.NoError(p.t, err)
 }
 
-// gitlabJobs reads .gitlab-ci.yml: the lines of a script are one shell.
+// gitlabJobs reads .gitlab-ci.yml; all lines of a script run in one shell.
 func gitlabJobs(t *testing.T, file string) map[string]job {
 	t.Helper()
 	var doc map[string]yaml.Node
@@ -146,7 +146,7 @@ func gitlabJobs(t *testing.T, file string) map[string]job {
 	return jobs
 }
 
-// githubJobs reads a workflow: each run is a shell of its own.
+// githubJobs reads a GitHub workflow; each `run` is a shell.
 func githubJobs(t *testing.T, file string) map[string]job {
 	t.Helper()
 	var doc struct {
@@ -178,7 +178,8 @@ func decodeFile(t *testing.T, file string, into any) {
 	require(t, err == nil, "%s: %v", file, err)
 }
 
-// The pipelines of docs/gitops.md, command by command as their files say, against a server.
+// TestGitOpsPipelinesApplyTheirRepository runs the pipelines of docs/gitops.md against a server, command by command as their
+// files declare them.
 func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 	t.Parallel()
 	for _, forge := range []struct {
@@ -196,6 +197,7 @@ func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 	}
 }
 
+// follow plays the life of a repository: review, apply, drift, deletion.
 func (p *gitOps) follow() {
 	guarded, invalid := model.Guarded.Exit(), model.Invalid.Exit()
 	nodes := func(from, to int) string {
@@ -271,7 +273,7 @@ func (p *gitOps) follow() {
 	p.want("apply", "team-a", model.Forbidden.Exit(), "pipeline may read and not change (role viewer)")
 }
 
-// resourceNamed is the resource of a name in what get -o yaml printed.
+// resourceNamed returns the resource with this name from the output of `get -o yaml`.
 func resourceNamed(text, name string) string {
 	for _, one := range regexp.MustCompile(`(?m)^---$|^- `).Split(text, -1) {
 		if strings.Contains(one, "name: "+name+"\n") {

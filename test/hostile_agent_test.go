@@ -10,11 +10,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"io"
-	"io/fs"
 	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Agents that break the protocol, each in its own way, on the listener that everybody uses: each is sent away with a
-// reason that it can read, and counted; a neighbour goes on, and the server's memory stays where it was.
+// TestProtocolViolationsEndTheSession breaks the protocol in every way: the server refuses each with a reason and counts it.
+// Another agent's results are acknowledged meanwhile, and the server's memory stays bounded.
 func TestProtocolViolationsEndTheSession(t *testing.T) {
 	h := newHostile(t, 40, nil)
 	unharmed := h.watch()
@@ -121,10 +118,7 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 			assert(t, err == nil && r.Code == c.code && strings.Contains(r.Message, c.says),
 				"%+v %v, want %s: …%s…", r, err, c.code, c.says)
 			// Counted when the session has ended, which is after its last word.
-			harness.Until(t, 10*time.Second, "counted once", func() (string, bool) {
-				n := counted() - was
-				return fmt.Sprintf("counted %v times", n), n == 1
-			})
+			awaitEqual(t, "counted", 1, func() float64 { return counted() - was })
 		})
 	}
 
@@ -157,7 +151,8 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 	h.Stop()
 }
 
-// Who may not connect at all: each kind has a name in the metrics, and a client that speaks TLS is told by TLS.
+// TestUnauthorizedConnectionsAreCounted connects without permission: the metrics name each kind, and TLS reports the refusal
+// to the client.
 func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	h := newHostile(t, 10, nil)
 	unharmed := h.watch()
@@ -285,7 +280,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	h.Stop()
 }
 
-// issueCertificate makes a node's certificate with an authority.
+// issueCertificate issues a node's certificate with an authority.
 func issueCertificate(t *testing.T, a *pki.Authority, uid uuid.UUID) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -298,28 +293,10 @@ func issueCertificate(t *testing.T, a *pki.Authority, uid uuid.UUID) tls.Certifi
 	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
 }
 
-// copyDirectory is a copy of a folder of files.
-func copyDirectory(t *testing.T, from string) string {
+// copyDirectory copies a folder and returns the copy's path.
+func copyDirectory(t *testing.T, from string) (copied string) {
 	t.Helper()
-	to := t.TempDir()
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		in, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer in.Close()
-		out, err := os.OpenFile(filepath.Join(to, d.Name()), os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(out, in); err != nil {
-			return err
-		}
-		return out.Close()
-	})
-	testenv.NoError(t, err)
-	return to
+	copied = filepath.Join(t.TempDir(), "copy")
+	harness.CopyFolder(t, from, copied)
+	return copied
 }

@@ -25,8 +25,8 @@ import (
 // open are the paths that answer without a token: they tell nothing, or ask for a proof of their own.
 var open = map[string]bool{"/livez": true, "/readyz": true, "/api/v1/login": true, "/agent/v1/enrol": true}
 
-// Every operation of the OpenAPI page, and every spelling of a path that might slip past, answers 401 without a token
-// on the real listener, in both kinds of HTTP; what changes something answers 403 to who may only look.
+// TestEveryOperationNeedsToken requests every operation of the OpenAPI document, and every spelling of a path that could
+// bypass the check, over both HTTP versions: 401 without a token; 403 to a viewer where the operation changes data.
 func TestEveryOperationNeedsToken(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -119,8 +119,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	s.Stop()
 }
 
-// A namespace at its limits is refused with a reason, counted, and seen in the status; another one does not feel it.
-// What an operator changes is in force for sessions that are open.
+// TestNamespaceLimitsRefuseResults lets a namespace reach its limits: its results are refused, counted and shown in `status`,
+// and another namespace is not affected. A changed limit applies to open sessions.
 func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	h := newHostile(t, 6, nil)
 	api := h.Client()

@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// openDescriptors is how many the process has open.
+// openDescriptors returns the number of open file descriptors of a process.
 func openDescriptors(t *testing.T, pid int) int {
 	t.Helper()
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -33,8 +33,8 @@ func openDescriptors(t *testing.T, pid int) int {
 	return len(list)
 }
 
-// Connections that say nothing take all that a server may open but for what journal and stores need: it goes on
-// committing, saving snapshots and taking changes, and who comes with something to say gets in.
+// TestIdleConnectionsCloseFirst opens as many idle connections as the server allows: the server still commits, saves
+// snapshots, applies changes and accepts new agents.
 func TestIdleConnectionsCloseFirst(t *testing.T) {
 	const limit = 300
 	h := newHostile(t, 10, func(s *harness.Server) {
@@ -100,10 +100,7 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 		return nil
 	})
 	saved := h.Metric("muster_snapshot_saved_total")
-	harness.Until(t, 20*time.Second, "snapshots are saved", func() (string, bool) {
-		n := h.Metric("muster_snapshot_saved_total")
-		return fmt.Sprint(n), n > saved
-	})
+	h.AwaitMetric(saved+1, "muster_snapshot_saved_total")
 	unharmed(10*time.Second, 200)
 	log := h.Log()
 	assert(t, !strings.Contains(log, "too many open files"), "descriptors ran out:\n%s", tailOf(log))
@@ -112,7 +109,7 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 
 func tailOf(text string) string { return text[max(0, len(text)-2000):] }
 
-// Peers that are slow on purpose, at every layer, hold nobody up.
+// TestSlowPeersHoldNobodyUp connects peers that are slow at every layer: other agents are not delayed.
 func TestSlowPeersHoldNobodyUp(t *testing.T) {
 	h := newHostile(t, 60, nil)
 	unharmed := h.watch()
@@ -175,7 +172,8 @@ func TestSlowPeersHoldNobodyUp(t *testing.T) {
 	unharmed(10*time.Second, 100)
 }
 
-// One machine that floods costs what its limits allow, and its neighbours nothing.
+// TestFloodingNodeIsLimited floods the server from one node: the node gets what its limits allow, and other nodes are not
+// delayed.
 func TestFloodingNodeIsLimited(t *testing.T) {
 	h := newHostile(t, 5, nil)
 	unharmed := h.watch()
@@ -227,7 +225,7 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 	unharmed(5*time.Second, 64)
 }
 
-// Headers without end, in both kinds of HTTP.
+// TestEndlessHeadersAreRefused sends endless headers over HTTP/1 and HTTP/2: the server refuses them with bounded memory.
 func TestEndlessHeadersAreRefused(t *testing.T) {
 	h := newHostile(t, 1, nil)
 	unharmed := h.watch()
@@ -252,7 +250,7 @@ func TestEndlessHeadersAreRefused(t *testing.T) {
 	unharmed(5*time.Second, 64)
 }
 
-// Headers without end where Sensu's agents come: nobody has said yet who they are.
+// TestEndlessHeadersAreRefusedOnSensuPort sends endless headers to the listener of Sensu agents, before any login.
 func TestEndlessHeadersAreRefusedOnSensuPort(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
@@ -270,8 +268,8 @@ func TestEndlessHeadersAreRefusedOnSensuPort(t *testing.T) {
 	unharmed(5*time.Second, 64)
 }
 
-// Who tries passwords where Sensu's agents come holds up neither those who come from elsewhere nor those who come
-// from the same address with a password that is known.
+// TestPasswordGuessingIsLimitedOnSensuPort guesses passwords at the listener of Sensu agents: agents from other addresses, and
+// those from the same address with a known password, are not delayed.
 func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
@@ -321,7 +319,8 @@ func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 	equal(t, "log lines of guessing", strings.Count(h.Log(), "from one address"), 1)
 }
 
-// Watches whose readers do not read end, in both kinds of HTTP, and cost little until then.
+// TestUnreadWatchesEnd opens watches that never read, over HTTP/1 and HTTP/2: the server ends them and uses little memory
+// until then.
 func TestUnreadWatchesEnd(t *testing.T) {
 	skipIfShort(t, "a write is waited for ten seconds")
 	h := newHostile(t, 3, nil)

@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A server that lies, with the right certificate: whatever it says, a real agent neither ends nor grows, and goes on
-// with its own server afterwards.
+// TestAgentSurvivesMaliciousServer connects a real agent to a server that has a valid certificate and sends malicious
+// messages: the agent neither ends nor grows, and works with its own server afterwards.
 func TestAgentSurvivesMaliciousServer(t *testing.T) {
 	skipIfShort(t, "an agent waits before it connects again, and there are many lies")
 	t.Parallel()
@@ -96,7 +96,7 @@ func varint(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// manyPacked is an Assignment of many compressed fields, each of which unpacks to a frame's worth.
+// manyPacked returns an Assignment with many compressed fields, each of which unpacks to the size of a frame.
 func manyPacked() []byte {
 	chunk := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
 	one := s2.Encode(nil, chunk)
@@ -107,7 +107,7 @@ func manyPacked() []byte {
 	return append(append([]byte{0x22}, varint(len(body))...), body...)
 }
 
-// maliciousServer tells each connection another lie.
+// maliciousServer sends another malicious message on each connection.
 type maliciousServer struct {
 	address string
 	mu      sync.Mutex

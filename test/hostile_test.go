@@ -27,14 +27,14 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// hostile is a server with some nodes, their certificates, and one agent that behaves: whatever is done to the
-// server, it must go on being acknowledged.
+// hostile holds a server, some nodes with certificates, and one well-behaved agent whose results must always be acknowledged.
 type hostile struct {
 	*harness.Server
 	t            *testing.T
 	certificates func(uuid.UUID) (*tls.Config, error)
 }
 
+// newHostile starts a server with so many nodes.
 func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...string) *hostile {
 	t.Helper()
 	t.Parallel()
@@ -50,10 +50,10 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 	return &hostile{Server: s, t: t, certificates: certificates}
 }
 
-// nodeUID is the id of one of the nodes.
+// nodeUID returns the id of the i-th node.
 func nodeUID(i int) uuid.UUID { return simulated.NodeUID(0, i) }
 
-// tls is what the node's agent would use.
+// tls returns the TLS configuration of the i-th node's agent.
 func (h *hostile) tls(i int) *tls.Config {
 	h.t.Helper()
 	cfg, err := h.certificates(nodeUID(i))
@@ -61,7 +61,7 @@ func (h *hostile) tls(i int) *tls.Config {
 	return cfg
 }
 
-// neighbour is an agent that sends a result again and again and measures how long each takes to be acknowledged.
+// neighbour is a well-behaved agent that sends results and measures the time to each acknowledgement.
 type neighbour struct {
 	h       *hostile
 	session *link.Session
@@ -81,12 +81,13 @@ type neighbour struct {
 
 var goodKey = wire.StreamKey{Stream: 4711}
 
-// startNeighbour opens the good agent's session. It ends with the test, or by unharmed.
+// startNeighbour opens the session of a well-behaved agent, which lasts until expectFast or the end of the test.
 func (h *hostile) startNeighbour(i int, every time.Duration) *neighbour {
 	h.t.Helper()
 	return h.startNeighbourAs(nodeUID(i), every)
 }
 
+// startNeighbourAs opens a neighbour's session for the node with this id.
 func (h *hostile) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbour {
 	h.t.Helper()
 	certificate, err := h.certificates(uid)
@@ -117,11 +118,12 @@ func (h *hostile) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbou
 	return g
 }
 
+// run sends a result in each interval until ctx ends.
 func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for number := uint64(1); ; number++ {
-		if !g.sendUntil(ctx, func() bool { return g.chunk != 0 }) {
+		if !g.awaitState(ctx, func() bool { return g.chunk != 0 }) {
 			return
 		}
 		g.mu.Lock()
@@ -135,7 +137,7 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 			g.mu.Unlock()
 			return
 		}
-		if !g.sendUntil(ctx, func() bool { return g.acked >= number }) {
+		if !g.awaitState(ctx, func() bool { return g.acked >= number }) {
 			return
 		}
 		g.mu.Lock()
@@ -149,7 +151,8 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (g *neighbour) sendUntil(ctx context.Context, ok func() bool) bool {
+// awaitState waits until ok holds; false: ctx ended or sending failed.
+func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	for {
 		g.mu.Lock()
 		over, is := g.err != nil, ok()
@@ -165,8 +168,8 @@ func (g *neighbour) sendUntil(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// watch begins a neighbour's session. The function checks, in the end, that its results were acknowledged within this
-// time, and that the server's memory grew by no more than so many MiB.
+// watch starts a neighbour. The returned function checks that each of its results was acknowledged within a time, and that the
+// server's memory grew by at most so many MiB.
 func (h *hostile) watch() (unharmed func(within time.Duration, mebibytes int64)) {
 	h.t.Helper()
 	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
@@ -178,13 +181,14 @@ func (h *hostile) watch() (unharmed func(within time.Duration, mebibytes int64))
 	}
 }
 
-// setOutputSize makes what it sends so long.
+// setOutputSize sets the size of the neighbour's outputs in bytes.
 func (g *neighbour) setOutputSize(n int) {
 	g.mu.Lock()
 	g.text = bytes.Repeat([]byte("all is well "), n/12)
 	g.mu.Unlock()
 }
 
+// sendResult sends one result.
 func (g *neighbour) sendResult() {
 	select {
 	case g.wake <- struct{}{}:
@@ -192,7 +196,7 @@ func (g *neighbour) sendResult() {
 	}
 }
 
-// expectFast ends the good agent and checks that it was never kept waiting for long.
+// expectFast ends the neighbour and fails the test if an acknowledgement took longer.
 func (g *neighbour) expectFast(within time.Duration) {
 	g.h.t.Helper()
 	g.mu.Lock()
@@ -208,7 +212,7 @@ func (g *neighbour) expectFast(within time.Duration) {
 	g.h.t.Logf("the good agent: %d results, the slowest acknowledged after %s", n, most)
 }
 
-// takeSlowest is the longest that a result took, and how many there were; it begins anew.
+// takeSlowest returns the longest time to an acknowledgement and the number of results, and resets both.
 func (g *neighbour) takeSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -217,7 +221,7 @@ func (g *neighbour) takeSlowest() (time.Duration, int) {
 	return most, n
 }
 
-// peekSlowest is slowest without beginning anew.
+// peekSlowest returns the values of takeSlowest without a reset.
 func (g *neighbour) peekSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -247,15 +251,15 @@ func (g *neighbour) Reply(*link.Session, *wire.Exchange)              {}
 func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure)   {}
 func (g *neighbour) ServerStops(*link.Session, time.Duration, string) {}
 
-// attacker is a connection to the server that says what it likes.
+// attacker is a connection that sends arbitrary bytes to the server.
 type attacker struct {
 	t testing.TB
 	net.Conn
 	ws *wsconn.Conn
 }
 
-// dial makes the TLS connection; the error is that of the handshake, or of the first read where the server refuses
-// after it (TLS 1.3 tells a client afterwards).
+// dial opens a TLS connection. Its error is that of the handshake or, as TLS 1.3 reports a refused client afterwards, of the
+// first read.
 func (h *hostile) dial(cfg *tls.Config) (*attacker, error) {
 	nc, err := net.Dial("tcp", h.Listen)
 	if err != nil {
@@ -270,7 +274,7 @@ func (h *hostile) dial(cfg *tls.Config) (*attacker, error) {
 	return &attacker{t: h.t, Conn: conn}, nil
 }
 
-// open makes the WebSocket too.
+// open opens a TLS connection with a WebSocket on it.
 func (h *hostile) open(cfg *tls.Config) (*attacker, error) {
 	e, err := h.dial(cfg)
 	if err != nil {
@@ -280,12 +284,10 @@ func (h *hostile) open(cfg *tls.Config) (*attacker, error) {
 	return e, err
 }
 
-// send sends one message.
 func (e *attacker) send(frame []byte) {
 	_ = e.ws.Write(append(make([]byte, wsconn.Headroom), frame...))
 }
 
-// receive waits for the next message.
 func (e *attacker) receive() (wire.Kind, []byte, error) {
 	for {
 		op, frame, err := e.ws.Read(wire.MaxFrame)
@@ -299,7 +301,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 	}
 }
 
-// hello opens the node's session.
+// hello opens a session of the i-th node.
 func (h *hostile) hello(i int) *attacker {
 	h.t.Helper()
 	e, err := h.open(h.tls(i))
@@ -311,7 +313,7 @@ func (h *hostile) hello(i int) *attacker {
 	return e
 }
 
-// readChecks reads on to the Assignment: the definitions that the node runs.
+// readChecks reads up to the Assignment and returns the node's chunks.
 func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	t.Helper()
 	for {
@@ -329,7 +331,7 @@ func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	}
 }
 
-// readRefusal reads on to the Refuse.
+// readRefusal reads up to the Refuse message.
 func (e *attacker) readRefusal() (r wire.Refuse, err error) {
 	for {
 		kind, body, err := e.receive()
@@ -349,7 +351,7 @@ func (e *attacker) readRefusal() (r wire.Refuse, err error) {
 	}
 }
 
-// frameHeader is a WebSocket frame as its header says it is.
+// frameHeader returns a WebSocket frame with this header, which may contradict its payload.
 func frameHeader(h ws.Header, payload string) []byte {
 	var b bytes.Buffer
 	h.Length = max(h.Length, int64(len(payload)))
@@ -358,17 +360,17 @@ func frameHeader(h ws.Header, payload string) []byte {
 	return b.Bytes()
 }
 
-// residentBytes is what the process has resident, in bytes.
+// residentBytes returns the server's resident memory in bytes.
 func (h *hostile) residentBytes() int64 { return int64(h.Metric("process_resident_memory_bytes")) }
 
-// exchangeRaw sends raw bytes and reads what comes back.
+// exchangeRaw sends raw bytes and returns the answer.
 func exchangeRaw(conn io.ReadWriter, request string) string {
 	_, _ = io.WriteString(conn, request)
 	text, _ := io.ReadAll(io.LimitReader(conn, 1<<20))
 	return strings.ToValidUTF8(string(text), "?")
 }
 
-// adminToken is the administrator's, from the context file that Client has written.
+// adminToken returns the administrator's token from the context file.
 func adminToken(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	c, err := client.LoadContext(s.Context)

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A machine was cloned with its agent, and both are switched on: who comes second is sent away and told what to type,
-// one event names both, and what the check says is the first machine's word alone.
+// TestCloneIsSentAway starts a copied agent on a second machine: the server refuses it with a command to type, one event names
+// both machines, and only the first machine's results count.
 func TestCloneIsSentAway(t *testing.T) {
 	t.Parallel()
 	const one, other = "3f2a91c0aaaaaaaaaaaaaaaaaaaaaaaa", "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -64,9 +64,8 @@ func TestCloneIsSentAway(t *testing.T) {
 	}
 }
 
-// Two agents on one machine, as in two containers of one kernel, look the same. The second takes over, as the same
-// machine would that lost its network; the first is sent away when it comes again while the other lives. What either
-// ran is applied once, and nobody is taken for dead.
+// TestSecondAgentOfOneIdentityTakesOver starts a second agent with the same identity on the same machine: it takes the session
+// over. The first is refused while the second is connected. Every run is applied once, and no node is reported as down.
 func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
@@ -120,7 +119,7 @@ func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 	expectNoBadFrames(t, s)
 }
 
-// certificateOf reads the certificate that an agent holds.
+// certificateOf reads the certificate of an agent.
 func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 	t.Helper()
 	data := readFile(t, filepath.Join(a.State, "identity.json"))
@@ -133,9 +132,8 @@ func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 	return cert
 }
 
-// With lives as short as this one can see it: an agent renews its certificate while its session goes on; one that
-// could not, and has expired, renews by itself when it meets the server again; and once its node is deleted it hears
-// what to type instead.
+// TestAgentRenewsItsCertificate uses short-lived certificates: an agent renews its certificate during its session, also an
+// expired one on its next connection. The agent of a deleted node is told what to type.
 func TestAgentRenewsItsCertificate(t *testing.T) {
 	skipIfShort(t, "certificates run out")
 	t.Parallel()

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// joiner is one that may join: its folders, and what is typed on it.
+// joiner is a machine that may join: its folders and the commands typed on it.
 type joiner struct {
 	t      *testing.T
 	state  string
@@ -45,19 +45,18 @@ func (m *joiner) env() []string {
 	return []string{"MUSTER_CONFIG=" + m.config, "MUSTER_STATE_DIR=" + m.state}
 }
 
-// runAgent runs muster agent with these words to its end.
+// runAgent runs `muster agent` to its end.
 func (m *joiner) runAgent(words ...string) harness.Result {
 	m.t.Helper()
 	return harness.Run(m.t, m.env(), append([]string{"agent"}, words...)...)
 }
 
-// launchAgent starts it and does not wait.
 func (m *joiner) launchAgent(words ...string) *harness.Process {
 	m.t.Helper()
 	return harness.Launch(m.t, m.env(), append([]string{"agent"}, words...)...)
 }
 
-// mustJoin expects that it becomes a node.
+// mustJoin runs `muster agent join` and returns the identity.
 func (m *joiner) mustJoin(words ...string) *pki.Identity {
 	m.t.Helper()
 	r := m.runAgent(append([]string{"join"}, words...)...)
@@ -72,7 +71,7 @@ func (m *joiner) identity() *pki.Identity {
 	return id
 }
 
-// expectRefusal expects that the command ends with this code and these words.
+// expectRefusal runs `muster agent` and expects this exit code and text.
 func (m *joiner) expectRefusal(code int, want string, words ...string) {
 	m.t.Helper()
 	if r := m.runAgent(words...); r.Code != code || !strings.Contains(r.Errors, want) {
@@ -80,12 +79,13 @@ func (m *joiner) expectRefusal(code int, want string, words ...string) {
 	}
 }
 
-// joinWords is the line that muster node token prints, without muster-agent.
+// joinWords returns the words of the command that `muster node token` prints, without the program.
 func joinWords(t *testing.T, s *harness.Server, flags ...string) []string {
 	t.Helper()
 	return joinWordsIn(t, s.CLI(append([]string{"node", "token"}, flags...)...))
 }
 
+// joinWordsIn returns the words of the join command in a text.
 func joinWordsIn(t *testing.T, text string) []string {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -107,8 +107,8 @@ func nodeNames(t *testing.T, s *harness.Server) (names []string) {
 	return names
 }
 
-// A machine joins with the line that was pasted; the settings it was given are kept, the token is not, and the agent
-// needs no word more. Joining again changes nothing.
+// TestSmokeJoin joins a machine with the printed command: the agent keeps its settings, not the token, and needs no further
+// flags. Joining again changes nothing.
 func TestSmokeJoin(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -143,7 +143,8 @@ func TestSmokeJoin(t *testing.T) {
 	assert(t, other.Node != id.Node && other.Name == "web01-2", "after the reset it is %s %s", other.Node, other.Name)
 }
 
-// What a token does not open (any more) makes no node, and says what to type.
+// TestInvalidTokenMakesNoNode joins with invalid, expired and used tokens: no node is created, and the error names the command
+// to type.
 func TestInvalidTokenMakesNoNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -175,7 +176,7 @@ func TestInvalidTokenMakesNoNode(t *testing.T) {
 	assert(t, len(names) == 1, "nodes %v, want the first alone", names)
 }
 
-// A server with another CA gets nothing: not a byte after the handshake.
+// TestJoinSendsNothingToForeignCA joins at a server with another CA: the agent sends no byte after the handshake.
 func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	t.Parallel()
 	ours, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
@@ -214,17 +215,15 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	assert(t, heard.Load() == 0, "it heard %d bytes", heard.Load())
 }
 
-// Who is killed after it asked and before it has the answer is the same node when it asks again, also with a token
-// that is used up.
+// TestLostAnswerMakesNoSecondNode kills an agent between its enrolment request and the answer: it becomes the same node when
+// it asks again, also with a used token.
 func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	m := newJoiner(t)
 	token := joinWords(t, s, "--uses", "1")[1]
 	first := m.launchAgent("join", token, "--name", "once", "--server", startAnswerLossProxy(t, s.Listen))
-	harness.Until(t, 20*time.Second, "the server has made the node", func() (string, bool) {
-		return first.Log(), strings.Contains(strings.Join(nodeNames(t, s), " "), "once")
-	})
+	awaitEqual(t, "the node exists", true, func() bool { return strings.Contains(strings.Join(nodeNames(t, s), " "), "once") })
 	first.Kill()
 	_, err := pki.LoadIdentity(m.state)
 	require(t, err != nil, "the answer was not lost")
@@ -233,8 +232,7 @@ func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 	assert(t, id.Name == "once" && len(names) == 1, "it is %s, and there are %v", id.Name, names)
 }
 
-// startAnswerLossProxy is an address that leads to the server, but loses what the server says once the client has
-// said something in the TLS session: its request.
+// startAnswerLossProxy starts a proxy that drops all bytes from the server once the client has sent its request within TLS.
 func startAnswerLossProxy(t *testing.T, server string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
@@ -284,7 +282,7 @@ func startAnswerLossProxy(t *testing.T, server string) string {
 	return l.Addr().String()
 }
 
-// Who was retired by mistake is a node again by typing what its log says, word for word.
+// TestRetiredNodeRejoins retires a node by mistake: the command in the agent's log makes it a node again.
 func TestRetiredNodeRejoins(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -325,7 +323,7 @@ func TestRetiredNodeRejoins(t *testing.T) {
 	agent.Stop()
 }
 
-// requestEntry starts a machine that asks to be let in, and returns when it has told its key.
+// requestEntry starts a machine without a token, and returns its process and the key that it prints.
 func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Process, key string) {
 	m.t.Helper()
 	p = m.launchAgent(append([]string{"join", "--server", s.Listen}, words...)...)
@@ -338,8 +336,8 @@ func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Pr
 	return p, key
 }
 
-// Without a token a machine waits; people see its key as the machine shows it, also after both were started again,
-// and let it in.
+// TestApprovalLetsMachineIn starts a machine without a token: it waits, people see the same key as on the machine, also after
+// restarts, and approve it.
 func TestApprovalLetsMachineIn(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -368,7 +366,8 @@ func TestApprovalLetsMachineIn(t *testing.T) {
 	agent.Stop()
 }
 
-// Two that want one name are told apart by their keys; who is refused is told why, now and when it asks again.
+// TestRejectedMachineIsToldWhy lets two machines ask for one name: their keys tell them apart, and the rejected machine gets
+// the reason, now and when it asks again.
 func TestRejectedMachineIsToldWhy(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -394,7 +393,8 @@ func TestDisabledPendingRefusesMachines(t *testing.T) {
 	newJoiner(t).expectRefusal(6, "muster node token", "join", "--server", s.Listen)
 }
 
-// Ten thousand requests with as many keys leave a few dozen entries, and machines with a token join meanwhile.
+// TestPendingFloodIsBounded sends ten thousand enrolment requests with different keys: a few dozen entries remain, and
+// machines with a token join meanwhile.
 func TestPendingFloodIsBounded(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// What bench/run.sh does, tiny: prepare, server, a run whose server is killed and started again in the middle while
-// pages are asked for; the report says so.
+// TestLoadRun runs bench/run.sh in small: it prepares a fleet, starts the server and plays a run with page requests; the
+// report contains all figures.
 func TestLoadRun(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -60,7 +60,7 @@ func TestLoadRun(t *testing.T) {
 		"a goal out of reach: code %d\n%s%s", missed.Code, missed.Out, missed.Errors)
 }
 
-// The server is killed and started again in the middle of a run, by its command.
+// TestLoadRunAcrossRestart kills and restarts the server in the middle of a run: the report contains the outage.
 func TestLoadRunAcrossRestart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -87,7 +87,7 @@ func TestLoadRunAcrossRestart(t *testing.T) {
 	}
 }
 
-// expectJSONMembers looks for members of a JSON file by their paths.
+// expectJSONMembers fails the test for each member path that a JSON file lacks.
 func expectJSONMembers(t *testing.T, path, members string) {
 	t.Helper()
 	data := readFile(t, path)
@@ -107,7 +107,7 @@ func expectJSONMembers(t *testing.T, path, members string) {
 	}
 }
 
-// What was SCALE=20, a twentieth, is refused: --scale 20 is twenty times as much.
+// TestScaleIsAFactor sets the former SCALE variable: the script refuses it, because --scale 20 means twenty times as much.
 func TestScaleIsAFactor(t *testing.T) {
 	t.Parallel()
 	run := exec.Command("bash", filepath.Join(harness.Root(), "bench", "run.sh"), "rate-1k")
@@ -117,8 +117,8 @@ func TestScaleIsAFactor(t *testing.T) {
 	}
 }
 
-// Each size has a server of its own and leaves its report; it ends in one sentence. A size that a limit of the
-// machine does not let begin is an answer.
+// TestLoadSize plays a scenario in several sizes, each on a server of its own with a report. The last line sums up. A size
+// that a limit of the machine forbids is an answer, not an error.
 func TestLoadSize(t *testing.T) {
 	skipIfShort(t, "it takes some seconds for each size")
 	t.Parallel()
@@ -168,7 +168,7 @@ objectives: {beyond-p99: 60s, serving: 1s}
 	}
 }
 
-// stageScenario is a scenario of results alone; target is what its file names.
+// stageScenario writes a scenario of results alone for a target.
 func stageScenario(t *testing.T, target, more string) string {
 	t.Helper()
 	return tempFile(t, "alone.yaml", `scenario: muster.load/v1
@@ -182,8 +182,8 @@ objectives: {beyond-p99: 60s}
 `)
 }
 
-// One stage alone is a target like others: named in the file or by --target, it leaves the same report, which says
-// what it is, and nothing else.
+// TestLoadStage plays a scenario against one stage of the server, named in the file or by --target: it leaves the same report,
+// which names the stage.
 func TestLoadStage(t *testing.T) {
 	t.Parallel()
 	file := stageScenario(t, "stage:view", "")
@@ -232,8 +232,7 @@ func TestLoadStageRefusals(t *testing.T) {
 	assert(t, len(left) == 0, "left behind: %v", left)
 }
 
-// Folders of runs are compared by the program itself, which ends with the verdict: 20 only for what --gate asks for,
-// 21 for what was lost.
+// TestLoadCompare compares folders of runs: exit code 20 only for a gate that failed, 21 for lost results.
 func TestLoadCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -277,7 +276,7 @@ func TestLoadCompare(t *testing.T) {
 	}
 }
 
-// briefScenario is a scenario that is over at once.
+// briefScenario writes a scenario of a few seconds.
 func briefScenario(t *testing.T) string {
 	t.Helper()
 	return tempFile(t, "brief.yaml", `scenario: muster.load/v1
@@ -291,8 +290,8 @@ phases:
 `)
 }
 
-// Two servers are played in turns, each on a folder of its own; Ctrl-C compares what is done. The same program costs
-// the same.
+// TestLoadCompareInterleaved plays two servers in turns, each with a folder of its own; Ctrl-C compares the finished runs. The
+// same program costs the same.
 func TestLoadCompareInterleaved(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "turns")
@@ -329,7 +328,7 @@ func TestLoadCompareInterleaved(t *testing.T) {
 		"code %d\n%s%s", again.Code, again.Out, again.Errors)
 }
 
-// The release check takes a baseline, passes what costs no more, and fails what does, with profiles of it.
+// TestLoadCheck takes a baseline, passes a server that costs no more, and fails one that does, with profiles of it.
 func TestLoadCheck(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t, "six short load runs")

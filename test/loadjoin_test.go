@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// joinScenario is a scenario of some seconds for several loaders.
+// joinScenario writes a scenario for several loaders.
 func joinScenario(t *testing.T, steady string) string {
 	t.Helper()
 	return tempFile(t, "joined.yaml", `scenario: muster.load/v1
@@ -40,7 +40,7 @@ phases: [{ramp: 1s}, {steady: `+steady+`}, {drain: 30s}]
 
 var joinToken = regexp.MustCompile(`mlj1\.\S+`)
 
-// joinTokenOf is what a run prints for the others.
+// joinTokenOf returns the join token that a run prints.
 func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 	t.Helper()
 	harness.Until(t, time.Minute, "the token", func() (string, bool) {
@@ -50,7 +50,7 @@ func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 	return token
 }
 
-// startJoinedRun begins a run of three, and has the two others join.
+// startJoinedRun starts a run of three loaders.
 func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.Process) {
 	t.Helper()
 	run = startLoadRun(t, file, "--loaders", "3")
@@ -63,7 +63,7 @@ func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.
 	return run, others
 }
 
-// Three processes play one run: each a third of the agents, and one report of all.
+// TestLoadJoin plays one run with three processes: each has a third of the agents, and there is one report.
 func TestLoadJoin(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "5s"))
@@ -114,7 +114,7 @@ func TestLoadJoin(t *testing.T) {
 	assert(t, len(processesOf(t, run.temp)) == 0, "its server is left")
 }
 
-// A loader that is killed in the middle ends the run at once, with its name; Ctrl-C ends it for all.
+// TestLoadJoinLoaderKilled kills a loader in the middle of a run: the run ends at once and names the loader.
 func TestLoadJoinLoaderKilled(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "10m"))
@@ -131,7 +131,7 @@ func TestLoadJoinLoaderKilled(t *testing.T) {
 	awaitNoProcess(t, run.temp)
 }
 
-// awaitJoinedResults waits until results flow: before that there is nothing to report.
+// awaitJoinedResults waits until results flow; before that there is nothing to report.
 func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
 	t.Helper()
 	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
@@ -140,8 +140,7 @@ func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
 	})
 }
 
-// What machines of all loaders bring about is judged together: those that stop and checks that fail are some of each,
-// and one alert each is heard.
+// TestLoadJoinAlerts lets machines and checks of all loaders fail: each alert is counted once for the whole run.
 func TestLoadJoinAlerts(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "alerts.yaml", `scenario: muster.load/v1
@@ -169,7 +168,8 @@ objectives: {detect: 60s, clear: 60s}
 	assert(t, s != nil && s.Machines == 12 && s.Extra == 0 && s.Unjudged == "", "silence %+v", s)
 }
 
-// Ctrl-C at any loader ends the present phase for all, and there is a report of what was played.
+// TestLoadJoinInterrupted sends Ctrl-C to one loader: the present phase ends for all loaders, and the report contains what was
+// played.
 func TestLoadJoinInterrupted(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "10m"))
@@ -193,7 +193,8 @@ func TestLoadJoinInterrupted(t *testing.T) {
 	expectTexts(t, strings.Join(rep.Label, "; "), " late that the timetable ends")
 }
 
-// On a server that runs, a follower needs no login: its machines' keys come to it, and all speak TLS.
+// TestLoadJoinOnRunningServer plays a joined run against a running server: followers need no login, get the keys of their
+// machines, and all use TLS.
 func TestLoadJoinOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -209,7 +210,7 @@ func TestLoadJoinOnRunningServer(t *testing.T) {
 	}
 }
 
-// What is no token is said before anything is dialled.
+// TestLoadJoinInvalidToken joins a run with an invalid token: the error comes before any connection.
 func TestLoadJoinInvalidToken(t *testing.T) {
 	t.Parallel()
 	harness.Run(t, nil, "load", "join", "mlj1.nonsense").Expect(2, "paste the whole line")

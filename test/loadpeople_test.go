@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A scenario with people at work: a server of its own, pages, watches, resources written; checks and groups that
-// come, change and go, and are held by every agent concerned.
+// TestLoadPeople plays a scenario with people at work: pages, watches and written resources; checks and groups that are
+// created, changed and deleted, and that every affected agent confirms.
 func TestLoadPeople(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "people.yaml", `scenario: muster.load/v1
@@ -49,7 +49,7 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	}
 }
 
-// expectWorked checks that operators made so many requests of each kind, and none failed.
+// expectWorked fails the test unless operators made at least so many requests of each kind without a failure.
 func expectWorked(t *testing.T, rep *report.Report, least uint64, kinds ...string) {
 	t.Helper()
 	for _, kind := range kinds {
@@ -60,8 +60,7 @@ func expectWorked(t *testing.T, rep *report.Report, least uint64, kinds ...strin
 	}
 }
 
-// What a scenario waits for, and what is wrong with a file, are told with exit codes of their own before anything
-// starts.
+// TestLoadRefusals plays scenarios that are invalid or lack a service: each has its own exit code, before anything starts.
 func TestLoadRefusals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,9 +81,8 @@ func TestLoadRefusals(t *testing.T) {
 	}
 }
 
-// Each pipeline is sped up in turn: the others are timed beside it, and every message about a problem comes once, by
-// a handler and by a route, also while people silence machines. Whatever else the server says of a problem is taken:
-// none of its messages is given up.
+// TestLoadMixed loads each pipeline in turn while the others are timed: every message about a problem arrives once, by a
+// handler and by a route, also while people silence machines, and no delivery is given up.
 func TestLoadMixed(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "mixed.yaml", `scenario: muster.load/v1
@@ -135,8 +133,8 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Who was told", "operators ×4")
 }
 
-// Simulated agents run checks about proxy nodes, all of them or in turn. One that hangs is taken over in the
-// documented time, no interval is without a run, alerts are those of the proxy nodes, and the ledger holds.
+// TestLoadProxies lets simulated agents run checks of proxy nodes, all of them or in turn: a hanging agent is replaced in the
+// documented time, no interval is without a run, and alerts name the proxy nodes.
 func TestLoadProxies(t *testing.T) {
 	skipIfShort(t, "waits for turns of several intervals")
 	t.Parallel()

@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// readStream reads a recorded stream: what each of its states said, a word for each result.
+// readStream reads a recorded stream: its head, and for each state one word per result.
 func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32][]string) {
 	t.Helper()
 	r, file, err := stream.Open(path)
@@ -45,14 +45,13 @@ func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32]
 	return r.Head, states
 }
 
-// isRotation says whether one sequence is the other, begun somewhere within.
+// isRotation reports whether one sequence is a rotation of the other.
 func isRotation(x, y []string) bool {
 	return len(x) == len(y) && strings.Contains(strings.Join(append(slices.Clone(y), y...), ""), strings.Join(x, ""))
 }
 
-// A fleet is recorded while it runs and once its server has stopped, and played again, three times as large: nothing
-// is lost, who reads the report is told what it was, and the journal that this leaves holds what the first one held,
-// three times.
+// TestLoadRecord records a fleet, both running and stopped, and plays the stream three times as large: no result is lost, the
+// report names the stream, and the new journal contains each state three times.
 func TestLoadRecord(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t, "two runs of some seconds")
@@ -137,8 +136,8 @@ func TestLoadRecord(t *testing.T) {
 	assert(t, len(left) == 0, "left behind: %s", left)
 }
 
-// An installation of some hundred nodes becomes a scenario, read by somebody who may only look; that is a file which
-// is played, and which names nothing of the installation.
+// TestScenarioFromFleetNamesNothing makes a scenario from an installation, read with a viewer's rights: the file can be played
+// and contains no name of the installation.
 func TestScenarioFromFleetNamesNothing(t *testing.T) {
 	t.Parallel()
 	const text = `scenario: muster.load/v1

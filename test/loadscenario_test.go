@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// tinyScenario is a scenario of some seconds with both kinds of connections.
+// tinyScenario writes a scenario of some seconds with both kinds of connections.
 func tinyScenario(t *testing.T, more string) string {
 	t.Helper()
 	return tempFile(t, "tiny.yaml", `scenario: muster.load/v1
@@ -39,7 +39,7 @@ phases:
 `+more)
 }
 
-// processesOf lists those whose command names a folder.
+// processesOf returns the command lines that name a folder.
 func processesOf(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -52,8 +52,8 @@ func processesOf(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// runLoad plays a scenario with a server of its own, to its end, and reads the report; neither files nor processes may be left
-// behind. What the machine is too slow for does not count.
+// runLoad plays a scenario with a server of its own and reads the report. It fails the test if files or processes remain.
+// Objectives that the machine is too slow for do not count.
 func runLoad(t *testing.T, file string, more ...string) (ran harness.Result, rep *report.Report, out string) {
 	t.Helper()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
@@ -68,12 +68,13 @@ func loadWords(file, out string, more ...string) []string {
 	return append([]string{"load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB"}, more...)
 }
 
-// loadRun is a load run in its course.
+// loadRun is a running load run.
 type loadRun struct {
 	*harness.Process
 	temp, cache, out string
 }
 
+// startLoadRun starts a load run with a server of its own.
 func startLoadRun(t *testing.T, file string, more ...string) *loadRun {
 	t.Helper()
 	r := &loadRun{temp: t.TempDir(), cache: t.TempDir(), out: filepath.Join(t.TempDir(), "report")}
@@ -81,7 +82,7 @@ func startLoadRun(t *testing.T, file string, more ...string) *loadRun {
 	return r
 }
 
-// awaitSecond waits until a second is kept.
+// awaitSecond waits until the run has recorded a second.
 func (r *loadRun) awaitSecond(t *testing.T) {
 	t.Helper()
 	harness.Until(t, time.Minute, "a second is kept", func() (string, bool) {
@@ -98,7 +99,7 @@ func expectNothingLeft(t *testing.T, temp string) {
 	assert(t, len(left) == 0 && len(running) == 0, "left behind: %v, %v", left, running)
 }
 
-// expectNoReport fails the test if something in a folder looks like a report.
+// expectNoReport fails the test if a folder contains a part of a report.
 func expectNoReport(t *testing.T, out string) {
 	t.Helper()
 	left, _ := filepath.Glob(filepath.Join(out, "r*"))
@@ -111,8 +112,8 @@ func awaitNoProcess(t *testing.T, temp string) {
 	awaitEqual(t, "its server has ended", 0, func() int { return len(processesOf(t, temp)) })
 }
 
-// A scenario needs nothing but its name: it has its own server, and leaves a folder that other programs can read, and
-// nothing else.
+// TestLoadScenario plays a scenario by its name alone: the run starts its own server and leaves a report folder and nothing
+// else.
 func TestLoadScenario(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
@@ -163,7 +164,7 @@ func TestLoadScenario(t *testing.T) {
 	expectNothingLeft(t, temp)
 }
 
-// The code says what went wrong, and the folder is there all the same.
+// TestLoadScenarioMissedObjective misses an objective: the exit code says so, and the report exists.
 func TestLoadScenarioMissedObjective(t *testing.T) {
 	t.Parallel()
 	file := tinyScenario(t, "objectives: {beyond-p99: 1us}\nfaults:\n  - {at: 2s, server: kill}\n")
@@ -181,8 +182,7 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 	}
 }
 
-// A server that stands still and then catches up loses nothing, and has not held what was offered; where a phase ends
-// meanwhile, that phase has not its rate either.
+// TestLoadScenarioSlowServer pauses the server: no result is lost, and each phase that the pause touches misses its rate.
 func TestLoadScenarioSlowServer(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "late.yaml", `scenario: muster.load/v1
@@ -214,7 +214,7 @@ faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 	assert(t, rep.Balance.OK() && len(rep.Goals) == 2 && missed < 0, "ledger %+v, %v", rep.Balance, rep.Goals)
 }
 
-// However the loader ends, its server ends too.
+// TestLoadScenarioLeavesNoProcess ends the loader in several ways, also by kill -9: its server always ends too.
 func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	file := tinyScenario(t, "")
@@ -243,7 +243,7 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// A run that is stopped in its second phase has a report of the first, which is all that is judged.
+// TestLoadScenarioInterrupted stops a run in its second phase: the report contains the first phase, and only this is judged.
 func TestLoadScenarioInterrupted(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "two.yaml", `scenario: muster.load/v1
@@ -284,7 +284,7 @@ objectives: {beyond-p99: 60s, clear: 1s}
 	expectNothingLeft(t, run.temp)
 }
 
-// A server that runs is prepared through its API; its machines join once.
+// TestLoadScenarioOnRunningServer plays a scenario against a running server, prepared through its API; its machines join once.
 func TestLoadScenarioOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -313,7 +313,7 @@ func TestLoadScenarioOnRunningServer(t *testing.T) {
 	s.Try("node", "token", "list").Expect(0).Lacks("load run")
 }
 
-// Who is logged in at one server and names another one is told so, and nothing is prepared.
+// TestLoadScenarioWithoutLogin names another server than that of the login: the run is refused and nothing is prepared.
 func TestLoadScenarioWithoutLogin(t *testing.T) {
 	t.Parallel()
 	here, there := harness.StartServer(t), harness.StartServer(t)
@@ -332,8 +332,8 @@ func TestLoadScenarioWithoutLogin(t *testing.T) {
 	}
 }
 
-// Checks of groups reach the agents of several classes, once each, and an alert comes for each that fails, wherever
-// it is held.
+// TestLoadGroups plays checks of groups: they reach the agents of several classes once each, and each failing check raises its
+// alert.
 func TestLoadGroups(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "groups.yaml", `scenario: muster.load/v1
@@ -356,8 +356,8 @@ faults:
 		"%+v", rep.Faults)
 }
 
-// A server that crashes in a run, which no fault of the scenario is, ends it with 21 for what it never answered. The
-// report is there, and the server's log, and both say how it ended.
+// TestLoadServerCrash crashes the server without a fault of the scenario: the run ends with 21 for the unacknowledged results,
+// and report and log show the crash.
 func TestLoadServerCrash(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -386,8 +386,8 @@ func TestLoadServerCrash(t *testing.T) {
 	}
 }
 
-// A first Ctrl-C waits for what is on its way, which a server that hangs does not answer; a second one ends at once,
-// with the server, and says that there is no report and what there is.
+// TestLoadSecondInterrupt sends Ctrl-C twice while the server hangs: the second ends run and server at once, and the output
+// says that there is no report.
 func TestLoadSecondInterrupt(t *testing.T) {
 	t.Parallel()
 	run := startLoadRun(t, tinyScenario(t, ""))
@@ -406,7 +406,7 @@ func TestLoadSecondInterrupt(t *testing.T) {
 	expectNoReport(t, run.out)
 }
 
-// signalServerIn sends a signal to the server whose data is below a folder.
+// signalServerIn sends a signal to the server whose data folder lies below a folder.
 func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -420,8 +420,8 @@ func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	t.Fatal("there is no server")
 }
 
-// A disk without room for the report is told of when that is known and in the end; the run goes its way, its summary
-// is in the terminal, and nothing is left that looks like a report.
+// TestLoadReportOnFullDisk writes the report to a full disk: the run reports the failure, finishes, prints its summary, and
+// leaves no incomplete report.
 func TestLoadReportOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()

@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The messages that people meet: each says what happened, where, and what to type. What a check says of itself stands
-// among them: it is read at 3 a.m., too.
+// TestErrorMessagesSayWhatToType collects messages of checks and commands: each names what failed, where, and the command to
+// type.
 func TestErrorMessagesSayWhatToType(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -96,9 +96,8 @@ func TestErrorMessagesSayWhatToType(t *testing.T) {
 	s.Stop()
 }
 
-// The ten errors that most people meet in their first week, wherever they are met: on the command line, in a log, in
-// an event, in readyz. Each text says what happened, where, and what to type. docs/troubleshooting.md shows the same
-// texts.
+// TestFrequentErrorsSayWhatToType raises the ten most frequent errors of a first week, on the command line, in a log, in an
+// event and in readyz. docs/troubleshooting.md shows the same texts.
 func TestFrequentErrorsSayWhatToType(t *testing.T) {
 	t.Parallel()
 	for _, m := range tenMessages {
@@ -127,7 +126,7 @@ var tenMessages = []struct {
 	{"frame-refused", (*transcript).frameRefused},
 }
 
-// transcript collects what a person is told.
+// transcript collects the texts that a person reads.
 type transcript struct {
 	t    *testing.T
 	s    *harness.Server
@@ -136,7 +135,7 @@ type transcript struct {
 	hide [][2]string // what changes from run to run, and its name
 }
 
-// server starts one with an agent, if it has a name.
+// server starts a server, and an agent if node is not empty.
 func (x *transcript) server(node string, args ...string) *harness.Agent {
 	x.t.Helper()
 	x.s = harness.StartServer(x.t, args...)
@@ -148,7 +147,7 @@ func (x *transcript) server(node string, args ...string) *harness.Agent {
 	return a
 }
 
-// heading begins a paragraph: where the text that follows is read.
+// heading adds a heading that says where the next text is read.
 func (x *transcript) heading(format string, args ...any) {
 	if x.text.Len() > 0 {
 		x.text.WriteByte('\n')
@@ -156,7 +155,7 @@ func (x *transcript) heading(format string, args ...any) {
 	fmt.Fprintf(&x.text, format+"\n", args...)
 }
 
-// command is a command line and what it says.
+// command adds a command line and its output.
 func (x *transcript) command(env []string, line string) {
 	x.t.Helper()
 	if x.s != nil {
@@ -168,7 +167,7 @@ func (x *transcript) command(env []string, line string) {
 	x.heading("$ muster %s\n%s", line, strings.TrimSpace(r.Out+r.Errors))
 }
 
-// logLine waits for a line with these words in a log.
+// logLine waits for a line with these words in a log, and adds it.
 func (x *transcript) logLine(where string, log func() string, words string) {
 	x.t.Helper()
 	harness.Until(x.t, 60*time.Second, fmt.Sprintf("%s says %q", where, words), func() (string, bool) {
@@ -189,7 +188,7 @@ func (x *transcript) logLine(where string, log func() string, words string) {
 	})
 }
 
-// eventOutput waits for the event of a check, and shows its output.
+// eventOutput waits for the event of a check, and adds its output.
 func (x *transcript) eventOutput(check string) {
 	x.t.Helper()
 	harness.Until(x.t, 40*time.Second, check+" has a result", func() (string, bool) {
@@ -206,7 +205,7 @@ func (x *transcript) file(name, text string) {
 	writeFile(x.t, filepath.Join(x.dir, name), text)
 }
 
-// replaceText hides a text by another.
+// replaceText replaces a text that differs on each machine by a name.
 func (x *transcript) replaceText(text, name string) {
 	x.hide = append(x.hide, [2]string{regexp.QuoteMeta(text), name})
 }
@@ -231,7 +230,7 @@ func (x *transcript) golden(name string) {
 	golden(x.t, filepath.Join("messages", name+".golden"), said+"\n")
 }
 
-// startAgentWithoutSession starts an agent that does not get so far as to have a session.
+// startAgentWithoutSession starts an agent that never gets a session.
 func (x *transcript) startAgentWithoutSession(server, token string, more ...string) *harness.Process {
 	args := append([]string{"agent", "--state-dir", filepath.Join(x.dir, "state"), "--name", "web01", "--server", server}, more...)
 	return harness.Launch(x.t, []string{"MUSTER_TOKEN=" + token}, args...)
@@ -291,7 +290,7 @@ func (x *transcript) portTaken() {
 	x.heading("$ muster server --listen %s\n%s", x.s.Listen, strings.TrimSpace(strings.Join(linesForPeople(second.Log()), "\n")))
 }
 
-// linesForPeople are those that are said to people, without the log.
+// linesForPeople returns the lines of an output that are not part of the structured log.
 func linesForPeople(log string) (lines []string) {
 	for line := range strings.Lines(log) {
 		if !strings.HasPrefix(line, "time=") {
@@ -326,7 +325,7 @@ func (x *transcript) propertyUnset() {
 	x.eventOutput("queue")
 }
 
-// clockOff has the real agent in this process, because only here its clock can be set.
+// clockOff runs a real agent in this process, because only there the test sets its clock.
 func (x *transcript) clockOff() {
 	x.server("")
 	x.s.Apply("kind: Check\nmetadata: {name: clock}\nspec: {interval: 1s, probe: {name: clock}, targets: {groups: [all]}}\n")
@@ -398,7 +397,7 @@ func (x *transcript) frameRefused() {
 	x.logLine("log of an agent whose node was deleted", a.Log, "no session")
 }
 
-// logBuffer is a log that is read while it is written.
+// logBuffer is a log that can be read while it is written.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -416,7 +415,7 @@ func (l *logBuffer) String() string {
 	return l.text.String()
 }
 
-// docs/troubleshooting.md shows each of the ten as it is said (-update puts them in).
+// TestTroubleshootingPageShowsMessages compares the ten messages with docs/troubleshooting.md; -update writes them.
 func TestTroubleshootingPageShowsMessages(t *testing.T) {
 	path := filepath.Join(harness.Root(), "docs/troubleshooting.md")
 	page := readFile(t, path)

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// lanMachine is a machine with an agent's folders.
+// lanMachine is a machine of a test network with an agent's folders.
 type lanMachine struct {
 	*harness.Machine
 	t       *testing.T
@@ -51,7 +51,7 @@ func (b *lanMachine) awaitLog(within time.Duration, words ...string) {
 	})
 }
 
-// lan is a server and machines, each in namespaces of its own.
+// lan is a server and machines, each in network namespaces of its own.
 type lan struct {
 	t      *testing.T
 	net    *harness.Network
@@ -74,7 +74,7 @@ func (l *lan) machine(name string) *lanMachine {
 	return &lanMachine{Machine: l.net.Machine(name), t: l.t, state: filepath.Join(dir, "state"), config: filepath.Join(dir, "agent.env")}
 }
 
-// joinMachine lets the machine join with the line that the server prints, and starts its agent.
+// joinMachine joins a machine with the command that the server prints, and starts its agent.
 func (l *lan) joinMachine(b *lanMachine, flags ...string) {
 	l.t.Helper()
 	b.runCommand(joinWords(l.t, l.server, append([]string{"--uses", "1"}, flags...)...)...)
@@ -82,7 +82,7 @@ func (l *lan) joinMachine(b *lanMachine, flags ...string) {
 	b.awaitLog(30*time.Second, "msg=connected")
 }
 
-// event is one event; empty while it is not there.
+// event returns an event, or an empty one while it does not exist.
 func (l *lan) event(node, check string) v1.Event {
 	l.t.Helper()
 	r := l.server.Try("get", "events", "--node", node, "--check", check, "-o", "json")
@@ -98,7 +98,7 @@ func (l *lan) event(node, check string) v1.Event {
 	return list.Items[0]
 }
 
-// awaitResults waits for so many results more.
+// awaitResults waits for so many more results.
 func (l *lan) awaitResults(node, check string, more uint64) {
 	l.t.Helper()
 	want := l.event(node, check).Results + more
@@ -115,8 +115,8 @@ func (l *lan) awaitEvent(node, check, what string, ok func(v1.Event) bool) v1.Ev
 	return e
 }
 
-// A server and three machines, each with its own address, host name and machine id: they join with the pasted line,
-// lose their cable, crash, are renamed, cloned, installed anew and retired.
+// TestMachinesSurviveNetworkFaults runs a server and three machines with addresses, host names and machine ids of their own:
+// they join, lose their cable, crash, are renamed, cloned, reinstalled and retired.
 func TestMachinesSurviveNetworkFaults(t *testing.T) {
 	skipIfShort(t, "cables are out for a while")
 	t.Parallel()
@@ -148,8 +148,7 @@ func TestMachinesSurviveNetworkFaults(t *testing.T) {
 	}
 }
 
-// pullCable: a machine whose cable is pulled is missed; plugged in again it goes on, and what it ran meanwhile is
-// applied.
+// pullCable pulls a machine's cable: its keepalive is missed. With the cable back, its results of the meantime are applied.
 func (l *lan) pullCable(b *lanMachine) {
 	l.t.Helper()
 	before := l.event(b.Name, "where-"+b.Name)
@@ -160,8 +159,8 @@ func (l *lan) pullCable(b *lanMachine) {
 	l.awaitEvent(b.Name, "where-"+b.Name, "what it ran without a cable is applied", func(e v1.Event) bool { return e.Results >= before.Results+5 && e.Lost == 0 })
 }
 
-// crashMachine: a machine that dies leaves a connection behind. It starts with another boot id, and gets in within
-// seconds; that is no clone.
+// crashMachine crashes a machine, which leaves a stale connection. It boots with another boot id and is accepted within
+// seconds, not taken for a clone.
 func (l *lan) crashMachine(b *lanMachine, identity string) {
 	l.t.Helper()
 	b.Crash(b.process)
@@ -174,8 +173,8 @@ func (l *lan) crashMachine(b *lanMachine, identity string) {
 	assert(l.t, e.Results == 0, "a machine that crashed is called a clone: %+v", e)
 }
 
-// cloneMachine: the state folder of a node's machine on a second machine. That one is sent away, the event names
-// both, the first goes on; reset-identity makes it a node of its own.
+// cloneMachine copies a state folder to a second machine: the server refuses the second, the event names both, and
+// reset-identity makes the second a node of its own.
 func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	l.t.Helper()
 	of.process.Stop()
@@ -206,8 +205,7 @@ func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	}
 }
 
-// replaceMachine: a machine that was installed anew takes its node back with the line that the server prints; its
-// copy of before is sent away.
+// replaceMachine reinstalls a machine: it takes its node back with the printed command, and the former machine is refused.
 func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	l.t.Helper()
 	before := l.event(node, check)
@@ -227,7 +225,7 @@ func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	l.awaitResults(node, check, 1)
 }
 
-// retireNode: the node and its events go, and its machine hears why and what to type.
+// retireNode retires a node: its events go, and its machine is told why and what to type.
 func (l *lan) retireNode(b *lanMachine, node string) {
 	l.t.Helper()
 	l.server.CLI("node", "retire", node, "-m", "sold", "--yes")

@@ -4,7 +4,6 @@ package test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -24,9 +23,9 @@ import (
 // same machine.
 const balancer = "127.0.0.2"
 
-// Behind HAProxy with idle time-outs: agents stay connected beyond them, the server sees whom HAProxy speaks for, its
-// health checks fill no log, and when the server went away and returned everybody is back. Nobody else's PROXY header
-// is believed.
+// TestAgentsWorkThroughHAProxy puts HAProxy with idle timeouts between agents and server: agents stay connected, the server
+// sees the clients' addresses, health checks do not fill the log, and all agents return after a restart of the server. PROXY
+// headers of other addresses are ignored.
 func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	// In full: the time-outs of the manual, and keepalives so rare that only pings remain.
@@ -77,10 +76,7 @@ func TestAgentsWorkThroughHAProxy(t *testing.T) {
 		equal(t, "sessions of the agent", strings.Count(a.Log(), "msg=connected"), 1)
 	})
 	t.Run("health checks", func(t *testing.T) {
-		harness.Until(t, 30*time.Second, "they are counted", func() (string, bool) {
-			n := s.Metric("muster_session_handshakes_total", `outcome="proxy_check"`)
-			return fmt.Sprint(n), n > 20
-		})
+		s.AwaitMetric(21, "muster_session_handshakes_total", `outcome="proxy_check"`)
 		if n := strings.Count(s.Log(), "\n"); n > 60 {
 			t.Errorf("the log has %d lines:\n%s", n, s.Log())
 		}
@@ -92,7 +88,7 @@ func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// throughBalancer is the same server as people reach it through a balancer.
+// throughBalancer returns the server as clients reach it through a balancer.
 func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Server {
 	t.Helper()
 	text := readFile(t, s.Context)
@@ -102,7 +98,7 @@ func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Ser
 	return &through
 }
 
-// curl runs it and expects an exit code; -1: any but success.
+// curl runs curl and expects an exit code; -1 expects any failure.
 func curl(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	program := testenv.Program(t, "curl", "curl")
@@ -118,8 +114,8 @@ func awaitLogLine(t *testing.T, s *harness.Server, text string) {
 	s.AwaitLog(text)
 }
 
-// People and agents have listeners of their own behind one HAProxy: agents join and work at theirs, and are told when
-// they come to the other.
+// TestSeparateListenersWorkThroughHAProxy gives people and agents a listener each behind one HAProxy: agents work at theirs,
+// and are refused with a reason at the other.
 func TestSeparateListenersWorkThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	agents := harness.Port(t)
@@ -142,7 +138,7 @@ func TestSeparateListenersWorkThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// One port for both: real clients without ALPN muster.v1 are not asked for a certificate, one with it is.
+// TestOnlyAgentsAreAskedForCertificates shares one port: only clients that offer ALPN muster.v1 are asked for a certificate.
 func TestOnlyAgentsAreAskedForCertificates(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -165,8 +161,8 @@ func TestOnlyAgentsAreAskedForCertificates(t *testing.T) {
 	s.Stop()
 }
 
-// An agent that reaches its server only through a squid with a password: it joins and works, returns when squid was
-// restarted, and what keeps it out is told with what to set.
+// TestAgentsWorkThroughSquid connects an agent through a proxy with a password: it joins, works, returns after a restart of
+// the proxy, and reports a refusal with the setting to change.
 func TestAgentsWorkThroughSquid(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -247,7 +243,7 @@ func TestAgentsWorkThroughSquid(t *testing.T) {
 	s.Stop()
 }
 
-// awaitResultCount waits until the event of a check has so many results.
+// awaitResultCount waits until the event of a check has n results.
 func awaitResultCount(t *testing.T, s *harness.Server, check string, n uint64) {
 	t.Helper()
 	harness.Until(t, 90*time.Second, "results reach the server", func() (string, bool) {
@@ -256,7 +252,7 @@ func awaitResultCount(t *testing.T, s *harness.Server, check string, n uint64) {
 	})
 }
 
-// Everything over IPv6: server, commands, join tokens, agents. On a socket for both families either works.
+// TestAgentsConnectOverIPv6 uses IPv6 for server, commands, join tokens and agents; a dual-stack socket accepts both families.
 func TestAgentsConnectOverIPv6(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "[::1]:0")
@@ -309,7 +305,7 @@ func hostOf(address string) string {
 	return address
 }
 
-// An ambiguous address is refused, with the way to write it.
+// TestAmbiguousServerAddressIsRefused passes ambiguous addresses: each is refused with the correct spelling.
 func TestAmbiguousServerAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	for server, says := range map[string]string{
@@ -324,8 +320,8 @@ func TestAmbiguousServerAddressIsRefused(t *testing.T) {
 	expectTexts(t, p.Log(), "agent-servers: server address \"::1:8443\" is ambiguous", `proxy-from: "10.0.0.0/33": expected addresses or networks`)
 }
 
-// A server that is reached by a name which its certificate does not have: the command says which names there are and
-// what mends it, so does the server's log; a restart with that mends it, and nobody joins again.
+// TestUnknownServerNameIsReported reaches the server by a name that its certificate lacks: command and server log list the
+// names and the setting to change. After a restart with it, no agent has to join again.
 func TestUnknownServerNameIsReported(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -361,8 +357,8 @@ func TestUnknownServerNameIsReported(t *testing.T) {
 	s.Stop()
 }
 
-// A server that lost its pki folder makes a new CA: agents tell both CAs and what to type, and are back as soon as
-// the folder is.
+// TestNewCAIsReported starts a server without its pki folder: agents report both CAs and the command to type, and return when
+// the folder is restored.
 func TestNewCAIsReported(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

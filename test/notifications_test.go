@@ -15,23 +15,24 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// notificationFile is a handler that writes down what it is told, a line each.
+// notificationFile is a handler that appends each notification to a file, one line each.
 type notificationFile struct {
 	t    *testing.T
 	path string
 }
 
+// newNotificationFile chooses a file; handlerYAML declares its handler.
 func newNotificationFile(t *testing.T) *notificationFile {
 	t.Helper()
 	return &notificationFile{t, filepath.Join(t.TempDir(), "told")}
 }
 
-// handlerYAML declares it.
+// handlerYAML declares the handler under a name.
 func (n *notificationFile) handlerYAML(name string) string {
 	return fmt.Sprintf("kind: Handler\nmetadata: {name: %s}\nspec: {command: 'cat >> %s'}\n---\n", name, n.path)
 }
 
-// kinds are the kinds of the messages so far, of a check.
+// kinds returns the kinds of the notifications about a check so far.
 func (n *notificationFile) kinds(check string) (kinds []string) {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path)
@@ -45,17 +46,15 @@ func (n *notificationFile) kinds(check string) (kinds []string) {
 	return kinds
 }
 
+// awaitKinds waits until the notifications about a check are of these kinds.
 func (n *notificationFile) awaitKinds(check string, want ...string) {
 	n.t.Helper()
-	harness.Until(n.t, time.Minute, "messages "+strings.Join(want, ", "), func() (string, bool) {
-		got := strings.Join(n.kinds(check), ", ")
-		return got, got == strings.Join(want, ", ")
-	})
+	awaitEqual(n.t, "messages about "+check, strings.Join(want, ", "), func() string { return strings.Join(n.kinds(check), ", ") })
 }
 
-// A silence from its making by an operator to its end: what it covers runs, is judged and shown, marked with who and
-// why; nobody is told; what is still open at its end is told then. One until the problem resolves goes with it. What
-// would be told, and when, is said before.
+// TestSilenceHoldsNotifications silences a check: it runs and its problem is shown with author and reason, but nobody is
+// notified. A problem that is open at the silence's end is notified then. A silence until resolution ends with its problem.
+// The command line shows all of it in advance.
 func TestSilenceHoldsNotifications(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -92,15 +91,12 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	s.Try("silence", "web01/disk", "--until-resolved", "-m", "known", "--name", "known").Expect(0, "until the first of its problems closes; open now: 1 problem")
 	check.Exit(0)
 	book.awaitKinds("disk", "opened", "closed") // who knows of it hears its end
-	harness.Until(t, time.Minute, "the silence to go with its problem", func() (string, bool) {
-		r := s.Try("get", "silence", "known")
-		return r.Out + r.Errors, r.Code != 0
-	})
+	awaitEqual(t, "the silence exists", false, func() bool { return s.Try("get", "silence", "known").Code == 0 })
 	s.Try("audit", "silence/known").Expect(0, "the problem that it silenced has closed", "known")
 }
 
-// What is over the rate of a route waits, `why` says so, and comes in one message when its time is over, over a kill
-// of the server too.
+// TestRouteRateHoldsMessages exceeds the rate of a route: further messages wait, `why` shows it, and one summary follows when
+// the rate allows it, also after a kill of the server.
 func TestRouteRateHoldsMessages(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -129,8 +125,8 @@ func TestRouteRateHoldsMessages(t *testing.T) {
 	book.awaitKinds("b", "summary")
 }
 
-// A silence over many nodes names the first ten, and says how many more there are: where it is refused, in a dry run,
-// and where it is made; one over a few names all of them.
+// TestSilenceListsCoveredNodes silences many nodes: the refusal, the dry run and the answer name the first ten nodes and count
+// the others; few nodes are all named.
 func TestSilenceListsCoveredNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -157,9 +153,8 @@ func TestSilenceListsCoveredNodes(t *testing.T) {
 	s.Try("silence", "rack07", "--for", "2h", "-m", "alone", "-o", "json").Expect(0, `"first": [`, `"rack07"`)
 }
 
-// The server is killed after the first step of a route was told, and again when the next is due: who was told is not
-// told again, the next step is told once, although it fell due while nobody was there, and all of them hear of the
-// end.
+// TestKillRepeatsNoEscalationStep kills the server after the first step of a route, and again when the second is due: no step
+// is repeated, the second is delivered once, and both handlers receive the end.
 func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -188,8 +183,8 @@ func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	pager.awaitKinds("disk", "opened", "closed")
 }
 
-// A check that runs each second and fails every second time is one problem that flaps: one message, shown as flapping
-// with its beginning, no result missed, and over when it is steady again.
+// TestFlappingCheckIsOneProblem runs a check that fails every second time: it is one flapping problem with one message, every
+// result is applied, and the problem closes when the check is steady.
 func TestFlappingCheckIsOneProblem(t *testing.T) {
 	skipIfShort(t, "a minute")
 	t.Parallel()
@@ -218,8 +213,8 @@ func TestFlappingCheckIsOneProblem(t *testing.T) {
 	})
 }
 
-// A fleet beside the system that calls people today: what would have been sent can be listed and compared, nobody
-// hears anything, and the noise of it can be counted.
+// TestShadowModeNotifiesNobody runs a namespace in shadow mode: the notifications that would have been sent are listed and
+// counted, and nobody is notified.
 func TestShadowModeNotifiesNobody(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -251,8 +246,8 @@ func TestShadowModeNotifiesNobody(t *testing.T) {
 	assert(t, len(got) == 0, "told %q in the shadow", got)
 }
 
-// An operator acknowledges what one rack has, in one request; a node that was deleted since is still told of as it
-// was.
+// TestBulkRequestAcknowledgesMatchingEvents acknowledges all events of a node in one request. Reports still show the events of
+// a node that was deleted since.
 func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -268,8 +263,8 @@ func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	s.Try("report", "availability", "web01/disk", "--since", "1h").Expect(0, "web01 (gone)  disk   0.000 %")
 }
 
-// A check whose output has metrics fails by a threshold; its hook looks at the machine; both stand with the event,
-// and the hook's words reach who is told.
+// TestNotificationHoldsHooksAndThresholds fails a check by a threshold on its metrics and runs its hook: event and
+// notification contain both.
 func TestNotificationHoldsHooksAndThresholds(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

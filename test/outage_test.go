@@ -22,9 +22,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The server is killed at random instants while a fleet sends over mutual TLS: some kills hit the start, before the
-// server is ready, and before some its acknowledgements are lost on the way, so that what it has kept is sent again.
-// What was acknowledged is in the view, once.
+// TestSmokeKillUnderLoad kills the server at random instants while a fleet sends over mutual TLS: some kills hit the start,
+// and before some the acknowledgements are dropped, so that agents send stored results again. Every acknowledged result is
+// applied once.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := 20
@@ -84,17 +84,19 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	}
 }
 
+// loadResult is the outcome of a load run.
 type loadResult struct {
 	rep *report.Report
 	err error
 }
 
-// startLoad begins a load run of the fleet and returns once results are measured; what became of it comes later.
+// startLoad starts a load run of a fleet and returns once results are measured. The channel delivers its outcome.
 func startLoad(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.Duration) <-chan loadResult {
 	t.Helper()
 	return startLoadWith(t, s.Load(fleet, span))
 }
 
+// startLoadWith starts a load run and returns once results are measured. The channel delivers its outcome.
 func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
 	t.Helper()
 	measures := awaitMeasurement(&cfg)
@@ -107,7 +109,7 @@ func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
 	return end
 }
 
-// playLoad plays a load run beside the test, until its end, that of the test, or stop.
+// playLoad plays a load run beside the test until its end, the test's end, or stop.
 func playLoad(t *testing.T, cfg load.Config) (end chan loadResult, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	end, done := make(chan loadResult, 1), make(chan struct{})
@@ -121,8 +123,8 @@ func playLoad(t *testing.T, cfg load.Config) (end chan loadResult, stop func()) 
 	return end, stop
 }
 
-// awaitMeasurement is closed once a run measures. On a busy machine the first second that is told of need not be the
-// first that is measured.
+// awaitMeasurement returns a channel that is closed once a run measures results. On a busy machine the first reported second
+// may come before.
 func awaitMeasurement(cfg *load.Config) <-chan struct{} {
 	measures := make(chan struct{})
 	begins := sync.OnceFunc(func() { close(measures) })
@@ -134,7 +136,7 @@ func awaitMeasurement(cfg *load.Config) <-chan struct{} {
 	return measures
 }
 
-// sleep lets time pass: for instants that are chosen, never for something to happen.
+// sleep waits for a chosen instant. Tests never use it to wait for a condition.
 // house: sleeps because a kill has to come at any instant.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
@@ -143,9 +145,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// The server is gone for longer than results count as live. Its agents spool and deliver all, one of them after a
-// kill of its own. What comes late, in the lane backlog, is history: it does not change what is now. Nobody living is
-// reported.
+// TestOutageLosesNoResult stops the server for longer than results count as live. Agents spool and deliver all results, one
+// agent after a kill of its own. Late results are history and do not change the present state; no node is reported as down.
 func TestOutageLosesNoResult(t *testing.T) {
 	skipIfShort(t, "half a minute")
 	t.Parallel()
@@ -175,11 +176,7 @@ func TestOutageLosesNoResult(t *testing.T) {
 	awaitAllResults(t, s.API, "stays", "count", count)
 	awaitAllResults(t, s.API, "restarts", "flips", flips)
 
-	text := ""
-	harness.Until(t, 20*time.Second, "history has the late results", func() (string, bool) {
-		text = s.CLI("describe", "event", "restarts/flips")
-		return text, strings.Contains(text, "late result of") && strings.Contains(text, "CRITICAL")
-	})
+	s.AwaitOutput("describe event restarts/flips", "late result of", "CRITICAL")
 	late := s.Metric("muster_event_signals_total", `outcome="late"`)
 	assert(t, late >= 3, "%g results were late", late)
 	for _, e := range [][2]string{{"stays", "count"}, {"restarts", "flips"}, {"stays", model.KeepaliveCheckName}, {"restarts", model.KeepaliveCheckName}} {
@@ -195,10 +192,9 @@ func TestOutageLosesNoResult(t *testing.T) {
 	}
 }
 
-// The server does not listen for twice the time-out of keepalives, or its disk does not take anything for so long, or
-// nothing at all is the matter with it (MUSTER_TEST_LONG=1: for minutes); meanwhile a third of the nodes die. None of
-// the living is reported, and none of its checks; each of the dead is, once, and the server says first that many
-// sessions were lost at once.
+// TestServerPauseReportsOnlyDeadNodes pauses the server, or stalls its disk, for twice the keepalive timeout
+// (MUSTER_TEST_LONG=1: for minutes) while a third of the nodes die. Each dead node is reported once, no living node is, and
+// the server reports the mass loss of sessions first.
 func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 	t.Parallel()
 	const living, dead, timeout = 20, 10, 4 * time.Second
@@ -302,7 +298,7 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 	}
 }
 
-// keepaliveEvents are the keepalive events of the simulated fleet by node.
+// keepaliveEvents returns the keepalive events of the simulated fleet by node.
 func keepaliveEvents(t *testing.T, api *client.Client) map[string]v1.Event {
 	t.Helper()
 	list, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Check: model.KeepaliveCheckName, Limit: 1000})
@@ -314,7 +310,7 @@ func keepaliveEvents(t *testing.T, api *client.Client) map[string]v1.Event {
 	return out
 }
 
-// eventChanges are what happened to an event. One that there never was has none.
+// eventChanges returns the history of an event, empty for an event that never existed.
 func eventChanges(t *testing.T, api *client.Client, namespace, node, check string) []v1.Entry {
 	t.Helper()
 	list, err := api.Events.History(t.Context(), namespace, node, check, 100)

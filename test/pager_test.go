@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// pagingService is PagerDuty or Opsgenie: what it is told, and how it calls back.
+// pagingService imitates PagerDuty or Opsgenie: the messages it receives and its callbacks.
 type pagingService struct {
 	name, by string
 	handler  string // %q: its address, %q: the secret
@@ -68,7 +68,7 @@ func pagingServices() []pagingService {
 	}
 }
 
-// pagedServer is a server whose default route tells such a service, of the alerts that fire there.
+// pagedServer is a server whose default route notifies a paging service of alerts.
 type pagedServer struct {
 	*harness.Server
 	t             *testing.T
@@ -83,6 +83,7 @@ const (
 	pageGroups = "kind: Route\nmetadata: {name: default}\nspec: {groupBy: [check], groupWait: 3s, steps: [{to: [pager], repeat: 1h}]}\n"
 )
 
+// startPaged starts a server whose default route notifies a paging service, by problem or in groups by check.
 func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer {
 	p := &pagedServer{t: t, service: service, opened: make(chan string, 100), ended: make(chan string, 100)}
 	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,9 +108,10 @@ func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer
 	return p
 }
 
-// nextKey is the key of what the service is told next.
+// nextKey returns the key of the service's next message.
 func (p *pagedServer) nextKey(of chan string) string { p.t.Helper(); return receive(p.t, of) }
 
+// fireAlert sends a firing alert for each of these nodes.
 func (p *pagedServer) fireAlert(check string, nodes ...string) {
 	p.t.Helper()
 	var alerts []string
@@ -120,12 +122,13 @@ func (p *pagedServer) fireAlert(check string, nodes ...string) {
 	require(p.t, code == 200, "%d %s", code, text)
 }
 
-// callBack is what somebody does there.
+// callBack sends the service's callback for a person's action.
 func (p *pagedServer) callBack(verb, key string) {
 	p.t.Helper()
 	p.callHandler("pager", verb, key, callbackSecret, 200)
 }
 
+// callHandler sends a callback to a handler, and expects this HTTP status.
 func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
 	p.t.Helper()
 	text, head := p.service.call(verb, key, secret)
@@ -136,7 +139,8 @@ func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
 	require(p.t, got == code, "%s %s at %s: %d %s, want %d", verb, key, handler, got, text, code)
 }
 
-// expectAcknowledged compares whether events' problems are acknowledged, by who did it there.
+// expectAcknowledged fails the test unless the problems are acknowledged by the person at the service, or (want is false) not
+// acknowledged.
 func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...string) {
 	p.t.Helper()
 	for _, node := range nodes {
@@ -146,8 +150,8 @@ func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...strin
 	}
 }
 
-// Who acknowledges or resolves at PagerDuty does so here, by name; what is not signed is refused, what comes again or
-// back changes nothing, and only problems that the handler was told of are meant.
+// TestPagerDutyCallbackAcknowledges acknowledges and resolves at PagerDuty: Muster does the same under the person's name.
+// Unsigned callbacks are refused, repeated ones change nothing, and only problems of this handler are affected.
 func TestPagerDutyCallbackAcknowledges(t *testing.T) {
 	t.Parallel()
 	p := startPaged(t, &pagingServices()[0], pageEach)
@@ -179,8 +183,8 @@ func TestPagerDutyCallbackAcknowledges(t *testing.T) {
 	equal(t, "what PagerDuty hears is over", p.nextKey(p.ended), problem)
 }
 
-// A message tells of a group of problems, and has one key there. Who acknowledges it there acknowledges all of them
-// here, by name, and so with taking it back and with closing it; problems of another message stay as they are.
+// TestCallbackActsOnWholeMessageGroup acknowledges a message group at the paging service: all problems of the group are
+// acknowledged, likewise unacknowledged and resolved; problems of other groups are not.
 func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 	t.Parallel()
 	for _, service := range pagingServices() {
@@ -214,8 +218,8 @@ func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 	}
 }
 
-// An acknowledgement that ends calls people there again: by another incident, in whose favour the one that somebody
-// acknowledged ends. What becomes of that there matters no more here.
+// TestEndedAcknowledgementPagesAgain ends an acknowledgement in Muster: a new incident opens at the service, the acknowledged
+// one is closed, and its callbacks no longer count.
 func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 	t.Parallel()
 	for _, service := range pagingServices() {
@@ -238,9 +242,8 @@ func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 	}
 }
 
-// A pager, from its file to the incident's end: its key stands in a file; tried by hand; a check fails while the
-// service refuses, the dead letter is seen and sent again; the check is well, and the incident is resolved under the
-// same key.
+// TestPagerResolvesItsIncident follows a pager from its key file to the incident's end: `handler test`, a refused delivery,
+// its dead letter and replay, and the resolution under the same key.
 func TestPagerResolvesItsIncident(t *testing.T) {
 	t.Parallel()
 	type event struct {
@@ -292,7 +295,7 @@ func TestPagerResolvesItsIncident(t *testing.T) {
 	s.Try("audit", "run").Expect(0, "a replay of dead letters of handler default/pager: mended")
 }
 
-// Strangers who say slowly that a service calls back take no place of people, and are sent away.
+// TestSlowCallbackClientsTakeNoPlaces opens slow callbacks from strangers: they are ended and do not delay other clients.
 func TestSlowCallbackClientsTakeNoPlaces(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--queues", "requests=10")

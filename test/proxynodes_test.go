@@ -24,9 +24,9 @@ const switches = `{kind: Node, metadata: {name: switch1, labels: {kind: switch}}
 ---
 `
 
-// One agent answers for things without one: each has its own event with its own properties, says who ran it, and
-// opens its own problem; what is declared anew arrives, what is deleted goes with its events; the agent that is cut
-// off tells later, once; no machine can become one.
+// TestProxyNodesHaveEvents lets one agent run checks of proxy nodes: each has events with its own properties, the agent's name
+// and its own problems. Nodes come and go with their declarations, spooled results arrive once, and no machine becomes a proxy
+// node.
 func TestProxyNodesHaveEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
@@ -75,8 +75,8 @@ func TestProxyNodesHaveEvents(t *testing.T) {
 	s.Try("apply", "-f", path, "--yes").Expect(harness.AnyFailure, "it cannot be a proxy node")
 }
 
-// Each run of a round-robin check goes to one of its agents in turn. One that hangs and one that is gone are taken
-// over by another, and when nobody is left the event says so.
+// TestRoundRobinTakesOverHangingAgents runs a round-robin check on two agents in turn: the other one takes the turns of an
+// agent that hangs or dies. Without any agent the event says so.
 func TestRoundRobinTakesOverHangingAgents(t *testing.T) {
 	skipIfShort(t, "waits for turns of several intervals")
 	t.Parallel()

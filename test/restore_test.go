@@ -19,9 +19,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A server goes back to an older copy of its data folder, while agents have gone on. Started as it is, it says what
-// to type; once that is typed, agents take its assignments, what they hold is applied once, what the abandoned life
-// gave (page tokens, ETags, ids) is refused or never given again, and nobody is reported.
+// TestRestoredServerTakesResultsOnce starts a server on an older copy of its data while agents have continued: it names the
+// command to type. Then agents take its assignments and their results are applied once. Page tokens, ETags and ids of the
+// abandoned data are refused or never reused, and no node is reported as down.
 func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	skipIfShort(t, "an agent waits long between attempts while its server is away")
 	t.Parallel()
@@ -68,11 +68,8 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 		t.Errorf("%d runs were kept, %d held; %d results are applied, the last: %q", kept, held, e.Results, e.Output)
 	}
 	told := ""
-	harness.Until(t, 30*time.Second, "the server says that its data is an older copy", func() (string, bool) {
-		e := eventOf(t, s.API, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck))
-		told = e.Output
-		return fmt.Sprintf("%+v", e), e.Status == model.Critical
-	})
+	journal := model.BuiltinCheckName(model.JournalCheck)
+	told = awaitEvent(t, s.API, model.ServerNodeName, journal, "it is CRITICAL", func(e v1.Event) bool { return e.Status == model.Critical }).Output
 	s.Try("status").Expect(0, "web01) have acknowledgements for signals that this server does not have")
 	command := regexp.MustCompile(`muster (doctor restored .*)$`).FindStringSubmatch(told)
 	require(t, command != nil, "no command in %q", told)
@@ -139,9 +136,8 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	s.Stop()
 }
 
-// A server goes back to a copy: a machine whose certificate was renewed since is taken as it is, and what it ran
-// meanwhile is applied. One that joined since asks by itself to be let in again; then it is the node that it was, and
-// nothing that it held is lost. One that was retired since is not among them where it was refused.
+// TestMachinesReturnAfterRestore restores an older copy: a machine with a renewed certificate is accepted. One that joined
+// since asks to return, and keeps its node and results once approved. One that was retired since is not offered.
 func TestMachinesReturnAfterRestore(t *testing.T) {
 	skipIfShort(t, "certificates run out")
 	t.Parallel()
@@ -218,7 +214,7 @@ func TestMachinesReturnAfterRestore(t *testing.T) {
 	}
 }
 
-// joinAndStart makes a machine a node with a new token, and starts its agent.
+// joinAndStart joins a machine with a new token and starts its agent.
 func joinAndStart(t *testing.T, s *harness.Server, m *joiner, name string) *harness.Process {
 	t.Helper()
 	m.mustJoin(append(joinWords(t, s)[1:], "--name", name)...)

@@ -30,15 +30,12 @@ func startAgents(t *testing.T, s *harness.Server, names ...string) map[string]*h
 	return agents
 }
 
+// awaitConnected waits until n agents are connected.
 func awaitConnected(t *testing.T, s *harness.Server, n int) {
 	t.Helper()
-	harness.Until(t, 60*time.Second, fmt.Sprintf("%d agents are connected", n), func() (string, bool) {
-		now := int(s.Metric("muster_session_handshakes_total", `"welcome"`)) // nothing is asked of a session before
-		return fmt.Sprint(now), now >= n
-	})
+	s.AwaitMetric(float64(n), "muster_session_handshakes_total", `"welcome"`) // before it, no session gets a request
 }
 
-// runLines are what muster run -o json prints.
 func runLines(t *testing.T, text string) (list []v1.RunLine) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -49,8 +46,8 @@ func runLines(t *testing.T, text string) (list []v1.RunLine) {
 	return list
 }
 
-// A check runs now, and its result goes the way of all results; a command runs on two machines, and what it writes is
-// seen while it runs.
+// TestRunNowStreamsOutput runs a check at once, whose result is applied like every other, and a command on two machines, whose
+// output arrives while it runs.
 func TestRunNowStreamsOutput(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -59,10 +56,7 @@ func TestRunNowStreamsOutput(t *testing.T) {
 	s.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: daily}, spec: {targets: {groups: [all]}, interval: 24h, command: "echo it is fine | tee -a ` + dir + `/$(date +%s%N)"}}`)
 	var before v1.Event
 	for _, node := range []string{"web01", "web02"} {
-		harness.Until(t, 60*time.Second, "the first result of "+node, func() (string, bool) {
-			before = eventOf(t, s.API, node, "daily")
-			return fmt.Sprint(before.Results), before.Results > 0
-		})
+		before = awaitEvent(t, s.API, node, "daily", "it has a first result", func(e v1.Event) bool { return e.Results > 0 })
 	}
 	out := s.CLI("run", "daily", "--on", "web02")
 	expectTexts(t, out, "web02  it is fine\n", "1 node:  1 OK")
@@ -128,7 +122,8 @@ func TestRunNowStreamsOutput(t *testing.T) {
 	refuseTexts(t, audit, "group:wbe")
 }
 
-// What is taken back, or loses its agent, ends on the machine with all it started, and says so.
+// TestCancelledRunEndsOnItsMachine cancels runs or disconnects their agent: the processes on the machine end, and the output
+// says so.
 func TestCancelledRunEndsOnItsMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -168,7 +163,7 @@ func TestCancelledRunEndsOnItsMachine(t *testing.T) {
 	s.Try("run", "--command", "id", "--on", "all").Expect(21, "web01  LOST: ", "1 OK  1 lost (web01)")
 }
 
-// sleepingProcesses are the processes that hold a folder's name and sleep.
+// sleepingProcesses returns the sleep commands whose command line contains a folder's name.
 func sleepingProcesses(dir string) (out []string) {
 	for _, line := range commandsIn(dir) {
 		if strings.Contains(line, "sleep 1000") && !strings.Contains(line, "began") {
@@ -178,7 +173,8 @@ func sleepingProcesses(dir string) (out []string) {
 	return out
 }
 
-// What an agent was told to refuse, no server can ask of it: by commands or by checks.
+// TestAgentRefusesForbiddenCommands forbids commands in the agent's settings: no server can run them, neither by request nor
+// by check.
 func TestAgentRefusesForbiddenCommands(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -230,7 +226,8 @@ func TestAgentRefusesForbiddenCommands(t *testing.T) {
 	}
 }
 
-// Who may not run anything does not; who may run checks runs no commands; and nobody gives a right that he has not.
+// TestRunNeedsPermission requests runs with several roles: each runs what its role allows, and nobody grants a right that they
+// lack.
 func TestRunNeedsPermission(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -272,7 +269,7 @@ func TestRunNeedsPermission(t *testing.T) {
 	assert(t, strings.Count(audit, "the command") == 1, "one command ran:\n%s", audit)
 }
 
-// Two hundred nodes in one run: every one is heard.
+// TestRunReachesEveryNode runs a command on 200 nodes: every node answers.
 func TestRunReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 200, Checks: 1, Interval: 10 * time.Second}

@@ -27,12 +27,13 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// secretFinder looks for values, in plain text and in base64, in whatever it is shown.
+// secretFinder searches data for secret values, plain and in base64.
 type secretFinder struct {
 	t      *testing.T
 	values map[string]string // by what it is
 }
 
+// search returns the names of the secrets that data contains.
 func (f *secretFinder) search(where string, data []byte) (names []string) {
 	for name, value := range f.values {
 		for _, form := range []string{value, base64.StdEncoding.EncodeToString([]byte(value)), hex.EncodeToString([]byte(value))} {
@@ -49,7 +50,7 @@ func (f *secretFinder) search(where string, data []byte) (names []string) {
 	return names
 }
 
-// expectNone fails the test if one of the texts holds a value.
+// expectNone fails the test if one of the texts contains a secret.
 func (f *secretFinder) expectNone(texts map[string]string) {
 	f.t.Helper()
 	for where, text := range texts {
@@ -58,7 +59,7 @@ func (f *secretFinder) expectNone(texts map[string]string) {
 	}
 }
 
-// searchFolder looks into every file, and returns how many bytes hold the canary.
+// searchFolder fails the test for each file of a folder that contains a secret, and counts the files that contain the canary.
 func (f *secretFinder) searchFolder(dir, canary string) (canaries int) {
 	f.t.Helper()
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -90,8 +91,8 @@ func randomText(t *testing.T) string {
 
 func digest(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:8]) }
 
-// A check has the values of its secrets, from everywhere that they may be, and they are nowhere else: not in what the
-// command prints, not in files of server or agent, not in what people are shown.
+// TestSecretsOnlyInCommands gives a check secrets from every provider: the command has their values, and no output, file, log
+// or page contains them.
 func TestSecretsOnlyInCommands(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"file": randomText(t), "env": randomText(t), "vault": randomText(t), "vault1": randomText(t), "agent file": randomText(t), "agent env": randomText(t), "token": randomText(t)}
@@ -160,7 +161,7 @@ spec:
     - {name: look, when: [critical], command: 'echo "hook has $A"'}
 `, write("secret-file", values["file"]+"\n"), vault.URL, write("vault-token", values["token"]+"\n"), ca, vault.URL, filepath.Join(dir, "vault-token"), ca, canary)
 	s.Apply(resources)
-	shown := awaitShownEvent(t, s, "web01/leaks", digest(values["agent env"]))
+	shown := s.AwaitOutput("describe event web01/leaks", digest(values["agent env"]))
 	find := &secretFinder{t, values}
 	for name, value := range values {
 		equal(t, "the command has the value of", strings.Contains(shown, digest(value)), (name != "token"))
@@ -188,9 +189,9 @@ spec:
 
 	// Where one cannot be had, the result is UNKNOWN and says why; a lease of a second is soon over.
 	vault.Seal(true)
-	awaitShownEvent(t, s, "web01/leaks", "Vault at "+vault.URL+" is sealed")
+	s.AwaitOutput("describe event web01/leaks", "Vault at "+vault.URL+" is sealed")
 	vault.Seal(false)
-	awaitShownEvent(t, s, "web01/leaks", canary)
+	s.AwaitOutput("describe event web01/leaks", canary)
 	a.Stop()
 	s.Stop()
 	n := find.searchFolder(s.Data, canary)
@@ -199,7 +200,7 @@ spec:
 	assert(t, vault.Requests() != 0, "Vault was not asked")
 }
 
-// What the server knows goes to no machine that could have brought itself in.
+// TestSecretsNeedApprovedMachine sends no secret of the server to a machine that could have enrolled itself.
 func TestSecretsNeedApprovedMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -241,19 +242,8 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 	s.Try("delete", "secret", "s", "--yes").Expect(harness.AnyFailure, "check/c refers to secret/s")
 }
 
-// event waits until what is shown of an event has a text, and returns it.
-func awaitShownEvent(t *testing.T, s *harness.Server, which, want string) (shown string) {
-	t.Helper()
-	harness.Until(t, time.Minute, which+" shows "+want, func() (string, bool) {
-		r := s.Try("describe", "event", which)
-		shown = r.Out
-		return r.Out + r.Errors, strings.Contains(r.Out, want)
-	})
-	return shown
-}
-
-// A handler names Secrets: each message has the value of its time, one that is not there now is tried again, and the
-// values stand nowhere else.
+// TestHandlersGetSecrets gives handlers secrets: each delivery has the present value, a missing secret delays the delivery,
+// and the values appear nowhere else.
 func TestHandlersGetSecrets(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"first": randomText(t), "second": randomText(t), "env": randomText(t)}
@@ -309,10 +299,7 @@ func TestHandlersGetSecrets(t *testing.T) {
 	check.AwaitRuns(1)
 	check.Exit(2)
 	waits := ""
-	harness.Until(t, time.Minute, "the message waits", func() (string, bool) {
-		waits = s.CLI("why", "web01/disk")
-		return waits, strings.Contains(waits, "read secret default/hook: on the server: open "+file)
-	})
+	waits = s.AwaitOutput("why web01/disk", "read secret default/hook: on the server: open "+file)
 	awaitFile(t, told, 2, digest(values["env"]))
 	write(values["second"])
 	next("the opening", values["second"])
@@ -330,8 +317,8 @@ func TestHandlersGetSecrets(t *testing.T) {
 	assert(t, find.searchFolder(s.Data, told) != 0, "the handler stands in no file of the server: where was looked?")
 }
 
-// The whole way from a real OpenBao (or Vault) to the commands of muster-agent and of a real sensu-agent: the value
-// reaches them and nothing else; it changes, its Vault is sealed, restarted and unsealed, its token expires.
+// TestVaultSecretsReachCommands reads a secret from a real OpenBao or Vault: muster-agent and a real sensu-agent get its
+// value, also after it changed, after Vault was sealed and restarted, and after its token expired.
 func TestVaultSecretsReachCommands(t *testing.T) {
 	t.Parallel()
 	vault := testenv.NewBao(t)
@@ -355,10 +342,7 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 		theirs := startSensuAgent(t, s, program, listen, "web02", "--cert-file", filepath.Join(dir, "web02.crt"), "--key-file", filepath.Join(dir, "web02.key"))
 		nodes, logs["the Sensu agent's log"] = append(nodes, "web02"), theirs.Log
 	}
-	harness.Until(t, time.Minute, "the agents are nodes", func() (string, bool) {
-		out := s.CLI("get", "nodes")
-		return out, strings.Count(out, "web0") == len(nodes)
-	})
+	awaitEqual(t, "agents that are nodes", len(nodes), func() int { return strings.Count(s.CLI("get", "nodes"), "web0") })
 	canary := "canary-" + randomText(t)
 	s.Apply(fmt.Sprintf(`{kind: Group, metadata: {name: db}, spec: {trusted: true, nodes: [%s]}}
 ---
@@ -371,7 +355,7 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 	all := func(want string) {
 		t.Helper()
 		for _, node := range nodes {
-			shown += awaitShownEvent(t, s, node+"/db", want)
+			shown += s.AwaitOutput("describe event "+node+"/db", want)
 		}
 	}
 	all(digest(values["first"]))
@@ -409,7 +393,7 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 	find.searchFolder(ours.State, canary)
 }
 
-// sensuProgram is a program of Sensu Go 6: what a variable of the environment names, or what is in PATH.
+// sensuProgram returns the path of a Sensu Go 6 program, from an environment variable or PATH.
 func sensuProgram(variable, name string) string {
 	if program := os.Getenv(variable); program != "" {
 		return program

@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// makeCertificates runs the commands of docs/sensu-certificates.md that make an authority and the certificates of
-// these machines in a folder. revoke runs those that revoke one.
+// makeCertificates runs the commands of docs/sensu-certificates.md that make a CA and the machines' certificates. revoke runs
+// those that revoke a certificate.
 func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func(machine string)) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
@@ -55,9 +55,8 @@ func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func
 	return func(name string) { run(strings.ReplaceAll(blocks[2], "web01.crt", name+".crt")) }
 }
 
-// A real sensu-agent of Sensu Go 6, with a certificate that docs/sensu-certificates.md made: it needs no password, is
-// given the secrets of its checks, and they are nowhere else; one with a password is not, and gives way to the
-// machine that proves its name.
+// TestSensuAgentLogsInByCertificate connects a real sensu-agent with a certificate: it needs no password and gets its checks'
+// secrets. An agent with a password gets none, and yields its name to the agent with the certificate.
 func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent")
 	if program == "" {
@@ -126,7 +125,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	assert(t, find.searchFolder(s.Data, "web01") != 0, "no file of the server names a node: where was looked?")
 }
 
-// connectSensuAgent connects a Sensu agent that speaks JSON and answers nothing.
+// connectSensuAgent connects a Sensu agent that speaks JSON and answers no request.
 func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check string), alive func()) {
 	t.Helper()
 	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {"application/json"}, "Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("agent:P@ssw0rd!"))},
@@ -156,8 +155,8 @@ func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check
 	return say, alive
 }
 
-// What a program gives to a Sensu agent becomes an event of a check that is made of it, with its ttl; it is nobody's
-// to end when the server starts again; a name too many is an event.
+// TestSensuPassiveResultsMakeChecks sends passive results through a Sensu agent: each creates a check with its TTL, which a
+// restart of the server does not end. Names over the limit are reported as an event.
 func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	t.Parallel()
 	listen := harness.Port(t)
@@ -183,8 +182,8 @@ func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	awaitEvent(t, s.API, "web1", "backup", "it goes on, and the problem ends", func(e v1.Event) bool { return e.Output == "done" && e.Problem == nil })
 }
 
-// Simulated Sensu agents register at a server, are asked for their checks, and what they sent is what the server
-// holds, in both encodings.
+// TestSimulatedSensuAgentsReachServer registers simulated Sensu agents: the server holds the results that they sent, in JSON
+// and protobuf.
 func TestSimulatedSensuAgentsReachServer(t *testing.T) {
 	skipIfShort(t, "two runs of seven seconds")
 	t.Parallel()
@@ -225,7 +224,7 @@ phases:
 	s.Try("get", "events").Expect(0, "web-00003")
 }
 
-// A dump of Sensu's goes in by import and apply, and its checks land on its entities.
+// TestSensuImportReachesNodes imports and applies a dump of Sensu: its checks reach its entities.
 func TestSensuImportReachesNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -253,9 +252,9 @@ func TestSensuImportReachesNodes(t *testing.T) {
 	s.Try("get", "nodes", "-o", "wide").Expect(0, "sw1")
 }
 
-// What an import from Sensu leaves behind runs: each result is shown to the check's pipelines, what passes reaches
-// the handler in Sensu's shape after its mutator, and why names the filter that dropped the rest. An expression that
-// fails is said on the event. The namespace's handlers are not told besides.
+// TestSensuPipelinesFilterAndMutate runs imported pipelines: each result passes the filters and the mutator to the handler in
+// Sensu's format, and `why` names the filter that dropped it. A failing expression is reported on the event. The namespace's
+// own handlers are not notified.
 func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -71,7 +71,7 @@ spec:
   subdues: [{begin: "2026-01-01T17:00:00Z", end: "2026-01-02T09:00:00Z", repeat: [daily]}]
 `
 
-// startFailingCheck is a server with what sensuctl declared, and with an agent that runs it.
+// startFailingCheck starts a server with the resources that sensuctl created, and an agent with a failing check.
 func startFailingCheck(t *testing.T, create func(s *harness.Server)) *harness.Server {
 	s := harness.StartServer(t, "--sensu-listen", harness.Port(t))
 	a := s.NewAgent("web01")
@@ -81,14 +81,14 @@ func startFailingCheck(t *testing.T, create func(s *harness.Server)) *harness.Se
 	return s
 }
 
-// awaitResolvedBy waits until history says who resolved an event by hand.
+// awaitResolvedBy waits until history names the user who resolved an event.
 func awaitResolvedBy(t *testing.T, s *harness.Server, user string) {
 	t.Helper()
 	s.AwaitOutput("get history", "resolved by "+user)
 }
 
-// The requests of sensuctl configure, create -f, event list and resolve, silenced create and delete, by hand, against
-// the built binary.
+// TestSensuctlRequestsAreAnswered sends the requests of sensuctl's configure, create -f, event and silenced commands to the
+// built binary.
 func TestSensuctlRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
 	var token string
@@ -146,7 +146,7 @@ func TestSensuctlRequestsAreAnswered(t *testing.T) {
 	assert(t, n >= 4, "%v writes counted", n)
 }
 
-// A real sensuctl of Sensu Go 6: every command that docs/sensuctl.md names, in its formats.
+// TestSensuctlWorks runs every command of docs/sensuctl.md with a real sensuctl of Sensu Go 6, in all formats.
 func TestSensuctlWorks(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSUCTL", "sensuctl")
 	if program == "" {

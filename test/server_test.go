@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// unpackBundle reads a bundle: file name without the folder, content.
+// unpackBundle returns the files of a debug bundle by name, without the folder.
 func unpackBundle(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f, err := os.Open(file)
@@ -51,8 +51,8 @@ func unpackBundle(t *testing.T, file string) map[string]string {
 	}
 }
 
-// Of a server that works the bundle holds everything; of one that hangs, what can be had, and why the rest is
-// missing. Neither holds a secret.
+// TestDebugBundleHoldsNoSecret takes a debug bundle of a working server, which is complete, and of a hanging one, which names
+// what is missing. Neither contains a secret.
 func TestDebugBundleHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t, "--log-file", filepath.Join(t.TempDir(), "muster.log"))
@@ -112,8 +112,8 @@ func TestDebugBundleHoldsNoSecret(t *testing.T) {
 	nothing.Expect(0, "connection refused")
 }
 
-// A forgotten password is set anew, whether the server runs or not; sessions made with the old one end, and login
-// opens one with the new.
+// TestPasswordResetEndsSessions resets a forgotten password, with the server running or stopped: sessions of the old password
+// end, and login works with the new one.
 func TestPasswordResetEndsSessions(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -174,7 +174,7 @@ func TestPasswordResetEndsSessions(t *testing.T) {
 	s.Stop()
 }
 
-// The service manager hears when the server is ready, how it is, and why it did not start.
+// TestServiceManagerHearsReadiness reports to systemd: readiness, status, and the reason of a failed start.
 func TestServiceManagerHearsReadiness(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -211,7 +211,8 @@ func TestServiceManagerHearsReadiness(t *testing.T) {
 	hears("STOPPING=1")
 }
 
-// Data folders that a server cannot or must not use: the message names the thing, why, and what to type.
+// TestUnusableDataFolderStopsStart starts servers on data folders that they cannot or must not use: the message names the
+// object, the reason and the command to type.
 func TestUnusableDataFolderStopsStart(t *testing.T) {
 	t.Parallel()
 	whole := harness.NewServer(t)
@@ -264,7 +265,7 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 	}
 }
 
-// runAsOther lets the server run as user 4000002, on its data folder at a place that this one may look into.
+// runAsOther runs the server as user 4000002, on a data folder that this user may read.
 func runAsOther(t *testing.T, s *harness.Server) {
 	t.Helper()
 	data := filepath.Join(openFolder(t), "data")
@@ -273,7 +274,7 @@ func runAsOther(t *testing.T, s *harness.Server) {
 	s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
 }
 
-// outputBesideLog is what a server said beside its log.
+// outputBesideLog returns a server's output without the structured log.
 func outputBesideLog(s *harness.Server) string {
 	var b strings.Builder
 	for line := range strings.Lines(s.Log()) {
@@ -284,7 +285,7 @@ func outputBesideLog(s *harness.Server) string {
 	return b.String()
 }
 
-// editFormat changes a line of the journal's FORMAT.
+// editFormat replaces a line of the journal's FORMAT file.
 func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	t.Helper()
 	path := filepath.Join(s.Data, "journal", "FORMAT")
@@ -295,6 +296,7 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	writeFile(t, path, fmt.Appendf(nil, "%scrc %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
 }
 
+// setNewerSchema marks a database as written by a newer version.
 func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(s.Data, file))
@@ -305,8 +307,8 @@ func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	}
 }
 
-// The journal lies apart, and its disk is not there: no new journal is begun in the empty place, until somebody types
-// that.
+// TestMissingJournalDiskStopsStart starts a server whose journal disk is not mounted: no new journal begins in the empty
+// folder until somebody types the command.
 func TestMissingJournalDiskStopsStart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -335,7 +337,7 @@ func TestMissingJournalDiskStopsStart(t *testing.T) {
 	s.Stop()
 }
 
-// What root types on the machine of a server that is not root's leaves nothing that the server cannot read.
+// TestRootKeepsFolderOwner runs commands as root on the data folder of another user: every file stays readable for the server.
 func TestRootKeepsFolderOwner(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -375,7 +377,7 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	s.Try("doctor", "restored", "--data", s.Data).Expect(6, "a folder above it")
 }
 
-// golden compares a text with testdata/<name>, after the replacements that make it the same on every machine.
+// golden compares a text with testdata/NAME after replacements of what differs between machines.
 func golden(t *testing.T, name, got string, replace ...string) {
 	t.Helper()
 	got = strings.NewReplacer(replace...).Replace(got)
@@ -383,7 +385,8 @@ func golden(t *testing.T, name, got string, replace ...string) {
 	testenv.Golden(t, path, got)
 }
 
-// What stops a start: the message names the thing and what to type, the exit code its class.
+// TestRefusedStartSaysWhatToType starts servers with bad settings: the message names the setting and the command to type, and
+// the exit code its class.
 func TestRefusedStartSaysWhatToType(t *testing.T) {
 	t.Parallel()
 	held := harness.StartServer(t)

@@ -20,9 +20,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The agent's disk is another one than it was: deleted while it runs or while it is stopped, brought back from a
-// copy. Results flow again, each run is applied once, no session is begun in vain, and the node's own event says what
-// happened.
+// TestReplacedSpoolAppliesRunsOnce deletes an agent's spool, or restores an older copy of it: results flow again, each run is
+// applied once, no handshake is repeated, and the keepalive event says what happened.
 func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -127,7 +126,7 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	}
 }
 
-// awaitNewestResult waits until the newest run has arrived; some before it are lost, none is applied twice.
+// awaitNewestResult waits until the newest run is applied. One to six runs may be lost; none is applied twice.
 func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
@@ -137,8 +136,8 @@ func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *
 	c.Unblock()
 }
 
-// Results that this server will not have stand in the middle of the spool: they are refused once, or cut, counted and
-// reported, and what stands behind them goes through.
+// TestRefusedResultLetsLaterOnesThrough puts results over the server's limits into the middle of a spool: each is refused once
+// or cut, counted and reported, and the later results arrive.
 func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -191,8 +190,8 @@ func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 	}
 }
 
-// A byte of the spool changes on the disk, while the agent is away or under it: what was in it is reported as lost,
-// what stands behind it goes through.
+// TestDamagedSpoolReportsLostResults flips a byte of a spool, with the agent stopped or running: the results in it are
+// reported as lost, and the later ones arrive.
 func TestDamagedSpoolReportsLostResults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -248,7 +247,7 @@ func TestDamagedSpoolReportsLostResults(t *testing.T) {
 	}
 }
 
-// damageSpool changes a byte in the middle of what the oldest segment holds.
+// damageSpool flips a bit in the middle of the spool's oldest segment.
 func damageSpool(t *testing.T, folder string) {
 	t.Helper()
 	segments, _ := filepath.Glob(filepath.Join(folder, "*.log"))
@@ -268,7 +267,7 @@ func damageSpool(t *testing.T, folder string) {
 	}
 }
 
-// incompressibleText is a text that cannot be packed well.
+// incompressibleText returns a text of n bytes that does not compress well.
 func incompressibleText(n int) string {
 	random := rand.NewChaCha8([32]byte{})
 	b := make([]byte, n/2)
@@ -276,8 +275,8 @@ func incompressibleText(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// The server is away for longer than the spool has room. Of the check that prints much the oldest results give way,
-// of the other none; each event says how many, and what is newest has come through.
+// TestSpoolOverflowDropsOldestResults stops the server for longer than the spool has room: the check with large outputs loses
+// its oldest results, the other loses none, and event and history count the loss.
 func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")

@@ -27,8 +27,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The store stalls for two seconds again and again while results flow. Nothing is lost, nothing is acknowledged later
-// than without it, people may look, memory stays flat.
+// TestStallingStoreDelaysNoAcknowledgement stalls the history store for two seconds again and again: no result is lost, no
+// acknowledgement is delayed, pages can be read, and memory stays bounded.
 func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 	skipIfShort(t, "half a minute of load")
 	t.Parallel()
@@ -90,7 +90,7 @@ const (
 	howOften    = 3
 )
 
-// stalls is what was seen during them.
+// stalls holds the observations during the stalls of a store.
 type stalls struct {
 	deepest int64         // bytes of changes that waited for history
 	dropped uint64        // changes for which there was no room
@@ -98,7 +98,7 @@ type stalls struct {
 	failed  error         // what somebody got who looked
 }
 
-// stallRepeatedly freezes the store again and again, and looks towards the end of each stall.
+// stallRepeatedly stalls the store again and again, and observes the server towards the end of each stall.
 func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (thaw func())) (seen stalls) {
 	for range howOften {
 		sleep(ctx, calm)
@@ -122,6 +122,7 @@ func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (tha
 	return seen
 }
 
+// stallingPostgreSQL starts a server on a PostgreSQL that can be stopped.
 func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func()) {
 	pg := pgtest.Start(t)
 	dsn := pg.Database(t)
@@ -129,20 +130,20 @@ func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func())
 	return s, []string{"--intent-db", dsn}, func() func() { pg.Pause(); return pg.Resume }
 }
 
-// What waits does not fit: it is dropped, and made again from the journal.
+// overflowingSQLite starts a server whose history queue overflows, so that history is derived again from the journal.
 func overflowingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s, prepare, freeze := stallingSQLite(t)
 	s.Args = append(s.Args, "--queues", "reactions=1048576")
 	return s, prepare, freeze
 }
 
-// Somebody else holds the write lock of history's file, as a backup program may.
+// stallingSQLite starts a server whose history file can be locked, as a backup program would.
 func stallingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s := harness.NewServer(t, "--snapshot-cycle", "2s")
 	return s, nil, func() func() { return holdHistory(t, s) }
 }
 
-// holdHistory takes the write lock of history's file until the answer is called.
+// holdHistory takes the write lock of the history file until release is called.
 func holdHistory(t *testing.T, s *harness.Server) (release func()) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.Data, "history.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 	if err != nil {
@@ -162,7 +163,7 @@ func holdHistory(t *testing.T, s *harness.Server) (release func()) {
 	}
 }
 
-// residentMemory is the memory of a process, in bytes.
+// residentMemory returns the resident memory of a process in bytes.
 func residentMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	text := readFile(t, fmt.Sprintf("/proc/%d/status", pid))
@@ -172,7 +173,7 @@ func residentMemory(t *testing.T, pid int) int64 {
 	return kb << 10
 }
 
-// compareChangesWithHistory compares what the events counted with what history lists.
+// compareChangesWithHistory compares the state changes that events count with those that history lists.
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
 	list, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1000})
@@ -199,8 +200,8 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	assert(t, total >= least, "only %d changes: the test shows nothing", total)
 }
 
-// History's store is away until its queue has overflowed and the journal is full. People are told why; once the store
-// answers the server goes on by itself, and history misses nothing.
+// TestHistoryCatchesUpAfterFullJournal stalls the history store until its queue has overflowed and the journal is full: status
+// names the reason. When the store answers, the server recovers and history is complete.
 func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	skipIfShort(t, "fills a journal")
 	t.Parallel()
@@ -238,8 +239,8 @@ const toggled = `
   spec: {targets: {groups: [all]}, interval: 1s, command: exit $(cat %s), alert: {handlers: [hook]}}}
 `
 
-// A server with intent and history in PostgreSQL, through a day: applied, joined, watched, restarted; PostgreSQL
-// stopped for an upgrade meanwhile, and a second server started on the same database by mistake.
+// TestServerRunsOnPostgreSQL keeps intent and history in PostgreSQL through a day: apply, join, watch, restart, a stop of
+// PostgreSQL, and a second server on the same database by mistake.
 func TestServerRunsOnPostgreSQL(t *testing.T) {
 	skipIfShort(t, "starts PostgreSQL")
 	t.Parallel()
@@ -314,7 +315,7 @@ func TestServerRunsOnPostgreSQL(t *testing.T) {
 	s.Stop()
 }
 
-// openProblemID is the id of the one open problem of the check toggle.
+// openProblemID returns the id of the open problem of the check "toggle".
 func openProblemID(t *testing.T, api *client.Client) (id string) {
 	t.Helper()
 	harness.Until(t, 30*time.Second, "history holds the open problem", func() (string, bool) {
@@ -327,15 +328,13 @@ func openProblemID(t *testing.T, api *client.Client) (id string) {
 	return id
 }
 
+// awaitWebhookKinds waits until the messages about a problem are of these kinds.
 func awaitWebhookKinds(t *testing.T, hook *webhook, problem string, want ...string) {
 	t.Helper()
-	harness.Until(t, 40*time.Second, fmt.Sprintf("the handler was told %v", want), func() (string, bool) {
-		got := hook.kindsOf(problem)
-		return fmt.Sprint(got), slices.Equal(got, want)
-	})
+	awaitEqual(t, "messages about the problem", fmt.Sprint(want), func() string { return fmt.Sprint(hook.kindsOf(problem)) })
 }
 
-// expectStoreOutage is what people see while PostgreSQL does not answer: what needs it says so, the rest answers.
+// expectStoreOutage checks the answers while PostgreSQL is down: operations that need it report that, the others work.
 func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 	t.Helper()
 	for _, c := range []struct {

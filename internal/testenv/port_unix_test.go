@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestPortIsReserved: nobody else gets it, whether its server runs, has not begun or has ended, and a server can
-// listen at it again and again.
+// TestPortIsReserved checks that no other test gets a reserved port, before, while and after its server listens.
 func TestPortIsReserved(t *testing.T) {
 	address := Port(t)
 	_, text, _ := net.SplitHostPort(address)

@@ -19,15 +19,14 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// LeftOut skips the test and adds it to the list that `make check` prints at its end: the test, the reason, and the command
-// that makes it run.
+// LeftOut skips the test and adds it to the list that `make check` prints at its end: test, reason, and the command that makes
+// it run.
 func LeftOut(t testing.TB, why, command string) {
 	t.Helper()
 	t.Skip("left out: " + note(t, why, "To run it: "+command))
 }
 
-// Shortened puts the test on the same list and lets it go on: it shows less than it
-// could.
+// Shortened adds the test to the list of LeftOut and lets it continue: it covers less than it could.
 func Shortened(t testing.TB, how, command string) {
 	t.Helper()
 	t.Log("shortened: " + note(t, how, "In full: "+command))
@@ -74,8 +73,8 @@ func Root(t testing.TB) {
 	}
 }
 
-// Port is a loopback address that is the test's own until it ends, also while nobody listens at it: below the range
-// from which the kernel takes ports by itself, and held from all other callers, in this process and in others.
+// Port returns a loopback address that belongs to the test until it ends, also while nobody listens. The port lies below the
+// range from which the kernel takes ports, and no other process can take it.
 func Port(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -133,7 +132,7 @@ func Golden[T string | []byte](t testing.TB, path string, got T, before ...strin
 	}
 }
 
-// Updating says whether golden files are written anew.
+// Updating reports whether golden files are written anew.
 func Updating() bool { return *update }
 
 // NoError ends the test, one of package testing or of rapid, if err is not nil.

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Agent runs muster-agent on a state folder.
+// Agent is muster-agent on a state folder.
 type Agent struct {
 	*Process
 	t testing.TB
@@ -29,8 +29,8 @@ type Agent struct {
 	Environ []string // beside PATH and the token
 }
 
-// NewAgent makes a join token for one node of the default namespace; nothing runs yet.
-// The context file for commands must be there: see Client.
+// NewAgent makes a join token for one node of the default namespace and an agent that uses it; it starts no process. The
+// context file for commands must exist (Client).
 func (s *Server) NewAgent(name string, args ...string) *Agent {
 	s.t.Helper()
 	var token struct{ Token string }
@@ -44,7 +44,7 @@ func (s *Server) NewAgent(name string, args ...string) *Agent {
 	}
 }
 
-// StartAgent makes one and starts it.
+// StartAgent makes an agent and starts it.
 func (s *Server) StartAgent(name string, args ...string) *Agent {
 	s.t.Helper()
 	a := s.NewAgent(name, args...)
@@ -59,7 +59,7 @@ func (a *Agent) Start() {
 	a.Process = LaunchCommand(a.t, append([]string{"MUSTER_TOKEN=" + a.Token, "MUSTER_CONFIG=/dev/null"}, a.Environ...), append(words, a.Args...)...)
 }
 
-// CopyState copies the state folder, as it is, to another place; Restore puts it back.
+// CopyState copies the state folder to another place, for RestoreState.
 func (a *Agent) CopyState() (copied string) {
 	a.t.Helper()
 	copied = filepath.Join(a.t.TempDir(), "copy")
@@ -67,21 +67,20 @@ func (a *Agent) CopyState() (copied string) {
 	return copied
 }
 
-// RestoreState puts a copy of the state folder in its place; the agent must not run.
+// RestoreState replaces the state folder by a copy; the agent must not run.
 func (a *Agent) RestoreState(copied string) {
 	a.t.Helper()
 	testenv.NoError(a.t, os.RemoveAll(a.State))
 	CopyFolder(a.t, copied, a.State)
 }
 
-// Clone is another machine made from the image of this one: an agent on a copy of the
-// state folder, as it is now.
+// Clone returns an agent of another machine on a copy of the state folder.
 func (a *Agent) Clone() *Agent {
 	a.t.Helper()
 	return &Agent{t: a.t, Name: a.Name, State: a.CopyState(), Token: a.Token, Args: a.Args}
 }
 
-// CopyFolder copies a folder with all that is in it.
+// CopyFolder copies a folder with its contents.
 func CopyFolder(t testing.TB, from, to string) {
 	t.Helper()
 	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -96,8 +95,7 @@ type Counter struct {
 	dir  string
 }
 
-// Counter makes a check, each run of which says "run N", N being how many runs there
-// were on this machine.
+// Counter declares a check whose runs print "run N", N being the number of runs on this machine.
 func (s *Server) Counter(name string, node string, more ...string) *Counter {
 	s.t.Helper()
 	c := &Counter{t: s.t, name: name, dir: s.t.TempDir()}
@@ -119,16 +117,16 @@ func (c *Counter) Runs() uint64 {
 	return uint64(info.Size() / 2)
 }
 
-// Block lets the next run wait, and with it all that follow, until Go.
+// Block lets the next run, and all later ones, wait until Unblock.
 func (c *Counter) Block() { c.t.Helper(); c.file("hold", "") }
 
-// Unblock lets runs that were held go on.
+// Unblock lets blocked runs continue.
 func (c *Counter) Unblock() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
 
-// Exit sets the exit code of the runs to come.
+// Exit sets the exit code of later runs.
 func (c *Counter) Exit(code int) { c.t.Helper(); c.file("status", fmt.Sprint(code)) }
 
-// Print puts a text before the number, in the runs to come.
+// Print puts a text before the number in later outputs.
 func (c *Counter) Print(text string) { c.t.Helper(); c.file("more", text) }
 
 func (c *Counter) file(name, text string) {
@@ -136,7 +134,7 @@ func (c *Counter) file(name, text string) {
 	testenv.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
 }
 
-// AwaitRuns waits until it ran n times more.
+// AwaitRuns waits for n more runs.
 func (c *Counter) AwaitRuns(n uint64) {
 	c.t.Helper()
 	want := c.Runs() + n
@@ -145,7 +143,7 @@ func (c *Counter) AwaitRuns(n uint64) {
 	})
 }
 
-// Apply applies resources.
+// Apply applies resources in YAML.
 func (s *Server) Apply(yaml string) {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "apply.yaml")
@@ -153,9 +151,8 @@ func (s *Server) Apply(yaml string) {
 	s.CLI("apply", "-f", file, "--yes")
 }
 
-// OnMachine lets the agent run, from its next start on, where /etc/machine-id and the
-// kernel's boot id are these: in a mount namespace of its own. The test is left out where
-// such namespaces are not to be had.
+// OnMachine lets the agent run, from its next start on, with this machine id and boot id, in a mount namespace of its own. The
+// test is left out where the kernel allows none.
 func (a *Agent) OnMachine(machine, boot string) {
 	a.t.Helper()
 	enter := []string{"unshare", "--mount"}
@@ -169,15 +166,14 @@ func (a *Agent) OnMachine(machine, boot string) {
 	}
 }
 
-// machineCommand are the beginning of a command that runs with these ids; it must stand in
-// a mount namespace already.
+// machineCommand returns the beginning of a command that runs with these ids; it must run in a mount namespace.
 func machineCommand(t testing.TB, machine, boot string) []string {
 	t.Helper()
 	return []string{"sh", "-c", `mount --bind "$1/machine-id" /etc/machine-id && mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id && shift && exec "$@"`,
 		"sh", machineFiles(t, machine, boot)}
 }
 
-// machineFiles is a folder with the files to mount.
+// machineFiles makes a folder with the files machine-id and boot_id.
 func machineFiles(t testing.TB, machine, boot string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -25,17 +25,15 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Network is a switch with machines: network namespaces and cables (veth pairs) between
-// them. All of it lives in namespaces that processes of the test hold, so that it is gone
-// with them, also when the test is killed; nothing of it shows on the machine itself.
+// Network is a switch with machines: network namespaces that are connected by veth pairs. Processes of the test hold the
+// namespaces, so that they end with it, also when it is killed; the machine itself shows none of them.
 type Network struct {
 	t      testing.TB
 	holder *Process
 	n      int
 }
 
-// Machine is one of the network: an address, a host name, a machine id and a boot id of
-// its own.
+// Machine is a machine of a Network, with an address, host name, machine id and boot id of its own.
 type Machine struct {
 	t       testing.TB
 	network *Network
@@ -48,7 +46,7 @@ type Machine struct {
 	Address string // 10.77.0.N
 }
 
-// NewNetwork makes a switch; the test is left out where that cannot be.
+// NewNetwork makes a switch, or leaves the test out where the kernel does not allow it.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	testenv.Root(t)
@@ -63,8 +61,7 @@ func NewNetwork(t testing.TB) *Network {
 // ipPath is for scripts: Debian has ip in /usr/sbin, which is in root's PATH only.
 const ipPath = `PATH="$PATH:/usr/sbin:/sbin"; `
 
-// holdNamespaces starts a process with namespaces of its own, and returns when it has run
-// the script in them.
+// holdNamespaces starts a process with namespaces of its own, and returns after it has run the script in them.
 func holdNamespaces(t testing.TB, script string, args ...string) *Process {
 	t.Helper()
 	words := append([]string{"unshare", "--net", "--mount", "--uts", "sh", "-c", ipPath + script + " && echo ready && exec sleep infinity", "sh"}, args...)
@@ -78,7 +75,7 @@ func holdNamespaces(t testing.TB, script string, args ...string) *Process {
 	return p
 }
 
-// Machine adds a machine: it runs, and its cable is plugged in.
+// Machine adds a running machine whose cable is plugged in.
 func (n *Network) Machine(name string) *Machine {
 	n.t.Helper()
 	n.n++
@@ -101,8 +98,7 @@ func (m *Machine) boot() {
 	m.MustRun(ipPath + "ip addr add " + m.Address + "/24 dev eth0 && ip link set eth0 up")
 }
 
-// Crash ends the machine without a word to anybody, and starts it again: it has another
-// boot id, and knows nothing of the connections it had.
+// Crash ends the machine without any packet to its peers, and boots it with another boot id and no connections.
 func (m *Machine) Crash(running ...*Process) {
 	m.t.Helper()
 	m.Pull() // packets that the kernel sends for killed processes are lost
@@ -150,10 +146,10 @@ func (m *Machine) Launch(env []string, args ...string) *Process {
 	return LaunchCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
-// Pull takes the cable out: the link is down at both ends.
+// Pull unplugs the cable: the link is down at both ends.
 func (m *Machine) Pull() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "down") }
 
-// Plug puts it in again.
+// Plug plugs the cable in.
 func (m *Machine) Plug() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "up") }
 
 // MachineID returns the content of the machine's /etc/machine-id.
@@ -162,7 +158,7 @@ func (m *Machine) MachineID() string {
 	return strings.TrimSpace(m.MustRun("cat /etc/machine-id"))
 }
 
-// Dial connects as a process of this machine does.
+// Dial connects from the network namespace of this machine.
 func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	runtime.LockOSThread() // the thread goes into the namespace and comes back
 	here, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
@@ -188,7 +184,7 @@ func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, err
 }
 
-// Proxy passes TCP connections on to an address, until their answers are muted.
+// Proxy forwards TCP connections to an address, until their answers are muted.
 type Proxy struct {
 	Address string
 	Stop    func()       // ends it, and its connections
@@ -196,13 +192,13 @@ type Proxy struct {
 	last    atomic.Int64
 }
 
-// NewProxy begins to listen; it ends with the test.
+// NewProxy starts a proxy on a free port; it ends with the test.
 func NewProxy(t testing.TB, to string) *Proxy {
 	t.Helper()
 	return NewProxyAt(t, "127.0.0.1:0", to)
 }
 
-// NewProxyAt listens at an address.
+// NewProxyAt starts a proxy at an address.
 func NewProxyAt(t testing.TB, address, to string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -248,7 +244,7 @@ func (p *Proxy) pass(from net.Conn, to string, number int64, ended <-chan struct
 	}
 }
 
-// answers forwards the server's bytes on one connection.
+// answers forwards the server's bytes on one connection, until the proxy is muted.
 type answers struct {
 	net.Conn
 	proxy  *Proxy
@@ -262,8 +258,7 @@ func (a *answers) Write(b []byte) (int, error) {
 	return a.Conn.Write(b)
 }
 
-// Daemon is a program of somebody else that stands between agents and servers: the
-// Debian package, run with a configuration of the test's.
+// Daemon is a third-party program between agents and servers: a Debian package with the test's configuration.
 type Daemon struct {
 	*Process
 	t       testing.TB
@@ -272,7 +267,7 @@ type Daemon struct {
 	Dir     string
 }
 
-// Start starts it and waits until it listens.
+// Start starts the program and waits until it listens.
 func (d *Daemon) Start() {
 	d.t.Helper()
 	d.Process = LaunchCommand(d.t, nil, d.words...)
@@ -309,8 +304,7 @@ func HAProxy(t testing.TB, silent time.Duration, line string, passes map[string]
 	return d
 }
 
-// Squid is a forward proxy that asks for a user and a password and finds hosts in a list
-// of its own.
+// Squid is a forward proxy that asks for a user and a password, and resolves names from a list of its own.
 type Squid struct{ *Daemon }
 
 // SquidUser and SquidPassword are the credentials of the proxy.
@@ -380,7 +374,7 @@ http_access allow CONNECT known
 http_access deny all
 `
 
-// Tunnels returns the lines of its log.
+// Tunnels returns the lines of the proxy's log.
 func (s *Squid) Tunnels() []string {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.Dir, "access.log"))

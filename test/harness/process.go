@@ -30,14 +30,13 @@ type Process struct {
 	done chan struct{}
 }
 
-// Launch starts muster with these arguments. It is killed at the end of the test, and
-// if the test itself is killed.
+// Launch starts muster with these arguments. The process is killed at the end of the test, and if the test itself is killed.
 func Launch(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
 	return LaunchCommand(t, env, append([]string{Binary()}, args...)...)
 }
 
-// LaunchCommand starts another program than muster.
+// LaunchCommand starts a program other than muster.
 func LaunchCommand(t testing.TB, env []string, words ...string) *Process {
 	t.Helper()
 	return launch(t, "", env, words)
@@ -71,7 +70,7 @@ func launch(t testing.TB, dir string, env, words []string) *Process {
 // PID returns the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Log returns its standard output and error so far.
+// Log returns the standard output and error so far.
 func (p *Process) Log() string { return p.out.String() }
 
 // AwaitLog waits until the log has all these texts.
@@ -144,7 +143,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// buffer collects output from two descriptors.
+// buffer collects the output of two descriptors.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -239,8 +238,8 @@ const (
 	AnyFailure = -2 // any but 0
 )
 
-// Expect fails the test unless the command ended with this code and printed these texts. Where a text spans lines that
-// are wrapped, single spaces stand for the breaks.
+// Expect fails the test unless the command ended with this code and printed these texts. A space in a text also matches a line
+// break.
 func (r Result) Expect(code int, texts ...string) Result {
 	r.t.Helper()
 	if code != r.Code && code != AnyCode && (code != AnyFailure || r.Code == 0) {
@@ -265,19 +264,18 @@ func (r Result) Lacks(texts ...string) Result {
 	return r
 }
 
-// Contains reports whether a text holds another one, also across wrapped lines.
+// Contains reports whether a text contains another one, also across wrapped lines.
 func Contains(text, want string) bool {
 	return strings.Contains(text, want) || strings.Contains(strings.Join(strings.Fields(text), " "), want)
 }
 
-// Run runs muster to its end, at most a minute long. env is added to an environment
-// that holds nothing but PATH.
+// Run runs muster to its end, for at most a minute. The environment is PATH and env.
 func Run(t testing.TB, env []string, args ...string) Result {
 	t.Helper()
 	return runCommand(t, env, append([]string{Binary()}, args...)...)
 }
 
-// runCommand is Run with all words of the command.
+// runCommand runs a command to its end, for at most a minute. The environment is PATH and env.
 func runCommand(t testing.TB, env []string, words ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -293,8 +291,7 @@ func runCommand(t testing.TB, env []string, words ...string) Result {
 	return Result{cmd.ProcessState.ExitCode(), out.String(), errs.String(), t, words[1:]}
 }
 
-// Command is muster, not started, for whoever looks at it while it runs. It ends with the
-// test.
+// Command returns a muster command that is not started, for tests that read its output while it runs. It ends with the test.
 func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	return command(t.Context(), env, append([]string{Binary()}, args...))
@@ -307,16 +304,15 @@ func command(ctx context.Context, env, words []string) *exec.Cmd {
 	return cmd
 }
 
-// Tracer is strace at a running process: it shows its system calls, and lets them
-// fail or stall.
+// Tracer is strace on a running process: it records system calls, and lets them fail or stall.
 type Tracer struct {
 	*Process
 	t    testing.TB
 	file string
 }
 
-// Trace attaches strace with these arguments (see strace(1), -e trace= and
-// -e inject=) to all threads of the process, and returns once it is there.
+// Trace attaches strace with these arguments (strace(1), -e trace= and -e inject=) to all threads of the process, and returns
+// when it is attached.
 func (p *Process) Trace(args ...string) *Tracer {
 	p.t.Helper()
 	strace := testenv.Program(p.t, "strace", "strace")

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Server holds a data folder, its ports, and the process that serves it; nil: none runs.
+// Server is a data folder with its ports, and the process that serves it; Process is nil while none runs.
 type Server struct {
 	*Process
 	t testing.TB
@@ -47,7 +47,7 @@ type Server struct {
 // password of the administrator of every server here.
 const password = "four plain test words"
 
-// NewServer chooses folders and ports; nothing runs yet.
+// NewServer chooses folders and ports; it starts no process.
 func NewServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func NewServer(t testing.TB, args ...string) *Server {
 	}
 }
 
-// StartServer starts one, waits until it is ready, and logs in.
+// StartServer starts a server, waits until it is ready, and logs in.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := NewServer(t, args...)
@@ -66,7 +66,7 @@ func StartServer(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// StartFleet starts a server that knows a fleet's nodes and checks, and logs in.
+// StartFleet starts a server with a fleet's nodes and checks, and logs in.
 func StartFleet(t testing.TB, f Fleet, args ...string) *Server {
 	t.Helper()
 	s := NewServer(t, args...)
@@ -108,7 +108,7 @@ func (s *Server) Start() {
 	s.WaitReady(40 * time.Second)
 }
 
-// WaitReady waits until readyz says ok.
+// WaitReady waits until readyz answers ok.
 func (s *Server) WaitReady(within time.Duration) {
 	s.t.Helper()
 	Until(s.t, within, "the server is ready", func() (string, bool) {
@@ -256,8 +256,7 @@ func (s *Server) Authority() *pki.Authority {
 	return a
 }
 
-// Clone is another server on a copy of the data folder, as it is now: nothing may be
-// written there meanwhile.
+// Clone returns another server on a copy of the data folder; no process may write to it meanwhile.
 func (s *Server) Clone() *Server {
 	s.t.Helper()
 	c := NewServer(s.t, s.Args...)
@@ -265,7 +264,8 @@ func (s *Server) Clone() *Server {
 	return c
 }
 
-// Port returns an address on loopback that no other process takes while a server is down.
+// Port returns a loopback address that belongs to the test until it ends, also while nobody listens. The port lies below the
+// range from which the kernel takes ports, and no other process can take it.
 func Port(t testing.TB) string { t.Helper(); return testenv.Port(t) }
 
 // Fleet describes the load of a simulated fleet: small, so that a busy machine keeps up.
@@ -274,8 +274,7 @@ type Fleet struct {
 	Interval       time.Duration
 }
 
-// Prepare makes the fleet's nodes and checks; the server must not run. More arguments
-// say where it keeps them.
+// Prepare makes the fleet's nodes and checks; the server must not run. More arguments name its stores.
 func (s *Server) Prepare(f Fleet, args ...string) {
 	s.t.Helper()
 	s.CLI(append([]string{"load", "prepare", "--data", s.Data, "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", f.Interval.String()}, args...)...)
@@ -307,7 +306,7 @@ func (s *Server) View() load.View { return load.HTTPView("http://" + s.Admin + "
 // Place names one event state.
 type Place struct{ Node, Check uint64 }
 
-// States reads all of them.
+// States reads all event states.
 func (s *Server) States() map[Place]load.Kept {
 	s.t.Helper()
 	out := map[Place]load.Kept{}

@@ -35,8 +35,7 @@ func Until(t testing.TB, within time.Duration, what string, ok func() (saw strin
 // longEnv lets outages last as long as they do on a bad day.
 const longEnv = "MUSTER_TEST_LONG"
 
-// Duration is how long an outage lasts: short, in the ordinary run of the tests, which is
-// noted; long where MUSTER_TEST_LONG is set.
+// Duration returns the length of an outage: short in an ordinary run, long where MUSTER_TEST_LONG is set.
 func Duration(t testing.TB, short, long time.Duration) time.Duration {
 	t.Helper()
 	if os.Getenv(longEnv) != "" {
@@ -48,7 +47,7 @@ func Duration(t testing.TB, short, long time.Duration) time.Duration {
 	return short
 }
 
-// LogFigure logs a figure of a test: bench/life.sh keeps these lines of a run with -v.
+// LogFigure logs a figure of a test; bench/life.sh reads these lines from a run with -v.
 func LogFigure(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Logf("figure: %s", fmt.Sprintf(format, args...))
