@@ -105,7 +105,7 @@ func (h *hostile) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbou
 			g.mu.Lock()
 			g.err = err
 			g.mu.Unlock()
-			g.sendResult()
+			g.wakeRun()
 		}
 	})
 	go func() {
@@ -188,8 +188,8 @@ func (g *neighbour) setOutputSize(n int) {
 	g.mu.Unlock()
 }
 
-// sendResult sends one result.
-func (g *neighbour) sendResult() {
+// wakeRun lets run look at the state again.
+func (g *neighbour) wakeRun() {
 	select {
 	case g.wake <- struct{}{}:
 	default:
@@ -235,7 +235,7 @@ func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 		g.chunk = held.Chunks[0].ID
 	}
 	g.mu.Unlock()
-	g.sendResult()
+	g.wakeRun()
 }
 func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Lock()
@@ -243,7 +243,7 @@ func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 		g.acked = max(g.acked, l.Last)
 	}
 	g.mu.Unlock()
-	g.sendResult()
+	g.wakeRun()
 }
 func (g *neighbour) RunNow(*link.Session, *wire.Run)                  {}
 func (g *neighbour) Turn(*link.Session, *wire.Turn)                   {}
