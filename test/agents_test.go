@@ -87,12 +87,10 @@ func TestAgentKillLosesNoResult(t *testing.T) {
 	if got := problemsOf(t, s.API, "late"); len(got) != 1 || got[0].Check != model.KeepaliveCheckName {
 		t.Errorf("the one that stayed away: problems %+v, want one of its keepalive", got)
 	}
-	if got := statusChanges(t, s.API, "soon", model.KeepaliveCheckName); len(got) != 0 {
-		t.Errorf("the one that came back in time was reported: %+v", got)
-	}
-	if got := problemsOf(t, s.API, "soon"); len(got) != 0 {
-		t.Errorf("the one that came back in time has problems: %+v", got)
-	}
+	got := statusChanges(t, s.API, "soon", model.KeepaliveCheckName)
+	assert(t, len(got) == 0, "the one that came back in time was reported: %+v", got)
+	problems := problemsOf(t, s.API, "soon")
+	assert(t, len(problems) == 0, "the one that came back in time has problems: %+v", problems)
 }
 
 // statusChanges returns the status changes in an event's history.
@@ -252,9 +250,8 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 	s.Stop()
 	s.Args = []string{"--node-states", "2"}
 	s.Start()
-	if n := ofWeb(); n != 10 {
-		t.Errorf("%d events after a restart, want 10", n)
-	}
+	n := ofWeb()
+	assert(t, n == 10, "%d events after a restart, want 10", n)
 }
 
 // TestChangeReachesAffectedAgents changes a check that ten of 2,000 connected agents run. The agents confirm the change within

@@ -168,9 +168,8 @@ func (f *pageReader) runLine(line string) {
 		if watch {
 			return string(out), strings.Contains(string(out), "NODE")
 		}
-		if code := cmd.ProcessState.ExitCode(); code != 0 && code != model.NotFound.Exit() {
-			f.t.Fatalf("$ %s\ncode %d, %v", line, code, err)
-		}
+		code := cmd.ProcessState.ExitCode()
+		require(f.t, code == 0 || code == model.NotFound.Exit(), "$ %s\ncode %d, %v", line, code, err)
 		return string(out), err == nil
 	})
 }

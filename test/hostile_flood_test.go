@@ -71,9 +71,8 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 		})
 	}
 	opening.Wait()
-	if n := openDescriptors(t, h.PID()); n > limit-20 {
-		t.Errorf("%d of %d descriptors are open", n, limit)
-	}
+	n := openDescriptors(t, h.PID())
+	assert(t, n <= limit-20, "%d of %d descriptors are open", n, limit)
 	// With all places taken by strangers: an agent, a person and a change get in. Each may
 	// need a second try, as clients do.
 	try := func(what string, do func() error) {

@@ -77,9 +77,8 @@ func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	})
 	t.Run("health checks", func(t *testing.T) {
 		s.AwaitMetric(21, "muster_session_handshakes_total", `outcome="proxy_check"`)
-		if n := strings.Count(s.Log(), "\n"); n > 60 {
-			t.Errorf("the log has %d lines:\n%s", n, s.Log())
-		}
+		n := strings.Count(s.Log(), "\n")
+		assert(t, n <= 60, "the log has %d lines:\n%s", n, s.Log())
 	})
 	s.Stop()
 	c := strings.Count(a.Log(), "msg=connected")

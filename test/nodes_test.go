@@ -187,12 +187,10 @@ func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 
 	line := joinWords(t, s, "--groups", "canary", "--labels", "os=x", "--uses", "2")
 	m := newJoiner(t)
-	if id := m.mustJoin(line[1], "--name", "web01"); id.Name != "web01" {
-		t.Fatalf("the machine is %s", id.Name)
-	}
-	if id := newJoiner(t).mustJoin(line[1], "--name", "pay01"); id.Name != "pay01-2" {
-		t.Errorf("a name gave a trusted node: %s", id.Name)
-	}
+	id := m.mustJoin(line[1], "--name", "web01")
+	require(t, id.Name == "web01", "the machine is %s", id.Name)
+	id = newJoiner(t).mustJoin(line[1], "--name", "pay01")
+	assert(t, id.Name == "pay01-2", "a name gave a trusted node: %s", id.Name)
 	newJoiner(t).expectRefusal(5, "was used 2 times", "join", line[1], "--name", "web03")
 
 	says(apply(declared("web01", "")), 0, "node/web01 unchanged")
