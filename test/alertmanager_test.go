@@ -193,8 +193,7 @@ alerting: {alertmanagers: [{path_prefix: /alertmanager, static_configs: [{target
 // postAlerts sends alerts in the form of Grafana's contact point.
 func postAlerts(t *testing.T, s *harness.Server, path, user, password, body string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+path, strings.NewReader(body))
-	testenv.NoError(t, err)
+	r := testenv.Value(http.NewRequest(http.MethodPost, "https://"+s.Listen+path, strings.NewReader(body)))(t)
 	return sendRequest(t, s, r, user, password)
 }
 
@@ -208,11 +207,9 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 	case password != "":
 		r.Header.Set("Authorization", "Bearer "+password)
 	}
-	resp, err := c.Do(r)
-	testenv.NoError(t, err)
+	resp := testenv.Value(c.Do(r))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	testenv.NoError(t, err)
+	text := testenv.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(text)
 }
 
@@ -235,8 +232,7 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 		for k, v := range labels {
 			all[k] = v
 		}
-		text, err := json.Marshal(map[string]any{"labels": all, "annotations": map[string]string{"summary": "slow since noon"}, "startsAt": now, "endsAt": ends, "generatorURL": "https://grafana.example.org/alerting/grafana/x/view"})
-		testenv.NoError(t, err)
+		text := testenv.Value(json.Marshal(map[string]any{"labels": all, "annotations": map[string]string{"summary": "slow since noon"}, "startsAt": now, "endsAt": ends, "generatorURL": "https://grafana.example.org/alerting/grafana/x/view"}))(t)
 		return string(text)
 	}
 	fires, past := now.Add(4*time.Minute), now.Add(-time.Second)
@@ -267,8 +263,7 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 		assert(t, code == c.code && strings.Contains(text, c.says), "%s: %d %s, want %d %s", c.what, code, text, c.code, c.says)
 	}
 	event := func(check string) (model.Status, uint64, bool) {
-		e, err := s.Client().Events.Get(t.Context(), "web", "web1.example.org", check)
-		testenv.NoError(t, err)
+		e := testenv.Value(s.Client().Events.Get(t.Context(), "web", "web1.example.org", check))(t)
 		return e.Status, e.Results, e.Problem != nil
 	}
 	if status, results, problem := event("latency"); status != model.Critical || results != 1 || problem {
@@ -284,8 +279,7 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 		t.Errorf("it ended: %v, problem %v", status, problem)
 	}
 	s.Try("get", "checks", "-n", "web").Expect(0, "passive").Lacks("unheard")
-	look, err := http.NewRequest(http.MethodGet, "https://"+s.Listen+"/api/v1/events", nil)
-	testenv.NoError(t, err)
+	look := testenv.Value(http.NewRequest(http.MethodGet, "https://"+s.Listen+"/api/v1/events", nil))(t)
 	if code, text := sendRequest(t, s, look, "", agent); code != 403 || !strings.Contains(text, "only send alerts") {
 		t.Errorf("an agent's token reads events: %d %s", code, text)
 	}

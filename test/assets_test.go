@@ -43,9 +43,7 @@ func writeArchive(t *testing.T, files map[string]string) (path, sum string) {
 			h.Name, h.Linkname, h.Size, h.Typeflag, text = link, text, 0, tar.TypeSymlink, ""
 		}
 		testenv.NoError(t, w.WriteHeader(h))
-		if _, err := io.WriteString(w, text); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Value(io.WriteString(w, text))(t)
 	}
 	testenv.NoError(t, w.Close())
 	testenv.NoError(t, packed.Close())
@@ -137,14 +135,12 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 // fetchAsset requests an archive with the certificate in an agent's state folder, and returns the HTTP status.
 func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	t.Helper()
-	id, err := pki.LoadIdentity(dir)
-	testenv.NoError(t, err)
+	id := testenv.Value(pki.LoadIdentity(dir))(t)
 	config := link.TLSFor(wire.AssetProtocol, id, nil)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return link.DialTLS(ctx, (&net.Dialer{}).DialContext, config, addr)
 	}}}
-	answer, err := client.Get("https://" + id.Servers[0] + wire.AssetPath + sum)
-	testenv.NoError(t, err)
+	answer := testenv.Value(client.Get("https://" + id.Servers[0] + wire.AssetPath + sum))(t)
 	defer answer.Body.Close()
 	return answer.StatusCode
 }

@@ -179,8 +179,7 @@ func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith(
 func (b *bulk) endProblems(i int, verb, where string) {
 	var meant []string
 	for f := (v1.EventFilter{Namespace: "load", Problem: true, Where: where, Limit: 1000}); ; {
-		page, err := b.api.Events.List(b.t.Context(), f)
-		testenv.NoError(b.t, err)
+		page := testenv.Value(b.api.Events.List(b.t.Context(), f))(b.t)
 		for _, e := range page.Items {
 			meant = append(meant, e.Problem.ID)
 		}
@@ -233,8 +232,7 @@ func revisionOf(line, note string) (revision string, ok bool) {
 func (b *bulk) problems(open bool) (all []v1.Problem) {
 	b.t.Helper()
 	for after := ""; ; {
-		page, err := b.api.Problems.List(b.t.Context(), "load", "", "", open, 1000, after)
-		testenv.NoError(b.t, err)
+		page := testenv.Value(b.api.Problems.List(b.t.Context(), "load", "", "", open, 1000, after))(b.t)
 		all = append(all, page.Items...)
 		if after = page.Next; after == "" {
 			return all
@@ -255,8 +253,7 @@ func (b *bulk) compare() {
 	type place struct{ node, check string }
 	last, noted := map[place]v1.Entry{}, map[string]int{}
 	for q := (v1.HistoryQuery{Namespace: "load", Limit: 1000, Narrow: v1.Narrow{Where: `row.kind in ["acknowledged", "unacknowledged"]`}}); ; {
-		page, err := b.api.Events.Entries(b.t.Context(), q)
-		testenv.NoError(b.t, err)
+		page := testenv.Value(b.api.Events.Entries(b.t.Context(), q))(b.t)
 		for _, e := range page.Items { // newest first
 			if _, ok := last[place{e.Node, e.Check}]; !ok {
 				last[place{e.Node, e.Check}] = e
@@ -286,8 +283,7 @@ func (b *bulk) compare() {
 	// What is open in the view is open in history, acknowledged or not as the last that was done to it says.
 	inView := map[string]v1.Event{}
 	for f := (v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000}); ; {
-		page, err := b.api.Events.List(b.t.Context(), f)
-		testenv.NoError(b.t, err)
+		page := testenv.Value(b.api.Events.List(b.t.Context(), f))(b.t)
 		for _, e := range page.Items {
 			inView[e.Problem.ID] = e
 		}

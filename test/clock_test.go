@@ -79,8 +79,7 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 			assert(t, err == nil, "%s: %v", what, err)
 		})
 	}
-	server, err := app.OpenAt(t.Context(), inProcessSettings(t, s), slog.New(slog.NewTextHandler(t.Output(), nil)), ofServer.now)
-	testenv.NoError(t, err)
+	server := testenv.Value(app.OpenAt(t.Context(), inProcessSettings(t, s), slog.New(slog.NewTextHandler(t.Output(), nil)), ofServer.now))(t)
 	t.Cleanup(func() {
 		err := server.Close()
 		assert(t, err == nil, "close the server: %v", err)
@@ -144,7 +143,6 @@ func inProcessSettings(t *testing.T, s *harness.Server) *config.Server {
 	config.Flags(flags)
 	args := append([]string{"--data", s.Data, "--listen", s.Listen, "--listen-admin", s.Admin, "--journal-reserve", "1MiB"}, s.Args...)
 	testenv.NoError(t, flags.Parse(args))
-	cfg, err := config.Load(flags, func(string) string { return "" })
-	testenv.NoError(t, err)
+	cfg := testenv.Value(config.Load(flags, func(string) string { return "" }))(t)
 	return cfg
 }

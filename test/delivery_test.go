@@ -149,8 +149,7 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 	t.Helper()
 	problems := map[string]v1.Problem{}
 	for after := ""; ; {
-		page, err := api.Problems.List(t.Context(), "load", "", "", false, 1000, after)
-		testenv.NoError(t, err)
+		page := testenv.Value(api.Problems.List(t.Context(), "load", "", "", false, 1000, after))(t)
 		for _, p := range page.Items {
 			problems[p.ID] = p
 		}
@@ -183,8 +182,7 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 		_, known := problems[id]
 		assert(t, known, "problem %s was told %v, and history does not know it", id, kinds)
 	}
-	events, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000})
-	testenv.NoError(t, err)
+	events := testenv.Value(api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000}))(t)
 	for _, e := range events.Items {
 		p, ok := problems[e.Problem.ID]
 		assert(t, ok && p.Closed.IsZero(), "%s/%s has the open problem %s, history has %+v", e.Node, e.Check, e.Problem.ID, p)
@@ -266,8 +264,7 @@ func newLineReceiver(t *testing.T, address string) *lineReceiver {
 // listen accepts connections at an address.
 func (p *lineReceiver) listen(address string) {
 	p.t.Helper()
-	listener, err := net.Listen("tcp", address)
-	testenv.NoError(p.t, err)
+	listener := testenv.Value(net.Listen("tcp", address))(p.t)
 	p.listener = listener
 	go func() {
 		for {

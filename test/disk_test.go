@@ -125,8 +125,7 @@ func TestServerRecoversFromFullDisk(t *testing.T) {
 		t.Errorf("the reserve: %v, %+v", err, info)
 	}
 	filler := filepath.Join(s.Data, "filler")
-	f, err := os.Create(filler)
-	testenv.NoError(t, err)
+	f := testenv.Value(os.Create(filler))(t)
 	block := make([]byte, 4096)
 	harness.Until(t, 30*time.Second, "readyz says that the journal does not commit", func() (string, bool) {
 		for {
@@ -296,8 +295,7 @@ func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	o := &serialAgent{assigned: make(chan *link.Assignment, 9), acked: make(chan uint64, 9)}
 	key := wire.StreamKey{Stream: 7}
 	hello := &wire.Hello{Session: 1, Streams: []wire.StreamRange{{StreamKey: key, First: 1}}}
-	session, err := link.Open(t.Context(), &link.Config{Node: simulated.NodeUID(0, 0)}, s.Plain, hello, nil, o)
-	testenv.NoError(t, err)
+	session := testenv.Value(link.Open(t.Context(), &link.Config{Node: simulated.NodeUID(0, 0)}, s.Plain, hello, nil, o))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- session.Read() }()
 	chunk := (<-o.assigned).Chunks[0].ID

@@ -24,8 +24,7 @@ import (
 func memberCount(t *testing.T, api *client.Client, group string) int {
 	t.Helper()
 	k := kind.Group().KindInfo
-	state, err := api.Resources.State(t.Context(), k, "load", group)
-	testenv.NoError(t, err)
+	state := testenv.Value(api.Resources.State(t.Context(), k, "load", group))(t)
 	return state.Nodes
 }
 

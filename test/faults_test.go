@@ -63,8 +63,7 @@ faults:
 func TestFaultsAlertOnce(t *testing.T) {
 	skipIfShort(t, "short: half a minute of faults")
 	t.Parallel()
-	sc, err := scenario.Parse("troubles.yaml", []byte(troubles))
-	testenv.NoError(t, err)
+	sc := testenv.Value(scenario.Parse("troubles.yaml", []byte(troubles)))(t)
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
 		Prepare: func(ctx context.Context, service *intent.Service) error {
 			return simulated.PrepareScenario(ctx, service, sc)
@@ -151,10 +150,8 @@ func TestFaultsLoseNoResult(t *testing.T) {
 		}})
 	testenv.NoError(t, err)
 	defer s.Stop()
-	authority, err := s.Authority()
-	testenv.NoError(t, err)
-	certificates, err := simulated.Certificates(authority)
-	testenv.NoError(t, err)
+	authority := testenv.Value(s.Authority())(t)
+	certificates := testenv.Value(simulated.Certificates(authority))(t)
 	rep, err := load.Run(t.Context(), load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.TLS, TLS: certificates, AdminURL: s.Admin, ServerPID: s.PID,
 		Control: s, API: s.API, Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Hour})
 	testenv.NoError(t, err)
@@ -300,8 +297,7 @@ func TestSubjectIsLeftClean(t *testing.T) {
 func TestSubjectCountsSystemCalls(t *testing.T) {
 	t.Parallel()
 	testenv.Program(t, "strace", "strace")
-	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"}})
-	testenv.NoError(t, err)
+	s := testenv.Value(subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"}}))(t)
 	defer s.Stop()
 	calls, err := s.SystemCalls(t.Context(), 1)
 	if err != nil && strings.Contains(err.Error(), "not permitted") {

@@ -138,16 +138,14 @@ func tempFile[T ~string | ~[]byte](t testing.TB, name string, data T) (path stri
 
 func readFile(t testing.TB, path string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	testenv.NoError(t, err)
+	data := testenv.Value(os.ReadFile(path))(t)
 	return data
 }
 
 // readReport reads the report that a load run left in a folder.
 func readReport(t testing.TB, dir string) *report.Report {
 	t.Helper()
-	rep, err := report.Read(filepath.Join(dir, "run.json"))
-	testenv.NoError(t, err)
+	rep := testenv.Value(report.Read(filepath.Join(dir, "run.json")))(t)
 	return rep
 }
 

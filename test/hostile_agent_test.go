@@ -169,18 +169,13 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	}
 	good := h.tls(1)
 
-	other, err := pki.Open(t.TempDir(), []string{"localhost"}, nil)
-	testenv.NoError(t, err)
+	other := testenv.Value(pki.Open(t.TempDir(), []string{"localhost"}, nil))(t)
 	// The server's CA, as it was long ago; a copy, because it writes.
-	past, err := pki.Open(copyDirectory(t, filepath.Join(h.Data, "pki")), []string{"localhost"}, func() time.Time { return time.Now().AddDate(-25, 0, 0) })
-	testenv.NoError(t, err)
-	own, err := tls.LoadX509KeyPair(filepath.Join(h.Data, "pki", "server.crt"), filepath.Join(h.Data, "pki", "server.key"))
-	testenv.NoError(t, err)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.NoError(t, err)
+	past := testenv.Value(pki.Open(copyDirectory(t, filepath.Join(h.Data, "pki")), []string{"localhost"}, func() time.Time { return time.Now().AddDate(-25, 0, 0) }))(t)
+	own := testenv.Value(tls.LoadX509KeyPair(filepath.Join(h.Data, "pki", "server.crt"), filepath.Join(h.Data, "pki", "server.key")))(t)
+	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	testenv.NoError(t, err)
+	der := testenv.Value(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	shows := func(certificates ...tls.Certificate) func(*tls.Config) {
 		return func(cfg *tls.Config) { cfg.Certificates = certificates }
 	}
@@ -218,16 +213,14 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	t.Run("a browser on the agents' path", func(t *testing.T) {
 		cfg := good.Clone()
 		cfg.NextProtos, cfg.Certificates = []string{"http/1.1"}, nil
-		e, err := h.dial(cfg)
-		testenv.NoError(t, err)
+		e := testenv.Value(h.dial(cfg))(t)
 		said := exchangeRaw(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: muster.v1\r\nConnection: close\r\n\r\n")
 		assert(t, strings.HasPrefix(said, "HTTP/1.1 401"), "got %.200s", said)
 	})
 	t.Run("a person's ticket is no agent's", func(t *testing.T) {
 		cache := tls.NewLRUClientSessionCache(4)
 		person := &tls.Config{RootCAs: good.RootCAs, ServerName: "localhost", NextProtos: []string{"http/1.1"}, ClientSessionCache: cache}
-		e, err := h.dial(person)
-		testenv.NoError(t, err)
+		e := testenv.Value(h.dial(person))(t)
 		_ = exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") // the ticket comes with it
 		agent := person.Clone()
 		agent.NextProtos = []string{wire.Subprotocol}
@@ -238,8 +231,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	} {
 		t.Run(why, func(t *testing.T) {
 			was := failed(why)
-			nc, err := net.Dial("tcp", h.Listen)
-			testenv.NoError(t, err)
+			nc := testenv.Value(net.Dial("tcp", h.Listen))(t)
 			defer nc.Close()
 			_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
 			said := exchangeRaw(nc, c.request)
@@ -269,8 +261,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 		if r, err := e.readRefusal(); err != nil || r.Code != "deleted" {
 			t.Errorf("%+v %v", r, err)
 		}
-		again, err := h.open(h.tls(1))
-		testenv.NoError(t, err)
+		again := testenv.Value(h.open(h.tls(1)))(t)
 		again.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
 		if r, err := again.readRefusal(); err != nil || r.Code != "deleted" || !strings.Contains(r.Hint, "muster-agent reset-identity") {
 			t.Errorf("%+v %v", r, err)
@@ -283,12 +274,9 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 // issueCertificate issues a node's certificate with an authority.
 func issueCertificate(t *testing.T, a *pki.Authority, uid uuid.UUID) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.NoError(t, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	testenv.NoError(t, err)
-	text, err := a.IssueNode(csr, uid)
-	testenv.NoError(t, err)
+	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	csr := testenv.Value(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t)
+	text := testenv.Value(a.IssueNode(csr, uid))(t)
 	block, _ := pem.Decode(text)
 	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
 }

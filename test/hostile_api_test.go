@@ -30,18 +30,15 @@ var open = map[string]bool{"/livez": true, "/readyz": true, "/api/v1/login": tru
 func TestEveryOperationNeedsToken(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	viewer, err := s.API.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
-	testenv.NoError(t, err)
-	expired, err := s.API.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Admin, ExpiresIn: 1})
-	testenv.NoError(t, err)
+	viewer := testenv.Value(s.API.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer}))(t)
+	expired := testenv.Value(s.API.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Admin, ExpiresIn: 1}))(t)
 	one := &http.Client{Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}}}
 	two := &http.Client{Timeout: 20 * time.Second, CheckRedirect: one.CheckRedirect,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
 	ask := func(c *http.Client, method, path, token string) (int, string) {
 		t.Helper()
-		request, err := http.NewRequest(method, "https://"+s.Listen, nil)
-		testenv.NoError(t, err)
+		request := testenv.Value(http.NewRequest(method, "https://"+s.Listen, nil))(t)
 		request.URL.Opaque = "//" + s.Listen + path // as it is written
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)

@@ -28,8 +28,7 @@ import (
 // openDescriptors returns the number of open file descriptors of a process.
 func openDescriptors(t *testing.T, pid int) int {
 	t.Helper()
-	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	testenv.NoError(t, err)
+	list := testenv.Value(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
 	return len(list)
 }
 
@@ -145,8 +144,7 @@ func TestSlowPeersHoldNobodyUp(t *testing.T) {
 			"POST /api/v1/apply HTTP/1.1\r\nHost: x\r\nContent-Length: 33000000\r\n\r\n" + strings.Repeat(" ", 5000),
 			"POST /agent/v1/enrol HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\n{\r\n", 1000),
 		} {
-			e, err := h.dial(person)
-			testenv.NoError(t, err)
+			e := testenv.Value(h.dial(person))(t)
 			drip(e.Conn, request)
 		}
 		e, err := h.dial(h.tls(1 + i)) // in the request of WebSocket
@@ -180,8 +178,7 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 	t.Run("Hello", func(t *testing.T) {
 		limited := 0
 		for range 30 {
-			e, err := h.open(h.tls(1))
-			testenv.NoError(t, err)
+			e := testenv.Value(h.open(h.tls(1)))(t)
 			e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
 			kind, body, err := e.receive()
 			var r wire.Refuse
@@ -197,8 +194,7 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 	t.Run("connections on their way", func(t *testing.T) {
 		crowded := 0
 		for range 8 {
-			e, err := h.dial(h.tls(2))
-			testenv.NoError(t, err)
+			e := testenv.Value(h.dial(h.tls(2)))(t)
 			_ = e.SetReadDeadline(time.Now().Add(time.Second))
 			line, _ := bufio.NewReader(e.Conn).ReadString('\n')
 			if strings.Contains(line, "429") {
@@ -229,8 +225,7 @@ func TestEndlessHeadersAreRefused(t *testing.T) {
 	h := newHostile(t, 1, nil)
 	unharmed := h.watch()
 	for range 5 {
-		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		testenv.NoError(t, err)
+		e := testenv.Value(h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}))(t)
 		said := exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500))
 		assert(t, strings.Contains(said, "431"), "got %.200q", said)
 		//lint:ignore SA1019 it speaks HTTP/2 and nothing else, and sends headers of any size
@@ -256,8 +251,7 @@ func TestEndlessHeadersAreRefusedOnSensuPort(t *testing.T) {
 	unharmed := h.watch()
 	for _, bomb := range []string{strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 64<<10), "X-A: " + strings.Repeat("y", 64<<20)} {
 		for range 3 {
-			nc, err := net.Dial("tcp", listen)
-			testenv.NoError(t, err)
+			nc := testenv.Value(net.Dial("tcp", listen))(t)
 			t.Cleanup(func() { nc.Close() })
 			_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
 			said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n"+bomb)
@@ -328,8 +322,7 @@ func TestUnreadWatchesEnd(t *testing.T) {
 	token := adminToken(t, h.Server)
 	watch := "GET /api/v1/events/watch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	for range 10 {
-		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		testenv.NoError(t, err)
+		e := testenv.Value(h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}))(t)
 		_, _ = io.WriteString(e.Conn, watch)
 		//lint:ignore SA1019 it speaks HTTP/2 and nothing else
 		client := &http.Client{Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

@@ -119,8 +119,7 @@ func (l *maliciousServer) connections() int { l.mu.Lock(); defer l.mu.Unlock(); 
 func startMaliciousServer(t *testing.T, s *harness.Server, lies map[string][]byte, names []string) *maliciousServer {
 	t.Helper()
 	authority := s.Authority()
-	tcp, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, GetCertificate: authority.GetCertificate})
-	testenv.NoError(t, err)
+	tcp := testenv.Value(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, GetCertificate: authority.GetCertificate}))(t)
 	l := &maliciousServer{address: tcp.Addr().String()}
 	var serving sync.WaitGroup
 	t.Cleanup(func() { tcp.Close(); serving.Wait() })

@@ -45,8 +45,7 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 	}
 	s.Prepare(harness.Fleet{Agents: nodes, Checks: 2, Interval: time.Minute})
 	s.Start()
-	certificates, err := simulated.Certificates(s.Authority())
-	testenv.NoError(t, err)
+	certificates := testenv.Value(simulated.Certificates(s.Authority()))(t)
 	return &hostile{Server: s, t: t, certificates: certificates}
 }
 
@@ -56,8 +55,7 @@ func nodeUID(i int) uuid.UUID { return simulated.NodeUID(0, i) }
 // tls returns the TLS configuration of the i-th node's agent.
 func (h *hostile) tls(i int) *tls.Config {
 	h.t.Helper()
-	cfg, err := h.certificates(nodeUID(i))
-	testenv.NoError(h.t, err)
+	cfg := testenv.Value(h.certificates(nodeUID(i)))(h.t)
 	return cfg
 }
 
@@ -304,8 +302,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 // hello opens a session of the i-th node.
 func (h *hostile) hello(i int) *attacker {
 	h.t.Helper()
-	e, err := h.open(h.tls(i))
-	testenv.NoError(h.t, err)
+	e := testenv.Value(h.open(h.tls(i)))(h.t)
 	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: goodKey, First: 1}}}))
 	if kind, body, err := e.receive(); err != nil || kind != wire.KindWelcome {
 		h.t.Fatalf("node %d: the server says %d %q, %v", i, kind, body, err)

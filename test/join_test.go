@@ -66,8 +66,7 @@ func (m *joiner) mustJoin(words ...string) *pki.Identity {
 
 func (m *joiner) identity() *pki.Identity {
 	m.t.Helper()
-	id, err := pki.LoadIdentity(m.state)
-	testenv.NoError(m.t, err)
+	id := testenv.Value(pki.LoadIdentity(m.state))(m.t)
 	return id
 }
 
@@ -153,16 +152,14 @@ func TestInvalidTokenMakesNoNode(t *testing.T) {
 	newJoiner(t).expectRefusal(5, "was used 1 times, its limit", "join", once)
 
 	taken := joinWords(t, s)[1]
-	tokens, err := s.API.Enrolment.Tokens(t.Context())
-	testenv.NoError(t, err)
+	tokens := testenv.Value(s.API.Enrolment.Tokens(t.Context()))(t)
 	for _, token := range tokens.Items {
 		s.CLI("node", "token", "delete", token.ID)
 	}
 	newJoiner(t).expectRefusal(5, "does not know this join token", "join", taken)
 
 	short := joinWords(t, s, "--for", "1s")[1]
-	token, err := pki.ParseToken(short)
-	testenv.NoError(t, err)
+	token := testenv.Value(pki.ParseToken(short))(t)
 	sleep(t.Context(), time.Until(token.Expiry)+1010*time.Millisecond) // the server knows parts of a second
 	newJoiner(t).expectRefusal(5, "expired", "join", short)
 	token.Expiry = time.Time{} // an agent that cannot tell; the server does
@@ -179,12 +176,9 @@ func TestInvalidTokenMakesNoNode(t *testing.T) {
 // TestJoinSendsNothingToForeignCA joins at a server with another CA: the agent sends no byte after the handshake.
 func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	t.Parallel()
-	ours, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
-	testenv.NoError(t, err)
-	theirs, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
-	testenv.NoError(t, err)
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: theirs.GetCertificate})
-	testenv.NoError(t, err)
+	ours := testenv.Value(pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil))(t)
+	theirs := testenv.Value(pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil))(t)
+	l := testenv.Value(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: theirs.GetCertificate}))(t)
 	defer l.Close()
 	var heard atomic.Int64
 	met := make(chan struct{}, 16)
@@ -234,8 +228,7 @@ func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 
 // startAnswerLossProxy starts a proxy that drops all bytes from the server once the client has sent its request within TLS.
 func startAnswerLossProxy(t *testing.T, server string) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.NoError(t, err)
+	l := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var lines sync.WaitGroup
 	t.Cleanup(func() { l.Close(); lines.Wait() })
 	lines.Go(func() {
@@ -328,8 +321,7 @@ func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Pr
 	m.t.Helper()
 	p = m.launchAgent(append([]string{"join", "--server", s.Listen}, words...)...)
 	p.AwaitLog("Ctrl-C")
-	j, err := pki.LoadJoinState(m.state)
-	testenv.NoError(m.t, err)
+	j := testenv.Value(pki.LoadJoinState(m.state))(m.t)
 	if key = j.Fingerprint(); !strings.Contains(p.Log(), "\n  "+key+"\n") {
 		m.t.Fatalf("the key %s is not told:\n%s", key, p.Log())
 	}

@@ -36,8 +36,7 @@ func TestLoadRun(t *testing.T) {
 	harness.Run(t, s.Env(), "load", "run", "--server", s.Plain, "--admin", "http://"+s.Admin, "--server-pid", pid,
 		"--agents", "10", "--fleet", "20", "--checks", "5", "--interval", "1s", "--duration", "3s", "--warmup", "1s", "--max-lag", "1h",
 		"--pages", "5", "--goal", "rate=1", "--goal", "page-p99=60000", "--title", "tiny", "--out", out).Expect(0, "nothing lost, nothing twice")
-	rep, err := report.Read(out)
-	testenv.NoError(t, err)
+	rep := testenv.Value(report.Read(out))(t)
 	b := rep.Balance
 	assert(t, b.Sent == b.Acknowledged && b.Sent >= 100+30 && b.Compared == 100 && b.OK(), "ledger %+v", b)
 	assert(t, rep.Disk != nil && rep.Disk.Written != 0 && rep.Disk.Journal != 0 && rep.Calls != nil && rep.Calls.Syncs != 0 && rep.Calls.ResultsPerCommit != 0,
@@ -79,8 +78,7 @@ func TestLoadRunAcrossRestart(t *testing.T) {
 	s.Launch()
 	writeFile(t, again, "")
 	run.AwaitExit(0)
-	rep, err := report.Read(out)
-	testenv.NoError(t, err)
+	rep := testenv.Value(report.Read(out))(t)
 	require(t, len(rep.Outages) != 0 && rep.Balance.Compared == 50, "outages %+v, ledger %+v", rep.Outages, rep.Balance)
 	if o := rep.Outages[0]; !o.Command || o.Serving <= 0 || o.Acked <= 0 || o.Seconds <= 0 {
 		t.Errorf("outage %+v: want the times until it served, acknowledged, and all were back", o)
@@ -238,8 +236,7 @@ func TestLoadCompare(t *testing.T) {
 	dir := t.TempDir()
 	for name, change := range map[string]func(*report.Report){"old": func(*report.Report) {}, "slow": func(r *report.Report) { r.BeyondLinger.P99 *= 2 }, "lossy": func(r *report.Report) { r.Balance.Missing = 1 }} {
 		for i := range compare.Enough {
-			rep, err := report.Read("../bench/results/sensu-4000x40x5s.json")
-			testenv.NoError(t, err)
+			rep := testenv.Value(report.Read("../bench/results/sensu-4000x40x5s.json"))(t)
 			rep.Samples, rep.Server.MicrosPerItem = nil, rep.Server.MicrosPerItem*(1+float64(i)/100)
 			change(rep)
 			testenv.NoError(t, rep.Save(filepath.Join(dir, name, fmt.Sprint(i), "run.json")))
@@ -346,8 +343,7 @@ func TestLoadCheck(t *testing.T) {
 	}
 	// So few results a second say little of what each costs: the baseline is moved instead.
 	move := func(factor float64) {
-		rep, err := report.Read(base)
-		testenv.NoError(t, err)
+		rep := testenv.Value(report.Read(base))(t)
 		rep.Inside.Allocs *= factor
 		rep.Inside.AllocBytes *= 100
 		rep.Inside.WireBytes, rep.Inside.JournalBytes = 1000, 1000

@@ -150,8 +150,7 @@ checks:
   - {name: clock, groups: [all], interval: 4s}
 phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 `
-	sc, err := scenario.Parse("live.yaml", []byte(text))
-	testenv.NoError(t, err)
+	sc := testenv.Value(scenario.Parse("live.yaml", []byte(text)))(t)
 	sc.Defaults()
 	s := harness.NewServer(t)
 	testenv.NoError(t, os.MkdirAll(s.Data, 0o700))
@@ -160,12 +159,10 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	}))
 	s.Start()
 	api := s.Client()
-	certificates, err := simulated.Certificates(s.Authority())
-	testenv.NoError(t, err)
+	certificates := testenv.Value(simulated.Certificates(s.Authority()))(t)
 	_, end := playLoad(t, load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.Listen, TLS: certificates, MaxLag: time.Hour})
 	awaitEqual(t, "results of all states", sc.States(), func() int { return len(s.FleetStates()) })
-	viewer, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
-	testenv.NoError(t, err)
+	viewer := testenv.Value(api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer}))(t)
 	env := append(s.Env(), "MUSTER_TOKEN="+viewer.Secret)
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	harness.Run(t, env, "load", "from-fleet").Expect(harness.AnyFailure, "no nodes in namespace default", "(210)")

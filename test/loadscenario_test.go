@@ -42,8 +42,7 @@ phases:
 // processesOf returns the command lines that name a folder.
 func processesOf(t *testing.T, dir string) (list []string) {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	testenv.NoError(t, err)
+	files := testenv.Value(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
 	for _, f := range files {
 		if words, err := os.ReadFile(f); err == nil && bytes.Contains(words, []byte(dir)) {
 			list = append(list, string(bytes.ReplaceAll(words, []byte{0}, []byte(" "))))
@@ -140,13 +139,11 @@ func TestLoadScenario(t *testing.T) {
 			t.Errorf("%s: %v; the report says of it: %q", name, err, rep.Files[name])
 		}
 	}
-	hlog, err := os.Open(filepath.Join(out, "latency.hlog"))
-	testenv.NoError(t, err)
+	hlog := testenv.Value(os.Open(filepath.Join(out, "latency.hlog")))(t)
 	defer hlog.Close()
 	counted := int64(0)
 	for seconds := hdrhistogram.NewHistogramLogReader(hlog); ; {
-		h, err := seconds.NextIntervalHistogram()
-		testenv.NoError(t, err)
+		h := testenv.Value(seconds.NextIntervalHistogram())(t)
 		if h == nil {
 			break
 		}
@@ -154,8 +151,7 @@ func TestLoadScenario(t *testing.T) {
 	}
 	assert(t, counted != 0 && uint64(counted) <= rep.Balance.Acknowledged,
 		"%d latencies in the log, %d results acknowledged", counted, rep.Balance.Acknowledged)
-	samples, err := os.Open(filepath.Join(out, "samples.csv"))
-	testenv.NoError(t, err)
+	samples := testenv.Value(os.Open(filepath.Join(out, "samples.csv")))(t)
 	defer samples.Close()
 	if rows, err := csv.NewReader(samples).ReadAll(); err != nil || len(rows) != len(rep.Samples)+1 {
 		t.Errorf("%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
@@ -303,8 +299,7 @@ func TestLoadScenarioOnRunningServer(t *testing.T) {
 		files, _ := filepath.Glob(filepath.Join(dir, "identities", "*", "*-0000?", "identity.json"))
 		require(t, len(files) == 5, "run %d: identities %v", i, files)
 		for _, f := range files {
-			info, err := os.Stat(f)
-			testenv.NoError(t, err)
+			info := testenv.Value(os.Stat(f))(t)
 			before, ok := joined[f]
 			assert(t, !ok || before.Equal(info.ModTime()), "%s joined again", f)
 			joined[f] = info.ModTime()

@@ -32,11 +32,8 @@ func TestErrorMessagesSayWhatToType(t *testing.T) {
 	check := func(name, rest string) string {
 		return "apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + name + "}\nspec:\n  interval: 1s\n  " + rest + "\n"
 	}
-	if _, err := pki.Open(filepath.Join(s.Dir, "other"), []string{"localhost"}, time.Now); err != nil {
-		t.Fatal(err)
-	}
-	host, err := os.Hostname()
-	testenv.NoError(t, err)
+	testenv.Value(pki.Open(filepath.Join(s.Dir, "other"), []string{"localhost"}, time.Now))(t)
+	host := testenv.Value(os.Hostname())(t)
 	file("field.yaml", check("typing", "comand: date\n  targets: {groups: [all]}"))
 	file("unit.yaml", check("typing", "command: date\n  ttl: 300\n  targets: {groups: [all]}"))
 	s.CLI("apply", "-f", file("names.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {command: 'true'}\n"))
@@ -254,9 +251,7 @@ func (x *transcript) noServer() {
 
 func (x *transcript) wrongCA() {
 	x.server("")
-	if _, err := pki.Open(filepath.Join(x.dir, "other"), []string{"localhost"}, time.Now); err != nil {
-		x.t.Fatal(err)
-	}
+	testenv.Value(pki.Open(filepath.Join(x.dir, "other"), []string{"localhost"}, time.Now))(x.t)
 	x.command([]string{"MUSTER_CA=" + filepath.Join(x.dir, "other/ca.crt")}, "status")
 	other := harness.StartServer(x.t)
 	x.logLine("log of an agent with the token of another server", x.startAgentWithoutSession(x.s.Listen, other.NewAgent("web01").Token).Log, "join")

@@ -132,8 +132,7 @@ func (p *pagedServer) callBack(verb, key string) {
 func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
 	p.t.Helper()
 	text, head := p.service.call(verb, key, secret)
-	r, err := http.NewRequest(http.MethodPost, "https://"+p.Listen+"/callback/default/"+handler, strings.NewReader(text))
-	testenv.NoError(p.t, err)
+	r := testenv.Value(http.NewRequest(http.MethodPost, "https://"+p.Listen+"/callback/default/"+handler, strings.NewReader(text)))(p.t)
 	r.Header.Set(head[0], head[1])
 	got, text := sendRequest(p.t, p.Server, r, "", "")
 	require(p.t, got == code, "%s %s at %s: %d %s, want %d", verb, key, handler, got, text, code)

@@ -69,8 +69,7 @@ func TestRunNowStreamsOutput(t *testing.T) {
 	// Seen before the end: the command waits for a file that is made once its words came.
 	gate := filepath.Join(dir, "gate")
 	run := harness.Command(t, s.Env(), "run", "--command", "echo ready $$; while ! [ -e "+gate+" ]; do sleep 0.05; done; echo gone", "--on", "group:all", "-o", "json", "--yes")
-	stdout, err := run.StdoutPipe()
-	testenv.NoError(t, err)
+	stdout := testenv.Value(run.StdoutPipe())(t)
 	testenv.NoError(t, run.Start())
 	ready, gone := 0, 0
 	for scan := bufio.NewScanner(stdout); scan.Scan(); {

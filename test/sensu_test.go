@@ -228,8 +228,7 @@ phases:
 func TestSensuImportReachesNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	dump, err := filepath.Abs("../internal/sensuimport/testdata/dump.yaml")
-	testenv.NoError(t, err)
+	dump := testenv.Value(filepath.Abs("../internal/sensuimport/testdata/dump.yaml"))(t)
 	made := filepath.Join(t.TempDir(), "muster.yaml")
 	r := s.Try("import", "sensu", dump, "--out", made)
 	if r.Code != 0 || r.Out != "" || !strings.Contains(r.Errors, "! "+dump+":1: CheckConfig default/Check_CPU: handler gone is not in these files\n") ||

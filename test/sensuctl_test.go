@@ -98,8 +98,7 @@ func TestSensuctlRequestsAreAnswered(t *testing.T) {
 		pem := readFile(t, filepath.Join(s.Data, "pki", "ca.crt"))
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(pem)
-		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.Listen+path, strings.NewReader(body))
-		testenv.NoError(t, err)
+		r := testenv.Value(http.NewRequestWithContext(t.Context(), method, "https://"+s.Listen+path, strings.NewReader(body)))(t)
 		if token == "" {
 			r.SetBasicAuth("admin", "four plain test words")
 		} else {
@@ -107,11 +106,9 @@ func TestSensuctlRequestsAreAnswered(t *testing.T) {
 		}
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 		defer transport.CloseIdleConnections()
-		answer, err := (&http.Client{Transport: transport}).Do(r)
-		testenv.NoError(t, err)
+		answer := testenv.Value((&http.Client{Transport: transport}).Do(r))(t)
 		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		testenv.NoError(t, err)
+		text := testenv.Value(io.ReadAll(answer.Body))(t)
 		return answer.StatusCode, string(text)
 	}
 	const base = "/api/core/v2/namespaces/default"

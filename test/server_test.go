@@ -33,11 +33,9 @@ import (
 // unpackBundle returns the files of a debug bundle by name, without the folder.
 func unpackBundle(t *testing.T, file string) map[string]string {
 	t.Helper()
-	f, err := os.Open(file)
-	testenv.NoError(t, err)
+	f := testenv.Value(os.Open(file))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	testenv.NoError(t, err)
+	z := testenv.Value(gzip.NewReader(f))(t)
 	out := map[string]string{}
 	for archive := tar.NewReader(z); ; {
 		h, err := archive.Next()
@@ -45,8 +43,7 @@ func unpackBundle(t *testing.T, file string) map[string]string {
 			return out
 		}
 		testenv.NoError(t, err)
-		data, err := io.ReadAll(archive)
-		testenv.NoError(t, err)
+		data := testenv.Value(io.ReadAll(archive))(t)
 		out[path.Base(h.Name)] = string(data)
 	}
 }
@@ -178,8 +175,7 @@ func TestPasswordResetEndsSessions(t *testing.T) {
 func TestServiceManagerHearsReadiness(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	testenv.NoError(t, err)
+	manager := testenv.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"}))(t)
 	defer manager.Close()
 	said := "" // all messages: the first status may come before READY=1
 	hears := func(want string) {
@@ -299,12 +295,9 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 // setNewerSchema marks a database as written by a newer version.
 func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(s.Data, file))
-	testenv.NoError(t, err)
+	db := testenv.Value(sql.Open("sqlite", filepath.Join(s.Data, file)))(t)
 	defer db.Close()
-	if _, err := db.ExecContext(context.Background(), `UPDATE schema_version SET version = 99 WHERE component = ?`, component); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(db.ExecContext(context.Background(), `UPDATE schema_version SET version = 99 WHERE component = ?`, component))(t)
 }
 
 // TestMissingJournalDiskStopsStart starts a server whose journal disk is not mounted: no new journal begins in the empty

@@ -252,19 +252,13 @@ func damageSpool(t *testing.T, folder string) {
 	t.Helper()
 	segments, _ := filepath.Glob(filepath.Join(folder, "*.log"))
 	require(t, len(segments) != 0, "the spool has no segment")
-	f, err := os.OpenFile(slices.Min(segments), os.O_RDWR, 0)
-	testenv.NoError(t, err)
+	f := testenv.Value(os.OpenFile(slices.Min(segments), os.O_RDWR, 0))(t)
 	defer f.Close()
-	info, err := f.Stat()
-	testenv.NoError(t, err)
+	info := testenv.Value(f.Stat())(t)
 	at, b := info.Size()/2, make([]byte, 1)
-	if _, err := f.ReadAt(b, at); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(f.ReadAt(b, at))(t)
 	b[0] ^= 0x10
-	if _, err := f.WriteAt(b, at); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(f.WriteAt(b, at))(t)
 }
 
 // incompressibleText returns a text of n bytes that does not compress well.

@@ -168,23 +168,20 @@ func residentMemory(t *testing.T, pid int) int64 {
 	t.Helper()
 	text := readFile(t, fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(text), "VmRSS:")
-	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	testenv.NoError(t, err)
+	kb := testenv.Value(strconv.ParseInt(strings.Fields(rest)[0], 10, 64))(t)
 	return kb << 10
 }
 
 // compareChangesWithHistory compares the state changes that events count with those that history lists.
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
-	list, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1000})
-	testenv.NoError(t, err)
+	list := testenv.Value(api.Events.List(t.Context(), v1.EventFilter{Limit: 1000}))(t)
 	total := 0
 	for _, e := range list.Items {
 		if strings.HasPrefix(e.Check, "muster-") {
 			continue // may change between the two looks
 		}
-		entries, err := api.Events.History(t.Context(), e.Namespace, e.Node, e.Check, 1000)
-		testenv.NoError(t, err)
+		entries := testenv.Value(api.Events.History(t.Context(), e.Namespace, e.Node, e.Check, 1000))(t)
 		changes := 0
 		for _, entry := range entries.Items {
 			if entry.Kind == "status" {
@@ -264,8 +261,7 @@ func TestServerRunsOnPostgreSQL(t *testing.T) {
 	declared := filepath.Join(dir, "check.yaml")
 	writeFile(t, declared, fmt.Sprintf(toggled, hook.URL, file))
 	s.CLI("apply", "-f", declared)
-	token, err := api.Enrolment.CreateToken(t.Context(), v1.JoinTokenRequest{Namespace: "default"})
-	testenv.NoError(t, err)
+	token := testenv.Value(api.Enrolment.CreateToken(t.Context(), v1.JoinTokenRequest{Namespace: "default"}))(t)
 	harness.Launch(t, nil, "agent", "--token", token.Token, "--server", s.Listen, "--state-dir", filepath.Join(dir, "agent"), "--name", "web01")
 
 	status := func(want model.Status) {

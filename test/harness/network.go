@@ -201,8 +201,7 @@ func NewProxy(t testing.TB, to string) *Proxy {
 // NewProxyAt starts a proxy at an address.
 func NewProxyAt(t testing.TB, address, to string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
-	testenv.NoError(t, err)
+	l := testenv.Value(net.Listen("tcp", address))(t)
 	p := &Proxy{Address: l.Addr().String()}
 	var passing sync.WaitGroup
 	ended := make(chan struct{})
@@ -386,8 +385,7 @@ func (s *Squid) Tunnels() []string {
 
 func giveToUser(t testing.TB, dir, name string) {
 	t.Helper()
-	who, err := user.Lookup(name)
-	testenv.NoError(t, err)
+	who := testenv.Value(user.Lookup(name))(t)
 	uid, _ := strconv.Atoi(who.Uid)
 	gid, _ := strconv.Atoi(who.Gid)
 	if out, err := exec.Command("chown", "-R", fmt.Sprintf("%d:%d", uid, gid), dir).CombinedOutput(); err != nil {

@@ -226,11 +226,9 @@ func (s *Server) Client() *client.Client {
 	s.t.Helper()
 	var c client.Context
 	if s.Command == "server" {
-		ca, err := os.ReadFile(filepath.Join(s.Data, "pki", "ca.crt"))
-		testenv.NoError(s.t, err)
+		ca := testenv.Value(os.ReadFile(filepath.Join(s.Data, "pki", "ca.crt")))(s.t)
 		c = client.Context{Server: "https://" + s.Listen, CA: string(ca)}
-		first, err := client.New(c)
-		testenv.NoError(s.t, err)
+		first := testenv.Value(client.New(c))(s.t)
 		session, err := first.Access.Login(s.t.Context(), "admin", password)
 		if err != nil {
 			s.t.Fatalf("log in: %v", err)
@@ -243,16 +241,14 @@ func (s *Server) Client() *client.Client {
 			s.t.Fatal(err)
 		}
 	}
-	api, err := client.New(c)
-	testenv.NoError(s.t, err)
+	api := testenv.Value(client.New(c))(s.t)
 	return api
 }
 
 // Authority opens the server's CA, to make certificates with.
 func (s *Server) Authority() *pki.Authority {
 	s.t.Helper()
-	a, err := pki.Open(filepath.Join(s.Data, "pki"), []string{"localhost"}, time.Now)
-	testenv.NoError(s.t, err)
+	a := testenv.Value(pki.Open(filepath.Join(s.Data, "pki"), []string{"localhost"}, time.Now))(s.t)
 	return a
 }
 
@@ -294,8 +290,7 @@ func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
 func (s *Server) LoadTLS(f Fleet, duration time.Duration) load.Config {
 	s.t.Helper()
 	cfg := s.Load(f, duration)
-	certificates, err := simulated.Certificates(s.Authority())
-	testenv.NoError(s.t, err)
+	certificates := testenv.Value(simulated.Certificates(s.Authority()))(s.t)
 	cfg.Server, cfg.TLS = s.Listen, certificates
 	return cfg
 }
