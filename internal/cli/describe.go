@@ -102,7 +102,7 @@ func describeDeclared(c *call, k kind.Kind, view kind.View) (err error) {
 		c.field("from Sensu", "%s: works as in Sensu. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
 	}
 	c.fieldIf("effect", view.State.Note)
-	for _, detail := range k.Details(view) {
+	for _, detail := range k.Details(view, r.Spec) {
 		c.field(detail.Name, "%s", detail.Text)
 	}
 	return nil

@@ -206,7 +206,7 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 		textIf(next != "", "more rows: --limit 0 shows all, -l selects"),
 	}
 	columns := "NAMESPACE|NAME|"
-	for _, column := range k.Columns() {
+	for _, column := range k.Columns {
 		columns += column.Name + "|"
 	}
 	return list[kind.View]{
@@ -220,7 +220,7 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 // resourceRow returns the cells of a resource: those of its kind stand between its name and its last change.
 func resourceRow(c *call, k kind.Kind, v kind.View) []any {
 	row := []any{v.Resource.Metadata.Namespace, v.Resource.Metadata.Name}
-	for _, column := range k.Columns() {
+	for _, column := range k.Columns {
 		text := column.Cell(v, v.Resource.Spec)
 		if column.Max > 0 && c.Format != screen.Wide {
 			text = screen.Cut(text, column.Max)

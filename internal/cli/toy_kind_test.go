@@ -32,11 +32,11 @@ type ToySpec struct {
 func (*ToySpec) Kind() string { return "Toy" }
 
 func toy() kind.Kind {
-	return kind.Define(func() *ToySpec { return &ToySpec{} }, kind.Definition[*ToySpec]{
+	return kind.Define(kind.Definition[*ToySpec]{
 		KindInfo: model.KindInfo{Name: "Toy", Plural: "toys", Short: "to", Namespaced: true},
 		Source:   toySource,
 		Example:  "kind: Toy\nmetadata: {name: ball}\nspec: {colour: red}\n",
-		Validate: func(v *kind.Validator, _ *model.Resource, s *ToySpec) {
+		Validate: func(v *kind.Validator, s *ToySpec) {
 			if s.Colour == "" {
 				v.Missing("spec.colour", "write colour: red", "missing")
 			}

@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +13,7 @@ import (
 
 // Check returns the kind of checks.
 func Check() Kind {
-	return Define(func() *model.CheckSpec { return &model.CheckSpec{} }, Definition[*model.CheckSpec]{
+	return Define(Definition[*model.CheckSpec]{
 		KindInfo: model.KindInfo{Name: "Check", Plural: "checks", Short: "ch", Namespaced: true},
 		Related:  CheckEvents,
 		LandsAs:  "runs on",
@@ -25,7 +24,7 @@ spec:
   interval: 60s
   probe: {name: disk, args: {warn: "20%", crit: "10%"}}
 `,
-		Validate:   func(v *Validator, _ *model.Resource, s *model.CheckSpec) { validateCheck(v, s) },
+		Validate:   validateCheck,
 		Cycle:      Cycle{"depends on itself", "remove one of them from the spec.dependsOn of the check before it"},
 		References: checkReferences,
 		Targets: func(s *model.CheckSpec) []FieldTargets {
@@ -75,24 +74,20 @@ func checkReferences(refs *References, s *model.CheckSpec) {
 	refs.secrets(s.Secrets)
 	refs.Require("Asset", "spec.assets", s.Assets...)
 	for i := range s.Hooks {
-		if name := s.Hooks[i].Hook; name != "" {
-			refs.Require("Hook", fmt.Sprintf("spec.hooks[%d].hook", i), name)
-		}
+		refs.Require("Hook", fmt.Sprintf("spec.hooks[%d].hook", i), s.Hooks[i].Hook)
 	}
 	if s.Schedule != nil {
 		for i, e := range s.Schedule.Except {
-			refs.window(fmt.Sprintf("spec.schedule.except[%d].window", i), e.Window)
+			refs.Require("Window", fmt.Sprintf("spec.schedule.except[%d].window", i), e.Window)
 		}
 	}
 	if a := s.Alert; a != nil {
 		refs.Require("Handler", "spec.alert.handlers", a.Handlers...)
-		if a.Route != "" {
-			refs.Require("Route", "spec.alert.route", a.Route)
-		}
+		refs.Require("Route", "spec.alert.route", a.Route)
 	}
 }
 
-// validateCheck requires a check, unless it is built in.
+// check requires a check, unless it is built in.
 func (c *References) check(field, name string) {
 	if model.BuiltinCheck(name) == 0 {
 		c.Require("Check", field, name)
@@ -169,10 +164,10 @@ func seconds(d model.Duration) string {
 }
 
 func runs(s *model.CheckSpec) string {
-	if s.Passive {
+	switch {
+	case s.Passive:
 		return "passive"
-	}
-	if s.Probe != nil {
+	case s.Probe != nil:
 		return "probe " + s.Probe.Name
 	}
 	return commandText(s.Command)
@@ -212,42 +207,30 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 		validateSchedule(v, s)
 	}
 	validateExceptions(v, s.Schedule)
-	v.InRange("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), maxTimeout)
-	if s.TTL != 0 {
-		v.InRange("spec.ttl", s.TTL, model.Duration(time.Second), maxInterval)
-		if s.Interval > 0 && s.TTL <= s.Interval {
-			v.Flaw("spec.ttl", "usual: two to three intervals", "%s must be longer than the interval %s", s.TTL, s.Interval)
-		}
-	}
+	v.InRange("spec.timeout", s.Timeout, minTimeout, maxTimeout)
+	v.InRange("spec.ttl", s.TTL, model.Duration(time.Second), maxInterval)
+	v.FlawIf(s.TTL != 0 && s.Interval > 0 && s.TTL <= s.Interval,
+		"spec.ttl", "usual: two to three intervals", "%s must be longer than the interval %s", s.TTL, s.Interval)
 	v.env("spec.env", s.Env)
-	validateCheckSecrets(v, s)
+	v.commandSecrets(s.Secrets, s.Command, s.Env, "leave it out", "a probe has no environment")
 	validateStdin(v, s)
-	v.commandsAssets(s.Assets, s.Command, "a probe needs no assets")
+	v.commandAssets(s.Assets, s.Command, "a probe needs no assets")
 	validateHooks(v, s.Hooks)
 	validateMetrics(v, s)
-	if len(s.RunAs) > model.MaxText || model.HasControl(s.RunAs) {
-		v.Flaw("spec.runAs", "", "expected the name of a user")
-	}
-	if s.MaxOutput > maxOutput {
-		v.Flaw("spec.maxOutput", "", "%s is more than the maximum %s", s.MaxOutput, maxOutput)
-	}
+	v.FlawIf(len(s.RunAs) > model.MaxText || model.HasControl(s.RunAs), "spec.runAs", "", "expected the name of a user")
+	v.FlawIf(s.MaxOutput > maxOutput, "spec.maxOutput", "", "%s is more than the maximum %s", s.MaxOutput, maxOutput)
 	if a := s.Alert; a != nil {
 		v.count("spec.alert.failAfter", a.FailAfter)
 		v.count("spec.alert.recoverAfter", a.RecoverAfter)
 		v.sharedNames("spec.alert.handlers", a.Handlers)
 		if f := a.Flapping; f != nil {
-			if f.Start < 2 || f.Start > 100 {
-				v.Flaw("spec.alert.flapping.start", "", "expected 2 to 100 percent, got %d", f.Start)
-			} else if f.End < 0 || f.End >= f.Start {
-				v.Flaw("spec.alert.flapping.end", "", "expected less than start, which is %d", f.Start)
-			}
+			inRange := f.Start >= 2 && f.Start <= 100
+			v.FlawIf(!inRange, "spec.alert.flapping.start", "", "expected 2 to 100 percent, got %d", f.Start)
+			v.FlawIf(inRange && (f.End < 0 || f.End >= f.Start), "spec.alert.flapping.end", "", "expected less than start, which is %d", f.Start)
 		}
-		if a.Route != "" {
-			v.SharedName("spec.alert.route", a.Route)
-			if len(a.Handlers) > 0 {
-				v.Flaw("spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
-			}
-		}
+		v.optionalName("spec.alert.route", a.Route)
+		v.FlawIf(a.Route != "" && len(a.Handlers) > 0,
+			"spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
 	}
 	validateSeverities(v, s.Severity)
 	v.templates(s.TemplateTexts())
@@ -264,9 +247,8 @@ func validatePassive(v *Validator, s *model.CheckSpec) {
 		{"env", len(s.Env) > 0}, {"stdin", s.Stdin != ""}, {"runAs", s.RunAs != ""}, {"hooks", len(s.Hooks) > 0}, {"metrics", s.Metrics != nil}, {"thresholds", len(s.Thresholds) > 0},
 		{"discardOutput", s.DiscardOutput},
 	} {
-		if f.said {
-			v.Flaw("spec."+f.name, "leave it out, or leave passive out", "a passive check does not run: external systems send its results")
-		}
+		v.FlawIf(f.said,
+			"spec."+f.name, "leave it out, or leave passive out", "a passive check does not run: external systems send its results")
 	}
 }
 
@@ -274,12 +256,10 @@ func validateRoundRobin(v *Validator, s *model.CheckSpec) {
 	if !s.RoundRobin {
 		return
 	}
-	if s.Cron != "" && s.TimeZone == "" {
-		v.Missing("spec.timeZone", "write one such as Europe/Paris or UTC", "missing: the server schedules round-robin checks, and it is in no node's time zone")
-	}
-	if s.TTL != 0 && s.Proxy == nil {
-		v.Flaw("spec.ttl", "leave it out, or write proxy: the event then belongs to the proxy node", "round robin: each node runs the check only in its turn, so that its event would expire")
-	}
+	v.MissingIf(s.Cron != "" && s.TimeZone == "",
+		"spec.timeZone", "write one such as Europe/Paris or UTC", "missing: the server schedules round-robin checks, and it is in no node's time zone")
+	v.FlawIf(s.TTL != 0 && s.Proxy == nil,
+		"spec.ttl", "leave it out, or write proxy: the event then belongs to the proxy node", "round robin: each node runs the check only in its turn, so that its event would expire")
 }
 
 func validateSeverities(v *Validator, m map[string]string) {
@@ -294,9 +274,7 @@ func validateSeverities(v *Validator, m map[string]string) {
 		} else {
 			seen[status] = name
 		}
-		if _, ok := model.ParseSeverity(m[name]); !ok {
-			v.Flaw(at, "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", m[name])
-		}
+		v.severity(at, m[name])
 	}
 }
 
@@ -307,50 +285,25 @@ func validateProbe(v *Validator, p *model.Probe) {
 	}
 	v.Bound("spec.probe.args", len(p.Args))
 	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
-		if len(name) > model.MaxText || len(p.Args[name]) > maxVariable {
-			v.Flaw("spec.probe.args."+name, "", "longer than %d bytes", maxVariable)
-		}
+		v.FlawIf(len(name) > model.MaxText || len(p.Args[name]) > maxVariable,
+			"spec.probe.args."+name, "", "longer than %d bytes", maxVariable)
 	}
-	err := errors.Join(probe.Lint(p.Name, p.Args)...)
-	if err == nil {
-		return
-	}
-	var errs []error
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		errs = joined.Unwrap()
-	} else {
-		errs = []error{err}
-	}
-	for _, err := range errs {
-		if f, ok := err.(*model.Flaw); ok {
-			v.Flaw("spec.probe."+f.Field, f.Hint, "%s", f.Text)
-			continue
-		}
-		if e, ok := err.(*model.Error); ok {
+	for _, err := range probe.Lint(p.Name, p.Args) {
+		switch e := err.(type) {
+		case nil:
+		case *model.Flaw:
+			v.Flaw("spec.probe."+e.Field, e.Hint, "%s", e.Text)
+		case *model.Error:
 			v.Flaw("spec.probe", e.Hint, "%s", e.Message)
-			continue
+		default:
+			v.Flaw("spec.probe", "", "%v", err)
 		}
-		v.Flaw("spec.probe", "", "%v", err)
 	}
 }
 
 func validateStdin(v *Validator, s *model.CheckSpec) {
 	v.unredacted("spec.stdin", s.Stdin)
-	if s.Stdin != "" && s.Command == nil {
-		v.Missing("spec.stdin", "leave it out", "a probe reads no standard input")
-	}
-	if len(s.Stdin) > maxLine {
-		v.Flaw("spec.stdin", "put it into a file on the nodes: command: PROGRAM < FILE", "longer than %d bytes", maxLine)
-	}
-}
-
-// validateCheckSecrets validates the secrets of a check.
-func validateCheckSecrets(v *Validator, s *model.CheckSpec) {
-	if len(s.Secrets) == 0 {
-		return
-	}
-	if s.Command == nil {
-		v.Missing("spec.secrets", "leave it out", "a probe has no environment")
-	}
-	v.secretsIn(s.Secrets, s.Env)
+	v.MissingIf(s.Stdin != "" && s.Command == nil, "spec.stdin", "leave it out", "a probe reads no standard input")
+	v.FlawIf(len(s.Stdin) > maxLine,
+		"spec.stdin", "put it into a file on the nodes: command: PROGRAM < FILE", "longer than %d bytes", maxLine)
 }

@@ -35,29 +35,30 @@ func validateSchedule(v *Validator, s *model.CheckSpec) {
 		v.InRange("spec.interval", s.Interval, model.Duration(time.Second), maxInterval)
 	}
 	if s.Cron != "" {
-		if fields := strings.Fields(s.Cron); len(s.Cron) > model.MaxText {
+		switch fields := strings.Fields(s.Cron); {
+		case len(s.Cron) > model.MaxText:
 			v.Flaw("spec.cron", "", "longer than %d bytes", model.MaxText)
-		} else if len(fields) != 5 {
-			v.Flaw("spec.cron", `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`, "expected five fields, got %d", len(fields))
-		} else if !gronx.IsValid(s.Cron) {
+		case len(fields) != len(cronFields):
+			v.Flaw("spec.cron", cronHint, "expected five fields, got %d", len(fields))
+		case !gronx.IsValid(s.Cron):
 			text, hint := wrongCron(fields)
 			v.Flaw("spec.cron", hint, "invalid cron expression %q%s", s.Cron, text)
 		}
 	}
 	if s.TimeZone != "" {
-		if s.Cron == "" {
-			v.Missing("spec.timeZone", "leave it out", "has no effect without cron")
-		}
+		v.MissingIf(s.Cron == "", "spec.timeZone", "leave it out", "has no effect without cron")
 		v.timeZone("spec.timeZone", s.TimeZone)
 	}
 }
 
-// cronFields are the five of an expression.
+const cronHint = `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`
+
+// cronFields are the fields of a cron expression, in its order.
 var cronFields = [...]struct{ name, values string }{
 	{"minute", "0 to 59"}, {"hour", "0 to 23"}, {"day of the month", "1 to 31"}, {"month", "1 to 12 or JAN to DEC"}, {"weekday", "0 to 6 or SUN to SAT"},
 }
 
-// wrongCron finds the field that makes five of them no cron expression.
+// wrongCron names the wrong field of an invalid cron expression, with a hint to mend it.
 func wrongCron(fields []string) (text, hint string) {
 	for i, field := range fields {
 		alone := []string{"*", "*", "*", "*", "*"}
@@ -66,39 +67,25 @@ func wrongCron(fields []string) (text, hint string) {
 			return fmt.Sprintf(": invalid %q for %s", field, f.name), fmt.Sprintf("write %s, a list (1,3), a range (1-3), a step (*/2) or *", f.values)
 		}
 	}
-	return "", `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`
+	return "", cronHint
 }
 
 // hookWhen lists the results that a hook may run after, besides exit codes.
 var hookWhen = [...]string{"ok", "warning", "critical", "unknown", "non-ok"}
 
 func validateHooks(v *Validator, list []model.Hook) {
-	if len(list) > model.MaxHooks {
-		v.Flaw("spec.hooks", "put several commands into a script", "%d, at most %d", len(list), model.MaxHooks)
-	}
+	v.FlawIf(len(list) > model.MaxHooks,
+		"spec.hooks", "put several commands into a script", "%d, at most %d", len(list), model.MaxHooks)
 	seen := map[string]bool{}
 	for i := range list {
 		h, at := &list[i], fmt.Sprintf("spec.hooks[%d]", i)
-		if h.Hook != "" {
-			v.SharedName(at+".hook", h.Hook)
-		}
-		switch name := h.Title(); {
-		case name == "":
-			v.Missing(at+".name", "write name: NAME, the title of its output", "missing")
-		case len(name) > model.MaxName || model.HasControl(name):
-			v.Flaw(at+".name", "", "expected one line of at most %d bytes", model.MaxName)
-		case seen[name]:
-			v.Flaw(at+".name", "", "hook %q occurs twice", name)
-		}
-		seen[h.Title()] = true
-		if len(h.When) == 0 {
-			v.Missing(at+".when", "write when: [critical]", "the results that start the hook are missing")
-		}
+		v.optionalName(at+".hook", h.Hook)
+		v.uniqueTitle(at+".name", "hook", h.Title(), "write name: NAME, the title of its output", seen)
+		v.MissingIf(len(h.When) == 0, at+".when", "write when: [critical]", "the results that start the hook are missing")
 		for k, when := range h.When {
 			n, err := strconv.Atoi(when)
-			if !slices.Contains(hookWhen[:], when) && (err != nil || n < 0 || n > 255 || strconv.Itoa(n) != when) {
-				v.Flaw(fmt.Sprintf("%s.when[%d]", at, k), "write "+strings.Join(hookWhen[:], ", ")+`, or an exit code such as "2"`, "unknown result %q", when)
-			}
+			v.FlawIf(!slices.Contains(hookWhen[:], when) && (err != nil || n < 0 || n > 255 || strconv.Itoa(n) != when),
+				fmt.Sprintf("%s.when[%d]", at, k), "write "+strings.Join(hookWhen[:], ", ")+`, or an exit code such as "2"`, "unknown result %q", when)
 		}
 		switch {
 		case h.Command == nil && h.Hook == "":
@@ -107,28 +94,23 @@ func validateHooks(v *Validator, list []model.Hook) {
 			v.Flaw(at+".hook", "keep one of them", "the Hook already has command and timeout")
 		}
 		v.command(at+".command", h.Command)
-		v.InRange(at+".timeout", h.Timeout, model.Duration(10*time.Millisecond), model.Duration(time.Minute))
+		v.InRange(at+".timeout", h.Timeout, minTimeout, maxHookTimeout)
 	}
 }
 
 func validateMetrics(v *Validator, s *model.CheckSpec) {
 	if m := s.Metrics; m != nil {
-		switch {
-		case m.Format == "":
-			v.Missing("spec.metrics.format", "write "+strings.Join(model.MetricFormats[:], ", "), "missing")
-		case !slices.Contains(model.MetricFormats[:], m.Format):
-			v.Flaw("spec.metrics.format", "write "+strings.Join(model.MetricFormats[:], ", "), "unknown metrics format %q", m.Format)
-		}
+		hint := "write " + strings.Join(model.MetricFormats[:], ", ")
+		v.MissingIf(m.Format == "", "spec.metrics.format", hint, "missing")
+		v.FlawIf(m.Format != "" && !slices.Contains(model.MetricFormats[:], m.Format), "spec.metrics.format", hint, "unknown metrics format %q", m.Format)
 		v.tags("spec.metrics.tags", m.Tags)
-	} else if len(s.Thresholds) > 0 {
-		v.Missing("spec.thresholds", "write metrics: {format: nagios}", "thresholds need metrics")
 	}
+	v.MissingIf(s.Metrics == nil && len(s.Thresholds) > 0, "spec.thresholds", "write metrics: {format: nagios}", "thresholds need metrics")
 	v.Bound("spec.thresholds", len(s.Thresholds))
 	for i := range s.Thresholds {
 		t, at := &s.Thresholds[i], fmt.Sprintf("spec.thresholds[%d]", i)
-		if t.Metric == "" || len(t.Metric) > model.MaxText || model.HasControl(t.Metric) {
-			v.Flaw(at+".metric", "", "expected the name of a metric")
-		}
+		v.FlawIf(t.Metric == "" || len(t.Metric) > model.MaxText || model.HasControl(t.Metric),
+			at+".metric", "", "expected the name of a metric")
 		v.tags(at+".tags", t.Tags)
 		for _, b := range []struct {
 			name string
@@ -172,12 +154,15 @@ func (v *Validator) targets(field string, t *model.Targets, inner bool) {
 		}
 		v.targets(field+".except", t.Except, true)
 	}
-	if len(t.Groups)+len(t.Nodes) == 0 && t.Where == "" {
-		v.Missing(field, "write groups, nodes or where; groups: [all] means every node of the namespace", "names nothing")
-	}
+	v.MissingIf(len(t.Groups)+len(t.Nodes) == 0 && t.Where == "",
+		field, "write groups, nodes or where; groups: [all] means every node of the namespace", "names nothing")
 }
 
+// selector validates the problems that a selector matches; nil is correct.
 func (v *Validator) selector(field string, s *model.Selector) {
+	if s == nil {
+		return
+	}
 	v.targets(field+".targets", s.Targets, false)
 	if s.Where != "" {
 		v.compiled(field+".where", route.CheckCondition(s.Where))
@@ -190,7 +175,7 @@ func (v *Validator) selector(field string, s *model.Selector) {
 		}
 	})
 	v.labels(field+".labels", s.Labels)
-	if _, ok := model.ParseSeverity(s.Severity); s.Severity != "" && !ok {
-		v.Flaw(field+".severity", "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", s.Severity)
+	if s.Severity != "" {
+		v.severity(field+".severity", s.Severity)
 	}
 }

@@ -31,74 +31,50 @@ func (v *Validator) env(field string, env map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := field + "." + name
 		v.unredacted(at, env[name])
-		if !isVariable(name) {
-			v.Flaw(at, "use letters, digits and _; the first character must not be a digit", "invalid variable name %q", name)
-		}
-		if len(env[name]) > maxVariable || strings.ContainsRune(env[name], 0) {
-			v.Flaw(at, "put the value into a file on the node", "expected at most %d bytes without a zero byte", maxVariable)
-		}
+		v.FlawIf(!isVariable(name), at, variableHint, "invalid variable name %q", name)
+		v.FlawIf(len(env[name]) > maxVariable || strings.ContainsRune(env[name], 0),
+			at, "put the value into a file on the node", "expected at most %d bytes without a zero byte", maxVariable)
 	}
 }
 
-// secretsIn validates the secrets in the environment of a command, of a check,
-// a handler or a mutator, whose other variables are env.
-func (v *Validator) secretsIn(secrets []model.CommandSecret, env map[string]string) {
+// commandSecrets validates the secrets in the environment of a command, whose other variables are env. noCommand is the
+// flaw of secrets without a command, hint its hint.
+func (v *Validator) commandSecrets(secrets []model.CommandSecret, command *model.Command, env map[string]string, hint, noCommand string) {
+	v.MissingIf(len(secrets) > 0 && command == nil, "spec.secrets", hint, "%s", noCommand)
 	if len(secrets) > model.MaxCheckSecrets {
 		v.Flaw("spec.secrets", "", "%d secrets, at most %d", len(secrets), model.MaxCheckSecrets)
 		return
 	}
 	seen := map[string]bool{}
 	for i, one := range secrets {
-		_, plain := env[one.Env]
-		v.secretIn(fmt.Sprintf("spec.secrets[%d]", i), one.Env, one.Secret, seen[one.Env] || plain)
-		seen[one.Env] = true
+		at, name := fmt.Sprintf("spec.secrets[%d]", i), one.Env
+		_, plain := env[name]
+		switch {
+		case name == "":
+			v.Missing(at+".env", "write the variable that the command reads: env: DB_PASSWORD", "missing")
+		case !isVariable(name):
+			v.Flaw(at+".env", variableHint, "invalid variable name %q", name)
+		case name == "PATH" || strings.HasPrefix(name, "MUSTER_"):
+			v.Flaw(at+".env", "give the variable another name", "the variable %s cannot hold a secret", name)
+		case seen[name] || plain:
+			v.Flaw(at+".env", "keep one of them", "%s is set twice", name)
+		}
+		seen[name] = true
+		v.MissingIf(one.Secret == "", at+".secret", "write the name of a Secret", "missing")
+		v.optionalName(at+".secret", one.Secret)
 	}
-}
-
-// secretIn validates one secret; twice: its variable is set already.
-func (v *Validator) secretIn(at, env, secret string, twice bool) {
-	switch {
-	case env == "":
-		v.Missing(at+".env", "write the variable that the command reads: env: DB_PASSWORD", "missing")
-	case !isVariable(env):
-		v.Flaw(at+".env", "use letters, digits and _; the first character must not be a digit", "invalid variable name %q", env)
-	case env == "PATH" || strings.HasPrefix(env, "MUSTER_"):
-		v.Flaw(at+".env", "give the variable another name", "the variable %s cannot hold a secret", env)
-	case twice:
-		v.Flaw(at+".env", "keep one of them", "%s is set twice", env)
-	}
-	if secret == "" {
-		v.Missing(at+".secret", "write the name of a Secret", "missing")
-	} else {
-		v.SharedName(at+".secret", secret)
-	}
-}
-
-// commandSecrets validates the secrets of a command that the server runs; hint is for a spec without a command.
-func (v *Validator) commandSecrets(secrets []model.CommandSecret, command *model.Command, env map[string]string, hint string) {
-	if len(secrets) == 0 {
-		return
-	}
-	if command == nil {
-		v.Missing("spec.secrets", hint, "only a command has an environment")
-	}
-	v.secretsIn(secrets, env)
 }
 
 // assets validates the names of assets.
 func (v *Validator) assets(names []string) {
-	if len(names) > model.MaxAssets {
-		v.Flaw("spec.assets", "", "more than %d", model.MaxAssets)
-	}
+	v.FlawIf(len(names) > model.MaxAssets, "spec.assets", "", "more than %d", model.MaxAssets)
 	v.Names("spec.assets", names, v.SharedName)
 }
 
-// commandsAssets validates the names of assets for a command; why explains that without one they are useless.
-func (v *Validator) commandsAssets(names []string, c *model.Command, why string) {
+// commandAssets validates the names of assets for a command; noCommand is the flaw of assets without a command.
+func (v *Validator) commandAssets(names []string, c *model.Command, noCommand string) {
 	v.assets(names)
-	if len(names) > 0 && c == nil {
-		v.Missing("spec.assets", "leave it out", "%s", why)
-	}
+	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave it out", "%s", noCommand)
 }
 
 // templates records the flaws of wrong variables.
@@ -117,7 +93,7 @@ func (v *Validator) templates(texts model.TemplateTexts) {
 
 // Secret returns the kind of places where secret values are.
 func Secret() Kind {
-	return Define(func() *model.SecretSpec { return &model.SecretSpec{} }, Definition[*model.SecretSpec]{
+	return Define(Definition[*model.SecretSpec]{
 		KindInfo: model.KindInfo{Name: "Secret", Plural: "secrets", Short: "se", Namespaced: true},
 		Users:    true,
 		Example: `kind: Secret
@@ -125,7 +101,7 @@ metadata: {name: db-password}
 spec:
   agentFile: db-password
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.SecretSpec) { validateSecret(v, s) },
+		Validate: validateSecret,
 		Columns: []Column[*model.SecretSpec]{
 			usersColumn[*model.SecretSpec](),
 			{"VALUE IN", 60, func(_ View, s *model.SecretSpec) string { return s.Location() }},
@@ -138,21 +114,11 @@ spec:
 const secretHint = "write agentFile: NAME, agentEnv: NAME, file: /etc/muster/NAME, env: NAME or vault: {…}; for their meaning: muster explain secret"
 
 func validateSecret(v *Validator, s *model.SecretSpec) {
-	said := 0
-	for _, there := range []bool{s.AgentEnv != "", s.AgentFile != "", s.Env != "", s.File != "", s.Vault != nil} {
-		if there {
-			said++
-		}
-	}
-	switch {
-	case said == 0:
-		v.Missing("spec", secretHint, "the place of the value is missing")
-	case said > 1:
-		v.Flaw("spec", "keep one of them", "more than one place of the value")
-	}
-	if s.AgentEnv != "" && (!isVariable(s.AgentEnv) || len(s.AgentEnv) > model.MaxName) {
-		v.Flaw("spec.agentEnv", "use letters, digits and _; the first character must not be a digit", "invalid variable name %q", s.AgentEnv)
-	}
+	places := countTrue(s.AgentEnv != "", s.AgentFile != "", s.Env != "", s.File != "", s.Vault != nil)
+	v.MissingIf(places == 0, "spec", secretHint, "the place of the value is missing")
+	v.FlawIf(places > 1, "spec", "keep one of them", "more than one place of the value")
+	v.FlawIf(s.AgentEnv != "" && (!isVariable(s.AgentEnv) || len(s.AgentEnv) > model.MaxName),
+		"spec.agentEnv", variableHint, "invalid variable name %q", s.AgentEnv)
 	if bare, ours := strings.CutPrefix(s.AgentEnv, model.SecretVariable); ours {
 		v.Flaw("spec.agentEnv", "write "+bare, "the agent adds the prefix %s to the name", model.SecretVariable)
 	}
@@ -166,16 +132,16 @@ func validateSecret(v *Validator, s *model.SecretSpec) {
 		v.Flaw("spec.env", "", "invalid variable name %q", s.Env)
 	}
 	validateFullPath(v, "spec.file", s.File)
-	if s.Vault != nil {
-		validateVault(v, s.Vault)
-	}
+	validateVault(v, s.Vault)
 	v.InRange("spec.lease", s.Lease, model.Duration(time.Second), model.Duration(24*time.Hour))
-	if s.Lease != 0 && said == 1 && !s.OnServer() {
-		v.Flaw("spec.lease", "leave it out", "the agent reads the value again for each run")
-	}
+	v.FlawIf(s.Lease != 0 && places == 1 && !s.OnServer(),
+		"spec.lease", "leave it out", "the agent reads the value again for each run")
 }
 
 func validateVault(v *Validator, w *model.Vault) {
+	if w == nil {
+		return
+	}
 	u, err := url.Parse(w.Address)
 	switch {
 	case w.Address == "":
@@ -185,21 +151,14 @@ func validateVault(v *Validator, w *model.Vault) {
 	}
 	validateVaultPath(v, "spec.vault.mount", w.Mount, false)
 	validateVaultPath(v, "spec.vault.path", w.Path, true)
-	if strings.HasPrefix(w.Path, "data/") && w.Engine != "v1" {
-		v.Flaw("spec.vault.path", "write "+strings.TrimPrefix(w.Path, "data/"), "Muster adds data/: expected the path for vault kv get")
-	}
-	if w.Key == "" {
-		v.Missing("spec.vault.key", "write the key of the value under the path: key: password", "missing")
-	} else if len(w.Key) > model.MaxName || model.HasControl(w.Key) {
-		v.Flaw("spec.vault.key", "", "expected one line of at most %d bytes", model.MaxName)
-	}
+	v.FlawIf(strings.HasPrefix(w.Path, "data/") && w.Engine != "v1",
+		"spec.vault.path", "write "+strings.TrimPrefix(w.Path, "data/"), "Muster adds data/: expected the path for vault kv get")
+	v.MissingIf(w.Key == "", "spec.vault.key", "write the key of the value under the path: key: password", "missing")
+	v.Line("spec.vault.key", w.Key, model.MaxName)
 	v.oneOf("spec.vault.engine", w.Engine, "v1", "v2")
-	if len(w.Namespace) > model.MaxName || model.HasControl(w.Namespace) {
-		v.Flaw("spec.vault.namespace", "", "expected one line of at most %d bytes", model.MaxName)
-	}
-	if w.TokenFile == "" {
-		v.Missing("spec.vault.tokenFile", "write tokenFile: /etc/muster/vault-token, a file that the server's user may read", "missing")
-	}
+	v.Line("spec.vault.namespace", w.Namespace, model.MaxName)
+	v.MissingIf(w.TokenFile == "",
+		"spec.vault.tokenFile", "write tokenFile: /etc/muster/vault-token, a file that the server's user may read", "missing")
 	validateFullPath(v, "spec.vault.tokenFile", w.TokenFile)
 	validateFullPath(v, "spec.vault.ca", w.CA)
 }
@@ -214,14 +173,13 @@ func validateVaultPath(v *Validator, field, text string, needed bool) {
 }
 
 func validateFullPath(v *Validator, field, text string) {
-	if text != "" && (!strings.HasPrefix(text, "/") || len(text) > model.MaxText || model.HasControl(text)) {
-		v.Flaw(field, "write the absolute path on the server, from /", "%q is not an absolute path", text)
-	}
+	v.FlawIf(text != "" && (!strings.HasPrefix(text, "/") || len(text) > model.MaxText || model.HasControl(text)),
+		field, "write the absolute path on the server, from /", "%q is not an absolute path", text)
 }
 
 // Asset returns the kind of archives with programs.
 func Asset() Kind {
-	return Define(func() *model.AssetSpec { return &model.AssetSpec{} }, Definition[*model.AssetSpec]{
+	return Define(Definition[*model.AssetSpec]{
 		KindInfo: model.KindInfo{Name: "Asset", Plural: "assets", Short: "as", Namespaced: true},
 		Users:    true,
 		Example: `kind: Asset
@@ -233,7 +191,7 @@ spec:
       url: https://files.example.org/check-plugins.tar.gz
       sha512: ` + strings.Repeat("0123456789abcdef", 8) + `
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.AssetSpec) { validateAsset(v, s) },
+		Validate: validateAsset,
 		Redact: func(s *model.AssetSpec) *model.AssetSpec {
 			out := *s
 			out.Builds = slices.Clone(s.Builds)
@@ -266,9 +224,8 @@ spec:
 }
 
 func validateAsset(v *Validator, s *model.AssetSpec) {
-	if len(s.Builds) == 0 {
-		v.Missing("spec.builds", "upload an archive: muster asset add NAME FILE --os linux --arch amd64", "no archive is declared")
-	}
+	v.MissingIf(len(s.Builds) == 0,
+		"spec.builds", "upload an archive: muster asset add NAME FILE --os linux --arch amd64", "no archive is declared")
 	if len(s.Builds) > model.MaxBuilds {
 		v.Flaw("spec.builds", "", "more than %d", model.MaxBuilds)
 		return
@@ -289,9 +246,8 @@ func validateAsset(v *Validator, s *model.AssetSpec) {
 		}
 		v.unredacted(at+".url", b.URL)
 		for _, f := range []struct{ field, text string }{{"os", b.OS}, {"arch", b.Arch}, {"distribution", b.Distribution}, {"distributionVersion", b.DistributionVersion}} {
-			if len(f.text) > model.MaxText || model.HasControl(f.text) || strings.ContainsAny(f.text, " \t") {
-				v.Flaw(at+"."+f.field, "show the facts of a node: muster describe node NODE", "expected one word")
-			}
+			v.FlawIf(len(f.text) > model.MaxText || model.HasControl(f.text) || strings.ContainsAny(f.text, " \t"),
+				at+"."+f.field, "show the facts of a node: muster describe node NODE", "expected one word")
 		}
 		if first, twice := before[b.Platform()]; twice {
 			v.Flaw(at, "write the machines of the build: os, arch, distribution, distributionVersion", "has no effect: builds[%d] is for the same machines (%s)", first, b.Platform())

@@ -179,8 +179,8 @@ func (r *Registry) comments() comments {
 		panic(fmt.Sprintf("BUG: the embedded source of resources cannot be read: %v", err))
 	}
 	for i := range r.kinds {
-		if r.kinds[i].source != "" {
-			found.parse(r.kinds[i].source)
+		if r.kinds[i].Source != "" {
+			found.parse(r.kinds[i].Source)
 		}
 	}
 	return found

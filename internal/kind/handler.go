@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Handler returns the kind of ways to notify people and programs.
 func Handler() Kind {
-	return Define(func() *model.HandlerSpec { return &model.HandlerSpec{} }, Definition[*model.HandlerSpec]{
+	return Define(Definition[*model.HandlerSpec]{
 		KindInfo: model.KindInfo{Name: "Handler", Plural: "handlers", Short: "ha", Namespaced: true},
 		Users:    true,
 		Example: `kind: Handler
@@ -20,7 +19,7 @@ metadata: {name: oncall}
 spec:
   email: {server: "smtp.example.org:25", from: muster@example.org, to: [oncall@example.org]}
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.HandlerSpec) { validateHandler(v, s) },
+		Validate: validateHandler,
 		References: func(refs *References, s *model.HandlerSpec) {
 			for _, one := range s.NamedSecrets() {
 				refs.Require("Secret", "spec."+one.Field, one.Ref)
@@ -138,22 +137,16 @@ func validateHandler(v *Validator, s *model.HandlerSpec) {
 		v.Flaw("spec."+kinds[len(kinds)-1], "keep one of them; declare a handler for each", "expected one way to notify, got %s", strings.Join(kinds, ", "))
 	}
 	v.command("spec.command", s.Command)
-	if s.Webhook != nil {
-		validateWebhook(v, s.Webhook)
-	}
+	validateWebhook(v, s.Webhook)
 	s.MapTexts(func(t model.ServiceText) string { validateServiceText(v, t); return t.Value })
 	validateService(v, s)
 	v.Bound("spec.showLabels", len(s.ShowLabels))
 	for i, name := range s.ShowLabels {
 		v.labelKey(fmt.Sprintf("spec.showLabels[%d]", i), name)
 	}
-	v.InRange("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
+	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
 	v.env("spec.env", s.Env)
-	validateHandlerSecrets(v, s)
-	v.commandsAssets(s.Assets, s.Command, "only a command needs assets")
+	v.commandSecrets(s.Secrets, s.Command, s.Env, "write {secret: NAME} as the value of the key or the password", "only a command has an environment")
+	v.commandAssets(s.Assets, s.Command, "only a command needs assets")
 	v.templates(model.TemplateTexts{Command: s.Command, Env: s.Env})
-}
-
-func validateHandlerSecrets(v *Validator, s *model.HandlerSpec) {
-	v.commandSecrets(s.Secrets, s.Command, s.Env, "write {secret: NAME} as the value of the key or the password")
 }

@@ -26,9 +26,8 @@ func validateServiceText(v *Validator, t model.ServiceText) {
 		return
 	}
 	if t.Form == "fixed" {
-		if strings.Contains(t.Value, "{{") {
-			v.Flaw(field, "write the value without a variable; declare a handler for each", "%q: variables are not allowed here", shown)
-		}
+		v.FlawIf(strings.Contains(t.Value, "{{"),
+			field, "write the value without a variable; declare a handler for each", "%q: variables are not allowed here", shown)
 		return
 	}
 	if _, err := model.ParseTemplate(t.Value, false); err != nil {
@@ -54,22 +53,17 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 		validateBaseURL(v, "spec.opsgenie.url", o.URL)
 		validateCallback(v, "spec.opsgenie.callback", o.Callback)
 		v.oneOf("spec.opsgenie.region", o.Region, "us", "eu")
-		if o.Region != "" && o.URL != "" {
-			v.Flaw("spec.opsgenie.region", "keep one of them", "region and url exclude each other")
-		}
+		v.FlawIf(o.Region != "" && o.URL != "",
+			"spec.opsgenie.region", "keep one of them", "region and url exclude each other")
 		for i, r := range o.Responders {
 			if kind, name, _ := strings.Cut(r, ":"); name == "" || !slices.Contains([]string{"team", "user", "escalation", "schedule"}, kind) {
 				v.Flaw(fmt.Sprintf("spec.opsgenie.responders[%d]", i), "write team:NAME, user:NAME, escalation:NAME or schedule:NAME", "invalid responder %q", r)
 			}
 		}
-		if len(o.Tags) > 20 || len(o.Responders) > 50 {
-			v.Flaw("spec.opsgenie", "", "at most 20 tags and 50 responders")
-		}
+		v.FlawIf(len(o.Tags) > 20 || len(o.Responders) > 50, "spec.opsgenie", "", "at most 20 tags and 50 responders")
 	}
 	if a := s.Alertmanager; a != nil {
-		if len(a.URLs) == 0 {
-			v.Missing("spec.alertmanager.urls", "write urls: [\"http://alertmanager:9093\"]", "missing")
-		}
+		v.MissingIf(len(a.URLs) == 0, "spec.alertmanager.urls", "write urls: [\"http://alertmanager:9093\"]", "missing")
 		v.Bound("spec.alertmanager.urls", len(a.URLs))
 		for i, address := range a.URLs {
 			validateBaseURL(v, fmt.Sprintf("spec.alertmanager.urls[%d]", i), address)
@@ -91,9 +85,7 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 		validateBaseURL(v, "spec.ntfy.url", n.URL)
 		validateLogin(v, "spec.ntfy", n.Username, n.Password, n.Token)
 	}
-	if e := s.Email; e != nil {
-		validateEmail(v, e)
-	}
+	validateEmail(v, s.Email)
 	if t := s.TCP; t != nil {
 		validateHostPort(v, "spec.tcp.address", t.Address)
 	}
@@ -102,39 +94,33 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 	}
 	if t := s.Stream; t != nil {
 		validateHostPort(v, "spec.stream.address", t.Address)
-		if t.Connections < 0 || t.Connections > model.MaxStreamConnections {
-			v.Flaw("spec.stream.connections", "", "expected 1 to %d", model.MaxStreamConnections)
-		}
+		v.FlawIf(t.Connections < 0 || t.Connections > model.MaxStreamConnections,
+			"spec.stream.connections", "", "expected 1 to %d", model.MaxStreamConnections)
 		v.oneOf("spec.stream.results", t.Results, model.AllResults)
 		v.oneOf("spec.stream.from", t.From, "head", "oldest")
-		if t.Only != nil {
-			v.selector("spec.stream.only", t.Only)
-		}
-		if t.Results == "" && (t.Only != nil || t.From != "") {
-			v.Missing("spec.stream.results", "write results: all, or leave only and from out: routes select the problems to notify", "only and from need results: all")
-		}
+		v.selector("spec.stream.only", t.Only)
+		v.MissingIf(t.Results == "" && (t.Only != nil || t.From != ""),
+			"spec.stream.results", "write results: all, or leave only and from out: routes select the problems to notify", "only and from need results: all")
 	}
 }
 
 // validateCallback validates the secret of a callback: anybody who guesses it can acknowledge problems.
 func validateCallback(v *Validator, field string, s model.Secret) {
 	validateSecretText(v, field, s, false)
-	if s.Text != "" && len(s.Text) < 16 {
-		v.Flaw(field, "create one: openssl rand -hex 32", "shorter than 16 bytes")
-	}
+	v.FlawIf(s.Text != "" && len(s.Text) < 16, field, "create one: openssl rand -hex 32", "shorter than 16 bytes")
 }
 
 func validateEmail(v *Validator, e *model.Email) {
+	if e == nil {
+		return
+	}
 	validateHostPort(v, "spec.email.server", e.Server)
 	v.oneOf("spec.email.security", e.Security, "starttls", "tls", "none")
 	validateLogin(v, "spec.email", e.Username, e.Password, model.Secret{})
-	if e.Username != "" && e.Security == "none" {
-		v.Flaw("spec.email.security", "write security: starttls, or leave username out", "the network would carry the password unencrypted")
-	}
+	v.FlawIf(e.Username != "" && e.Security == "none",
+		"spec.email.security", "write security: starttls, or leave username out", "the network would carry the password unencrypted")
 	validateMailbox(v, "spec.email.from", e.From)
-	if len(e.To) == 0 {
-		v.Missing("spec.email.to", "write to: [oncall@example.org]", "missing")
-	}
+	v.MissingIf(len(e.To) == 0, "spec.email.to", "write to: [oncall@example.org]", "missing")
 	for field, list := range map[string][]string{"to": e.To, "cc": e.CC} {
 		v.Bound("spec.email."+field, len(list))
 		for i, address := range list {
@@ -172,15 +158,14 @@ func validateBaseURL(v *Validator, field, text string) {
 func validateLogin(v *Validator, field, username string, password, token model.Secret) {
 	validateSecretText(v, field+".password", password, username != "")
 	validateSecretText(v, field+".token", token, false)
-	if username == "" && !password.IsZero() {
-		v.Missing(field+".username", "", "missing: the password needs a user name")
-	}
-	if username != "" && !token.IsZero() {
-		v.Flaw(field+".token", "keep one of them", "username and token exclude each other")
-	}
+	v.MissingIf(username == "" && !password.IsZero(), field+".username", "", "missing: the password needs a user name")
+	v.FlawIf(username != "" && !token.IsZero(), field+".token", "keep one of them", "username and token exclude each other")
 }
 
 func validateWebhook(v *Validator, w *model.Webhook) {
+	if w == nil {
+		return
+	}
 	v.unredacted("spec.webhook.url", w.URL)
 	v.Bound("spec.webhook.headers", len(w.Headers))
 	switch field, err := w.Check(); {
@@ -195,41 +180,33 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 		v.unredacted("spec.webhook.headers."+name, w.Headers[name])
-		if !isHeader(name) || model.HasControl(w.Headers[name]) {
-			v.Flaw("spec.webhook.headers."+name, "", "%q is not an HTTP header", name)
-		}
+		v.FlawIf(!isHeader(name) || model.HasControl(w.Headers[name]),
+			"spec.webhook.headers."+name, "", "%q is not an HTTP header", name)
 	}
 	validateSecretText(v, "spec.webhook.secret", w.Secret, false)
 	v.unredacted("spec.webhook.secret", w.Secret.Text)
 	validateSecretText(v, "spec.webhook.token", w.Token, false)
 	v.unredacted("spec.webhook.token", w.Token.Text)
 	for name := range w.Headers {
-		if strings.EqualFold(name, "Authorization") && !w.Token.IsZero() {
-			v.Flaw("spec.webhook.token", "keep one of them", "token and the header %s exclude each other", name)
-		}
+		v.FlawIf(strings.EqualFold(name, "Authorization") && !w.Token.IsZero(),
+			"spec.webhook.token", "keep one of them", "token and the header %s exclude each other", name)
 	}
 	if w.Template != "" {
 		if err := body.Check(w.Template); err != nil {
 			v.Flaw("spec.webhook.template", "fields of a notification: docs/notifications.md", "%v", err)
 		}
 	}
-	if w.ContentType != "" && (w.Template == "" || model.HasControl(w.ContentType) || !strings.Contains(w.ContentType, "/")) {
-		v.Flaw("spec.webhook.contentType", "write a media type such as text/plain, and a template", "%q is not a media type for a template", w.ContentType)
-	}
+	v.FlawIf(w.ContentType != "" && (w.Template == "" || model.HasControl(w.ContentType) || !strings.Contains(w.ContentType, "/")),
+		"spec.webhook.contentType", "write a media type such as text/plain, and a template", "%q is not a media type for a template", w.ContentType)
 }
 
-// validateSecretText checks one that has to be there or, where it is not needed, is well written.
+// validateSecretText checks that a secret names one place of its value; needed: it must have one.
 func validateSecretText(v *Validator, field string, s model.Secret, needed bool) {
-	said := 0
-	for _, text := range []string{s.Text, s.FromFile, s.FromEnv, s.Named} {
-		if text != "" {
-			said++
-		}
-	}
+	places := countTrue(s.Text != "", s.FromFile != "", s.FromEnv != "", s.Named != "")
 	switch {
-	case said == 0 && needed:
+	case places == 0 && needed:
 		v.Missing(field, "write {secret: NAME} for a Secret; or {fromFile: /etc/muster/NAME} for a file that the server's user may read; or {fromEnv: NAME}; or the text itself", "missing")
-	case said > 1:
+	case places > 1:
 		v.Flaw(field, "keep one of them", "more than one place of the value")
 	case s.FromFile != "" && !strings.HasPrefix(s.FromFile, "/"):
 		v.Flaw(field+".fromFile", "write the absolute path on the server, from /", "%q is not an absolute path", s.FromFile)

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Kind is everything the program knows of one kind of resource. Define makes one.
-type Kind struct {
+// Definition declares a kind whose specs are of type S. All functions are optional.
+type Definition[S model.Spec] struct {
 	model.KindInfo
 	Sensu   bool    // imports from Sensu create it; Muster teaches Route instead
 	Example string  // YAML that lint accepts
@@ -20,51 +20,36 @@ type Kind struct {
 	LandsAs string  // words before the number of nodes: "runs on"; empty: it lands on none
 	Users   bool    // tables and details name its users: checks, routes, handlers
 	Cycle   Cycle   // refusal of references that lead back; zero: the kind has none
-	columns []Column[model.Spec]
-
-	source     string
-	newSpec    func() model.Spec
-	validate   func(*Validator, *model.Resource)
-	references func(*References, model.Spec)
-	targets    func(model.Spec) []FieldTargets
-	redact     func(model.Spec) model.Spec
-	declared   func(model.Spec) model.Spec
-	fromSensu  func(model.Spec) string
-	details    func(View, model.Spec) []Detail
-	effect     func(*model.Resource, Placement, bool) (note, warning string)
-}
-
-// Definition declares a kind whose specs are of type S. All functions are optional.
-type Definition[S model.Spec] struct {
-	model.KindInfo
-	Sensu   bool
-	Example string
-	Related Related
-	LandsAs string
-	Users   bool
-	Cycle   Cycle
 	// Source is Go code that declares the spec; its comments are the explanation of the fields.
 	// Empty: package model declares it.
 	Source string
 
-	Validate func(v *Validator, r *model.Resource, spec S)
+	Validate func(v *Validator, spec S)
 	// References adds the names in the spec, without its targets.
 	References func(refs *References, spec S)
 	// Targets returns all targets of the spec; nil ones are ignored.
 	Targets func(spec S) []FieldTargets
 	// Redact returns a copy in which model.RedactedText replaces secrets. Nil: the spec has none.
 	Redact func(spec S) S
-	// Declared returns a copy without the fields that the server sets.
+	// Declared returns the spec without the fields that the server sets.
 	Declared func(spec S) S
 	// FromSensu names the parts of a spec that only run because Sensu had them; empty: none.
 	FromSensu func(spec S) string
-	Columns   []Column[S]
+	Columns   []Column[S] // of a table of resources, without name and age
 	Details   func(view View, spec S) []Detail
-	// Effect says where a resource lands; the warning says why it lands nowhere. changed: the apply has changed it.
+	// Effect describes the nodes and users that a resource reaches; the warning gives the reason why it
+	// reaches none. changed: the apply has changed it.
 	Effect func(r *model.Resource, spec S, l Placement, changed bool) (note, warning string)
 }
 
-// Related says which rows of the server stand below the details of a resource.
+// Kind is everything that the program knows of one kind of resource. Define makes one. Its functions take
+// specs of this kind only. Validate, References, Targets and Effect may be nil.
+type Kind struct {
+	Definition[model.Spec]
+	New func() model.Spec // returns an empty spec
+}
+
+// Related names the rows of the server that stand below the details of a resource.
 type Related uint8
 
 // The rows that describe shows for a kind.
@@ -105,75 +90,64 @@ type View struct {
 	Zone     *time.Location // of times that people read
 }
 
-// Define makes a kind of its definition; new returns an empty spec.
-func Define[S model.Spec](newSpec func() S, d Definition[S]) Kind {
-	k := Kind{
-		KindInfo: d.KindInfo, Sensu: d.Sensu, Example: d.Example, Related: d.Related, LandsAs: d.LandsAs, Users: d.Users, Cycle: d.Cycle, source: d.Source,
-		newSpec: func() model.Spec { return newSpec() },
+// Define makes a kind of its definition.
+func Define[T any, S interface {
+	*T
+	model.Spec
+}](d Definition[S]) Kind {
+	unchanged := func(spec S) S { return spec }
+	if d.Redact == nil {
+		d.Redact = unchanged
 	}
-	if d.Validate != nil {
-		k.validate = func(v *Validator, r *model.Resource) { d.Validate(v, r, r.Spec.(S)) }
+	if d.Declared == nil {
+		d.Declared = unchanged
 	}
-	if d.References != nil {
-		k.references = func(refs *References, spec model.Spec) { d.References(refs, spec.(S)) }
+	if d.Details == nil {
+		d.Details = func(View, S) []Detail { return nil }
 	}
-	if d.Targets != nil {
-		k.targets = func(spec model.Spec) []FieldTargets { return d.Targets(spec.(S)) }
+	if d.FromSensu == nil {
+		d.FromSensu = func(S) string { return "" }
 	}
-	if d.Redact != nil {
-		k.redact = func(spec model.Spec) model.Spec { return d.Redact(spec.(S)) }
-	}
-	if d.Declared != nil {
-		k.declared = func(spec model.Spec) model.Spec { return d.Declared(spec.(S)) }
-	}
-	if d.FromSensu != nil {
-		k.fromSensu = func(spec model.Spec) string { return d.FromSensu(spec.(S)) }
-	}
-	if d.Details != nil {
-		k.details = func(view View, spec model.Spec) []Detail { return d.Details(view, spec.(S)) }
+	k := Kind{New: func() model.Spec { return S(new(T)) }, Definition: Definition[model.Spec]{
+		KindInfo: d.KindInfo, Sensu: d.Sensu, Example: d.Example, Related: d.Related, LandsAs: d.LandsAs, Users: d.Users, Cycle: d.Cycle, Source: d.Source,
+		Validate: anySpecAction(d.Validate), References: anySpecAction(d.References), Targets: anySpec(d.Targets), Details: anySpecOfView(d.Details),
+		Redact:    func(spec model.Spec) model.Spec { return d.Redact(spec.(S)) },
+		Declared:  func(spec model.Spec) model.Spec { return d.Declared(spec.(S)) },
+		FromSensu: anySpec(d.FromSensu),
+	}}
+	if d.Sensu {
+		k.FromSensu = func(model.Spec) string { return d.Name }
 	}
 	if d.Effect != nil {
-		k.effect = func(r *model.Resource, l Placement, changed bool) (string, string) {
-			return d.Effect(r, r.Spec.(S), l, changed)
+		k.Effect = func(r *model.Resource, spec model.Spec, l Placement, changed bool) (string, string) {
+			return d.Effect(r, spec.(S), l, changed)
 		}
 	}
 	for _, c := range d.Columns {
-		k.columns = append(k.columns, Column[model.Spec]{c.Name, c.Max, func(view View, spec model.Spec) string { return c.Cell(view, spec.(S)) }})
+		k.Columns = append(k.Columns, Column[model.Spec]{c.Name, c.Max, anySpecOfView(c.Cell)})
 	}
 	return k
 }
 
-// New returns an empty spec.
-func (k *Kind) New() model.Spec { return k.newSpec() }
-
-// Columns returns the columns of a table of such resources, without name and age.
-func (k *Kind) Columns() []Column[model.Spec] { return k.columns }
-
-// Details returns the lines of a description.
-func (k *Kind) Details(view View) []Detail {
-	if k.details == nil {
+// anySpec makes a function of any spec from a function of one type of spec; nil stays nil.
+func anySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
+	if of == nil {
 		return nil
 	}
-	return k.details(view, view.Resource.Spec)
+	return func(spec model.Spec) R { return of(spec.(S)) }
 }
 
-// Declared returns the spec without the fields that the server sets.
-func (k *Kind) Declared(spec model.Spec) model.Spec {
-	if k.declared == nil {
-		return spec
-	}
-	return k.declared(spec)
+// anySpecOfView makes a function of any spec from a function of a view and one type of spec.
+func anySpecOfView[S model.Spec, R any](of func(View, S) R) func(View, model.Spec) R {
+	return func(view View, spec model.Spec) R { return of(view, spec.(S)) }
 }
 
-// FromSensu names the parts of a spec that only run because Sensu had them; empty: none.
-func (k *Kind) FromSensu(spec model.Spec) string {
-	switch {
-	case k.Sensu:
-		return k.Name
-	case k.fromSensu == nil || spec == nil:
-		return ""
+// anySpecAction makes a function of any spec from a function that writes into a target; nil stays nil.
+func anySpecAction[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
+	if of == nil {
+		return nil
 	}
-	return k.fromSensu(spec)
+	return func(target Target, spec model.Spec) { of(target, spec.(S)) }
 }
 
 // Registry is the kinds that a program knows, in the order in which resources build on each
@@ -279,8 +253,8 @@ func (r *Registry) Defaults(res *model.Resource) {
 // secrets. res is not changed.
 func (r *Registry) Redact(res *model.Resource) *model.Resource {
 	out := *res
-	if k := r.find(res.Kind); k != nil && k.redact != nil && res.Spec != nil {
-		out.Spec = k.redact(res.Spec)
+	if k := r.find(res.Kind); k != nil && res.Spec != nil {
+		out.Spec = k.Redact(res.Spec)
 	}
 	return &out
 }
@@ -308,5 +282,10 @@ const (
 	maxCount         = 1000     // failAfter, recoverAfter
 	maxInterval      = model.Duration(model.MaxInterval)
 	maxTimeout       = model.Duration(24 * time.Hour)
-	maxOutput        = model.Size(model.MaxOutputBytes)
+	minTimeout       = model.Duration(10 * time.Millisecond) // of a check or hook
+	maxHookTimeout   = model.Duration(time.Minute)
+	// Bounds of the timeout of handlers and mutators.
+	minHandlerTimeout = model.Duration(100 * time.Millisecond)
+	maxHandlerTimeout = model.Duration(10 * time.Minute)
+	maxOutput         = model.Size(model.MaxOutputBytes)
 )

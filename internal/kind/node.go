@@ -19,7 +19,7 @@ import (
 
 // Node returns the kind of machines, and of things without an agent.
 func Node() Kind {
-	return Define(func() *model.NodeSpec { return &model.NodeSpec{} }, Definition[*model.NodeSpec]{
+	return Define(Definition[*model.NodeSpec]{
 		KindInfo: model.KindInfo{Name: "Node", Plural: "nodes", Short: "no", Namespaced: true},
 		Related:  NodeEvents,
 		Example: `kind: Node
@@ -28,7 +28,7 @@ spec:
   groups: [web]
   keepalive: {timeout: 5m}
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.NodeSpec) { validateNode(v, s) },
+		Validate: validateNode,
 		Cycle:    Cycle{"is behind itself", "remove spec.behind from one of them: the first node has none"},
 		References: func(refs *References, s *model.NodeSpec) {
 			refs.Mention("Group", "spec.groups", s.Groups...)
@@ -80,19 +80,13 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	validateProperties(v, "spec.properties", s.Properties)
 	validateLifecycle(v, "spec.lifecycle", s.Lifecycle)
 	if b := s.Upstream; b != nil {
-		if b.Node == "" {
-			v.Missing("spec.behind.node", "write behind: {node: NAME}; add check: NAME if another check than keepalive reports the node down", "the node in front is missing")
-		} else {
-			v.SharedName("spec.behind.node", b.Node)
-		}
-		if b.Check != "" {
-			v.SharedName("spec.behind.check", b.Check)
-		}
+		v.MissingIf(b.Node == "",
+			"spec.behind.node", "write behind: {node: NAME}; add check: NAME if another check than keepalive reports the node down", "the node in front is missing")
+		v.optionalName("spec.behind.node", b.Node)
+		v.optionalName("spec.behind.check", b.Check)
 	}
 	if g := s.JoinGrant; g != nil {
-		if len(g.Token) > model.MaxText || model.HasControl(g.Token) {
-			v.Flaw("spec.given.token", "", "expected one line of at most %d bytes", model.MaxText)
-		}
+		v.Line("spec.given.token", g.Token, model.MaxText)
 		v.Names("spec.given.groups", g.Groups, v.SharedName)
 		v.labels("spec.given.labels", g.Labels)
 		validateLifecycle(v, "spec.given.lifecycle", g.Lifecycle)
@@ -101,9 +95,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 		v.InRange("spec.keepalive.interval", k.Interval, model.Duration(time.Second), maxTimeout)
 		v.InRange("spec.keepalive.timeout", k.Timeout, model.Duration(time.Second), maxInterval)
 		interval, timeout := k.EffectiveTimes()
-		if timeout <= interval {
-			v.Flaw("spec.keepalive", "", "timeout %s must be longer than interval %s", timeout, interval)
-		}
+		v.FlawIf(timeout <= interval, "spec.keepalive", "", "timeout %s must be longer than interval %s", timeout, interval)
 		if w := k.Warning; w != 0 && (w <= interval || w >= timeout) {
 			v.Flaw("spec.keepalive.warning", "", "%s must lie between interval %s and timeout %s", w, interval, timeout)
 		}
@@ -122,9 +114,7 @@ func validateProxyNode(v *Validator, s *model.NodeSpec) {
 		{"uid", s.UID != ""}, {"key", s.Key != ""}, {"keepalive", s.Keepalive != nil}, {"lifecycle", s.Lifecycle != nil},
 		{"given", s.JoinGrant != nil}, {"mayJoin", len(s.MayJoin) > 0},
 	} {
-		if field.set {
-			v.Flaw("spec."+field.name, hint, "a proxy node cannot have this field")
-		}
+		v.FlawIf(field.set, "spec."+field.name, hint, "a proxy node cannot have this field")
 	}
 }
 
@@ -136,21 +126,16 @@ func validateLifecycle(v *Validator, field string, l *model.Lifecycle) {
 	for i, name := range l.Handlers {
 		v.SharedName(fmt.Sprintf("%s.handlers[%d]", field, i), name)
 	}
-	if len(l.Handlers) > 0 && !l.Ephemeral {
-		v.Flaw(field+".handlers", "write ephemeral: true, too", "only ephemeral nodes are removed automatically")
-	}
-	if l.ForgetAfter == 0 {
-		return
-	}
-	if !l.Ephemeral {
-		v.Flaw(field+".forgetAfter", "write lifecycle: {ephemeral: true, forgetAfter: "+l.ForgetAfter.String()+"}", "only ephemeral nodes are removed automatically")
-	}
+	v.FlawIf(len(l.Handlers) > 0 && !l.Ephemeral,
+		field+".handlers", "write ephemeral: true, too", "only ephemeral nodes are removed automatically")
+	v.FlawIf(l.ForgetAfter != 0 && !l.Ephemeral,
+		field+".forgetAfter", "write lifecycle: {ephemeral: true, forgetAfter: "+l.ForgetAfter.String()+"}", "only ephemeral nodes are removed automatically")
 	v.InRange(field+".forgetAfter", l.ForgetAfter, model.Duration(model.MinForgetAfter), model.Duration(model.MaxForgetAfter))
 }
 
 // Group returns the kind of named sets of nodes.
 func Group() Kind {
-	return Define(func() *model.GroupSpec { return &model.GroupSpec{} }, Definition[*model.GroupSpec]{
+	return Define(Definition[*model.GroupSpec]{
 		KindInfo: model.KindInfo{Name: "Group", Plural: "groups", Short: "gr", Namespaced: true},
 		Related:  GroupMembers,
 		LandsAs:  "has",
@@ -159,7 +144,7 @@ metadata: {name: web}
 spec:
   where: node.labels.role == "web"
 `,
-		Validate: func(v *Validator, r *model.Resource, s *model.GroupSpec) { validateGroup(v, r.Metadata.Name, s) },
+		Validate: validateGroup,
 		Cycle:    Cycle{"contains itself", "remove one of them from the spec.groups of the group before it"},
 		References: func(refs *References, s *model.GroupSpec) {
 			refs.Mention("Group", "spec.groups", s.Groups...)
@@ -204,12 +189,12 @@ func members(s *model.GroupSpec) string {
 	return dash(strings.Join(from, "; "))
 }
 
-func validateGroup(v *Validator, name string, s *model.GroupSpec) {
+func validateGroup(v *Validator, s *model.GroupSpec) {
+	name := v.resource.Metadata.Name
 	v.Names("spec.nodes", s.Nodes, v.NodeName)
 	v.Names("spec.groups", s.Groups, v.SharedName)
-	if slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name) {
-		v.Flaw("spec.groups", "", "a group cannot contain itself")
-	}
+	v.FlawIf(slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name),
+		"spec.groups", "", "a group cannot contain itself")
 	v.where("spec.where", s.Where, func(c *where.Condition) error {
 		if s.Trusted {
 			return c.Trusted()
@@ -219,15 +204,14 @@ func validateGroup(v *Validator, name string, s *model.GroupSpec) {
 		}
 		return nil
 	})
-	if s.Trusted && s.SelfJoin {
-		v.Flaw("spec.selfJoin", "leave it out, or declare another group for agents that ask for it", "an agent cannot join a trusted group by itself")
-	}
+	v.FlawIf(s.Trusted && s.SelfJoin,
+		"spec.selfJoin", "leave it out, or declare another group for agents that ask for it", "an agent cannot join a trusted group by itself")
 	validateProperties(v, "spec.properties", s.Properties)
 }
 
 // Property returns the kind of values for templates.
 func Property() Kind {
-	return Define(func() *model.PropertySpec { return &model.PropertySpec{} }, Definition[*model.PropertySpec]{
+	return Define(Definition[*model.PropertySpec]{
 		KindInfo: model.KindInfo{Name: "Property", Plural: "properties", Short: "prop", Namespaced: true},
 		LandsAs:  "read on",
 		Example: `kind: Property
@@ -237,7 +221,7 @@ spec:
   scope: group:web
   value: "20%"
 `,
-		Validate: func(v *Validator, r *model.Resource, s *model.PropertySpec) { validateProperty(v, r.Metadata.Name, s) },
+		Validate: validateProperty,
 		References: func(refs *References, s *model.PropertySpec) {
 			if name, ok := strings.CutPrefix(s.Scope, "node:"); ok {
 				refs.Mention("Node", "spec.scope", name)
@@ -268,15 +252,14 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-func validateProperty(v *Validator, name string, s *model.PropertySpec) {
+func validateProperty(v *Validator, s *model.PropertySpec) {
+	name := v.resource.Metadata.Name
 	if s.Property != "" {
 		validatePropertyName(v, "spec.property", s.Property)
 	} else if err := model.PropertyNameError(name); err != nil && name != "" {
 		v.Flaw("metadata.name", "write spec: {property: …}", "%v", err)
 	}
-	if len(s.Value) == 0 {
-		v.Missing("spec.value", "", "missing")
-	}
+	v.MissingIf(len(s.Value) == 0, "spec.value", "", "missing")
 	validatePropertyValue(v, "spec.value", s.Value)
 	switch level, of, _ := strings.Cut(s.Scope, ":"); {
 	case s.Scope == "" || s.Scope == "global" || s.Scope == "namespace":
@@ -290,9 +273,7 @@ func validateProperty(v *Validator, name string, s *model.PropertySpec) {
 }
 
 func validatePropertyName(v *Validator, field, name string) {
-	if err := model.PropertyNameError(name); err != nil {
-		v.Flaw(field, "", "%v", err)
-	}
+	v.compiled(field, model.PropertyNameError(name))
 }
 
 // validateProperties checks values that stand in a node or group.
@@ -306,14 +287,13 @@ func validateProperties(v *Validator, field string, values map[string]json.RawMe
 }
 
 func validatePropertyValue(v *Validator, field string, value json.RawMessage) {
-	if len(value) > maxPropertyValue {
-		v.Flaw(field, "keep large things in a file on the node", "%d bytes of JSON; at most %d", len(value), maxPropertyValue)
-	}
+	v.FlawIf(len(value) > maxPropertyValue,
+		field, "keep large things in a file on the node", "%d bytes of JSON; at most %d", len(value), maxPropertyValue)
 }
 
 // Namespace returns the kind of namespaces.
 func Namespace() Kind {
-	return Define(func() *model.NamespaceSpec { return &model.NamespaceSpec{} }, Definition[*model.NamespaceSpec]{
+	return Define(Definition[*model.NamespaceSpec]{
 		KindInfo: model.KindInfo{Name: "Namespace", Plural: "namespaces", Short: "ns"},
 		LandsAs:  "holds",
 		Example: `kind: Namespace
@@ -322,9 +302,9 @@ spec:
   timeZone: Europe/Paris
   handlers: [shared/oncall]
 `,
-		Validate: func(v *Validator, r *model.Resource, s *model.NamespaceSpec) {
+		Validate: func(v *Validator, s *model.NamespaceSpec) {
 			validateLimits(v, s.Limits)
-			v.namespace = r.Metadata.Name
+			v.namespace = v.resource.Metadata.Name
 			v.sharedNames("spec.handlers", s.Handlers)
 			v.timeZone("spec.timeZone", s.TimeZone)
 			v.oneOf("spec.notifications", s.Notifications, "send", model.NotificationsShadow)
@@ -371,8 +351,6 @@ func validateLimits(v *Validator, l *model.Limits) {
 		{"outputBytes", float64(l.OutputBytes)}, {"resultsPerSec", l.ResultsPerSec}, {"nodeResultsPerSec", l.NodeResultsSec},
 		{"passivePerNode", float64(l.PassivePerNode)},
 	} {
-		if f.value < 0 {
-			v.Flaw("spec.limits."+f.name, "leave it out for the server's default", "cannot be negative")
-		}
+		v.FlawIf(f.value < 0, "spec.limits."+f.name, "leave it out for the server's default", "cannot be negative")
 	}
 }

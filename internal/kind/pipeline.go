@@ -3,7 +3,6 @@ package kind
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/model"
@@ -11,7 +10,7 @@ import (
 
 // Pipeline returns the kind of Sensu's pipelines.
 func Pipeline() Kind {
-	return Define(func() *model.PipelineSpec { return &model.PipelineSpec{} }, Definition[*model.PipelineSpec]{
+	return Define(Definition[*model.PipelineSpec]{
 		KindInfo: model.KindInfo{Name: "Pipeline", Plural: "pipelines", Short: "pi", Namespaced: true},
 		Sensu:    true,
 		Users:    true,
@@ -21,7 +20,7 @@ spec:
   workflows:
     - {name: oncall, filters: [is_incident, not_silenced], handler: oncall}
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.PipelineSpec) { validatePipeline(v, s) },
+		Validate: validatePipeline,
 		References: func(refs *References, s *model.PipelineSpec) {
 			for i := range s.Workflows {
 				w, at := &s.Workflows[i], fmt.Sprintf("spec.workflows[%d]", i)
@@ -30,7 +29,7 @@ spec:
 						refs.Require("Filter", fmt.Sprintf("%s.filters[%d]", at, k), name)
 					}
 				}
-				if w.Mutator != "" && !model.BuiltinMutator(w.Mutator) {
+				if !model.BuiltinMutator(w.Mutator) {
 					refs.Require("Mutator", at+".mutator", w.Mutator)
 				}
 				refs.Require("Handler", at+".handler", w.Handler)
@@ -59,37 +58,22 @@ func workflows(s *model.PipelineSpec) string {
 }
 
 func validatePipeline(v *Validator, s *model.PipelineSpec) {
-	if len(s.Workflows) == 0 {
-		v.Missing("spec.workflows", "write workflows: [{name: slack, filters: [is_incident], handler: slack}]", "the action is missing")
-	}
+	v.MissingIf(len(s.Workflows) == 0,
+		"spec.workflows", "write workflows: [{name: slack, filters: [is_incident], handler: slack}]", "the action is missing")
 	v.Bound("spec.workflows", len(s.Workflows))
 	seen := map[string]bool{}
 	for i := range s.Workflows {
 		w, at := &s.Workflows[i], fmt.Sprintf("spec.workflows[%d]", i)
-		switch {
-		case w.Name == "":
-			v.Missing(at+".name", "", "missing")
-		case len(w.Name) > model.MaxName || model.HasControl(w.Name):
-			v.Flaw(at+".name", "", "expected one line of at most %d bytes", model.MaxName)
-		case seen[w.Name]:
-			v.Flaw(at+".name", "", "workflow %q occurs twice", w.Name)
-		}
-		seen[w.Name] = true
+		v.uniqueTitle(at+".name", "workflow", w.Name, "", seen)
 		v.sharedNames(at+".filters", w.Filters)
-		if w.Mutator != "" {
-			v.SharedName(at+".mutator", w.Mutator)
-		}
-		if w.Handler == "" {
-			v.Missing(at+".handler", "", "missing")
-		} else {
-			v.SharedName(at+".handler", w.Handler)
-		}
+		v.optionalName(at+".mutator", w.Mutator)
+		v.SharedName(at+".handler", w.Handler)
 	}
 }
 
 // Filter returns the kind of Sensu's event filters.
 func Filter() Kind {
-	return Define(func() *model.FilterSpec { return &model.FilterSpec{} }, Definition[*model.FilterSpec]{
+	return Define(Definition[*model.FilterSpec]{
 		KindInfo: model.KindInfo{Name: "Filter", Plural: "filters", Short: "fi", Namespaced: true},
 		Sensu:    true,
 		Example: `kind: Filter
@@ -98,11 +82,11 @@ spec:
   action: allow
   expressions: [event.check.occurrences > 2]
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.FilterSpec) { validateFilter(v, s) },
+		Validate: validateFilter,
 		References: func(refs *References, s *model.FilterSpec) {
 			refs.Require("Asset", "spec.assets", s.Assets...)
 			if s.When != nil {
-				refs.window("spec.when.window", s.When.Window)
+				refs.Require("Window", "spec.when.window", s.When.Window)
 			}
 		},
 		Columns: []Column[*model.FilterSpec]{{"PASSES", 80, func(_ View, s *model.FilterSpec) string { return passes(s) }}},
@@ -126,16 +110,9 @@ func passes(s *model.FilterSpec) string {
 }
 
 func validateFilter(v *Validator, s *model.FilterSpec) {
-	switch s.Action {
-	case "":
-		v.Missing("spec.action", "write allow or deny", "missing")
-	case "allow", "deny":
-	default:
-		v.Flaw("spec.action", "write allow or deny", "unknown value %q", s.Action)
-	}
-	if len(s.Expressions) == 0 {
-		v.Missing("spec.expressions", "write expressions: [event.check.status == 2]", "says nothing")
-	}
+	v.MissingIf(s.Action == "", "spec.action", "write allow or deny", "missing")
+	v.oneOf("spec.action", s.Action, "allow", "deny")
+	v.MissingIf(len(s.Expressions) == 0, "spec.expressions", "write expressions: [event.check.status == 2]", "says nothing")
 	v.Bound("spec.expressions", len(s.Expressions))
 	v.assets(s.Assets)
 	for i, expression := range s.Expressions {
@@ -152,9 +129,7 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 		v.Flaw("spec.when.window", "keep one of them", "spans and window exclude each other")
 	case w.Window != "":
 		v.SharedName("spec.when.window", w.Window)
-		if w.TimeZone != "" {
-			v.Flaw("spec.when.timeZone", "leave it out", "the window has its own time zone")
-		}
+		v.FlawIf(w.TimeZone != "", "spec.when.timeZone", "leave it out", "the window has its own time zone")
 	}
 	v.timeZone("spec.when.timeZone", w.TimeZone)
 	v.Bound("spec.when.spans", len(w.Spans))
@@ -163,7 +138,7 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 
 // Mutator returns the kind of Sensu's mutators.
 func Mutator() Kind {
-	return Define(func() *model.MutatorSpec { return &model.MutatorSpec{} }, Definition[*model.MutatorSpec]{
+	return Define(Definition[*model.MutatorSpec]{
 		KindInfo: model.KindInfo{Name: "Mutator", Plural: "mutators", Short: "mu", Namespaced: true},
 		Sensu:    true,
 		Example: `kind: Mutator
@@ -171,7 +146,7 @@ metadata: {name: short}
 spec:
   javascript: return event.check.output.slice(0, 100)
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.MutatorSpec) { validateMutator(v, s) },
+		Validate: validateMutator,
 		References: func(refs *References, s *model.MutatorSpec) {
 			refs.secrets(s.Secrets)
 			refs.Require("Asset", "spec.assets", s.Assets...)
@@ -208,19 +183,17 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 		_, err := filter.CompileMutation(s.Javascript)
 		v.compiled("spec.javascript", err)
 	}
-	if len(s.Javascript) > maxJavascript {
-		v.Flaw("spec.javascript", "", "longer than %d bytes", maxJavascript)
-	}
+	v.FlawIf(len(s.Javascript) > maxJavascript, "spec.javascript", "", "longer than %d bytes", maxJavascript)
 	v.command("spec.command", s.Command)
 	v.env("spec.env", s.Env)
-	v.commandSecrets(s.Secrets, s.Command, s.Env, "leave it out: JavaScript reads no environment")
+	v.commandSecrets(s.Secrets, s.Command, s.Env, "leave it out: JavaScript reads no environment", "only a command has an environment")
 	v.assets(s.Assets)
-	v.InRange("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
+	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
 }
 
 // Hook returns the kind of Sensu's hooks.
 func Hook() Kind {
-	return Define(func() *model.HookSpec { return &model.HookSpec{} }, Definition[*model.HookSpec]{
+	return Define(Definition[*model.HookSpec]{
 		KindInfo: model.KindInfo{Name: "Hook", Plural: "hooks", Short: "hk", Namespaced: true},
 		Sensu:    true,
 		Users:    true,
@@ -229,7 +202,7 @@ metadata: {name: processes}
 spec:
   command: ps aux
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.HookSpec) { validateHook(v, s) },
+		Validate: validateHook,
 		Columns: []Column[*model.HookSpec]{
 			checksColumn[*model.HookSpec]("CHECKS"),
 			{"RUNS", 60, func(_ View, s *model.HookSpec) string { return commandText(s.Command) }},
@@ -239,10 +212,8 @@ spec:
 }
 
 func validateHook(v *Validator, s *model.HookSpec) {
-	if s.Command == nil {
-		v.Missing("spec.command", "", "missing")
-	}
+	v.MissingIf(s.Command == nil, "spec.command", "", "missing")
 	v.command("spec.command", s.Command)
 	v.templates(model.TemplateTexts{Command: s.Command})
-	v.InRange("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), model.Duration(time.Minute))
+	v.InRange("spec.timeout", s.Timeout, minTimeout, maxHookTimeout)
 }

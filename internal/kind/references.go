@@ -36,9 +36,12 @@ func (c *References) Mention(kind, field string, names ...string) {
 	c.add(Reference{Kind: kind}, field, names)
 }
 
-// add indexes the field where it holds a list.
+// add adds references that differ in their names only, and leaves empty names out. It indexes the field where it holds a list.
 func (c *References) add(ref Reference, field string, names []string) {
 	for i, name := range names {
+		if name == "" {
+			continue
+		}
 		ref.Namespace, ref.Name = model.SplitRef(c.namespace, name)
 		ref.Text, ref.Field = name, field
 		if len(names) > 1 {
@@ -58,10 +61,10 @@ func (c *References) chain(from int) {
 // Targets returns the targets of a resource, those under except after those around them.
 func (r *Registry) Targets(res *model.Resource) (list []FieldTargets) {
 	k := r.find(res.Kind)
-	if k == nil || k.targets == nil || res.Spec == nil {
+	if k == nil || k.Targets == nil || res.Spec == nil {
 		return nil
 	}
-	for _, t := range k.targets(res.Spec) {
+	for _, t := range k.Targets(res.Spec) {
 		for ; t.Targets != nil; t = (FieldTargets{t.Field + ".except", t.Except}) {
 			list = append(list, t)
 		}
@@ -87,8 +90,8 @@ func (r *Registry) References(res *model.Resource) []Reference {
 		refs.Mention("Group", t.Field+".groups", t.Groups...)
 		refs.Mention("Node", t.Field+".nodes", t.Nodes...)
 	}
-	if k.references != nil {
-		k.references(&refs, res.Spec)
+	if k.References != nil {
+		k.References(&refs, res.Spec)
 	}
 	return refs.list
 }
@@ -96,7 +99,7 @@ func (r *Registry) References(res *model.Resource) []Reference {
 // Referring returns the kinds whose resources refer to others.
 func (r *Registry) Referring() (list []Kind) {
 	for _, k := range r.kinds {
-		if k.references != nil || k.targets != nil {
+		if k.References != nil || k.Targets != nil {
 			list = append(list, k)
 		}
 	}
@@ -243,8 +246,8 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 	switch {
 	case k == nil:
 		return "", ""
-	case k.effect != nil:
-		return k.effect(res, l, changed)
+	case k.Effect != nil:
+		return k.Effect(res, res.Spec, l, changed)
 	case k.LandsAs != "":
 		return k.LandsAs + " " + l.nodes(), ""
 	case k.Users:

@@ -13,7 +13,7 @@ import (
 
 // Route returns the kind of notification rules.
 func Route() Kind {
-	return Define(func() *model.RouteSpec { return &model.RouteSpec{} }, Definition[*model.RouteSpec]{
+	return Define(Definition[*model.RouteSpec]{
 		KindInfo: model.KindInfo{Name: "Route", Plural: "routes", Short: "ro", Namespaced: true},
 		Example: `kind: Route
 metadata: {name: default}
@@ -22,13 +22,13 @@ spec:
     - to: [oncall]
     - {to: [lead], after: 30m, repeat: 4h}
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.RouteSpec) { validateRoute(v, s) },
+		Validate: validateRoute,
 		References: func(refs *References, s *model.RouteSpec) {
 			for i := range s.Steps {
 				refs.Require("Handler", fmt.Sprintf("spec.steps[%d].to", i), s.Steps[i].To...)
 			}
 			for i := range s.Mute {
-				refs.window(fmt.Sprintf("spec.mute[%d].window", i), s.Mute[i].Window)
+				refs.Require("Window", fmt.Sprintf("spec.mute[%d].window", i), s.Mute[i].Window)
 			}
 		},
 		Targets: func(s *model.RouteSpec) (list []FieldTargets) {
@@ -92,28 +92,21 @@ func stepsText(s *model.RouteSpec) string {
 const maxHold = model.Duration(30 * 24 * time.Hour)
 
 func validateRoute(v *Validator, s *model.RouteSpec) {
-	if s.Match != nil {
-		v.selector("spec.match", s.Match)
-	}
+	v.selector("spec.match", s.Match)
 	v.Bound("spec.groupBy", len(s.GroupBy))
 	v.Names("spec.groupBy", s.GroupBy, func(at, by string) {
 		label, isLabel := strings.CutPrefix(by, "label:")
-		if !slices.Contains([]string{"node", "check", "namespace", "severity"}, by) && !(isLabel && label != "") {
-			v.Flaw(at, "write node, check, namespace, severity or label:NAME", "cannot group problems by %q", by)
-		}
+		v.FlawIf(!slices.Contains([]string{"node", "check", "namespace", "severity"}, by) && !(isLabel && label != ""),
+			at, "write node, check, namespace, severity or label:NAME", "cannot group problems by %q", by)
 	})
 	if s.GroupWait != nil {
 		v.InRange("spec.groupWait", *s.GroupWait, 0, model.Duration(time.Hour))
 	}
-	if len(s.Steps) == 0 {
-		v.Missing("spec.steps", "write steps: [{to: [HANDLER]}]", "the handlers are missing")
-	}
+	v.MissingIf(len(s.Steps) == 0, "spec.steps", "write steps: [{to: [HANDLER]}]", "the handlers are missing")
 	v.Bound("spec.steps", len(s.Steps))
 	for i := range s.Steps {
 		step, at := &s.Steps[i], fmt.Sprintf("spec.steps[%d]", i)
-		if len(step.To) == 0 {
-			v.Missing(at+".to", "write to: [HANDLER]", "the handlers are missing")
-		}
+		v.MissingIf(len(step.To) == 0, at+".to", "write to: [HANDLER]", "the handlers are missing")
 		v.sharedNames(at+".to", step.To)
 		v.InRange(at+".after", step.After, 0, maxHold)
 		v.InRange(at+".repeat", step.Repeat, model.Duration(time.Minute), maxHold)
@@ -126,16 +119,15 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 		validateTimes(v, at, mute.During, mute.Window, hint)
 	}
 	if r := s.Rate; r != nil {
-		if r.Messages < 1 || r.Messages > maxCount {
-			v.Flaw("spec.rate.messages", "", "expected 1 to %d, got %d", maxCount, r.Messages)
-		}
+		v.FlawIf(r.Messages < 1 || r.Messages > maxCount,
+			"spec.rate.messages", "", "expected 1 to %d, got %d", maxCount, r.Messages)
 		v.InRange("spec.rate.per", r.Per, model.Duration(time.Second), maxHold)
 	}
 }
 
 // Silence returns the kind of silences.
 func Silence() Kind {
-	return Define(func() *model.SilenceSpec { return &model.SilenceSpec{} }, Definition[*model.SilenceSpec]{
+	return Define(Definition[*model.SilenceSpec]{
 		KindInfo: model.KindInfo{Name: "Silence", Plural: "silences", Short: "si", Namespaced: true},
 		Example: `kind: Silence
 metadata: {name: web01-disk}
@@ -145,7 +137,7 @@ spec:
   until: 2026-12-24T18:00:00Z
   reason: the new disk arrives on Thursday
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.SilenceSpec) { validateSilence(v, s) },
+		Validate: validateSilence,
 		Targets:  func(s *model.SilenceSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
 		Columns: []Column[*model.SilenceSpec]{
 			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selection(&s.Selector) }},
@@ -173,19 +165,16 @@ func silenceEnd(v View, s *model.SilenceSpec) string {
 
 func validateSilence(v *Validator, s *model.SilenceSpec) {
 	v.selector("spec", &s.Selector)
-	if strings.TrimSpace(s.Reason) == "" {
-		v.Missing("spec.reason", "write the reason for the colleague on call at 3 a.m.", "missing")
-	}
-	v.Line("spec.reason", s.Reason)
-	v.Line("spec.creator", s.Creator)
-	if !s.Until.IsZero() && !s.Until.After(s.Begin.Time) {
-		v.Flaw("spec.until", "", "the end is before the start")
-	}
+	v.MissingIf(strings.TrimSpace(s.Reason) == "",
+		"spec.reason", "write the reason for the colleague on call at 3 a.m.", "missing")
+	v.Line("spec.reason", s.Reason, maxNote)
+	v.Line("spec.creator", s.Creator, maxNote)
+	v.FlawIf(!s.Until.IsZero() && !s.Until.After(s.Begin.Time), "spec.until", "", "the end is before the start")
 }
 
 // Window returns the kind of calendars.
 func Window() Kind {
-	return Define(func() *model.WindowSpec { return &model.WindowSpec{} }, Definition[*model.WindowSpec]{
+	return Define(Definition[*model.WindowSpec]{
 		KindInfo: model.KindInfo{Name: "Window", Plural: "windows", Short: "wi", Namespaced: true},
 		Example: `kind: Window
 metadata: {name: night}
@@ -193,7 +182,7 @@ spec:
   timeZone: Europe/Paris
   spans: [{during: "22:00-07:00"}]
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.WindowSpec) { validateWindow(v, s) },
+		Validate: validateWindow,
 		Targets: func(s *model.WindowSpec) []FieldTargets {
 			if s.Maintenance == nil {
 				return nil
@@ -239,24 +228,13 @@ func spansText(s *model.WindowSpec) string {
 	return strings.Join(parts, "; ") + strings.TrimSuffix(" "+s.TimeZone, " ")
 }
 
-// validateWindow requires a window, if one is named.
-func (c *References) window(field, name string) {
-	if name != "" {
-		c.Require("Window", field, name)
-	}
-}
-
 func validateWindow(v *Validator, s *model.WindowSpec) {
-	if len(s.Spans) == 0 {
-		v.Missing("spec.spans", `write spans: [{during: "22:00-07:00"}]`, "the time is missing")
-	}
+	v.MissingIf(len(s.Spans) == 0, "spec.spans", `write spans: [{during: "22:00-07:00"}]`, "the time is missing")
 	v.Bound("spec.spans", len(s.Spans))
 	v.timeZone("spec.timeZone", s.TimeZone)
 	validateSpans(v, "spec.spans", s.Spans)
-	if s.Maintenance != nil {
-		v.selector("spec.maintenance", s.Maintenance)
-	}
-	v.Line("spec.reason", s.Reason)
+	v.selector("spec.maintenance", s.Maintenance)
+	v.Line("spec.reason", s.Reason, maxNote)
 }
 
 // validateSpans compiles each span of a calendar.
@@ -268,21 +246,16 @@ func validateSpans(v *Validator, field string, spans []model.WindowSpan) {
 }
 
 // validateTimes requires a time of the week, or a window.
-func validateTimes(v *Validator, at, during, window, hint string) {
+func validateTimes(v *Validator, at, during, windowName, hint string) {
 	switch {
-	case during == "" && window == "":
+	case during == "" && windowName == "":
 		v.Missing(at, hint, "the time is missing")
-	case during != "" && window != "":
+	case during != "" && windowName != "":
 		v.Flaw(at+".window", "keep one of them", "during and window exclude each other")
-	case window != "":
-		v.SharedName(at+".window", window)
+	case windowName != "":
+		v.SharedName(at+".window", windowName)
 	default:
-		validateDuring(v, at+".during", during)
+		_, err := window.ParseDuring(during, "")
+		v.compiled(at+".during", err)
 	}
-}
-
-// validateDuring compiles a time of the week.
-func validateDuring(v *Validator, field, text string) {
-	_, err := window.ParseDuring(text, "")
-	v.compiled(field, err)
 }

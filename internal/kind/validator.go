@@ -14,21 +14,19 @@ import (
 // Validator collects the flaws of one resource by itself; apply looks up its references. Its methods are checks that
 // several kinds share; the checks of one kind are functions in the file of that kind.
 type Validator struct {
+	resource  *model.Resource
 	namespace string // of the resource; of a Namespace, its own name
 	flaws     model.Flaws
 }
 
 // Check returns all flaws of one resource by itself. A namespace that is left out is correct.
 func (r *Registry) Check(res *model.Resource) model.Flaws {
-	v := &Validator{namespace: res.Metadata.Namespace}
+	v := &Validator{resource: res, namespace: res.Metadata.Namespace}
 	k := r.find(res.Kind)
 	v.metadata(k, res)
-	switch {
-	case k == nil:
-	case res.Spec == nil:
-		v.Missing("spec", "", "missing")
-	case k.validate != nil:
-		k.validate(v, res)
+	v.MissingIf(k != nil && res.Spec == nil, "spec", "", "missing")
+	if k != nil && res.Spec != nil && k.Validate != nil {
+		k.Validate(v, res.Spec)
 	}
 	return v.flaws
 }
@@ -38,17 +36,32 @@ func (r *Registry) Validate(res *model.Resource) error { return r.Check(res).Err
 
 // Flaw records a flaw of a field, at most model.MaxFlaws of them. hint is the text to write.
 func (v *Validator) Flaw(field, hint, format string, args ...any) {
-	if len(v.flaws) < model.MaxFlaws {
-		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...))})
+	v.record(false, field, hint, format, args)
+}
+
+// FlawIf records a flaw of a field where a condition is true.
+func (v *Validator) FlawIf(wrong bool, field, hint, format string, args ...any) {
+	if wrong {
+		v.record(false, field, hint, format, args)
 	}
 }
 
 // Missing records the flaw of an absent field.
 func (v *Validator) Missing(field, hint, format string, args ...any) {
-	before := len(v.flaws)
-	v.Flaw(field, hint, format, args...)
-	for _, f := range v.flaws[before:] {
-		f.Absent = true
+	v.record(true, field, hint, format, args)
+}
+
+// MissingIf records the flaw of an absent field where a condition is true.
+func (v *Validator) MissingIf(missing bool, field, hint, format string, args ...any) {
+	if missing {
+		v.record(true, field, hint, format, args)
+	}
+}
+
+// record adds a flaw, at most model.MaxFlaws of them; absent: the flaw is that the field is missing.
+func (v *Validator) record(absent bool, field, hint, format string, args []any) {
+	if len(v.flaws) < model.MaxFlaws {
+		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...)), Absent: absent})
 	}
 }
 
@@ -106,9 +119,7 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 		}
 		at := fmt.Sprintf("%s[%d]", field, i)
 		check(at, name)
-		if seen[name] {
-			v.Flaw(at, "keep one of them", "%s occurs twice here", name)
-		}
+		v.FlawIf(seen[name], at, "keep one of them", "%s occurs twice here", name)
 		seen[name] = true
 	}
 }
@@ -121,42 +132,51 @@ func (v *Validator) sharedNames(field string, names []string) {
 
 // Bound bounds a list or mapping.
 func (v *Validator) Bound(field string, n int) {
-	if n > maxEntries {
-		v.Flaw(field, "", "%d entries, at most %d", n, maxEntries)
+	v.FlawIf(n > maxEntries, field, "", "%d entries, at most %d", n, maxEntries)
+}
+
+// Line requires a text of one line of at most so many bytes.
+func (v *Validator) Line(field, text string, most int) {
+	v.FlawIf(len(text) > most || model.HasControl(text), field, "", "expected one line of at most %d bytes", most)
+}
+
+// optionalName requires a name as SharedName does, unless it is empty.
+func (v *Validator) optionalName(field, text string) {
+	if text != "" {
+		v.SharedName(field, text)
 	}
 }
 
-// Line requires a text of one line.
-func (v *Validator) Line(field, text string) {
-	if len(text) > maxNote || model.HasControl(text) {
-		v.Flaw(field, "", "expected one line of at most %d bytes", maxNote)
-	}
+// uniqueTitle requires a title in one line that is not among those seen, and adds it to them. noun names the titled thing.
+func (v *Validator) uniqueTitle(field, noun, title, hint string, seen map[string]bool) {
+	v.MissingIf(title == "", field, hint, "missing")
+	v.Line(field, title, model.MaxName)
+	v.FlawIf(title != "" && seen[title], field, "", "%s %q occurs twice", noun, title)
+	seen[title] = true
+}
+
+func (v *Validator) severity(field, name string) {
+	_, ok := model.ParseSeverity(name)
+	v.FlawIf(!ok, field, "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", name)
 }
 
 // InRange requires a duration from low to high; zero means the default.
 func (v *Validator) InRange(field string, d, low, high model.Duration) {
-	if d != 0 && (d < low || d > high) {
-		v.Flaw(field, "", "expected %s to %s, got %s", low, high, d)
-	}
+	v.FlawIf(d != 0 && (d < low || d > high), field, "", "expected %s to %s, got %s", low, high, d)
 }
 
 func (v *Validator) count(field string, n int) {
-	if n < 0 || n > maxCount {
-		v.Flaw(field, "", "expected 1 to %d, got %d", maxCount, n)
-	}
+	v.FlawIf(n < 0 || n > maxCount, field, "", "expected 1 to %d, got %d", maxCount, n)
 }
 
 func (v *Validator) oneOf(field, text string, words ...string) {
-	if text != "" && !slices.Contains(words, text) {
-		v.Flaw(field, "write "+strings.Join(words, " or "), "unknown value %q", text)
-	}
+	v.FlawIf(text != "" && !slices.Contains(words, text), field, "write "+strings.Join(words, " or "), "unknown value %q", text)
 }
 
 // timeZone accepts none, which means the default.
 func (v *Validator) timeZone(field, zone string) {
-	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
-		v.Flaw(field, "write one such as Europe/Paris or UTC", "unknown time zone %q", zone)
-	}
+	_, err := time.LoadLocation(zone)
+	v.FlawIf(err != nil || zone == "Local", field, "write one such as Europe/Paris or UTC", "unknown time zone %q", zone)
 }
 
 // compiled records the error of a compiler: of conditions, calendars, JavaScript.
@@ -182,9 +202,8 @@ func (v *Validator) where(field, expr string, more func(*where.Condition) error)
 
 // unredacted refuses a value that a reader without rights has read and applies again.
 func (v *Validator) unredacted(field, value string) {
-	if strings.Contains(value, model.RedactedText) {
-		v.Flaw(field, "write the real value, or read the resource as a user who may change it", "%s is the placeholder of a hidden value", model.RedactedText)
-	}
+	v.FlawIf(strings.Contains(value, model.RedactedText),
+		field, "write the real value, or read the resource as a user who may change it", "%s is the placeholder of a hidden value", model.RedactedText)
 }
 
 func (v *Validator) metadata(k *Kind, r *model.Resource) {
@@ -198,19 +217,13 @@ func (v *Validator) metadata(k *Kind, r *model.Resource) {
 	case !k.Namespaced && m.Namespace != "":
 		v.Flaw("metadata.namespace", "leave it out", "a %s has no namespace", k.Name)
 	}
-	if len(m.DisplayName) > model.MaxText || model.HasControl(m.DisplayName) {
-		v.Flaw("metadata.displayName", "", "expected one line of at most %d bytes", model.MaxText)
-	}
-	if m.Owner != "" && (len(m.Owner) > model.MaxText || model.HasControl(m.Owner)) {
-		v.Flaw("metadata.owner", "", "expected one line of at most %d bytes", model.MaxText)
-	}
+	v.Line("metadata.displayName", m.DisplayName, model.MaxText)
+	v.Line("metadata.owner", m.Owner, model.MaxText)
 	v.labels("metadata.labels", m.Labels)
 	v.Bound("metadata.annotations", len(m.Annotations))
 	for _, name := range slices.Sorted(maps.Keys(m.Annotations)) {
 		v.labelKey("metadata.annotations."+name, name)
-		if len(m.Annotations[name]) > maxAnnotation {
-			v.Flaw("metadata.annotations."+name, "", "longer than %d bytes", maxAnnotation)
-		}
+		v.FlawIf(len(m.Annotations[name]) > maxAnnotation, "metadata.annotations."+name, "", "longer than %d bytes", maxAnnotation)
 	}
 }
 
@@ -219,28 +232,34 @@ func (v *Validator) labels(field string, labels map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		at := field + "." + name
 		v.labelKey(at, name)
-		if value := labels[name]; len(value) > model.MaxText || model.HasControl(value) {
-			v.Flaw(at, "write longer text into annotations", "expected one line of at most %d bytes", model.MaxText)
-		}
+		v.FlawIf(len(labels[name]) > model.MaxText || model.HasControl(labels[name]),
+			at, "write longer text into annotations", "expected one line of at most %d bytes", model.MaxText)
 	}
 }
 
 func (v *Validator) labelKey(field, name string) {
-	if !model.IsLabelName(name) {
-		v.Flaw(field, "", "invalid label name %q: use letters, digits, and . _ - / between them, at most %d", name, model.MaxText)
-	}
+	v.FlawIf(!model.IsLabelName(name), field, "", "invalid label name %q: use letters, digits, and . _ - / between them, at most %d", name, model.MaxText)
 }
 
 func (v *Validator) tags(field string, tags map[string]string) {
-	if len(tags) > model.MaxValueTags {
-		v.Flaw(field, "", "%d, at most %d", len(tags), model.MaxValueTags)
-	}
+	v.FlawIf(len(tags) > model.MaxValueTags, field, "", "%d, at most %d", len(tags), model.MaxValueTags)
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
-		if k == "" || len(k) > model.MaxText || len(tags[k]) > model.MaxText || model.HasControl(k) || model.HasControl(tags[k]) {
-			v.Flaw(field+"."+k, "", "expected one line of at most %d bytes", model.MaxText)
-		}
+		v.FlawIf(k == "" || len(k) > model.MaxText || len(tags[k]) > model.MaxText || model.HasControl(k) || model.HasControl(tags[k]),
+			field+"."+k, "", "expected one line of at most %d bytes", model.MaxText)
 	}
 }
+
+// countTrue returns how many conditions hold.
+func countTrue(conditions ...bool) (n int) {
+	for _, holds := range conditions {
+		if holds {
+			n++
+		}
+	}
+	return n
+}
+
+const variableHint = "use letters, digits and _; the first character must not be a digit"
 
 func isVariable(name string) bool {
 	for i := range len(name) {
