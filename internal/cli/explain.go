@@ -67,8 +67,7 @@ func printExplanation(c *call, e *kind.Explanation) {
 func printFields(c *call, e *kind.Explanation, indent string) {
 	for i := range e.Fields {
 		f := &e.Fields[i]
-		name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
-		name += textIf(f.Must, " *")
+		name := f.Name() + textIf(f.Must, " *")
 		c.Printf("%s%s (%s)\n%s    %s\n", indent, screen.Cell{Text: name, Colour: screen.Bold}, f.Type, indent, screen.Painted(f.Text))
 		printFields(c, f, indent+"    ")
 	}

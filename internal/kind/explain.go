@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -49,7 +50,7 @@ func (r *Registry) Explain(kind, path string) (*Explanation, error) {
 
 func (e *Explanation) field(name string) *Explanation {
 	for i := range e.Fields {
-		if _, last, _ := cutLast(e.Fields[i].Path, '.'); strings.EqualFold(last, name) {
+		if strings.EqualFold(e.Fields[i].Name(), name) {
 			return &e.Fields[i]
 		}
 	}
@@ -59,25 +60,20 @@ func (e *Explanation) field(name string) *Explanation {
 func (e *Explanation) unknown(name string) error {
 	err := model.Errorf(model.NotFound, "%s has no field %q", e.Path, name)
 	names := make([]string, len(e.Fields))
-	for i, f := range e.Fields {
-		_, names[i], _ = cutLast(f.Path, '.')
-	}
-	if len(names) == 0 {
-		return err
+	for i := range e.Fields {
+		names[i] = e.Fields[i].Name()
 	}
 	if near := model.Nearest(name, names); near != "" {
 		return err.WithHint("did you mean %s?", near)
 	}
-	return err.WithHint("its fields: %s", strings.Join(names, ", "))
+	if len(names) > 0 {
+		err = err.WithHint("its fields: %s", strings.Join(names, ", "))
+	}
+	return err
 }
 
-func cutLast(text string, sep byte) (before, after string, found bool) {
-	i := strings.LastIndexByte(text, sep)
-	if i < 0 {
-		return "", text, false
-	}
-	return text[:i], text[i+1:], true
-}
+// Name returns the last word of the path.
+func (e *Explanation) Name() string { return e.Path[strings.LastIndexByte(e.Path, '.')+1:] }
 
 func (c comments) explain(k *Kind) *Explanation {
 	spec := reflect.TypeOf(k.New()).Elem()
@@ -96,19 +92,14 @@ func (c comments) explain(k *Kind) *Explanation {
 // to it, because targets hold targets.
 func (c comments) explainType(t reflect.Type, path string, around []reflect.Type) Explanation {
 	e := Explanation{Path: path, Type: typeName(t)}
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Kind() == reflect.Slice { // a list is explained by its elements
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && scalars[t] == "" { // a list is explained by its elements
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct || scalars[t] != "" {
 		return e
 	}
-	for _, outer := range around {
-		if outer == t {
-			return e
-		}
+	if slices.Contains(around, t) {
+		return e
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -186,15 +177,12 @@ func (r *Registry) comments() comments {
 	return found
 }
 
+// parse adds the comments of one Go source.
 func (c comments) parse(source string) {
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: the source of resources does not parse: %v", err))
 	}
-	c.read(file)
-}
-
-func (c comments) read(file *ast.File) {
 	for _, decl := range file.Decls {
 		general, ok := decl.(*ast.GenDecl)
 		if !ok || general.Tok != token.TYPE {

@@ -151,37 +151,27 @@ func targetText(t *model.Targets) string {
 		on = append(on, "group "+g)
 	}
 	on = append(on, t.Nodes...)
-	if t.Where != "" {
-		on = append(on, t.Where)
-	}
-	return dash(strings.Join(on, ", "))
+	return dash(joinNonEmpty(", ", append(on, t.Where)...))
 }
 
-// selection says which problems a selector matches.
-func selection(s *model.Selector) string {
-	on := strings.TrimPrefix(targetText(s.Targets), "-")
+// selectorText describes the problems that a selector matches: disk if critical on group web.
+func selectorText(s *model.Selector) string {
+	on := []string{strings.TrimPrefix(targetText(s.Targets), "-")}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-		on = strings.TrimPrefix(on+" "+name+"="+s.Labels[name], " ")
+		on = append(on, name+"="+s.Labels[name])
 	}
-	var what []string
-	if len(s.Checks) > 0 {
-		what = append(what, strings.Join(s.Checks, ", "))
-	}
+	problems := []string{strings.Join(s.Checks, ", ")}
 	if len(s.Statuses) > 0 {
-		what = append(what, "if "+strings.Join(s.Statuses, " or "))
+		problems = append(problems, "if "+strings.Join(s.Statuses, " or "))
 	}
 	if s.Severity != "" {
-		what = append(what, "from severity "+s.Severity)
+		problems = append(problems, "from severity "+s.Severity)
 	}
-	switch {
-	case on == "" && len(what) == 0:
-		return "everything"
-	case len(what) == 0:
-		return on
-	case on == "":
-		return strings.Join(what, " ")
-	}
-	return strings.Join(what, " ") + " on " + on
+	return cmp.Or(joinNonEmpty(" on ", joinNonEmpty(" ", problems...), joinNonEmpty(" ", on...)), "everything")
+}
+
+func joinNonEmpty(between string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), between)
 }
 
 func dash(text string) string { return cmp.Or(text, "-") }
@@ -281,25 +271,22 @@ Every resource has the same envelope: ` + "`apiVersion: " + model.APIVersion + "
 carry a unit. Unknown fields are errors. Fields marked * are required.
 
 `)
-	writeFields(&b, "Metadata", comments.explainType(reflect.TypeFor[model.Metadata](), "metadata", nil))
+	b.WriteString("## Metadata\n\n")
+	writeTable(&b, comments.explainType(reflect.TypeFor[model.Metadata](), "metadata", nil))
 	for i := range r.kinds {
 		k := &r.kinds[i]
 		e := comments.explain(k)
 		fmt.Fprintf(&b, "## %s\n\n%s\n\nOn the command line: `%s`, `%s`, `%s`.\n\n```yaml\n%s```\n\n",
 			k.Name, e.Text, strings.ToLower(k.Name), k.Plural, k.Short, k.Example)
-		writeTable(&b, e.Fields[1], e.Fields[1].Path+".")
+		writeTable(&b, e.Fields[1])
 	}
 	return b.String()
 }
 
-func writeFields(b *strings.Builder, title string, e Explanation) {
-	fmt.Fprintf(b, "## %s\n\n", title)
-	writeTable(b, e, e.Path+".")
-}
-
-func writeTable(b *strings.Builder, e Explanation, cut string) {
+// writeTable writes a Markdown table of all fields within a field, by their paths from there.
+func writeTable(b *strings.Builder, e Explanation) {
 	b.WriteString("| field | type | |\n|---|---|---|\n")
-	writeRows(b, e, cut)
+	writeRows(b, e, e.Path+".")
 	b.WriteByte('\n')
 }
 

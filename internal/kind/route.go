@@ -45,7 +45,7 @@ spec:
 			{"MATCHES", 40, func(v View, s *model.RouteSpec) string {
 				switch {
 				case s.Match != nil:
-					return selection(s.Match)
+					return selectorText(s.Match)
 				case v.Resource.Metadata.Name == defaultRoute:
 					return "the rest"
 				}
@@ -140,7 +140,7 @@ spec:
 		Validate: validateSilence,
 		Targets:  func(s *model.SilenceSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
 		Columns: []Column[*model.SilenceSpec]{
-			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selection(&s.Selector) }},
+			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selectorText(&s.Selector) }},
 			{"UNTIL", 0, silenceEnd},
 			{"BY", 0, func(_ View, s *model.SilenceSpec) string { return dash(s.Creator) }},
 			{"HOLDS", 0, func(v View, _ *model.SilenceSpec) string { return model.CountNoun(v.State.Holds, "problem") }},
@@ -206,7 +206,7 @@ spec:
 				if s.Maintenance == nil {
 					return "-"
 				}
-				return selection(s.Maintenance)
+				return selectorText(s.Maintenance)
 			}},
 			{"WHEN", 50, func(_ View, s *model.WindowSpec) string { return spansText(s) }},
 		},
