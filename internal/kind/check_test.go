@@ -9,7 +9,26 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// What nobody runs says nothing of how to run it.
+// readSpec returns the flaws of a resource with a spec in YAML.
+func readSpec(kind, spec string) error {
+	_, err := All().Read("a.yaml", []byte("kind: "+kind+"\nmetadata: {name: a}\nspec: "+spec+"\n"))
+	return err
+}
+
+// validateSpec returns the flaws of a resource with a spec.
+func validateSpec(spec model.Spec) error {
+	return All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "a", Namespace: "default"}, Spec: spec})
+}
+
+// assertFlaw requires an error that contains a text; with an empty text, that there is no error.
+func assertFlaw(t *testing.T, err error, want string) {
+	t.Helper()
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+// TestPassiveCheckIsValidated refuses fields of a passive check that tell how or where to run it.
 func TestPassiveCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"passive: true, ttl: 5m, alert: {failAfter: 2}, severity: {critical: disaster}": "",
@@ -20,20 +39,15 @@ func TestPassiveCheckIsValidated(t *testing.T) {
 		"passive: true, metrics: {format: nagios}":                                      "spec.metrics: a passive check",
 		"interval: 60s": "passive: true, if external systems send the results",
 	} {
-		list, err := All().Decode("c", []byte("kind: Check\nmetadata: {name: c}\nspec: {"+yaml+"}\n"))
-		if err == nil {
-			err = All().Validate(&list[0].Resource)
-		}
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", yaml, err, want)
-		}
+		assertFlaw(t, readSpec("Check", "{"+yaml+"}"), want)
 	}
 }
 
-// What is wrong with a check, and where.
+// TestCheckIsValidated finds the flaws of a check, each with its field.
 func TestCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"command: 'mail-check'\n  stdin: |\n    hello\n    {{ .props.name }}":                                 "",
+		"targets: {where: 'node.labels.env == \"prod\" && \"web\" in node.groups'}\n  probe: {name: disk, args: {warn: \"20%\"}}": "",
+		"command: 'mail-check'\n  stdin: |\n    hello\n    {{ .props.name }}":                                                     "",
 		"probe: {name: load}\n  stdin: x":                                                                     "a probe reads no standard input",
 		"command: 'true'\n  stdin: '{{ .name }}'":                                                             "spec.stdin: column 1",
 		"command: 'true'\n  stdin: '(hidden)'":                                                                "spec.stdin: (hidden) is the placeholder",
@@ -59,18 +73,12 @@ func TestCheckIsValidated(t *testing.T) {
 		"command: x\n  schedule: {except: [{during: 'sat', window: night}]}":                                  "during and window exclude each other",
 		"command: x\n  schedule: {except: [{cron: '* * * * *'}]}":                                             "cron",
 	} {
-		list, err := All().Decode("c", []byte("kind: Check\nmetadata: {name: c}\nspec:\n  interval: 60s\n  "+yaml+"\n"))
-		if err == nil {
-			err = All().Validate(&list[0].Resource)
-		}
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", yaml, err, want)
-		}
+		assertFlaw(t, readSpec("Check", "\n  interval: 60s\n  "+yaml), want)
 	}
 }
 
-// A cron expression that is none says which field is wrong.
-func TestWrongCron(t *testing.T) {
+// TestCronFlawNamesItsField names the wrong field of a cron expression.
+func TestCronFlawNamesItsField(t *testing.T) {
 	for cron, want := range map[string]string{
 		"61 * * * *":   `: invalid "61" for minute`,
 		"0 25 * * *":   `: invalid "25" for hour`,
@@ -93,18 +101,12 @@ func TestRoundRobinIsValidated(t *testing.T) {
 		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "only in its turn",
 		"{command: a, cron: '* * * * *', ttl: 1m, roundRobin: false}":                 "",
 	} {
-		list, err := All().Decode("c.yaml", []byte("apiVersion: muster/v1\nkind: Check\nmetadata: {name: c}\nspec: "+spec+"\n"))
-		if err == nil {
-			err = All().Validate(&list[0].Resource)
-		}
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", spec, err, want)
-		}
+		assertFlaw(t, readSpec("Check", spec), want)
 	}
 }
 
-// The note of a handler, pipeline, secret or asset counts all of its users.
-func TestUsedBy(t *testing.T) {
+// TestEffectCountsUsers counts all users of a handler, pipeline, secret or asset.
+func TestEffectCountsUsers(t *testing.T) {
 	handler, every := &model.HandlerSpec{}, &model.HandlerSpec{Stream: &model.Stream{Results: model.AllResults}}
 	for want, of := range map[string]struct {
 		spec model.Spec
@@ -131,9 +133,9 @@ func TestUsedBy(t *testing.T) {
 	}
 }
 
-func TestSecretsOfMutators(t *testing.T) {
+func TestMutatorSecretsAreValidatedAndRevealed(t *testing.T) {
 	command := &model.Command{Shell: "mutate"}
-	for name, c := range map[string]struct {
+	for _, c := range map[string]struct {
 		spec model.MutatorSpec
 		want string // in the error; empty: it is right
 	}{
@@ -142,12 +144,7 @@ func TestSecretsOfMutators(t *testing.T) {
 		"in env too":    {model.MutatorSpec{Command: command, Env: map[string]string{"KEY": "x"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "KEY is set twice"},
 		"of javascript": {model.MutatorSpec{Javascript: "return 1", Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "JavaScript reads no environment"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			err := All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: "Mutator", Metadata: model.Metadata{Name: "m", Namespace: "default"}, Spec: &c.spec})
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
-		})
+		assertFlaw(t, validateSpec(&c.spec), c.want)
 	}
 	spec := &model.MutatorSpec{Command: command, Assets: []string{"tools"}, Env: map[string]string{"A": "plain"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}
 	within := spec.QualifyReferences("team")
@@ -161,7 +158,7 @@ func TestSecretsOfMutators(t *testing.T) {
 	if _, _, err := within.Reveal(func(model.Secret) (string, error) { return "", errors.New("gone") }); err == nil || err.Error() != "spec.secrets[0]: gone" {
 		t.Error(err)
 	}
-	if text, err := json.Marshal(All().Redact(&model.Resource{Kind: "Mutator", Spec: spec})); err != nil || strings.Contains(string(text), "plain") || !strings.Contains(string(text), `"secret":"key"`) {
+	if text, err := json.Marshal(redactSpec(spec)); err != nil || strings.Contains(string(text), "plain") || !strings.Contains(string(text), `"secret":"key"`) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
@@ -194,14 +191,10 @@ func TestSensuKindsAreValidated(t *testing.T) {
 		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [ok]}, {name: look, when: [ok], command: ps}]}`, `hook "look" occurs twice`},
 	} {
 		list, err := All().Read("a.yaml", []byte("kind: "+c.kind+"\nmetadata: {name: a}\nspec: "+c.spec+"\n"))
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("%s %s: %v", c.kind, c.spec, err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s %s: %v, want %q", c.kind, c.spec, err, c.want)
-		case c.want == "":
+		assertFlaw(t, err, c.want)
+		if err == nil {
 			if k, _ := All().Of(c.kind); k.FromSensu(list[0].Spec) == "" {
-				t.Errorf("%s %s is not marked", c.kind, c.spec)
+				t.Errorf("%s %s is not marked as a kind of Sensu", c.kind, c.spec)
 			}
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Each testdata/resources/NAME.yaml (or .json) is decoded and checked; the golden file
-// holds every flaw or, without one, what YAML makes of it.
+// TestDecodeGolden decodes and validates each file testdata/resources/NAME.in; its golden file holds every flaw or,
+// without a flaw, the resources as YAML.
 func TestDecodeGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/resources/*.in")
 	if err != nil || len(files) == 0 {
@@ -71,7 +71,7 @@ func encodeYAML(resources ...*model.Resource) ([]byte, error) {
 	return all, nil
 }
 
-// The flaws of a file do not depend on whether it is written as YAML or as JSON.
+// TestJSONAndYAMLAgree finds the same flaws in a file as YAML and as JSON.
 func TestJSONAndYAMLAgree(t *testing.T) {
 	asJSON := `{"kind":"Check","metadata":{"name":"x"},"spec":{"command":["a","b\ud83d\ude00"],"interval":"1m","labls":{}}}`
 	var v any
@@ -92,7 +92,7 @@ func TestJSONAndYAMLAgree(t *testing.T) {
 	}
 }
 
-// What YAML writes, DecodeResources reads back equal; so does what is stored.
+// TestRoundTrip decodes encoded resources, of files and of the store, to equal resources.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawResource(t)
@@ -154,24 +154,22 @@ func drawResource(t *rapid.T) *model.Resource {
 	return r
 }
 
+// TestAliasBombIsRefused refuses aliases that expand to too many values, and lists that are nested too deep.
 func TestAliasBombIsRefused(t *testing.T) {
 	bomb := "a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 9; i++ {
 		bomb += strings.ReplaceAll("aN: &aN [*aP,*aP,*aP,*aP,*aP,*aP,*aP,*aP,*aP]\n", "N", string(rune('0'+i)))
 		bomb = strings.ReplaceAll(bomb, "P", string(rune('0'+i-1)))
 	}
-	if _, err := All().Decode("bomb", []byte(bomb)); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "values") {
-		t.Error(err)
-	}
 	deep := strings.Repeat("[", 5000)
-	if _, err := All().Decode("deep", []byte(deep)); model.ClassOf(err) != model.Invalid {
-		t.Error(err)
-	}
-	if _, err := All().Decode("deep", []byte(`{"a":`+strings.Repeat("[", 5000))); model.ClassOf(err) != model.Invalid {
-		t.Error(err)
+	for text, want := range map[string]string{bomb: "values", deep: "", `{"a":` + deep: ""} {
+		if _, err := All().Decode("bomb", []byte(text)); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
 	}
 }
 
+// FuzzDecodeResources decodes any bytes: each resource without flaws survives encoding and decoding.
 func FuzzDecodeResources(f *testing.F) {
 	files, _ := filepath.Glob("testdata/resources/*.in")
 	for _, file := range files {

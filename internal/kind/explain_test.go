@@ -18,6 +18,7 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, All().ReferencePage())
 }
 
+// TestEveryFieldIsExplained requires a comment of each field of each kind.
 func TestEveryFieldIsExplained(t *testing.T) {
 	var walk func(e Explanation)
 	walk = func(e Explanation) {
@@ -35,7 +36,8 @@ func TestEveryFieldIsExplained(t *testing.T) {
 	}
 }
 
-func TestExplain(t *testing.T) {
+// TestExplainFindsKindsAndFields explains kinds by each of their names and fields by their paths, and suggests near words.
+func TestExplainFindsKindsAndFields(t *testing.T) {
 	for _, c := range []struct{ kind, path, want string }{
 		{"check", "", "check: A Check is "},
 		{"checks", "alert.failAfter", "check.spec.alert.failAfter: "},
@@ -45,10 +47,8 @@ func TestExplain(t *testing.T) {
 		{"chek", "", "unknown kind \"chek\"\n  did you mean Check?"},
 	} {
 		e, err := All().Explain(c.kind, c.path)
-		got := ""
-		if err != nil {
-			got = err.Error()
-		} else {
+		got := fmt.Sprint(err)
+		if err == nil {
 			got = e.Path + ": " + e.Text
 		}
 		if !strings.HasPrefix(got, c.want) {
@@ -57,10 +57,10 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The comments that people read as explanations name numbers: the right ones.
+// TestExplanationsNameTheLimits requires that comments name the limits and defaults of the code.
 func TestExplanationsNameTheLimits(t *testing.T) {
 	seconds := func(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
-	for _, tt := range []struct{ kind, path, says string }{
+	for _, c := range []struct{ kind, path, want string }{
 		{"node", "metadata.name", "at most " + strconv.Itoa(model.MaxName)},
 		{"namespace", "spec.limits.statesPerNode", "default " + strconv.Itoa(model.DefaultStatesPerNode)},
 		{"node", "spec.keepalive.interval", "default " + seconds(model.DefaultKeepalive)},
@@ -68,18 +68,16 @@ func TestExplanationsNameTheLimits(t *testing.T) {
 		{"check", "spec.timeout", "at most " + seconds(model.DefaultTimeout)},
 		{"check", "spec.maxOutput", "Default " + model.Size(model.DefaultOutputBytes).String() + ", at most " + model.Size(model.MaxOutputBytes).String()},
 	} {
-		e, err := All().Explain(tt.kind, tt.path)
-		if err != nil {
-			t.Error(err)
-		} else if !strings.Contains(e.Text, tt.says) {
-			t.Errorf("%s %s: %q does not say %q", tt.kind, tt.path, e.Text, tt.says)
+		e, err := All().Explain(c.kind, c.path)
+		testenv.NoError(t, err)
+		if !strings.Contains(e.Text, c.want) {
+			t.Errorf("%s %s: %q does not contain %q", c.kind, c.path, e.Text, c.want)
 		}
 	}
 }
 
-// What would not fit an agent's assignment, or would take for ever to look at, is said
-// with the field that is too much.
-func TestBoundsOfAResource(t *testing.T) {
+// TestSizesAreBounded refuses lists, mappings and texts that are too large, each with its field.
+func TestSizesAreBounded(t *testing.T) {
 	many := map[string]string{}
 	values := map[string]json.RawMessage{}
 	names := make([]string, 200_000)
@@ -116,7 +114,7 @@ func TestBoundsOfAResource(t *testing.T) {
 			t.Errorf("%s: %v", field, flaws.Err())
 		}
 	}
-	// A list as long as a body can carry is looked at once, not once for each name.
+	// Validation of a list takes linear time: it must not compare each name with each other.
 	began := time.Now()
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: "Group", Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: &model.GroupSpec{Nodes: append(names, "n0")}}
 	if flaws := All().Check(r); len(flaws) != 1 {
@@ -127,7 +125,7 @@ func TestBoundsOfAResource(t *testing.T) {
 	}
 }
 
-// Handlers and groups are named in one's own namespace or in the shared one.
+// TestReferenceToAnotherNamespaceIsRefused permits names in the resource's own namespace and in the shared one.
 func TestReferenceToAnotherNamespaceIsRefused(t *testing.T) {
 	for name, ok := range map[string]bool{"pager": true, "shared/pager": true, "web/pager": true, "db/pager": false, "a/b/c": false, "/pager": false} {
 		for _, r := range []*model.Resource{
@@ -143,7 +141,7 @@ func TestReferenceToAnotherNamespaceIsRefused(t *testing.T) {
 	}
 }
 
-// The example of every kind passes lint.
+// TestExamplesAreValid requires one valid resource of its kind in each example.
 func TestExamplesAreValid(t *testing.T) {
 	for _, k := range All().Kinds() {
 		list, err := All().Read(k.Name, []byte(k.Example))

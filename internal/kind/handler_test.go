@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// What is wrong with a handler of each kind, and where.
+// TestHandlerIsValidated finds the flaws of each service of a handler, each with its field.
 func TestHandlerIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		`pagerduty: {routingKey: {fromFile: /etc/muster/pd}}`: "",
@@ -39,36 +39,27 @@ func TestHandlerIsValidated(t *testing.T) {
 		`stream: {address: "x:1", connections: 999}`:                                                                 "expected 1 to 256",
 		`udp: {address: "x:1"}`:                                                                                      "",
 	} {
-		list, err := All().Decode("h", []byte("kind: Handler\nmetadata: {name: h}\nspec:\n  "+yaml+"\n"))
-		if err == nil {
-			err = All().Validate(&list[0].Resource)
-		}
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", yaml, err, want)
-		}
+		assertFlaw(t, readSpec("Handler", "\n  "+yaml), want)
 	}
 }
 
-// A secret of a service that is written out is shown to nobody who may only look, and is
-// not written over by what he saw; where it is read from is shown.
-func TestSecretsOfServicesAreHidden(t *testing.T) {
+// TestServiceSecretsAreRedacted hides the text of a secret from readers, shows the place of a stored one, and refuses
+// the placeholder as a new value.
+func TestServiceSecretsAreRedacted(t *testing.T) {
 	spec := &model.HandlerSpec{Ntfy: &model.Ntfy{Topic: model.Secret{Text: "s3cret"}, Token: model.Secret{FromFile: "/etc/muster/ntfy"}}}
-	r := &model.Resource{APIVersion: model.APIVersion, Kind: "Handler", Metadata: model.Metadata{Name: "h", Namespace: "default"}, Spec: spec}
-	seen := All().Redact(r)
+	seen := redactSpec(spec)
 	text, err := json.Marshal(seen)
 	if err != nil || strings.Contains(string(text), "s3cret") || !strings.Contains(string(text), "/etc/muster/ntfy") || spec.Ntfy.Topic.Text != "s3cret" {
 		t.Errorf("%s %v", text, err)
 	}
-	if err := All().Validate(seen); err == nil || !strings.Contains(err.Error(), "spec.ntfy.topic") {
-		t.Errorf("applied again: %v", err)
-	}
+	assertFlaw(t, All().Validate(seen), "spec.ntfy.topic")
 	back, err := All().DecodeResource(text)
 	if err != nil || back.Spec.(*model.HandlerSpec).Ntfy.Token.FromFile != "/etc/muster/ntfy" {
 		t.Errorf("%v %+v", err, back)
 	}
 }
 
-func TestSecretsOfHandlers(t *testing.T) {
+func TestHandlerSecretsAreValidated(t *testing.T) {
 	command := &model.Command{Shell: "page"}
 	for name, c := range map[string]struct {
 		spec model.HandlerSpec
@@ -91,16 +82,11 @@ func TestSecretsOfHandlers(t *testing.T) {
 		"asset of a probe": {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}, Assets: []string{"tools"}}, "only a command needs assets"},
 		"no command":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "only a command has an environment"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			err := All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: "Handler", Metadata: model.Metadata{Name: "h", Namespace: "default"}, Spec: &c.spec})
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
-		})
+		t.Run(name, func(t *testing.T) { assertFlaw(t, validateSpec(&c.spec), c.want) })
 	}
 }
 
-func TestSecretsOfHandlersAreRevealed(t *testing.T) {
+func TestHandlerSecretsAreRevealed(t *testing.T) {
 	var spec model.HandlerSpec
 	testenv.NoError(t, json.Unmarshal([]byte(`{"opsgenie":{"apiKey":{"secret":"ops"},"callback":{"secret":"shared/back"}},"command":"page","env":{"A":"b"},"secrets":[{"env":"KEY","secret":"key"}]}`), &spec))
 	var named []string
@@ -122,7 +108,7 @@ func TestSecretsOfHandlersAreRevealed(t *testing.T) {
 	if _, _, err := spec.Reveal(func(model.Secret) (string, error) { return "", errors.New("gone") }); err == nil || err.Error() != "spec.opsgenie.apiKey: gone" {
 		t.Error(err)
 	}
-	text, err := json.Marshal(All().Redact(&model.Resource{Kind: "Handler", Spec: &spec}))
+	text, err := json.Marshal(redactSpec(&spec))
 	if err != nil || !strings.Contains(string(text), `{"secret":"team/ops"}`) {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -138,15 +124,12 @@ func TestPropertyCannotChangeWebhookHost(t *testing.T) {
 		"{{ .props.a }}":                              "is not the address of a web server",
 		"https://x/{{ .prop.a }}":                     "the only variable is",
 	} {
-		r := &model.Resource{APIVersion: model.APIVersion, Kind: "Handler", Metadata: model.Metadata{Name: "h", Namespace: "default"}, Spec: &model.HandlerSpec{Webhook: &model.Webhook{URL: url}}}
-		err := All().Validate(r)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", url, err, want)
-		}
+		assertFlaw(t, validateSpec(&model.HandlerSpec{Webhook: &model.Webhook{URL: url}}), want)
 	}
 }
 
-func TestRedacted(t *testing.T) {
+// TestRedactionHidesSecrets hides secrets of handlers, checks and assets, and leaves the original unchanged.
+func TestRedactionHidesSecrets(t *testing.T) {
 	for _, c := range []struct{ url, want string }{
 		{"https://hooks.example/services/T0/B1/s3cret", "https://hooks.example/(hidden)"},
 		{"https://hooks.example:8443?token=s3cret", "https://hooks.example:8443/(hidden)"},
@@ -158,7 +141,7 @@ func TestRedacted(t *testing.T) {
 	} {
 		spec := &model.HandlerSpec{Webhook: &model.Webhook{URL: c.url, Headers: map[string]string{"Authorization": "s3cret"}}, Env: map[string]string{"KEY": "s3cret"}}
 		before, _ := json.Marshal(spec)
-		out := All().Redact(&model.Resource{Kind: "Handler", Spec: spec})
+		out := redactSpec(spec)
 		text, _ := json.Marshal(out)
 		if strings.Contains(string(text), "s3cret") {
 			t.Errorf("%s: %s", c.url, text)
@@ -170,26 +153,26 @@ func TestRedacted(t *testing.T) {
 			t.Errorf("the original was changed: %s", after)
 		}
 	}
-	check := &model.CheckSpec{Command: &model.Command{Shell: "true"}, Interval: 60e9, Env: map[string]string{"PASSWORD": "s3cret"}, Stdin: "s3cret"}
-	out := All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: "Check", Metadata: model.Metadata{Name: "c", Namespace: "default"}, Spec: check})
-	if got := out.Spec.(*model.CheckSpec); got.Env["PASSWORD"] != model.RedactedText || got.Stdin != model.RedactedText {
+	check := redactSpec(&model.CheckSpec{Command: &model.Command{Shell: "true"}, Interval: 60e9, Env: map[string]string{"PASSWORD": "s3cret"}, Stdin: "s3cret"})
+	if got := check.Spec.(*model.CheckSpec); got.Env["PASSWORD"] != model.RedactedText || got.Stdin != model.RedactedText {
 		t.Errorf("environment and standard input of a check: %+v", got)
 	}
-	// Who could not see it must not write it over the real one.
-	if err := All().Validate(out); err == nil || !strings.Contains(err.Error(), "spec.env.PASSWORD") {
-		t.Errorf("applied again: %v", err)
-	}
-	asset := All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: "Asset", Metadata: model.Metadata{Name: "a", Namespace: "default"},
-		Spec: &model.AssetSpec{Builds: []model.AssetBuild{{SHA512: strings.Repeat("a", 128), URL: "https://files.example/a.tar.gz?token=s3cret"}, {SHA512: strings.Repeat("b", 128), URL: "https://files.example/b.tar.gz", OS: "linux"}}}})
+	asset := redactSpec(&model.AssetSpec{Builds: []model.AssetBuild{
+		{SHA512: strings.Repeat("a", 128), URL: "https://files.example/a.tar.gz?token=s3cret"},
+		{SHA512: strings.Repeat("b", 128), URL: "https://files.example/b.tar.gz", OS: "linux"},
+	}})
 	if got := asset.Spec.(*model.AssetSpec).Builds; got[0].URL != "https://files.example/a.tar.gz?(hidden)" || got[1].URL != "https://files.example/b.tar.gz" {
 		t.Errorf("addresses of archives: %+v", got)
 	}
-	if err := All().Validate(asset); err == nil || !strings.Contains(err.Error(), "spec.builds[0].url") {
-		t.Errorf("applied again: %v", err)
-	}
-	hook := All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: "Handler", Metadata: model.Metadata{Name: "h", Namespace: "default"},
-		Spec: &model.HandlerSpec{Webhook: &model.Webhook{URL: "https://x/y", Headers: map[string]string{"A": "b"}}}})
-	if err := All().Validate(hook); err == nil || !strings.Contains(err.Error(), "spec.webhook.url") || !strings.Contains(err.Error(), "spec.webhook.headers.A") {
-		t.Errorf("applied again: %v", err)
-	}
+	hook := redactSpec(&model.HandlerSpec{Webhook: &model.Webhook{URL: "https://x/y", Headers: map[string]string{"A": "b"}}})
+	// A reader of the redacted resource must not write the placeholder over the real value.
+	assertFlaw(t, All().Validate(check), "spec.env.PASSWORD")
+	assertFlaw(t, All().Validate(asset), "spec.builds[0].url")
+	assertFlaw(t, All().Validate(hook), "spec.webhook.url")
+	assertFlaw(t, All().Validate(hook), "spec.webhook.headers.A")
+}
+
+// redactSpec returns a resource with a spec, as readers without the right to change it get it.
+func redactSpec(spec model.Spec) *model.Resource {
+	return All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "a", Namespace: "default"}, Spec: spec})
 }
