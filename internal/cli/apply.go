@@ -130,10 +130,7 @@ func applyCommand(s *session) *cobra.Command {
 	f := &applyFlags{}
 	return s.build(command{
 		use: "apply -f FILE...", short: "Declare resources, all of them or none",
-		long: "Declare all resources of files, folders and standard input in one transaction, and show how many\nnodes each resource affects. A change of more nodes than --max-affected needs --yes.\n\n" +
-			"--owner writes an owner into every resource and refuses resources of another owner. --prune deletes\nresources of that owner that are not in the files.",
-		example: "  muster apply -f disk.yaml -m \"watch the disks\"\n  muster get check disk -o yaml | muster apply -f -\n  muster apply -f ./monitoring --owner team-a --prune",
-		flags:   f.declare, check: f.check,
+		flags: f.declare, check: f.check,
 		run: func(c *call) error {
 			if f.prune && !f.dryRun {
 				preview := *f
@@ -152,18 +149,12 @@ func applyCommand(s *session) *cobra.Command {
 func planCommand(s *session) *cobra.Command {
 	return previewCommand(s, command{
 		use: "plan -f FILE...", short: "Show the effect of apply and the number of affected nodes",
-		long: "Check files as apply does, and show the effect on each resource, the number of affected nodes, and\nwhether apply would refuse the change. Changes nothing. muster diff shows the lines.\n" +
-			"With --exit-code: exit with 20 if apply would change a resource, with the code of the refusal if\napply would refuse the change, else with 0.",
-		example: "  muster plan -f disk.yaml\n  muster plan -f ./monitoring --owner team-a --prune --exit-code",
 	}, printApplied)
 }
 
 func diffCommand(s *session) *cobra.Command {
 	return previewCommand(s, command{
 		use: "diff -f FILE...", short: "Show the differences that apply would make",
-		long: "Show the difference to the declared resources, line by line. Changes nothing.\n" +
-			"With --exit-code: exit with 20 if the difference is not empty, with the code of the refusal if apply\nwould refuse the change.",
-		example: "  muster diff -f disk.yaml\n  muster diff -f ./checks --exit-code",
 	}, printDiff)
 }
 
@@ -293,9 +284,7 @@ func editCommand(s *session) *cobra.Command {
 	var name string
 	return s.build(command{
 		use: "edit KIND NAME", short: "Edit a resource in $EDITOR and apply it",
-		long:    "Open a resource in $VISUAL or $EDITOR and apply the saved text. If the server refuses the text, a file\nkeeps it. edit never overwrites a change that another user made meanwhile.",
-		example: "  muster edit check disk -m \"less noise\"",
-		args:    cobra.RangeArgs(1, 2), complete: s.completeObjects(1), flags: f.declare,
+		args: cobra.RangeArgs(1, 2), complete: s.completeObjects(1), flags: f.declare,
 		check: func(c *call) (err error) {
 			var word string
 			if word, name, err = c.kindAndName(c.cmd, c.args); err == nil {

@@ -21,8 +21,6 @@ import (
 func assetCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "asset", short: "Upload and list archives with programs for checks and handlers",
-		long:     "An asset is an archive with programs that checks and handlers need. The server stores it; an agent fetches\nit for each check that names it (muster explain asset).",
-		example:  "  muster asset add check-plugins plugins-amd64.tar.gz --os linux --arch amd64\n  muster asset list",
 		commands: []*cobra.Command{assetAddCommand(s), assetListCommand(s)},
 	})
 }
@@ -32,10 +30,6 @@ func assetAddCommand(s *session) *cobra.Command {
 	var build model.AssetBuild
 	return s.build(command{
 		use: "add NAME [FILE]", short: "Upload an archive as a build of an asset",
-		long: "Upload an archive (tar, tar.gz, tar.bz2 or zip) and write it into the builds of the asset, in place of the\nbuild for the same machines. The command creates a missing asset. With --url and --sha512 instead of FILE, the\n" +
-			"server fetches the archive.",
-		example: "  muster asset add check-plugins plugins-amd64.tar.gz --os linux --arch amd64\n" +
-			"  muster asset add check-plugins --url https://example.com/plugins.tar.gz --sha512 0f1e…",
 		args: cobra.RangeArgs(1, 2), complete: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags)
@@ -146,7 +140,6 @@ func assetListCommand(s *session) *cobra.Command {
 	f := listFlags{}
 	return s.build(command{
 		use: "list", short: "List assets and the state of their archives", args: cobra.NoArgs,
-		example: "  muster asset list",
 		flags: func(flags *pflag.FlagSet) {
 			f.declareSelector(flags, "assets with these labels")
 			f.declareWhere(flags, "metadata and spec: spec.builds.size() > 1")

@@ -19,9 +19,7 @@ func auditCommand(s *session) *cobra.Command {
 	var kind, name string
 	return s.build(command{
 		use: "audit [KIND [NAME]]", short: "List recorded changes with author, time, address and reason, newest first",
-		long:    "List changes of resources, users and tokens, and runs, with author, time, address and reason; with\n--diff, also the difference. The changes of one command form one group.",
-		example: "  muster audit\n  muster audit check disk --diff\n  muster audit run",
-		args:    cobra.MaximumNArgs(2), complete: s.completeObjects(1),
+		args: cobra.MaximumNArgs(2), complete: s.completeObjects(1),
 		flags: func(flags *pflag.FlagSet) {
 			flags.IntVar(&f.limit, "limit", 20, "maximum number of changes")
 			f.declareWhere(flags, overRow(`row.user == "ann"`))
@@ -156,10 +154,7 @@ func printPatch(c *call, patch string) {
 func whyCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "why NODE[/CHECK]", short: "Trace a check on a node, from its declaration to its notifications",
-		long: "Follow a check on a node from its declaration to the notifications of its problem. The first line\n" +
-			"with ! is the reason why the later steps did not happen. For a node without a check, show its groups\nand checks, with their reasons.",
-		example: "  muster why web01/disk\n  muster why web01",
-		args:    cobra.ExactArgs(1), complete: s.completeEvents,
+		args: cobra.ExactArgs(1), complete: s.completeEvents,
 		check: func(c *call) error {
 			if node, _, _ := strings.Cut(c.args[0], "/"); node == "" || strings.HasSuffix(c.args[0], "/") {
 				_, _, err := nodeCheck(c.args[0])

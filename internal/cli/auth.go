@@ -18,15 +18,13 @@ import (
 func authCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "auth", short: "Manage users, API tokens and passwords; show your name and rights",
-		long:     "Create, list and delete users, and tokens for programs that call the API; change your password; show\nyour name and rights; reset a password on the server's machine.",
-		example:  "  muster auth whoami\n  muster auth token create --role viewer --expires 90d -m \"dashboard\"",
 		commands: []*cobra.Command{tokenCommand(s), userCommand(s), passwordCommand(s), whoamiCommand(s)},
 	})
 }
 
 func whoamiCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "whoami", short: "Show your name and rights", args: cobra.NoArgs, example: "  muster auth whoami",
+		use: "whoami", short: "Show your name and rights", args: cobra.NoArgs,
 		run: answer(func(c *call) (v1.Caller, error) { return c.api.Access.WhoAmI(c.ctx) }, func(c *call, me v1.Caller) {
 			c.Printf("%s (%s) at %s\n", me.User, rightsText(me.Role, me.Bindings, me.Run), c.api.Server())
 		}),
@@ -56,7 +54,7 @@ func rightsText(role string, bindings map[string]string, run bool) string {
 
 func tokenCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "token", short: "Manage tokens for programs that call the API", example: "  muster auth token list",
+		use: "token", short: "Manage tokens for programs that call the API",
 		commands: []*cobra.Command{tokenCreateCommand(s), tokenListCommand(s), tokenRevokeCommand(s)},
 	})
 }
@@ -67,7 +65,6 @@ func tokenCreateCommand(s *session) *cobra.Command {
 	const alertsHelp = "alerts sends alerts only (docs/alerts.md)"
 	return s.build(command{
 		use: "create", short: "Create a token and show it once", args: cobra.NoArgs,
-		example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d\n  muster auth token create -m \"alerts of prometheus\" --role alerts --in web",
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&r.Role, "role", "viewer", roleHelp+"; "+alertsHelp)
 			flags.StringToStringVar(&r.Bindings, "bind", nil, bindHelp+". Without --role, the user has only these roles")
@@ -97,7 +94,7 @@ func tokenCreateCommand(s *session) *cobra.Command {
 func tokenListCommand(s *session) *cobra.Command {
 	f := listFlags{}
 	return s.build(command{
-		use: "list", short: "List tokens and sessions", args: cobra.NoArgs, example: "  muster auth token list",
+		use: "list", short: "List tokens and sessions", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, overRow(`row.role == "admin" && !row.session`)) },
 		run: func(c *call) error {
 			l, err := c.api.Access.Tokens(c.ctx, f.Narrow)
@@ -118,7 +115,6 @@ func tokenListCommand(s *session) *cobra.Command {
 func tokenRevokeCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "revoke ID...", short: "Revoke tokens or sessions at once", args: cobra.MinimumNArgs(1), noFormat: true,
-		example: "  muster auth token revoke 549c7b29b360",
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Tokens(ctx)
@@ -131,7 +127,7 @@ func tokenRevokeCommand(s *session) *cobra.Command {
 
 func userCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "user", short: "Manage users, who log in with a password", example: "  muster auth user list",
+		use: "user", short: "Manage users, who log in with a password",
 		commands: []*cobra.Command{userCreateCommand(s), userGrantCommand(s), userListCommand(s), userDeleteCommand(s)},
 	})
 }
@@ -148,8 +144,6 @@ func userCreateCommand(s *session) *cobra.Command {
 	var file string
 	return s.build(command{
 		use: "create NAME", short: "Create a user", args: cobra.ExactArgs(1),
-		long:    "Create a user who logs in with: muster login -u NAME. On a terminal the command asks for a password;\nif you give none, the server creates one, and the command shows it once.",
-		example: "  muster auth user create ada --role admin\n  muster auth user create bob --role operator --may-run-commands\n  muster auth user create eve --bind web=operator,db=viewer\n  muster auth user create kiosk --password-file secret\n  muster auth user create sensu --role agent --in web,db",
 		flags: func(flags *pflag.FlagSet) {
 			grantFlags(flags, &r.UserGrants)
 			flags.StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: a prompt, or a random password without a terminal")
@@ -176,9 +170,7 @@ func userGrantCommand(s *session) *cobra.Command {
 	var g v1.UserGrants
 	return s.build(command{
 		use: "grant NAME", short: "Replace the rights of a user", args: cobra.ExactArgs(1),
-		long:    "Replace all rights of a user: the role in every namespace, and the roles in single namespaces. Sessions\nget the new rights at once; the server revokes tokens of the user with more rights.",
-		example: "  muster auth user grant eve --bind web=operator,db=viewer\n  muster auth user grant eve --role viewer --bind web=admin",
-		flags:   func(flags *pflag.FlagSet) { grantFlags(flags, &g) },
+		flags: func(flags *pflag.FlagSet) { grantFlags(flags, &g) },
 		run: answer(func(c *call) (v1.User, error) { return c.api.Access.GrantUser(c.ctx, c.args[0], g) }, func(c *call, u v1.User) {
 			c.Printf("user %s: new rights: %s\n", u.Name, rightsText(u.Role, u.Bindings, u.Run))
 		}),
@@ -188,7 +180,7 @@ func userGrantCommand(s *session) *cobra.Command {
 func userListCommand(s *session) *cobra.Command {
 	f := listFlags{}
 	return s.build(command{
-		use: "list", short: "List users", args: cobra.NoArgs, example: "  muster auth user list",
+		use: "list", short: "List users", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, overRow(`row.role == "admin"`)) },
 		run: func(c *call) error {
 			l, err := c.api.Access.Users(c.ctx, f.Narrow)
@@ -205,8 +197,6 @@ func userListCommand(s *session) *cobra.Command {
 func userDeleteCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "delete NAME...", short: "Delete users, with their sessions and tokens", args: cobra.MinimumNArgs(1), noFormat: true,
-		long:    "Delete users, with all their sessions and the tokens of their names, at once. The server refuses to\ndelete the last administrator.",
-		example: "  muster auth user delete ada",
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Users(ctx)

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"io"
 	"io/fs"
@@ -23,19 +24,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// command describes one command of the tree.
+// command describes one command of the tree. Its description and examples stand in help.md.
 type command struct {
-	use, short, long, example string
-	aliases                   []string
-	args                      cobra.PositionalArgs // nil: any
-	complete                  completion           // of arguments
-	flags                     func(*pflag.FlagSet)
-	formats                   []string          // of -o, besides table, wide, json and yaml
-	noFormat                  bool              // the command has no -o
-	check                     func(*call) error // looks at flags and arguments before the command connects
-	offline                   bool              // run needs no server: call.api is nil
-	run                       func(*call) error // nil: the command prints its help
-	commands                  []*cobra.Command  // below this one
+	use, short string
+	aliases    []string
+	args       cobra.PositionalArgs // nil: any
+	complete   completion           // of arguments
+	flags      func(*pflag.FlagSet)
+	formats    []string          // of -o, besides table, wide, json and yaml
+	noFormat   bool              // the command has no -o
+	check      func(*call) error // looks at flags and arguments before the command connects
+	offline    bool              // run needs no server: call.api is nil
+	run        func(*call) error // nil: the command prints its help
+	commands   []*cobra.Command  // below this one
 }
 
 // call is one run of a command: flags and arguments, the client, and the screen to write to.
@@ -49,7 +50,7 @@ type call struct {
 }
 
 func (s *session) build(d command) *cobra.Command {
-	c := &cobra.Command{Use: d.use, Short: d.short, Long: d.long, Example: d.example, Aliases: d.aliases, Args: d.args, ValidArgsFunction: d.complete, RunE: helpOf}
+	c := &cobra.Command{Use: d.use, Short: d.short, Aliases: d.aliases, Args: d.args, ValidArgsFunction: d.complete, RunE: helpOf}
 	c.AddCommand(d.commands...)
 	if d.flags != nil {
 		d.flags(c.Flags())
@@ -80,6 +81,21 @@ func (s *session) build(d command) *cobra.Command {
 }
 
 func helpOf(c *cobra.Command, _ []string) error { return c.Help() }
+
+//go:embed help.md
+var helpPage string
+
+// setHelp sets description and examples of a command, and of all commands below it, from its section of help.md.
+func setHelp(c *cobra.Command) {
+	if _, section, found := strings.Cut(helpPage, "\n## "+c.CommandPath()+"\n"); found {
+		section, _, _ = strings.Cut(section, "\n## ")
+		description, examples, _ := strings.Cut("\n"+section, "\n\n    ")
+		c.Long, c.Example = strings.TrimSpace(description), "  "+strings.ReplaceAll(strings.TrimSpace(examples), "\n    ", "\n  ")
+	}
+	for _, sub := range c.Commands() {
+		setHelp(sub)
+	}
+}
 
 // show writes value for programs, or calls people.
 func (c *call) show(value any, people func()) error {

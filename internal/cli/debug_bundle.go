@@ -32,8 +32,6 @@ import (
 func debugCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "debug", short: "Collect evidence about a faulty server",
-		long:     "Collect evidence about a faulty server, for a person who investigates later. The server may hang.",
-		example:  "  muster debug bundle",
 		commands: []*cobra.Command{bundleCommand(s)},
 	})
 }
@@ -53,11 +51,7 @@ func bundleCommand(s *session) *cobra.Command {
 	timeout := model.Duration(10 * time.Second)
 	return s.build(command{
 		use: "bundle", short: "Pack profiles, goroutines, settings, queues, metrics and the log into one file",
-		long: "Pack profiles (CPU, heap, mutex, block), goroutines, settings without secrets, queues, metrics, status,\n" +
-			"findings of doctor and the end of the log into one tar.gz. Run it on the server's machine. If the server\n" +
-			"hangs or is dead, the bundle has the remaining parts, and lists the missing parts with their reasons.",
-		example: "  muster debug bundle\n  muster debug bundle --admin 127.0.0.1:8444 --data /var/lib/muster --out /tmp/muster.tar.gz",
-		args:    cobra.NoArgs, offline: true, noFormat: true,
+		args: cobra.NoArgs, offline: true, noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&b.out, "out", "", "file to write; default: muster-bundle-TIME.tar.gz in this folder")
 			flags.StringVar(&b.admin, "admin", "", "admin listener of the server; default: the context's, else "+defaultAdmin)

@@ -222,7 +222,7 @@ func (s *session) sensuNotes(docs []declaration) (notes []string) {
 
 func importCommand(s *session) *cobra.Command {
 	return s.build(command{
-		use: "import", short: "Convert the resources of another system", example: "  muster import sensu sensu.yaml --out muster.yaml",
+		use: "import", short: "Convert the resources of another system",
 		commands: []*cobra.Command{importSensuCommand(s)},
 	})
 }
@@ -232,11 +232,7 @@ func importSensuCommand(s *session) *cobra.Command {
 	var strict bool
 	return s.build(command{
 		use: "sensu FILE...", short: "Convert the output of sensuctl dump",
-		long: "Read files of sensuctl dump and sensuctl create (YAML, wrapped-json) and write Muster's resources:\n" +
-			"checks, handlers, filters, mutators, pipelines, hooks, silences, entities and namespaces. Standard\n" +
-			"error lists every part that was changed or not converted. The command sends nothing to a server: read\nthe result, then muster apply.",
-		example: "  sensuctl dump all --all-namespaces --format yaml --file sensu.yaml\n  muster import sensu sensu.yaml --out muster.yaml\n  muster plan -f muster.yaml\n  muster apply -f muster.yaml -m \"from Sensu\"",
-		args:    cobra.MinimumNArgs(1), offline: true,
+		args: cobra.MinimumNArgs(1), offline: true,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
 			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")

@@ -59,10 +59,6 @@ func deleteCommand(s *session) *cobra.Command {
 	f := &deleteFlags{}
 	return s.build(command{
 		use: "delete KIND NAME... | KIND -l LABELS | KIND --all | -f FILE...", short: "Delete resources, all of them or none",
-		long: "Delete resources in one transaction, with the events of deleted checks and nodes: by name, by\nlabels (-l), all of a kind in a namespace (--all), or the resources of files (-f).\n" +
-			"A namespace must be empty; --cascade deletes everything in it, too. A change of more nodes than\n--max-affected needs --yes. The audit records the deletion.",
-		example: "  muster delete check disk -m \"moved to another team\"\n  muster delete check/disk handler/pager --dry-run\n" +
-			"  muster delete nodes -n demo --all --yes\n  muster delete nodes -l env=test --dry-run\n  muster delete -f disk.yaml\n  muster delete namespace demo --cascade --yes",
 		complete: s.completeObjects(1000), flags: f.declare, check: f.check,
 		run: func(c *call) error {
 			if names, err := eventNames(c, f); err != nil {

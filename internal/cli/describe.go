@@ -24,9 +24,7 @@ func describeCommand(s *session) *cobra.Command {
 	var word, name string
 	return s.build(command{
 		use: "describe KIND NAME", short: "Show everything about one object",
-		long:    "Show an object, its effect, its state and its declaration; for an event, also its history and\nnotifications.",
-		example: "  muster describe event web01/disk\n  muster describe node web01\n  muster describe check disk",
-		args:    cobra.RangeArgs(1, 2), complete: s.completeObjects(1), noFormat: true,
+		args: cobra.RangeArgs(1, 2), complete: s.completeObjects(1), noFormat: true,
 		check: func(c *call) (err error) {
 			word, name, err = c.kindAndName(c.cmd, c.args)
 			return err

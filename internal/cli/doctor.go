@@ -25,13 +25,7 @@ func doctorCommand(s *session) *cobra.Command {
 	var admin string
 	return s.build(command{
 		use: "doctor", short: "Find common faults of this machine, with the command that fixes each",
-		long: "Measure this machine and a data folder for common faults of an installation: limits, disk, fsync,\n" +
-			"memory, clock, certificates, response of the server, lag of history, and archives of Assets\n" +
-			"that are missing or damaged; worst first, each with the command to type. Folders and journal budget come\n" +
-			"from the running server, unless flags, environment or a settings file name others.\n" +
-			"Exit with 9 if a part does not work at all.",
-		example: "  muster doctor\n  muster doctor --data /var/lib/muster --agents 5000",
-		args:    cobra.NoArgs, offline: true,
+		args: cobra.NoArgs, offline: true,
 		flags: func(flags *pflag.FlagSet) {
 			config.Flags(flags, "data", "journal", "journal-budget")
 			flags.StringVar(&admin, "admin", "", "admin listener of the server; default: the context's, else "+defaultAdmin)

@@ -20,18 +20,18 @@ import (
 
 // eventVerb is one action on events.
 type eventVerb struct {
-	use, alias, short, example string
-	bulk                       string // its name in the API
-	done                       string // its result, for one event and for many
+	use, alias, short string
+	bulk              string // its name in the API
+	done              string // its result, for one event and for many
 	// act acts on one event; nil: it acknowledges.
 	act func(e client.Events, ctx context.Context, namespace, node, check, note string) error
 }
 
 var eventVerbs = [...]eventVerb{
-	{"ack", "acknowledge", "Acknowledge problems", " --for 2h -m \"on it\"", "acknowledge", "", nil},
-	{"unack", "unacknowledge", "Remove acknowledgements", "", "unacknowledge", "no longer acknowledged", client.Events.Unacknowledge},
-	{"resolve", "", "Set events to OK until their next result", " -m \"cleaned up\"", "resolve", "resolved", client.Events.Resolve},
-	{"delete", "", "Delete events; the next result creates them again", "", "delete", "deleted", client.Events.Delete},
+	{"ack", "acknowledge", "Acknowledge problems", "acknowledge", "", nil},
+	{"unack", "unacknowledge", "Remove acknowledgements", "unacknowledge", "no longer acknowledged", client.Events.Unacknowledge},
+	{"resolve", "", "Set events to OK until their next result", "resolve", "resolved", client.Events.Resolve},
+	{"delete", "", "Delete events; the next result creates them again", "delete", "deleted", client.Events.Delete},
 }
 
 // eventFlags are the flags of an action on events; the request selects events in place of names.
@@ -44,11 +44,6 @@ type eventFlags struct {
 func eventCommand(s *session) *cobra.Command {
 	d := command{
 		use: "event", short: "Acknowledge, resolve or delete events",
-		long: "Acknowledge the problem of an event, set an event to OK, or delete it. The audit records each action with\nauthor and reason: muster audit run. An acknowledgement ends with its problem, a status that you set ends\n" +
-			"with the next result. Name events, or select them with -l, --where, --status, --check, --node, --group,\n" +
-			"which must all match: the command first shows the matching events. You can safely repeat it.",
-		example: "  muster event ack web01/disk --for 2h -m \"new disk is on its way\"\n  muster event resolve web01/disk -m \"cleaned up\"\n" +
-			"  muster event ack --group web --status critical -m \"the switch\" --dry-run",
 	}
 	for _, verb := range eventVerbs {
 		d.commands = append(d.commands, eventVerbCommand(s, verb))
@@ -61,7 +56,6 @@ func eventVerbCommand(s *session, verb eventVerb) *cobra.Command {
 	d := command{
 		use:   verb.use + " NODE/CHECK... | " + verb.use + " -l LABELS --where CONDITION --status STATUS --check NAME --group NAME",
 		short: verb.short, args: cobra.ArbitraryArgs, complete: s.completeEvents,
-		example: "  muster event " + verb.use + " web01/disk" + verb.example + "\n  muster event " + verb.use + " --group web --check disk" + verb.example,
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags)
 			if verb.use == "ack" {

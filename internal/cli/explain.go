@@ -17,9 +17,7 @@ import (
 func explainCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "explain [KIND[.FIELD]]", short: "Explain the kinds of resources and their fields",
-		long:    "List the kinds of resources, or explain the fields of one kind. Needs no server.",
-		example: "  muster explain check\n  muster explain check.alert",
-		args:    cobra.MaximumNArgs(1), complete: onlyArgument(cobra.FixedCompletions(s.kindWords(), noFiles)), offline: true,
+		args: cobra.MaximumNArgs(1), complete: onlyArgument(cobra.FixedCompletions(s.kindWords(), noFiles)), offline: true,
 		run: func(c *call) error {
 			if len(c.args) == 0 {
 				return listKinds(c)
@@ -78,9 +76,7 @@ func lintCommand(s *session) *cobra.Command {
 	var owner string
 	return s.build(command{
 		use: "lint FILE...", short: "Check files without a server",
-		long:    "Check fields, units, names, probes and conditions of files and folders, and report file, line and the\nnearest correct word of every error. Needs no server: run it in CI.",
-		example: "  muster lint disk.yaml\n  muster lint ./checks\n  muster lint ./checks -o json",
-		args:    cobra.ArbitraryArgs, offline: true,
+		args: cobra.ArbitraryArgs, offline: true,
 		flags: func(flags *pflag.FlagSet) {
 			fileFlag(flags, &files)
 			flags.StringVar(&owner, "owner", "", "owner of the resources: a file that names another owner is an error")

@@ -58,19 +58,8 @@ func getCommand(s *session) *cobra.Command {
 	var word string
 	var names []string
 	c := s.build(command{
-		use:   "get KIND [NAME...]",
-		short: "List events, problems, agents, resources or queues, worst first",
-		long:  "List events, problems, history, queues, agents, or resources of a kind: namespaces, nodes, groups,\nproperties, checks, handlers … The kind may be singular, plural or short.",
-		example: "  muster get events                          worst first\n" +
-			"  muster get events --status critical,unknown -l env=prod -A\n" +
-			"  muster get events --where 'event.occurrences > 3 && node.labels.env == \"prod\"'\n" +
-			"  muster get events -w                       then each change of status\n" +
-			"  muster get history web01/disk --since 24h  newest first\n" +
-			"  muster get events --node web01 --at 24h    as of yesterday\n" +
-			"  muster get checks --where 'has(spec.ttl) && spec.interval == \"10s\"'\n" +
-			"  muster get problems --open --where 'row.severity >= 4 && node.labels.env == \"prod\"'\n" +
-			"  muster get agents --disconnected -A        oldest version first\n" +
-			"  muster get check disk -o yaml",
+		use:      "get KIND [NAME...]",
+		short:    "List events, problems, agents, resources or queues, worst first",
 		args:     cobra.MinimumNArgs(1),
 		complete: s.completeObjects(1000),
 		flags:    g.declare,

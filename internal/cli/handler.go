@@ -19,8 +19,6 @@ import (
 func handlerCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "handler", short: "Test handlers; list and replay their dead letters",
-		long:     "A handler notifies people or programs of problems (muster explain handler). A message becomes a dead\nletter if the handler refuses it or does not accept it for 24 hours. You can replay dead letters.",
-		example:  "  muster handler test pager\n  muster handler dead pager\n  muster handler replay pager -m \"the key was wrong\"",
 		commands: []*cobra.Command{handlerTestCommand(s), handlerDeadCommand(s), handlerReplayCommand(s)},
 	})
 }
@@ -29,10 +27,7 @@ func handlerTestCommand(s *session) *cobra.Command {
 	var node string
 	return s.build(command{
 		use: "test NAME", short: "Send a test message; show the request and the answer",
-		long: "Send a test message in the same way as every message, and show the request (secrets hidden), the\nanswer and the time. The audit records the test (muster audit run).\n" +
-			"Exit code: 0 if the handler accepted the message, 9 if it would retry a real message, 2 if a real message\nwould become a dead letter. A service that records incidents records this one, too: resolve it in the service.",
-		example: "  muster handler test pager\n  muster handler test team-chat --node web01",
-		args:    cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
+		args: cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&node, "node", "", "node with the properties for the handler's variables")
 		},
@@ -75,7 +70,7 @@ func handlerDeadCommand(s *session) *cobra.Command {
 	f := listFlags{}
 	return s.build(command{
 		use: "dead NAME", short: "List dead letters: messages that failed permanently, newest first",
-		example: "  muster handler dead pager", args: cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
+		args: cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			flags.IntVar(&f.limit, "limit", 50, "maximum number of rows, up to 1000")
 			f.declareWhere(flags, overRow(`row.lastError.contains("401")`))
@@ -109,10 +104,7 @@ func handlerReplayCommand(s *session) *cobra.Command {
 	var r v1.HandlerReplay
 	return s.build(command{
 		use: "replay NAME [ID...]", short: "Send dead letters again",
-		long: "Put dead letters of a handler back into its outbox, oldest first, at most 1,000 per call. Dead letters of\nclosed problems stay, because they would page people for nothing; --ended sends them too, each with\n" +
-			"the end of its problem. The audit records the replay (muster audit run).",
-		example: "  muster handler replay pager -m \"the key was wrong\"\n  muster handler replay pager 4711 4712",
-		args:    cobra.MinimumNArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
+		args: cobra.MinimumNArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&r.Ended, "ended", false, "also send dead letters of closed problems")
 			flags.IntVar(&r.Limit, "limit", 0, "maximum number of messages (default 1000)")
@@ -145,8 +137,6 @@ func handlerReplayCommand(s *session) *cobra.Command {
 func routeCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "route", short: "Test routes: recipients and times of the notifications of a problem",
-		long:     "A route sends notifications when a problem opens, lasts and closes (muster explain route).",
-		example:  "  muster route test web01/disk --at 03:00",
 		commands: []*cobra.Command{routeTestCommand(s)},
 	})
 }
@@ -156,9 +146,7 @@ func routeTestCommand(s *session) *cobra.Command {
 	var opened time.Time
 	return s.build(command{
 		use: "test NODE/CHECK", short: "Show recipients and times of the notifications of a problem, and the reasons that would hold them",
-		long:    "Follow an imaginary problem of an event along its routes, with the present silences and windows. The\nproblem stays open and unacknowledged. Sends nothing.",
-		example: "  muster route test web01/disk\n  muster route test web01/disk --at 03:00 --status warning",
-		args:    cobra.ExactArgs(1), complete: s.completeEvents,
+		args: cobra.ExactArgs(1), complete: s.completeEvents,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&at, "at", "", "opening time of the problem: 03:00 (the next), \"2026-12-24 18:00\"; default now")
 			flags.StringVar(&status, "status", "", "status: warning, critical (default), unknown")

@@ -18,9 +18,7 @@ func loginCommand(s *session) *cobra.Command {
 	var user, passwordFile string
 	return s.build(command{
 		use: "login [URL]", short: "Open a session and store it in the context file",
-		long:    "Ask for a password, open a session of 30 days and store server, CA and session in the context file for\nthe other commands. On the server, muster up does the same.",
-		example: "  muster login https://muster.example.org:8443 --ca ca.crt\n  muster login --password-file - < secret",
-		args:    cobra.MaximumNArgs(1), offline: true, noFormat: true,
+		args: cobra.MaximumNArgs(1), offline: true, noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVarP(&user, "user", "u", "admin", "your name")
 			flags.StringVar(&passwordFile, "password-file", "", "file with the password; - for standard input. Default: a prompt")
@@ -70,7 +68,6 @@ func loginCommand(s *session) *cobra.Command {
 func logoutCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "logout", short: "End the session and remove it from the context file", args: cobra.NoArgs, offline: true, noFormat: true,
-		example: "  muster logout",
 		run: func(c *call) error {
 			target, err := c.context()
 			if err != nil {
@@ -104,8 +101,6 @@ func passwordCommand(s *session) *cobra.Command {
 	var file, oldFile string
 	return s.build(command{
 		use: "password", short: "Change your password", args: cobra.NoArgs, noFormat: true,
-		long:    "Ask for the old password, and twice for the new one. Your other sessions end; tokens for programs remain.\nForgotten? On the server's machine: muster auth reset-password.",
-		example: "  muster auth password",
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&file, "password-file", "", "file with the new password; - for standard input. Default: a prompt")
 			flags.StringVar(&oldFile, "old-password-file", "", "file with the old password; - for standard input. Default: a prompt")

@@ -77,15 +77,8 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 	}
 	s := &session{Env: env}
 	root := &cobra.Command{
-		Use:           "muster",
-		Short:         "Watch a fleet of machines",
-		Long:          "Muster watches a fleet: checks become events, events become problems, problems reach people.\nStart with muster up. Then muster status shows the state of the fleet, worst first.",
-		Example:       "  muster up\n  muster status\n  muster get events",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version.Get().String(),
-		Args:          cobra.NoArgs,
-		RunE:          helpOf,
+		Use: "muster", Short: "Watch a fleet of machines", Version: version.Get().String(),
+		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs, RunE: helpOf,
 	}
 	root.SetVersionTemplate("{{ .Version }}\n")
 	root.SetIn(env.Stdin)
@@ -111,6 +104,7 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 	add(change, applyCommand, planCommand, diffCommand, editCommand, deleteCommand, lintCommand, eventCommand, silenceCommand, routeCommand,
 		handlerCommand, assetCommand, runCommand, nodeCommand, importCommand)
 	add(operate, loginCommand, logoutCommand, authCommand, doctorCommand, debugCommand, versionCommand)
+	setHelp(root)
 	root.AddCommand(exitCodesTopic())
 	root.SetCompletionCommandGroupID(operate)
 	root.SetHelpCommandGroupID(look)
@@ -165,7 +159,6 @@ func (s *session) helpCommand(root *cobra.Command) *cobra.Command {
 func versionCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "version", short: "Print the build of this program and of the server", args: cobra.NoArgs, offline: true,
-		example: "  muster version -o json",
 		run: func(c *call) error {
 			builds := map[string]any{"client": version.Get()}
 			var server version.Info

@@ -15,8 +15,6 @@ import (
 func nodeCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "node", short: "Enrol, list, rename, replace and retire nodes",
-		long:    "Create tokens for machines that join, and list nodes. A token gives its machines a namespace, groups\nand labels. For existing nodes: rename, replace, retire.",
-		example: "  muster node token --groups web --for 24h --uses 50\n  muster node list",
 		commands: []*cobra.Command{joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s),
 			nodeRenameCommand(s), nodeReplaceCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s)},
 	})
@@ -26,7 +24,6 @@ func nodeListCommand(s *session) *cobra.Command {
 	g, retired, pending := &getFlags{}, false, false
 	return s.build(command{
 		use: "list", short: "List nodes as muster get nodes does; --pending: machines that ask to join", args: cobra.NoArgs,
-		example: "  muster node list -l env=prod\n  muster node list --pending",
 		flags: func(flags *pflag.FlagSet) {
 			g.declareSelector(flags, "nodes with these labels")
 			g.declareWhere(flags, "node; with --pending or --retired over row, as -o json shows it")
@@ -78,10 +75,7 @@ func nodeRenameCommand(s *session) *cobra.Command {
 	f := &changeFlags{}
 	return s.build(command{
 		use: "rename OLD NEW", short: "Rename a node; it keeps its events and history",
-		long: "Rename a node. The node keeps its events, problems, history and properties, and its agent continues.\nGroups, checks and properties that name the node change in the same transaction, and the command prints them:\n" +
-			"change them in your files, too. Conditions over node.name do not change; a warning names them.",
-		example: "  muster node rename web01 shop01 -m \"moved to the shop\"\n  muster node rename web01 shop01 --dry-run",
-		args:    cobra.ExactArgs(2), complete: s.completeNames(kind.Node().KindInfo), flags: f.declare,
+		args: cobra.ExactArgs(2), complete: s.completeNames(kind.Node().KindInfo), flags: f.declare,
 		run: func(c *call) error {
 			done, err := c.api.Nodes.Rename(c.ctx, c.ns(), c.args[0], v1.NodeRename{
 				To: c.args[1], DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes,
@@ -105,10 +99,7 @@ func nodeReplaceCommand(s *session) *cobra.Command {
 	var message, lifetime string
 	return s.build(command{
 		use: "replace NAME", short: "Give a node to another or newly installed machine",
-		long: "Print the command for the machine that takes over this node: a newly installed host, or new hardware.\nWhen this machine joins, the node keeps its events, history and properties; the server refuses the old machine\n" +
-			"and sends it the reason. The command works once.",
-		example: "  muster node replace web01 -m \"new disk, installed anew\"",
-		args:    cobra.ExactArgs(1), complete: s.completeNames(kind.Node().KindInfo),
+		args: cobra.ExactArgs(1), complete: s.completeNames(kind.Node().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&lifetime, "for", "1h", "lifetime of the command (0: without end)")
 			messageFlag(flags, &message, "reason; the old machine shows it")
@@ -131,9 +122,6 @@ func nodeRetireCommand(s *session) *cobra.Command {
 	var selector string
 	return s.build(command{
 		use: "retire NAME... | -l LABELS", short: "Retire nodes, all of them or none",
-		long: "Retire nodes in one transaction. The server deletes their events, resolves their open problems with\nnotifications, and refuses their agents with author, time and reason of the retirement. More nodes\n" +
-			"than --max-affected need --yes. muster node list --retired lists the retired machines; with a new token such\na machine joins again, as a new node.",
-		example:  "  muster node retire web01 -m \"scrapped\"\n  muster node retire -l rack=a7 --dry-run",
 		complete: s.completeNames(kind.Node().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags)
@@ -174,9 +162,7 @@ func nodeRetireCommand(s *session) *cobra.Command {
 func nodeForgiveCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "forgive ID...", short: "Permit retired, replaced or refused machines to ask again", args: cobra.MinimumNArgs(1), noFormat: true,
-		long:    "Delete the record of retired, replaced or refused machines. The server then does not know them, and they\nmay ask to join like any other machine. muster node list --retired shows the ID.",
-		example: "  muster node forgive 9b2f1c3e-0d7a-4d55-8d0c-6f6f4c1f3a10",
-		run:     eachArgument(func(c *call, id string) error { return c.api.Nodes.DeleteTombstone(c.ctx, id) }, "%s may ask to join again"),
+		run: eachArgument(func(c *call, id string) error { return c.api.Nodes.DeleteTombstone(c.ctx, id) }, "%s may ask to join again"),
 	})
 }
 

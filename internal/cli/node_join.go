@@ -79,9 +79,8 @@ func joinTokenCreate(s *session) command {
 	var r v1.JoinTokenRequest
 	return command{
 		use: "create", short: "Create a join token and print the command for the machine", args: cobra.NoArgs,
-		example: "  muster node token --groups web,db --for 24h --uses 50",
-		flags:   f.declare,
-		check:   func(c *call) (err error) { r, err = f.request(c.ns()); return err },
+		flags: f.declare,
+		check: func(c *call) (err error) { r, err = f.request(c.ns()); return err },
 		run: answer(func(c *call) (v1.JoinToken, error) {
 			r.Namespace = c.ns() // now with the context's
 			return c.api.Enrolment.CreateToken(c.ctx, r)
@@ -125,7 +124,7 @@ func printTokenAddresses(c *call, text string) {
 func joinTokenListCommand(s *session) *cobra.Command {
 	f := listFlags{}
 	return s.build(command{
-		use: "list", short: "List join tokens", args: cobra.NoArgs, example: "  muster node token list",
+		use: "list", short: "List join tokens", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			f.declareSelector(flags, "tokens with these labels for their machines")
 			f.declareWhere(flags, overRow("row.uses > 0"))
@@ -154,8 +153,7 @@ func joinTokenListCommand(s *session) *cobra.Command {
 func joinTokenDeleteCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "delete ID...", short: "Revoke join tokens; nodes that joined with them stay", args: cobra.MinimumNArgs(1), noFormat: true,
-		example: "  muster node token delete 38a8ff27335c735e",
-		run:     eachArgument(func(c *call, id string) error { return c.api.Enrolment.DeleteToken(c.ctx, id) }, "join token %s deleted"),
+		run: eachArgument(func(c *call, id string) error { return c.api.Enrolment.DeleteToken(c.ctx, id) }, "join token %s deleted"),
 	})
 }
 
@@ -225,13 +223,6 @@ func nodeAcceptCommand(s *session) *cobra.Command {
 	var labels map[string]string
 	return s.build(command{
 		use: "accept NAME|KEY | --all-returning", short: "Accept a machine that asked to join without a token", args: cobra.MaximumNArgs(1), noFormat: true,
-		long: "Accept a machine that asked with muster-agent join --server, without a token, as a node. Give its name,\n" +
-			"or the first 16 or more digits of its key. The machine shows its key, too: compare the keys, because\n" +
-			"any machine can claim a name.\n\n" +
-			"--all-returning accepts all machines that have a certificate of this server and are missing in its data,\n" +
-			"because the data is from an older backup. The machines keep their ids, so that no results in their spools\n" +
-			"are lost. Groups and labels of operators and tokens are lost with the data: set them with --groups and\n--labels.",
-		example: "  muster node list --pending\n  muster node accept web07 --groups web\n  muster node accept 3f2a91bc77e012d4 --name web07\n  muster node accept --all-returning",
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags)
 			flags.StringVar(&name, "name", "", "name of the node (default: the name that the machine asks for)")
@@ -284,9 +275,7 @@ func nodeRefuseCommand(s *session) *cobra.Command {
 	var reason string
 	return s.build(command{
 		use: "refuse NAME|KEY", short: "Refuse a machine that asked to join without a token, permanently", args: cobra.ExactArgs(1), noFormat: true,
-		long:    "Refuse a machine that asked with muster-agent join --server, and its key, permanently. With a join token\nthe machine may still join.",
-		example: "  muster node refuse 3f2a91bc77e012d4 -m \"not one of ours\"",
-		flags:   func(flags *pflag.FlagSet) { messageFlag(flags, &reason, "reason; the machine shows it") },
+		flags: func(flags *pflag.FlagSet) { messageFlag(flags, &reason, "reason; the machine shows it") },
 		run: func(c *call) error {
 			m, err := c.api.Enrolment.Refuse(c.ctx, v1.PendingRefuse{Which: c.args[0], Reason: reason})
 			if err != nil {
@@ -301,7 +290,6 @@ func nodeRefuseCommand(s *session) *cobra.Command {
 func nodeCACommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "ca", short: "Print the hash of the server's CA, for machines that join without a token", args: cobra.NoArgs,
-		example: "  muster node ca",
 		run: func(c *call) error {
 			ca, err := c.api.Enrolment.Authority(c.ctx)
 			if err != nil {

@@ -19,7 +19,6 @@ import (
 func reportCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "report", short: "Report a period: availability, noise, and messages of shadow mode",
-		example:  "  muster report availability --since 30d\n  muster report noise --since 30d\n  muster report shadow -n beside --since 7d",
 		commands: []*cobra.Command{availabilityCommand(s), noiseCommand(s), shadowCommand(s)},
 	})
 }
@@ -80,14 +79,6 @@ func availabilityCommand(s *session) *cobra.Command {
 	f := &availabilityFlags{}
 	c := s.build(command{
 		use: "availability [NODE[/CHECK]]", short: "Report how long events were in each status, worst first",
-		long: "Report for each event the share of a period with status OK or WARNING (availability), and the number of\n" +
-			"status changes. Time before the first result, and before the start of history, does not count.\n" +
-			"A row of a node or check sums up all its events. Deleted nodes count until their deletion.\n" +
-			"A row of a group (--by group) counts nodes: a node is up while all its events, or its event of\n" +
-			"--check, are OK or WARNING. WORST is the node with the least time up, MEAN the mean of all nodes; ALL UP is\n" +
-			"the share of time with every node up, ANY UP with at least one node up.",
-		example: "  muster report availability --since 30d\n  muster report availability web01/disk --since 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z\n" +
-			"  muster report availability --group prod --by node --since 7d\n  muster report availability --by group --check http --since 30d",
 		args: cobra.MaximumNArgs(1), complete: s.completeEvents,
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags, "24h", 50)
@@ -241,13 +232,9 @@ func noiseCommand(s *session) *cobra.Command {
 	f := &reportFlags{}
 	return s.build(command{
 		use: "noise", short: "Report pages, unacknowledged problems, and checks and silences without effect",
-		long: "Count the pages (messages of opened and lasting problems) of each check and route by week, and report\n" +
-			"unacknowledged problems, their typical duration, flapping, checks without problems or without nodes,\n" +
-			"and silences that are older than 30 days or match no problem.",
-		example: "  muster report noise --since 30d\n  muster report noise -A --since 7d -o json",
-		args:    cobra.NoArgs,
-		flags:   func(flags *pflag.FlagSet) { f.declare(flags, "30d", 20) },
-		check:   f.check,
+		args:  cobra.NoArgs,
+		flags: func(flags *pflag.FlagSet) { f.declare(flags, "30d", 20) },
+		check: f.check,
 		run: func(c *call) error {
 			n, err := c.api.Reports.Noise(c.ctx, f.query(c))
 			if err != nil {

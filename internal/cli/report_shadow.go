@@ -30,12 +30,6 @@ func shadowCommand(s *session) *cobra.Command {
 	f := &shadowFlags{}
 	c := s.build(command{
 		use: "shadow", short: "Report the messages that namespaces with notifications: shadow did not send",
-		long: "Count the messages that a namespace with notifications: shadow composed and did not send, or list each\n" +
-			"(--each), to compare them with the messages of another system. OPENED are first messages of problems; AGAIN\n" +
-			"are OPENED messages about an event that the handler already received in the period; REMINDED repeat\n" +
-			"lasting problems. A message about several problems counts once, with the worst.",
-		example: "  muster report shadow -n beside --since 7d\n  muster report shadow -n beside --by day,handler\n  muster report shadow -n beside --each --since 24h\n" +
-			"  muster report shadow -n beside --since 7d -o csv > would-have-paged.csv",
 		args: cobra.NoArgs, formats: []string{"csv"},
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags, "7d", 50)

@@ -35,13 +35,6 @@ func runCommand(s *session) *cobra.Command {
 	f := &runFlags{}
 	return s.build(command{
 		use: "run [CHECK]", short: "Run a check or a command now, on many nodes at once",
-		long: "Run a check now on its assigned nodes, or a command on any nodes, and show the output immediately\n" +
-			"during the run. The result of a check counts like every other result. Checks need the role operator; commands\n" +
-			"need a separate right (muster auth user create --may-run-commands) and are recorded: muster audit\n" +
-			"run. Agents may refuse. Ctrl-C cancels unfinished runs. Exit code: 0 if all is OK, 20 if a status is\n" +
-			"not OK, 21 if a run did not start or its end is unknown.",
-		example: "  muster run disk --on group:web\n  muster run --command uptime --on group:web,web01\n" +
-			"  muster run --command 'systemctl is-active nginx' --on where:'node.labels.env == \"prod\"' --together",
 		args: cobra.MaximumNArgs(1), complete: onlyArgument(s.completeNames(kind.Check().KindInfo)), flags: f.declare, check: f.check,
 		run: func(c *call) error {
 			f.Namespace = c.ns()

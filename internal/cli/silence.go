@@ -30,13 +30,6 @@ func silenceCommand(s *session) *cobra.Command {
 	var specs []*model.SilenceSpec
 	return s.build(command{
 		use: "silence [NODE[/CHECK]...]", short: "Silence problems for a while",
-		long: "A silence holds the notifications of matching problems. Checks still run, and problems stay visible,\n" +
-			"marked. At its end, open problems notify; with --drop they do not. Nodes, flags and\nchecks must all match. Without a node, group, label or expression, the silence matches all nodes of the\n" +
-			"namespace, which needs --check or --all. More nodes than --max-affected need --yes.\n" +
-			"To take over a problem: muster event ack. For regular times: muster explain window.",
-		example: "  muster silence web01/disk --for 2h -m \"new disk\"\n  muster silence web01 web02 --until 18:00 -m \"moving racks\"\n" +
-			"  muster silence --group web --check http --from 22:00 --for 3h -m \"release\"\n" +
-			"  muster silence --where 'node.labels.env == \"staging\"' --for 1d -m \"rebuilding\"\n  muster silence web01/disk --until-resolved -m \"known; ticket 4711\"\n  muster silence list\n  muster silence end web01-disk-20261122-093000",
 		args: cobra.ArbitraryArgs, complete: s.completeEvents, flags: f.declare,
 		commands: []*cobra.Command{silenceListCommand(s), silenceEndCommand(s)},
 		check: func(c *call) (err error) {
@@ -229,7 +222,7 @@ func silenceListCommand(s *session) *cobra.Command {
 	g := &getFlags{}
 	return s.build(command{
 		use: "list", short: "List silences: matches, end, author, reason, and problems held now",
-		example: "  muster silence list\n  muster silence list -A", args: cobra.NoArgs,
+		args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			g.declareAll(flags)
 			g.declareLimit(flags, 50)
@@ -244,7 +237,7 @@ func silenceEndCommand(s *session) *cobra.Command {
 	var note string
 	return s.build(command{
 		use: "end NAME...", short: "End silences: held problems that are still open notify now",
-		example: "  muster silence end web01-disk-20261122-093000 -m \"the disk is in\"", args: cobra.MinimumNArgs(1), complete: s.completeNames(kind.Silence().KindInfo),
+		args: cobra.MinimumNArgs(1), complete: s.completeNames(kind.Silence().KindInfo),
 		flags: func(flags *pflag.FlagSet) { messageFlag(flags, &note, "reason, recorded with the change") },
 		run: func(c *call) error {
 			var ended []v1.Silenced

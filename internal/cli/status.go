@@ -23,10 +23,7 @@ func statusCommand(s *session) *cobra.Command {
 	var exitCode bool
 	return s.build(command{
 		use: "status", short: "Get the state of fleet and server, worst first",
-		long: "Show the state of the fleet in the first line. Below: checks that are not OK, silent nodes, nodes\n" +
-			"with errors, agents, messages, disk, and the last changes.",
-		example: "  muster status\n  muster status --exit-code && echo all is well",
-		args:    cobra.NoArgs,
+		args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&exitCode, "exit-code", false, "exit with 20 if the fleet has only warnings, with 21 if it is not well")
 		},
