@@ -347,15 +347,11 @@ func putEdited(c *call, k kind.Kind, name string, f *changeFlags, path string, b
 	if len(docs) != 1 {
 		return v1.Applied{}, model.Errorf(model.Invalid, "%s has %s, expected one", path, model.CountNoun(len(docs), "resource"))
 	}
-	old, err := decodeEnvelope(before)
+	old, err := c.Kinds.DecodeResource(before)
 	if err != nil {
 		return v1.Applied{}, err
 	}
-	edited, err := decodeEnvelope(docs[0].body)
-	if err != nil {
-		return v1.Applied{}, err
-	}
-	if edited.ref() != old.ref() {
+	if resourceRef(&docs[0].located.Resource) != resourceRef(old) {
 		return v1.Applied{}, model.Errorf(model.Invalid, "kind, name and namespace cannot be edited").WithHint("declare a new resource: muster apply -f %s", path)
 	}
 	return c.api.Resources.Put(c.ctx, k.KindInfo, c.ns(), name, docs[0].body, tag, c.reason(f), f.maxAffected, f.dryRun, f.yes)

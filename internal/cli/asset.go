@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -93,20 +94,19 @@ func addBuild(c *call, f *changeFlags, name string, build model.AssetBuild) (v1.
 	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.ns(), name)
 	switch {
 	case err == nil:
-		if r.Metadata, spec, err = decodeAsset(c, data); err != nil {
+		stored, err := c.Kinds.DecodeResource(data)
+		if err != nil {
 			return v1.Applied{}, err
 		}
+		r.Metadata, spec = stored.Metadata, stored.Spec.(*model.AssetSpec)
 	case model.ClassOf(err) != model.NotFound:
 		return v1.Applied{}, err
 	}
-	replaced := false
-	for i := range spec.Builds {
-		if spec.Builds[i].Platform() == build.Platform() {
-			spec.Builds[i], replaced = build, true
-		}
-	}
-	if !replaced {
+	same := slices.IndexFunc(spec.Builds, func(b model.AssetBuild) bool { return b.Platform() == build.Platform() })
+	if same < 0 {
 		spec.Builds = append(spec.Builds, build)
+	} else {
+		spec.Builds[same] = build
 	}
 	r.Spec = spec
 	body, err := json.Marshal(&r)
@@ -119,14 +119,6 @@ func addBuild(c *call, f *changeFlags, name string, build model.AssetBuild) (v1.
 	return c.api.Resources.Apply(c.ctx, v1.ApplyRequest{
 		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: c.reason(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
 	})
-}
-
-func decodeAsset(c *call, data json.RawMessage) (model.Metadata, *model.AssetSpec, error) {
-	r, err := c.Kinds.DecodeResource(data)
-	if err != nil {
-		return model.Metadata{}, nil, err
-	}
-	return r.Metadata, r.Spec.(*model.AssetSpec), nil
 }
 
 type assetRow struct {
@@ -152,16 +144,16 @@ func assetListCommand(s *session) *cobra.Command {
 					return nil, "", err
 				}
 				for _, item := range page.Items {
-					metadata, spec, err := decodeAsset(c, item)
+					r, err := c.Kinds.DecodeResource(item)
 					if err != nil {
 						return nil, "", err
 					}
-					for _, b := range spec.Builds {
+					for _, b := range r.Spec.(*model.AssetSpec).Builds {
 						archive, err := c.api.Resources.Archive(c.ctx, b.SHA512)
 						if err != nil {
 							return nil, "", err
 						}
-						rows = append(rows, assetRow{metadata.Namespace, metadata.Name, b, archive})
+						rows = append(rows, assetRow{r.Metadata.Namespace, r.Metadata.Name, b, archive})
 					}
 				}
 				return rows, page.Next, nil

@@ -120,8 +120,7 @@ func (f *deleteFlags) refs(c *call) (refs []v1.Ref, err error) {
 			return nil, err
 		}
 		for _, d := range docs {
-			r := &d.located.Resource
-			refs = append(refs, v1.Ref{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name})
+			refs = append(refs, resourceRef(&d.located.Resource))
 		}
 	case f.byName():
 		if refs, err = parseRefs(c); err != nil {
@@ -132,7 +131,7 @@ func (f *deleteFlags) refs(c *call) (refs []v1.Ref, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if refs, err = resourceRefs(c.ctx, c.api, k.KindInfo, c.nsUnless(!k.Namespaced), f.selector); err != nil {
+		if refs, err = c.resourceRefs(c.ctx, c.api, k.KindInfo, c.nsUnless(!k.Namespaced), f.selector); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +151,7 @@ func (f *deleteFlags) refs(c *call) (refs []v1.Ref, err error) {
 			if !k.Namespaced {
 				continue
 			}
-			within, err := resourceRefs(c.ctx, c.api, k.KindInfo, ref.Name, "")
+			within, err := c.resourceRefs(c.ctx, c.api, k.KindInfo, ref.Name, "")
 			if err != nil {
 				return nil, err
 			}
@@ -189,13 +188,7 @@ func parseRefs(c *call) (refs []v1.Ref, err error) {
 // nothingToDelete reports that --all or -l selects no resource, which is no error.
 func nothingToDelete(c *call, k kind.Kind, selector string) error {
 	return c.show(v1.Applied{Outcomes: []v1.Outcome{}}, func() {
-		labels, namespace := "", ""
-		if selector != "" {
-			labels = " with labels " + selector
-		}
-		if k.Namespaced {
-			namespace = " in namespace " + c.ns()
-		}
-		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, namespace)
+		labels := textIf(selector != "", " with labels "+selector)
+		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, textIf(k.Namespaced, " in namespace "+c.ns()))
 	})
 }

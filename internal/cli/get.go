@@ -74,17 +74,11 @@ func getCommand(s *session) *cobra.Command {
 			if err := checkGetFlags(c, cmp.Or(string(list), word)); err != nil {
 				return err
 			}
-			switch list {
-			case events:
-				return getEvents(c, names, &g)
-			case problems:
-				return getProblems(c, names, &g)
-			case queues:
-				return getQueues(c, names, &g)
-			case history:
-				return getHistory(c, names, &g)
-			case agents:
-				return getAgents(c, names, &g)
+			get := map[state]func(*call, []string, *getFlags) error{
+				events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents,
+			}[list]
+			if get != nil {
+				return get(c, names, &g)
 			}
 			k, err := c.kindOf(word)
 			if err != nil {
@@ -243,38 +237,24 @@ func viewOf(c *call, data []byte) (kind.View, error) {
 }
 
 // resourceRefs returns all resources of a kind in a namespace (empty: all) with the labels.
-func resourceRefs(ctx context.Context, api *client.Client, k model.KindInfo, namespace, selector string) ([]v1.Ref, error) {
+func (s *session) resourceRefs(ctx context.Context, api *client.Client, k model.KindInfo, namespace, selector string) ([]v1.Ref, error) {
 	refs, _, err := client.Pages(0, func(size int, after string) (refs []v1.Ref, _ string, _ error) {
 		page, err := api.Resources.List(ctx, k, namespace, v1.ResourceFilter{Selector: selector}, false, size, after)
 		if err != nil {
 			return nil, "", err
 		}
 		for _, item := range page.Items {
-			e, err := decodeEnvelope(item)
+			r, err := s.Kinds.DecodeResource(item)
 			if err != nil {
 				return nil, "", err
 			}
-			refs = append(refs, e.ref())
+			refs = append(refs, resourceRef(r))
 		}
 		return refs, page.Next, nil
 	})
 	return refs, err
 }
 
-// envelope is a resource with its spec undecoded.
-type envelope struct {
-	Kind     string          `json:"kind"`
-	Metadata model.Metadata  `json:"metadata"`
-	Spec     json.RawMessage `json:"spec"`
-}
-
-func decodeEnvelope(data []byte) (e envelope, err error) {
-	if err := json.Unmarshal(data, &e); err != nil {
-		return e, model.Errorf(model.Invalid, "decode a resource: %w", err)
-	}
-	return e, nil
-}
-
-func (e envelope) ref() v1.Ref {
-	return v1.Ref{Kind: e.Kind, Namespace: e.Metadata.Namespace, Name: e.Metadata.Name}
+func resourceRef(r *model.Resource) v1.Ref {
+	return v1.Ref{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}
 }

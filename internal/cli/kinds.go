@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,21 +24,15 @@ const (
 	agents   state = "agents"
 )
 
+var stateWords = map[string]state{
+	"event": events, "events": events, "ev": events, "problem": problems, "problems": problems, "pr": problems, "history": history,
+	"queue": queues, "queues": queues, "agent": agents, "agents": agents,
+}
+
 // stateOf finds a list of state by its plural, singular or short name, in any case.
 func stateOf(word string) (state, bool) {
-	switch strings.ToLower(word) {
-	case "event", "events", "ev":
-		return events, true
-	case "problem", "problems", "pr":
-		return problems, true
-	case "history":
-		return history, true
-	case "queue", "queues":
-		return queues, true
-	case "agent", "agents":
-		return agents, true
-	}
-	return "", false
+	list, known := stateWords[strings.ToLower(word)]
+	return list, known
 }
 
 func isState(word string) bool {
@@ -80,7 +75,7 @@ func (s *session) kindOf(word string) (kind.Kind, error) {
 func (s *session) unknownKind(word string) error {
 	all := s.listWords()
 	e := model.Errorf(model.Invalid, "unknown kind %q", word)
-	if hint := commandForKind(strings.ToLower(word)); hint != "" {
+	if hint := hintFor(strings.ToLower(word), foreignKinds); hint != "" {
 		return e.WithHint("%s", hint)
 	}
 	if near := model.Nearest(strings.ToLower(word), all); near != "" {
@@ -89,25 +84,27 @@ func (s *session) unknownKind(word string) error {
 	return e.WithHint("kinds: %s", strings.Join(all, ", "))
 }
 
-// commandForKind returns the command that shows a thing that get does not list.
-func commandForKind(word string) string {
-	switch word {
-	case "token", "tokens":
-		return "join tokens of machines: muster node token list. Tokens of programs: muster auth token list"
-	case "session", "sessions", "user", "users":
-		return "users: muster auth user list. Sessions and tokens: muster auth token list"
-	case "change", "changes", "audit", "log", "revision", "revisions":
-		return "recorded changes: muster audit. The history of an event: muster get history NODE/CHECK"
-	case "status", "all":
-		return "state of the fleet: muster status"
-	case "probe", "probes":
-		return "the probes of the agent: muster agent --probe"
-	case "host", "hosts", "machine", "machines", "entity", "entities":
-		return "machines: muster get nodes. Their agents: muster get agents"
-	case "alert", "alerts", "incident", "incidents":
-		return "open problems: muster get problems --open"
-	case "result", "results":
-		return "the latest result of each check: muster get events"
+// wordHint is the command to type in place of words of other programs.
+type wordHint struct{ words, hint string }
+
+// foreignKinds are the commands that show things that get does not list, or lists by another name.
+var foreignKinds = []wordHint{
+	{"token tokens", "join tokens of machines: muster node token list. Tokens of programs: muster auth token list"},
+	{"session sessions user users", "users: muster auth user list. Sessions and tokens: muster auth token list"},
+	{"change changes audit log revision revisions", "recorded changes: muster audit. The history of an event: muster get history NODE/CHECK"},
+	{"status all", "state of the fleet: muster status"},
+	{"probe probes", "the probes of the agent: muster agent --probe"},
+	{"host hosts machine machines entity entities", "machines: muster get nodes. Their agents: muster get agents"},
+	{"alert alerts incident incidents", "open problems: muster get problems --open"},
+	{"result results", "the latest result of each check: muster get events"},
+}
+
+// hintFor returns the hint for a word; empty: none.
+func hintFor(word string, hints []wordHint) string {
+	for _, h := range hints {
+		if slices.Contains(strings.Fields(h.words), word) {
+			return h.hint
+		}
 	}
 	return ""
 }

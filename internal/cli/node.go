@@ -143,7 +143,7 @@ func nodeRetireCommand(s *session) *cobra.Command {
 				r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: c.ns(), Name: name})
 			}
 			if selector != "" {
-				refs, err := resourceRefs(c.ctx, c.api, kind.Node().KindInfo, c.ns(), selector)
+				refs, err := c.resourceRefs(c.ctx, c.api, kind.Node().KindInfo, c.ns(), selector)
 				if err != nil {
 					return err
 				}

@@ -63,33 +63,28 @@ func (s *session) unknownCommand(c *cobra.Command, args []string) error {
 	return e.WithHint("all commands: %s --help", c.CommandPath())
 }
 
+// foreignCommands are commands of other programs; REST stands for the arguments.
+var foreignCommands = []wordHint{
+	{"create replace patch import", "declare it in a file: muster apply -f FILE. An example: muster explain check"},
+	{"list ls show", "did you mean: muster getREST"},
+	{"remove rm", "did you mean: muster deleteREST"},
+	{"validate verify", "did you mean: muster lintREST"},
+	{"watch tail", "watch events: muster get events -w"},
+	{"logs log history", "the history of an event: muster get history NODE/CHECK. Recorded changes: muster audit"},
+	{"exec ssh execute", "did you mean: muster run --command LINE --on NODE"},
+	{"start serve", "start server and agent on this machine: muster up. A server alone: muster server"},
+	{"join enrol enroll token", "print the command for a new machine: muster node token"},
+	{"whoami", "did you mean: muster auth whoami"},
+}
+
 // foreignCommand returns the command for a word that other programs use, or that is a kind.
 func (s *session) foreignCommand(word string, args []string) string {
 	rest := strings.Join(append([]string{""}, args...), " ")
-	switch word {
-	case "create", "replace", "patch", "import":
-		return "declare it in a file: muster apply -f FILE. An example: muster explain check"
-	case "list", "ls", "show":
-		if rest == "" {
+	if hint := hintFor(word, foreignCommands); hint != "" {
+		if strings.HasSuffix(hint, "getREST") && rest == "" {
 			rest = " events"
 		}
-		return "did you mean: muster get" + rest
-	case "remove", "rm":
-		return "did you mean: muster delete" + rest
-	case "validate", "verify":
-		return "did you mean: muster lint" + rest
-	case "watch", "tail":
-		return "watch events: muster get events -w"
-	case "logs", "log", "history":
-		return "the history of an event: muster get history NODE/CHECK. Recorded changes: muster audit"
-	case "exec", "ssh", "execute":
-		return "did you mean: muster run --command LINE --on NODE"
-	case "start", "serve":
-		return "start server and agent on this machine: muster up. A server alone: muster server"
-	case "join", "enrol", "enroll", "token":
-		return "print the command for a new machine: muster node token"
-	case "whoami":
-		return "did you mean: muster auth whoami"
+		return strings.Replace(hint, "REST", rest, 1)
 	}
 	first, name, _ := strings.Cut(word, "/")
 	k, known := s.Kinds.Of(first)
@@ -305,7 +300,7 @@ func (s *session) completeObjects(most int) completion {
 func (s *session) completeNames(k model.KindInfo) completion {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
-			refs, err := resourceRefs(ctx, api, k, s.nsUnless(!k.Namespaced), "")
+			refs, err := s.resourceRefs(ctx, api, k, s.nsUnless(!k.Namespaced), "")
 			return texts(refs, func(ref v1.Ref) string { return ref.Name }), err
 		})
 	}

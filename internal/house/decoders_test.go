@@ -12,7 +12,6 @@ import (
 var notFuzzed = map[string]string{
 	"internal/offline/resetpassword.go":      "a file that only the server's own user may write",
 	"internal/watchdog/courier.go":           "the certificate that it has just made",
-	"internal/cli/get.go":                    "resources that internal/client has read",
 	"internal/doctor/findings.go":            "what the server of this machine says on its admin listener",
 	"internal/doctor/doctor.go":              "certificates of the server's own folder",
 	"internal/intent/enrolment_batch.go":     "rows of the server's own database",
