@@ -20,10 +20,8 @@ import (
 )
 
 func assetCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "asset", short: "Upload and list archives with programs for checks and handlers",
-		commands: []*cobra.Command{assetAddCommand(s), assetListCommand(s)},
-	})
+	return s.group("asset", "Upload and list archives with programs for checks and handlers",
+		assetAddCommand(s), assetListCommand(s))
 }
 
 func assetAddCommand(s *session) *cobra.Command {
@@ -136,7 +134,7 @@ func assetListCommand(s *session) *cobra.Command {
 			f.declareSelector(flags, "assets with these labels")
 			f.declareWhere(flags, "metadata and spec: spec.builds.size() > 1")
 		},
-		run: func(c *call) error {
+		run: listed(func(c *call) (list[assetRow], error) {
 			k := kind.Asset().KindInfo
 			rows, _, err := client.Pages(0, func(size int, after string) (rows []assetRow, _ string, _ error) {
 				page, err := c.api.Resources.List(c.ctx, k, c.ns(), v1.ResourceFilter{Selector: f.Selector, Where: f.Where}, false, size, after)
@@ -158,13 +156,10 @@ func assetListCommand(s *session) *cobra.Command {
 				}
 				return rows, page.Next, nil
 			})
-			if err != nil {
-				return err
-			}
 			return list[assetRow]{value: rows, items: rows, columns: screen.Head("NAME|FOR|SHA512|ARCHIVE"), row: func(r assetRow) []any {
 				return []any{r.Name, r.Build.Platform(), r.Build.SHA512[:min(12, len(r.Build.SHA512))], archiveText(&r.Archive)}
-			}}.print(c)
-		},
+			}}, err
+		}),
 	})
 }
 

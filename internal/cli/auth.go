@@ -16,10 +16,11 @@ import (
 )
 
 func authCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "auth", short: "Manage users, API tokens and passwords; show your name and rights",
-		commands: []*cobra.Command{tokenCommand(s), userCommand(s), passwordCommand(s), whoamiCommand(s)},
-	})
+	return s.group("auth", "Manage users, API tokens and passwords; show your name and rights",
+		s.group("token", "Manage tokens for programs that call the API", tokenCreateCommand(s), tokenListCommand(s), tokenRevokeCommand(s)),
+		s.group("user", "Manage users, who log in with a password",
+			userCreateCommand(s), userGrantCommand(s), userListCommand(s), userDeleteCommand(s)),
+		passwordCommand(s), whoamiCommand(s))
 }
 
 func whoamiCommand(s *session) *cobra.Command {
@@ -50,13 +51,6 @@ func rightsText(role string, bindings map[string]string, run bool) string {
 		parts = append(parts, "runs commands")
 	}
 	return strings.Join(parts, ", ")
-}
-
-func tokenCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "token", short: "Manage tokens for programs that call the API",
-		commands: []*cobra.Command{tokenCreateCommand(s), tokenListCommand(s), tokenRevokeCommand(s)},
-	})
 }
 
 func tokenCreateCommand(s *session) *cobra.Command {
@@ -96,19 +90,16 @@ func tokenListCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "list", short: "List tokens and sessions", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, overRow(`row.role == "admin" && !row.session`)) },
-		run: func(c *call) error {
+		run: listed(func(c *call) (list[v1.Token], error) {
 			l, err := c.api.Access.Tokens(c.ctx, f.Narrow)
-			if err != nil {
-				return err
-			}
 			return list[v1.Token]{value: l, items: l.Items, columns: screen.Head("ID|USER|ROLE|TYPE|EXPIRES|MADE|FOR"), row: func(t v1.Token) []any {
 				kind := "token"
 				if t.Session {
 					kind = "session"
 				}
 				return []any{t.ID, t.User, rightsText(t.Role, t.Bindings, t.Run), kind, c.Until(t.Expires), c.Ago(t.Created), t.Note}
-			}}.print(c)
-		},
+			}}, err
+		}),
 	})
 }
 
@@ -122,13 +113,6 @@ func tokenRevokeCommand(s *session) *cobra.Command {
 			})
 		},
 		run: eachArgument(func(c *call, id string) error { return c.api.Access.RevokeToken(c.ctx, id) }, "token %s revoked"),
-	})
-}
-
-func userCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "user", short: "Manage users, who log in with a password",
-		commands: []*cobra.Command{userCreateCommand(s), userGrantCommand(s), userListCommand(s), userDeleteCommand(s)},
 	})
 }
 
@@ -182,15 +166,12 @@ func userListCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "list", short: "List users", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, overRow(`row.role == "admin"`)) },
-		run: func(c *call) error {
+		run: listed(func(c *call) (list[v1.User], error) {
 			l, err := c.api.Access.Users(c.ctx, f.Narrow)
-			if err != nil {
-				return err
-			}
 			return list[v1.User]{value: l, items: l.Items, columns: screen.Head("NAME|ROLE|SESSIONS|TOKENS|MADE"), row: func(u v1.User) []any {
 				return []any{u.Name, rightsText(u.Role, u.Bindings, u.Run), u.Sessions, u.Tokens, c.Ago(u.Created)}
-			}}.print(c)
-		},
+			}}, err
+		}),
 	})
 }
 

@@ -80,6 +80,11 @@ func (s *session) build(d command) *cobra.Command {
 	return c
 }
 
+// group builds a command that only holds others.
+func (s *session) group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	return s.build(command{use: name, short: short, commands: commands})
+}
+
 func helpOf(c *cobra.Command, _ []string) error { return c.Help() }
 
 //go:embed help.md
@@ -114,6 +119,17 @@ func answer[T any](fetch func(*call) (T, error), print func(*call, T)) func(*cal
 			return err
 		}
 		return c.show(value, func() { print(c, value) })
+	}
+}
+
+// listed makes the run of a command that prints one list.
+func listed[T any](read func(*call) (list[T], error)) func(*call) error {
+	return func(c *call) error {
+		l, err := read(c)
+		if err != nil {
+			return err
+		}
+		return l.print(c)
 	}
 }
 

@@ -30,10 +30,7 @@ import (
 )
 
 func debugCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "debug", short: "Collect evidence about a faulty server",
-		commands: []*cobra.Command{bundleCommand(s)},
-	})
+	return s.group("debug", "Collect evidence about a faulty server", bundleCommand(s))
 }
 
 // bundler packs one debug bundle.

@@ -221,10 +221,7 @@ func (s *session) sensuNotes(docs []declaration) (notes []string) {
 }
 
 func importCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "import", short: "Convert the resources of another system",
-		commands: []*cobra.Command{importSensuCommand(s)},
-	})
+	return s.group("import", "Convert the resources of another system", importSensuCommand(s))
 }
 
 func importSensuCommand(s *session) *cobra.Command {

@@ -17,10 +17,8 @@ import (
 )
 
 func handlerCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "handler", short: "Test handlers; list and replay their dead letters",
-		commands: []*cobra.Command{handlerTestCommand(s), handlerDeadCommand(s), handlerReplayCommand(s)},
-	})
+	return s.group("handler", "Test handlers; list and replay their dead letters",
+		handlerTestCommand(s), handlerDeadCommand(s), handlerReplayCommand(s))
 }
 
 func handlerTestCommand(s *session) *cobra.Command {
@@ -75,14 +73,11 @@ func handlerDeadCommand(s *session) *cobra.Command {
 			flags.IntVar(&f.limit, "limit", 50, "maximum number of rows, up to 1000")
 			f.declareWhere(flags, overRow(`row.lastError.contains("401")`))
 		},
-		run: func(c *call) error {
+		run: listed(func(c *call) (list[v1.Delivery], error) {
 			items, next, err := client.Pages(max(f.limit, 1), func(size int, after string) ([]v1.Delivery, string, error) {
 				page, err := c.api.Notifications.DeadLetters(c.ctx, c.ns(), c.args[0], size, after, f.Narrow)
 				return page.Items, page.Next, err
 			})
-			if err != nil {
-				return err
-			}
 			empty := "no dead letters of handler " + c.args[0]
 			empty += textIf(f.narrows(), " match")
 			notes := []string{
@@ -95,8 +90,8 @@ func handlerDeadCommand(s *session) *cobra.Command {
 				row: func(d v1.Delivery) []any {
 					return []any{d.ID, c.Ago(d.Ended), d.Kind, d.Attempts, screen.Cut(d.Summary, 60), screen.FirstLine(d.LastError)}
 				},
-			}.print(c)
-		},
+			}, err
+		}),
 	})
 }
 
@@ -135,10 +130,7 @@ func handlerReplayCommand(s *session) *cobra.Command {
 }
 
 func routeCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "route", short: "Test routes: recipients and times of the notifications of a problem",
-		commands: []*cobra.Command{routeTestCommand(s)},
-	})
+	return s.group("route", "Test routes: recipients and times of the notifications of a problem", routeTestCommand(s))
 }
 
 func routeTestCommand(s *session) *cobra.Command {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"io"
 	"os"
 	"strings"
@@ -43,7 +42,10 @@ func loginCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			password, err := c.readPassword(user, passwordFile)
+			password, err := c.readPassword("Password of "+user+": ", passwordFile, "--password-file")
+			if err == nil && password == "" && passwordFile != "" {
+				err = model.Errorf(model.Invalid, "the password is empty").WithHint("check %s. Forgotten? On the server: muster auth reset-password --data DIR", passwordFile)
+			}
 			if err != nil {
 				return err
 			}
@@ -110,12 +112,7 @@ func passwordCommand(s *session) *cobra.Command {
 			if file == "-" && oldFile == "-" {
 				return model.Errorf(model.Invalid, "only one password can come from standard input").WithHint("name a file for the other password")
 			}
-			if oldFile != "" {
-				r.Old, err = c.readPasswordFile(oldFile)
-			} else {
-				r.Old, err = c.askPassword("Old password: ", "--old-password-file")
-			}
-			if err != nil {
+			if r.Old, err = c.readPassword("Old password: ", oldFile, "--old-password-file"); err != nil {
 				return err
 			}
 			if r.New, err = c.readNewPassword("New password: ", file); err != nil {
@@ -133,24 +130,23 @@ func passwordCommand(s *session) *cobra.Command {
 	})
 }
 
-// readPassword reads the password of a user from a file (-: standard input), or asks for it.
-func (s *session) readPassword(user, file string) (string, error) {
-	if file == "" {
-		return s.askPassword("Password of "+user+": ", "--password-file")
-	}
-	password, err := s.readPasswordFile(file)
-	if err == nil && password == "" {
-		err = model.Errorf(model.Invalid, "the password is empty").WithHint("check %s. Forgotten? On the server: muster auth reset-password --data DIR", file)
-	}
-	return password, err
-}
-
-func (s *session) readPasswordFile(file string) (string, error) {
+// readPassword reads a password from a file (-: standard input) or, without a file, asks for it on the terminal. flag
+// names the file.
+func (s *session) readPassword(prompt, file, flag string) (string, error) {
 	var data []byte
 	var err error
-	if file == "-" {
-		data, err = io.ReadAll(bufio.NewReader(io.LimitReader(s.Stdin, 4096)))
-	} else {
+	switch {
+	case file == "" && s.ReadPassword == nil:
+		return "", model.Errorf(model.Invalid, "cannot ask for the password: no terminal").WithHint("use %s FILE, or - for standard input", flag)
+	case file == "":
+		password, err := s.ReadPassword(prompt)
+		if err != nil {
+			return "", model.Errorf(model.Invalid, "read password: %w", err)
+		}
+		return password, nil
+	case file == "-":
+		data, err = io.ReadAll(io.LimitReader(s.Stdin, 4096))
+	default:
 		data, err = os.ReadFile(file)
 	}
 	if err != nil {
@@ -159,31 +155,18 @@ func (s *session) readPasswordFile(file string) (string, error) {
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
-func (s *session) askPassword(prompt, flag string) (string, error) {
-	if s.ReadPassword == nil {
-		return "", model.Errorf(model.Invalid, "cannot ask for the password: no terminal").WithHint("use %s FILE, or - for standard input", flag)
-	}
-	password, err := s.ReadPassword(prompt)
-	if err != nil {
-		return "", model.Errorf(model.Invalid, "read password: %w", err)
-	}
-	return password, nil
-}
-
 // readNewPassword reads a new password from a file, or asks for it twice.
 func (s *session) readNewPassword(prompt, file string) (string, error) {
-	if file != "" {
-		password, err := s.readPasswordFile(file)
-		if err == nil && password == "" {
-			err = model.Errorf(model.Invalid, "password file %s is empty", file)
-		}
-		return password, err
-	}
-	password, err := s.askPassword(prompt, "--password-file")
-	if err != nil || password == "" {
+	password, err := s.readPassword(prompt, file, "--password-file")
+	switch {
+	case err != nil:
 		return "", err
+	case password == "" && file != "":
+		return "", model.Errorf(model.Invalid, "password file %s is empty", file)
+	case password == "" || file != "":
+		return password, nil
 	}
-	again, err := s.askPassword("Once more: ", "--password-file")
+	again, err := s.readPassword("Once more: ", "", "--password-file")
 	if err == nil && again != password {
 		err = model.Errorf(model.Invalid, "the two passwords differ").WithHint("nothing was changed: repeat the command")
 	}

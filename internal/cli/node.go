@@ -13,11 +13,8 @@ import (
 )
 
 func nodeCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "node", short: "Enrol, list, rename, replace and retire nodes",
-		commands: []*cobra.Command{joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s),
-			nodeRenameCommand(s), nodeReplaceCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s)},
-	})
+	return s.group("node", "Enrol, list, rename, replace and retire nodes",
+		joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s), nodeRenameCommand(s), nodeReplaceCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s))
 }
 
 func nodeListCommand(s *session) *cobra.Command {

@@ -129,11 +129,8 @@ func joinTokenListCommand(s *session) *cobra.Command {
 			f.declareSelector(flags, "tokens with these labels for their machines")
 			f.declareWhere(flags, overRow("row.uses > 0"))
 		},
-		run: func(c *call) error {
+		run: listed(func(c *call) (list[v1.JoinToken], error) {
 			l, err := c.api.Enrolment.Tokens(c.ctx, f.Narrow)
-			if err != nil {
-				return err
-			}
 			empty := "no join tokens. Create one: muster node token"
 			if f.narrows() {
 				empty = "no join tokens match"
@@ -145,8 +142,8 @@ func joinTokenListCommand(s *session) *cobra.Command {
 					used += textIf(t.MaxUses != 0, " of "+strconv.Itoa(t.MaxUses))
 					return []any{t.ID, t.Namespace, strings.Join(t.Groups, ","), used, c.Until(t.Expires), c.Ago(t.Created), t.By, t.Note}
 				},
-			}.print(c)
-		},
+			}, err
+		}),
 	})
 }
 

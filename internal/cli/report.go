@@ -17,10 +17,8 @@ import (
 )
 
 func reportCommand(s *session) *cobra.Command {
-	return s.build(command{
-		use: "report", short: "Report a period: availability, noise, and messages of shadow mode",
-		commands: []*cobra.Command{availabilityCommand(s), noiseCommand(s), shadowCommand(s)},
-	})
+	return s.group("report", "Report a period: availability, noise, and messages of shadow mode",
+		availabilityCommand(s), noiseCommand(s), shadowCommand(s))
 }
 
 type reportFlags struct {

@@ -3,6 +3,7 @@ package kind
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,10 +13,54 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-const referencePage = "../../docs/reference/resources.md"
+//go:generate go test . -run TestReferencePageIsUpToDate -update
 
+// TestReferencePageIsUpToDate compares docs/reference/resources.md with the kinds; make docs writes it with -update.
 func TestReferencePageIsUpToDate(t *testing.T) {
-	testenv.Golden(t, referencePage, All().ReferencePage())
+	testenv.Golden(t, "../../docs/reference/resources.md", makeReferencePage(All()))
+}
+
+// makeReferencePage returns the page docs/reference/resources.md: each kind with its fields and its example.
+func makeReferencePage(r *Registry) string {
+	var b strings.Builder
+	comments := r.comments()
+	b.WriteString(`# Resources
+
+` + "`make docs`" + ` writes this page from the code; ` + "`muster explain KIND`" + ` prints the same text.
+
+Every resource has the same envelope: ` + "`apiVersion: " + model.APIVersion + "`, `kind`, `metadata`, `spec`" + `. Durations
+carry a unit. Unknown fields are errors. Fields marked * are required.
+
+`)
+	b.WriteString("## Metadata\n\n")
+	writeTable(&b, comments.explainType(reflect.TypeFor[model.Metadata](), "metadata", nil))
+	for i := range r.kinds {
+		k := &r.kinds[i]
+		e := comments.explain(k)
+		fmt.Fprintf(&b, "## %s\n\n%s\n\nOn the command line: `%s`, `%s`, `%s`.\n\n```yaml\n%s```\n\n",
+			k.Name, e.Text, strings.ToLower(k.Name), k.Plural, k.Short, k.Example)
+		writeTable(&b, e.Fields[1])
+	}
+	return b.String()
+}
+
+// writeTable writes a Markdown table of all fields within a field, by their paths from there.
+func writeTable(b *strings.Builder, e Explanation) {
+	b.WriteString("| field | type | |\n|---|---|---|\n")
+	writeRows(b, e, e.Path+".")
+	b.WriteByte('\n')
+}
+
+func writeRows(b *strings.Builder, e Explanation, cut string) {
+	escape := strings.NewReplacer("|", `\|`, "{{", "`{{", "}}", "}}`")
+	for _, f := range e.Fields {
+		must := ""
+		if f.Must {
+			must = " *"
+		}
+		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", strings.TrimPrefix(f.Path, cut), must, f.Type, escape.Replace(f.Text))
+		writeRows(b, f, cut)
+	}
 }
 
 // TestEveryFieldIsExplained requires a comment of each field of each kind.
