@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -43,15 +42,7 @@ func TestGetAgents(t *testing.T) {
 	rig.SetSession("web01", &v1.AgentSession{Version: "0.10.0", Since: since, Address: "[2001:db8::7]:4711", Stats: &v1.AgentStats{ForksPerMinute: 31.6, BytesPerDay: 900}})
 	rig.SetSession("web02", &v1.AgentSession{Version: "0.10.0", Since: rig.Now().Add(-2 * time.Second), Address: "192.0.2.9:4711", ClockOffsetMs: 3_600_000})
 	x.wide = 80
-	x.play("get agents", "get agents -o wide", "get agents --version 0.10", "get agents --spooling",
-		"get agents --disconnected -A --limit 1", "get agents --version 7",
-		"get agents --where node.name.endsWith(\"3\")||row.version==\"0.9.1\"", "get queues -l env=prod",
-		"get problems -l env=prod --where row.severity>=4", "get history --where row.nothing==", "edit history web01",
-		"explain queue", "explain events", "get history --group web", "get problems --status critical,unknown",
-		"get checks -w", "get agent --open", "auth user list --where row.role==\"viewer\"",
-		"node token list -l env=prod", "silence list --where spec.creator==\"ann\"", "get agents -n shared",
-		"get agent web02", "get agent db01 -o yaml", "get agent web09", "describe node db01", "describe agent db01")
-	x.golden("agents.golden")
+	x.replay("agents.golden")
 }
 
 // TestOtherNamespaces names other namespaces below a list, unless somebody chose a namespace.
@@ -79,25 +70,31 @@ func TestOtherNamespaces(t *testing.T) {
 	}
 }
 
-// historyWriter writes changes of status into a rig's history.
+// historyWriter writes entries, problems and notifications into a server's history. Its times are relative to the server's now.
 type historyWriter struct {
 	t      *testing.T
 	rig    *apitest.Server
-	number uint64
+	number int // of the last record
 }
 
-// change records a change of status at a time after the rig's begin.
-func (p *historyWriter) change(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
-	p.t.Helper()
-	p.number++
-	place := history.Place{At: journal.Position{Log: 1, Number: p.number}}
-	at := p.rig.Now().Add(after)
-	err := p.rig.History.Record(context.Background(), history.Batch{
-		Places: map[model.Partition]history.Place{1: place},
-		Entries: []history.Entry{{At: at, Executed: at, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, SourceName: check, Source: model.CheckSource(2000),
-			Status: status, Previous: previous, First: previous == status, Output: output, Partition: 1, Place: place}},
-	})
-	testenv.NoError(p.t, err)
+func (w *historyWriter) record(b history.Batch) {
+	w.t.Helper()
+	testenv.NoError(w.t, w.rig.History.Record(w.t.Context(), b))
+}
+
+// entry records one entry of history at a place of its own.
+func (w *historyWriter) entry(e history.Entry, after time.Duration) {
+	w.t.Helper()
+	w.number++
+	e.At, e.Partition, e.Place = w.rig.Now().Add(after), 1, history.Place{At: journal.Position{Log: 1, Number: uint64(w.number)}}
+	w.record(history.Batch{Places: map[model.Partition]history.Place{1: e.Place}, Entries: []history.Entry{e}})
+}
+
+// change records a change of status in the namespace default.
+func (w *historyWriter) change(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
+	w.t.Helper()
+	w.entry(history.Entry{Executed: w.rig.Now().Add(after), Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, SourceName: check,
+		Source: model.CheckSource(2000), Status: status, Previous: previous, First: previous == status, Output: output}, after)
 }
 
 // TestGetHistory lists the history of an event, a node, a deleted node, and of all.
@@ -115,11 +112,7 @@ func TestGetHistory(t *testing.T) {
 	p.change(ids["web01"], "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
 	p.change(ids["web02"], "web02", "load", -2*time.Hour, model.Warning, model.OK, "LOAD WARNING: 7")
 	p.change(99, "gone", "load", -time.Hour, model.Unknown, model.OK, "LOAD UNKNOWN")
-	x.play("get history", "get history web01/disk", "get history web01 --since 30h --until 25h30m",
-		"get history gone -A", "get history --check load --limit 1", "get history web02/load -o yaml",
-		"get history web03", "get history --since tomorrow", "get history --since 1h --until 2h",
-		"get history web01 web02")
-	x.golden("history.golden")
+	x.replay("history.golden")
 	for i := range 1100 { // more than a page
 		p.change(ids["web02"], "web02", "ping", time.Duration(i)*time.Second, model.Status(i%2), model.Status(1-i%2), fmt.Sprint("PING ", i))
 	}
@@ -152,15 +145,7 @@ func TestPastEvents(t *testing.T) {
 	p.change(node, "web01", "ping", 0, model.Critical, model.OK, "PING CRITICAL") // what was before was removed
 	rig.RecordResult("default", "web01", "ping", model.Critical, "PING CRITICAL")
 	rig.Advance(time.Hour)
-	x.play("get events --check disk --at 26h30m", "get events --at 26h30m", "get events --at 27h",
-		"get events --at 27h --status ok --node web01", "get events --at 30m -A --node web01", "get events --at 60h",
-		"get event web01/disk --at 26h30m -o yaml", "get events --at 2030-01-01T00:00:00Z", "get events --at 1h -w",
-		"report availability --since 28h", "report availability --since 28h --by node",
-		"report availability --since 28h --by check --limit 1",
-		"report availability web01/disk --since 27h --until 26h -A",
-		"report availability --group first --check disk --since 2h -o yaml", "report availability web01 --group none",
-		"report availability --by moon")
-	x.golden("past_events.golden")
+	x.replay("past_events.golden")
 }
 
 // failingFleet returns a server with web01…web60, on which disk is critical and load OK.
@@ -183,14 +168,7 @@ func failingFleet(t *testing.T) (*apitest.Server, *terminal) {
 // action, and each event has it in its history.
 func TestBulkActions(t *testing.T) {
 	rig, x := failingFleet(t)
-	x.play("get events --group first --status critical", "get events --group nobody",
-		"event ack --group first -m rack --for 2h", "event ack --status critical -l role=web --dry-run",
-		"event ack --status critical", "event ack --status critical --max-affected 60 -m storm",
-		"event unack --where event.acknowledged&&node.name.startsWith(\"web0\") --check disk", "event ack --check load",
-		"event resolve --node web03 -m cleaned -o yaml", "event resolve --all", "event delete --check disk -A --yes",
-		"event delete web01/load --check disk", "event delete", "event ack --group none",
-		"event ack --where node.name==", "audit run")
-	x.golden("bulk.golden")
+	x.replay("bulk.golden")
 	if n := rig.View.Counts(0).Problems; n != 0 {
 		t.Errorf("%d problems are left", n)
 	}

@@ -8,10 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/store/history"
-	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func numbered(format string, n int) (list []string) {
@@ -59,14 +56,7 @@ func TestStatusOfManyFaults(t *testing.T) {
 		rig.RecordSilence(node, "no sign of life for 2m")
 		rig.SetSession(web[i], &v1.AgentSession{Version: "0.1.0", Stats: &v1.AgentStats{Spooled: uint64(100 * (i + 1)), OldestSeconds: float64(100 * i)}})
 	}
-	d := history.Delivery{Key: "p1/opened", Problem: "p1", Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened", Payload: []byte("{}"),
-		Created: rig.Now().Add(-4 * time.Minute), State: history.Pending, NextAt: rig.Now()}
-	testenv.NoError(t, rig.History.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{d}, Places: map[model.Partition]history.Place{1: {At: journal.Position{Log: 1, Number: 1}}}}))
-	due, _, err := rig.History.Due(t.Context(), rig.Now(), 10, nil)
-	if err != nil || len(due) != 1 {
-		t.Fatalf("%d due, %v", len(due), err)
-	}
-	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(time.Minute), Error: "POST https://pager.example/hook: answered 503 Service Unavailable"}}))
+	failDelivery(t, rig, "p1", 4*time.Minute, time.Minute, "POST https://pager.example/hook: answered 503 Service Unavailable")
 	rig.Pending = 2
 	rig.ChangeStatus = func(s *v1.Status) {
 		s.Connected = 43
@@ -75,15 +65,10 @@ func TestStatusOfManyFaults(t *testing.T) {
 		s.Warnings = append(s.Warnings, "namespace default met a limit 12 times, last by node web07: this node is at its limit of 100 results per second; spec.limits.nodeResultsPerSec: muster edit namespace default")
 	}
 	out, _ := x.run("", "status")
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) > 40 {
-		t.Errorf("%d lines are more than a screen", len(lines))
+	if lines := strings.Count(out, "\n"); lines > 40 {
+		t.Errorf("%d lines are more than a screen", lines)
 	}
-	for _, line := range lines {
-		if n := len([]rune(line)); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
+	x.assertWidth(out, 80, "")
 	x.expect("", "status --exit-code -n default", 21)
 	x.golden("status_faults.golden")
 	var s v1.Status
@@ -197,11 +182,7 @@ func TestDescribeNode(t *testing.T) {
 	})
 	x.wide = 80
 	out, _ := x.run("", "describe node web01")
-	for line := range strings.Lines(out) {
-		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && !strings.HasPrefix(line, "  ") {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
+	x.assertWidth(out, 80, "  ")
 	x.golden("describe_node.golden")
 }
 

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
@@ -22,9 +19,9 @@ var toySource string
 
 // ToySpec is a thing to play with.
 type ToySpec struct {
-	// The colour of it.
+	// The colour of the toy.
 	Colour string `json:"colour"`
-	// Handlers that play with it.
+	// Handlers that play with the toy.
 	Handlers []string `json:"handlers,omitempty"`
 }
 
@@ -54,36 +51,16 @@ func TestToyKind(t *testing.T) {
 	x := newTerminal(t, rig)
 	x.kinds = kinds
 	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
-	file := filepath.Join(x.dir, "toy.yaml")
-	testenv.NoError(t, os.WriteFile(file, []byte(toy().Example), 0o600))
-	for _, c := range []struct {
-		line string
-		want []string
-		code int
-	}{
-		{"lint DIR/toy.yaml", nil, 0},
-		{"apply -f DIR/toy.yaml", []string{"toy/ball"}, 0},
-		{"get toys", []string{"COLOUR", "ball", "red"}, 0},
-		{"get to ball -o json", []string{`"colour": "red"`}, 0},
-		{"describe toy ball", []string{"colour", "red"}, 0},
-		{"explain toy.colour", []string{"The colour of it."}, 0},
-		{"explain toy", []string{"A Toy is a thing to play with.", "kind: Toy"}, 0},
-	} {
-		out, code := x.run("", c.line)
-		if code != c.code {
-			t.Fatalf("%s: exit code %d: %s", c.line, code, x.text.String())
-		}
-		for _, want := range c.want {
-			if !strings.Contains(out, want) {
-				t.Errorf("%s: %q is missing in\n%s", c.line, want, out)
-			}
-		}
-	}
-	for _, text := range []string{"kind: Toy\nmetadata: {name: b}\nspec: {}\n", "kind: Toy\nmetadata: {name: b}\nspec: {colour: red, handlers: [nobody]}\n"} {
-		if _, code := x.run(text, "apply -f -"); code != model.Invalid.Exit() {
-			t.Errorf("exit code %d of %s", code, text)
-		}
-	}
+	x.file("toy.yaml", toy().Example)
+	x.expect("", "lint DIR/toy.yaml", 0)
+	x.expect("", "apply -f DIR/toy.yaml", 0, "toy/ball")
+	x.expect("", "get toys", 0, "COLOUR", "ball", "red")
+	x.expect("", "get to ball -o json", 0, `"colour": "red"`)
+	x.expect("", "describe toy ball", 0, "colour", "red")
+	x.expect("", "explain toy.colour", 0, "The colour of the toy.")
+	x.expect("", "explain toy", 0, "A Toy is a thing to play with.", "kind: Toy")
+	x.expect("kind: Toy\nmetadata: {name: b}\nspec: {}\n", "apply -f -", model.Invalid.Exit(), "spec.colour: missing")
+	x.expect("kind: Toy\nmetadata: {name: b}\nspec: {colour: red, handlers: [nobody]}\n", "apply -f -", model.Invalid.Exit(), "nobody")
 	request, err := http.NewRequest(http.MethodGet, rig.URL+"/api/v1/openapi.json", nil)
 	testenv.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+rig.Token)

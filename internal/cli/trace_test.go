@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -109,8 +108,10 @@ spec:
 		rig.Advance(time.Minute)
 		rig.RecordResult("default", "web06", "load", model.Critical, "LOAD CRITICAL")
 	}
-	x.run("", "why web06/load")           // open, and told soon
-	failDelivery(t, rig, "web06", "load") // tried in vain
+	x.run("", "why web06/load") // open, and told soon
+	load, _ := rig.Directory.CheckByName("default", "load")
+	state, _ := rig.View.Get(mustNode(t, rig, "web06"), load)
+	failDelivery(t, rig, state.Problem.ID, 0, 40*time.Second, "answered 503")
 	x.run("", "why web06/load")
 	rig.RecordResult("default", "web02", "quiet", model.Critical, "no")
 	x.run("", "why web02/quiet") // nobody is named
@@ -118,17 +119,13 @@ spec:
 	rig.Apply("kind: Group\nmetadata: {name: a}\nspec: {nodes: [web04], properties: {load_warn: 1}}\n---\nkind: Group\nmetadata: {name: b}\nspec: {nodes: [web04], properties: {load_warn: 2}}\n")
 	x.run("", "why web04") // an error of the node
 	x.play("why web04/load", "delete node web05 --yes")
-	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))
+	catchUp(t, rig)
 	err := rig.Intent.BlockKey(t.Context(), intent.Actor{User: "ada"}, "ab12", intent.Tombstone{Name: "web05", Namespace: "default", Why: intent.ReasonRetired, Reason: "scrapped"})
 	testenv.NoError(t, err)
 	x.run("", "why web05") // what became of it
 	x.wide = 80
 	out, _ := x.run("", "why web04/load")
-	for _, line := range strings.Split(out, "\n") {
-		if n := len([]rune(line)); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
+	x.assertWidth(out, 80, "")
 	x.golden("why_failures.golden")
 }
 
@@ -141,22 +138,17 @@ func mustNode(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	return id
 }
 
-// failDelivery records a failed attempt to notify of the open problem of an event.
-func failDelivery(t *testing.T, rig *apitest.Server, node, check string) {
+// failDelivery records a notification of a problem, made before now, and its failed attempt; retry is the time to the next one.
+func failDelivery(t *testing.T, rig *apitest.Server, problem string, age, retry time.Duration, failure string) {
 	t.Helper()
-	id, _ := rig.Directory.CheckByName("default", check)
-	st, ok := rig.View.Get(mustNode(t, rig, node), id)
-	if !ok || st.Problem == nil {
-		t.Fatalf("%s/%s has no problem", node, check)
-	}
-	d := history.Delivery{Key: "d", Problem: st.Problem.ID, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened",
-		Payload: []byte("{}"), Created: rig.Now(), State: history.Pending, NextAt: rig.Now()}
+	d := history.Delivery{Key: "d", Problem: problem, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened",
+		Payload: []byte("{}"), Created: rig.Now().Add(-age), State: history.Pending, NextAt: rig.Now()}
 	err := rig.History.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{d}, Places: map[model.Partition]history.Place{1: {At: journal.Position{Log: 1, Number: 1}}}})
 	testenv.NoError(t, err)
 	due, _, err := rig.History.Due(t.Context(), rig.Now(), 10, nil)
 	if err != nil || len(due) != 1 {
 		t.Fatalf("%d due, %v", len(due), err)
 	}
-	err = rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(40 * time.Second), Error: "answered 503"}})
-	testenv.NoError(t, err)
+	attempt := history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(retry), Error: failure}
+	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: attempt}))
 }
