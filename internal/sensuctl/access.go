@@ -1,7 +1,6 @@
 package sensuctl
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -12,59 +11,47 @@ import (
 )
 
 // listCollection answers with all objects of a read-only type.
-func (s *Server) listCollection(ctx context.Context, r *request) (answer, error) {
-	forms, err := types[r.kind].objects(ctx, r)
+func (r *request) listCollection() (answer, error) {
+	forms, err := types[r.kind].objects(r)
 	if err != nil {
 		return answer{}, err
 	}
-	return selectForms(ctx, r, forms, "")
+	return r.selectForms(forms, "")
 }
 
-func (s *Server) oneOfCollection(ctx context.Context, r *request) (answer, error) {
-	forms, err := types[r.kind].objects(ctx, r)
+// oneOfCollection answers with the object of a read-only type that has the name in the path.
+func (r *request) oneOfCollection() (answer, error) {
+	forms, err := types[r.kind].objects(r)
 	if err != nil {
 		return answer{}, err
 	}
 	for _, o := range forms {
 		if o["username"] == r.names[0] || nameOf(o) == r.names[0] {
-			return answer{http.StatusOK, o, ""}, nil
+			return answer{body: o}, nil
 		}
 	}
 	return answer{}, model.Errorf(model.NotFound, "%s does not exist in %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commandsOf(r.kind)[0])
 }
 
 // putInCollection accepts an object that the server has, such as an object of a dump; Muster has other commands for changes.
-func (s *Server) putInCollection(ctx context.Context, r *request) (answer, error) {
-	_, same, err := s.readDocument(ctx, r)
+func (r *request) putInCollection() (answer, error) {
+	_, same, err := r.readDocument()
 	if err == nil && !same {
 		err = noOperation(r)
 	}
-	return answer{http.StatusOK, nil, ""}, err
+	return answer{status: http.StatusOK}, err
 }
 
-// groupOf are the groups of Sensu whose members have a role of Muster. An import makes the same roles of them.
-var groupOf = map[string]string{"admin": "cluster-admins", "operator": "operators", "viewer": "viewers", "agent": "system:agents"}
-
-// users leaves out users that have no role in Sensu.
-func users(ctx context.Context, r *request) (list []object, err error) {
-	got, err := r.muster.Access.Users(ctx)
-	for i := range got.Items {
-		if group := groupOf[got.Items[i].Role]; group != "" {
-			list = append(list, object{"username": got.Items[i].Name, "groups": []string{group}, "disabled": false})
-		}
-	}
-	return list, err
-}
-
-// roleRules are the permissions of Muster's roles by sensuctl. No role belongs to one namespace.
-var roleRules = []struct {
-	name, group string
-	rules       []object
+// sensuRoles are the roles of users with their names in Sensu: the group whose members have the role, as an import reads
+// it, and the ClusterRole with its permissions by sensuctl. No role belongs to one namespace.
+var sensuRoles = []struct {
+	ours, group, clusterRole string
+	rules                    []object
 }{
-	{"cluster-admin", "cluster-admins", []object{rule("*", "*")}},
-	{"operator", "operators", []object{rule("get,list", readable), rule("create,delete", "silenced"), rule("update,delete", "events")}},
-	{"system:agent", "system:agents", []object{rule("*", "events")}},
-	{"view", "viewers", []object{rule("get,list", readable)}},
+	{"admin", "cluster-admins", "cluster-admin", []object{rule("*", "*")}},
+	{"operator", "operators", "operator", []object{rule("get,list", readable), rule("create,delete", "silenced"), rule("update,delete", "events")}},
+	{"agent", "system:agents", "system:agent", []object{rule("*", "events")}},
+	{"viewer", "viewers", "view", []object{rule("get,list", readable)}},
 }
 
 const readable = "assets,checks,entities,events,filters,handlers,hooks,mutators,namespaces,pipelines,silenced"
@@ -73,63 +60,77 @@ func rule(verbs, resources string) object {
 	return object{"verbs": strings.Split(verbs, ","), "resources": strings.Split(resources, ","), "resource_names": []string{}}
 }
 
-func clusterRoles(context.Context, *request) (list []object, err error) {
-	for _, role := range roleRules {
-		list = append(list, object{"metadata": object{"name": role.name}, "rules": role.rules})
+// users leaves out users that have no role in Sensu.
+func users(r *request) (list []object, err error) {
+	got, err := r.muster.Access.Users(r.Context())
+	for i := range got.Items {
+		for _, role := range sensuRoles {
+			if role.ours == got.Items[i].Role {
+				list = append(list, object{"username": got.Items[i].Name, "groups": []string{role.group}, "disabled": false})
+			}
+		}
+	}
+	return list, err
+}
+
+func clusterRoles(*request) (list []object, err error) {
+	for _, role := range sensuRoles {
+		list = append(list, object{"metadata": object{"name": role.clusterRole}, "rules": role.rules})
 	}
 	return list, nil
 }
 
-func clusterRoleBindings(context.Context, *request) (list []object, err error) {
-	for _, role := range roleRules {
-		list = append(list, object{"metadata": object{"name": role.name}, "role_ref": object{"type": "ClusterRole", "name": role.name},
+func clusterRoleBindings(*request) (list []object, err error) {
+	for _, role := range sensuRoles {
+		list = append(list, object{"metadata": object{"name": role.clusterRole}, "role_ref": object{"type": "ClusterRole", "name": role.clusterRole},
 			"subjects": []object{{"type": "Group", "name": role.group}}})
 	}
 	return list, nil
 }
 
-func noObjects(context.Context, *request) ([]object, error) { return nil, nil }
+func noObjects(*request) ([]object, error) { return nil, nil }
 
 // login answers the paths below /auth with users, passwords and sessions of Muster.
 func (s *Server) login(r *http.Request) (answer, error) {
-	inside := func(token string) *client.Client { return client.InProcess(s.api, r.RemoteAddr, token) }
+	token := tokenOf(r)
+	if r.Method == http.MethodGet {
+		token = ""
+	}
+	c := client.InProcess(s.api, r.RemoteAddr, token)
+	out := answer{status: http.StatusOK}
 	switch r.Method + " " + r.URL.Path {
 	case "GET /auth":
-		c := inside("")
 		session, err := openSession(r, c)
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{http.StatusOK, tokens(session.Token, session.Expires), ""}, nil
+		out.body = tokens(session.Token, session.Expires)
+		return out, err
 	case "GET /auth/test":
-		c := inside("")
 		if _, err := openSession(r, c); err != nil {
-			return answer{}, err
+			return out, err
 		}
-		return answer{http.StatusOK, nil, ""}, c.Access.Logout(r.Context())
+		return out, c.Access.Logout(r.Context())
 	case "POST /auth/token": // a session ends at its time: it is not refreshed
-		token := tokenOf(r)
-		c := inside(token)
 		me, err := c.Access.WhoAmI(r.Context())
 		if err != nil {
-			return answer{}, err
+			return out, err
 		}
 		list, err := c.Access.Tokens(r.Context())
 		if err != nil {
-			return answer{}, err
+			return out, err
 		}
 		for _, t := range list.Items {
 			if t.ID == me.Token {
-				return answer{http.StatusOK, tokens(token, t.Expires), ""}, nil
+				out.body = tokens(token, t.Expires)
+				return out, nil
 			}
 		}
-		return answer{}, model.Errorf(model.Unauthenticated, "the session has ended")
+		return out, model.Errorf(model.Unauthenticated, "the session has ended")
 	case "POST /auth/logout":
-		return answer{http.StatusOK, nil, ""}, inside(tokenOf(r)).Access.Logout(r.Context())
+		return out, c.Access.Logout(r.Context())
 	}
-	return answer{}, model.Errorf(model.NotFound, "path %s does not exist", model.Shorten(r.URL.Path))
+	return out, model.Errorf(model.NotFound, "path %s does not exist", model.Shorten(r.URL.Path))
 }
 
+// openSession logs in with the user and the password of a request. The client keeps the session.
 func openSession(r *http.Request, c *client.Client) (session v1.Session, err error) {
 	user, password, ok := r.BasicAuth()
 	if !ok || user == "" || password == "" {

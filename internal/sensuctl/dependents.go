@@ -1,7 +1,6 @@
 package sensuctl
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -20,56 +19,63 @@ import (
 var dependencies = map[string]string{"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset"}
 
 // updateDependents imports the checks and sets again that depend on a resource which was written.
-func (s *Server) updateDependents(ctx context.Context, r *request, name string) error {
+func (r *request) updateDependents(name string) error {
 	word := dependencies[r.kind]
 	if word == "" {
 		return nil
 	}
+	waits := func(entry string) bool { return strings.HasPrefix(entry+" ", word+" "+name+" ") }
 	var list []*converted
-	add := func(path string, m *model.Resource) error { // path is the word of its type
-		in := *r
-		in.kind, in.names = path, nil
-		doc, err := formOf(ctx, &in, m)
-		if err != nil || doc == nil {
-			return err
+	for _, dependent := range []struct {
+		kind, path string
+		depends    func(*model.Resource) bool
+	}{
+		{"Check", "checks", func(m *model.Resource) bool {
+			return slices.ContainsFunc(splitList(m.Metadata.Annotations[waitsFor]), waits)
+		}},
+		{"Pipeline", "handlers", func(m *model.Resource) bool { return m.Metadata.Annotations[sensuimport.SetOf] != "" }},
+	} {
+		if dependent.kind == "Pipeline" && word != "handler" {
+			continue
 		}
-		made, err := s.convert(ctx, &in, doc)
+		all, err := r.all(dependent.kind)
 		if err != nil {
 			return err
 		}
-		if made.main.Status = m.Status; !sameSpec(made.main, m) || !slices.Equal(made.missing, splitList(m.Metadata.Annotations[waitsFor])) {
-			list = append(list, made)
-		}
-		return nil
-	}
-	checks, err := r.all(ctx, "Check")
-	if err != nil {
-		return err
-	}
-	for _, m := range checks {
-		if slices.ContainsFunc(splitList(m.Metadata.Annotations[waitsFor]), func(entry string) bool { return strings.HasPrefix(entry+" ", word+" "+name+" ") }) {
-			if err := add("checks", m); err != nil {
+		for _, m := range all {
+			if !dependent.depends(m) {
+				continue
+			}
+			made, err := r.importAgain(dependent.path, m)
+			if err != nil {
 				return err
 			}
-		}
-	}
-	if word == "handler" {
-		pipelines, err := r.all(ctx, "Pipeline")
-		if err != nil {
-			return err
-		}
-		for _, m := range pipelines {
-			if members := splitList(m.Metadata.Annotations[sensuimport.SetOf]); len(members) > 0 {
-				if err := add("handlers", m); err != nil {
-					return err
-				}
+			if made != nil {
+				list = append(list, made)
 			}
 		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	return s.apply(ctx, r, list...)
+	return r.apply(list...)
+}
+
+// importAgain imports the form of a resource, which was sent to a type's path; nil: the result is the same resource.
+func (r *request) importAgain(path string, m *model.Resource) (*converted, error) {
+	doc, err := r.formOf(path, m)
+	if err != nil || doc == nil {
+		return nil, err
+	}
+	made, err := r.convert(doc)
+	if err != nil {
+		return nil, err
+	}
+	if sameSpec(made.main, m) && slices.Equal(made.missing, splitList(m.Metadata.Annotations[waitsFor])) {
+		return nil, nil
+	}
+	made.main.Status = m.Status
+	return made, nil
 }
 
 func sameSpec(a, b *model.Resource) bool {
@@ -102,7 +108,7 @@ func isHookChange(method string, r *request) bool {
 }
 
 // changeHooks adds hooks to those that run after results of a type, or removes one.
-func (s *Server) changeHooks(ctx context.Context, r *request) (answer, error) {
+func (r *request) changeHooks() (answer, error) {
 	var body object
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil && r.Method == http.MethodPut {
 		return answer{}, model.Errorf(model.Invalid, "the body is not a JSON object: %v", err)
@@ -115,20 +121,20 @@ func (s *Server) changeHooks(ctx context.Context, r *request) (answer, error) {
 		return answer{}, model.Errorf(model.Invalid, "expected {%q: [NAME, …]} with 1 to %d names of hooks", r.names[2], maxLookups)
 	}
 	for _, hook := range added {
-		if m, err := r.find(ctx, "Hook", r.namespace, model.CleanName(hook)); err != nil || m == nil {
+		if m, err := r.find("Hook", r.namespace, model.CleanName(hook)); err != nil || m == nil {
 			return answer{}, model.Errorf(model.Invalid, "hook %s does not exist", model.Shorten(hook)).WithHint("sensuctl hook create %s", model.Shorten(hook))
 		}
 	}
-	return answer{http.StatusNoContent, nil, ""}, retryStale(ctx, func() error { return s.replaceHooks(ctx, r, added) })
+	return answer{status: http.StatusNoContent}, r.retryStale(func() error { return r.replaceHooks(added) })
 }
 
 // replaceHooks replaces a check by its form with other hooks.
-func (s *Server) replaceHooks(ctx context.Context, r *request, added []string) error {
-	m, err := r.get(ctx, "Check", r.namespace, r.name(0))
+func (r *request) replaceHooks(added []string) error {
+	m, err := r.get("Check", r.namespace, r.name(0))
 	if err != nil {
 		return err
 	}
-	doc, err := formOf(ctx, r, m)
+	doc, err := r.formOf(r.kind, m)
 	if err != nil {
 		return err
 	}
@@ -140,11 +146,11 @@ func (s *Server) replaceHooks(ctx context.Context, r *request, added []string) e
 		return model.Errorf(model.NotFound, "check %s has no hook %s of type %s", r.name(0), r.names[4], r.names[2])
 	}
 	doc.spec["check_hooks"] = lists
-	made, err := s.convert(ctx, r, doc)
+	made, err := r.convert(doc)
 	if err != nil {
 		return err
 	}
-	return s.replace(ctx, r, m, made)
+	return r.replace(m, made)
 }
 
 // removeHook removes a hook from the lists of a type.

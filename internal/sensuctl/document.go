@@ -1,8 +1,6 @@
 package sensuctl
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -22,7 +20,7 @@ type document struct {
 
 // readDocument reads the body of a request. same reports that it equals the form that the server shows of the resource:
 // then nothing changes, also where Sensu has no words for all of it, so that a dump can be applied again.
-func (s *Server) readDocument(ctx context.Context, r *request) (doc *document, same bool, err error) {
+func (r *request) readDocument() (doc *document, same bool, err error) {
 	data, err := io.ReadAll(r.Body)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, false, model.Errorf(model.TooLarge, "the resource has more than %d bytes", tooLarge.Limit)
@@ -33,7 +31,7 @@ func (s *Server) readDocument(ctx context.Context, r *request) (doc *document, s
 	if doc, err = parseDocument(data, r); err != nil || r.Method != http.MethodPut {
 		return doc, false, err
 	}
-	is, err := s.operation(http.MethodGet, r)(ctx, r)
+	is, err := r.operation(http.MethodGet)()
 	switch {
 	case errors.As(err, new(*sensuError)), err != nil && model.ClassOf(err) == model.NotFound:
 		return doc, false, nil
@@ -123,6 +121,7 @@ func (d *document) content() any {
 	return withoutEmpty(object{"spec": d.spec, "metadata": d.meta})
 }
 
+// withoutEmpty returns a JSON value without empty texts, numbers, lists and objects; nil: it is empty itself.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case object:
@@ -135,7 +134,6 @@ func withoutEmpty(v any) any {
 		if len(out) > 0 {
 			return out
 		}
-		return nil
 	case []any:
 		var out []any
 		for _, item := range v {
@@ -144,12 +142,12 @@ func withoutEmpty(v any) any {
 		if len(out) > 0 {
 			return out
 		}
-		return nil
+	default:
+		if v != nil && !reflect.ValueOf(v).IsZero() {
+			return v
+		}
 	}
-	if v == nil || reflect.ValueOf(v).IsZero() {
-		return nil
-	}
-	return v
+	return nil
 }
 
 // texts returns the texts of a JSON list.
@@ -167,18 +165,18 @@ func texts(v any) (out []string) {
 func toJSON(v any) (out object, err error) {
 	data, err := json.Marshal(v)
 	if err == nil {
-		err = json.NewDecoder(bytes.NewReader(data)).Decode(&out)
+		err = json.Unmarshal(data, &out)
 	}
 	return out, err
 }
 
 // replaceable refuses to replace a resource that belongs to another owner than sensu, or that uses a field for which
 // Sensu has no form: replacing it whole would lose that field.
-func (s *Server) replaceable(ctx context.Context, r *request, is *model.Resource) error {
+func (r *request) replaceable(is *model.Resource) error {
 	if o := is.Metadata.Owner; o != "" && o != owner {
 		return refusal(is, "it belongs to "+o, "edit")
 	}
-	field, err := s.inexpressible(ctx, r, is)
+	field, err := r.inexpressible(is)
 	if err == nil && field != "" {
 		err = refusal(is, "Sensu has no form for its "+field, "edit")
 	}
@@ -187,8 +185,8 @@ func (s *Server) replaceable(ctx context.Context, r *request, is *model.Resource
 
 // inexpressible returns the first field of a resource that an import of its form in Sensu does not make; empty: there is
 // none. A handler that the import turned into one of Muster's own has no form; it is sensu's to replace.
-func (s *Server) inexpressible(ctx context.Context, r *request, is *model.Resource) (string, error) {
-	doc, err := formOf(ctx, r, is)
+func (r *request) inexpressible(is *model.Resource) (string, error) {
+	doc, err := r.formOf(r.kind, is)
 	if err != nil {
 		return "", err
 	}
@@ -198,7 +196,7 @@ func (s *Server) inexpressible(ctx context.Context, r *request, is *model.Resour
 		}
 		return "kind of " + strings.ToLower(is.Kind), nil
 	}
-	made, err := s.convert(ctx, r, doc)
+	made, err := r.convert(doc)
 	if err != nil {
 		return "spec", nil //nolint:nilerr // a form that cannot be imported
 	}
@@ -207,13 +205,11 @@ func (s *Server) inexpressible(ctx context.Context, r *request, is *model.Resour
 		return "", err
 	}
 	back, err := toJSON(made.main.Spec)
-	if field := firstLoss("", has, back); field != "" || err != nil {
-		return field, err
+	field := firstLoss("", has, back)
+	if field == "" && is.Metadata.DisplayName != made.main.Metadata.DisplayName {
+		field = "displayName"
 	}
-	if is.Metadata.DisplayName != made.main.Metadata.DisplayName {
-		return "displayName", nil
-	}
-	return "", nil
+	return field, err
 }
 
 // declaredSpec leaves out the fields of a node that the server writes.
@@ -243,18 +239,18 @@ func firstLoss(path string, has, back object) string {
 	return ""
 }
 
-// formOf returns the form of a resource without the effective labels and groups of entities; nil: Sensu has none.
-func formOf(ctx context.Context, r *request, m *model.Resource) (*document, error) {
-	path, form := r.kind, types[r.kind].form
-	if m.Kind != types[r.kind].kind {
+// formOf returns the form of a resource of a type without the effective labels and groups of entities; nil: Sensu has
+// none.
+func (r *request) formOf(path string, m *model.Resource) (*document, error) {
+	if m.Kind != types[path].kind {
 		if m.Kind == "Pipeline" { // of a set, sent as a handler
 			return setForm(m), nil
 		}
 		return nil, nil
 	}
-	v := newView(ctx, r)
-	v.declared = true
-	o, err := form(v, m)
+	declared := *r
+	declared.declared = true
+	o, err := types[path].form(&declared, m)
 	if err != nil || o == nil {
 		return nil, err
 	}
@@ -267,7 +263,6 @@ func formOf(ctx context.Context, r *request, m *model.Resource) (*document, erro
 
 // refusal is the error for a resource that sensuctl must not change, with the command of Muster that does.
 func refusal(m *model.Resource, reason, verb string) error {
-	kind := strings.ToLower(m.Kind)
-	words := append([]string{"muster", verb, kind, shellWord(m.Metadata.Name)}, namespaceFlags(m.Metadata.Namespace)...)
-	return &sensuError{http.StatusNotImplemented, "not by sensuctl: " + kind + " " + m.Metadata.Name + ": " + reason + "; type " + strings.Join(words, " "), codeNotFound}
+	text := "not by sensuctl: " + strings.ToLower(m.Kind) + " " + m.Metadata.Name + ": " + reason + "; type " + musterCommand(verb, refOf(m))
+	return &sensuError{http.StatusNotImplemented, text, codeNotFound}
 }

@@ -190,7 +190,7 @@ func TestAssetRoundTrip(t *testing.T) {
 		{{SHA512: a, URL: url, Distribution: "redhat", DistributionVersion: "9.4"}, {SHA512: a, URL: url, Distribution: "rhel", DistributionVersion: "9.4"}},
 	} {
 		spec := &model.AssetSpec{Builds: builds}
-		shown, _ := (&view{}).asset(&model.Resource{Kind: "Asset", Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: spec})
+		shown, _ := ownForm(assetForm)(nil, &model.Resource{Kind: "Asset", Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: spec})
 		data := testenv.Value(json.Marshal(object{"type": "Asset", "api_version": "core/v2", "spec": shown}))(t)
 		got, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, kind.All(), time.Unix(0, 0))
 		if err != nil || len(got.Resources) != 1 || !reflect.DeepEqual(got.Resources[0].Spec, spec) || got.LostCount() > 0 {

@@ -1,7 +1,6 @@
 package sensuctl
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,10 +9,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// entity writes a node as an Entity.
-func (v *view) entity(m *model.Resource) (object, error) {
+// entityForm writes a node as an Entity.
+func entityForm(r *request, m *model.Resource) (object, error) {
 	n := m.Spec.(*model.NodeSpec)
-	state, err := v.state(m.Metadata.Namespace, m.Metadata.Name)
+	state, err := r.state(m.Metadata.Namespace, m.Metadata.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -80,18 +79,19 @@ func deregistration(l *model.Lifecycle) object {
 	return object{"handler": l.Handlers[0]}
 }
 
-// entityConfig and entityState are the two parts of an Entity in core/v3: its declaration and its measurements.
-func (v *view) entityConfig(m *model.Resource) (object, error) {
-	return v.entityPart(m, "EntityConfig", "entity_class", "subscriptions", "deregister", "deregistration", "keepalive_handlers")
+// entityConfigForm writes the declaration of a node. In core/v3 an Entity has two parts.
+func entityConfigForm(r *request, m *model.Resource) (object, error) {
+	return entityPart(r, m, "EntityConfig", "entity_class", "subscriptions", "deregister", "deregistration", "keepalive_handlers")
 }
 
-func (v *view) entityState(m *model.Resource) (object, error) {
-	return v.entityPart(m, "EntityState", "system", "last_seen", "sensu_agent_version")
+// entityStateForm writes the measurements of a node.
+func entityStateForm(r *request, m *model.Resource) (object, error) {
+	return entityPart(r, m, "EntityState", "system", "last_seen", "sensu_agent_version")
 }
 
 // entityPart wraps some fields of an Entity, as all objects of core/v3 are wrapped.
-func (v *view) entityPart(m *model.Resource, kind string, fields ...string) (object, error) {
-	whole, err := v.entity(m)
+func entityPart(r *request, m *model.Resource, kind string, fields ...string) (object, error) {
+	whole, err := entityForm(r, m)
 	spec := object{}
 	for _, field := range fields {
 		if value, ok := whole[field]; ok {
@@ -102,21 +102,21 @@ func (v *view) entityPart(m *model.Resource, kind string, fields ...string) (obj
 }
 
 // putState accepts measurements of an entity and drops them: the agent measures.
-func (s *Server) putState(ctx context.Context, r *request) (answer, error) {
-	_, err := r.get(ctx, "Node", r.namespace, r.name(0))
-	return answer{http.StatusOK, nil, ""}, err
+func (r *request) putState() (answer, error) {
+	_, err := r.get("Node", r.namespace, r.name(0))
+	return answer{status: http.StatusOK}, err
 }
 
 // keepNode puts the declared fields of an imported node into the node of the server, which has more: its machine's
 // id, key and facts. Labels and groups that the server shows of the node and that are not declared stay with the
 // agent, the token and the conditions that they come from.
-func (v *view) keepNode(made, is *model.Resource) error {
+func (r *request) keepNode(made, is *model.Resource) error {
 	now, ok := made.Spec.(*model.NodeSpec)
 	was, ok2 := is.Spec.(*model.NodeSpec)
 	if !ok || !ok2 {
 		return nil
 	}
-	state, err := v.state(is.Metadata.Namespace, is.Metadata.Name)
+	state, err := r.state(is.Metadata.Namespace, is.Metadata.Name)
 	if err != nil {
 		return err
 	}

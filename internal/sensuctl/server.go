@@ -1,6 +1,7 @@
 package sensuctl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
@@ -61,22 +63,27 @@ const (
 
 // answer is the response to a request that did not fail.
 type answer struct {
-	status int
+	status int // 0: 200 to GET, 201 to PUT and POST, 204 to DELETE
 	body   any
 	next   string // the token of the next page
 }
 
 // operation answers requests of one method and path.
-type operation func(context.Context, *request) (answer, error)
+type operation func() (answer, error)
 
-// request is a request of a user whom the API knows.
+// request is a request of a user whom the API knows. It reads each other resource that a form needs once.
 type request struct {
 	*http.Request
 	place
-	muster *client.Client
-	user   string
-	kinds  *kind.Registry
+	server    *Server
+	muster    *client.Client
+	user      string
+	declared  bool // entities have declared labels and subscriptions only
+	resources map[resourceKey]*model.Resource
+	states    map[resourceKey]*v1.NodeState // nil: not read yet
 }
+
+type resourceKey struct{ kind, namespace, name string }
 
 // ServeHTTP answers the paths of Sensu's API and passes all others to Muster's.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -104,13 +111,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	switch path := r.URL.Path; {
 	case path == "/version":
-		return "read", answer{http.StatusOK, object{"sensu_backend": "muster"}, ""}, nil
+		return "read", answer{status: http.StatusOK, body: object{"sensu_backend": "muster"}}, nil
 	case path == "/auth" || strings.HasPrefix(path, "/auth/"):
 		out, err = s.login(r)
 		return "login", out, err
 	}
-	in := &request{Request: r, kinds: s.kinds, muster: client.InProcess(s.api, r.RemoteAddr, tokenOf(r))}
-	me, err := in.muster.Access.WhoAmI(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+	defer cancel()
+	in := &request{Request: r.WithContext(ctx), server: s, muster: client.InProcess(s.api, r.RemoteAddr, tokenOf(r)),
+		resources: map[resourceKey]*model.Resource{}}
+	me, err := in.muster.Access.WhoAmI(ctx)
 	if err != nil {
 		return "login", out, err
 	}
@@ -118,17 +128,19 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	if in.place, _ = parsePath(r.URL.EscapedPath()); r.URL.Path == "/health" {
 		in.kind = "health"
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
-	defer cancel()
-	do := s.operation(r.Method, in)
+	do := in.operation(r.Method)
 	if do == nil {
 		return "elsewhere", out, noOperation(in)
 	}
-	class = "write"
-	if r.Method == http.MethodGet {
-		class = "read"
+	out, err = do()
+	class, status := "write", http.StatusCreated
+	switch r.Method {
+	case http.MethodGet:
+		class, status = "read", http.StatusOK
+	case http.MethodDelete:
+		status = http.StatusNoContent
 	}
-	out, err = do(ctx, in)
+	out.status = cmp.Or(out.status, status)
 	return class, out, err
 }
 
@@ -268,66 +280,48 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	}
 }
 
+// operations are the operations of a type; nil: Muster has another command for it.
+type operations struct{ list, get, create, replace, remove operation }
+
 // operation returns the operation for a method and a path; nil: Muster has another command for it, or none.
-func (s *Server) operation(method string, r *request) operation {
-	depth := len(r.names)
-	t, known := types[r.kind]
+func (r *request) operation(method string) operation {
+	depth, t := len(r.names), types[r.kind]
+	collection, one := depth == 0, depth == 1
+	anyNamespace := r.namespace == "" && r.kind != "namespaces" && t.objects == nil
+	ops := operations{list: r.list, get: r.one, create: r.put, replace: r.put}
 	switch {
-	case t.objects != nil && r.group == t.group:
-		return byMethod(method, depth, s.listCollection, s.oneOfCollection, nil, s.putInCollection, nil)
-	case r.namespace == "" && r.kind != "namespaces" && (method != http.MethodGet || depth > 0):
+	case r.group != t.group, anyNamespace && (method != http.MethodGet || depth > 0):
 		return nil
-	case r.kind == "events" && r.group == "core/v2":
-		return s.eventOperation(method, depth)
-	case !known || t.kind == "" || r.group != t.group:
+	case t.objects != nil:
+		ops = operations{list: r.listCollection, get: r.oneOfCollection, replace: r.putInCollection}
+	case r.kind == "events": // events, events/ENTITY or events/ENTITY/CHECK
+		collection, one = depth < 2, depth == 2
+		ops = operations{list: r.events, get: r.event, replace: r.putEvent, remove: r.deleteEvent}
+	case t.kind == "":
 		return nil
 	case isHookChange(method, r):
-		return s.changeHooks
+		return r.changeHooks
 	case r.kind == "silenced":
-		if method == http.MethodGet && depth == 2 && (r.names[0] == "subscriptions" || r.names[0] == "checks") {
-			return s.silences
-		}
-		return byMethod(method, depth, s.silences, s.oneSilence, s.putSilence, s.putSilence, s.deleteSilence)
+		collection = collection || depth == 2 && (r.names[0] == "subscriptions" || r.names[0] == "checks")
+		ops = operations{r.silences, r.oneSilence, r.putSilence, r.putSilence, r.deleteSilence}
 	case r.kind == "entity-states":
-		return byMethod(method, depth, s.list, s.one, nil, s.putState, nil)
-	case t.group == "core/v3":
-		return byMethod(method, depth, s.list, s.one, nil, s.put, nil)
+		ops.create, ops.replace = nil, r.putState
+	case t.group == core3:
+		ops.create = nil
 	case t.deletable:
-		return byMethod(method, depth, s.list, s.one, s.put, s.put, s.remove)
+		ops.remove = r.remove
 	}
-	return byMethod(method, depth, s.list, s.one, s.put, s.put, nil)
-}
-
-// byMethod chooses an operation for a collection (list, create) or one resource (get, replace, remove).
-func byMethod(method string, depth int, list, get, create, replace, remove operation) operation {
 	switch {
-	case method == http.MethodGet && depth == 0:
-		return list
-	case method == http.MethodGet && depth == 1:
-		return get
+	case method == http.MethodGet && collection:
+		return ops.list
+	case method == http.MethodGet && one:
+		return ops.get
 	case method == http.MethodPost && depth == 0:
-		return create
-	case method == http.MethodPut && depth == 1:
-		return replace
-	case method == http.MethodDelete && depth == 1:
-		return remove
-	}
-	return nil
-}
-
-// eventOperation chooses the operation for events: events, events/ENTITY or events/ENTITY/CHECK.
-func (s *Server) eventOperation(method string, depth int) operation {
-	switch {
-	case method == http.MethodGet && depth < 2:
-		return s.events
-	case depth != 2:
-		return nil
-	case method == http.MethodGet:
-		return s.event
-	case method == http.MethodPut:
-		return s.putEvent
-	case method == http.MethodDelete:
-		return s.deleteEvent
+		return ops.create
+	case method == http.MethodPut && one:
+		return ops.replace
+	case method == http.MethodDelete && one:
+		return ops.remove
 	}
 	return nil
 }

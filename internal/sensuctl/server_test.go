@@ -279,9 +279,9 @@ func TestReadRoles(t *testing.T) {
 			}
 		}
 	}
-	for role, group := range groupOf {
-		if groups[group] == "" {
-			t.Errorf("users with the role %s are in the group %s, which has no role", role, group)
+	for _, role := range sensuRoles {
+		if groups[role.group] == "" {
+			t.Errorf("users with the role %s are in the group %s, which has no role", role.ours, role.group)
 		}
 	}
 	w.expect(501, "PUT", "/api/core/v2/clusterroles/view", `{"metadata":{"name":"view"},"rules":[{"verbs":["*"],"resources":["*"]}]}`)

@@ -1,7 +1,6 @@
 package sensuctl
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -15,11 +14,11 @@ import (
 type resourceType struct {
 	group, sensu string // core/v2, CheckConfig
 	kind         string // Muster's
-	form         func(*view, *model.Resource) (object, error)
+	form         form
 	deletable    bool
 
 	// objects returns all objects of a read-only type that is no kind of Muster's.
-	objects func(context.Context, *request) ([]object, error)
+	objects func(*request) ([]object, error)
 
 	word   string // first word of the type's fields in selectors
 	fields string // that selectors may use, beside everyField
@@ -54,58 +53,58 @@ func commandsOf(path string) [3]string {
 // types are the types that sensuctl knows, by their words in paths.
 var types = map[string]resourceType{
 	"namespaces": {
-		group: core2, sensu: "Namespace", kind: "Namespace", form: (*view).namespace,
+		group: core2, sensu: "Namespace", kind: "Namespace", form: namespaceForm,
 		word:     "namespace",
 		commands: [3]string{"muster get namespaces", "muster apply -f FILE, with kind: Namespace", "muster delete namespace %s"},
 	},
 	"checks": {
-		group: core2, sensu: "CheckConfig", kind: "Check", form: (*view).check, deletable: true,
+		group: core2, sensu: "CheckConfig", kind: "Check", form: checkForm, deletable: true,
 		word: "check", fields: "command handlers high_flap_threshold low_flap_threshold interval cron publish runtime_assets subscriptions proxy_entity_name proxy_requests check_hooks stdin subdue " +
 			"ttl timeout round_robin output_metric_format output_metric_handlers output_metric_tags output_metric_thresholds " +
 			"subdues env_vars secrets pipelines max_output_size discard_output",
 	},
 	"entities": {
-		group: core2, sensu: "Entity", kind: "Node", form: (*view).entity,
+		group: core2, sensu: "Entity", kind: "Node", form: entityForm,
 		word: "entity", fields: "entity_class system subscriptions last_seen deregister deregistration keepalive_handlers sensu_agent_version",
 		commands: [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
 	},
 	"hooks": {
-		group: core2, sensu: "HookConfig", kind: "Hook", form: (*view).hook, deletable: true,
+		group: core2, sensu: "HookConfig", kind: "Hook", form: ownForm(hookForm), deletable: true,
 		word: "hook", fields: "command timeout runtime_assets stdin",
 	},
 	"filters": {
-		group: core2, sensu: "EventFilter", kind: "Filter", form: (*view).filter, deletable: true,
+		group: core2, sensu: "EventFilter", kind: "Filter", form: ownForm(filterForm), deletable: true,
 		word: "filter", fields: "action expressions runtime_assets when",
 	},
 	"mutators": {
-		group: core2, sensu: "Mutator", kind: "Mutator", form: (*view).mutator, deletable: true,
+		group: core2, sensu: "Mutator", kind: "Mutator", form: ownForm(mutatorForm), deletable: true,
 		word: "mutator", fields: "type command eval timeout env_vars runtime_assets secrets",
 	},
 	"handlers": {
-		group: core2, sensu: "Handler", kind: "Handler", form: (*view).handler, deletable: true,
+		group: core2, sensu: "Handler", kind: "Handler", form: handlerForm, deletable: true,
 		word: "handler", fields: "type command socket timeout env_vars filters handlers runtime_assets secrets mutator",
 	},
 	"pipelines": {
-		group: core2, sensu: "Pipeline", kind: "Pipeline", form: (*view).pipeline, deletable: true,
+		group: core2, sensu: "Pipeline", kind: "Pipeline", form: ownForm(pipelineForm), deletable: true,
 		word: "pipeline", fields: "workflows",
 	},
 	"assets": {
-		group: core2, sensu: "Asset", kind: "Asset", form: (*view).asset, deletable: true,
+		group: core2, sensu: "Asset", kind: "Asset", form: ownForm(assetForm), deletable: true,
 		word: "asset", fields: "url sha512 filters builds headers",
 		commands: [3]string{"muster asset list", "muster asset add NAME --url URL --sha512 SUM", "muster delete asset %s"},
 	},
 	"silenced": {
-		group: core2, sensu: "Silenced", kind: "Silence", form: (*view).silence, deletable: true,
+		group: core2, sensu: "Silenced", kind: "Silence", form: func(_ *request, m *model.Resource) (object, error) { return silenceForm(m), nil }, deletable: true,
 		word: "silenced", fields: "subscription check begin expire expire_at expire_on_resolve creator reason",
 		commands: [3]string{"muster silence list", "muster silence --check NAME -m WHY", "muster silence end NAME (muster silence list)"},
 	},
 	"entity-configs": {
-		group: core3, sensu: "EntityConfig", kind: "Node", form: (*view).entityConfig,
+		group: core3, sensu: "EntityConfig", kind: "Node", form: entityConfigForm,
 		word: "entity_config", fields: "entity_class subscriptions deregister deregistration keepalive_handlers",
 		commands: [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
 	},
 	"entity-states": {
-		group: core3, sensu: "EntityState", kind: "Node", form: (*view).entityState,
+		group: core3, sensu: "EntityState", kind: "Node", form: entityStateForm,
 		word: "entity_state", fields: "system last_seen sensu_agent_version",
 		commands: [3]string{"muster get nodes", "only agents send metrics", "muster node retire %s"},
 	},
@@ -207,9 +206,10 @@ func withCommand(err error, command string) error {
 // applyCommand applies the file of sensuctl create.
 const applyCommand = "muster import sensu FILE --out muster.yaml; muster plan -f muster.yaml; muster apply -f muster.yaml --yes"
 
-func deleteCommand(ref v1.Ref) string {
-	words := []string{"muster delete", strings.ToLower(ref.Kind), shellWord(ref.Name)}
-	return strings.Join(append(words, namespaceFlags(ref.Namespace, "--yes")...), " ")
+// musterCommand returns the command of Muster that does something with a resource.
+func musterCommand(verb string, ref v1.Ref, flags ...string) string {
+	words := []string{"muster", verb, strings.ToLower(ref.Kind), shellWord(ref.Name)}
+	return strings.Join(append(words, namespaceFlags(ref.Namespace, flags...)...), " ")
 }
 
 // silenceCommand returns the command that makes the same silence.

@@ -1,7 +1,6 @@
 package sensuctl
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -30,64 +29,66 @@ type converted struct {
 }
 
 // put creates or replaces a resource: sensuctl create -f, and all commands that change one.
-func (s *Server) put(ctx context.Context, r *request) (answer, error) {
+func (r *request) put() (answer, error) {
+	unchanged := answer{status: http.StatusOK}
 	if r.kind == "namespaces" && r.name(0) == model.DefaultNamespaceName {
-		return answer{http.StatusOK, nil, ""}, nil
+		return unchanged, nil
 	}
-	doc, same, err := s.readDocument(ctx, r)
+	doc, same, err := r.readDocument()
 	if err != nil || same {
-		return answer{http.StatusOK, nil, ""}, err
+		return unchanged, err
 	}
-	err = retryStale(ctx, func() error { return s.create(ctx, r, doc) })
+	err = r.retryStale(func() error { return r.create(doc) })
 	if err == nil {
-		err = retryStale(ctx, func() error { return s.updateDependents(ctx, r, model.CleanName(doc.name)) })
+		err = r.retryStale(func() error { return r.updateDependents(model.CleanName(doc.name)) })
 	}
-	return answer{http.StatusCreated, nil, ""}, err
+	return answer{}, err
 }
 
 // retryStale repeats a read and write that failed because somebody else wrote in between. It ends: each time one
 // writer succeeds.
-func retryStale(ctx context.Context, do func() error) error {
+func (r *request) retryStale(do func() error) error {
 	for {
-		if err := do(); err == nil || model.ClassOf(err) != model.Stale || ctx.Err() != nil {
+		r.forget()
+		if err := do(); err == nil || model.ClassOf(err) != model.Stale || r.Context().Err() != nil {
 			return err
 		}
 	}
 }
 
 // create applies a document in place of the resource of its name.
-func (s *Server) create(ctx context.Context, r *request, doc *document) error {
-	made, err := s.convert(ctx, r, doc)
+func (r *request) create(doc *document) error {
+	made, err := r.convert(doc)
 	if err != nil {
 		return err
 	}
-	is, err := r.find(ctx, made.main.Kind, made.main.Metadata.Namespace, made.main.Metadata.Name)
+	is, err := r.find(made.main.Kind, made.main.Metadata.Namespace, made.main.Metadata.Name)
 	switch {
 	case err != nil:
 		return err
 	case is == nil:
-		return s.apply(ctx, r, made)
+		return r.apply(made)
 	case r.Method == http.MethodPost:
 		return model.Errorf(model.Conflict, "%s %s already exists", made.main.Kind, made.main.Metadata.Name)
 	}
-	return s.replace(ctx, r, is, made)
+	return r.replace(is, made)
 }
 
 // replace applies an imported document in place of a resource, if that may be replaced and has the revision of is.
-func (s *Server) replace(ctx context.Context, r *request, is *model.Resource, made *converted) error {
-	if err := s.replaceable(ctx, r, is); err != nil {
+func (r *request) replace(is *model.Resource, made *converted) error {
+	if err := r.replaceable(is); err != nil {
 		return err
 	}
-	if err := newView(ctx, r).keepNode(made.main, is); err != nil {
+	if err := r.keepNode(made.main, is); err != nil {
 		return err
 	}
 	made.main.Status = is.Status
-	return s.apply(ctx, r, made)
+	return r.apply(made)
 }
 
 // apply sends resources to the API. Fields that were not carried are recorded in an annotation, the audit log and the
 // server's log.
-func (s *Server) apply(ctx context.Context, r *request, list ...*converted) error {
+func (r *request) apply(list ...*converted) error {
 	in := v1.ApplyRequest{Message: "by sensuctl", Owner: owner}
 	for _, made := range list {
 		annotate(made.main, waitsFor, made.missing, ", ")
@@ -95,7 +96,7 @@ func (s *Server) apply(ctx context.Context, r *request, list ...*converted) erro
 		if len(made.lost) > 0 {
 			text := strings.Join(made.lost, "; ")
 			in.Message = truncate("by sensuctl; not carried: "+text, 900)
-			s.log.Warn("sensuctl: not carried", "user", r.user, "kind", made.main.Kind, "namespace", made.main.Metadata.Namespace, "name", made.main.Metadata.Name, "what", text)
+			r.server.log.Warn("sensuctl: not carried", "user", r.user, "kind", made.main.Kind, "namespace", made.main.Metadata.Namespace, "name", made.main.Metadata.Name, "what", text)
 		}
 		for _, m := range append(made.others, made.main) {
 			data, err := json.Marshal(m)
@@ -108,7 +109,7 @@ func (s *Server) apply(ctx context.Context, r *request, list ...*converted) erro
 			}
 		}
 	}
-	_, err := r.muster.Resources.Apply(ctx, in)
+	_, err := r.muster.Resources.Apply(r.Context(), in)
 	return withCommand(err, applyCommand)
 }
 
@@ -147,14 +148,14 @@ const maxLookups = 500
 
 // convert imports a document into the resources of its namespace. The resource of its own name is not one of these:
 // it is replaced whole.
-func (s *Server) convert(ctx context.Context, r *request, doc *document) (*converted, error) {
+func (r *request) convert(doc *document) (*converted, error) {
 	name, kind := model.CleanName(doc.name), kindOf(doc)
 	own := sensuimport.PipelineOf(doc.name)
 	set := kind == "Handler" && doc.spec["type"] == "set"
 	if set {
 		kind, name = "Pipeline", own
 	}
-	v, lookups := newView(ctx, r), 0
+	lookups := 0
 	server := func(k, namespace, n string) (*model.Resource, error) {
 		if k == kind && n == name || k == "Window" || doc.kind == "Handler" && k == "Pipeline" && n == own {
 			return nil, nil // the import makes these anew
@@ -162,9 +163,9 @@ func (s *Server) convert(ctx context.Context, r *request, doc *document) (*conve
 		if lookups++; lookups > maxLookups {
 			return nil, model.Errorf(model.TooLarge, "%s %s names more than %d resources", doc.kind, doc.name, maxLookups)
 		}
-		return v.find(k, namespace, n)
+		return r.find(k, namespace, n)
 	}
-	got, err := sensuimport.ImportInto(server, []sensuimport.File{doc.file()}, r.kinds, s.now())
+	got, err := sensuimport.ImportInto(server, []sensuimport.File{doc.file()}, r.server.kinds, r.server.now())
 	if err != nil {
 		return nil, err
 	}
@@ -193,11 +194,11 @@ func (s *Server) convert(ctx context.Context, r *request, doc *document) (*conve
 		}
 		return nil, model.Errorf(model.Invalid, "Muster cannot store %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
 	}
-	return made, s.sameHandlerKind(v, doc, made, set)
+	return made, r.sameHandlerKind(doc, made, set)
 }
 
 // sameHandlerKind refuses a set in place of a handler, and a handler in place of a set.
-func (s *Server) sameHandlerKind(v *view, doc *document, made *converted, set bool) error {
+func (r *request) sameHandlerKind(doc *document, made *converted, set bool) error {
 	if doc.kind != "Handler" {
 		return nil
 	}
@@ -205,7 +206,7 @@ func (s *Server) sameHandlerKind(v *view, doc *document, made *converted, set bo
 	if !set {
 		kind, name = "Pipeline", sensuimport.PipelineOf(doc.name)
 	}
-	m, err := v.find(kind, made.main.Metadata.Namespace, name)
+	m, err := r.find(kind, made.main.Metadata.Namespace, name)
 	if err != nil || m == nil || !set && m.Metadata.Annotations[sensuimport.SetOf] == "" {
 		return err
 	}
@@ -222,14 +223,14 @@ func kindOf(doc *document) string {
 }
 
 // remove deletes a resource; a handler with the pipeline that sends it events.
-func (s *Server) remove(ctx context.Context, r *request) (answer, error) {
-	m, err := r.find(ctx, types[r.kind].kind, r.namespace, r.name(0))
+func (r *request) remove() (answer, error) {
+	m, err := r.find(types[r.kind].kind, r.namespace, r.name(0))
 	if err != nil {
 		return answer{}, err
 	}
 	list := []*model.Resource{m}
 	if r.kind == "handlers" {
-		own, err := r.find(ctx, "Pipeline", r.namespace, model.SensuPipeline(r.name(0)))
+		own, err := r.find("Pipeline", r.namespace, model.SensuPipeline(r.name(0)))
 		if err != nil {
 			return answer{}, err
 		}
@@ -242,17 +243,17 @@ func (s *Server) remove(ctx context.Context, r *request) (answer, error) {
 	}
 	refs := []v1.Ref{}
 	for _, m := range list {
-		if m == nil {
-			continue
-		}
-		if m.Metadata.Owner != "" && m.Metadata.Owner != owner {
+		switch {
+		case m == nil:
+		case m.Metadata.Owner != "" && m.Metadata.Owner != owner:
 			return answer{}, refusal(m, "it belongs to "+m.Metadata.Owner, "delete")
+		default:
+			refs = append(refs, refOf(m))
 		}
-		refs = append(refs, refOf(m))
 	}
 	if len(refs) == 0 { // the API decides between not found and forbidden
 		refs = append(refs, v1.Ref{Kind: types[r.kind].kind, Namespace: r.namespace, Name: r.name(0)})
 	}
-	_, err = r.muster.Resources.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: "by sensuctl"})
-	return answer{http.StatusNoContent, nil, ""}, withCommand(err, deleteCommand(refs[0]))
+	_, err = r.muster.Resources.DeleteMany(r.Context(), v1.DeleteRequest{Resources: refs, Message: "by sensuctl"})
+	return answer{}, withCommand(err, musterCommand("delete", refs[0], "--yes"))
 }

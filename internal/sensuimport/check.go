@@ -87,6 +87,7 @@ func alertOf(c *model.CheckSpec) *model.Alert {
 	return c.Alert
 }
 
+// seconds returns a duration of n seconds.
 func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
 // subscribed are the nodes that subscriptions reach.
@@ -116,37 +117,6 @@ func environment(o *object, list []string) map[string]string {
 		out[k] = translateTokens(o, "env_vars "+k, v)
 	}
 	return nonEmpty(out)
-}
-
-// macros of cron.
-var macros = map[string]string{
-	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
-	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
-}
-
-func importTimes(o *object, c *model.CheckSpec) {
-	c.Interval = seconds(o.spec.integer("interval"))
-	cron := o.spec.text("cron")
-	if cron == "" {
-		return
-	}
-	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
-		if rest, ok := strings.CutPrefix(cron, prefix); ok {
-			c.TimeZone, cron, _ = strings.Cut(rest, " ")
-			cron = strings.TrimSpace(cron)
-		}
-	}
-	if every, ok := strings.CutPrefix(cron, "@every "); ok {
-		if d, err := time.ParseDuration(every); err == nil {
-			c.Interval, c.TimeZone = model.Duration(d), ""
-			return
-		}
-	}
-	c.Interval, c.Cron = 0, cmp.Or(macros[cron], cron)
-	if c.TimeZone == "" {
-		c.TimeZone = "UTC"
-		o.noteChange("cron without a zone used the backend's time: UTC assumed")
-	}
 }
 
 func importProxy(o *object, c *model.CheckSpec) {
@@ -227,6 +197,16 @@ func importHooks(o *object, c *model.CheckSpec) {
 
 var formats = map[string]string{
 	"nagios_perfdata": "nagios", "graphite_plaintext": "graphite", "influxdb_line": "influxdb", "opentsdb_line": "opentsdb", "prometheus_text": "prometheus",
+}
+
+// SensuMetricFormat returns the name that Sensu has for a format of metrics.
+func SensuMetricFormat(format string) string {
+	for sensu, ours := range formats {
+		if ours == format {
+			return sensu
+		}
+	}
+	return ""
 }
 
 func importMetrics(o *object, c *model.CheckSpec) {

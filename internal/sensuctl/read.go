@@ -1,0 +1,197 @@
+package sensuctl
+
+import (
+	"strconv"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// maxStates bounds the nodes of a list whose last contact and effective groups are read; the others have declared
+// values only.
+const maxStates = 1000
+
+// state returns the server's state of a node; nil: unknown, or only declared values are wanted.
+func (r *request) state(namespace, name string) (*v1.NodeState, error) {
+	if r.declared {
+		return nil, nil
+	}
+	if r.states == nil {
+		filter := v1.NodeFilter{Namespace: r.namespace, Limit: maxStates}
+		if r.kind == "events" || len(r.names) > 0 {
+			filter.Name = r.name(0)
+		}
+		list, err := r.muster.Nodes.States(r.Context(), filter)
+		if err != nil && model.ClassOf(err) != model.NotFound {
+			return nil, err
+		}
+		r.states = map[resourceKey]*v1.NodeState{}
+		for i := range list.Items {
+			n := &list.Items[i]
+			r.states[resourceKey{"Node", n.Namespace, n.Name}] = n
+		}
+	}
+	return r.states[resourceKey{"Node", namespace, name}], nil
+}
+
+// metadata returns the metadata of a resource in Sensu's form. name is Sensu's, where it differs.
+func metadata(m *model.Resource, name string) object {
+	out := object{"name": name, "namespace": m.Metadata.Namespace}
+	if len(m.Metadata.Labels) > 0 {
+		out["labels"] = m.Metadata.Labels
+	}
+	if len(m.Metadata.Annotations) > 0 {
+		out["annotations"] = m.Metadata.Annotations
+	}
+	return out
+}
+
+// sensuName returns the name that Sensu had for a resource: its display name, where the import derived the name from it.
+func sensuName(m *model.Resource) string {
+	return originalName(m.Metadata.Name, m.Metadata.DisplayName)
+}
+
+func originalName(name, original string) string {
+	if model.CleanName(original) == name {
+		return original
+	}
+	return name
+}
+
+// pageSize is the largest number of items in one answer; sensuctl asks for the next page by itself.
+const pageSize = 1000
+
+// readPage returns the limit and the page token of a request.
+func readPage(r *request) (limit int, after string) {
+	limit, _ = strconv.Atoi(r.URL.Query().Get("limit"))
+	if limit <= 0 || limit > pageSize {
+		limit = pageSize
+	}
+	return limit, r.URL.Query().Get("continue")
+}
+
+// get reads one resource.
+func (r *request) get(kind, namespace, name string) (*model.Resource, error) {
+	k, _ := r.server.kinds.Of(kind)
+	if name == "" || k.Namespaced && namespace == "" {
+		return nil, model.Errorf(model.NotFound, "the path has no valid name of a %s", kind)
+	}
+	if !k.Namespaced {
+		namespace = ""
+	}
+	data, _, err := r.muster.Resources.Get(r.Context(), k.KindInfo, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return r.server.kinds.DecodeResource(data)
+}
+
+// find is get with nil for a resource that does not exist. It remembers its answers until forget.
+func (r *request) find(kind, namespace, name string) (*model.Resource, error) {
+	k := resourceKey{kind, namespace, name}
+	if m, ok := r.resources[k]; ok {
+		return m, nil
+	}
+	m, err := r.get(kind, namespace, name)
+	if err != nil && model.ClassOf(err) != model.NotFound {
+		return nil, err
+	}
+	r.resources[k] = m
+	return m, nil
+}
+
+// forget makes find and state read again: a resource was written.
+func (r *request) forget() {
+	clear(r.resources)
+	r.states = nil
+}
+
+// page reads one page of the resources of a kind.
+func (r *request) page(kind string, limit int, after string) (list []*model.Resource, next string, err error) {
+	k, _ := r.server.kinds.Of(kind)
+	namespace := r.namespace
+	if !k.Namespaced {
+		namespace = ""
+	}
+	got, err := r.muster.Resources.List(r.Context(), k.KindInfo, namespace, v1.ResourceFilter{}, false, limit, after)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, item := range got.Items {
+		m, err := r.server.kinds.DecodeResource(item)
+		if err != nil {
+			return nil, "", err
+		}
+		list = append(list, m)
+	}
+	return list, got.Next, nil
+}
+
+// all reads all resources of a kind.
+func (r *request) all(kind string) (list []*model.Resource, err error) {
+	for after := ""; ; {
+		page, next, err := r.page(kind, pageSize, after)
+		if list = append(list, page...); err != nil || next == "" {
+			return list, err
+		}
+		after = next
+	}
+}
+
+// list answers with a page of the resources of a type that have a form in Sensu and match the selectors.
+func (r *request) list() (answer, error) {
+	limit, after := readPage(r)
+	items, next, err := r.page(types[r.kind].kind, limit, after)
+	if err != nil {
+		return answer{}, err
+	}
+	forms, err := formsOf(r, items, types[r.kind].form)
+	if err != nil {
+		return answer{}, err
+	}
+	return r.selectForms(forms, next)
+}
+
+// formsOf writes items in Sensu's form.
+func formsOf[T any](r *request, items []T, form func(*request, T) (object, error)) (forms []object, err error) {
+	for _, item := range items {
+		o, err := form(r, item)
+		if err != nil {
+			return nil, err
+		}
+		forms = append(forms, o)
+	}
+	return forms, nil
+}
+
+// selectForms answers with those objects that match the selectors of a request; nil objects have no form in Sensu. An
+// empty list is an error if the namespace does not exist.
+func (r *request) selectForms(forms []object, next string) (answer, error) {
+	chosen, err := parseSelectors(r.URL.Query(), r.kind)
+	if err != nil {
+		return answer{}, err
+	}
+	out := []object{}
+	for _, o := range forms {
+		if o != nil && chosen.match(r.kind, o) {
+			out = append(out, o)
+		}
+	}
+	if len(forms) == 0 && r.namespace != "" {
+		_, err = r.get("Namespace", "", r.namespace)
+	}
+	return answer{body: out, next: next}, err
+}
+
+// one answers with one resource.
+func (r *request) one() (answer, error) {
+	m, err := r.get(types[r.kind].kind, r.namespace, r.name(0))
+	if err != nil {
+		return answer{}, err
+	}
+	o, err := types[r.kind].form(r, m)
+	if err == nil && o == nil {
+		err = noOperation(r)
+	}
+	return answer{body: o}, err
+}
