@@ -14,17 +14,17 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// build is one archive of Sensu's and the machines that it is for.
+// build is one archive of an asset of Sensu's.
 type build struct {
 	at       string // builds[2]; empty: the asset is one archive itself
 	spec     *fields
 	filters  []string
 	archive  model.AssetBuild
-	machines []model.AssetBuild // its conditions, one after the other; none: it is for no machine
+	machines []model.AssetBuild // kinds of machines that its filters match
 }
 
-// importAsset keeps archives with the machines that they are for. Sensu takes, of all builds that fit, the first of
-// those with the most filters; the first that fits is taken here, so that is how they are put in order.
+// importAsset imports archives with the kinds of machines that their filters match. Of all builds that match a machine
+// Sensu takes the first of those with the most filters, Muster the first: builds are sorted by the number of filters.
 func importAsset(o *object) {
 	var builds []build
 	if list := o.spec.objects("builds"); len(list) > 0 {
@@ -57,13 +57,13 @@ func importAsset(o *object) {
 	if spec.Builds[len(spec.Builds)-1].Platform() != (&model.AssetBuild{}).Platform() {
 		o.noteChange("on machines without a matching build Sensu runs the command without it; here the check is UNKNOWN with the reason")
 	}
-	if ours, theirs := assetVariable(name(o.name)), strings.ToUpper(keyOfSensu.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
+	if ours, theirs := assetVariable(name(o.name)), strings.ToUpper(notVariable.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
 		o.noteChange("its folder is in the variable %s, in Sensu in %s", ours, theirs)
 	}
 	o.declare(spec)
 }
 
-// readBuild reads one archive; false: it is left out, and that was said.
+// readBuild reads one archive; false: a note says why it is left out.
 func readBuild(o *object, b *build) bool {
 	b.filters = b.spec.texts("filters")
 	sum := strings.ToLower(b.spec.text("sha512"))
@@ -120,14 +120,14 @@ func assetURL(o *object, at, text string, headers map[string]string) string {
 	return text
 }
 
-// credential says whether a header lets somebody in.
+// credential reports whether a header is a secret by its name.
 func credential(header string) bool {
 	header = strings.ToLower(header)
 	return slices.ContainsFunc([]string{"auth", "cookie", "token", "key", "secret", "password"}, func(word string) bool { return strings.Contains(header, word) })
 }
 
-// addBuilds gives the asset one build for each kind of machine. One that an earlier build is for
-// would never be used, as in Sensu.
+// addBuilds adds a build to the asset for each kind of machine. A kind of machine that an earlier build matches is left
+// out: as in Sensu, the later build would never be used.
 func addBuilds(o *object, spec *model.AssetSpec, b *build) {
 	if len(b.machines) == 0 {
 		o.noteChange("%sits filters match no machine: not imported", b.at)
@@ -154,11 +154,11 @@ func addBuilds(o *object, spec *model.AssetSpec, b *build) {
 	}
 }
 
-// maxMachines bounds how many kinds of machines filters may stand for.
+// maxMachines bounds the kinds of machines that filters match.
 const maxMachines = 256
 
-// machinesOf translates filters of an asset, all of which must hold, into kinds of machines, one of which must. wider
-// are versions that are also those that begin so. The error says which part has no counterpart.
+// machinesOf translates the filters of an asset into the kinds of machines for which all filters hold. wider has the
+// versions that also match longer versions. The error names the part that Muster has no counterpart for.
 func machinesOf(filters []string) (list []model.AssetBuild, wider []string, err error) {
 	list = []model.AssetBuild{{}}
 	var f assetFilter
@@ -178,9 +178,10 @@ func machinesOf(filters []string) (list []model.AssetBuild, wider []string, err 
 	return list, f.wider, nil
 }
 
+// assetFilter translates the filters of one build.
 type assetFilter struct{ wider []string }
 
-// truth is when an expression is true.
+// truth returns the kinds of machines for which an expression is true.
 func (f *assetFilter) truth(e ast.Expression) ([]model.AssetBuild, error) {
 	switch e := e.(type) {
 	case *ast.BooleanLiteral:
@@ -208,16 +209,16 @@ func (f *assetFilter) truth(e ast.Expression) ([]model.AssetBuild, error) {
 			return append(left, right...), nil
 		case token.EQUAL, token.STRICT_EQUAL:
 			if literalOf(e.Left) != "" {
-				return f.is(e.Right, e.Left, e.Operator)
+				return f.comparison(e.Right, e.Left, e.Operator)
 			}
-			return f.is(e.Left, e.Right, e.Operator)
+			return f.comparison(e.Left, e.Right, e.Operator)
 		}
 	}
 	return nil, fmt.Errorf("a build can only test os, arch, distribution and distributionVersion")
 }
 
-// is translates of == literal.
-func (f *assetFilter) is(of, literal ast.Expression, operator token.Token) ([]model.AssetBuild, error) {
+// comparison translates of == literal.
+func (f *assetFilter) comparison(of, literal ast.Expression, operator token.Token) ([]model.AssetBuild, error) {
 	want, whole := literalOf(literal), number(literal) != ""
 	if major, parsed := majorOf(of); major {
 		for _, c := range want {
@@ -256,17 +257,17 @@ func (f *assetFilter) is(of, literal ast.Expression, operator token.Token) ([]mo
 		}
 	}
 	var list []model.AssetBuild
-	for _, platform := range platforms { // as Sensu's agents name it, and as /etc/os-release does
+	for _, platform := range platforms {
 		list = append(list, model.AssetBuild{Distribution: platform})
-		if ours := elsewhere[platform]; ours != "" {
-			list = append(list, model.AssetBuild{Distribution: ours})
+		if id := releaseIDs[platform]; id != "" {
+			list = append(list, model.AssetBuild{Distribution: id})
 		}
 	}
 	return list, nil
 }
 
-// majorOf says whether an expression is the first number of the version, in one of the ways in
-// which people write it, and whether it is a number then, and no text.
+// majorOf reports whether an expression is the first number of the version, in one of the ways in which people write it.
+// parsed reports that its value is a number, not a text.
 func majorOf(e ast.Expression) (is, parsed bool) {
 	if call, ok := e.(*ast.CallExpression); ok {
 		callee, ok := call.Callee.(*ast.Identifier)
@@ -292,7 +293,7 @@ func majorOf(e ast.Expression) (is, parsed bool) {
 	return err == nil && strings.Join(path, ".") == "entity.system.platform_version.split", false
 }
 
-// literalOf is a text or number as it is written; empty: it is none, or an empty one.
+// literalOf returns the value of a text or number as it is written; empty: the expression is neither.
 func literalOf(e ast.Expression) string {
 	if s, ok := e.(*ast.StringLiteral); ok {
 		return s.Value.String()
@@ -300,7 +301,7 @@ func literalOf(e ast.Expression) string {
 	return number(e)
 }
 
-// cross are the kinds of machines that are one of each.
+// cross returns the kinds of machines that match one condition of each list.
 func cross(left, right []model.AssetBuild) (list []model.AssetBuild, err error) {
 	if len(left)*len(right) > maxMachines*maxMachines {
 		return nil, fmt.Errorf("it matches more than %d kinds of machines", maxMachines)
@@ -318,34 +319,29 @@ func cross(left, right []model.AssetBuild) (list []model.AssetBuild, err error) 
 	return list, nil
 }
 
-// inCommon is the kind of machine that is one and the other; false: there is none.
-func inCommon(a, b model.AssetBuild) (model.AssetBuild, bool) {
-	out := model.AssetBuild{}
-	for _, f := range [...]struct {
-		to   *string
-		x, y string
-	}{{&out.OS, a.OS, b.OS}, {&out.Arch, a.Arch, b.Arch}, {&out.Distribution, a.Distribution, b.Distribution}} {
-		if f.x != "" && f.y != "" && f.x != f.y {
-			return out, false
+// inCommon returns the kind of machine that both conditions allow; false: they exclude each other.
+func inCommon(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
+	both := func(x, y string) string {
+		if x == "" || y == "" || x == y {
+			return cmp.Or(x, y)
 		}
-		*f.to = f.x + f.y
-		if f.x == f.y {
-			*f.to = f.x
-		}
+		ok = false
+		return ""
 	}
+	ok = true
+	out = model.AssetBuild{OS: both(a.OS, b.OS), Arch: both(a.Arch, b.Arch), Distribution: both(a.Distribution, b.Distribution)}
 	x, y := a.DistributionVersion, b.DistributionVersion
-	switch {
-	case x == "" || strings.HasPrefix(y, x+".") || x == y:
-		out.DistributionVersion = y
-	case y == "" || strings.HasPrefix(x, y+"."):
-		out.DistributionVersion = x
-	default:
-		return out, false
+	switch { // 9 allows 9.4
+	case strings.HasPrefix(y, x+"."):
+		x = y
+	case strings.HasPrefix(x, y+"."):
+		y = x
 	}
-	return out, true
+	out.DistributionVersion = both(x, y)
+	return out, ok
 }
 
-// families are the distributions of each platform_family, as Sensu's agents tell them.
+// families are the distributions of each platform_family, in the words of Sensu's agents.
 var families = map[string][]string{
 	"debian": {"debian", "ubuntu", "linuxmint", "raspbian"},
 	"rhel":   {"redhat", "centos", "rocky", "almalinux", "oracle", "amazon", "scientific", "cloudlinux", "xenserver", "ibm_powerkvm", "enterpriseenterprise"},
@@ -354,6 +350,6 @@ var families = map[string][]string{
 	"alpine": {"alpine"}, "coreos": {"coreos"}, "solus": {"solus"},
 }
 
-// elsewhere are names that Sensu's agents have for a distribution and /etc/os-release, where
-// our agents read it, has not.
-var elsewhere = map[string]string{"redhat": "rhel", "oracle": "ol", "amazon": "amzn"}
+// releaseIDs are the IDs in /etc/os-release, which Muster's agents read, of distributions that Sensu's agents name
+// otherwise.
+var releaseIDs = map[string]string{"redhat": "rhel", "oracle": "ol", "amazon": "amzn"}

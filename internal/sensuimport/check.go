@@ -13,8 +13,8 @@ import (
 
 func importCheck(o *object) {
 	s := o.spec
-	if o.kind == "Check" && s.values["executed"] != nil {
-		s.value("executed")
+	if o.kind == "Check" {
+		s.ignore("executed")
 	}
 	publish, said := s.value("publish").(bool)
 	if said && !publish && (s.values["command"] == nil || s.values["command"] == "") {
@@ -46,7 +46,7 @@ func importCheck(o *object) {
 	importCheckSecrets(o, c)
 	importFlapping(o, c)
 	importRecipients(o, c)
-	s.value("scheduler")
+	s.ignore("scheduler")
 	r := o.declare(c)
 	for k := range r.Metadata.Annotations {
 		if strings.HasPrefix(k, "fatigue_check/") {
@@ -55,13 +55,11 @@ func importCheck(o *object) {
 	}
 }
 
-// importPassiveCheck is a check that says nothing to run, and that nobody is asked for: agents bring its results.
+// importPassiveCheck imports a check without a command that nobody publishes: agents send its results by themselves.
 func importPassiveCheck(o *object) {
 	s := o.spec
 	c := &model.CheckSpec{Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
-	for _, field := range []string{"command", "subscriptions", "interval", "cron", "round_robin", "scheduler"} {
-		s.value(field) // without publish they mean nothing to Sensu
-	}
+	s.ignore("command", "subscriptions", "interval", "cron", "round_robin", "scheduler") // Sensu needs them to publish only
 	o.noteChange("publish: false, and no command: it is passive, its results come by an agent's API or socket")
 	importFlapping(o, c)
 	importRecipients(o, c)
@@ -90,7 +88,7 @@ func alertOf(c *model.CheckSpec) *model.Alert {
 // seconds returns a duration of n seconds.
 func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
-// subscribed are the nodes that subscriptions reach.
+// targetsOf returns the nodes and groups that subscriptions reach.
 func targetsOf(o *object, subscriptions []string) *model.Targets {
 	if len(subscriptions) == 0 {
 		return nil
@@ -106,6 +104,7 @@ func targetsOf(o *object, subscriptions []string) *model.Targets {
 	return t
 }
 
+// environment reads a list of NAME=VALUE.
 func environment(o *object, list []string) map[string]string {
 	out := map[string]string{}
 	for _, line := range list {
@@ -138,8 +137,7 @@ func importProxy(o *object, c *model.CheckSpec) {
 		}
 		c.Proxy = &model.Targets{Where: where}
 	}
-	requests.value("splay") // each proxy node has an offset of its own here, always
-	requests.value("splay_coverage")
+	requests.ignore("splay", "splay_coverage") // each proxy node has an offset of its own, always
 }
 
 // entityNamed returns the entity of a name in the object's namespace; nil: the files have none.
@@ -148,7 +146,7 @@ func (o *object) entityNamed(name string) *object {
 	return cmp.Or(by[resourceKey{"Entity", o.namespace, name}], by[resourceKey{"EntityConfig", o.namespace, name}])
 }
 
-// importHooks of a check are lists by type: [{critical: [name]}], or {type, hooks} by the API.
+// importHooks imports the hooks of a check: lists by type, [{critical: [name]}], or {type, hooks} by the API.
 func importHooks(o *object, c *model.CheckSpec) {
 	at := map[string]int{}
 	for _, list := range o.spec.objects("check_hooks") {
@@ -187,21 +185,20 @@ func importHooks(o *object, c *model.CheckSpec) {
 					at[ref] = i
 					c.Hooks = append(c.Hooks, model.Hook{Hook: ref})
 				}
-				if !slices.Contains(c.Hooks[i].When, when) {
-					c.Hooks[i].When = append(c.Hooks[i].When, when)
-				}
+				c.Hooks[i].When = appendNew(c.Hooks[i].When, when)
 			}
 		}
 	}
 }
 
-var formats = map[string]string{
+// metricFormats are the formats of metrics by Sensu's names.
+var metricFormats = map[string]string{
 	"nagios_perfdata": "nagios", "graphite_plaintext": "graphite", "influxdb_line": "influxdb", "opentsdb_line": "opentsdb", "prometheus_text": "prometheus",
 }
 
 // SensuMetricFormat returns the name that Sensu has for a format of metrics.
 func SensuMetricFormat(format string) string {
-	for sensu, ours := range formats {
+	for sensu, ours := range metricFormats {
 		if ours == format {
 			return sensu
 		}
@@ -212,15 +209,15 @@ func SensuMetricFormat(format string) string {
 func importMetrics(o *object, c *model.CheckSpec) {
 	s := o.spec
 	if format := s.text("output_metric_format"); format != "" {
-		if formats[format] == "" {
+		if metricFormats[format] == "" {
 			o.noteLoss("unknown output_metric_format %s", format)
 		} else {
-			c.Metrics = &model.Metrics{Format: formats[format], Tags: metricTags(o, s.objects("output_metric_tags"))}
+			c.Metrics = &model.Metrics{Format: metricFormats[format], Tags: metricTags(o, s.objects("output_metric_tags"))}
 		}
 	}
-	status := func(n int) string { return map[int]string{1: "warning", 2: "critical", 3: "unknown"}[n] }
 	for _, t := range s.objects("output_metric_thresholds") {
-		into := model.Threshold{Metric: t.text("name"), Tags: metricTags(o, t.objects("tags")), Missing: status(t.integer("null_status"))}
+		into := model.Threshold{Metric: t.text("name"), Tags: metricTags(o, t.objects("tags")),
+			Missing: map[int]string{1: "warning", 2: "critical", 3: "unknown"}[t.integer("null_status")]}
 		for _, rule := range t.objects("thresholds") {
 			bounds := &model.Bounds{}
 			for side, at := range map[string]**float64{"min": &bounds.Min, "max": &bounds.Max} {
@@ -254,12 +251,10 @@ func metricTags(o *object, list []*fields) map[string]string {
 	return nonEmpty(out)
 }
 
-// whoHears are the pipelines and handlers of a check.
+// importRecipients imports the pipelines and handlers of a check.
 func importRecipients(o *object, c *model.CheckSpec) {
 	for _, ref := range o.spec.objects("pipelines") {
-		ref.value("api_version")
-		ref.value("type")
-		of := ref.text("name")
+		of := ref.reference()
 		if o.find("Pipeline", name(of)) == nil {
 			o.missing("pipeline", of, "")
 			continue
@@ -348,17 +343,17 @@ func buildsOf(o *object, of string) []model.AssetBuild {
 	return o.find("Asset", of).Spec.(*model.AssetSpec).Builds
 }
 
-// keyOfSensu matches characters that are no part of a variable's name.
-var keyOfSensu = regexp.MustCompile("[^a-zA-Z0-9]+")
+// notVariable matches characters that Sensu replaces in the name of a variable.
+var notVariable = regexp.MustCompile("[^a-zA-Z0-9]+")
 
-// assetVariable is the variable in which a command finds where an asset lies.
+// assetVariable returns the environment variable with the folder of an asset.
 func assetVariable(asset string) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(asset)) + "_PATH"
 }
 
 var tokenAsset = regexp.MustCompile(`^assetPath\s+["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]$`)
 
-// assetPath is the name of the variable that says where an asset is: {{ assetPath "x" }}.
+// assetPath returns the environment variable for the token {{ assetPath "x" }}.
 func assetPath(token string) (variable string, ok bool) {
 	m := tokenAsset.FindStringSubmatch(token)
 	if m == nil {

@@ -9,13 +9,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// importEntity becomes a node that waits for its machine, or a proxy node.
+// importEntity imports an entity as a node that waits for its machine, or as a proxy node.
 func importEntity(o *object) {
 	s := o.spec
 	class := s.text("entity_class")
-	for _, measured := range []string{"system", "last_seen", "sensu_agent_version", "user", "redact"} {
-		s.value(measured) // redact: secrets are redacted whatever they are called
-	}
+	s.ignore("system", "last_seen", "sensu_agent_version", "user", "redact") // agents measure; redaction is by content
 	handlers := s.texts("keepalive_handlers")
 	subscriptions := s.texts("subscriptions")
 	deregister := s.boolean("deregister")
@@ -68,18 +66,18 @@ func importEntity(o *object) {
 	o.declare(n)
 }
 
-// hearsKeepalive lets the handlers of an entity's keepalive hear of its node's. Where an entity
-// names none, Sensu tells one called keepalive, if there is one.
+// importKeepaliveHandlers routes the keepalive of a node to the handlers that its entity names. For an entity that names
+// none Sensu uses the handler keepalive, if it exists.
 func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
-	said := len(handlers) > 0
-	if !said {
+	named := len(handlers) > 0
+	if !named {
 		handlers = []string{model.KeepaliveCheckName}
 	}
 	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && o.importer.by[resourceKey{"Handler", o.namespace, handlers[0]}] == nil && o.existing("Handler", handlers[0]) == nil {
 		return
 	}
 	if n.Proxy {
-		if said {
+		if named {
 			o.noteLoss("keepalive_handlers %s: a proxy node has no keepalive", strings.Join(handlers, ", "))
 		}
 		return
@@ -97,7 +95,7 @@ func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	}
 }
 
-// importSilence is a silence by subscription and check; either may be * or missing.
+// importSilence imports a silence by subscription and check; either may be * or missing.
 func importSilence(o *object) {
 	s := o.spec
 	subscription, check := s.text("subscription"), s.text("check")
@@ -137,18 +135,14 @@ func importSilence(o *object) {
 		return
 	}
 	if begin.After(o.importer.now) {
-		spec.Begin = model.Time{Time: begin}
+		spec.Begin.Time = begin
 	}
-	if !until.IsZero() {
-		spec.Until = model.Time{Time: until}
-	}
-	if o.name = strings.NewReplacer("*", "all").Replace(o.name); o.name == "" {
-		o.name = "all"
-	}
+	spec.Until.Time = until
+	o.name = cmp.Or(strings.ReplaceAll(o.name, "*", "all"), "all")
 	o.declare(spec)
 }
 
-// unix is a time that Sensu wrote as seconds; zero: none.
+// unix returns a time that Sensu wrote as seconds; zero: there is none.
 func unix(n int) time.Time {
 	if n <= 0 {
 		return time.Time{}
@@ -156,13 +150,11 @@ func unix(n int) time.Time {
 	return time.Unix(int64(n), 0).UTC()
 }
 
-// importUser says how to make one: passwords are kept as hashes that only Sensu checks.
+// importUser notes the command that creates the user: Sensu stores passwords as hashes that only Sensu can verify.
 func importUser(o *object) {
 	s := o.spec
 	user, groups := s.text("username"), s.texts("groups")
-	for _, known := range []string{"password", "password_hash"} {
-		s.value(known)
-	}
+	s.ignore("password", "password_hash")
 	switch {
 	case s.boolean("disabled"):
 		o.noteChange("user %s is disabled: not imported", user)
@@ -188,15 +180,13 @@ func roleOf(groups []string) string {
 	return "viewer"
 }
 
-// roles of Sensu that have a counterpart.
+// roles are the roles of Sensu with their counterparts in Muster.
 var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "operator": "operator", "view": "viewer", "system:agent": "agent"}
 
-// importBinding records the role of a user or group.
+// importBinding notes the role of a user or group.
 func importBinding(o *object) {
 	s := o.spec
-	ref := s.object("role_ref")
-	ref.value("type")
-	role := ref.text("name")
+	role := s.object("role_ref").reference()
 	var who []string
 	for _, subject := range s.objects("subjects") {
 		who = append(who, strings.ToLower(subject.text("type"))+" "+subject.text("name"))
@@ -204,14 +194,14 @@ func importBinding(o *object) {
 	if strings.HasPrefix(o.name, "system:") || strings.HasPrefix(role, "system:") {
 		return // every backend has it
 	}
+	advice := "the roles are admin, operator, viewer, agent and alerts"
 	if ours := roles[role]; ours != "" {
-		o.noteLoss("role %s for %s: give these users --role %s", role, strings.Join(who, ", "), ours)
-		return
+		advice = "give these users --role " + ours
 	}
-	o.noteLoss("role %s for %s: the roles are admin, operator, viewer, agent and alerts", role, strings.Join(who, ", "))
+	o.noteLoss("role %s for %s: %s", role, strings.Join(who, ", "), advice)
 }
 
-// provider is where Sensu's secrets are. It becomes part of each Secret.
+// provider is a store of Sensu's secrets. It becomes part of each Secret.
 type provider struct {
 	env   bool
 	vault model.Vault
@@ -223,10 +213,7 @@ func importProvider(o *object) {
 		client := o.spec.object("client")
 		p.vault = model.Vault{Address: client.text("address"), Engine: cmp.Or(client.text("version"), "v2"), Namespace: client.text("namespace"),
 			TokenFile: "/etc/muster/vault-token", CA: client.object("tls").text("ca_cert")}
-		client.value("token")
-		client.value("max_retries")
-		client.value("timeout")
-		client.value("agent_address")
+		client.ignore("token", "max_retries", "timeout", "agent_address")
 		o.noteChange("its token is not imported: write one to %s, readable for the server's user, or let Vault Agent do it", p.vault.TokenFile)
 	}
 	o.importer.providers[o.name] = p
@@ -273,7 +260,7 @@ func importCheckSecrets(o *object, c *model.CheckSpec) {
 	}
 }
 
-// commandSecrets are those in the environment of a command.
+// commandSecrets imports the secrets in the environment of a command.
 func commandSecrets(o *object, what string) (list []model.CommandSecret) {
 	for _, secret := range o.spec.objects("secrets") {
 		of, as := secret.text("secret"), secret.text("name")

@@ -14,12 +14,11 @@ import (
 func importHandler(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Timeout: seconds(s.integer("timeout")), Env: environment(o, s.texts("env_vars"))}
-	s.value("filters") // read by routeTo
-	s.value("mutator")
+	s.ignore("filters", "mutator") // routeTo reads them
 	switch kind := s.text("type"); kind {
 	case "pipe":
 		command := s.text("command")
-		if knownPlugin(o, command, spec) {
+		if importPlugin(o, command, spec) {
 			spec.Env = nil
 			break
 		}
@@ -33,19 +32,16 @@ func importHandler(o *object) {
 			spec.UDP = &model.UDP{Address: address}
 		}
 	case "set":
-		s.value("handlers")
+		s.ignore("handlers")
 		return
 	default:
 		o.noteLoss("handlers of type %q are not supported", kind)
 		return
 	}
 	if spec.Command != nil {
-		spec.Assets = assetsOf(o, "handler")
-	}
-	s.value("runtime_assets") // Muster's own handlers need none
-	if spec.Command != nil {
-		spec.Secrets = commandSecrets(o, "handler")
+		spec.Assets, spec.Secrets = assetsOf(o, "handler"), commandSecrets(o, "handler")
 	} else {
+		s.ignore("runtime_assets") // Muster's own handlers need none
 		for _, secret := range s.objects("secrets") {
 			of, as := secret.text("secret"), secret.text("name")
 			o.noteLoss("secret %s as %s: write {secret: %s} where the key or the password stands", of, as, model.CleanName(of))
@@ -54,7 +50,7 @@ func importHandler(o *object) {
 	o.declare(spec)
 }
 
-// importStream is a pool of connections.
+// importStream imports a handler that keeps TCP connections open.
 func importStream(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: s.text("address"), Connections: s.integer("max_connections")}}
@@ -62,12 +58,11 @@ func importStream(o *object) {
 		o.noteChange("max_connections: %d connections are the most here, and are enough: they are never waited for", model.MaxStreamConnections)
 		spec.Stream.Connections = model.MaxStreamConnections
 	}
-	s.value("min_reconnect_delay")
-	s.value("max_reconnect_delay")
+	s.ignore("min_reconnect_delay", "max_reconnect_delay")
 	o.declare(spec)
 }
 
-// readsEvents says whether a handler gets Sensu's events by a pipeline: it is a program or a socket that reads them.
+// readsEvents reports whether a handler gets Sensu's events by a pipeline: it is a program or a socket that reads them.
 func readsEvents(h *model.HandlerSpec) bool {
 	return h.Command != nil || h.TCP != nil || h.UDP != nil || h.Stream != nil
 }
@@ -86,16 +81,12 @@ func routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
 		}
 		named := h.spec.texts("filters")
 		for _, f := range filters {
-			if !slices.Contains(named, f) {
-				named = append(named, f)
-			}
+			named = appendNew(named, f)
 		}
 		mutator := h.spec.text("mutator")
 		if !readsEvents(ours.Spec.(*model.HandlerSpec)) && incidents(named) {
 			alert := alertOf(c)
-			if !slices.Contains(alert.Handlers, ours.Metadata.Name) {
-				alert.Handlers = append(alert.Handlers, ours.Metadata.Name)
-			}
+			alert.Handlers = appendNew(alert.Handlers, ours.Metadata.Name)
 			continue
 		}
 		pipeline := model.SensuPipeline(ours.Metadata.Name)
@@ -108,9 +99,7 @@ func routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
 		flow := model.Workflow{Name: ours.Metadata.Name, Handler: ours.Metadata.Name}
 		addFilters(h, &flow, named, mutator)
 		o.add(pipeline, &model.PipelineSpec{Workflows: []model.Workflow{flow}})
-		if !slices.Contains(c.Pipelines, pipeline) {
-			c.Pipelines = append(c.Pipelines, pipeline)
-		}
+		c.Pipelines = appendNew(c.Pipelines, pipeline)
 	}
 }
 
@@ -155,9 +144,7 @@ func importSet(o *object) {
 	}
 	var members []string
 	for _, h := range o.spec.texts("handlers") {
-		if h = name(h); !slices.Contains(members, h) {
-			members = append(members, h)
-		}
+		members = appendNew(members, name(h))
 	}
 	text := strings.Join(members, ", ")
 	if m := o.add(model.SensuPipeline(name(o.name)), spec); m.Spec == spec && len(text) <= mostSetOf {
@@ -176,12 +163,15 @@ func isCustomFilter(filter string) bool {
 	return filter != model.FilterIncident && filter != model.FilterNotSilenced
 }
 
+// handlerNamed returns the handler of a name in the object's namespace; nil: the files have none.
+func (o *object) handlerNamed(name string) *object {
+	by := o.importer.by
+	return cmp.Or(by[resourceKey{"Handler", o.namespace, name}], by[resourceKey{"TCPStreamHandler", o.namespace, name}])
+}
+
 // handlersOf returns the handlers of a set and of the sets in it; of another handler, that handler.
 func handlersOf(o *object, handler string, depth int) []*object {
-	h := o.importer.by[resourceKey{"Handler", o.namespace, handler}]
-	if h == nil {
-		h = o.importer.by[resourceKey{"TCPStreamHandler", o.namespace, handler}]
-	}
+	h := o.handlerNamed(handler)
 	if h == nil {
 		h = existingHandler(o, handler)
 	}
@@ -202,24 +192,15 @@ func handlersOf(o *object, handler string, depth int) []*object {
 	return list
 }
 
-// importPipeline keeps one that Sensu had.
+// importPipeline imports a pipeline.
 func importPipeline(o *object) {
 	spec := &model.PipelineSpec{}
 	for _, w := range o.spec.objects("workflows") {
-		ref := func(field string) string {
-			r := w.object(field)
-			r.value("api_version")
-			r.value("type")
-			return r.text("name")
-		}
-		handler := ref("handler")
+		handler, mutator := w.object("handler").reference(), w.object("mutator").reference()
 		var filters []string
 		for _, f := range w.objects("filters") {
-			f.value("api_version")
-			f.value("type")
-			filters = append(filters, f.text("name"))
+			filters = append(filters, f.reference())
 		}
-		mutator := ref("mutator")
 		list := handlersOf(o, handler, 0)
 		for i, h := range list {
 			if o.find("Handler", name(h.name)) == nil {
@@ -262,15 +243,15 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	flow.Mutator = name(mutator)
 }
 
-// knownPlugin makes a handler of ours out of a well-known command, if it says all that is needed;
-// false: it is kept as a command.
-func knownPlugin(o *object, command string, h *model.HandlerSpec) bool {
+// importPlugin makes a handler of Muster's own out of a well-known program that names all required values; false: it
+// stays a command.
+func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	words := strings.Fields(command)
 	if len(words) == 0 || strings.ContainsAny(command, "|;&<>`$\\") {
 		return false
 	}
-	args := flags(words[1:])
-	said := func(env string, names ...string) string {
+	args := commandFlags(words[1:])
+	value := func(env string, names ...string) string {
 		for _, n := range names {
 			if v := args[n]; v != "" {
 				return v
@@ -281,34 +262,34 @@ func knownPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	var missing string
 	switch program := path.Base(words[0]); program {
 	case "sensu-slack-handler", "slack-handler":
-		if url := said("SLACK_WEBHOOK_URL", "webhook-url", "w"); url != "" {
+		if url := value("SLACK_WEBHOOK_URL", "webhook-url", "w"); url != "" {
 			h.Slack = &model.Slack{URL: model.Secret{Text: url}}
 		}
 		missing = "the address (SLACK_WEBHOOK_URL)"
 	case "sensu-mattermost-handler":
-		if url := said("MATTERMOST_WEBHOOK_URL", "webhook-url", "w"); url != "" {
-			h.Mattermost = &model.Mattermost{URL: model.Secret{Text: url}, Channel: said("", "channel", "c")}
+		if url := value("MATTERMOST_WEBHOOK_URL", "webhook-url", "w"); url != "" {
+			h.Mattermost = &model.Mattermost{URL: model.Secret{Text: url}, Channel: value("", "channel", "c")}
 		}
 		missing = "the address"
 	case "sensu-pagerduty-handler":
-		if token := said("PAGERDUTY_TOKEN", "token", "t"); token != "" {
+		if token := value("PAGERDUTY_TOKEN", "token", "t"); token != "" {
 			h.PagerDuty = &model.PagerDuty{RoutingKey: model.Secret{Text: token}}
 		}
 		missing = "the token (PAGERDUTY_TOKEN)"
 	case "sensu-opsgenie-handler":
-		if auth := said("OPSGENIE_AUTHTOKEN", "auth", "a"); auth != "" {
+		if auth := value("OPSGENIE_AUTHTOKEN", "auth", "a"); auth != "" {
 			h.Opsgenie = &model.Opsgenie{APIKey: model.Secret{Text: auth}}
-			if said("OPSGENIE_REGION", "region", "r") == "eu" {
+			if value("OPSGENIE_REGION", "region", "r") == "eu" {
 				h.Opsgenie.Region = "eu"
 			}
 		}
 		missing = "the token (OPSGENIE_AUTHTOKEN)"
 	case "sensu-email-handler":
-		host, from := said("", "smtpHost", "s"), said("", "fromEmail", "f")
-		to := slices.DeleteFunc(strings.Split(said("", "toEmail", "t"), ","), func(s string) bool { return s == "" })
+		host, from := value("", "smtpHost", "s"), value("", "fromEmail", "f")
+		to := slices.DeleteFunc(strings.Split(value("", "toEmail", "t"), ","), func(s string) bool { return s == "" })
 		if host != "" && from != "" && len(to) > 0 {
-			h.Email = &model.Email{Server: host + ":" + cmp.Or(said("", "smtpPort", "P"), "587"), From: from, To: to,
-				Username: said("SMTP_USERNAME", "smtpUsername", "u"), Password: model.Secret{Text: said("SMTP_PASSWORD", "smtpPassword", "p")}}
+			h.Email = &model.Email{Server: host + ":" + cmp.Or(value("", "smtpPort", "P"), "587"), From: from, To: to,
+				Username: value("SMTP_USERNAME", "smtpUsername", "u"), Password: model.Secret{Text: value("SMTP_PASSWORD", "smtpPassword", "p")}}
 			if args["enableLoginAuth"] == "" && args["insecure"] != "" {
 				h.Email.Security = "none"
 			}
@@ -325,8 +306,8 @@ func knownPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	return true
 }
 
-// flags returns the flags of a command line by name: -w X, --webhook-url X, --webhook-url=X, quoted or not.
-func flags(words []string) map[string]string {
+// commandFlags returns the flags of a command line by name: -w X, --webhook-url X, --webhook-url=X, quoted or not.
+func commandFlags(words []string) map[string]string {
 	out := map[string]string{}
 	for i := 0; i < len(words); i++ {
 		name, ok := strings.CutPrefix(words[i], "-")

@@ -2,8 +2,8 @@
 // reports line by line the fields that it could not carry.
 //
 // A file becomes objects (read.go). One function per type reads the fields that it understands (check.go, handler.go,
-// entity.go, …); a field that no function read is reported (read.go). import.go, expression.go and expression.go translate
-// names, tokens and expressions. With ImportInto, objects may name resources that a server has (import.go).
+// entity.go, …); a field that no function read is reported (read.go). import.go translates names, expression.go tokens and
+// expressions, times.go calendars. With ImportInto, objects may name resources that a server has (import.go).
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.
 package sensuimport
@@ -41,7 +41,7 @@ type Note struct {
 type Result struct {
 	Resources []*model.Resource // valid each by itself; in the order in which they build on each other
 	Notes     []Note            // in the order of the files
-	Read      int               // resources of Sensu's
+	Read      int               // resources of Sensu's in the files
 }
 
 // LostCount returns the number of fields that were not carried.
@@ -79,68 +79,59 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 		o.importer = im
 		im.by[resourceKey{o.kind, o.namespace, o.name}] = o
 	}
-	for _, kind := range order() {
+	for _, t := range sensuTypes() {
 		for i := range im.objects {
-			if o := &im.objects[i]; o.kind == kind.name {
-				kind.read(o)
+			if o := &im.objects[i]; o.kind == t.name && t.read != nil {
+				t.read(o)
 			}
 		}
 	}
-	for i := range im.objects {
-		noteHookAssets(&im.objects[i])
-	}
-	for i := range im.objects {
-		importHandlerPipeline(&im.objects[i])
-	}
-	for i := range im.objects {
-		im.objects[i].noteUnread()
+	for _, finish := range []func(*object){noteHookAssets, importHandlerPipeline, (*object).noteUnread} {
+		for i := range im.objects {
+			finish(&im.objects[i])
+		}
 	}
 	return im.result(), im.failure
 }
 
-// importKind imports the objects of a type of Sensu's.
-type importKind struct {
+// sensuType is a type of Sensu's objects: a function imports them, or a note says why they are not imported. Without
+// either they need no note.
+type sensuType struct {
 	name string
 	read func(*object)
+	note string
 }
 
-// order returns the types in the order of their import: a type comes after the types that it names. Entities come after
-// checks, whose tokens need fields of them.
-func order() []importKind {
-	return []importKind{
-		{"Namespace", importNamespace},
-		{"Asset", importAsset},
-		{"Hook", importHook}, {"HookConfig", importHook},
-		{"Env", importProvider}, {"VaultProvider", importProvider}, {"Secret", importSecret},
-		{"EventFilter", importFilter}, {"Mutator", importMutator},
-		{"Handler", importHandler}, {"TCPStreamHandler", importStream},
-		{"Pipeline", importPipeline},
-		{"Check", importCheck}, {"CheckConfig", importCheck},
-		{"Entity", importEntity}, {"EntityConfig", importEntity},
-		{"Silenced", importSilence},
-		{"User", importUser}, {"ClusterRoleBinding", importBinding}, {"RoleBinding", importBinding},
+const rolesNote = "the roles are admin, operator, viewer, agent and alerts: see who is bound to it"
+
+// sensuTypes returns the types in the order of their import: a type comes after the types that it names. Entities come
+// after checks, whose tokens need fields of them.
+func sensuTypes() []sensuType {
+	return []sensuType{
+		{"Namespace", importNamespace, ""},
+		{"Asset", importAsset, ""},
+		{"Hook", importHook, ""}, {"HookConfig", importHook, ""},
+		{"Env", importProvider, ""}, {"VaultProvider", importProvider, ""}, {"Secret", importSecret, ""},
+		{"EventFilter", importFilter, ""}, {"Mutator", importMutator, ""},
+		{"Handler", importHandler, ""}, {"TCPStreamHandler", importStream, ""},
+		{"Pipeline", importPipeline, ""},
+		{"Check", importCheck, ""}, {"CheckConfig", importCheck, ""},
+		{"Entity", importEntity, ""}, {"EntityConfig", importEntity, ""},
+		{"Silenced", importSilence, ""},
+		{"User", importUser, ""}, {"ClusterRoleBinding", importBinding, ""}, {"RoleBinding", importBinding, ""},
+
+		{"Role", nil, rolesNote}, {"ClusterRole", nil, rolesNote},
+		{"APIKey", nil, "create a token: muster auth token create --role operator"},
+		{"Event", nil, "event states are not imported: the first result of each check creates them"},
+		{"PostgresConfig", nil, "muster server --help: --intent-db and --history-db"},
+		{"Cluster", nil, "one server replaces the federation"}, {"EtcdReplicator", nil, "one server replaces the federation"},
+		{"RuleTemplate", nil, "business services are not supported"}, {"ServiceComponent", nil, "business services are not supported"},
+		{"GlobalConfig", nil, "Muster has no web interface to configure"},
+		{"Search", nil, "type the condition: muster get events --where"},
+		{"SumoLogicMetricsHandler", nil, "Muster has no such handler"},
+		{"TessenConfig", nil, ""}, {"Tessen", nil, ""}, {"LicenseFile", nil, ""}, {"EntityState", nil, ""}, // agents measure states
 	}
 }
-
-// others are the types that are not imported, with the reason.
-var others = map[string]string{
-	"Role":                    "the roles are admin, operator, viewer, agent and alerts: see who is bound to it",
-	"ClusterRole":             "the roles are admin, operator, viewer, agent and alerts: see who is bound to it",
-	"APIKey":                  "create a token: muster auth token create --role operator",
-	"Event":                   "event states are not imported: the first result of each check creates them",
-	"PostgresConfig":          "muster server --help: --intent-db and --history-db",
-	"Cluster":                 "one server replaces the federation",
-	"EtcdReplicator":          "one server replaces the federation",
-	"RuleTemplate":            "business services are not supported",
-	"ServiceComponent":        "business services are not supported",
-	"GlobalConfig":            "Muster has no web interface to configure",
-	"Search":                  "type the condition: muster get events --where",
-	"EntityState":             "measured by the agent",
-	"SumoLogicMetricsHandler": "Muster has no such handler",
-}
-
-// silent are the types that are not imported and need no note.
-var silent = []string{"TessenConfig", "Tessen", "LicenseFile", "EntityState"}
 
 // resourceKey names a resource of Sensu's, or one of Muster's.
 type resourceKey struct{ kind, namespace, name string }
@@ -235,14 +226,17 @@ func importNamespace(o *object) {
 
 // noteUnread notes every field that is not empty and that no function read; of a type that is not imported, the reason.
 func (o *object) noteUnread() {
-	if !slices.ContainsFunc(order(), func(k importKind) bool { return k.name == o.kind }) {
-		if !slices.Contains(silent, o.kind) {
-			o.noteLoss("%s", cmp.Or(others[o.kind], "unknown type"))
+	types := sensuTypes()
+	i := slices.IndexFunc(types, func(t sensuType) bool { return t.name == o.kind })
+	switch {
+	case i < 0:
+		o.noteLoss("unknown type")
+	case types[i].read != nil:
+		for _, text := range append(o.spec.unread(), o.meta.unread()...) {
+			o.noteLoss("not imported: %s", text)
 		}
-		return
-	}
-	for _, text := range append(o.spec.unread(), o.meta.unread()...) {
-		o.noteLoss("not imported: %s", text)
+	case types[i].note != "":
+		o.noteLoss("%s", types[i].note)
 	}
 }
 
@@ -364,7 +358,7 @@ func existingHandler(o *object, handler string) *object {
 	case !readsEvents(h.Spec.(*model.HandlerSpec)):
 		spec["filters"] = []any{model.FilterIncident, model.FilterNotSilenced}
 	}
-	return &object{importer: o.importer, kind: "Handler", name: handler, namespace: o.namespace, meta: newFields("", nil), spec: newFields("", spec)}
+	return &object{importer: o.importer, kind: "Handler", name: handler, namespace: o.namespace, spec: newFields("", spec)}
 }
 
 func anyList(texts []string) (list []any) {
@@ -374,10 +368,10 @@ func anyList(texts []string) (list []any) {
 	return list
 }
 
-// hearsExisting sends a check's events to a handler of the server: by the pipeline that was made for the handler, or
+// routeToExisting sends a check's events to a handler of the server: by the pipeline that was made for the handler, or
 // by the check's alert where the handler sends messages by itself. false: the server has no such handler.
 func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []string) bool {
-	if o.importer.by[resourceKey{"Handler", o.namespace, handler}] != nil || o.importer.by[resourceKey{"TCPStreamHandler", o.namespace, handler}] != nil {
+	if o.handlerNamed(handler) != nil {
 		return false
 	}
 	pipeline := PipelineOf(handler)
@@ -389,28 +383,26 @@ func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []st
 			pipeline += "-metrics"
 			o.add(pipeline, &model.PipelineSpec{Workflows: withFilters(p.Spec.(*model.PipelineSpec).Workflows, filters)})
 		}
-		if !slices.Contains(c.Pipelines, pipeline) {
-			c.Pipelines = append(c.Pipelines, pipeline)
-		}
+		c.Pipelines = appendNew(c.Pipelines, pipeline)
 		return true
 	}
 	h := o.existing("Handler", name(handler))
 	if h == nil || readsEvents(h.Spec.(*model.HandlerSpec)) || len(filters) > 0 {
 		return false
 	}
-	if alert := alertOf(c); !slices.Contains(alert.Handlers, h.Metadata.Name) {
-		alert.Handlers = append(alert.Handlers, h.Metadata.Name)
-	}
+	alert := alertOf(c)
+	alert.Handlers = appendNew(alert.Handlers, h.Metadata.Name)
 	return true
 }
 
 // PipelineOf returns the name of the pipeline that is made for a handler that reads Sensu's events.
 func PipelineOf(handler string) string { return model.SensuPipeline(name(handler)) }
 
+// withFilters returns workflows with more filters.
 func withFilters(flows []model.Workflow, filters []string) []model.Workflow {
 	out := slices.Clone(flows)
 	for i := range out {
-		out[i].Filters = append(slices.Clone(out[i].Filters), filters...)
+		out[i].Filters = slices.Concat(out[i].Filters, filters)
 	}
 	return out
 }

@@ -127,10 +127,10 @@ func wrapped(file string, line int, v map[string]any) (object, error) {
 	if o.meta = top.object("metadata"); len(o.meta.values) == 0 {
 		o.meta = o.spec.object("metadata")
 	} else {
-		o.spec.value("metadata")
+		o.spec.ignore("metadata")
 	}
 	o.name, o.namespace = o.meta.text("name"), o.meta.text("namespace")
-	o.meta.value("created_by")
+	o.meta.ignore("created_by")
 	return o, nil
 }
 
@@ -169,6 +169,27 @@ func valueOf[T any](f *fields, name string) T {
 	return v
 }
 
+// ignore marks fields as read that mean nothing to Muster.
+func (f *fields) ignore(names ...string) {
+	for _, name := range names {
+		f.read[name] = true
+	}
+}
+
+// reference returns the name in a reference {name, type, api_version} to another object.
+func (f *fields) reference() string {
+	f.ignore("type", "api_version")
+	return f.text("name")
+}
+
+// appendNew appends a text to a list that does not have it.
+func appendNew(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
+}
+
 func (f *fields) text(name string) string  { return valueOf[string](f, name) }
 func (f *fields) boolean(name string) bool { return valueOf[bool](f, name) }
 
@@ -182,16 +203,11 @@ func (f *fields) integer(name string) int {
 	return int(v)
 }
 
+// numberOf returns a number, or the number in a text. It is finite.
 func numberOf(v any) (n float64, ok bool) {
 	switch v := v.(type) {
-	case int:
-		n, ok = float64(v), true
-	case int64:
-		n, ok = float64(v), true
-	case uint64:
-		n, ok = float64(v), true
-	case float64:
-		n, ok = v, true
+	case int, int64, uint64, float64:
+		n, ok = reflect.ValueOf(v).Convert(reflect.TypeFor[float64]()).Float(), true
 	case string:
 		parsed, err := strconv.ParseFloat(v, 64)
 		n, ok = parsed, err == nil
