@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The engine agrees with a map that is scanned for passed deadlines.
+// TestEngineAgreesWithScan compares the engine with a map that is scanned for passed deadlines.
 func TestEngineAgreesWithScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e Engine
@@ -49,7 +49,7 @@ func TestEngineAgreesWithScan(t *testing.T) {
 	})
 }
 
-func TestRefreshLeavesTheHeapAlone(t *testing.T) {
+func TestRefreshAddsNoHeapEntry(t *testing.T) {
 	var e Engine
 	for i := range 1000 {
 		e.Set(7, int64(100+i))

@@ -10,9 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// a Monday, 18:51:53 UTC
+// eventTime is a Monday, 18:51:53 UTC.
 func eventTime() time.Time { return time.Unix(1520275913, 0) }
 
+// failingEvent returns an event in Sensu's shape whose status is 2.
 func failingEvent() map[string]any {
 	at := eventTime()
 	return Shape(Subject{
@@ -23,7 +24,8 @@ func failingEvent() map[string]any {
 	})
 }
 
-func TestCommonFilters(t *testing.T) {
+// TestCommonExpressions evaluates expressions as people write them.
+func TestCommonExpressions(t *testing.T) {
 	for _, c := range []struct {
 		expression string
 		want       bool
@@ -71,7 +73,7 @@ func TestCommonFilters(t *testing.T) {
 	}
 }
 
-func TestSyntaxErrorPositions(t *testing.T) {
+func TestSyntaxErrorsHavePositions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                                   "does not end with a value",
 		"if (true) { true }":                 "does not end with a value",
@@ -97,7 +99,7 @@ func TestSyntaxErrorPositions(t *testing.T) {
 	}
 }
 
-func TestFailingExpressions(t *testing.T) {
+func TestFailingExpressionsExplainWhy(t *testing.T) {
 	for expression, want := range map[string]string{
 		"event.check.nothing.here == 1": "failed: Cannot read property",
 		"nothing == 1":                  "nothing is not defined",
@@ -123,7 +125,7 @@ func TestFailingExpressions(t *testing.T) {
 	}
 }
 
-// What would reach the host, make code of texts, or outlive its evaluation.
+// TestSandboxReachesNoHost refuses expressions that reach the host, run texts as code, or outlive their evaluation.
 func TestSandboxReachesNoHost(t *testing.T) {
 	for _, name := range strings.Fields("require eval Function process console globalThis Proxy Reflect Symbol Promise Map WeakRef ArrayBuffer Uint8Array BigInt setTimeout escape encodeURIComponent") {
 		p, err := Compile("typeof " + name + " === 'undefined'")
@@ -172,7 +174,7 @@ func TestEventsAreIsolated(t *testing.T) {
 	}
 }
 
-func TestDecide(t *testing.T) {
+func TestDecideByActionAndTime(t *testing.T) {
 	never := func(time.Time) bool { return false }
 	for _, c := range []struct {
 		name        string
@@ -234,8 +236,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// Functions and variables of libraries are there for expressions and mutators, and begin anew with each event.
-func TestLibraries(t *testing.T) {
+// TestLibrariesBeginAnewWithEachEvent calls functions of libraries from expressions and mutators.
+func TestLibrariesBeginAnewWithEachEvent(t *testing.T) {
 	libraries := []Library{
 		{"a.js", "// how often\nvar seen = 0;\nfunction often(event, n) { seen++; return event.check.occurrences % n == 0 && seen == 1 }"},
 		{"b.js", "var words = (function () { return {of: function (e) { return e.entity.name + '!' }} })() // ends with a comment"},
@@ -271,8 +273,8 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// A library is held to what expressions are held to, and errors name it.
-func TestRefusedLibraries(t *testing.T) {
+// TestFaultyLibrariesAreRefused checks that libraries keep the rules of expressions and that errors name the library.
+func TestFaultyLibrariesAreRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		"var x = require('fs')\nclass A {}": "library x.js: the expression is wrong at line 2",
 		"})(); (function(){":                "library x.js: the expression is wrong at line 1, column 1",
@@ -295,8 +297,8 @@ func TestRefusedLibraries(t *testing.T) {
 	}
 }
 
-// What a library assigns to and did not declare is its own, and gone with the event.
-func TestUndeclaredLibraryVariables(t *testing.T) {
+// TestUndeclaredLibraryVariablesEndWithEvent assigns to variables that a library does not declare.
+func TestUndeclaredLibraryVariablesEndWithEvent(t *testing.T) {
 	library := Library{"x.js", "const fixed = 2; let kept = 1; kept = 3\nfunction each(e) { try { every = e.check.interval } catch (x) {}\n for (i = 0; i < 3; i++) {}\n for (k in {a: 1}) {}\n n = fixed; n--; return every + i + n + kept }\nevent = event"}
 	for expression, want := range map[string]bool{"each(event) == 67 && k == 'a' && event.check.status == 2": true, "every === undefined": true} {
 		p, err := Compile(expression, library)
@@ -316,7 +318,7 @@ func TestUndeclaredLibraryVariables(t *testing.T) {
 	}
 }
 
-func TestMutate(t *testing.T) {
+func TestMutationReturnsHandlerInput(t *testing.T) {
 	for _, c := range []struct{ body, want, wrong string }{
 		{"return event.check.output", "CRITICAL: 97% used\n", ""},
 		{"var data = JSON.parse(JSON.stringify(event)); delete data.check.metadata.name; return JSON.stringify(data.check.metadata);", `{"annotations":{},"labels":{"team":"storage"},"namespace":"default"}`, ""},
@@ -355,7 +357,7 @@ func TestMutate(t *testing.T) {
 	}
 }
 
-// What takes too long three times in a row is not evaluated for a minute, and then once.
+// TestSlowProgramIsSuspended exceeds the time limit three times: the program rests for a minute, then runs once.
 func TestSlowProgramIsSuspended(t *testing.T) {
 	p, err := Compile("for (;;) {}\ntrue")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // enrolled returns an authority, its answer to a machine, and the machine's key.
-func enrolled(f *testing.F) (*Authority, EnrolAnswer, []byte) {
-	a := open(f, f.TempDir(), nil, "127.0.0.1")
+func sampleEnrolment(f *testing.F) (*Authority, EnrolAnswer, []byte) {
+	a := openAuthority(f, f.TempDir(), nil, "127.0.0.1")
 	key, csr := machineKey(f)
 	uid := uuid.New()
 	cert, err := a.IssueNode(csr, uid)
@@ -33,7 +33,7 @@ func enrolled(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 // FuzzIdentity reads arbitrary bytes as an identity file and as an enrolment answer. An accepted
 // identity is complete.
 func FuzzIdentity(f *testing.F) {
-	_, answer, key := enrolled(f)
+	_, answer, key := sampleEnrolment(f)
 	add := func(change func(*stored)) {
 		s := stored{answer, key}
 		change(&s)
@@ -84,7 +84,7 @@ func FuzzIdentity(f *testing.F) {
 // a valid token: bad ones are refused as the caller's fault, and no machine becomes a node without
 // a certificate.
 func FuzzEnrol(f *testing.F) {
-	a, _, _ := enrolled(f)
+	a, _, _ := sampleEnrolment(f)
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default"})
 	testenv.NoError(f, err)
 	_, csr := machineKey(f)

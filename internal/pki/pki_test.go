@@ -77,7 +77,7 @@ func (r *registrar) Register(_ context.Context, key string, t JoinToken, q Enrol
 	return m, nil
 }
 
-func open(t testing.TB, dir string, now func() time.Time, names ...string) *Authority {
+func openAuthority(t testing.TB, dir string, now func() time.Time, names ...string) *Authority {
 	t.Helper()
 	a, err := Open(dir, names, now)
 	testenv.NoError(t, err)
@@ -120,8 +120,8 @@ func enrolServer(t *testing.T, a *Authority) (*memTokens, *registrar, string) {
 	return tokens, nodes, serveTLS(t, a, &Enroller{Authority: a, Tokens: tokens, Registrar: nodes})
 }
 
-func TestEnrol(t *testing.T) {
-	a := open(t, t.TempDir(), nil, "127.0.0.1")
+func TestEnrolMakesNode(t *testing.T) {
+	a := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, nodes, addr := enrolServer(t, a)
 	token, _ := newToken(t, a, tokens, addr, JoinToken{Namespace: "default", MaxUses: 1})
 
@@ -154,7 +154,7 @@ func TestEnrol(t *testing.T) {
 // TestEnrolmentIsIdempotentByKey checks that a machine with a node's key is that node however often
 // it asks and whatever token it shows, and that a refused key gets the reason.
 func TestEnrolmentIsIdempotentByKey(t *testing.T) {
-	a := open(t, t.TempDir(), nil)
+	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memTokens{rows: map[string]JoinToken{}}
 	nodes := &registrar{uses: tokens}
 	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
@@ -182,7 +182,7 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 // TestOneMachineIsOneNode checks that a token for another node is refused to an enrolled machine
 // and not used up, while a token for its own node stays valid.
 func TestOneMachineIsOneNode(t *testing.T) {
-	a := open(t, t.TempDir(), nil)
+	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memTokens{rows: map[string]JoinToken{}}
 	key, csr := machineKey(t)
 	is := Member{UID: uuid.New(), Name: "web01-2", Namespace: "default"}
@@ -218,7 +218,7 @@ func TestOneMachineIsOneNode(t *testing.T) {
 // TestEnrolWithWrongClock checks that the server's clock decides about expiry, and that a machine without a
 // battery clock can join.
 func TestEnrolWithWrongClock(t *testing.T) {
-	a := open(t, t.TempDir(), nil, "127.0.0.1")
+	a := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, _, addr := enrolServer(t, a)
 	token, _ := newToken(t, a, tokens, addr, JoinToken{Expires: time.Now().Add(time.Hour)})
 	for _, now := range []time.Time{time.Unix(60, 0), time.Now().Add(48 * time.Hour)} {
@@ -227,11 +227,11 @@ func TestEnrolWithWrongClock(t *testing.T) {
 	}
 }
 
-func TestEnrolRefusals(t *testing.T) {
+func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 	clock := time.Now()
-	a := open(t, t.TempDir(), func() time.Time { return clock }, "127.0.0.1")
+	a := openAuthority(t, t.TempDir(), func() time.Time { return clock }, "127.0.0.1")
 	tokens, nodes, addr := enrolServer(t, a)
-	other := open(t, t.TempDir(), nil, "127.0.0.1")
+	other := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	good, _ := newToken(t, a, tokens, addr, JoinToken{Expires: clock.Add(time.Hour)})
 
 	wrongSecret := good
@@ -269,9 +269,9 @@ func TestEnrolRefusals(t *testing.T) {
 	}
 }
 
-// TestShows checks that the CA identifies a server before anything is sent.
-func TestShows(t *testing.T) {
-	a, other := open(t, t.TempDir(), nil, "127.0.0.1"), open(t, t.TempDir(), nil, "127.0.0.1")
+// TestShowsRecognizesCA checks that the CA identifies a server before anything is sent.
+func TestShowsRecognizesCA(t *testing.T) {
+	a, other := openAuthority(t, t.TempDir(), nil, "127.0.0.1"), openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	_, _, addr := enrolServer(t, a)
 	for _, c := range []struct {
 		of   *Authority
@@ -292,9 +292,9 @@ func TestAuthoritySurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	clock := time.Now()
 	now := func() time.Time { return clock }
-	a := open(t, dir, now, "muster.example", "10.0.0.1")
+	a := openAuthority(t, dir, now, "muster.example", "10.0.0.1")
 	first, _ := a.GetCertificate(nil)
-	b := open(t, dir, now, "10.0.0.1", "muster.example")
+	b := openAuthority(t, dir, now, "10.0.0.1", "muster.example")
 	second, _ := b.GetCertificate(nil)
 	if a.CASum() != b.CASum() || !a.SigningKey().Equal(b.SigningKey()) {
 		t.Fatal("another authority after a restart")
@@ -302,11 +302,11 @@ func TestAuthoritySurvivesRestart(t *testing.T) {
 	if !first.Leaf.Equal(second.Leaf) {
 		t.Fatal("the server certificate was made anew without need")
 	}
-	renamed, _ := open(t, dir, now, "other.example").GetCertificate(nil)
+	renamed, _ := openAuthority(t, dir, now, "other.example").GetCertificate(nil)
 	if renamed.Leaf.Equal(first.Leaf) || renamed.Leaf.VerifyHostname("other.example") != nil {
 		t.Fatal("names changed, the certificate did not")
 	}
-	c := open(t, dir, now, "other.example")
+	c := openAuthority(t, dir, now, "other.example")
 	clock = clock.Add(serverLife * 3 / 4)
 	renewed, _ := c.GetCertificate(nil)
 	if renewed.Leaf.Equal(renamed.Leaf) {
@@ -319,7 +319,7 @@ func TestAuthoritySurvivesRestart(t *testing.T) {
 	}
 }
 
-func TestParseTokenRefuses(t *testing.T) {
+func TestFaultyTokensAreRefused(t *testing.T) {
 	for _, text := range []string{"", "mj1.", "mj2.AAAA", "mj1.!!", "mj1.AAAA"} {
 		if _, err := ParseToken(text); model.ClassOf(err) != model.Invalid {
 			t.Errorf("%q: %v", text, err)
@@ -350,7 +350,7 @@ type deadlined struct {
 func (d *deadlined) SetReadDeadline(t time.Time) error { d.until = t; return nil }
 
 func TestEnrolmentHasATimeLimit(t *testing.T) {
-	e := &Enroller{Authority: open(t, t.TempDir(), nil), Tokens: &memTokens{rows: map[string]JoinToken{}}}
+	e := &Enroller{Authority: openAuthority(t, t.TempDir(), nil), Tokens: &memTokens{rows: map[string]JoinToken{}}}
 	w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, EnrolPath, strings.NewReader("{")))
 	if left := time.Until(w.until); left <= 0 || left > enrolTimeout {

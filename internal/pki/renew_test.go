@@ -19,7 +19,7 @@ import (
 )
 
 // member returns the identity of an enrolled machine, stored in dir.
-func member(t testing.TB, a *Authority, nodes *registrar, dir string) *Identity {
+func enrolMember(t testing.TB, a *Authority, nodes *registrar, dir string) *Identity {
 	t.Helper()
 	key, _ := machineKey(t)
 	m, err := nodes.Register(t.Context(), Fingerprint(&key.PublicKey), JoinToken{Namespace: "default"}, EnrolRequest{Name: "web01"})
@@ -45,9 +45,9 @@ func renewServer(t *testing.T, r *Enroller) (address string, outcomes map[string
 	return serveTLS(t, r.Authority, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q)]++ })), outcomes
 }
 
-// TestRenew checks renewals with the same key, before expiry and up to a year after; other fields
+// TestRenewKeepsKey checks renewals with the same key, before expiry and up to a year after; other fields
 // of the identity file stay.
-func TestRenew(t *testing.T) {
+func TestRenewKeepsKey(t *testing.T) {
 	began := time.Now()
 	for _, c := range []struct {
 		name    string
@@ -63,8 +63,8 @@ func TestRenew(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			clock, dir, nodes := began, t.TempDir(), &registrar{}
 			now := func() time.Time { return clock }
-			a := open(t, t.TempDir(), now, "127.0.0.1")
-			id := member(t, a, nodes, dir)
+			a := openAuthority(t, t.TempDir(), now, "127.0.0.1")
+			id := enrolMember(t, a, nodes, dir)
 			clock = clock.Add(c.after)
 			address, outcomes := renewServer(t, &Enroller{Authority: a, Registrar: nodes})
 			next, err := Renew(t.Context(), RenewConfig{Identity: id, StateDir: dir, Servers: []string{"127.0.0.1:1", address}, Now: now})
@@ -95,10 +95,10 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-func TestRenewRefusals(t *testing.T) {
-	a, other := open(t, t.TempDir(), nil), open(t, t.TempDir(), nil)
+func TestFaultyRenewalsAreRefused(t *testing.T) {
+	a, other := openAuthority(t, t.TempDir(), nil), openAuthority(t, t.TempDir(), nil)
 	nodes := &registrar{}
-	id := member(t, a, nodes, t.TempDir())
+	id := enrolMember(t, a, nodes, t.TempDir())
 	request := func(change func(*RenewRequest)) RenewRequest {
 		var r RenewRequest
 		body, err := id.request(nil)
@@ -149,13 +149,13 @@ func TestRenewRefusals(t *testing.T) {
 	}
 }
 
-// TestRenewReturns checks that a person decides about a proven node that the server lost, that the
+// TestPersonDecidesAboutLostNode checks that a person decides about a proven node that the server lost, that the
 // node keeps its id, and that refused machines stay refused.
-func TestRenewReturns(t *testing.T) {
+func TestPersonDecidesAboutLostNode(t *testing.T) {
 	clock, dir, nodes := time.Now(), t.TempDir(), &registrar{}
 	now := func() time.Time { return clock }
-	a := open(t, t.TempDir(), now, "127.0.0.1")
-	id := member(t, a, nodes, dir)
+	a := openAuthority(t, t.TempDir(), now, "127.0.0.1")
+	id := enrolMember(t, a, nodes, dir)
 	known := nodes.held
 	var asked []EnrolRequest
 	r := &Enroller{Authority: a, Registrar: nodes, Pending: func(key string, q EnrolRequest) (time.Duration, error) {
@@ -208,8 +208,8 @@ func TestRenewReturns(t *testing.T) {
 // TestRenewalsAreSpread checks that a fleet that joined within a minute renews over two weeks,
 // after two thirds of the lifetime and before expiry.
 func TestRenewalsAreSpread(t *testing.T) {
-	a := open(t, t.TempDir(), nil)
-	id := member(t, a, &registrar{}, t.TempDir())
+	a := openAuthority(t, t.TempDir(), nil)
+	id := enrolMember(t, a, &registrar{}, t.TempDir())
 	end := id.Certificate.Leaf.NotAfter
 	if life := Life(id); life.Round(time.Minute) != NodeLife {
 		t.Fatalf("a life of %s", life)
@@ -234,7 +234,7 @@ func TestRenewalsAreSpread(t *testing.T) {
 // runs, and that the old one serves until expiry if it cannot be written.
 func TestServerCertificateOnFullDisk(t *testing.T) {
 	dir, clock := t.TempDir(), time.Now()
-	a := open(t, dir, func() time.Time { return clock }, "127.0.0.1")
+	a := openAuthority(t, dir, func() time.Time { return clock }, "127.0.0.1")
 	first, _ := a.GetCertificate(nil)
 	clock = clock.Add(serverLife * 3 / 4)
 	testenv.NoError(t, os.Rename(dir, dir+"-away"))
@@ -254,9 +254,9 @@ func TestServerCertificateOnFullDisk(t *testing.T) {
 // FuzzRenew sends arbitrary bytes to the renewal address, and reads them as a server's answer: only
 // nodes get a certificate, and an accepted answer is the node's.
 func FuzzRenew(f *testing.F) {
-	a := open(f, f.TempDir(), nil)
+	a := openAuthority(f, f.TempDir(), nil)
 	nodes, dir := &registrar{}, f.TempDir()
-	id := member(f, a, nodes, dir)
+	id := enrolMember(f, a, nodes, dir)
 	right, err := id.request(nil)
 	testenv.NoError(f, err)
 	good, err := json.Marshal(RenewAnswer{Certificate: certPEM(id.Certificate.Certificate[0])})

@@ -19,8 +19,8 @@ func (r *request) listCollection() (answer, error) {
 	return r.selectForms(forms, "")
 }
 
-// oneOfCollection answers with the object of a read-only type that has the name in the path.
-func (r *request) oneOfCollection() (answer, error) {
+// getFromCollection answers with the object of a read-only type that has the name in the path.
+func (r *request) getFromCollection() (answer, error) {
 	forms, err := types[r.kind].objects(r)
 	if err != nil {
 		return answer{}, err
@@ -48,20 +48,20 @@ var sensuRoles = []struct {
 	ours, group, clusterRole string
 	rules                    []object
 }{
-	{"admin", "cluster-admins", "cluster-admin", []object{rule("*", "*")}},
-	{"operator", "operators", "operator", []object{rule("get,list", readable), rule("create,delete", "silenced"), rule("update,delete", "events")}},
-	{"agent", "system:agents", "system:agent", []object{rule("*", "events")}},
-	{"viewer", "viewers", "view", []object{rule("get,list", readable)}},
+	{"admin", "cluster-admins", "cluster-admin", []object{permission("*", "*")}},
+	{"operator", "operators", "operator", []object{permission("get,list", readableTypes), permission("create,delete", "silenced"), permission("update,delete", "events")}},
+	{"agent", "system:agents", "system:agent", []object{permission("*", "events")}},
+	{"viewer", "viewers", "view", []object{permission("get,list", readableTypes)}},
 }
 
-const readable = "assets,checks,entities,events,filters,handlers,hooks,mutators,namespaces,pipelines,silenced"
+const readableTypes = "assets,checks,entities,events,filters,handlers,hooks,mutators,namespaces,pipelines,silenced"
 
-func rule(verbs, resources string) object {
+func permission(verbs, resources string) object {
 	return object{"verbs": strings.Split(verbs, ","), "resources": strings.Split(resources, ","), "resource_names": []string{}}
 }
 
 // users leaves out users that have no role in Sensu.
-func users(r *request) (list []object, err error) {
+func listUsers(r *request) (list []object, err error) {
 	got, err := r.muster.Access.Users(r.Context())
 	for i := range got.Items {
 		for _, role := range sensuRoles {
@@ -73,14 +73,14 @@ func users(r *request) (list []object, err error) {
 	return list, err
 }
 
-func clusterRoles(*request) (list []object, err error) {
+func listClusterRoles(*request) (list []object, err error) {
 	for _, role := range sensuRoles {
 		list = append(list, object{"metadata": object{"name": role.clusterRole}, "rules": role.rules})
 	}
 	return list, nil
 }
 
-func clusterRoleBindings(*request) (list []object, err error) {
+func listClusterRoleBindings(*request) (list []object, err error) {
 	for _, role := range sensuRoles {
 		list = append(list, object{"metadata": object{"name": role.clusterRole}, "role_ref": object{"type": "ClusterRole", "name": role.clusterRole},
 			"subjects": []object{{"type": "Group", "name": role.group}}})
@@ -139,13 +139,13 @@ func openSession(r *http.Request, c *client.Client) (session v1.Session, err err
 	return c.Access.Login(r.Context(), user, password)
 }
 
-// forever is the lifetime that sensuctl gets for a token without an end.
-const forever = 10 * 365 * 24 * time.Hour
+// endlessLife is the lifetime that sensuctl gets for a token without an end.
+const endlessLife = 10 * 365 * 24 * time.Hour
 
 // tokens returns the answer to a login. The refresh token, which sensuctl requires, is the session's own.
 func tokens(secret string, expires time.Time) object {
 	if expires.IsZero() {
-		expires = time.Now().Add(forever)
+		expires = time.Now().Add(endlessLife)
 	}
 	return object{"access_token": secret, "expires_at": expires.Unix(), "refresh_token": secret}
 }

@@ -11,34 +11,34 @@ import (
 )
 
 // Sensu accepts documents that name resources which do not exist yet, and sensuctl create sends checks before their
-// handlers and hooks. Muster has no dangling references. So a check keeps the missing names in the annotation waitsFor,
-// and a set its members in sensuimport.SetOf; when such a resource is written, the form of the check or the set is
-// imported again.
+// handlers and hooks. Muster has no dangling references. So a check keeps the missing names in an annotation
+// (missingAnnotation), and a set its members (sensuimport.SetOf). When such a resource is written, the form of the check
+// or the set is imported again.
 
-// dependencies are the types whose resources others may wait for, by their words in waitsFor.
+// dependencies maps the path of a type whose resources a check can miss to its word in missingAnnotation.
 var dependencies = map[string]string{"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset"}
 
-// updateDependents imports the checks and sets again that depend on a resource which was written.
-func (r *request) updateDependents(name string) error {
+// importDependents imports the checks and sets again that depend on a resource which was written.
+func (r *request) importDependents(name string) error {
 	word := dependencies[r.kind]
 	if word == "" {
 		return nil
 	}
 	waits := func(entry string) bool { return strings.HasPrefix(entry+" ", word+" "+name+" ") }
-	var list []*converted
+	var list []*importedDocument
 	for _, dependent := range []struct {
 		kind, path string
 		depends    func(*model.Resource) bool
 	}{
 		{"Check", "checks", func(m *model.Resource) bool {
-			return slices.ContainsFunc(splitList(m.Metadata.Annotations[waitsFor]), waits)
+			return slices.ContainsFunc(splitList(m.Metadata.Annotations[missingAnnotation]), waits)
 		}},
 		{"Pipeline", "handlers", func(m *model.Resource) bool { return m.Metadata.Annotations[sensuimport.SetOf] != "" }},
 	} {
 		if dependent.kind == "Pipeline" && word != "handler" {
 			continue
 		}
-		all, err := r.all(dependent.kind)
+		all, err := r.readAll(dependent.kind)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (r *request) updateDependents(name string) error {
 }
 
 // importAgain imports the form of a resource, which was sent to a type's path; nil: the result is the same resource.
-func (r *request) importAgain(path string, m *model.Resource) (*converted, error) {
+func (r *request) importAgain(path string, m *model.Resource) (*importedDocument, error) {
 	doc, err := r.formOf(path, m)
 	if err != nil || doc == nil {
 		return nil, err
@@ -71,13 +71,14 @@ func (r *request) importAgain(path string, m *model.Resource) (*converted, error
 	if err != nil {
 		return nil, err
 	}
-	if sameSpec(made.main, m) && slices.Equal(made.missing, splitList(m.Metadata.Annotations[waitsFor])) {
+	if sameSpec(made.main, m) && slices.Equal(made.missing, splitList(m.Metadata.Annotations[missingAnnotation])) {
 		return nil, nil
 	}
 	made.main.Status = m.Status
 	return made, nil
 }
 
+// sameSpec reports whether two resources have equal specs.
 func sameSpec(a, b *model.Resource) bool {
 	x, err1 := json.Marshal(a.Spec)
 	y, err2 := json.Marshal(b.Spec)
@@ -121,7 +122,7 @@ func (r *request) changeHooks() (answer, error) {
 		return answer{}, model.Errorf(model.Invalid, "expected {%q: [NAME, …]} with 1 to %d names of hooks", r.names[2], maxLookups)
 	}
 	for _, hook := range added {
-		if m, err := r.find("Hook", r.namespace, model.CleanName(hook)); err != nil || m == nil {
+		if m, err := r.findResource("Hook", r.namespace, model.CleanName(hook)); err != nil || m == nil {
 			return answer{}, model.Errorf(model.Invalid, "hook %s does not exist", model.Shorten(hook)).WithHint("sensuctl hook create %s", model.Shorten(hook))
 		}
 	}
@@ -130,7 +131,7 @@ func (r *request) changeHooks() (answer, error) {
 
 // replaceHooks replaces a check by its form with other hooks.
 func (r *request) replaceHooks(added []string) error {
-	m, err := r.get("Check", r.namespace, r.name(0))
+	m, err := r.readResource("Check", r.namespace, r.name(0))
 	if err != nil {
 		return err
 	}

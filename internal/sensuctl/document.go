@@ -18,8 +18,8 @@ type document struct {
 	spec, meta            object
 }
 
-// readDocument reads the body of a request. same reports that it equals the form that the server shows of the resource:
-// then nothing changes, also where Sensu has no words for all of it, so that a dump can be applied again.
+// readDocument reads the body of a request. same reports that the body equals the form that the server shows of the
+// resource. Such a request changes nothing, even if Sensu has no form for all fields, so a dump can be applied again.
 func (r *request) readDocument() (doc *document, same bool, err error) {
 	data, err := io.ReadAll(r.Body)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
@@ -46,7 +46,7 @@ func (r *request) readDocument() (doc *document, same bool, err error) {
 }
 
 // parseDocument reads a resource with or without a wrapper {type, api_version, metadata, spec}. The name in the path
-// wins.
+// replaces the name in the body.
 func parseDocument(data []byte, r *request) (*document, error) {
 	var body object
 	if err := json.Unmarshal(data, &body); err != nil || body == nil {
@@ -57,12 +57,13 @@ func parseDocument(data []byte, r *request) (*document, error) {
 		d.name = r.names[0]
 	}
 	if d.name == "" && d.kind == "Silenced" {
-		d.name = orStar(d.spec["subscription"]) + ":" + orStar(d.spec["check"])
+		d.name = textOrStar(d.spec["subscription"]) + ":" + textOrStar(d.spec["check"])
 	}
 	d.meta["name"] = d.name
 	return d, nil
 }
 
+// newDocument returns the document of a body that was sent to the path of a type.
 func newDocument(path, namespace string, body object) *document {
 	d := &document{kind: types[path].sensu, namespace: namespace, spec: body}
 	if spec, ok := body["spec"].(object); ok && body["type"] != nil {
@@ -80,14 +81,15 @@ func newDocument(path, namespace string, body object) *document {
 		d.name, _ = d.spec["name"].(string)
 	}
 	if annotations, ok := d.meta["annotations"].(object); ok {
-		delete(annotations, notCarried)
-		delete(annotations, waitsFor)
+		delete(annotations, lossAnnotation)
+		delete(annotations, missingAnnotation)
 	}
 	d.meta["name"], d.meta["namespace"] = d.name, namespace
 	return d
 }
 
-func orStar(v any) string {
+// textOrStar returns a text; "*" for an empty one.
+func textOrStar(v any) string {
 	if text, _ := v.(string); text != "" {
 		return text
 	}
@@ -106,8 +108,8 @@ const managedBy = "sensu.io/managed_by"
 // measuredFields are fields of entities that agents report.
 var measuredFields = []string{"last_seen", "system", "sensu_agent_version", "redact", "user"}
 
-// content returns the fields of a document without empty ones, which sensuctl and the server write differently, and
-// without those that nobody declares.
+// content returns the declared fields of a document, for comparison. Empty fields are left out: sensuctl and the server
+// write them differently.
 func (d *document) content() any {
 	if d.kind == "Entity" || d.kind == "EntityConfig" {
 		for _, field := range measuredFields {
@@ -183,8 +185,8 @@ func (r *request) replaceable(is *model.Resource) error {
 	return err
 }
 
-// inexpressible returns the first field of a resource that an import of its form in Sensu does not make; empty: there is
-// none. A handler that the import turned into one of Muster's own has no form; it is sensu's to replace.
+// inexpressible returns the first field of a resource that is lost when its form in Sensu is imported; empty: no field is
+// lost. A handler that an import replaced by one of Muster's own has no form, but sensuctl may replace it.
 func (r *request) inexpressible(is *model.Resource) (string, error) {
 	doc, err := r.formOf(r.kind, is)
 	if err != nil {

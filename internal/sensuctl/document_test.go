@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// revisions are those of all that is declared.
-func (w *world) revisions() string {
+// listRevisions writes key, revision and body of every declared resource.
+func (w *world) listRevisions() string {
 	w.t.Helper()
 	out := ""
 	for _, kind := range kind.All().Kinds() {
@@ -31,8 +31,9 @@ func (w *world) revisions() string {
 	return out
 }
 
-// dump are the lists of a dump as it writes them, in its order.
-func (w *world) dump(kinds ...string) (paths []string, docs []object) {
+// dumpResources reads lists as sensuctl dump does and returns each object with the path that sensuctl create sends it
+// to.
+func (w *world) dumpResources(kinds ...string) (paths []string, docs []object) {
 	w.t.Helper()
 	for _, kind := range kinds {
 		path := core + "/" + kind
@@ -43,7 +44,7 @@ func (w *world) dump(kinds ...string) (paths []string, docs []object) {
 			path = strings.Replace(core, "v2", "v3", 1) + "/" + kind
 		}
 		var list []object
-		testenv.NoError(w.t, json.Unmarshal([]byte(w.expect(200, "GET", path, "")), &list))
+		testenv.NoError(w.t, json.Unmarshal([]byte(w.expectStatus(200, "GET", path, "")), &list))
 		for _, o := range list {
 			for field := range o {
 				if _, wrapped := o["spec"]; !wrapped && !slices.Contains(strings.Fields(everyField+" metadata "+types[kind].fields), field) {
@@ -103,21 +104,21 @@ metadata: {name: much, namespace: default}
 spec: {checks: [web, ping], reason: move, until: 2036-12-24T18:00:00Z}
 `
 
-// What was dumped and is given back changes nothing, also of what Sensu has no words for; what is
-// changed in it is taken.
+// TestDumpAppliesWithoutChange sends a dump back: it changes nothing, even where Sensu has no form. A changed field is
+// applied.
 func TestDumpAppliesWithoutChange(t *testing.T) {
-	w := newWorld(t)
+	w := newTestServer(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
 	w.Apply(string(text) + inexpressibleYAML)
 	w.JoinNode("web01", map[string]string{"os": "linux", "hostname": "web01.example"})
 	w.RecordResult("default", "web01", "check_cpu", model.Critical, "busy")
-	before := w.revisions()
-	paths, docs := w.dump(dumpedTypes...)
+	before := w.listRevisions()
+	paths, docs := w.dumpResources(dumpedTypes...)
 	for i, o := range docs {
 		data := testenv.Value(json.Marshal(o))(t)
-		w.expect(200, "PUT", paths[i], string(data))
+		w.expectStatus(200, "PUT", paths[i], string(data))
 	}
-	if after := w.revisions(); after != before {
+	if after := w.listRevisions(); after != before {
 		t.Errorf("it is another:\n%s\nwas\n%s", after, before)
 	}
 	if i := slices.Index(paths, "/api/core/v2/users/admin"); i < 0 || !slices.Equal(docs[i]["groups"].([]any), []any{"cluster-admins"}) || len(docs[i]) != 3 {
@@ -127,14 +128,14 @@ func TestDumpAppliesWithoutChange(t *testing.T) {
 	docs[at]["interval"] = 77
 	data := testenv.Value(json.Marshal(docs[at]))(t)
 	delete(docs[at], "cron")
-	w.expect(201, "PUT", paths[at], string(data))
-	w.expect(501, "PUT", core+"/events/web01/check_cpu", `{"check":{"status":0,"output":"fine"}}`)
-	w.expect(501, "PUT", core+"/events/web01/nothing", `{"check":{"status":0,"output":"fine","executed":1}}`)
+	w.expectStatus(201, "PUT", paths[at], string(data))
+	w.expectStatus(501, "PUT", core+"/events/web01/check_cpu", `{"check":{"status":0,"output":"fine"}}`)
+	w.expectStatus(501, "PUT", core+"/events/web01/nothing", `{"check":{"status":0,"output":"fine","executed":1}}`)
 }
 
-// A dump is a file of Sensu's: imported elsewhere it is the same, but for what the page says.
+// TestDumpImportsUnchanged imports a dump into an empty server: the resources are those that were dumped.
 func TestDumpImportsUnchanged(t *testing.T) {
-	w := newWorld(t)
+	w := newTestServer(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
 	w.Apply(string(text))
 	var files []sensuimport.File
@@ -142,7 +143,7 @@ func TestDumpImportsUnchanged(t *testing.T) {
 		if of.kind == "" || of.group == core3 {
 			continue
 		}
-		_, docs := w.dump(kind)
+		_, docs := w.dumpResources(kind)
 		for _, o := range docs {
 			meta := o["metadata"]
 			if meta == nil {
@@ -163,7 +164,7 @@ func TestDumpImportsUnchanged(t *testing.T) {
 		if m.Kind == "Group" || m.Kind == "Namespace" {
 			continue
 		}
-		was, err := w.Intent.Get(t.Context(), keyOf(m.Kind, m.Metadata.Name))
+		was, err := w.Intent.Get(t.Context(), resourceKeyOf(m.Kind, m.Metadata.Name))
 		if err != nil {
 			t.Errorf("%s %s: %v", m.Kind, m.Metadata.Name, err)
 			continue
@@ -179,8 +180,8 @@ func TestDumpImportsUnchanged(t *testing.T) {
 	}
 }
 
-// What sensuctl dump has of an asset is imported as what it was, in its order.
-func TestAssetRoundTrip(t *testing.T) {
+// TestAssetFormImportsSameBuilds checks that an import of an asset's form makes the same builds in the same order.
+func TestAssetFormImportsSameBuilds(t *testing.T) {
 	a, b := strings.Repeat("a", 128), strings.Repeat("b", 128)
 	url := "https://example.com/x.tar.gz"
 	for _, builds := range [][]model.AssetBuild{
@@ -199,11 +200,13 @@ func TestAssetRoundTrip(t *testing.T) {
 	}
 }
 
-func keyOf(kind, name string) intent.Key {
+// resourceKeyOf returns the key of a resource in the namespace default.
+func resourceKeyOf(kind, name string) intent.Key {
 	return intent.Key{Kind: kind, Namespace: "default", Name: name}
 }
 
-func TestSelectors(t *testing.T) {
+// TestSelectorsMatchFieldsAndLabels matches an event, and refuses unknown fields and faulty syntax.
+func TestSelectorsMatchFieldsAndLabels(t *testing.T) {
 	event := object{
 		"entity": object{"metadata": object{"name": "web01", "namespace": "default", "labels": map[string]string{"region": "eu"}}, "subscriptions": []string{"linux", "web", "web01.example.org"}},
 		"check":  object{"metadata": object{"name": "disk"}, "status": 2, "is_silenced": true, "output": "disk full"},

@@ -103,13 +103,13 @@ func entityPart(r *request, m *model.Resource, kind string, fields ...string) (o
 
 // putState accepts measurements of an entity and drops them: the agent measures.
 func (r *request) putState() (answer, error) {
-	_, err := r.get("Node", r.namespace, r.name(0))
+	_, err := r.readResource("Node", r.namespace, r.name(0))
 	return answer{status: http.StatusOK}, err
 }
 
-// keepNode puts the declared fields of an imported node into the node of the server, which has more: its machine's
-// id, key and facts. Labels and groups that the server shows of the node and that are not declared stay with the
-// agent, the token and the conditions that they come from.
+// keepNode copies the declared fields of an imported node into the server's node, which also has the machine's id, key
+// and facts. The import repeats labels and groups that the server shows of the node but that its agent, a token or a
+// condition gave it; keepNode does not declare those.
 func (r *request) keepNode(made, is *model.Resource) error {
 	now, ok := made.Spec.(*model.NodeSpec)
 	was, ok2 := is.Spec.(*model.NodeSpec)

@@ -11,8 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (r *request) events() (answer, error) {
-	limit, after := readPage(r)
+// listEvents answers with a page of the events of a namespace or an entity.
+func (r *request) listEvents() (answer, error) {
+	limit, after := pageLimits(r)
 	got, err := r.muster.Events.List(r.Context(), v1.EventFilter{Namespace: r.namespace, Node: r.name(0), Limit: limit, After: after})
 	if err != nil {
 		return answer{}, err
@@ -24,7 +25,8 @@ func (r *request) events() (answer, error) {
 	return r.selectForms(forms, got.Next)
 }
 
-func (r *request) event() (answer, error) {
+// getEvent answers with the event of an entity and a check.
+func (r *request) getEvent() (answer, error) {
 	node, check, err := eventName(r)
 	if err != nil {
 		return answer{}, err
@@ -37,6 +39,7 @@ func (r *request) event() (answer, error) {
 	return answer{body: o}, err
 }
 
+// eventName returns the names in the path of an event.
 func eventName(r *request) (node, check string, err error) {
 	if node, check = r.name(0), r.name(1); node == "" || check == "" {
 		err = model.Errorf(model.NotFound, "the path has no valid names of an entity and a check")
@@ -44,13 +47,13 @@ func eventName(r *request) (node, check string, err error) {
 	return node, check, err
 }
 
-// eventForm writes an event with its entity and its check. An undeclared check, such as keepalive, has a name only.
+// eventForm writes an event with its entity and its check. It writes only the name of an undeclared check, such as keepalive.
 func eventForm(r *request, e v1.Event) (object, error) {
-	entity, err := r.part("Node", e.Namespace, e.Node, entityForm)
+	entity, err := r.partForm("Node", e.Namespace, e.Node, entityForm)
 	if err != nil {
 		return nil, err
 	}
-	config, err := r.part("Check", e.Namespace, e.Check, checkForm)
+	config, err := r.partForm("Check", e.Namespace, e.Check, checkForm)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +64,7 @@ func eventForm(r *request, e v1.Event) (object, error) {
 				continue
 			}
 			namespace, name, _ := strings.Cut(hold.By, "/")
-			m, err := r.find("Silence", namespace, name)
+			m, err := r.findResource("Silence", namespace, name)
 			if err != nil {
 				return nil, err
 			}
@@ -94,9 +97,9 @@ func eventForm(r *request, e v1.Event) (object, error) {
 	}, nil
 }
 
-// part writes a resource of an event. One that does not exist has a name only.
-func (r *request) part(kind, namespace, name string, write form) (o object, err error) {
-	m, err := r.find(kind, namespace, name)
+// partForm writes a resource of an event. One that does not exist has a name only.
+func (r *request) partForm(kind, namespace, name string, write form) (o object, err error) {
+	m, err := r.findResource(kind, namespace, name)
 	if err == nil && m != nil {
 		o, err = write(r, m)
 	}
@@ -106,11 +109,11 @@ func (r *request) part(kind, namespace, name string, write form) (o object, err 
 	return o, err
 }
 
-// resolvedOutput is the output of the event that sensuctl event resolve sends; no other command sends it.
+// resolvedOutput is the output of the event that sensuctl event resolve sends. No other command sends this text.
 const resolvedOutput = "Resolved manually by sensuctl"
 
-// putEvent resolves an event. Other events come from agents: here one is refused, unless the server has it already, such
-// as an event of a dump.
+// putEvent resolves an event. It refuses other events, which only agents may send. It accepts an event that the server
+// already has, such as an event of a dump, and changes nothing.
 func (r *request) putEvent() (answer, error) {
 	var sent struct {
 		Check struct {
@@ -140,6 +143,7 @@ func (r *request) putEvent() (answer, error) {
 	return answer{}, noOperation(r)
 }
 
+// deleteEvent deletes the event of an entity and a check.
 func (r *request) deleteEvent() (answer, error) {
 	node, check, err := eventName(r)
 	if err != nil {

@@ -76,8 +76,8 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	return o, r.addSubdues(o, m, c.Schedule)
 }
 
-// hookLists leaves out hooks whose command is part of the check. An import of the lists makes the same hooks in the
-// same order.
+// hookLists writes the hooks of a check as lists by type. Hooks whose command is part of the check have no form. An import
+// of the lists makes the same hooks in the same order.
 func hookLists(hooks []model.Hook) []object {
 	out := []object{}
 	for _, h := range hooks {
@@ -105,7 +105,7 @@ func addToList(lists []object, when, hook string) []object {
 	return append(lists, object{when: []string{hook}})
 }
 
-// thresholds writes the thresholds of values.
+// thresholds writes the thresholds of a check in Sensu's form.
 func thresholds(list []model.Threshold) []object {
 	out := []object{}
 	for i := range list {
@@ -116,7 +116,7 @@ func thresholds(list []model.Threshold) []object {
 			status int
 		}{{t.Warning, 1}, {t.Critical, 2}, {t.Unknown, 3}} {
 			if of.bounds != nil {
-				rules = append(rules, object{"min": bound(of.bounds.Min), "max": bound(of.bounds.Max), "status": of.status})
+				rules = append(rules, object{"min": boundText(of.bounds.Min), "max": boundText(of.bounds.Max), "status": of.status})
 			}
 		}
 		out = append(out, object{"name": t.Metric, "tags": metricTags(t.Tags), "null_status": map[string]int{"warning": 1, "critical": 2, "unknown": 3}[t.Missing], "thresholds": rules})
@@ -136,7 +136,7 @@ func (r *request) addSubdues(o object, m *model.Resource, s *model.Schedule) err
 			spans = append(spans, during)
 			continue
 		}
-		w, err := r.find("Window", m.Metadata.Namespace, e.Window)
+		w, err := r.findResource("Window", m.Metadata.Namespace, e.Window)
 		if err != nil || w == nil || !strings.HasPrefix(e.Window, model.CleanName("subdue-"+sensuName(m))) {
 			return err
 		}
@@ -159,9 +159,9 @@ func (r *request) addSubdues(o object, m *model.Resource, s *model.Schedule) err
 	return nil
 }
 
-// addMissing adds the resources that a check waits for (waitsFor), so that the form has all that sensuctl sent.
+// addMissing adds the names of resources that did not exist when the check was imported (missingAnnotation).
 func addMissing(o object, m *model.Resource) {
-	for _, entry := range splitList(m.Metadata.Annotations[waitsFor]) {
+	for _, entry := range splitList(m.Metadata.Annotations[missingAnnotation]) {
 		words := strings.Fields(entry)
 		if len(words) < 2 {
 			continue
@@ -200,6 +200,7 @@ func assetForm(a *model.AssetSpec) object {
 	return o
 }
 
+// assetFilters writes the platform of a build as expressions over an entity.
 func assetFilters(b *model.AssetBuild) []string {
 	out := []string{}
 	for _, f := range [...]struct{ of, is string }{{"os", b.OS}, {"arch", b.Arch}, {"platform", b.Distribution}} {
@@ -217,6 +218,7 @@ func assetFilters(b *model.AssetBuild) []string {
 	return out
 }
 
+// quoted escapes a text for single quotes in JavaScript.
 func quoted(text string) string { return strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) }
 
 func namespaceForm(_ *request, m *model.Resource) (object, error) {
@@ -255,8 +257,8 @@ func mutatorForm(u *model.MutatorSpec) object {
 	return o
 }
 
-// handlerForm writes programs and sockets, with the filters and the mutator of the pipeline that an import makes of
-// these. Other handlers have no form.
+// handlerForm writes a handler that is a program or a socket, with the filters and the mutator of its own pipeline, which
+// an import made of them. Other handlers have no form.
 func handlerForm(r *request, m *model.Resource) (object, error) {
 	h := m.Spec.(*model.HandlerSpec)
 	o := object{
@@ -273,7 +275,7 @@ func handlerForm(r *request, m *model.Resource) (object, error) {
 	default:
 		return nil, nil
 	}
-	own, err := r.find("Pipeline", m.Metadata.Namespace, model.SensuPipeline(m.Metadata.Name))
+	own, err := r.findResource("Pipeline", m.Metadata.Namespace, model.SensuPipeline(m.Metadata.Name))
 	if err != nil || own == nil {
 		return o, err
 	}
@@ -295,6 +297,7 @@ func pipelineForm(p *model.PipelineSpec) object {
 	return object{"workflows": flows}
 }
 
+// socket writes an address HOST:PORT.
 func socket(address string) object {
 	host, port, _ := net.SplitHostPort(address)
 	n, _ := strconv.Atoi(port)
@@ -352,6 +355,7 @@ func sensuTokens(text string) string {
 	return strings.NewReplacer("{{ .props.entity_name", "{{ .name", "{{ .props.", "{{ .labels.").Replace(text)
 }
 
+// envVars writes variables as NAME=VALUE.
 func envVars(env map[string]string) []string {
 	out := []string{}
 	for _, name := range sortedKeys(env) {
@@ -368,7 +372,7 @@ func secrets(list []model.CommandSecret) []object {
 	return out
 }
 
-// nonNil returns an empty list for nil, which Sensu's JSON does not have.
+// nonNil returns an empty list for nil: Sensu's JSON has no null there.
 func nonNil(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -376,6 +380,7 @@ func nonNil(list []string) []string {
 	return list
 }
 
+// references writes references to resources of one kind.
 func references(kind string, names []string) []object {
 	out := []object{}
 	for _, name := range names {
@@ -384,7 +389,8 @@ func references(kind string, names []string) []object {
 	return out
 }
 
-func bound(n *float64) string {
+// boundText writes a bound of a threshold; empty: there is none.
+func boundText(n *float64) string {
 	if n == nil {
 		return ""
 	}

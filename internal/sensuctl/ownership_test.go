@@ -64,30 +64,31 @@ spec:
   alert: {handlers: [chat]}
 `
 
-// change does what sensuctl check set-… does: it reads the form of a resource and sends it with one change.
-func (w *world) change(status int, path string, change func(object)) string {
+// changeResource does what sensuctl check set-… does: it reads the form of a resource and sends it with one change.
+func (w *world) changeResource(status int, path string, change func(object)) string {
 	w.t.Helper()
 	var o object
-	testenv.NoError(w.t, json.Unmarshal([]byte(w.expect(200, "GET", path, "")), &o))
+	testenv.NoError(w.t, json.Unmarshal([]byte(w.expectStatus(200, "GET", path, "")), &o))
 	change(o)
 	data := testenv.Value(json.Marshal(o))(w.t)
-	return w.expect(status, "PUT", path, string(data))
+	return w.expectStatus(status, "PUT", path, string(data))
 }
 
-func (w *world) resource(kind, name string) *model.Resource {
+// declaredResource reads a declared resource.
+func (w *world) declaredResource(kind, name string) *model.Resource {
 	w.t.Helper()
-	m := testenv.Value(w.Intent.Get(w.t.Context(), keyOf(kind, name)))(w.t)
+	m := testenv.Value(w.Intent.Get(w.t.Context(), resourceKeyOf(kind, name)))(w.t)
 	return m
 }
 
-// A check whose fields all have a form in Sensu is replaced whole, and belongs to sensu from then on.
-func TestReplaceResource(t *testing.T) {
-	w := newWorld(t)
+// TestPutReplacesWholeCheck checks that a check with a complete form is replaced field by field and belongs to sensu.
+func TestPutReplacesWholeCheck(t *testing.T) {
+	w := newTestServer(t)
 	w.Apply(musterYAML)
 	w.Apply(expressibleYAML)
 	path := core + "/checks/disk"
 	text := func() string {
-		m := w.resource("Check", "disk")
+		m := w.declaredResource("Check", "disk")
 		data, err := json.Marshal(object{"spec": m.Spec, "labels": m.Metadata.Labels, "annotations": m.Metadata.Annotations, "name": m.Metadata.DisplayName, "owner": m.Metadata.Owner})
 		if err != nil {
 			t.Fatal(err)
@@ -110,58 +111,58 @@ func TestReplaceResource(t *testing.T) {
 		{"no hooks", func(o object) { o["check_hooks"] = []any{} }, `,"hooks":[{"when":["critical"],"hook":"top"}]`, ``},
 		{"set-subscriptions to none", func(o object) { o["subscriptions"] = []any{} }, `"targets":{"groups":["linux","web"]}`, `"targets":{"groups":["all"]},"disabled":true`},
 	} {
-		w.change(201, path, c.change)
-		if was = strings.Replace(was, c.before, c.now, 1); !sameJSON(t, text(), was) {
+		w.changeResource(201, path, c.change)
+		if was = strings.Replace(was, c.before, c.now, 1); !equalJSON(t, text(), was) {
 			t.Fatalf("%s:\n%s\nwant\n%s", c.command, text(), was)
 		}
 	}
 }
 
-// Hooks of a check are added and removed one by one.
-func TestCheckHooks(t *testing.T) {
-	w := newWorld(t)
+// TestHooksAreAddedAndRemoved adds hooks to a check and removes them one by one.
+func TestHooksAreAddedAndRemoved(t *testing.T) {
+	w := newTestServer(t)
 	w.Apply(musterYAML)
 	w.Apply(expressibleYAML)
 	is := func(want string) {
 		t.Helper()
-		if data, err := json.Marshal(w.resource("Check", "disk").Spec.(*model.CheckSpec).Hooks); err != nil || string(data) != want {
+		if data, err := json.Marshal(w.declaredResource("Check", "disk").Spec.(*model.CheckSpec).Hooks); err != nil || string(data) != want {
 			t.Errorf("it is %s, want %s (%v)", data, want, err)
 		}
 	}
 	hooks := core + "/checks/disk/hooks"
-	w.expect(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
-	w.expect(204, "PUT", hooks+"/critical", `{"type":"HookList","api_version":"core/v2","metadata":{},"spec":{"critical":["ps","top"]}}`)
+	w.expectStatus(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
+	w.expectStatus(204, "PUT", hooks+"/critical", `{"type":"HookList","api_version":"core/v2","metadata":{},"spec":{"critical":["ps","top"]}}`)
 	is(`[{"when":["critical"],"hook":"top"},{"when":["critical"],"hook":"ps"}]`)
-	w.expect(204, "PUT", hooks+"/non-zero", `{"non-zero":["ps"]}`)
+	w.expectStatus(204, "PUT", hooks+"/non-zero", `{"non-zero":["ps"]}`)
 	is(`[{"when":["critical"],"hook":"top"},{"when":["critical","non-ok"],"hook":"ps"}]`)
-	w.expect(204, "DELETE", hooks+"/critical/hook/top", "")
-	w.expect(204, "DELETE", hooks+"/critical/hook/ps", "")
+	w.expectStatus(204, "DELETE", hooks+"/critical/hook/top", "")
+	w.expectStatus(204, "DELETE", hooks+"/critical/hook/ps", "")
 	is(`[{"when":["non-ok"],"hook":"ps"}]`)
-	w.expect(404, "DELETE", hooks+"/critical/hook/ps", "")
-	w.expect(404, "DELETE", core+"/checks/nothing/hooks/critical/hook/ps", "")
-	w.expect(422, "PUT", hooks+"/critical", `{"warning":["ps"]}`)
-	if said := w.expect(422, "PUT", hooks+"/critical", `{"critical":["nothing"]}`); !strings.Contains(said, "nothing") {
+	w.expectStatus(404, "DELETE", hooks+"/critical/hook/ps", "")
+	w.expectStatus(404, "DELETE", core+"/checks/nothing/hooks/critical/hook/ps", "")
+	w.expectStatus(422, "PUT", hooks+"/critical", `{"warning":["ps"]}`)
+	if said := w.expectStatus(422, "PUT", hooks+"/critical", `{"critical":["nothing"]}`); !strings.Contains(said, "nothing") {
 		t.Error(said)
 	}
 }
 
-// Concurrent changes of one check are all kept.
-func TestConcurrentHookChanges(t *testing.T) {
-	w := newWorld(t)
+// TestConcurrentHookChangesAreAllKept adds hooks to one check at the same time.
+func TestConcurrentHookChangesAreAllKept(t *testing.T) {
+	w := newTestServer(t)
 	w.Apply(musterYAML)
 	w.Apply(expressibleYAML)
 	var all, want []string
 	for i := range 12 {
 		name := fmt.Sprintf("hook-%02d", i)
-		w.expect(201, "PUT", core+"/hooks/"+name, `{"command":"ps aux","timeout":5}`)
+		w.expectStatus(201, "PUT", core+"/hooks/"+name, `{"command":"ps aux","timeout":5}`)
 		all = append(all, name)
 	}
 	var group sync.WaitGroup
 	for _, name := range all {
-		group.Go(func() { w.expect(204, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["`+name+`"]}`) })
+		group.Go(func() { w.expectStatus(204, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["`+name+`"]}`) })
 	}
 	group.Wait()
-	for _, h := range w.resource("Check", "disk").Spec.(*model.CheckSpec).Hooks {
+	for _, h := range w.declaredResource("Check", "disk").Spec.(*model.CheckSpec).Hooks {
 		if strings.HasPrefix(h.Hook, "hook-") {
 			want = append(want, h.Hook)
 		}
@@ -171,7 +172,8 @@ func TestConcurrentHookChanges(t *testing.T) {
 	}
 }
 
-func sameJSON(t *testing.T, a, b string) bool {
+// equalJSON reports whether two JSON texts have the same value.
+func equalJSON(t *testing.T, a, b string) bool {
 	var as, bs any
 	if err := json.Unmarshal([]byte(a), &as); err != nil {
 		t.Fatal(a, err)
@@ -184,9 +186,9 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return string(a2) == string(b2)
 }
 
-// A file that is sent again changes nothing; a change in it is taken, whatever an import makes of the document.
+// TestCreateIsIdempotent checks that a file that is sent again changes nothing, and that a change in it is applied.
 func TestCreateIsIdempotent(t *testing.T) {
-	w := newWorld(t)
+	w := newTestServer(t)
 	w.Apply(`apiVersion: muster/v1
 kind: Group
 metadata: {name: switch, namespace: default}
@@ -222,38 +224,38 @@ spec: {where: 'node.labels["a"] == "b"'}
 		`entities/sw1 {"entity_class":"proxy","subscriptions":["switch"],"metadata":{"name":"sw1","namespace":"default","labels":{"a":"b"}}}`,
 	} {
 		send(o)
-		was := w.revisions()
+		was := w.listRevisions()
 		send(o)
 		send(o)
-		if now := w.revisions(); now != was {
+		if now := w.listRevisions(); now != was {
 			t.Errorf("%s\nis another:\n%s\nwas\n%s", o, now, was)
 		}
 		if path, _, _ := strings.Cut(o, " "); path != "handlers/all" { // of a set, the members are the form
 			labeled := strings.TrimSuffix(o, "}") + `,"metadata":{"labels":{"a":"b"}}}`
-			if send(labeled); w.revisions() == was && !strings.Contains(o, `"labels"`) {
+			if send(labeled); w.listRevisions() == was && !strings.Contains(o, `"labels"`) {
 				t.Errorf("%s\nis not changed", labeled)
 			}
 			send(o)
 		}
 	}
-	testenv.Until(t, "sw1 is in the group of its label", func() bool { return strings.Contains(w.expect(200, "GET", core+"/entities/sw1", ""), `"lab"`) })
+	testenv.Until(t, "sw1 is in the group of its label", func() bool { return strings.Contains(w.expectStatus(200, "GET", core+"/entities/sw1", ""), `"lab"`) })
 	for _, o := range []string{
 		`entities/sw1 {"entity_class":"proxy","subscriptions":["switch","floor2"],"metadata":{"name":"sw1","namespace":"default","labels":{"a":"b"}}}`,
 		`handlers/page {"type":"pipe","command":"sensu-pagerduty-handler --token k2","filters":["is_incident"]}`,
 	} {
 		send(o)
 	}
-	if n := w.resource("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2"}) {
+	if n := w.declaredResource("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2"}) {
 		t.Errorf("sw1 is in %v", n.Groups)
 	}
-	if text, _ := json.Marshal(w.resource("Handler", "page").Spec); !strings.Contains(string(text), `"k2"`) {
+	if text, _ := json.Marshal(w.declaredResource("Handler", "page").Spec); !strings.Contains(string(text), `"k2"`) {
 		t.Errorf("page is %s", text)
 	}
-	w.change(201, core+"/entities/sw1", func(o object) { o["subscriptions"] = append(o["subscriptions"].([]any), "rack3") })
-	if n := w.resource("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2", "rack3"}) {
+	w.changeResource(201, core+"/entities/sw1", func(o object) { o["subscriptions"] = append(o["subscriptions"].([]any), "rack3") })
+	if n := w.declaredResource("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2", "rack3"}) {
 		t.Errorf("after entity update sw1 is in %v", n.Groups)
 	}
-	if text := w.expect(501, "PUT", core+"/handlers/page", `{"type":"set","handlers":["chat"]}`); !strings.Contains(text, "type muster delete handler page") {
+	if text := w.expectStatus(501, "PUT", core+"/handlers/page", `{"type":"set","handlers":["chat"]}`); !strings.Contains(text, "type muster delete handler page") {
 		t.Error(text)
 	}
 	for _, o := range []string{
@@ -261,17 +263,17 @@ spec: {where: 'node.labels["a"] == "b"'}
 		`checks/d {"command":"check_x","interval":60,"publish":true}`,
 	} {
 		path, body, _ := strings.Cut(o, " ")
-		w.expect(201, "PUT", core+"/"+path, body)
-		if c := w.resource("Check", strings.TrimPrefix(path, "checks/")).Spec.(*model.CheckSpec); !c.Disabled { // in Sensu it runs nowhere
+		w.expectStatus(201, "PUT", core+"/"+path, body)
+		if c := w.declaredResource("Check", strings.TrimPrefix(path, "checks/")).Spec.(*model.CheckSpec); !c.Disabled { // in Sensu it runs nowhere
 			t.Errorf("%s: %+v", path, c)
 		}
 	}
 }
 
-// A resource is refused whose fields have no form in Sensu, or that belongs to another owner: the answer has the command
-// of Muster for it, and nothing changes.
-func TestOwnership(t *testing.T) {
-	w := newWorld(t)
+// TestPutRefusesForeignAndInexpressibleResources checks that the answer names Muster's command and that nothing
+// changes.
+func TestPutRefusesForeignAndInexpressibleResources(t *testing.T) {
+	w := newTestServer(t)
 	w.Apply(musterYAML + `---
 apiVersion: muster/v1
 kind: Check
@@ -288,32 +290,32 @@ kind: Check
 metadata: {name: title, namespace: default, displayName: The title}
 spec: {targets: {groups: [linux]}, command: check_title, interval: 1m}
 `)
-	w.expect(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
-	before := w.revisions()
+	w.expectStatus(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
+	before := w.listRevisions()
 	interval := func(o object) { o["interval"] = 30 }
 	for text, want := range map[string]string{
-		w.change(501, core+"/checks/disk", interval):                                                                                    "no form for its alert.failAfter; type muster edit check disk",
-		w.change(501, core+"/checks/load", interval):                                                                                    "no form for its targets.where; type muster edit check load",
-		w.change(501, core+"/checks/ping", func(o object) { o["command"] = "ping" }):                                                    "no form for its probe; type muster edit check ping",
-		w.change(501, core+"/checks/changed", interval):                                                                                 "no form for its alert; type muster edit check changed",
-		w.change(501, core+"/checks/title", interval):                                                                                   "no form for its displayName; type muster edit check title",
-		w.change(501, core+"/checks/team", interval):                                                                                    "belongs to team-a; type muster edit check team",
-		w.expect(501, "DELETE", core+"/checks/team", ""):                                                                                "belongs to team-a; type muster delete check team",
-		w.expect(501, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["ps"]}`):                                                   "type muster edit check disk",
-		w.expect(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "no form for its kind of handler; type muster edit handler chat",
+		w.changeResource(501, core+"/checks/disk", interval):                                                                                  "no form for its alert.failAfter; type muster edit check disk",
+		w.changeResource(501, core+"/checks/load", interval):                                                                                  "no form for its targets.where; type muster edit check load",
+		w.changeResource(501, core+"/checks/ping", func(o object) { o["command"] = "ping" }):                                                  "no form for its probe; type muster edit check ping",
+		w.changeResource(501, core+"/checks/changed", interval):                                                                               "no form for its alert; type muster edit check changed",
+		w.changeResource(501, core+"/checks/title", interval):                                                                                 "no form for its displayName; type muster edit check title",
+		w.changeResource(501, core+"/checks/team", interval):                                                                                  "belongs to team-a; type muster edit check team",
+		w.expectStatus(501, "DELETE", core+"/checks/team", ""):                                                                                "belongs to team-a; type muster delete check team",
+		w.expectStatus(501, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["ps"]}`):                                                   "type muster edit check disk",
+		w.expectStatus(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "no form for its kind of handler; type muster edit handler chat",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it says %s, want %s", text, want)
 		}
 	}
-	if after := w.revisions(); after != before {
+	if after := w.listRevisions(); after != before {
 		t.Errorf("it is another:\n%s\nwas\n%s", after, before)
 	}
 }
 
-// A set that sensuctl makes lets each of its handlers hear by that one's own filters and mutator.
-func TestSetUsesFiltersOfMembers(t *testing.T) {
-	w := newWorld(t)
+// TestSetUsesFiltersOfItsHandlers checks that each handler of a set keeps its own filters and mutator.
+func TestSetUsesFiltersOfItsHandlers(t *testing.T) {
+	w := newTestServer(t)
 	for _, o := range []string{
 		`filters/hourly {"action":"allow","expressions":["event.check.occurrences == 1"]}`,
 		`mutators/strip {"type":"pipe","command":"strip"}`,
@@ -323,9 +325,9 @@ func TestSetUsesFiltersOfMembers(t *testing.T) {
 		`handlers/all {"type":"set","handlers":["chat","log","page"],"filters":["is_incident"]}`,
 	} {
 		path, body, _ := strings.Cut(o, " ")
-		w.expect(201, "PUT", core+"/"+path, body)
+		w.expectStatus(201, "PUT", core+"/"+path, body)
 	}
-	data, err := json.Marshal(w.resource("Pipeline", model.SensuPipeline("all")).Spec)
+	data, err := json.Marshal(w.declaredResource("Pipeline", model.SensuPipeline("all")).Spec)
 	const want = `{"workflows":[{"name":"chat","filters":["hourly"],"mutator":"strip","handler":"chat"},{"name":"log","handler":"log"},` +
 		`{"name":"page","filters":["is_incident","not_silenced"],"handler":"page"}]}`
 	if err != nil || string(data) != want {
@@ -333,17 +335,17 @@ func TestSetUsesFiltersOfMembers(t *testing.T) {
 	}
 }
 
-// A set follows its members: what they are filtered by, those that come later, and sets within it.
-func TestSetFollowsMembers(t *testing.T) {
-	w := newWorld(t)
+// TestSetFollowsChangesOfItsHandlers changes filters of handlers in a set, adds missing handlers, and nests sets.
+func TestSetFollowsChangesOfItsHandlers(t *testing.T) {
+	w := newTestServer(t)
 	put := func(status int, o string) string {
 		path, body, _ := strings.Cut(o, " ")
-		return w.expect(status, "PUT", core+"/"+path, body)
+		return w.expectStatus(status, "PUT", core+"/"+path, body)
 	}
 	is := func(set, want string) {
 		t.Helper()
 		var flows []string
-		for _, f := range w.resource("Pipeline", model.SensuPipeline(set)).Spec.(*model.PipelineSpec).Workflows {
+		for _, f := range w.declaredResource("Pipeline", model.SensuPipeline(set)).Spec.(*model.PipelineSpec).Workflows {
 			flows = append(flows, f.Handler+":"+strings.Join(f.Filters, "+"))
 		}
 		if got := strings.Join(flows, " "); got != want {
@@ -358,7 +360,7 @@ func TestSetFollowsMembers(t *testing.T) {
 	put(201, `handlers/chat {"type":"pipe","command":"cat","filters":["hourly"]}`)
 	put(201, `handlers/all {"type":"set","handlers":["chat","page","inner"]}`)
 	is("all", "chat:hourly")
-	if said := w.resource("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "handler page does not exist yet; handler inner does not exist yet" {
+	if said := w.declaredResource("Pipeline", "sensu-all").Metadata.Annotations[lossAnnotation]; said != "handler page does not exist yet; handler inner does not exist yet" {
 		t.Error(said)
 	}
 	put(201, `handlers/chat {"type":"pipe","command":"cat","filters":["often"]}`)
@@ -368,7 +370,7 @@ func TestSetFollowsMembers(t *testing.T) {
 	put(201, `handlers/log {"type":"udp","socket":{"host":"127.0.0.1","port":514}}`)
 	put(201, `handlers/inner {"type":"set","handlers":["log","chat"]}`)
 	is("all", "chat:often page:is_incident+not_silenced log:")
-	if said := w.resource("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "" {
+	if said := w.declaredResource("Pipeline", "sensu-all").Metadata.Annotations[lossAnnotation]; said != "" {
 		t.Error(said)
 	}
 	put(201, `handlers/log {"type":"udp","socket":{"host":"127.0.0.1","port":514},"filters":["hourly"]}`)
@@ -380,12 +382,12 @@ func TestSetFollowsMembers(t *testing.T) {
 	is("inner", "log:hourly")
 	is("outer", "log:hourly")
 	for _, name := range []string{"outer", "inner", "all", "log"} {
-		w.expect(204, "DELETE", core+"/handlers/"+name, "")
+		w.expectStatus(204, "DELETE", core+"/handlers/"+name, "")
 	}
-	w.expect(404, "DELETE", core+"/handlers/log", "")
-	w.expect(404, "GET", core+"/pipelines/sensu-log", "")
+	w.expectStatus(404, "DELETE", core+"/handlers/log", "")
+	w.expectStatus(404, "GET", core+"/pipelines/sensu-log", "")
 	put(201, `checks/c {"command":"x","interval":60,"subscriptions":["linux"],"publish":true,"handlers":["chat"]}`)
-	if said := w.expect(409, "DELETE", core+"/handlers/chat", ""); !strings.Contains(said, "check/c") {
+	if said := w.expectStatus(409, "DELETE", core+"/handlers/chat", ""); !strings.Contains(said, "check/c") {
 		t.Error(said)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxStates bounds the nodes of a list whose last contact and effective groups are read; the others have declared
-// values only.
+// maxStates bounds the nodes in a list for which the last contact and the effective groups are read. Further nodes show
+// declared values.
 const maxStates = 1000
 
 // state returns the server's state of a node; nil: unknown, or only declared values are wanted.
@@ -51,6 +51,7 @@ func sensuName(m *model.Resource) string {
 	return originalName(m.Metadata.Name, m.Metadata.DisplayName)
 }
 
+// originalName returns the original of which name is the clean form; name: original is another name.
 func originalName(name, original string) string {
 	if model.CleanName(original) == name {
 		return original
@@ -61,8 +62,8 @@ func originalName(name, original string) string {
 // pageSize is the largest number of items in one answer; sensuctl asks for the next page by itself.
 const pageSize = 1000
 
-// readPage returns the limit and the page token of a request.
-func readPage(r *request) (limit int, after string) {
+// pageLimits returns the limit and the page token of a request.
+func pageLimits(r *request) (limit int, after string) {
 	limit, _ = strconv.Atoi(r.URL.Query().Get("limit"))
 	if limit <= 0 || limit > pageSize {
 		limit = pageSize
@@ -70,8 +71,8 @@ func readPage(r *request) (limit int, after string) {
 	return limit, r.URL.Query().Get("continue")
 }
 
-// get reads one resource.
-func (r *request) get(kind, namespace, name string) (*model.Resource, error) {
+// readResource reads one resource.
+func (r *request) readResource(kind, namespace, name string) (*model.Resource, error) {
 	k, _ := r.server.kinds.Of(kind)
 	if name == "" || k.Namespaced && namespace == "" {
 		return nil, model.Errorf(model.NotFound, "the path has no valid name of a %s", kind)
@@ -86,13 +87,13 @@ func (r *request) get(kind, namespace, name string) (*model.Resource, error) {
 	return r.server.kinds.DecodeResource(data)
 }
 
-// find is get with nil for a resource that does not exist. It remembers its answers until forget.
-func (r *request) find(kind, namespace, name string) (*model.Resource, error) {
+// findResource reads a resource; nil: it does not exist. It remembers resources until forgetResources.
+func (r *request) findResource(kind, namespace, name string) (*model.Resource, error) {
 	k := resourceKey{kind, namespace, name}
 	if m, ok := r.resources[k]; ok {
 		return m, nil
 	}
-	m, err := r.get(kind, namespace, name)
+	m, err := r.readResource(kind, namespace, name)
 	if err != nil && model.ClassOf(err) != model.NotFound {
 		return nil, err
 	}
@@ -100,14 +101,14 @@ func (r *request) find(kind, namespace, name string) (*model.Resource, error) {
 	return m, nil
 }
 
-// forget makes find and state read again: a resource was written.
-func (r *request) forget() {
+// forgetResources makes findResource and state read again, because resources may have changed.
+func (r *request) forgetResources() {
 	clear(r.resources)
 	r.states = nil
 }
 
-// page reads one page of the resources of a kind.
-func (r *request) page(kind string, limit int, after string) (list []*model.Resource, next string, err error) {
+// readPage reads one page of the resources of a kind.
+func (r *request) readPage(kind string, limit int, after string) (list []*model.Resource, next string, err error) {
 	k, _ := r.server.kinds.Of(kind)
 	namespace := r.namespace
 	if !k.Namespaced {
@@ -127,10 +128,10 @@ func (r *request) page(kind string, limit int, after string) (list []*model.Reso
 	return list, got.Next, nil
 }
 
-// all reads all resources of a kind.
-func (r *request) all(kind string) (list []*model.Resource, err error) {
+// readAll reads all resources of a kind.
+func (r *request) readAll(kind string) (list []*model.Resource, err error) {
 	for after := ""; ; {
-		page, next, err := r.page(kind, pageSize, after)
+		page, next, err := r.readPage(kind, pageSize, after)
 		if list = append(list, page...); err != nil || next == "" {
 			return list, err
 		}
@@ -138,10 +139,10 @@ func (r *request) all(kind string) (list []*model.Resource, err error) {
 	}
 }
 
-// list answers with a page of the resources of a type that have a form in Sensu and match the selectors.
-func (r *request) list() (answer, error) {
-	limit, after := readPage(r)
-	items, next, err := r.page(types[r.kind].kind, limit, after)
+// listResources answers with a page of the resources of a type that have a form in Sensu and match the selectors.
+func (r *request) listResources() (answer, error) {
+	limit, after := pageLimits(r)
+	items, next, err := r.readPage(types[r.kind].kind, limit, after)
 	if err != nil {
 		return answer{}, err
 	}
@@ -164,8 +165,8 @@ func formsOf[T any](r *request, items []T, form func(*request, T) (object, error
 	return forms, nil
 }
 
-// selectForms answers with those objects that match the selectors of a request; nil objects have no form in Sensu. An
-// empty list is an error if the namespace does not exist.
+// selectForms answers with the objects that match the selectors of a request. A nil object stands for a resource without a
+// form in Sensu. It returns an error for an empty list of a namespace that does not exist.
 func (r *request) selectForms(forms []object, next string) (answer, error) {
 	chosen, err := parseSelectors(r.URL.Query(), r.kind)
 	if err != nil {
@@ -178,14 +179,14 @@ func (r *request) selectForms(forms []object, next string) (answer, error) {
 		}
 	}
 	if len(forms) == 0 && r.namespace != "" {
-		_, err = r.get("Namespace", "", r.namespace)
+		_, err = r.readResource("Namespace", "", r.namespace)
 	}
 	return answer{body: out, next: next}, err
 }
 
-// one answers with one resource.
-func (r *request) one() (answer, error) {
-	m, err := r.get(types[r.kind].kind, r.namespace, r.name(0))
+// getResource answers with one resource.
+func (r *request) getResource() (answer, error) {
+	m, err := r.readResource(types[r.kind].kind, r.namespace, r.name(0))
 	if err != nil {
 		return answer{}, err
 	}

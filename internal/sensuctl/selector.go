@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// selectors are the terms of a field selector and a label selector, all of which an object must match:
+// selectors holds the terms of a field selector and a label selector. An object must match all of them, such as
 // check.name == "disk" && region in [eu, us] && "db" notin entity.subscriptions.
 type selectors []term
 
@@ -23,13 +23,16 @@ type term struct {
 	list  bool // right is written as [a, b]
 }
 
+// operand is one side of a term: the path of a field, or a text.
 type operand struct {
 	text   string
 	quoted bool
 }
 
+// maxSelector bounds the length of a selector, in bytes.
 const maxSelector = 4096
 
+// parseSelectors reads the selectors of a query for a list of a type.
 func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 	for _, of := range []string{"fieldSelector", "labelSelector"} {
 		for _, text := range query[of] {
@@ -69,6 +72,7 @@ func parseSelector(text string) (list selectors, err error) {
 	return list, err
 }
 
+// parseTerm reads one term; not ok: the words are no term.
 func parseTerm(words []operand) (t term, ok bool) {
 	if len(words) < 3 || words[1].quoted || !slices.Contains([]string{"==", "!=", "in", "notin", "matches"}, words[1].text) {
 		return t, false
@@ -129,8 +133,8 @@ func (t *term) match(kind string, o object) bool {
 	return common
 }
 
-// values returns the values at the path of an operand, or its text. An unknown path is a text on the right and empty on
-// the left.
+// values returns the values at the path of an operand, or its text. A path that the object does not have is a text on the
+// right side of a term and empty on the left side.
 func (t *term) values(w operand, kind string, o object, right bool) []string {
 	path, isPath := strings.CutPrefix(w.text, types[kind].word+".")
 	switch {

@@ -222,7 +222,7 @@ type sensuError struct {
 
 func (e *sensuError) Error() string { return e.Message }
 
-// Codes of Sensu's errors. sensuctl dump passes over a type that fails with codeNotFound, whatever the status.
+// Codes of Sensu's errors. sensuctl dump skips a type whose answer has codeNotFound, whatever the status.
 const (
 	codeInvalid         = 1
 	codeNotFound        = 2
@@ -280,7 +280,7 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	}
 }
 
-// operations are the operations of a type; nil: Muster has another command for it.
+// operations holds the functions of a type by method; nil: Muster has another command for it.
 type operations struct{ list, get, create, replace, remove operation }
 
 // operation returns the operation for a method and a path; nil: Muster has another command for it, or none.
@@ -288,28 +288,28 @@ func (r *request) operation(method string) operation {
 	depth, t := len(r.names), types[r.kind]
 	collection, one := depth == 0, depth == 1
 	anyNamespace := r.namespace == "" && r.kind != "namespaces" && t.objects == nil
-	ops := operations{list: r.list, get: r.one, create: r.put, replace: r.put}
+	ops := operations{list: r.listResources, get: r.getResource, create: r.putResource, replace: r.putResource}
 	switch {
 	case r.group != t.group, anyNamespace && (method != http.MethodGet || depth > 0):
 		return nil
 	case t.objects != nil:
-		ops = operations{list: r.listCollection, get: r.oneOfCollection, replace: r.putInCollection}
+		ops = operations{list: r.listCollection, get: r.getFromCollection, replace: r.putInCollection}
 	case r.kind == "events": // events, events/ENTITY or events/ENTITY/CHECK
 		collection, one = depth < 2, depth == 2
-		ops = operations{list: r.events, get: r.event, replace: r.putEvent, remove: r.deleteEvent}
+		ops = operations{list: r.listEvents, get: r.getEvent, replace: r.putEvent, remove: r.deleteEvent}
 	case t.kind == "":
 		return nil
 	case isHookChange(method, r):
 		return r.changeHooks
 	case r.kind == "silenced":
 		collection = collection || depth == 2 && (r.names[0] == "subscriptions" || r.names[0] == "checks")
-		ops = operations{r.silences, r.oneSilence, r.putSilence, r.putSilence, r.deleteSilence}
+		ops = operations{r.listSilences, r.getSilence, r.putSilence, r.putSilence, r.deleteSilence}
 	case r.kind == "entity-states":
 		ops.create, ops.replace = nil, r.putState
 	case t.group == core3:
 		ops.create = nil
 	case t.deletable:
-		ops.remove = r.remove
+		ops.remove = r.deleteResource
 	}
 	switch {
 	case method == http.MethodGet && collection:

@@ -19,15 +19,16 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// requestWithPassword makes a request with a user and a password.
 func (w *world) requestWithPassword(path, user, password string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.SetBasicAuth(user, password)
-	return w.do(r)
+	return w.serveRequest(r)
 }
 
-// A login is one of the API's: its passwords, its sessions, its bound on tries.
-func TestLogin(t *testing.T) {
-	w := newWorld(t)
+// TestLoginOpensSessionOfMuster checks passwords, refresh, logout, and the limit of wrong passwords.
+func TestLoginOpensSessionOfMuster(t *testing.T) {
+	w := newTestServer(t)
 	answer := w.requestWithPassword("/auth", "admin", apitest.Password)
 	var got struct {
 		Access  string `json:"access_token"`
@@ -38,15 +39,15 @@ func TestLogin(t *testing.T) {
 		t.Fatalf("%d %+v %v", answer.StatusCode, got, err)
 	}
 	w.token = got.Access
-	w.expect(200, "GET", core+"/checks", "")
-	if text := w.expect(200, "POST", "/auth/token", `{"refresh_token":"x"}`); !strings.Contains(text, got.Access) {
+	w.expectStatus(200, "GET", core+"/checks", "")
+	if text := w.expectStatus(200, "POST", "/auth/token", `{"refresh_token":"x"}`); !strings.Contains(text, got.Access) {
 		t.Error(text)
 	}
-	w.expect(200, "POST", "/auth/logout", `{"refresh_token":"x"}`)
-	if text := w.expect(401, "GET", core+"/checks", ""); !strings.Contains(text, "sensuctl configure") {
+	w.expectStatus(200, "POST", "/auth/logout", `{"refresh_token":"x"}`)
+	if text := w.expectStatus(401, "GET", core+"/checks", ""); !strings.Contains(text, "sensuctl configure") {
 		t.Error(text)
 	}
-	w.expect(401, "POST", "/auth/token", `{}`)
+	w.expectStatus(401, "POST", "/auth/token", `{}`)
 	if s := w.requestWithPassword("/auth/test", "admin", apitest.Password).StatusCode; s != 200 {
 		t.Errorf("test of good credentials: %d", s)
 	}
@@ -66,109 +67,109 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// An API key is a token.
-func TestAPIKey(t *testing.T) {
-	w := newWorld(t)
+// TestAPIKeyIsTokenOfMuster sends a token in the form of a Sensu API key.
+func TestAPIKeyIsTokenOfMuster(t *testing.T) {
+	w := newTestServer(t)
 	r := httptest.NewRequest(http.MethodGet, core+"/checks", nil)
 	r.Header.Set("Authorization", "Key "+w.Token)
-	if s := w.do(r).StatusCode; s != 200 {
+	if s := w.serveRequest(r).StatusCode; s != 200 {
 		t.Errorf("%d", s)
 	}
 }
 
-// Who may do what is the API's to say.
-func TestPermissions(t *testing.T) {
+// TestRolesDecidePermissions checks what viewers, operators, agents and strangers may do.
+func TestRolesDecidePermissions(t *testing.T) {
 	check := `{"metadata":{"name":"ok","namespace":"default"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`
 	silence := `{"metadata":{"namespace":"default"},"expire":60,"check":"ok","reason":"planned"}`
-	w := newWorld(t)
+	w := newTestServer(t)
 	w.loginAs("vera", "viewer")
-	w.expect(200, "GET", core+"/checks", "")
-	w.expect(403, "PUT", core+"/checks/ok", check)
-	w.expect(403, "POST", core+"/silenced", silence)
+	w.expectStatus(200, "GET", core+"/checks", "")
+	w.expectStatus(403, "PUT", core+"/checks/ok", check)
+	w.expectStatus(403, "POST", core+"/silenced", silence)
 	w.loginAs("olga", "operator")
-	w.expect(403, "PUT", core+"/checks/ok", check)
-	w.expect(403, "DELETE", core+"/checks/ok", "")
-	w.expect(201, "POST", core+"/silenced", silence)
-	w.expect(204, "DELETE", core+"/silenced/%2A:ok", "")
+	w.expectStatus(403, "PUT", core+"/checks/ok", check)
+	w.expectStatus(403, "DELETE", core+"/checks/ok", "")
+	w.expectStatus(201, "POST", core+"/silenced", silence)
+	w.expectStatus(204, "DELETE", core+"/silenced/%2A:ok", "")
 	w.loginAs("agent", "agent")
-	w.expect(403, "GET", core+"/checks", "")
+	w.expectStatus(403, "GET", core+"/checks", "")
 	w.token = ""
-	w.expect(401, "GET", core+"/checks", "")
-	w.expect(401, "PUT", core+"/checks/ok", check)
-	w.expect(401, "GET", "/api/core/v2/clusterroles", "")
+	w.expectStatus(401, "GET", core+"/checks", "")
+	w.expectStatus(401, "PUT", core+"/checks/ok", check)
+	w.expectStatus(401, "GET", "/api/core/v2/clusterroles", "")
 }
 
-// Names that are none, namespaces that are not there, bodies that are too long or no JSON.
-func TestRefusals(t *testing.T) {
-	w := newWorld(t)
-	w.expect(404, "GET", "/api/core/v2/namespaces/nope/checks", "")
-	w.expect(404, "GET", "/api/core/v2/namespaces/nope/events", "")
-	w.expect(404, "GET", "/api/core/v2/namespaces/nope/silenced", "")
-	w.expect(404, "GET", core+"/checks/..%2f..%2fusers", "")
-	w.expect(422, "PUT", core+"/checks/x", "no")
-	w.expect(413, "PUT", core+"/checks/x", `{"command":"`+strings.Repeat("x", maxBody)+`"}`)
-	w.expect(422, "GET", core+"/checks?fieldSelector=nonsense", "")
-	if text := w.expect(422, "PUT", core+"/handlers/x", `{"metadata":{"name":"x"},"type":"grpc"}`); !strings.Contains(text, `handlers of type \"grpc\" are not supported`) {
+// TestFaultyRequestsAreRefused sends invalid names, unknown namespaces, long bodies and bodies that are not JSON.
+func TestFaultyRequestsAreRefused(t *testing.T) {
+	w := newTestServer(t)
+	w.expectStatus(404, "GET", "/api/core/v2/namespaces/nope/checks", "")
+	w.expectStatus(404, "GET", "/api/core/v2/namespaces/nope/events", "")
+	w.expectStatus(404, "GET", "/api/core/v2/namespaces/nope/silenced", "")
+	w.expectStatus(404, "GET", core+"/checks/..%2f..%2fusers", "")
+	w.expectStatus(422, "PUT", core+"/checks/x", "no")
+	w.expectStatus(413, "PUT", core+"/checks/x", `{"command":"`+strings.Repeat("x", maxBody)+`"}`)
+	w.expectStatus(422, "GET", core+"/checks?fieldSelector=nonsense", "")
+	if text := w.expectStatus(422, "PUT", core+"/handlers/x", `{"metadata":{"name":"x"},"type":"grpc"}`); !strings.Contains(text, `handlers of type \"grpc\" are not supported`) {
 		t.Error(text)
 	}
-	w.expect(201, "PUT", core+"/checks/x", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
-	w.expect(409, "POST", core+"/checks", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
-	if text := w.expect(404, "GET", "/no/such/page", ""); !strings.Contains(text, "openapi") {
+	w.expectStatus(201, "PUT", core+"/checks/x", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
+	w.expectStatus(409, "POST", core+"/checks", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
+	if text := w.expectStatus(404, "GET", "/no/such/page", ""); !strings.Contains(text, "openapi") {
 		t.Errorf("what is none of sensuctl's is the API's: %s", text)
 	}
 }
 
-// A check that is not published and runs nothing is passive, as what is shown of one reads.
+// TestPassiveCheckRoundTrip checks that a check without command and publish is passive, and stays so when its form is
+// sent.
 func TestPassiveCheckRoundTrip(t *testing.T) {
-	w := newWorld(t)
-	w.expect(201, "PUT", core+"/checks/backup", `{"metadata":{"name":"backup"},"command":"","publish":false,"interval":60,"subscriptions":["linux"],"ttl":600,"check_hooks":[{"critical":["ps"]}]}`)
-	w.expect(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
+	w := newTestServer(t)
+	w.expectStatus(201, "PUT", core+"/checks/backup", `{"metadata":{"name":"backup"},"command":"","publish":false,"interval":60,"subscriptions":["linux"],"ttl":600,"check_hooks":[{"critical":["ps"]}]}`)
+	w.expectStatus(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
 	passive := func() {
 		t.Helper()
-		got, err := w.Intent.Get(t.Context(), keyOf("Check", "backup"))
+		got, err := w.Intent.Get(t.Context(), resourceKeyOf("Check", "backup"))
 		if c, _ := got.Spec.(*model.CheckSpec); err != nil || c == nil || !c.Passive || c.Disabled || c.TTL == 0 || len(c.Hooks) != 0 {
 			t.Errorf("%+v %v", got, err)
 		}
 	}
 	passive()
-	dumped := w.expect(200, "GET", core+"/checks/backup", "")
-	w.expect(204, "DELETE", core+"/checks/backup", "")
-	w.expect(201, "PUT", core+"/checks/backup", dumped)
+	dumped := w.expectStatus(200, "GET", core+"/checks/backup", "")
+	w.expectStatus(204, "DELETE", core+"/checks/backup", "")
+	w.expectStatus(201, "PUT", core+"/checks/backup", dumped)
 	passive()
 }
 
-// What is declared here and only named there stays as it is.
+// TestPutKeepsReferencedResources checks that a document does not change the group and the node that it names.
 func TestPutKeepsReferencedResources(t *testing.T) {
-	w := newWorld(t)
+	w := newTestServer(t)
 	w.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: linux}\nspec: {where: 'node.facts.os == \"linux\"'}\n---\napiVersion: muster/v1\nkind: Node\nmetadata: {name: switch1, labels: {rack: a7}}\nspec: {proxy: true}\n")
-	w.expect(201, "PUT", core+"/checks/ping", `{"metadata":{"name":"ping"},"command":"ping","interval":10,"publish":true,"subscriptions":["linux","new"],"proxy_entity_name":"switch1"}`)
-	got, err := w.Intent.Get(t.Context(), keyOf("Group", "linux"))
+	w.expectStatus(201, "PUT", core+"/checks/ping", `{"metadata":{"name":"ping"},"command":"ping","interval":10,"publish":true,"subscriptions":["linux","new"],"proxy_entity_name":"switch1"}`)
+	got, err := w.Intent.Get(t.Context(), resourceKeyOf("Group", "linux"))
 	if err != nil || got.Spec.(*model.GroupSpec).Where == "" || got.Spec.(*model.GroupSpec).SelfJoin {
 		t.Errorf("%+v %v", got, err)
 	}
-	if got, err = w.Intent.Get(t.Context(), keyOf("Node", "switch1")); err != nil || got.Metadata.Labels["rack"] != "a7" {
+	if got, err = w.Intent.Get(t.Context(), resourceKeyOf("Node", "switch1")); err != nil || got.Metadata.Labels["rack"] != "a7" {
 		t.Errorf("%+v %v", got, err)
 	}
-	if got, err = w.Intent.Get(t.Context(), keyOf("Group", "new")); err != nil || !got.Spec.(*model.GroupSpec).SelfJoin {
+	if got, err = w.Intent.Get(t.Context(), resourceKeyOf("Group", "new")); err != nil || !got.Spec.(*model.GroupSpec).SelfJoin {
 		t.Errorf("%+v %v", got, err)
 	}
 }
 
-// sensuctl create -f sends the check of a dump before its handlers, hooks and pipelines: with each
-// of those the check gets it, and nothing more is missing.
+// TestCheckGetsLaterReferences sends a check before its handlers, hooks, pipelines and assets, as sensuctl create does.
 func TestCheckGetsLaterReferences(t *testing.T) {
-	w := newWorld(t)
-	w.expect(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}],"runtime_assets":["Tools"]}`)
-	if text := w.expect(200, "GET", core+"/checks/disk", ""); !strings.Contains(text, "hook ps non-zero, hook df critical, asset tools, pipeline flow, handler keep, handler chat") {
+	w := newTestServer(t)
+	w.expectStatus(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}],"runtime_assets":["Tools"]}`)
+	if text := w.expectStatus(200, "GET", core+"/checks/disk", ""); !strings.Contains(text, "hook ps non-zero, hook df critical, asset tools, pipeline flow, handler keep, handler chat") {
 		t.Error(text)
 	}
-	w.expect(201, "PUT", core+"/handlers/Keep", `{"metadata":{"name":"Keep"},"type":"pipe","command":"cat","filters":["is_incident"]}`)
-	w.expect(201, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat"},"type":"pipe","command":"sensu-slack-handler --channel '#ops'","env_vars":["SLACK_WEBHOOK_URL=https://hooks.slack.com/services/T/B/X"],"filters":["is_incident","not_silenced"]}`)
-	w.expect(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
-	w.expect(201, "PUT", core+"/hooks/df", `{"metadata":{"name":"df"},"command":"df","timeout":10}`)
-	w.expect(201, "PUT", core+"/pipelines/flow", `{"metadata":{"name":"flow"},"workflows":[{"name":"a","handler":{"name":"Keep"}}]}`)
-	w.expect(201, "POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Tools","namespace":"default"},"spec":{"url":"https://example.com/tools.tar.gz","sha512":"`+strings.Repeat("a", 128)+`","filters":null}}`)
-	m := testenv.Value(w.Intent.Get(t.Context(), keyOf("Check", "disk")))(t)
+	w.expectStatus(201, "PUT", core+"/handlers/Keep", `{"metadata":{"name":"Keep"},"type":"pipe","command":"cat","filters":["is_incident"]}`)
+	w.expectStatus(201, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat"},"type":"pipe","command":"sensu-slack-handler --channel '#ops'","env_vars":["SLACK_WEBHOOK_URL=https://hooks.slack.com/services/T/B/X"],"filters":["is_incident","not_silenced"]}`)
+	w.expectStatus(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
+	w.expectStatus(201, "PUT", core+"/hooks/df", `{"metadata":{"name":"df"},"command":"df","timeout":10}`)
+	w.expectStatus(201, "PUT", core+"/pipelines/flow", `{"metadata":{"name":"flow"},"workflows":[{"name":"a","handler":{"name":"Keep"}}]}`)
+	w.expectStatus(201, "POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Tools","namespace":"default"},"spec":{"url":"https://example.com/tools.tar.gz","sha512":"`+strings.Repeat("a", 128)+`","filters":null}}`)
+	m := testenv.Value(w.Intent.Get(t.Context(), resourceKeyOf("Check", "disk")))(t)
 	c := m.Spec.(*model.CheckSpec)
 	if !slices.Equal(c.Pipelines, []string{"sensu-keep", "flow"}) || c.Alert == nil || !slices.Equal(c.Alert.Handlers, []string{"chat"}) {
 		t.Errorf("%v %+v", c.Pipelines, c.Alert)
@@ -184,9 +185,10 @@ func TestCheckGetsLaterReferences(t *testing.T) {
 	}
 }
 
-// Everything else is answered with the command to type instead, and sensuctl dump goes on.
+// TestUnsupportedRequestsNameCommand checks the command of Muster in each refusal, and the code by which a dump
+// continues.
 func TestUnsupportedRequestsNameCommand(t *testing.T) {
-	w := newWorld(t)
+	w := newTestServer(t)
 	for path, want := range map[string]string{
 		"PUT /api/core/v2/users/vera":                     "muster auth user create",
 		"DELETE /api/core/v2/users/vera":                  "muster auth user delete vera",
@@ -211,14 +213,14 @@ func TestUnsupportedRequestsNameCommand(t *testing.T) {
 		"PATCH " + core + "/checks/disk":                  "muster apply",
 	} {
 		method, path, _ := strings.Cut(path, " ")
-		text := w.expect(501, method, path, "{}")
+		text := w.expectStatus(501, method, path, "{}")
 		if !strings.Contains(text, want) || !strings.Contains(text, `"code":2`) {
 			t.Errorf("%s %s: %s", method, path, text)
 		}
 	}
 }
 
-// Each type that sensuctl knows has a command for reading, making and deleting.
+// TestEveryTypeHasCommands checks that each type has commands for reading, creating and deleting.
 func TestEveryTypeHasCommands(t *testing.T) {
 	for kind := range types {
 		if of := commandsOf(kind); slices.Contains(of[:], "") {
@@ -227,10 +229,11 @@ func TestEveryTypeHasCommands(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
-	w := newWorld(t)
+// TestListsArePaged reads three checks in two pages.
+func TestListsArePaged(t *testing.T) {
+	w := newTestServer(t)
 	for _, name := range []string{"a", "b", "c"} {
-		w.expect(201, "PUT", core+"/checks/"+name, `{"metadata":{"name":"`+name+`"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
+		w.expectStatus(201, "PUT", core+"/checks/"+name, `{"metadata":{"name":"`+name+`"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
 	}
 	seen, query := "", url.Values{"limit": {"2"}}
 	for pages := 1; ; pages++ {
@@ -251,10 +254,9 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// The roles that are here are listed and shown as Sensu's, and what they say is so; those of a dump may be
-// given back, and no others are made.
-func TestReadRoles(t *testing.T) {
-	w := newWorld(t)
+// TestRolesAreReadOnly lists roles and bindings. A role of a dump can be sent back unchanged; no other is accepted.
+func TestRolesAreReadOnly(t *testing.T) {
+	w := newTestServer(t)
 	var list []struct {
 		Metadata struct{ Name string }
 		Rules    []struct{ Verbs, Resources []string }
@@ -264,13 +266,13 @@ func TestReadRoles(t *testing.T) {
 	groups := map[string]string{}
 	for _, kind := range []string{"clusterroles", "clusterrolebindings"} {
 		list = nil
-		testenv.NoError(t, json.Unmarshal([]byte(w.expect(200, "GET", "/api/core/v2/"+kind+"?types=X&limit=100", "")), &list))
+		testenv.NoError(t, json.Unmarshal([]byte(w.expectStatus(200, "GET", "/api/core/v2/"+kind+"?types=X&limit=100", "")), &list))
 		if len(list) != 4 {
 			t.Errorf("%s: %+v", kind, list)
 		}
 		for _, one := range list {
-			text := w.expect(200, "GET", "/api/core/v2/"+kind+"/"+one.Metadata.Name, "")
-			w.expect(200, "PUT", "/api/core/v2/"+kind+"/"+one.Metadata.Name, text)
+			text := w.expectStatus(200, "GET", "/api/core/v2/"+kind+"/"+one.Metadata.Name, "")
+			w.expectStatus(200, "PUT", "/api/core/v2/"+kind+"/"+one.Metadata.Name, text)
 			if kind == "clusterroles" && len(one.Rules) == 0 {
 				t.Errorf("%+v", one)
 			}
@@ -284,23 +286,23 @@ func TestReadRoles(t *testing.T) {
 			t.Errorf("users with the role %s are in the group %s, which has no role", role.ours, role.group)
 		}
 	}
-	w.expect(501, "PUT", "/api/core/v2/clusterroles/view", `{"metadata":{"name":"view"},"rules":[{"verbs":["*"],"resources":["*"]}]}`)
-	w.expect(404, "GET", "/api/core/v2/clusterroles/edit", "")
+	w.expectStatus(501, "PUT", "/api/core/v2/clusterroles/view", `{"metadata":{"name":"view"},"rules":[{"verbs":["*"],"resources":["*"]}]}`)
+	w.expectStatus(404, "GET", "/api/core/v2/clusterroles/edit", "")
 	for _, kind := range []string{"roles", "rolebindings"} {
-		if text := strings.TrimSpace(w.expect(200, "GET", core+"/"+kind, "")); text != "[]" {
+		if text := strings.TrimSpace(w.expectStatus(200, "GET", core+"/"+kind, "")); text != "[]" {
 			t.Errorf("%s: %s", kind, text)
 		}
-		w.expect(200, "GET", "/api/core/v2/"+kind, "")
-		w.expect(404, "GET", core+"/"+kind+"/x", "")
-		w.expect(404, "GET", "/api/core/v2/namespaces/nope/"+kind, "")
+		w.expectStatus(200, "GET", "/api/core/v2/"+kind, "")
+		w.expectStatus(404, "GET", core+"/"+kind+"/x", "")
+		w.expectStatus(404, "GET", "/api/core/v2/namespaces/nope/"+kind, "")
 	}
-	if text := w.expect(200, "GET", "/api/core/v2/clusterroles?fieldSelector=clusterrole.name%20%3D%3D%20view", ""); !strings.Contains(text, "view") || strings.Contains(text, "operator") {
+	if text := w.expectStatus(200, "GET", "/api/core/v2/clusterroles?fieldSelector=clusterrole.name%20%3D%3D%20view", ""); !strings.Contains(text, "view") || strings.Contains(text, "operator") {
 		t.Error(text)
 	}
-	w.expect(422, "GET", "/api/core/v2/clusterroles?fieldSelector=check.name%20%3D%3D%20view", "")
+	w.expectStatus(422, "GET", "/api/core/v2/clusterroles?fieldSelector=check.name%20%3D%3D%20view", "")
 }
 
-// fakeAPI is an API that knows everybody and has one of everything.
+// fakeAPI knows every user and has one check.
 func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
@@ -315,7 +317,7 @@ func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// FuzzRequest lets somebody who is known send anything: it is answered, with JSON or not at all.
+// FuzzRequest sends arbitrary requests of a known user: no answer is an internal error or invalid JSON.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/api/core/v2/namespaces/default/checks", "fieldSelector=check.name == x", "")
 	f.Add("GET", "/api/core/v2/namespaces/default/checks/x", "", "")
@@ -354,55 +356,55 @@ func FuzzRequest(f *testing.F) {
 
 const core = "/api/core/v2/namespaces/default"
 
-// What sensuctl create -f, check, entity, event and silenced send, and what they are answered.
-func TestConversation(t *testing.T) {
-	w := newWorld(t)
-	w.exchange("PUT", "/api/core/v2/namespaces/team", `{"name":"team"}`)
-	w.exchange("GET", "/api/core/v2/namespaces", "")
-	w.exchange("PUT", core+"/hooks/ps", `{"metadata":{"name":"ps","namespace":"default"},"command":"ps aux","timeout":10,"stdin":false,"runtime_assets":null}`)
-	w.exchange("PUT", core+"/filters/fourth", `{"metadata":{"name":"fourth","namespace":"default"},"action":"allow","expressions":["event.check.occurrences == 4"],"runtime_assets":null}`)
-	w.exchange("PUT", core+"/mutators/js", `{"metadata":{"name":"js","namespace":"default"},"timeout":0,"env_vars":null,"type":"javascript","eval":"return 1"}`)
-	w.exchange("PUT", core+"/handlers/tofile", `{"metadata":{"name":"tofile","namespace":"default"},"type":"pipe","command":"cat","timeout":5,"handlers":null,"filters":["is_incident","fourth"],"mutator":"js","env_vars":null,"runtime_assets":null,"secrets":null}`)
-	w.exchange("PUT", core+"/handlers/all", `{"metadata":{"name":"all","namespace":"default"},"type":"set","handlers":["tofile"]}`)
-	w.exchange("PUT", core+"/checks/Disk_Root", `{"metadata":{"name":"Disk_Root","namespace":"default","labels":{"team":"ops","sensu.io/managed_by":"sensuctl"}},"command":"disk {{ .labels.warn | default \"80\" }}","handlers":["tofile","nowhere"],"high_flap_threshold":50,"interval":10,"low_flap_threshold":20,"publish":true,"runtime_assets":["plugins"],"subscriptions":["linux","entity:web01"],"proxy_entity_name":"","check_hooks":[{"critical":["ps"]}],"stdin":false,"subdue":null,"ttl":60,"timeout":5,"round_robin":false,"output_metric_format":"nagios_perfdata","output_metric_handlers":null,"env_vars":["A=b"],"secrets":null,"pipelines":[]}`)
-	w.exchange("GET", core+"/checks/disk_root", "")
+// TestConversationGolden replays requests of sensuctl create -f, check, entity, event and silenced.
+func TestConversationGolden(t *testing.T) {
+	w := newTestServer(t)
+	w.recordExchange("PUT", "/api/core/v2/namespaces/team", `{"name":"team"}`)
+	w.recordExchange("GET", "/api/core/v2/namespaces", "")
+	w.recordExchange("PUT", core+"/hooks/ps", `{"metadata":{"name":"ps","namespace":"default"},"command":"ps aux","timeout":10,"stdin":false,"runtime_assets":null}`)
+	w.recordExchange("PUT", core+"/filters/fourth", `{"metadata":{"name":"fourth","namespace":"default"},"action":"allow","expressions":["event.check.occurrences == 4"],"runtime_assets":null}`)
+	w.recordExchange("PUT", core+"/mutators/js", `{"metadata":{"name":"js","namespace":"default"},"timeout":0,"env_vars":null,"type":"javascript","eval":"return 1"}`)
+	w.recordExchange("PUT", core+"/handlers/tofile", `{"metadata":{"name":"tofile","namespace":"default"},"type":"pipe","command":"cat","timeout":5,"handlers":null,"filters":["is_incident","fourth"],"mutator":"js","env_vars":null,"runtime_assets":null,"secrets":null}`)
+	w.recordExchange("PUT", core+"/handlers/all", `{"metadata":{"name":"all","namespace":"default"},"type":"set","handlers":["tofile"]}`)
+	w.recordExchange("PUT", core+"/checks/Disk_Root", `{"metadata":{"name":"Disk_Root","namespace":"default","labels":{"team":"ops","sensu.io/managed_by":"sensuctl"}},"command":"disk {{ .labels.warn | default \"80\" }}","handlers":["tofile","nowhere"],"high_flap_threshold":50,"interval":10,"low_flap_threshold":20,"publish":true,"runtime_assets":["plugins"],"subscriptions":["linux","entity:web01"],"proxy_entity_name":"","check_hooks":[{"critical":["ps"]}],"stdin":false,"subdue":null,"ttl":60,"timeout":5,"round_robin":false,"output_metric_format":"nagios_perfdata","output_metric_handlers":null,"env_vars":["A=b"],"secrets":null,"pipelines":[]}`)
+	w.recordExchange("GET", core+"/checks/disk_root", "")
 	sum := strings.Repeat("a", 128)
-	w.exchange("POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Plugins","namespace":"default"},"spec":{"url":"https://example.com/p.tar.gz","sha512":"`+sum+`","filters":["entity.system.os == 'linux'","entity.system.arch == 'amd64'"],"builds":null,"headers":{"Authorization":"Bearer s3cret"}}}`)
-	w.exchange("PUT", core+"/assets/many", `{"metadata":{"name":"many","namespace":"default"},"builds":[{"url":"https://example.com/a.tar.gz","sha512":"`+sum+`","filters":null},{"url":"https://example.com/b.tar.gz","sha512":"`+strings.Repeat("b", 128)+`","filters":["entity.system.platform == 'redhat'","parseInt(entity.system.platform_version.split('.')[0]) == 9"]}]}`)
-	w.exchange("GET", core+"/assets", "")
-	w.exchange("GET", core+"/assets/Plugins", "")
-	w.exchange("DELETE", core+"/assets/many", "")
-	w.exchange("GET", core+"/assets/many", "")
-	w.exchange("GET", core+"/handlers", "")
-	w.exchange("GET", core+"/pipelines/sensu-tofile", "")
-	w.exchange("GET", core+"/hooks", "")
-	w.exchange("GET", core+"/mutators", "")
-	w.exchange("PUT", core+"/entities/router", `{"entity_class":"proxy","system":{"network":{"interfaces":null}},"subscriptions":["net"],"last_seen":0,"deregister":false,"deregistration":{},"metadata":{"name":"router","namespace":"default","labels":{"region":"eu"}}}`)
-	w.exchange("GET", core+"/entities/router", "")
+	w.recordExchange("POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Plugins","namespace":"default"},"spec":{"url":"https://example.com/p.tar.gz","sha512":"`+sum+`","filters":["entity.system.os == 'linux'","entity.system.arch == 'amd64'"],"builds":null,"headers":{"Authorization":"Bearer s3cret"}}}`)
+	w.recordExchange("PUT", core+"/assets/many", `{"metadata":{"name":"many","namespace":"default"},"builds":[{"url":"https://example.com/a.tar.gz","sha512":"`+sum+`","filters":null},{"url":"https://example.com/b.tar.gz","sha512":"`+strings.Repeat("b", 128)+`","filters":["entity.system.platform == 'redhat'","parseInt(entity.system.platform_version.split('.')[0]) == 9"]}]}`)
+	w.recordExchange("GET", core+"/assets", "")
+	w.recordExchange("GET", core+"/assets/Plugins", "")
+	w.recordExchange("DELETE", core+"/assets/many", "")
+	w.recordExchange("GET", core+"/assets/many", "")
+	w.recordExchange("GET", core+"/handlers", "")
+	w.recordExchange("GET", core+"/pipelines/sensu-tofile", "")
+	w.recordExchange("GET", core+"/hooks", "")
+	w.recordExchange("GET", core+"/mutators", "")
+	w.recordExchange("PUT", core+"/entities/router", `{"entity_class":"proxy","system":{"network":{"interfaces":null}},"subscriptions":["net"],"last_seen":0,"deregister":false,"deregistration":{},"metadata":{"name":"router","namespace":"default","labels":{"region":"eu"}}}`)
+	w.recordExchange("GET", core+"/entities/router", "")
 
 	w.JoinNode("web01", map[string]string{"os": "linux", "hostname": "web01.example", "sensuEntity": "Web01"})
 	w.RecordResult("default", "web01", "disk_root", model.Critical, "disk full")
 	w.RecordResult("default", "web01", "disk_root", model.Critical, "disk full")
-	w.exchange("GET", core+"/events?limit=100", "")
-	w.exchange("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"expire":3600,"expire_on_resolve":true,"check":"Disk_Root","reason":"planned","begin":0,"expire_at":0}`)
-	w.exchange("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"expire":-1,"expire_on_resolve":false,"check":"Disk_Root","reason":"again","begin":0,"expire_at":0}`)
-	w.exchange("GET", core+"/silenced", "")
-	w.exchange("GET", core+"/silenced/checks/disk_root", "")
-	w.exchange("GET", core+"/silenced/subscriptions/linux", "")
-	w.exchange("DELETE", core+"/silenced/%2A:Disk_Root", "")
-	w.exchange("GET", core+"/silenced", "")
-	w.exchange("PUT", core+"/events/Web01/Disk_Root", `{"timestamp":1795374936,"entity":{"metadata":{"name":"Web01","namespace":"default"}},"check":{"status":0,"output":"Resolved manually by sensuctl","metadata":{"name":"Disk_Root","namespace":"default"}}}`)
-	w.exchange("GET", core+"/events/Web01/Disk_Root", "")
-	w.exchange("PUT", core+"/events/Web01/Disk_Root", `{"check":{"status":0,"output":"all is well"}}`)
-	w.exchange("DELETE", core+"/events/Web01/Disk_Root", "")
-	w.exchange("GET", core+"/events/Web01/Disk_Root", "")
-	w.golden("conversation.txt")
+	w.recordExchange("GET", core+"/events?limit=100", "")
+	w.recordExchange("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"expire":3600,"expire_on_resolve":true,"check":"Disk_Root","reason":"planned","begin":0,"expire_at":0}`)
+	w.recordExchange("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"expire":-1,"expire_on_resolve":false,"check":"Disk_Root","reason":"again","begin":0,"expire_at":0}`)
+	w.recordExchange("GET", core+"/silenced", "")
+	w.recordExchange("GET", core+"/silenced/checks/disk_root", "")
+	w.recordExchange("GET", core+"/silenced/subscriptions/linux", "")
+	w.recordExchange("DELETE", core+"/silenced/%2A:Disk_Root", "")
+	w.recordExchange("GET", core+"/silenced", "")
+	w.recordExchange("PUT", core+"/events/Web01/Disk_Root", `{"timestamp":1795374936,"entity":{"metadata":{"name":"Web01","namespace":"default"}},"check":{"status":0,"output":"Resolved manually by sensuctl","metadata":{"name":"Disk_Root","namespace":"default"}}}`)
+	w.recordExchange("GET", core+"/events/Web01/Disk_Root", "")
+	w.recordExchange("PUT", core+"/events/Web01/Disk_Root", `{"check":{"status":0,"output":"all is well"}}`)
+	w.recordExchange("DELETE", core+"/events/Web01/Disk_Root", "")
+	w.recordExchange("GET", core+"/events/Web01/Disk_Root", "")
+	w.compareTranscript("conversation.txt")
 }
 
-// What covers or changes most of a fleet is refused, and the answer names the command of Muster that does it:
-// sensuctl has no --yes.
+// TestGuardedRequestsNameCommand checks that a change to most of a fleet is refused with the command to type: sensuctl
+// has no --yes.
 func TestGuardedRequestsNameCommand(t *testing.T) {
-	w := newWorld(t)
+	w := newTestServer(t)
 	names := make([]string, 60)
 	for i := range names {
 		names[i] = fmt.Sprintf("web%02d", i)
@@ -412,7 +414,7 @@ func TestGuardedRequestsNameCommand(t *testing.T) {
 		"apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec: {command: \"true\", interval: 1m, targets: {groups: [linux]}}\n")
 	refused := func(method, path, body, command string) {
 		t.Helper()
-		text := w.expect(http.StatusPreconditionRequired, method, path, body)
+		text := w.expectStatus(http.StatusPreconditionRequired, method, path, body)
 		if !strings.Contains(text, "sensuctl cannot confirm it; check it, then type: "+command+")") {
 			t.Errorf("%s %s: %s", method, path, text)
 		}
@@ -430,12 +432,12 @@ func TestGuardedRequestsNameCommand(t *testing.T) {
 		"muster silence --group linux --until-resolved -m x --yes")
 	refused("PUT", core+"/checks/load", `{"metadata":{"name":"load"},"command":"true","interval":60,"publish":true,"subscriptions":["linux"]}`, applyCommand)
 	refused("DELETE", core+"/checks/disk", "", "muster delete check disk --yes")
-	w.expect(201, "POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"entity:web01","expire":60,"reason":"x"}`)
+	w.expectStatus(201, "POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"entity:web01","expire":60,"reason":"x"}`)
 }
 
-// The command says all that the silence does.
-func TestSilenceCommand(t *testing.T) {
-	w := newWorld(t)
+// TestSilenceCommandHasAllFields checks the command that makes a given silence.
+func TestSilenceCommandHasAllFields(t *testing.T) {
+	w := newTestServer(t)
 	at := model.Time{Time: w.Now()}
 	for want, s := range map[string]model.SilenceSpec{
 		"muster silence web01 --check disk --forever -m x -n eu --yes": {Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}, Checks: []string{"disk"}}, Reason: "x"},

@@ -9,9 +9,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// silences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C in one page: sensuctl asks for one.
-func (r *request) silences() (answer, error) {
-	all, err := r.all("Silence")
+// listSilences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C in one page: sensuctl asks for one.
+func (r *request) listSilences() (answer, error) {
+	all, err := r.readAll("Silence")
 	if err != nil {
 		return answer{}, err
 	}
@@ -27,18 +27,19 @@ func (r *request) silences() (answer, error) {
 	return r.selectForms(forms, "")
 }
 
-func (r *request) oneSilence() (answer, error) {
-	found, err := r.silencesOf()
+// getSilence answers with the first silence of a name.
+func (r *request) getSilence() (answer, error) {
+	found, err := r.matchSilences()
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{body: silenceForm(found[0])}, nil
 }
 
-// silencesOf returns the silences with the name in the path, Sensu's SUBSCRIPTION:CHECK or Muster's. Several may have
-// the same of Sensu's.
-func (r *request) silencesOf() (found []*model.Resource, err error) {
-	all, err := r.all("Silence")
+// matchSilences returns the silences with the name in the path: SUBSCRIPTION:CHECK, as Sensu names them, or Muster's name.
+// Several silences may have the same name in Sensu.
+func (r *request) matchSilences() (found []*model.Resource, err error) {
+	all, err := r.readAll("Silence")
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +54,14 @@ func (r *request) silencesOf() (found []*model.Resource, err error) {
 	return found, nil
 }
 
+// nameOf returns the name in the metadata of an object.
 func nameOf(o object) string {
 	m, _ := o["metadata"].(object)
 	name, _ := m["name"].(string)
 	return name
 }
 
+// silenceName returns the name of a silence in Sensu.
 func silenceName(m *model.Resource) string { return nameOf(silenceForm(m)) }
 
 // sameName compares two names in Muster's form.
@@ -70,8 +73,8 @@ func sameSilence(a, b string) bool {
 	return i >= 0 && j >= 0 && sameName(a[:i], b[:j]) && sameName(a[i+1:], b[j+1:])
 }
 
-// silenceForm writes a silence as Silenced. One with another scope than a subscription and a check has Muster's name, and
-// its reason has the command that shows the scope.
+// silenceForm writes a silence as Silenced. A silence whose scope is more than a subscription and a check keeps Muster's
+// name, and its reason names the command that shows the scope.
 func silenceForm(m *model.Resource) object {
 	spec := m.Spec.(*model.SilenceSpec)
 	subscription, check := "*", "*"
@@ -123,7 +126,7 @@ func (r *request) putSilence() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	all, err := r.all("Silence")
+	all, err := r.readAll("Silence")
 	if err != nil {
 		return answer{}, err
 	}
@@ -148,7 +151,7 @@ func (r *request) putSilence() (answer, error) {
 
 // deleteSilence ends all silences with the name in the path.
 func (r *request) deleteSilence() (answer, error) {
-	found, err := r.silencesOf()
+	found, err := r.matchSilences()
 	if err != nil {
 		return answer{}, err
 	}

@@ -23,7 +23,7 @@ type resourceType struct {
 	word   string // first word of the type's fields in selectors
 	fields string // that selectors may use, beside everyField
 
-	// commands are Muster's for reading, creating and deleting; %s is the name. Empty: the usual ones of a kind.
+	// commands are the commands of Muster that read, create and delete; %s is the name. Empty: the usual commands of a kind.
 	commands [3]string
 }
 
@@ -32,14 +32,14 @@ const (
 	core3 = "core/v3"
 )
 
-// everyField are the fields of each type.
+// everyField lists the fields that each type has.
 const everyField = "name namespace labels annotations"
 
-// resultFields are the fields of an event's check that a CheckConfig does not have.
+// resultFields lists the fields that the check of an event has and a CheckConfig has not.
 const resultFields = "duration executed issued history output state status total_state_change last_ok occurrences occurrences_watermark is_silenced silenced scheduler"
 
-// every returns a command for reading, creating and deleting.
-func every(command string) [3]string { return [3]string{command, command, command} }
+// sameCommands returns one command for reading, creating and deleting.
+func sameCommands(command string) [3]string { return [3]string{command, command, command} }
 
 // commandsOf returns Muster's commands for a type; empty: Muster has nothing of it.
 func commandsOf(path string) [3]string {
@@ -50,7 +50,7 @@ func commandsOf(path string) [3]string {
 	return [3]string{"muster get " + path, "muster apply -f FILE", "muster delete " + strings.TrimSuffix(path, "s") + " %s"}
 }
 
-// types are the types that sensuctl knows, by their words in paths.
+// types holds the types that sensuctl knows, by their words in paths.
 var types = map[string]resourceType{
 	"namespaces": {
 		group: core2, sensu: "Namespace", kind: "Namespace", form: namespaceForm,
@@ -114,17 +114,17 @@ var types = map[string]resourceType{
 		commands: [3]string{"muster get events", "results come from agents and from POST /events of the agent's local API; muster run CHECK runs a check now", "muster event delete %s"},
 	},
 	"users": {
-		group: core2, objects: users,
+		group: core2, objects: listUsers,
 		fields:   "username groups disabled",
 		commands: [3]string{"muster auth user list", "muster auth user create NAME --role ROLE", "muster auth user delete %s"},
 	},
 	"clusterroles": {
-		group: core2, objects: clusterRoles,
+		group: core2, objects: listClusterRoles,
 		word: "clusterrole", fields: "rules",
 		commands: [3]string{"muster auth user list: the roles are admin, operator, viewer, agent and alerts", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
 	},
 	"clusterrolebindings": {
-		group: core2, objects: clusterRoleBindings,
+		group: core2, objects: listClusterRoleBindings,
 		word: "clusterrolebinding", fields: "subjects role_ref",
 		commands: [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
 	},
@@ -144,10 +144,10 @@ var types = map[string]resourceType{
 	"secrets": {
 		commands: [3]string{"muster get secrets", "muster apply -f FILE, with kind: Secret", "muster delete secret %s"},
 	},
-	"cluster": {commands: every("muster status")},
-	"health":  {commands: every("muster status")},
-	"tessen":  {commands: every("Muster sends no usage data")},
-	"license": {commands: every("Muster has no licences")},
+	"cluster": {commands: sameCommands("muster status")},
+	"health":  {commands: sameCommands("muster status")},
+	"tessen":  {commands: sameCommands("Muster sends no usage data")},
+	"license": {commands: sameCommands("Muster has no licences")},
 }
 
 // noOperation is the error for a request that Muster answers by another command.
@@ -245,6 +245,7 @@ func silenceCommand(namespace string, s *model.SilenceSpec) string {
 	return strings.Join(append(words, namespaceFlags(namespace, "--yes")...), " ")
 }
 
+// namespaceFlags returns the flags of a command, with -n for another namespace than the default one.
 func namespaceFlags(namespace string, more ...string) []string {
 	if namespace == "" || namespace == model.DefaultNamespaceName {
 		return more

@@ -30,7 +30,7 @@ type world struct {
 	transcript bytes.Buffer
 }
 
-func newWorld(t *testing.T) *world {
+func newTestServer(t *testing.T) *world {
 	w := &world{Server: apitest.NewServer(t), t: t, registry: prometheus.NewRegistry()}
 	w.server = New(Options{API: w.Handler, Now: w.Now, Registerer: w.registry})
 	w.token = w.Token
@@ -54,17 +54,18 @@ func (w *world) request(method, path, body string) *http.Response {
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+w.token)
-	return w.do(r)
+	return w.serveRequest(r)
 }
 
-func (w *world) do(r *http.Request) *http.Response {
+// serveRequest answers a request.
+func (w *world) serveRequest(r *http.Request) *http.Response {
 	answer := httptest.NewRecorder()
 	w.server.ServeHTTP(answer, r)
 	return answer.Result()
 }
 
-// expect makes a request and compares the status.
-func (w *world) expect(status int, method, path, body string) string {
+// expectStatus makes a request, compares the status and returns the body.
+func (w *world) expectStatus(status int, method, path, body string) string {
 	w.t.Helper()
 	answer := w.request(method, path, body)
 	data := testenv.Value(io.ReadAll(answer.Body))(w.t)
@@ -74,8 +75,8 @@ func (w *world) expect(status int, method, path, body string) string {
 	return string(data)
 }
 
-// exchange makes a request and appends it with its answer to the transcript.
-func (w *world) exchange(method, path, body string) {
+// recordExchange makes a request and appends it with its answer to the transcript.
+func (w *world) recordExchange(method, path, body string) {
 	w.t.Helper()
 	answer := w.request(method, path, body)
 	data := testenv.Value(io.ReadAll(answer.Body))(w.t)
@@ -94,7 +95,8 @@ func (w *world) exchange(method, path, body string) {
 	fmt.Fprintf(&w.transcript, "%s\n\n", bytes.TrimSpace(data))
 }
 
-func (w *world) golden(name string) {
+// compareTranscript compares the transcript with a golden file.
+func (w *world) compareTranscript(name string) {
 	w.t.Helper()
 	file := filepath.Join("testdata", name)
 	testenv.Golden(w.t, file, w.transcript.Bytes())

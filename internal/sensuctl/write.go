@@ -16,20 +16,20 @@ const owner = "sensu"
 
 // Annotations of a resource that sensuctl wrote.
 const (
-	notCarried = "sensuctl/not-carried" // the fields that Muster does not have, "; " between them
-	waitsFor   = "sensuctl/waits-for"   // resources that the document names and that do not exist yet: see dependents.go
+	lossAnnotation    = "sensuctl/not-carried" // the fields that Muster does not have, "; " between them
+	missingAnnotation = "sensuctl/waits-for"   // resources that a check names and that did not exist: dependents.go
 )
 
-// converted is a document as resources of Muster.
-type converted struct {
+// importedDocument is a document as resources of Muster.
+type importedDocument struct {
 	main    *model.Resource
 	others  []*model.Resource // resources that main needs and that did not exist
-	lost    []string          // for notCarried
-	missing []string          // for waitsFor
+	lost    []string          // for lossAnnotation
+	missing []string          // for missingAnnotation
 }
 
-// put creates or replaces a resource: sensuctl create -f, and all commands that change one.
-func (r *request) put() (answer, error) {
+// putResource creates or replaces a resource: sensuctl create -f, and all commands that change one.
+func (r *request) putResource() (answer, error) {
 	unchanged := answer{status: http.StatusOK}
 	if r.kind == "namespaces" && r.name(0) == model.DefaultNamespaceName {
 		return unchanged, nil
@@ -40,7 +40,7 @@ func (r *request) put() (answer, error) {
 	}
 	err = r.retryStale(func() error { return r.create(doc) })
 	if err == nil {
-		err = r.retryStale(func() error { return r.updateDependents(model.CleanName(doc.name)) })
+		err = r.retryStale(func() error { return r.importDependents(model.CleanName(doc.name)) })
 	}
 	return answer{}, err
 }
@@ -49,7 +49,7 @@ func (r *request) put() (answer, error) {
 // writer succeeds.
 func (r *request) retryStale(do func() error) error {
 	for {
-		r.forget()
+		r.forgetResources()
 		if err := do(); err == nil || model.ClassOf(err) != model.Stale || r.Context().Err() != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (r *request) create(doc *document) error {
 	if err != nil {
 		return err
 	}
-	is, err := r.find(made.main.Kind, made.main.Metadata.Namespace, made.main.Metadata.Name)
+	is, err := r.findResource(made.main.Kind, made.main.Metadata.Namespace, made.main.Metadata.Name)
 	switch {
 	case err != nil:
 		return err
@@ -75,7 +75,7 @@ func (r *request) create(doc *document) error {
 }
 
 // replace applies an imported document in place of a resource, if that may be replaced and has the revision of is.
-func (r *request) replace(is *model.Resource, made *converted) error {
+func (r *request) replace(is *model.Resource, made *importedDocument) error {
 	if err := r.replaceable(is); err != nil {
 		return err
 	}
@@ -88,11 +88,11 @@ func (r *request) replace(is *model.Resource, made *converted) error {
 
 // apply sends resources to the API. Fields that were not carried are recorded in an annotation, the audit log and the
 // server's log.
-func (r *request) apply(list ...*converted) error {
+func (r *request) apply(list ...*importedDocument) error {
 	in := v1.ApplyRequest{Message: "by sensuctl", Owner: owner}
 	for _, made := range list {
-		annotate(made.main, waitsFor, made.missing, ", ")
-		annotate(made.main, notCarried, made.lost, "; ")
+		annotate(made.main, missingAnnotation, made.missing, ", ")
+		annotate(made.main, lossAnnotation, made.lost, "; ")
 		if len(made.lost) > 0 {
 			text := strings.Join(made.lost, "; ")
 			in.Message = truncate("by sensuctl; not carried: "+text, 900)
@@ -129,6 +129,7 @@ func annotate(m *model.Resource, name string, list []string, separator string) {
 	m.Metadata.Annotations[name] = truncate(strings.Join(list, separator), 16<<10)
 }
 
+// splitList reads an annotation that is a list.
 func splitList(annotation string) []string {
 	if annotation == "" {
 		return nil
@@ -136,6 +137,7 @@ func splitList(annotation string) []string {
 	return strings.Split(annotation, ", ")
 }
 
+// truncate shortens a text to a number of bytes.
 func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -146,10 +148,10 @@ func truncate(text string, most int) string {
 // maxLookups bounds the resources that one document may name.
 const maxLookups = 500
 
-// convert imports a document into the resources of its namespace. The resource of its own name is not one of these:
-// it is replaced whole.
-func (r *request) convert(doc *document) (*converted, error) {
-	name, kind := model.CleanName(doc.name), kindOf(doc)
+// convert imports a document into the resources of its namespace. The import does not see the resource of the document's
+// own name, because the document replaces it whole.
+func (r *request) convert(doc *document) (*importedDocument, error) {
+	name, kind := model.CleanName(doc.name), kindOfDocument(doc)
 	own := sensuimport.PipelineOf(doc.name)
 	set := kind == "Handler" && doc.spec["type"] == "set"
 	if set {
@@ -163,13 +165,13 @@ func (r *request) convert(doc *document) (*converted, error) {
 		if lookups++; lookups > maxLookups {
 			return nil, model.Errorf(model.TooLarge, "%s %s names more than %d resources", doc.kind, doc.name, maxLookups)
 		}
-		return r.find(k, namespace, n)
+		return r.findResource(k, namespace, n)
 	}
 	got, err := sensuimport.ImportInto(server, []sensuimport.File{doc.file()}, r.server.kinds, r.server.now())
 	if err != nil {
 		return nil, err
 	}
-	made := &converted{}
+	made := &importedDocument{}
 	var notes []string
 	for _, n := range got.Notes {
 		if n.Lost {
@@ -198,7 +200,7 @@ func (r *request) convert(doc *document) (*converted, error) {
 }
 
 // sameHandlerKind refuses a set in place of a handler, and a handler in place of a set.
-func (r *request) sameHandlerKind(doc *document, made *converted, set bool) error {
+func (r *request) sameHandlerKind(doc *document, made *importedDocument, set bool) error {
 	if doc.kind != "Handler" {
 		return nil
 	}
@@ -206,14 +208,15 @@ func (r *request) sameHandlerKind(doc *document, made *converted, set bool) erro
 	if !set {
 		kind, name = "Pipeline", sensuimport.PipelineOf(doc.name)
 	}
-	m, err := r.find(kind, made.main.Metadata.Namespace, name)
+	m, err := r.findResource(kind, made.main.Metadata.Namespace, name)
 	if err != nil || m == nil || !set && m.Metadata.Annotations[sensuimport.SetOf] == "" {
 		return err
 	}
 	return refusal(m, "a handler cannot become a set, nor a set a handler", "delete")
 }
 
-func kindOf(doc *document) string {
+// kindOfDocument returns Muster's kind of a document.
+func kindOfDocument(doc *document) string {
 	for _, t := range types {
 		if t.sensu == doc.kind {
 			return t.kind
@@ -222,15 +225,15 @@ func kindOf(doc *document) string {
 	return ""
 }
 
-// remove deletes a resource; a handler with the pipeline that sends it events.
-func (r *request) remove() (answer, error) {
-	m, err := r.find(types[r.kind].kind, r.namespace, r.name(0))
+// deleteResource deletes a resource. It deletes a handler together with the pipeline that sends it events.
+func (r *request) deleteResource() (answer, error) {
+	m, err := r.findResource(types[r.kind].kind, r.namespace, r.name(0))
 	if err != nil {
 		return answer{}, err
 	}
 	list := []*model.Resource{m}
 	if r.kind == "handlers" {
-		own, err := r.find("Pipeline", r.namespace, model.SensuPipeline(r.name(0)))
+		own, err := r.findResource("Pipeline", r.namespace, model.SensuPipeline(r.name(0)))
 		if err != nil {
 			return answer{}, err
 		}

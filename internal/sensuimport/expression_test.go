@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func machinesText(list []model.AssetBuild) string {
+// platformsText lists the platforms of builds.
+func platformsText(list []model.AssetBuild) string {
 	var out []string
 	for i := range list {
 		out = append(out, list[i].Platform())
@@ -15,8 +16,8 @@ func machinesText(list []model.AssetBuild) string {
 	return strings.Join(out, ", ")
 }
 
-// Filters as people wrote them are for the same machines here.
-func TestAssetFilters(t *testing.T) {
+// TestAssetFiltersBecomePlatforms translates filters as people write them.
+func TestAssetFiltersBecomePlatforms(t *testing.T) {
 	major := "entity.system.platform_version.split('.')[0]"
 	for source, want := range map[string]string{
 		``:     "any machine",
@@ -41,7 +42,7 @@ func TestAssetFilters(t *testing.T) {
 			filters = strings.Split(source, "; ")
 		}
 		list, _, err := machinesOf(filters)
-		if got := machinesText(list); err != nil || got != want {
+		if got := platformsText(list); err != nil || got != want {
 			t.Errorf("%s: %q %v, want %q", source, got, err, want)
 		}
 	}
@@ -73,8 +74,9 @@ func TestAssetFilters(t *testing.T) {
 	}
 }
 
-// What a condition becomes is read back as the same, or it is said that there are no words for it.
-func TestAttributes(t *testing.T) {
+// TestAttributesInvertConditions checks that an import of Attributes makes the same condition, or that it reports no
+// form.
+func TestAttributesInvertConditions(t *testing.T) {
 	for _, where := range []string{
 		`node.labels["kind"] == "switch"`,
 		`(node.labels["kind"] == "switch" || node.labels["site"] != "lab") && node.name.matches("^sw") && "net" in node.groups`,

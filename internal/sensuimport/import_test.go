@@ -19,15 +19,15 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// What a dump becomes, and what is said of it, word for word; what is made is valid, and is
-// read back as it was written.
+// TestDumpGolden compares resources and notes of dumps with golden files. The resources are valid.
 func TestDumpGolden(t *testing.T) {
 	for _, name := range []string{"dump", "assets"} {
-		t.Run(name, func(t *testing.T) { golden(t, name) })
+		t.Run(name, func(t *testing.T) { compareImport(t, name) })
 	}
 }
 
-func golden(t *testing.T, name string) {
+// compareImport imports a file and compares resources and notes with a golden file.
+func compareImport(t *testing.T, name string) {
 	data := testenv.Value(os.ReadFile(filepath.Join("testdata", name+".yaml")))(t)
 	result := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon))(t)
 	var out bytes.Buffer
@@ -46,6 +46,7 @@ func golden(t *testing.T, name string) {
 	testenv.Golden(t, path, out.Bytes())
 }
 
+// importText imports a file and returns its notes, or the error, as text.
 func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	t.Helper()
 	result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)
@@ -59,32 +60,33 @@ func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	return result, strings.Join(notes, "\n")
 }
 
-func check(spec string) string {
+// checkJSON returns a check with more fields.
+func checkJSON(spec string) string {
 	return `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"default"},"spec":{"command":"true","interval":10,"subscriptions":["s"]` + spec + `}}`
 }
 
-// The forms in which files come, and those that are none.
-func TestFileForms(t *testing.T) {
+// TestFileFormsAreRead reads YAML, JSON and lists, and refuses other files.
+func TestFileFormsAreRead(t *testing.T) {
 	bare := `{"type":"CheckConfig","spec":{"metadata":{"name":"c"},"command":"true","interval":10,"subscriptions":["s"]}}`
 	for name, tt := range map[string]struct {
 		text string
 		read int
 		want string // of what is said
 	}{
-		"one":                     {check(""), 1, ""},
-		"wrapped-json":            {check("") + "\n" + `{"type":"Namespace","spec":{"name":"ops"}}`, 2, ""},
-		"a list":                  {"[" + check("") + "]", 1, ""},
+		"one":                     {checkJSON(""), 1, ""},
+		"wrapped-json":            {checkJSON("") + "\n" + `{"type":"Namespace","spec":{"name":"ops"}}`, 2, ""},
+		"a list":                  {"[" + checkJSON("") + "]", 1, ""},
 		"metadata in spec":        {bare, 1, ""},
 		"documents":               {"---\ntype: Namespace\nspec: {name: ops}\n---\n---\ntype: TessenConfig\nspec: {opt_out: false}\n", 2, ""},
 		"nothing":                 {"", 0, ""},
 		"a list of the API":       {`[{"command":"true","metadata":{"name":"c"}}]`, 0, "f:1: no type: not a resource in the format of sensuctl dump\n"},
-		"broken JSON":             {check("") + "\n{\"type\": ", 0, "f: in the document at line 2: unexpected EOF"},
+		"broken JSON":             {checkJSON("") + "\n{\"type\": ", 0, "f: in the document at line 2: unexpected EOF"},
 		"broken YAML":             {"type: [", 0, "f: go-yaml"},
 		"a text":                  {"hello", 0, "f:1: not a Sensu resource"},
 		"an unknown type":         {"type: Sprocket\nspec: {a: 1}\n", 1, "f:1 unknown type"},
-		"an unknown field":        {check(`,"color":"red","nothing":0`), 1, `f:1 not imported: spec.color: "red"`},
-		"a field of a wrong type": {check(`,"timeout":"soon"`), 1, `f:1 not imported: spec.timeout: "soon"`},
-		"what Muster refuses":     {check(`,"ttl":5`), 1, "not imported, Muster refuses it: "},
+		"an unknown field":        {checkJSON(`,"color":"red","nothing":0`), 1, `f:1 not imported: spec.color: "red"`},
+		"a field of a wrong type": {checkJSON(`,"timeout":"soon"`), 1, `f:1 not imported: spec.timeout: "soon"`},
+		"what Muster refuses":     {checkJSON(`,"ttl":5`), 1, "not imported, Muster refuses it: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, said := importText(t, tt.text)
@@ -98,8 +100,8 @@ func TestFileForms(t *testing.T) {
 	}
 }
 
-// One field of a check becomes that of ours.
-func TestChecks(t *testing.T) {
+// TestCheckFieldsAreImported imports one field of a check per case.
+func TestCheckFieldsAreImported(t *testing.T) {
 	for spec, want := range map[string]string{
 		`,"cron":"@every 5m","interval":0`:                    `"interval":"5m"`,
 		`,"cron":"@hourly","interval":0`:                      `"cron":"0 * * * *","timeZone":"UTC"`,
@@ -114,7 +116,7 @@ func TestChecks(t *testing.T) {
 		`,"subdues":[{"begin":"2026-01-02T22:00:00+01:00","end":"2026-01-03T06:00:00+01:00","repeat":["fridays"]}]`: `"window":"subdue-c"`,
 		`,"subdue":{"days":{"monday":[{"begin":"5:00 PM","end":"12:00 AM"}]}}`:                                      `"during":"mon 17:00-24:00 UTC"`,
 	} {
-		result, said := importText(t, check(spec))
+		result, said := importText(t, checkJSON(spec))
 		var found bool
 		for _, r := range result.Resources {
 			data := testenv.Value(json.Marshal(r))(t)
@@ -126,10 +128,10 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// A check that is not published is disabled, with what it runs; where there is nothing to run, its
-// results come from outside.
-func TestUnpublishedChecks(t *testing.T) {
-	result, said := importText(t, check(`,"publish":false`))
+// TestUnpublishedCheckIsDisabledOrPassive checks that an unpublished check with a command is disabled and one without
+// is passive.
+func TestUnpublishedCheckIsDisabledOrPassive(t *testing.T) {
+	result, said := importText(t, checkJSON(`,"publish":false`))
 	c := result.Resources[len(result.Resources)-1].Spec.(*model.CheckSpec)
 	if !c.Disabled || c.Passive || !strings.Contains(said, "results by an agent's API or socket are refused") {
 		t.Errorf("%+v\n%s", c, said)
@@ -150,8 +152,9 @@ func TestUnpublishedChecks(t *testing.T) {
 	}
 }
 
-// Conditions over entities, as people wrote them.
-func TestConditions(t *testing.T) {
+// TestEntityAttributesBecomeConditions translates expressions as people write them; a check with another expression is
+// disabled.
+func TestEntityAttributesBecomeConditions(t *testing.T) {
 	for source, want := range map[string]string{
 		`entity.entity_class == 'proxy'`:                                        `true`,
 		`entity.entity_class == 'agent'`:                                        `false`,
@@ -165,7 +168,7 @@ func TestConditions(t *testing.T) {
 		`entity.subscriptions.includes("net")`:                                  `"net" in node.groups`,
 		`"linux" == entity.system.os`:                                           `node.facts["os"] == "linux"`,
 	} {
-		if got := where(t, source); got != want {
+		if got := importCondition(t, source); got != want {
 			t.Errorf("%s: %s, want %s", source, got, want)
 		}
 	}
@@ -178,7 +181,7 @@ func TestConditions(t *testing.T) {
 		`entity.name.repeat("9")`:     "repeat does not exist",
 		`event.check.name == "x"`:     "a node has no event.check.name",
 	} {
-		result, said := importText(t, check(`,"proxy_requests":{"entity_attributes":[`+quoted(source)+`]}`))
+		result, said := importText(t, checkJSON(`,"proxy_requests":{"entity_attributes":[`+quoteJSON(source)+`]}`))
 		if !strings.Contains(said, want) {
 			t.Errorf("%s: %s, want %s", source, said, want)
 		}
@@ -188,9 +191,10 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func where(t *testing.T, source string) string {
+// importCondition returns the condition that an expression over entities becomes, or the notes.
+func importCondition(t *testing.T, source string) string {
 	t.Helper()
-	result, said := importText(t, check(`,"proxy_requests":{"entity_attributes":[`+quoted(source)+`]}`))
+	result, said := importText(t, checkJSON(`,"proxy_requests":{"entity_attributes":[`+quoteJSON(source)+`]}`))
 	for _, r := range result.Resources {
 		if c, ok := r.Spec.(*model.CheckSpec); ok && c.Proxy != nil {
 			return c.Proxy.Where
@@ -199,14 +203,15 @@ func where(t *testing.T, source string) string {
 	return said
 }
 
-func quoted(text string) string {
+// quoteJSON returns a JSON string.
+func quoteJSON(text string) string {
 	data, _ := json.Marshal(text)
 	return string(data)
 }
 
-// Who is told: by problems where a handler of ours knows the service, by events where a program
-// reads them; a filter that is missing lets nothing pass.
-func TestCheckHandlers(t *testing.T) {
+// TestCheckHandlersBecomeAlertsOrPipelines: handlers of known services get problems, programs get events. A missing
+// filter passes nothing.
+func TestCheckHandlersBecomeAlertsOrPipelines(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
 	}
@@ -222,22 +227,22 @@ func TestCheckHandlers(t *testing.T) {
 		"a shell line":      {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler --token $(cat k)"`), `"pipelines":["sensu-h"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, said := importText(t, tt.text+check(`,"handlers":["h"]`))
+			result, said := importText(t, tt.text+checkJSON(`,"handlers":["h"]`))
 			data, err := json.Marshal(result.Resources)
 			if err != nil || !strings.Contains(string(data)+said, tt.want) {
 				t.Errorf("%s\n%s", data, said)
 			}
 		})
 	}
-	result, said := importText(t, handler("h", pager+`,"filters":["gone"]`)+check(`,"handlers":["h"]`))
+	result, said := importText(t, handler("h", pager+`,"filters":["gone"]`)+checkJSON(`,"handlers":["h"]`))
 	data, _ := json.Marshal(result.Resources)
 	if !strings.Contains(said, "filter gone is not in these files: the workflow passes nothing") || !strings.Contains(string(data), `{"action":"allow","expressions":["false"]}`) {
 		t.Errorf("%s\n%s", data, said)
 	}
 }
 
-// Handlers of output metrics get events that carry some, and one of them comes once to each handler.
-func TestMetricHandlers(t *testing.T) {
+// TestMetricHandlersGetEventsWithMetrics checks that each handler gets an event once.
+func TestMetricHandlersGetEventsWithMetrics(t *testing.T) {
 	handler := func(name, filters string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{"type":"tcp","socket":{"host":"h","port":1},"filters":[` + filters + `]}}` + "\n"
 	}
@@ -249,7 +254,7 @@ func TestMetricHandlers(t *testing.T) {
 		"who is missing":   {"", `,"output_metric_handlers":["gone"]`, `handler gone is not in these files`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, said := importText(t, handler("h", tt.filters)+check(`,"output_metric_format":"graphite_plaintext"`+tt.check))
+			result, said := importText(t, handler("h", tt.filters)+checkJSON(`,"output_metric_format":"graphite_plaintext"`+tt.check))
 			data, err := json.Marshal(result.Resources)
 			if err != nil || !strings.Contains(string(data)+said, tt.want) || name != "of both" && strings.Count(string(data), `"pipelines":[`) > 1 {
 				t.Errorf("%s\n%s", data, said)
@@ -258,8 +263,8 @@ func TestMetricHandlers(t *testing.T) {
 	}
 }
 
-// Who hears of a silent machine: whom its entity names, as a check's handlers hear of it.
-func TestKeepaliveHandlers(t *testing.T) {
+// TestKeepaliveHandlersAreImported routes the keepalive of a node to the handlers of its entity.
+func TestKeepaliveHandlersAreImported(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
 	}
@@ -282,8 +287,8 @@ func TestKeepaliveHandlers(t *testing.T) {
 	}
 }
 
-// A handler that nothing in the files names reads Sensu's events all the same: agents name handlers.
-func TestUnreferencedHandlers(t *testing.T) {
+// TestUnreferencedHandlersHavePipelines checks handlers that no file names: agents may name them.
+func TestUnreferencedHandlersHavePipelines(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
 	}
@@ -304,8 +309,8 @@ func TestUnreferencedHandlers(t *testing.T) {
 	}
 }
 
-// Silences that have ended are left out, those that end keep their end.
-func TestSilences(t *testing.T) {
+// TestEndedSilencesAreLeftOut imports silences with and without an end.
+func TestEndedSilencesAreLeftOut(t *testing.T) {
 	silence := func(spec string) string {
 		return `{"type":"Silenced","metadata":{"name":"s:c","namespace":"default"},"spec":{` + spec + `}}`
 	}
@@ -324,7 +329,7 @@ func TestSilences(t *testing.T) {
 	}
 }
 
-// Whatever a file holds: an error or valid resources, and nothing taken without a word.
+// FuzzImport imports arbitrary files: the result is an error, or valid resources with a note for each unread field.
 func FuzzImport(f *testing.F) {
 	data, err := os.ReadFile(filepath.Join("testdata", "dump.yaml"))
 	if err != nil {
@@ -335,8 +340,8 @@ func FuzzImport(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add([]byte(check(`,"proxy_requests":{"entity_attributes":["entity.labels.a == 'b' && (1 || 2)"]}`)))
-	f.Add([]byte(check(`,"check_hooks":[{"type":"critical","hooks":["x"]}],"subdue":{"days":{"all":[{"begin":"1:00 PM","end":"25:00"}]}}`)))
+	f.Add([]byte(checkJSON(`,"proxy_requests":{"entity_attributes":["entity.labels.a == 'b' && (1 || 2)"]}`)))
+	f.Add([]byte(checkJSON(`,"check_hooks":[{"type":"critical","hooks":["x"]}],"subdue":{"days":{"all":[{"begin":"1:00 PM","end":"25:00"}]}}`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, kind.All(), noon)
 		if err != nil {

@@ -13,9 +13,11 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// codecs returns the encodings by name.
 func codecs() map[string]Codec { return map[string]Codec{"protobuf": Protobuf, "json": JSON} }
 
-func fixed() (asked *Ask, alive, result *Event) {
+// sampleMessages returns a request, a keepalive and a result.
+func sampleMessages() (asked *Ask, alive, result *Event) {
 	x := &Entity{Name: "web-00000", Namespace: "default", User: "agent", Subscriptions: []string{"web", "entity:web-00000"}, Labels: map[string]string{"class": "web", "env": "test"}}
 	id := [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 	return &Ask{Name: "disk", Namespace: "default", Command: "check_disk -w 5", Env: []string{"A=1"}, Interval: 10, Timeout: 30, Issued: 1795236429},
@@ -23,10 +25,10 @@ func fixed() (asked *Ask, alive, result *Event) {
 		&Event{ID: id, Timestamp: 1795236430, Sequence: 7, Entity: x, Issued: 1795236429, Executed: 1795236430, Duration: 0.25, Status: 2, Output: "CRITICAL - \"no\"\nmore"}
 }
 
-// The bytes of every kind of message, in both encodings, and what each end reads of them.
-func TestGolden(t *testing.T) {
+// TestMessagesGolden compares each kind of message in both encodings with golden bytes and reads it back.
+func TestMessagesGolden(t *testing.T) {
 	for name, c := range codecs() {
-		asked, alive, result := fixed()
+		asked, alive, result := sampleMessages()
 		request := c.AppendAsk(nil, asked)
 		r, err := c.ParseRequest(request)
 		if err != nil || r.Name != "disk" || r.Interval != 10 || r.Issued != 1795236429 || r.Key() != "disk" {
@@ -53,10 +55,10 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A backend reads of an event what the agent said, whatever the encoding.
-func TestReadEvent(t *testing.T) {
+// TestBackendReadsEventsOfAgents encodes events as an agent and decodes them as a backend, in both encodings.
+func TestBackendReadsEventsOfAgents(t *testing.T) {
 	for name, c := range codecs() {
-		asked, alive, result := fixed()
+		asked, alive, result := sampleMessages()
 		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(t)
 		result.Check = r.Check
 		var s Received
@@ -112,8 +114,8 @@ func TestReadEvent(t *testing.T) {
 	}
 }
 
-// Every field of a CheckConfig has a place of its own in a Check, and none falls onto what the agent itself fills in.
-func TestMovedFields(t *testing.T) {
+// TestCheckNumbersAreUnique checks that no field of a CheckConfig gets the number of another field of a Check.
+func TestCheckNumbersAreUnique(t *testing.T) {
 	taken := map[int]bool{22: true, 23: true, 25: true, 26: true, 28: true, 45: true}
 	for n := 1; n < 60; n++ {
 		to := int(checkNumber(uint64(n)))
@@ -128,7 +130,7 @@ func TestMovedFields(t *testing.T) {
 }
 
 func FuzzMessage(f *testing.F) {
-	asked, alive, result := fixed()
+	asked, alive, result := sampleMessages()
 	for _, c := range codecs() {
 		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
 		result.Check = r.Check
@@ -141,7 +143,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add(c.AppendEvent([]byte(TypeKeepalive+"\n"), alive))
 	}
 	for _, c := range codecs() {
-		asked, result := eventWithExtras()
+		asked, result := sampleExtras()
 		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
 		result.Check = r.Check
 		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
@@ -174,7 +176,7 @@ func FuzzMessage(f *testing.F) {
 			if r.Name == "" {
 				t.Error("a check without a name")
 			}
-			_, _, result := fixed()
+			_, _, result := sampleMessages()
 			result.Check = r.Check
 			if len(c.AppendEvent(nil, result)) <= len(result.Output) {
 				t.Error("an event without what it says")
@@ -183,7 +185,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// FuzzMembers: of what is JSON, every member is found, with its value as it stands there.
+// FuzzMembers compares the members that the scanner finds in a JSON object with those of encoding/json.
 func FuzzMembers(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":[1,{"c":"]}\"\\"}], "d" : null ,"e":{}, "f":-1.5e3,"g":true}`))
 	f.Add([]byte(`{}`))
@@ -210,7 +212,7 @@ func FuzzMembers(f *testing.F) {
 }
 
 func BenchmarkReadEvent(b *testing.B) {
-	asked, _, result := fixed()
+	asked, _, result := sampleMessages()
 	for name, c := range codecs() {
 		b.Run(name, func(b *testing.B) {
 			r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(b)
@@ -226,33 +228,34 @@ func BenchmarkReadEvent(b *testing.B) {
 	}
 }
 
-// Tables of fields ascend, as readFields expects.
-func TestTablesAscend(t *testing.T) {
-	ascends(t, metaFields)
-	ascends(t, requestFields)
-	ascends(t, configFields)
-	ascends(t, receivedFields)
-	ascends(t, receivedEntityFields)
-	ascends(t, receivedCheckFields)
-	ascends(t, ruleFields)
-	ascends(t, hookResultFields)
-	ascends(t, pointFields)
-	ascends(t, metricsFields)
-	ascends(t, machineFields)
-	ascends(t, machineMetaFields)
-	ascends(t, systemFields)
+// TestFieldTablesAscend checks the order that readFields relies on.
+func TestFieldTablesAscend(t *testing.T) {
+	assertAscending(t, metaFields)
+	assertAscending(t, requestFields)
+	assertAscending(t, configFields)
+	assertAscending(t, receivedFields)
+	assertAscending(t, receivedEntityFields)
+	assertAscending(t, receivedCheckFields)
+	assertAscending(t, ruleFields)
+	assertAscending(t, hookResultFields)
+	assertAscending(t, pointFields)
+	assertAscending(t, metricsFields)
+	assertAscending(t, machineFields)
+	assertAscending(t, machineMetaFields)
+	assertAscending(t, systemFields)
 }
 
-func ascends[T any](t *testing.T, fields []field[T]) {
+// assertAscending checks that a table ascends by tag.
+func assertAscending[T any](t *testing.T, fields []field[T]) {
 	t.Helper()
 	if !slices.IsSortedFunc(fields, func(a, b field[T]) int { return cmp.Compare(a.tag, b.tag) }) {
 		t.Errorf("table of %T", fields)
 	}
 }
 
-// beside is a request and an answer with what lies beside them.
-func eventWithExtras() (asked *Ask, result *Event) {
-	asked, _, result = fixed()
+// sampleExtras returns a request with hooks and assets and its result with hooks and metrics.
+func sampleExtras() (asked *Ask, result *Event) {
+	asked, _, result = sampleMessages()
 	asked.Hooks = []Hook{
 		{Name: "ps", When: []string{"critical", "127"}, Command: "ps aux", Timeout: 10},
 		{Name: "tell", When: []string{"non-zero"}, Command: "cat", Timeout: 1, Stdin: true},
@@ -263,10 +266,10 @@ func eventWithExtras() (asked *Ask, result *Event) {
 	return asked, result
 }
 
-// The bytes of what is beside a command and beside an output, and what a backend reads of them.
+// TestExtrasGolden compares hooks, assets and metrics with golden bytes and reads them back.
 func TestExtrasGolden(t *testing.T) {
 	for name, c := range codecs() {
-		asked, result := eventWithExtras()
+		asked, result := sampleExtras()
 		request := c.AppendAsk(nil, asked)
 		r, err := c.ParseRequest(request)
 		if err != nil || r.Issued != asked.Issued {
@@ -311,7 +314,8 @@ func TestExtrasGolden(t *testing.T) {
 	}
 }
 
-func TestTimesOfPoints(t *testing.T) {
+// TestPointTimesInAnyUnit reads times in seconds, milliseconds, microseconds and nanoseconds.
+func TestPointTimesInAnyUnit(t *testing.T) {
 	for _, n := range []int64{1795236430, 1795236430_000, 1795236430_000_000, 1795236430_000_000_000} {
 		p := Point{Time: n}
 		if got := p.At().Unix(); got != 1795236430 {
@@ -323,10 +327,10 @@ func TestTimesOfPoints(t *testing.T) {
 	}
 }
 
-// The bytes of a request with secrets, and that an event of it brings none of them back.
+// TestSecretsGolden compares a request with secrets with golden bytes. The event of the request repeats none of them.
 func TestSecretsGolden(t *testing.T) {
 	for name, c := range codecs() {
-		asked, _, result := fixed()
+		asked, _, result := sampleMessages()
 		asked.Secrets = []string{"DB_PASSWORD=it's \"<quoted>\" = ü", "TOKEN=two\nlines"}
 		request := c.AppendAsk(nil, asked)
 		r, err := c.ParseRequest(request)

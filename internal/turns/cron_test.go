@@ -36,8 +36,8 @@ func (f *fleet) runTimes(k key, zone string) (list []string) {
 
 // TestEachDueTimeHasARun checks one run per due time and proxy node within a second, by all members in turn.
 func TestEachDueTimeHasARun(t *testing.T) {
-	f := playAt(t, at("2026-11-21T08:07:30Z"), cronRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
-	f.run(2 * time.Hour)
+	f := newFleetAt(t, at("2026-11-21T08:07:30Z"), cronRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
+	f.advance(2 * time.Hour)
 	for i := range 8 {
 		runs := f.runs[key{7, model.NodeID(1000 + i)}]
 		if len(runs) != 12 {
@@ -62,8 +62,8 @@ func TestEachDueTimeHasARun(t *testing.T) {
 	}
 }
 
-// TestDueTimesOverTheClockChange checks both clock changes, and times that a zone skips.
-func TestDueTimesOverTheClockChange(t *testing.T) {
+// TestDueTimesAcrossSummerTime checks both clock changes, and times that a zone skips.
+func TestDueTimesAcrossSummerTime(t *testing.T) {
 	for _, c := range []struct {
 		start, cron string
 		want        []string
@@ -74,15 +74,15 @@ func TestDueTimesOverTheClockChange(t *testing.T) {
 		{"2026-10-24T12:00:00+02:00", "30 1 * * *", []string{"25 01:30 +0200", "26 01:30 +0100"}},
 		{"2026-10-24T12:00:00+02:00", "0 4 * * *", []string{"25 04:00 +0100", "26 04:00 +0100"}},
 	} {
-		f := playAt(t, at(c.start), cronRobin(7, c.cron, "Europe/Paris", 10*time.Second, 2, 1))
-		f.run(44 * time.Hour)
+		f := newFleetAt(t, at(c.start), cronRobin(7, c.cron, "Europe/Paris", 10*time.Second, 2, 1))
+		f.advance(44 * time.Hour)
 		if got := f.runTimes(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, c.want) {
 			t.Errorf("%s from %s: %v, want %v", c.cron, c.start, got, c.want)
 		}
 	}
 	// In the repeated hour, a fixed time runs once a day and every half hour runs each time.
-	f := playAt(t, at("2026-10-24T12:00:00+02:00"), cronRobin(7, "30 2 * * *", "Europe/Paris", 10*time.Second, 2, 1), cronRobin(8, "*/30 * * * *", "Europe/Paris", 10*time.Second, 2, 1))
-	f.run(44*time.Hour + time.Minute)
+	f := newFleetAt(t, at("2026-10-24T12:00:00+02:00"), cronRobin(7, "30 2 * * *", "Europe/Paris", 10*time.Second, 2, 1), cronRobin(8, "*/30 * * * *", "Europe/Paris", 10*time.Second, 2, 1))
+	f.advance(44*time.Hour + time.Minute)
 	if got := f.runTimes(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, []string{"25 02:30 +0200", "26 02:30 +0100"}) {
 		t.Errorf("runs at %v", got)
 	}
@@ -91,70 +91,70 @@ func TestDueTimesOverTheClockChange(t *testing.T) {
 	}
 }
 
-// TestTakeoverByCron checks that another member takes over from a closed session at once, from a
+// TestOtherMemberTakesOverByCron checks that another member takes over from a closed session at once, from a
 // hanging one after its timeout, and from the only one when another connects.
-func TestTakeoverByCron(t *testing.T) {
-	f := playAt(t, at("2026-11-21T02:59:00Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
+func TestOtherMemberTakesOverByCron(t *testing.T) {
+	f := newFleetAt(t, at("2026-11-21T02:59:00Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
 	f.hanging[1], f.hanging[2], f.hanging[3] = true, true, true
-	f.run(70 * time.Second)
+	f.advance(70 * time.Second)
 	k := key{7, 1000}
 	turn := f.e.turns[k]
 	first := turn.assignee
 	if first == 0 || !turn.open {
 		t.Fatalf("given %v", f.given)
 	}
-	f.leaves(first)
-	f.run(time.Second)
+	f.disconnect(first)
+	f.advance(time.Second)
 	second := turn.assignee
 	if second == 0 || second == first {
 		t.Fatalf("with %d, given %v", second, f.given)
 	}
 	third := 6 - first - second
 	f.away[third] = true
-	f.run(20 * time.Second)
+	f.advance(20 * time.Second)
 	if turn.assignee != second {
 		t.Fatalf("with %d, nobody else is there", turn.assignee)
 	}
 	delete(f.away, third)
 	delete(f.hanging, third)
-	f.run(16 * time.Second)
+	f.advance(16 * time.Second)
 	if turn.open || len(f.runs[k]) != 1 || f.given[third] != 1 {
 		t.Errorf("the hung one keeps it: with %d, runs %v", turn.assignee, f.runs)
 	}
-	f.run(20 * time.Hour)
+	f.advance(20 * time.Hour)
 	if len(f.runs[k]) != 1 {
 		t.Errorf("runs %v", f.runs)
 	}
 }
 
-// TestMissedByCron checks that a due time without members is reported once, after a minute, and
+// TestMissedDueTimeIsReportedOnce checks that a due time without members is reported once, after a minute, and
 // that a member that connects later runs it unless the check excepts that time.
-func TestMissedByCron(t *testing.T) {
-	f := playAt(t, at("2026-11-21T02:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
+func TestMissedDueTimeIsReportedOnce(t *testing.T) {
+	f := newFleetAt(t, at("2026-11-21T02:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.robins[1].Chunk.Except = []model.Span{{Zone: "UTC", Spans: []model.WindowSpan{{During: "04:00-06:00"}}}}
 	f.away[1], f.away[2] = true, true
-	f.run(time.Hour + 59*time.Second)
+	f.advance(time.Hour + 59*time.Second)
 	if len(f.missed) > 0 {
 		t.Fatalf("missed at once: %v", f.missed)
 	}
-	f.run(70 * time.Minute)
+	f.advance(70 * time.Minute)
 	if list, nodes := f.e.Faults(""); len(f.missed) != 3 || len(list) != 1 || nodes != 2 {
 		t.Errorf("missed %v, faults %v", f.missed, list)
 	}
 	delete(f.away, 2)
-	f.run(3 * time.Second)
+	f.advance(3 * time.Second)
 	if list, _ := f.e.Faults(""); len(f.runs) != 2 || len(f.runs[key{7, 1000}]) != 1 || len(list) != 0 {
 		t.Errorf("runs %v, faults %v", f.runs, list)
 	}
-	f.run(30 * time.Hour)
+	f.advance(30 * time.Hour)
 	if got := fmt.Sprint(len(f.missed), len(f.runs[key{7, 1000}]), len(f.runs[key{8, 1000}])); got != "3 2 1" {
 		t.Errorf("missed, runs of one, of the other: %s", got)
 	}
 }
 
-// TestDueTimesOverARestart checks that due times without a result during an outage are made up for,
+// TestRestartMakesUpForDueTimes checks that due times without a result during an outage are made up for,
 // and that old ones are not.
-func TestDueTimesOverARestart(t *testing.T) {
+func TestRestartMakesUpForDueTimes(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		back time.Duration // downtime of the server after the due time
@@ -168,73 +168,73 @@ func TestDueTimesOverARestart(t *testing.T) {
 		{"the check is new", 3 * time.Second, "", 0},
 	} {
 		for proxies := range 2 {
-			f := playAt(t, at("2026-11-21T03:00:00Z").Add(c.back), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, proxies))
+			f := newFleetAt(t, at("2026-11-21T03:00:00Z").Add(c.back), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, proxies))
 			if c.last != "" {
 				f.last[1000], f.last[2] = at(c.last), at(c.last)
 			}
-			f.run(10 * time.Second)
+			f.advance(10 * time.Second)
 			if c.back < 10*time.Second && len(f.runs) > 0 {
 				t.Errorf("%s: given while it may still come back", c.what)
 			}
-			f.run(time.Minute)
+			f.advance(time.Minute)
 			if n := len(f.runs[key{7, model.NodeID(1000 * proxies)}]); n != c.want || len(f.missed) > 0 {
 				t.Errorf("%s: %d runs, want %d; missed %v", c.what, n, c.want, f.missed)
 			}
-			f.run(25 * time.Hour)
+			f.advance(25 * time.Hour)
 			if n := len(f.runs[key{7, model.NodeID(1000 * proxies)}]); n != c.want+1 {
 				t.Errorf("%s: %d runs a day later", c.what, n)
 			}
 		}
 	}
 	// A result of the run that the former server requested ends the turn.
-	f := playAt(t, at("2026-11-21T03:00:03Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
+	f := newFleetAt(t, at("2026-11-21T03:00:03Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
 	f.last[1000] = at("2026-11-20T03:00:00Z")
-	f.run(2 * time.Second)
+	f.advance(2 * time.Second)
 	f.e.RecordResult(7, 1000, time.Second)
-	f.run(time.Hour)
+	f.advance(time.Hour)
 	if len(f.given) > 0 {
 		t.Errorf("given again: %v", f.given)
 	}
 }
 
-// TestClockSetByHand checks that a skipped due time runs once and a completed one does not run again.
-func TestClockSetByHand(t *testing.T) {
-	f := playAt(t, at("2026-11-21T01:00:00Z"), cronRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
-	f.run(10 * time.Minute)
+// TestClockChangeRepeatsNoRun checks that a skipped due time runs once and a completed one does not run again.
+func TestClockChangeRepeatsNoRun(t *testing.T) {
+	f := newFleetAt(t, at("2026-11-21T01:00:00Z"), cronRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
+	f.advance(10 * time.Minute)
 	f.ahead = 3 * time.Hour // 04:10
-	f.run(2 * time.Second)
+	f.advance(2 * time.Second)
 	if got := f.runTimes(key{7, 1000}, "UTC"); !slices.Equal(got, []string{"21 04:10 +0000"}) {
 		t.Fatalf("runs at %v", got)
 	}
-	f.run(20*time.Minute + 2*time.Second) // 04:30
+	f.advance(20*time.Minute + 2*time.Second) // 04:30
 	f.ahead -= 5 * time.Second
-	f.run(10 * time.Second)
+	f.advance(10 * time.Second)
 	if n := len(f.runs[key{7, 1000}]); n != 2 {
 		t.Errorf("%d runs: the one of 04:30 came again, or did not", n)
 	}
 	f.ahead -= 20 * time.Hour
-	f.run(31 * time.Minute)
+	f.advance(31 * time.Minute)
 	if n := len(f.runs[key{7, 1000}]); n != 3 {
 		t.Errorf("%d runs: it waits for the day before", n)
 	}
 }
 
-// TestDueTimesFollowTheCheck checks that a changed cron expression takes effect at once.
-func TestDueTimesFollowTheCheck(t *testing.T) {
-	f := playAt(t, at("2026-11-21T08:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
-	f.run(time.Minute)
+// TestChangedCronTakesEffectAtOnce checks that a changed cron expression takes effect at once.
+func TestChangedCronTakesEffectAtOnce(t *testing.T) {
+	f := newFleetAt(t, at("2026-11-21T08:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
+	f.advance(time.Minute)
 	f.robins, f.revision = []directory.RoundRobin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 2)}, 2
-	f.run(5 * time.Minute)
+	f.advance(5 * time.Minute)
 	if len(f.runs) != 2 {
 		t.Errorf("runs %v", f.runs)
 	}
 	f.robins, f.revision = []directory.RoundRobin{robinOf(7, 10*time.Second, time.Second, 2, 2)}, 3
-	f.run(25 * time.Second)
+	f.advance(25 * time.Second)
 	if n := len(f.runs[key{7, 1000}]); n < 2 || n > 4 {
 		t.Errorf("%d runs by interval", n)
 	}
 	f.robins, f.revision = []directory.RoundRobin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 1)}, 4
-	f.run(time.Minute)
+	f.advance(time.Minute)
 	if len(f.e.turns) != 1 || len(f.e.heap) != 1 || !f.e.turns[key{7, 1000}].tick.Equal(at("2026-11-22T08:05:00Z")) {
 		t.Errorf("%+v", f.e.turns)
 	}

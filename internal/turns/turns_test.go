@@ -42,11 +42,11 @@ type answer struct {
 	given wire.TurnRun
 }
 
-func play(t *testing.T, robins ...directory.RoundRobin) *fleet {
-	return playAt(t, time.Unix(1_800_000_000, 0), robins...)
+func newFleet(t *testing.T, robins ...directory.RoundRobin) *fleet {
+	return newFleetAt(t, time.Unix(1_800_000_000, 0), robins...)
 }
 
-func playAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *fleet {
+func newFleetAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *fleet {
 	f := &fleet{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
 		away: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, last: map[model.NodeID]time.Time{}, runs: map[key][]time.Duration{}}
 	f.restart()
@@ -88,7 +88,7 @@ func (f *fleet) give(node model.NodeID, g wire.TurnRun) bool {
 }
 
 // run advances the time.
-func (f *fleet) run(d time.Duration) {
+func (f *fleet) advance(d time.Duration) {
 	for end := f.now + d; ; {
 		missed, wait := f.e.step(f.e.clock())
 		f.missed = append(f.missed, missed...)
@@ -110,7 +110,7 @@ func (f *fleet) run(d time.Duration) {
 	}
 }
 
-func (f *fleet) leaves(node model.NodeID) {
+func (f *fleet) disconnect(node model.NodeID) {
 	f.away[node] = true
 	f.answers = slices.DeleteFunc(f.answers, func(a answer) bool { return a.by == node })
 	f.e.SessionEnded(node)
@@ -120,12 +120,12 @@ func (f *fleet) leaves(node model.NodeID) {
 // answers, whatever others do, and that no run is reported as missed.
 func TestEachIntervalHasARun(t *testing.T) {
 	const interval = time.Minute
-	f := play(t, robinOf(7, interval, 10*time.Second, 4, 20), robinOf(8, interval, 5*time.Second, 3, 0))
+	f := newFleet(t, robinOf(7, interval, 10*time.Second, 4, 20), robinOf(8, interval, 5*time.Second, 3, 0))
 	for range 2000 {
 		node := model.NodeID(2 + f.rand.IntN(3)) // member 1 always answers
 		switch f.rand.IntN(4) {
 		case 0:
-			f.leaves(node)
+			f.disconnect(node)
 		case 1:
 			f.hanging[node] = true
 		default:
@@ -135,7 +135,7 @@ func TestEachIntervalHasARun(t *testing.T) {
 				delete(f.hanging, node)
 			}
 		}
-		f.run(time.Duration(f.rand.Int64N(int64(2 * interval))))
+		f.advance(time.Duration(f.rand.Int64N(int64(2 * interval))))
 	}
 	if len(f.missed) > 0 {
 		t.Errorf("missed: %v", f.missed[0])
@@ -162,8 +162,8 @@ func TestEachIntervalHasARun(t *testing.T) {
 
 // TestMembersAreUsedEvenly checks that all members get the same number of turns.
 func TestMembersAreUsedEvenly(t *testing.T) {
-	f := play(t, robinOf(7, 10*time.Second, time.Second, 7, 30))
-	f.run(700 * time.Second)
+	f := newFleet(t, robinOf(7, 10*time.Second, time.Second, 7, 30))
+	f.advance(700 * time.Second)
 	sum := 0
 	for node := range model.NodeID(7) {
 		n := f.given[node+1]
@@ -183,8 +183,8 @@ func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	for check := range model.CheckID(40) {
 		robins = append(robins, robinOf(100+check, 10*time.Second, time.Second, 40, 1))
 	}
-	f := play(t, robins...)
-	f.run(10 * time.Second)
+	f := newFleet(t, robins...)
+	f.advance(10 * time.Second)
 	most := 0
 	for _, n := range f.given {
 		most = max(most, n)
@@ -194,12 +194,12 @@ func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	}
 }
 
-// TestTakeover checks that another member takes over at once from an ended session, and after the
+// TestOtherMemberTakesOver checks that another member takes over at once from an ended session, and after the
 // timeout from a hanging one.
-func TestTakeover(t *testing.T) {
-	f := play(t, robinOf(7, time.Minute, 10*time.Second, 2, 1))
+func TestOtherMemberTakesOver(t *testing.T) {
+	f := newFleet(t, robinOf(7, time.Minute, 10*time.Second, 2, 1))
 	f.hanging[1], f.hanging[2] = true, true
-	f.run(time.Minute)
+	f.advance(time.Minute)
 	if f.given[1]+f.given[2] == 0 || f.given[1] > 1 || f.given[2] > 1 {
 		t.Fatalf("given %v", f.given)
 	}
@@ -209,21 +209,21 @@ func TestTakeover(t *testing.T) {
 	}
 	first, other := turn.assignee, 3-turn.assignee
 	delete(f.hanging, other)
-	f.leaves(first)
-	f.run(time.Second)
+	f.disconnect(first)
+	f.advance(time.Second)
 	if len(f.runs[turn.key]) != 1 || turn.open {
 		t.Errorf("no other has it: with %d, runs %v", turn.assignee, f.runs)
 	}
 	delete(f.away, first)
 	f.hanging[first], f.hanging[other] = true, true
-	f.run(turn.next - f.e.clock() + time.Millisecond)
+	f.advance(turn.next - f.e.clock() + time.Millisecond)
 	first = turn.assignee
 	delete(f.hanging, 3-first)
-	f.run(14 * time.Second)
+	f.advance(14 * time.Second)
 	if turn.assignee != first {
 		t.Error("it is taken away before its time")
 	}
-	f.run(2 * time.Second)
+	f.advance(2 * time.Second)
 	if turn.open || len(f.runs[turn.key]) != 2 {
 		t.Errorf("the hung one keeps it: with %d, runs %v", turn.assignee, f.runs)
 	}
@@ -232,28 +232,28 @@ func TestTakeover(t *testing.T) {
 // TestTakeoverSkipsHangingMember covers intervals shorter than the timeout with as many proxy nodes
 // as members, where each would meet the hanging one again.
 func TestTakeoverSkipsHangingMember(t *testing.T) {
-	f := play(t, robinOf(7, 2*time.Second, time.Second, 2, 2))
+	f := newFleet(t, robinOf(7, 2*time.Second, time.Second, 2, 2))
 	f.hanging[2] = true
-	f.run(4 * time.Second)
+	f.advance(4 * time.Second)
 	for range 50 {
 		f.runs = map[key][]time.Duration{}
-		f.run(5 * time.Second)
+		f.advance(5 * time.Second)
 		if len(f.runs) != 2 {
 			t.Fatalf("runs in two intervals: %v", f.runs)
 		}
 	}
 }
 
-// TestMissed checks that an interval without members is reported once, and as a fault until a
+// TestMissedIntervalIsReportedOnce checks that an interval without members is reported once, and as a fault until a
 // member connects; not during the grace after a start.
-func TestMissed(t *testing.T) {
-	f := play(t, robinOf(7, 2*time.Second, time.Second, 2, 3), robinOf(8, 2*time.Second, time.Second, 2, 0))
+func TestMissedIntervalIsReportedOnce(t *testing.T) {
+	f := newFleet(t, robinOf(7, 2*time.Second, time.Second, 2, 3), robinOf(8, 2*time.Second, time.Second, 2, 0))
 	f.away[1], f.away[2] = true, true
-	f.run(10 * time.Second)
+	f.advance(10 * time.Second)
 	if len(f.missed) > 0 {
 		t.Fatalf("missed while agents may come back: %v", f.missed)
 	}
-	f.run(10 * time.Second)
+	f.advance(10 * time.Second)
 	if n := len(f.missed); n < 3*3 || n > 3*6 || f.missed[0].Text != "no member of c7's targets is connected" {
 		t.Fatalf("missed: %v", f.missed)
 	}
@@ -265,20 +265,20 @@ func TestMissed(t *testing.T) {
 		t.Errorf("faults elsewhere: %+v", list)
 	}
 	delete(f.away, 2)
-	f.run(2 * time.Second)
+	f.advance(2 * time.Second)
 	n := len(f.missed)
-	f.run(20 * time.Second)
+	f.advance(20 * time.Second)
 	if list, _ := f.e.Faults(""); len(list) != 0 || len(f.missed) != n {
 		t.Errorf("still faults: %+v", list)
 	}
 }
 
-// TestTurnsFollowTheChecks checks that results of earlier turns end none, and that changed and
+// TestChangedChecksTakeEffect checks that results of earlier turns end none, and that changed and
 // deleted checks take effect.
-func TestTurnsFollowTheChecks(t *testing.T) {
-	f := play(t, robinOf(7, time.Minute, 10*time.Second, 1, 2))
+func TestChangedChecksTakeEffect(t *testing.T) {
+	f := newFleet(t, robinOf(7, time.Minute, 10*time.Second, 1, 2))
 	f.hanging[1] = true
-	f.run(time.Minute)
+	f.advance(time.Minute)
 	f.e.RecordResult(7, 1000, 2*time.Minute)
 	if !f.e.turns[key{7, 1000}].open {
 		t.Error("an old result ended a turn")
@@ -288,12 +288,12 @@ func TestTurnsFollowTheChecks(t *testing.T) {
 		t.Error("a result did not end the turn")
 	}
 	f.robins, f.revision = []directory.RoundRobin{robinOf(7, 10*time.Second, time.Second, 1, 1), robinOf(9, time.Minute, time.Second, 1, 0)}, 2
-	f.run(2 * time.Second)
+	f.advance(2 * time.Second)
 	if len(f.e.turns) != 2 || len(f.e.heap) != 2 || f.e.turns[key{7, 1000}].next > f.e.clock()+10*time.Second {
 		t.Errorf("%d turns, %d in the heap", len(f.e.turns), len(f.e.heap))
 	}
 	f.robins, f.revision = nil, 3
-	f.run(2 * time.Second)
+	f.advance(2 * time.Second)
 	if len(f.e.turns)+len(f.e.heap)+len(f.e.robins)+len(f.e.assigned) != 0 {
 		t.Errorf("left: %v", f.e.turns)
 	}
