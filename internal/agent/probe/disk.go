@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,23 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func diskProbe() Probe {
-	return Probe{
-		Name: "disk", Summary: "Free space and inodes of mounted file systems, and the days until they are full.",
-		Args: []Arg{
-			{Name: "path", Type: List, Help: "mount points; default: every local file system that can be written"},
-			{Name: "exclude", Type: List, Help: "mount points to exclude, as glob patterns"},
-			{Name: "warn", Type: Free, Default: "10%", Help: "warning when less is free for ordinary users"},
-			{Name: "crit", Type: Free, Default: "5%", Help: "critical when less is free"},
-			{Name: "inodesWarn", Type: Free, Default: "10%", Unit: "inodes", Help: "warning when fewer inodes are free"},
-			{Name: "inodesCrit", Type: Free, Default: "5%", Unit: "inodes", Help: "critical when fewer inodes are free"},
-			{Name: "daysWarn", Type: Number, Unit: "days", Help: "warning when the disk fills up in fewer days, at the rate of the last day (available one hour after the agent's start)"},
-			{Name: "daysCrit", Type: Number, Unit: "days", Help: "critical when the disk fills up in fewer days"},
-		},
-		run: runDisk,
-	}
-}
-
+// usage is the space of a file system in bytes, and its inodes.
 type usage struct{ total, avail, used, inodes, inodesFree float64 }
 
 var errHangs = errors.New("the file system does not answer")
@@ -40,36 +25,33 @@ func (e *Env) statfs(ctx context.Context, path string) (usage, error) {
 	if !e.Memory.startCall(path) {
 		return usage{}, errHangs
 	}
-	type answer struct {
-		u   usage
-		err error
-	}
-	ch := make(chan answer, 1)
+	var u usage
+	var err error
+	done := make(chan struct{})
 	go func() {
-		u, err := statfs(path)
+		u, err = statfs(path)
 		e.Memory.endCall(path)
-		ch <- answer{u, err}
+		close(done)
 	}()
 	select {
-	case a := <-ch:
-		return a.u, a.err
+	case <-done:
+		return u, err
 	case <-ctx.Done():
 		return usage{}, errHangs
 	}
 }
 
-func runDisk(ctx context.Context, env *Env, a args, r *report) {
+func runDisk(ctx context.Context, env *Env, a args, r *report) error {
 	paths := a.list("path")
 	if len(paths) == 0 {
 		var err error
 		if paths, err = env.localMounts(); err != nil {
-			addUnsupported(r, err)
-			return
+			return unsupported(err)
 		}
 	}
 	looked := 0
 	for _, path := range paths {
-		if slices.ContainsFunc(a.list("exclude"), func(p string) bool { ok, _ := filepath.Match(p, path); return ok }) {
+		if matchesAny(a.list("exclude"), path) {
 			continue
 		}
 		looked++
@@ -81,8 +63,9 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) {
 		judgeDisk(env, a, r, path, u)
 	}
 	if looked == 0 {
-		r.add(model.Unknown, "no file system matches")
+		return errors.New("no file system matches")
 	}
+	return nil
 }
 
 func judgeDisk(env *Env, a args, r *report, path string, u usage) {
@@ -111,9 +94,9 @@ func judgeDisk(env *Env, a args, r *report, path string, u usage) {
 	}
 }
 
-// passedOver: virtual file systems hold nothing that fills up; remote ones may hang,
-// and are watched where they live, unless path names them.
-func passedOver(fstype string) bool {
+// excludedByDefault returns whether the disk probe leaves a type of file system out: virtual ones never
+// fill up; remote ones may hang, and are watched on their servers, unless the argument path names them.
+func excludedByDefault(fstype string) bool {
 	switch fstype {
 	case "proc", "sysfs", "devtmpfs", "devpts", "tmpfs", "ramfs", "cgroup", "cgroup2", "securityfs", "debugfs",
 		"tracefs", "pstore", "bpf", "configfs", "mqueue", "hugetlbfs", "autofs", "binfmt_misc", "rpc_pipefs", "nsfs",
@@ -139,7 +122,7 @@ func (e *Env) localMounts() ([]string, error) {
 			continue
 		}
 		device, root, path, options, fstype := f[2], f[3], unescapeMount(f[4]), f[5], f[dash+1]
-		if passedOver(fstype) || readOnly(options) && root != "/" || readOnly(f[len(f)-1]) {
+		if excludedByDefault(fstype) || readOnly(options) && root != "/" || readOnly(f[len(f)-1]) {
 			continue // a whole file system that is read-only only here (as a service has /home) fills up all the same
 		}
 		if fstype == "overlay" && path != "/" {
@@ -154,56 +137,27 @@ func (e *Env) localMounts() ([]string, error) {
 
 func readOnly(options string) bool { return slices.Contains(strings.Split(options, ","), "ro") }
 
-// unescapeMount undoes \040 and the like.
+// unescapeMount replaces the escapes of mountinfo, such as \040 for a blank.
 func unescapeMount(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`).Replace(s)
 }
 
-func fileProbe() Probe {
-	return Probe{
-		Name: "file", Summary: "Existence, age and size of a file.",
-		Args: []Arg{
-			{Name: "path", Type: Text, Must: true, Help: "file or glob pattern; for several files the newest counts for age and each for size"},
-			{Name: "exists", Type: Bool, Default: "true", Help: "false: critical when the file exists"},
-			{Name: "warnAge", Type: Duration, Help: "warning when older (time of the last change of contents)"},
-			{Name: "critAge", Type: Duration, Help: "critical when older"},
-			{Name: "minSize", Type: Size, Help: "critical when smaller"},
-			{Name: "maxSize", Type: Size, Help: "critical when larger"},
-		},
-		run: runFile,
-	}
-}
-
-func runFile(_ context.Context, env *Env, a args, r *report) {
+func runFile(_ context.Context, env *Env, a args, r *report) error {
 	pattern := a.text("path")
 	paths, err := filepath.Glob(env.path(pattern))
 	if err != nil {
-		r.add(model.Unknown, "path %q: %v", pattern, err)
-		return
+		return fmt.Errorf("path %q: %v", pattern, err)
 	}
-	if len(paths) == 0 {
-		if _, err := os.Lstat(env.path(pattern)); err == nil {
-			paths = []string{env.path(pattern)} // a name that looks like a pattern
-		}
+	if _, err := os.Lstat(env.path(pattern)); err == nil && len(paths) == 0 {
+		paths = []string{env.path(pattern)} // a name that looks like a pattern
 	}
-	if !a.bool("exists") {
-		if len(paths) > 0 {
-			r.add(model.Critical, "%s exists", paths[0])
-		} else {
-			r.add(model.OK, "%s does not exist", pattern)
-		}
-		return
+	switch exists := a.bool("exists"); {
+	case !exists && len(paths) > 0:
+		r.add(model.Critical, "%s exists", paths[0])
+		return nil
+	case len(paths) == 0:
+		r.add(statusIf(exists, false), "%s does not exist", pattern)
+		return nil
 	}
 	var newest os.FileInfo
 	for _, path := range paths {
@@ -223,14 +177,12 @@ func runFile(_ context.Context, env *Env, a args, r *report) {
 		}
 	}
 	if newest == nil {
-		if len(paths) == 0 {
-			r.add(model.Critical, "%s does not exist", pattern)
-		}
-		return
+		return nil
 	}
 	age := env.now().Sub(newest.ModTime())
 	most := a.levels("warnAge", "critAge", atMost)
 	r.add(most.status(max(age, 0).Seconds()), "%s is %s old and has %s", newest.Name(), ageText(max(age, 0)), bytesText(float64(newest.Size())))
 	r.measure("age", age.Truncate(time.Second).Seconds(), "s", most, nan(), nan())
 	r.measure("size", float64(newest.Size()), "B", levels{}, 0, nan())
+	return nil
 }

@@ -14,29 +14,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func loadProbe() Probe {
-	return Probe{
-		Name: "load", Summary: "Load average over 1, 5 and 15 minutes, per CPU.",
-		Args: []Arg{
-			{Name: "warn", Type: List, Default: "4, 2, 1.5", Unit: "per CPU", Help: "warning above these (1, 5, 15 minutes; one number counts for all)"},
-			{Name: "crit", Type: List, Default: "8, 4, 3", Unit: "per CPU", Help: "critical above these"},
-			{Name: "perCPU", Type: Bool, Default: "true", Help: "divide the load by the number of CPUs"},
-		},
-		run: runLoad,
-	}
-}
-
-func runLoad(_ context.Context, env *Env, a args, r *report) {
+func runLoad(_ context.Context, env *Env, a args, r *report) error {
 	warn, errWarn := triple(a.list("warn"))
 	crit, errCrit := triple(a.list("crit"))
 	if err := cmp.Or(errWarn, errCrit); err != nil {
-		r.add(model.Unknown, "%v", err)
-		return
+		return err
 	}
 	data, err := env.read("/proc/loadavg")
 	if err != nil {
-		addUnsupported(r, err)
-		return
+		return unsupported(err)
 	}
 	f := strings.Fields(string(data))
 	cpus := env.cpus()
@@ -50,8 +36,7 @@ func runLoad(_ context.Context, env *Env, a args, r *report) {
 		text := append(f, "", "", "")[i]
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			r.add(model.Unknown, "/proc/loadavg cannot be read: %q", data)
-			return
+			return fmt.Errorf("/proc/loadavg cannot be read: %q", data)
 		}
 		most := levels{atMost(warn[i] * share), atMost(crit[i] * share)}
 		status = worse(status, most.status(v))
@@ -59,6 +44,7 @@ func runLoad(_ context.Context, env *Env, a args, r *report) {
 		r.measure(name, v, "", most, 0, nan())
 	}
 	r.add(status, "load average %s on %s", strings.Join(texts, ", "), plural(cpus, "CPU", "CPUs"))
+	return nil
 }
 
 func triple(list []string) (v [3]float64, err error) {
@@ -76,33 +62,26 @@ func triple(list []string) (v [3]float64, err error) {
 
 // cpus counts the machine's CPUs, not those that this process may use.
 func (e *Env) cpus() int {
-	data, err := e.read("/proc/stat")
+	data, _ := e.read("/proc/stat")
 	n := 0
-	if err == nil {
-		for line := range strings.Lines(string(data)) {
-			if strings.HasPrefix(line, "cpu") && !strings.HasPrefix(line, "cpu ") {
-				n++
-			}
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "cpu") && !strings.HasPrefix(line, "cpu ") {
+			n++
 		}
 	}
-	n = cmp.Or(n, runtime.NumCPU())
-	return n
+	return cmp.Or(n, runtime.NumCPU())
 }
 
-func memoryProbe() Probe {
-	return freeProbe("memory", "Memory available to programs (the kernel's MemAvailable).", "available", "10%", "5%",
-		func(info map[string]float64) (avail, total float64) {
-			avail, ok := info["MemAvailable"]
-			if !ok { // before Linux 3.14
-				avail = info["MemFree"] + info["Buffers"] + info["Cached"]
-			}
-			return avail, info["MemTotal"]
-		})
+func availableMemory(info map[string]float64) (avail, total float64) {
+	avail, ok := info["MemAvailable"]
+	if !ok { // before Linux 3.14
+		avail = info["MemFree"] + info["Buffers"] + info["Cached"]
+	}
+	return avail, info["MemTotal"]
 }
 
-func swapProbe() Probe {
-	return freeProbe("swap", "Free swap space. A machine without swap is OK.", "free", "50%", "20%",
-		func(info map[string]float64) (avail, total float64) { return info["SwapFree"], info["SwapTotal"] })
+func freeSwap(info map[string]float64) (avail, total float64) {
+	return info["SwapFree"], info["SwapTotal"]
 }
 
 // freeProbe returns a probe of one free amount in /proc/meminfo. word is the amount in the help of its arguments.
@@ -113,20 +92,20 @@ func freeProbe(name, summary, word, warn, crit string, amount func(info map[stri
 			{Name: "warn", Type: Free, Default: warn, Help: "warning when less is " + word},
 			{Name: "crit", Type: Free, Default: crit, Help: "critical when less is " + word},
 		},
-		run: func(_ context.Context, env *Env, a args, r *report) {
+		run: func(_ context.Context, env *Env, a args, r *report) error {
 			info, err := env.meminfo()
 			if err != nil {
-				addUnsupported(r, err)
-				return
+				return unsupported(err)
 			}
 			avail, total := amount(info)
 			if total == 0 && name == "swap" {
 				r.add(model.OK, "no swap on this machine")
-				return
+				return nil
 			}
 			free := a.free("warn", "crit")
 			r.add(free.status(avail, total), "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
 			r.measure(name, total-avail, "B", free.usedLevels(total), 0, total)
+			return nil
 		},
 	}
 }
@@ -140,15 +119,12 @@ func (e *Env) meminfo() (map[string]float64, error) {
 	info := map[string]float64{}
 	for line := range strings.Lines(string(data)) {
 		name, rest, _ := strings.Cut(line, ":")
-		f := strings.Fields(rest)
-		if len(f) == 0 {
-			continue
-		}
-		v, err := strconv.ParseFloat(f[0], 64)
+		number, inKiB := strings.CutSuffix(strings.TrimSpace(rest), " kB")
+		v, err := strconv.ParseFloat(number, 64)
 		if err != nil {
 			continue
 		}
-		if len(f) > 1 && f[1] == "kB" {
+		if inKiB {
 			v *= 1024
 		}
 		info[name] = v
@@ -156,31 +132,15 @@ func (e *Env) meminfo() (map[string]float64, error) {
 	return info, nil
 }
 
-func processesProbe() Probe {
-	return Probe{
-		Name: "processes", Summary: "Number of processes, all or of one name, and number of zombies.",
-		Args: []Arg{
-			{Name: "name", Type: Text, Help: "count only processes of this program (file name, without folder)"},
-			{Name: "warn", Type: Range, Help: "warning when the count is outside this range"},
-			{Name: "crit", Type: Range, Help: "critical when the count is outside this range; with name the default is 1: (at least one)"},
-			{Name: "zombiesWarn", Type: Number, Default: "20", Help: "warning above this many zombies"},
-			{Name: "zombiesCrit", Type: Number, Help: "critical above this many zombies"},
-		},
-		run: runProcesses,
-	}
-}
-
-func runProcesses(ctx context.Context, env *Env, a args, r *report) {
+func runProcesses(ctx context.Context, env *Env, a args, r *report) error {
 	dir, err := os.Open(env.path("/proc"))
 	if err != nil {
-		addUnsupported(r, err)
-		return
+		return unsupported(err)
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		addUnsupported(r, err)
-		return
+		return unsupported(err)
 	}
 	name := a.text("name")
 	count, zombies := 0, 0
@@ -218,6 +178,7 @@ func runProcesses(ctx context.Context, env *Env, a args, r *report) {
 		r.add(status, "%d zombies", zombies)
 	}
 	r.measure("zombies", float64(zombies), "", most, 0, nan())
+	return nil
 }
 
 // isProgram reports whether a process runs the program of this name: by the kernel's name of the process, which has at

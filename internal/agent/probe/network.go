@@ -21,49 +21,24 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// bodyLimit is how much of an answer is read.
+// bodyLimit is the part of an HTTP body in bytes that the probe reads.
 const bodyLimit = 1 << 20
 
-func httpProbe() Probe {
-	return Probe{
-		Name: "http", Summary: "An HTTP request: status, body, duration, and expiry of the server's certificate.",
-		Args: []Arg{
-			{Name: "url", Type: Text, Must: true, Help: "URL with http:// or https://"},
-			{Name: "method", Type: Text, Default: "GET", Help: "request method"},
-			{Name: "host", Type: Text, Help: "Host header, if it differs from the URL"},
-			{Name: "status", Type: List, Default: "200-399", Help: "expected statuses: 200, 301-302; redirects are followed only with follow: true"},
-			{Name: "follow", Type: Bool, Default: "false", Help: "follow redirects, at most ten"},
-			{Name: "body", Type: Regexp, Help: "regular expression that the first MiB of the body must match"},
-			{Name: "bodyNot", Type: Regexp, Help: "regular expression that the first MiB of the body must not match"},
-			{Name: "warn", Type: Duration, Help: "warning when it takes longer"},
-			{Name: "crit", Type: Duration, Help: "critical when it takes longer"},
-			{Name: "certWarn", Type: Duration, Default: "21d", Help: "warning when the certificate expires within this time"},
-			{Name: "certCrit", Type: Duration, Default: "7d", Help: "critical when the certificate expires within this time"},
-			{Name: "verify", Type: Bool, Default: "true", Help: "critical when the server's certificate does not verify"},
-			{Name: "ca", Type: Text, Help: "PEM file to verify against; default: the system's"},
-		},
-		run: runHTTP,
-	}
-}
-
-func runHTTP(ctx context.Context, env *Env, a args, r *report) {
+func runHTTP(ctx context.Context, env *Env, a args, r *report) error {
 	roots, err := rootsFrom(env, a.text("ca"))
 	if err != nil {
-		r.add(model.Unknown, "%v", err)
-		return
+		return err
 	}
 	request, err := http.NewRequestWithContext(ctx, a.text("method"), a.text("url"), nil)
 	if err != nil {
-		r.add(model.Unknown, "%v", err)
-		return
+		return err
 	}
 	request.Header.Set("User-Agent", "muster-agent")
 	request.Host = a.text("host")
-	transport := &http.Transport{
+	client := &http.Client{Transport: &http.Transport{
 		DialContext: env.dial, DisableKeepAlives: true, DisableCompression: true,
 		TLSClientConfig: &tls.Config{RootCAs: roots, InsecureSkipVerify: !a.bool("verify")},
-	}
-	client := &http.Client{Transport: transport}
+	}}
 	if !a.bool("follow") {
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
@@ -71,19 +46,18 @@ func runHTTP(ctx context.Context, env *Env, a args, r *report) {
 	answer, err := client.Do(request)
 	if err != nil {
 		r.add(model.Critical, "%v", err)
-		return
+		return nil
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit))
 	took := env.now().Sub(began)
 	if err != nil {
 		r.add(model.Critical, "%s: body: %v", a.text("url"), err)
-		return
+		return nil
 	}
 	good, err := statusIn(a.list("status"), answer.StatusCode)
 	if err != nil {
-		r.add(model.Unknown, "%v", err)
-		return
+		return err
 	}
 	judgeLatency(a, r, took, "HTTP "+answer.Status)
 	if !good {
@@ -99,6 +73,7 @@ func runHTTP(ctx context.Context, env *Env, a args, r *report) {
 	if answer.TLS != nil && len(answer.TLS.PeerCertificates) > 0 {
 		judgeExpiry(env, a, r, "certWarn", "certCrit", answer.TLS.PeerCertificates[0])
 	}
+	return nil
 }
 
 func statusIn(list []string, status int) (bool, error) {
@@ -119,27 +94,13 @@ func statusIn(list []string, status int) (bool, error) {
 	return false, nil
 }
 
-func tcpProbe() Probe {
-	return Probe{
-		Name: "tcp", Summary: "Connection to a TCP port: success, duration, answer.",
-		Args: []Arg{
-			{Name: "address", Type: Text, Must: true, Help: "host:port"},
-			{Name: "send", Type: Text, Help: `text to send; \r and \n have their usual meaning`},
-			{Name: "expect", Type: Text, Help: "text that the answer must contain"},
-			{Name: "warn", Type: Duration, Help: "warning when it takes longer"},
-			{Name: "crit", Type: Duration, Help: "critical when it takes longer"},
-		},
-		run: runTCP,
-	}
-}
-
-func runTCP(ctx context.Context, env *Env, a args, r *report) {
+func runTCP(ctx context.Context, env *Env, a args, r *report) error {
 	address := a.text("address")
 	began := env.now()
 	conn, err := env.dial(ctx, "tcp", address)
 	if err != nil {
 		r.add(model.Critical, "%v", err)
-		return
+		return nil
 	}
 	defer conn.Close()
 	deadline, ok := ctx.Deadline()
@@ -151,25 +112,24 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) {
 	if send := a.text("send"); send != "" {
 		if _, err := conn.Write([]byte(strings.NewReplacer(`\r`, "\r", `\n`, "\n").Replace(send))); err != nil {
 			r.add(model.Critical, "%s: %v", address, err)
-			return
+			return nil
 		}
 	}
 	if expect := a.text("expect"); expect != "" {
 		var got []byte
 		buf := make([]byte, 4096)
-		for !strings.Contains(string(got), expect) {
-			n, err := conn.Read(buf)
+		for err == nil && !strings.Contains(string(got), expect) {
+			var n int
+			n, err = conn.Read(buf)
 			got = append(got, buf[:n]...)
-			if strings.Contains(string(got), expect) {
-				break
-			}
-			if err != nil || len(got) > 64<<10 {
+			if (err != nil || len(got) > 64<<10) && !strings.Contains(string(got), expect) {
 				r.add(model.Critical, "%s: expected %q, got %q", address, expect, got[:min(len(got), 200)])
-				return
+				return nil
 			}
 		}
 	}
 	judgeLatency(a, r, env.now().Sub(began), address+" answers")
+	return nil
 }
 
 func judgeLatency(a args, r *report, took time.Duration, what string) {
@@ -178,62 +138,43 @@ func judgeLatency(a args, r *report, took time.Duration, what string) {
 	r.measure("time", took.Seconds(), "s", most, 0, nan())
 }
 
-func certProbe() Probe {
-	return Probe{
-		Name: "cert", Summary: "Expiry of a certificate: in a file, or of a TLS server.",
-		Args: []Arg{
-			{Name: "file", Type: Text, Help: "PEM file; the certificate that expires first counts"},
-			{Name: "address", Type: Text, Help: "host:port of a TLS server"},
-			{Name: "serverName", Type: Text, Help: "server name to request and verify; default: the host of address"},
-			{Name: "verify", Type: Bool, Default: "true", Help: "critical when the server's chain or name does not verify"},
-			{Name: "ca", Type: Text, Help: "PEM file to verify against; default: the system's"},
-			{Name: "warn", Type: Duration, Default: "21d", Help: "warning when it expires within this time"},
-			{Name: "crit", Type: Duration, Default: "7d", Help: "critical when it expires within this time"},
-		},
-		run: runCert,
-	}
-}
-
-func runCert(ctx context.Context, env *Env, a args, r *report) {
+func runCert(ctx context.Context, env *Env, a args, r *report) error {
 	file, address := a.text("file"), a.text("address")
 	switch {
 	case (file == "") == (address == ""):
-		r.add(model.Unknown, "set either file or address")
-	case file != "":
-		certs, err := readCertificates(env.path(file))
-		if err != nil {
-			r.add(model.Unknown, "%v", err)
-			return
-		}
-		judgeExpiry(env, a, r, "warn", "crit", firstToExpire(certs))
-	default:
-		runCertAddress(ctx, env, a, r, address)
+		return errors.New("set either file or address")
+	case address != "":
+		return runCertAddress(ctx, env, a, r, address)
 	}
+	certs, err := readCertificates(env.path(file))
+	if err != nil {
+		return err
+	}
+	judgeExpiry(env, a, r, "warn", "crit", firstToExpire(certs))
+	return nil
 }
 
-func runCertAddress(ctx context.Context, env *Env, a args, r *report, address string) {
+func runCertAddress(ctx context.Context, env *Env, a args, r *report, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		r.add(model.Unknown, "address %q: want host:port", address)
-		return
+		return fmt.Errorf("address %q: want host:port", address)
 	}
 	host = cmp.Or(a.text("serverName"), host)
 	roots, err := rootsFrom(env, a.text("ca"))
 	if err != nil {
-		r.add(model.Unknown, "%v", err)
-		return
+		return err
 	}
 	raw, err := env.dial(ctx, "tcp", address)
 	if err != nil {
 		r.add(model.Critical, "%s: %v", address, err)
-		return
+		return nil
 	}
 	defer raw.Close()
-	// The chain is verified below, so that expiry is told whatever is wrong with it.
+	// The chain is verified after the handshake, so that the probe reports the expiry of a bad one, too.
 	conn := tls.Client(raw, &tls.Config{ServerName: host, InsecureSkipVerify: true})
 	if err := conn.HandshakeContext(ctx); err != nil {
 		r.add(model.Critical, "%s: TLS: %v", address, err)
-		return
+		return nil
 	}
 	chain := conn.ConnectionState().PeerCertificates
 	if a.bool("verify") {
@@ -241,16 +182,13 @@ func runCertAddress(ctx context.Context, env *Env, a args, r *report, address st
 		for _, c := range chain[1:] {
 			options.Intermediates.AddCert(c)
 		}
-		if _, err := chain[0].Verify(options); err != nil && !expired(err) {
+		var invalid x509.CertificateInvalidError // judgeExpiry reports an expired certificate
+		if _, err := chain[0].Verify(options); err != nil && !(errors.As(err, &invalid) && invalid.Reason == x509.Expired) {
 			r.add(model.Critical, "%s: %v", address, err)
 		}
 	}
 	judgeExpiry(env, a, r, "warn", "crit", chain[0])
-}
-
-func expired(err error) bool {
-	invalid, ok := err.(x509.CertificateInvalidError)
-	return ok && invalid.Reason == x509.Expired // judgeExpiry says it better
+	return nil
 }
 
 func judgeExpiry(env *Env, a args, r *report, warnArg, critArg string, cert *x509.Certificate) {
@@ -309,7 +247,7 @@ func firstToExpire(certs []*x509.Certificate) *x509.Certificate {
 
 func rootsFrom(env *Env, file string) (*x509.CertPool, error) {
 	if file == "" {
-		return nil, nil // the system's
+		return nil, nil // http and x509 then use the system's roots
 	}
 	certs, err := readCertificates(env.path(file))
 	if err != nil {

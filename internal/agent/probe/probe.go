@@ -1,11 +1,14 @@
 package probe
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -22,7 +25,7 @@ type Probe struct {
 	Name    string
 	Summary string
 	Args    []Arg
-	run     func(ctx context.Context, env *Env, a args, r *report)
+	run     func(ctx context.Context, env *Env, a args, r *report) error // an error is UNKNOWN
 }
 
 // Env is the surroundings of a probe. Zero fields have sensible defaults.
@@ -54,12 +57,6 @@ func (e *Env) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return d.DialContext(ctx, network, addr)
 }
 
-// All lists the probes by name.
-func All() []Probe {
-	return []Probe{agentProbe(), certProbe(), clockProbe(), diskProbe(), fileProbe(), httpProbe(), loadProbe(),
-		memoryProbe(), processesProbe(), rebootProbe(), swapProbe(), systemdProbe(), tcpProbe()}
-}
-
 // Find returns a probe by name; the error suggests the nearest.
 func Find(name string) (Probe, error) {
 	var names []string
@@ -89,35 +86,35 @@ func Lint(name string, values map[string]string) []error {
 
 // Run runs a probe. Whatever is wrong becomes UNKNOWN with the reason.
 func Run(ctx context.Context, env *Env, name string, values map[string]string) (model.Status, []byte) {
-	if env.Memory == nil {
-		forgetful := *env
-		forgetful.Memory = &Memory{}
-		env = &forgetful
-	}
-	r := &report{}
+	now := *env
+	now.Memory = cmp.Or(env.Memory, &Memory{})
+	r := &report{name: name}
+	var a args
 	p, err := Find(name)
-	if err != nil {
-		r.add(model.Unknown, "%v", err)
-		r.name = name
-		return r.text()
-	}
-	r.name = p.Name
-	a, errs := p.parse(values, false)
-	for _, err := range errs {
-		r.add(model.Unknown, "%v", err)
+	errs := []error{err}
+	if err == nil {
+		a, errs = p.parse(values, false)
 	}
 	if len(errs) == 0 {
-		p.run(ctx, env, a, r)
+		errs = append(errs, p.run(ctx, &now, a, r))
 		if ctx.Err() == context.DeadlineExceeded && r.status != model.Critical {
-			r.add(model.Unknown, "timed out")
+			errs = append(errs, errors.New("timed out"))
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			r.add(model.Unknown, "%v", err)
 		}
 	}
 	return r.text()
 }
 
-// addUnsupported adds the finding that the probe does not support this system.
-func addUnsupported(r *report, err error) {
-	r.add(model.Unknown, "not possible on %s: %v", runtime.GOOS, err)
+// unsupported returns the error of a probe that this system does not support.
+func unsupported(err error) error { return fmt.Errorf("not possible on %s: %w", runtime.GOOS, err) }
+
+// matchesAny returns whether a name matches one of the glob patterns.
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok })
 }
 
 func plural(n int, one, many string) string {
@@ -250,19 +247,17 @@ func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
 func (t Type) parse(text string) (any, error) {
 	switch t {
 	case List:
-		list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+		list := strings.Split(text, ",")
 		for i := range list {
 			list[i] = strings.TrimSpace(list[i])
 		}
 		return slices.DeleteFunc(list, func(s string) bool { return s == "" }), nil
 	case Bool:
-		switch text {
-		case "true", "yes":
-			return true, nil
-		case "false", "no":
-			return false, nil
+		yes := text == "true" || text == "yes"
+		if !yes && text != "false" && text != "no" {
+			return nil, fmt.Errorf("%q: want true or false", text)
 		}
-		return nil, fmt.Errorf("%q: want true or false", text)
+		return yes, nil
 	case Number:
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || v != v {

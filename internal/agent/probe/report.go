@@ -19,7 +19,6 @@ type report struct {
 	status model.Status
 	lines  []line
 	perf   []byte
-	brief  string // first line when all is well; default: the only line, or how many
 }
 
 type line struct {
@@ -58,8 +57,6 @@ func (r *report) text() (model.Status, []byte) {
 		}
 	}
 	switch {
-	case r.status == model.OK && r.brief != "":
-		head = []string{r.brief}
 	case r.status == model.OK && len(head) > 3:
 		head = []string{fmt.Sprintf("all %d are OK", len(head))}
 	case len(head) > 5:
@@ -113,27 +110,27 @@ func symmetric(v float64) *model.Range { return &model.Range{Start: -v, End: v} 
 
 func nan() float64 { return math.NaN() }
 
-// bytesText is a size for people.
+// bytesText writes a size in bytes for people.
 func bytesText(v float64) string { return model.Size(v).Approximate() }
 
-// ageText is a span for people.
+// ageText writes a duration for people.
 func ageText(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "-" + ageText(-d)
 	case d >= 48*time.Hour:
-		return fmt.Sprintf("%d days", int(math.Round(d.Hours()/24)))
+		return fmt.Sprintf("%.0f days", math.Round(d.Hours()/24))
 	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d hours", int(math.Round(d.Hours())))
+		return fmt.Sprintf("%.0f hours", math.Round(d.Hours()))
 	case d >= 2*time.Minute:
-		return fmt.Sprintf("%d minutes", int(math.Round(d.Minutes())))
+		return fmt.Sprintf("%.0f minutes", math.Round(d.Minutes()))
 	case d >= time.Second:
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
 	return fmt.Sprintf("%.1f ms", float64(d)/1e6)
 }
 
-// Markdown is docs/probes.md.
+// Markdown writes docs/probes.md.
 func Markdown() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Probes
@@ -178,8 +175,8 @@ Probes know Linux; where another system lacks what they read they are UNKNOWN an
 
 const (
 	sampleEvery = 10 * time.Minute
-	sampleCount = 144       // a day
-	slopeSpan   = time.Hour // below this nothing is said about the future
+	sampleCount = 144       // samples of one day
+	minTrend    = time.Hour // shorter trends are not extrapolated
 )
 
 // Memory is the state of one check between its runs, until the agent stops. The zero value is ready.
@@ -207,10 +204,11 @@ func (m *Memory) more(counter string, now uint64) uint64 {
 	return now - before
 }
 
+// trend has samples of a free amount, ascending by time.
 type trend struct {
-	at   []time.Duration // since the first sample
-	left []float64
-	zero time.Time
+	at   []time.Duration // of each sample, since zero
+	left []float64       // the amount of each sample
+	zero time.Time       // of the first sample
 }
 
 // daysUntilNone adds a sample of the free amount and extrapolates the days until none is left, from the
@@ -229,11 +227,11 @@ func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days fl
 	}
 	if n := len(t.at); n == 0 || at-t.at[n-1] >= sampleEvery {
 		if n == sampleCount {
-			t.at, t.left = t.at[:copy(t.at, t.at[1:])], t.left[:copy(t.left, t.left[1:])]
+			t.at, t.left = slices.Delete(t.at, 0, 1), slices.Delete(t.left, 0, 1)
 		}
 		t.at, t.left = append(t.at, at), append(t.left, left)
 	}
-	if at-t.at[0] < slopeSpan {
+	if at-t.at[0] < minTrend {
 		return 0, false
 	}
 	// Least squares over the samples and now.

@@ -3,12 +3,11 @@ package probe
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,26 +16,17 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func rebootProbe() Probe {
-	return Probe{
-		Name: "reboot", Summary: "Pending reboot: the distribution's flag file, or a kernel newer than the running one.",
-		Args: []Arg{{Name: "status", Type: Text, Default: "warning", Help: "status while a reboot is pending: ok, warning or critical"}},
-		run:  runReboot,
-	}
-}
-
-func runReboot(_ context.Context, env *Env, a args, r *report) {
+func runReboot(_ context.Context, env *Env, a args, r *report) error {
 	pending, ok := model.ParseStatus(a.text("status"))
 	if !ok {
-		r.add(model.Unknown, "status %q: want ok, warning or critical", a.text("status"))
-		return
+		return fmt.Errorf("status %q: want ok, warning or critical", a.text("status"))
 	}
 	release, err := kernelRelease()
 	if err != nil {
-		addUnsupported(r, err)
-		return
+		return unsupported(err)
 	}
 	judgeReboot(env, r, pending, release)
+	return nil
 }
 
 func judgeReboot(env *Env, r *report, pending model.Status, running string) {
@@ -109,43 +99,29 @@ func word(s string) (head, rest string, number bool) {
 	return s[:i], s[i:], digit(s[0])
 }
 
-func systemdProbe() Probe {
-	return Probe{
-		Name: "systemd", Summary: "Failed units of systemd. A machine without systemd is OK.",
-		Args: []Arg{
-			{Name: "exclude", Type: List, Help: "units that may fail, as glob patterns"},
-			{Name: "unit", Type: List, Help: "critical only for these (glob patterns); other failed units are a warning"},
-		},
-		run: runSystemd,
-	}
-}
-
-func runSystemd(ctx context.Context, env *Env, a args, r *report) {
+func runSystemd(ctx context.Context, env *Env, a args, r *report) error {
 	if _, err := os.Stat(env.path("/run/systemd/system")); err != nil {
 		r.add(model.OK, "this machine does not run systemd")
-		return
+		return nil
 	}
 	out, err := exec.CommandContext(ctx, "systemctl", "list-units", "--state=failed", "--all", "--plain", "--no-legend", "--no-pager").Output()
 	if err != nil {
-		r.add(model.Unknown, "systemctl: %v", err)
-		return
+		return fmt.Errorf("systemctl: %v", err)
 	}
 	judgeUnits(a, r, string(out))
+	return nil
 }
 
 func judgeUnits(a args, r *report, listing string) {
-	matches := func(patterns []string, unit string) bool {
-		return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, unit); return ok })
-	}
 	failed := 0
 	for line := range strings.Lines(listing) {
 		f := strings.Fields(line)
-		if len(f) == 0 || matches(a.list("exclude"), f[0]) {
+		if len(f) == 0 || matchesAny(a.list("exclude"), f[0]) {
 			continue
 		}
 		failed++
 		status := model.Critical
-		if units := a.list("unit"); len(units) > 0 && !matches(units, f[0]) {
+		if units := a.list("unit"); len(units) > 0 && !matchesAny(units, f[0]) {
 			status = model.Warning
 		}
 		r.add(status, "%s failed", f[0])
@@ -156,18 +132,6 @@ func judgeUnits(a args, r *report, listing string) {
 	r.measure("failed", float64(failed), "", levels{}, 0, nan())
 }
 
-func clockProbe() Probe {
-	return Probe{
-		Name: "clock", Summary: "Offset of this machine's clock, compared with an NTP server, else the Muster server, else from the kernel.",
-		Args: []Arg{
-			{Name: "server", Type: Text, Help: "NTP server (host or host:port); default: compare with the Muster server"},
-			{Name: "warn", Type: Duration, Default: "1s", Help: "warning above this offset"},
-			{Name: "crit", Type: Duration, Default: "10s", Help: "critical above this offset"},
-		},
-		run: runClock,
-	}
-}
-
 // offText is how far a clock is off, for people.
 func offText(offset time.Duration) string {
 	if offset < 0 {
@@ -176,7 +140,7 @@ func offText(offset time.Duration) string {
 	return ageText(offset) + " ahead"
 }
 
-func runClock(ctx context.Context, env *Env, a args, r *report) {
+func runClock(ctx context.Context, env *Env, a args, r *report) error {
 	offset, by, ok := time.Duration(0), "", false
 	if server := a.text("server"); server != "" {
 		timeout := 5 * time.Second
@@ -188,8 +152,7 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 			err = answer.Validate()
 		}
 		if err != nil {
-			r.add(model.Unknown, "NTP server %s: %v", server, err)
-			return
+			return fmt.Errorf("NTP server %s: %v", server, err)
 		}
 		offset, by, ok = -answer.ClockOffset, "NTP server "+server, true
 	}
@@ -200,11 +163,10 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	kernel, synced, err := kernelClock()
 	switch {
 	case !ok && err != nil:
-		addUnsupported(r, err)
-		return
+		return unsupported(err)
 	case !ok && !synced:
 		r.add(model.Warning, "the clock is not synchronised, and there is no server to compare it with")
-		return
+		return nil
 	case !ok:
 		offset, by = kernel, "the kernel's time discipline"
 	}
@@ -215,6 +177,7 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	}
 	r.add(status, "%s, says %s%s", offText(offset), by, mend)
 	r.measure("offset", offset.Seconds(), "s", most, nan(), nan())
+	return nil
 }
 
 // Self has the agent's own gauges and counters since its start.
@@ -234,21 +197,9 @@ type Self struct {
 // clockWarn is how far the clock may be off before the agent speaks of it.
 const clockWarn = 5 * time.Second
 
-func agentProbe() Probe {
-	return Probe{
-		Name: "agent", Summary: "The agent itself: signals in its spool, results dropped or refused since the run before, its clock (a warning when it differs from the Muster server's by more than 5 s), and counts of runs.",
-		Args: []Arg{
-			{Name: "warn", Type: Free, Default: "50%", Help: "warning when less of the spool is free"},
-			{Name: "crit", Type: Free, Default: "10%", Help: "critical when less is free"},
-		},
-		run: runAgent,
-	}
-}
-
-func runAgent(_ context.Context, env *Env, a args, r *report) {
+func runAgent(_ context.Context, env *Env, a args, r *report) error {
 	if env.Self == nil {
-		r.add(model.Unknown, "only a running agent knows")
-		return
+		return fmt.Errorf("only a running agent knows")
 	}
 	s := env.Self()
 	free := a.free("warn", "crit")
@@ -279,4 +230,5 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 			r.add(model.Warning, "the clock is %s, compared with the Muster server", offText(offset))
 		}
 	}
+	return nil
 }
