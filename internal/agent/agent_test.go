@@ -380,8 +380,8 @@ func TestRunNow(t *testing.T) {
 	s.assign(nil, shell(1, "echo now", 24*time.Hour))
 	a, _ := startAgent(t, config(s, t.TempDir()))
 	s.wait("the first run", func() bool { return len(s.of(1)) == 1 })
-	(*events)(a).RunNow(&wire.Run{Chunk: 1})
-	(*events)(a).RunNow(&wire.Run{Chunk: 99}) // not ours: logged
+	(*events)(a).RunNow(nil, &wire.Run{Chunk: 1})
+	(*events)(a).RunNow(nil, &wire.Run{Chunk: 99}) // not ours: logged
 	s.wait("the run asked for", func() bool { return len(s.of(1)) == 2 })
 }
 

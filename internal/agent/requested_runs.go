@@ -26,7 +26,7 @@ const (
 )
 
 // requestedRuns are the runs that the present session requested, with their unsent output: at most
-// Run.MaxOutput bytes each. It implements link.RunOutputs. mu is never held during a run.
+// Run.MaxOutput bytes each. It implements link.Outbox. mu is never held during a run.
 type requestedRuns struct {
 	agent *Agent
 	ready chan struct{}
@@ -229,10 +229,10 @@ func (k *requestedRuns) queueLocked(x *requestedRun) {
 	pause.Wake(k.ready)
 }
 
-// Ready implements link.RunOutputs.
+// Ready implements link.Outbox.
 func (k *requestedRuns) Ready() <-chan struct{} { return k.ready }
 
-// Next implements link.RunOutputs. Runs take turns; a piece ends at the end of a character.
+// Next implements link.Outbox. Runs take turns; a piece ends at the end of a character.
 func (k *requestedRuns) Next(most int) (wire.RunOutput, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -175,7 +175,7 @@ func (e *events) Disconnected(server string, err error) {
 }
 
 // Assigned implements link.Events.
-func (e *events) Assigned(assignment *link.Assignment) {
+func (e *events) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a := (*Agent)(e)
 	if err := disk.WriteFile(disk.OS{}, a.cfg.StateDir, assignmentFile, encodeAssignment(assignment)); err != nil {
 		a.cfg.Log.Error("save the assignment for the next start", "err", err)
@@ -188,9 +188,9 @@ func (e *events) Assigned(assignment *link.Assignment) {
 }
 
 // These methods of link.Events pass requests and replies on.
-func (e *events) Turn(t *wire.Turn)      { (*Agent)(e).checks.runTurn(t) }
-func (e *events) Reply(x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
-func (e *events) RunNow(r *wire.Run)     { (*Agent)(e).requests.request(r) }
+func (e *events) Turn(_ *link.Session, t *wire.Turn)      { (*Agent)(e).checks.runTurn(t) }
+func (e *events) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
+func (e *events) RunNow(_ *link.Session, r *wire.Run)     { (*Agent)(e).requests.request(r) }
 
 // part runs the units of one kind of chunk. units calls it with its lock held, one call at a time.
 type part interface {

@@ -53,14 +53,15 @@ func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (byt
 	return x.bytes, x.finish()
 }
 
+// extraction is the state of one Extract.
 type extraction struct {
 	root   *os.Root
 	limits Limits
-	most   int64
-	bytes  int64
-	count  int
-	dirs   map[string]bool
-	links  []string
+	most   int64           // limit of bytes
+	bytes  int64           // of all files so far
+	count  int             // entries so far
+	dirs   map[string]bool // folders that exist
+	links  []string        // symbolic links, verified at the end
 }
 
 func (x *extraction) all(archive io.ReaderAt, size int64) error {
@@ -88,36 +89,43 @@ func (x *extraction) all(archive io.ReaderAt, size int64) error {
 	return x.tar(whole)
 }
 
+// member is one entry of an archive, of either format.
+type member struct {
+	name string
+	mode fs.FileMode // of an ordinary file, folder or symbolic link; any other is refused
+	link string      // target of a link
+	hard bool        // a hard link to an earlier file
+}
+
 func (x *extraction) tar(r io.Reader) error {
 	t, heads := tar.NewReader(r), 0
 	for {
 		h, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			if x.count == 0 {
-				return errors.New("it is empty, or not an archive (tar, tar.gz, tar.bz2, zip)")
-			}
+		switch {
+		case errors.Is(err, io.EOF) && x.count == 0:
+			return errors.New("it is empty, or not an archive (tar, tar.gz, tar.bz2, zip)")
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("incomplete or invalid archive (tar, tar.gz, tar.bz2, zip): %w", err)
-		}
-		switch h.Typeflag {
-		case tar.TypeReg, tar.TypeGNUSparse:
-			err = x.file(h.Name, h.FileInfo().Mode(), t)
-		case tar.TypeDir:
-			err = x.folder(h.Name)
-		case tar.TypeSymlink:
-			err = x.symlink(h.Name, h.Linkname)
-		case tar.TypeLink:
-			err = x.hardlink(h.Name, h.Linkname)
-		case tar.TypeXGlobalHeader:
-			if heads++; heads > x.limits.Files { // each says nothing here, and takes its time
-				err = fmt.Errorf("the archive is too large: more than %d headers without a file", x.limits.Files)
+		case h.Typeflag == tar.TypeXGlobalHeader:
+			if heads++; heads > x.limits.Files { // global headers have no content but cost time
+				return fmt.Errorf("the archive is too large: more than %d headers without a file", x.limits.Files)
 			}
-		default:
-			err = fmt.Errorf("%q is a device, a pipe or another special file", short(h.Name))
+			continue
 		}
-		if err != nil {
+		m := member{name: h.Name, mode: h.FileInfo().Mode(), link: h.Linkname, hard: h.Typeflag == tar.TypeLink}
+		switch h.Typeflag {
+		case tar.TypeReg, tar.TypeGNUSparse, tar.TypeLink:
+			m.mode &= fs.ModePerm // the type is that of the header, not of the mode's bits
+		case tar.TypeDir:
+			m.mode = fs.ModeDir
+		case tar.TypeSymlink:
+			m.mode = fs.ModeSymlink
+		default:
+			m.mode = fs.ModeIrregular
+		}
+		if err := x.add(m, t); err != nil {
 			return err
 		}
 	}
@@ -129,7 +137,7 @@ func (x *extraction) zip(archive io.ReaderAt, size int64) error {
 	if list.left < 0 {
 		return fmt.Errorf("the archive is too large: its index is longer than that of %d files", x.limits.Files)
 	}
-	list.left = math.MaxInt64 // from here on each file is bounded by itself
+	list.left = math.MaxInt64 // the content of each file has its own bound
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return fmt.Errorf("incomplete zip file: %w", err)
 	}
@@ -144,7 +152,7 @@ func (x *extraction) zip(archive io.ReaderAt, size int64) error {
 	return nil
 }
 
-// bounded lets so many bytes be read: the list of a zip file is held in memory, several times as long.
+// bounded reads at most left bytes: the zip package keeps the list of files in memory.
 type bounded struct {
 	io.ReaderAt
 	left int64
@@ -158,42 +166,38 @@ func (b *bounded) ReadAt(p []byte, at int64) (int, error) {
 }
 
 func (x *extraction) zipped(f *zip.File) error {
-	mode := f.Mode()
-	if mode.IsDir() || strings.HasSuffix(f.Name, "/") {
-		return x.folder(f.Name)
+	m := member{name: f.Name, mode: f.Mode()}
+	if strings.HasSuffix(f.Name, "/") {
+		m.mode = fs.ModeDir
 	}
-	if !mode.IsRegular() && mode.Type() != fs.ModeSymlink {
-		return fmt.Errorf("%q is a device, a pipe or another special file", short(f.Name))
+	if !m.mode.IsRegular() && m.mode.Type() != fs.ModeSymlink {
+		return x.add(m, nil)
 	}
 	r, err := f.Open()
 	if err != nil {
 		return fmt.Errorf("%q: %w", short(f.Name), err)
 	}
 	defer r.Close()
-	if mode.IsRegular() {
-		return x.file(f.Name, mode, r)
+	if m.mode.IsRegular() {
+		return x.add(m, r)
 	}
 	target, err := io.ReadAll(io.LimitReader(r, maxNameBytes+1))
 	if err != nil {
 		return fmt.Errorf("%q: %w", short(f.Name), err)
 	}
-	return x.symlink(f.Name, string(target))
+	m.link = string(target)
+	return x.add(m, nil)
 }
 
 // place returns the path in root of a name in the archive.
 func place(name string) (string, error) {
 	switch {
-	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth:
+	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth || slices.ContainsFunc(strings.Split(name, "/"), tooLong):
 		return "", fmt.Errorf("the name %q is too long", short(name))
 	case strings.ContainsAny(name, "\x00\\"):
 		return "", fmt.Errorf("the name %q has forbidden characters", short(name))
 	case strings.HasPrefix(name, "/") || slices.Contains(strings.Split(name, "/"), ".."):
 		return "", fmt.Errorf("%q is outside the archive's folder", short(name))
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if len(part) > maxPartBytes {
-			return "", fmt.Errorf("the name %q is too long", short(name))
-		}
 	}
 	clean := path.Clean(name)
 	if name == "" || !filepath.IsLocal(filepath.FromSlash(clean)) {
@@ -202,16 +206,31 @@ func place(name string) (string, error) {
 	return clean, nil
 }
 
-// entry counts an entry, and makes its parent folders.
-func (x *extraction) entry(name string) (string, error) {
-	at, err := place(name)
+// add counts an entry, makes its parent folders and writes it; r has the content of a file.
+func (x *extraction) add(m member, r io.Reader) error {
+	kind := m.mode.Type()
+	if kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink {
+		return fmt.Errorf("%q is a device, a pipe or another special file", short(m.name))
+	}
+	at, err := place(m.name)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if x.count++; x.count > x.limits.Files {
-		return "", fmt.Errorf("the archive is too large: more than %d files", x.limits.Files)
+		return fmt.Errorf("the archive is too large: more than %d files", x.limits.Files)
 	}
-	return at, x.mkdir(path.Dir(at))
+	if err := x.mkdir(path.Dir(at)); err != nil {
+		return err
+	}
+	switch {
+	case m.hard:
+		return x.hardlink(at, m.link)
+	case kind == fs.ModeDir:
+		return x.mkdir(at)
+	case kind == fs.ModeSymlink:
+		return x.symlink(at, m.link)
+	}
+	return x.file(at, m.mode, r)
 }
 
 func (x *extraction) mkdir(at string) error {
@@ -238,19 +257,7 @@ func (x *extraction) mkdir(at string) error {
 	return entryError(at, x.root.Chmod(at, 0o755)) // independent of the umask
 }
 
-func (x *extraction) folder(name string) error {
-	at, err := x.entry(name)
-	if err != nil {
-		return err
-	}
-	return x.mkdir(at)
-}
-
-func (x *extraction) file(name string, mode fs.FileMode, r io.Reader) error {
-	at, err := x.entry(name)
-	if err != nil {
-		return err
-	}
+func (x *extraction) file(at string, mode fs.FileMode, r io.Reader) error {
 	f, err := x.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return entryError(at, err)
@@ -273,11 +280,7 @@ func (x *extraction) file(name string, mode fs.FileMode, r io.Reader) error {
 }
 
 // symlink makes a link to a path in the archive; finish follows all links.
-func (x *extraction) symlink(name, target string) error {
-	at, err := x.entry(name)
-	if err != nil {
-		return err
-	}
+func (x *extraction) symlink(at, target string) error {
 	if target == "" || len(target) > maxNameBytes || strings.ContainsAny(target, "\x00\\") || strings.HasPrefix(target, "/") ||
 		!filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(at), target))) {
 		return fmt.Errorf("%q is a link to a place outside the archive's folder (%q)", short(at), short(target))
@@ -286,11 +289,8 @@ func (x *extraction) symlink(name, target string) error {
 	return entryError(at, x.root.Symlink(filepath.FromSlash(target), at))
 }
 
-func (x *extraction) hardlink(name, target string) error {
-	at, err := x.entry(name)
-	if err != nil {
-		return err
-	}
+// hardlink makes a second name of an earlier file.
+func (x *extraction) hardlink(at, target string) error {
 	to, err := place(target)
 	if err != nil {
 		return err
@@ -326,5 +326,7 @@ func entryError(at string, err error) error {
 	}
 	return fmt.Errorf("%q: %w", short(at), err)
 }
+
+func tooLong(part string) bool { return len(part) > maxPartBytes }
 
 func short(name string) string { return model.Truncate(name, 200) }

@@ -27,11 +27,12 @@ type runner struct {
 	cfg    RunConfig
 	base   *Config
 	source Source
-	events Events
-	told   []string               // servers of the last Welcome
-	first  atomic.Pointer[string] // of the order, for watchPreferred
-	held   *Assignment
-	began  time.Time // with its monotonic reading
+	Events // receives the messages that runner does not handle itself
+
+	welcomeServers []string               // of the last Welcome
+	first          atomic.Pointer[string] // of the order, for watchPreferred
+	assignment     *Assignment            // in force; nil: none
+	began          time.Time              // with its monotonic reading
 
 	server    string
 	keepalive time.Duration
@@ -61,7 +62,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	hello.Streams, hello.Backlog = r.source.Streams(), r.source.Backlog()
 	r.server, r.waiting = server, false
 	r.facts = wire.Facts{Labels: hello.Labels, Facts: hello.Facts, Groups: hello.Groups}
-	s, err := Open(ctx, r.base, server, &hello, r.held, r)
+	s, err := Open(ctx, r.base, server, &hello, r.assignment, r)
 	if err != nil {
 		return false, err
 	}
@@ -76,7 +77,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	if errors.Is(err, errPreferredAnswers) {
 		s.Bye("returning to the preferred server")
 		<-ended
-		r.held = s.Assignment()
+		r.assignment = s.Assignment()
 		return true, err
 	}
 	if ctx.Err() != nil {
@@ -89,7 +90,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	if read := <-ended; err == nil || errors.Is(err, ErrSessionEnded) {
 		err = read // the reader has the cause
 	}
-	r.held = s.Assignment()
+	r.assignment = s.Assignment()
 	r.sent += s.Sent()
 	return true, err
 }
@@ -176,12 +177,15 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 
 // sendRequests sends all requests that wait.
 func (r *runner) sendRequests(s *Session) error {
-	for x, ok := r.cfg.Requests.Next(); ok; x, ok = r.cfg.Requests.Next() {
+	for {
+		x, ok := r.cfg.Requests.Next(0)
+		if !ok {
+			return nil
+		}
 		if err := s.Exchange(&x); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // sendFacts sends the facts, labels and groups where the session knows other ones.
@@ -302,12 +306,12 @@ func shortenResult(b *wire.Batch, most int) {
 func (r *runner) OpenedSession(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
 	r.setPace(&wire.BackPressure{})
-	r.told = append([]string(nil), w.Servers...)
+	r.welcomeServers = slices.Clone(w.Servers)
 	r.first.Store(&r.order()[0])
 	if err := r.source.Resume(w.Last); err != nil {
 		r.base.Log.Error("resume the spool", "error", err)
 	}
-	r.events.Connected(r.server, w)
+	r.Connected(r.server, w)
 }
 
 // Acked implements Handler.
@@ -315,12 +319,6 @@ func (r *runner) Acked(_ *Session, ack *wire.Ack) {
 	r.source.Acked(ack)
 	pause.Wake(r.acked)
 }
-
-// These methods of Handler pass messages on to Events.
-func (r *runner) Assigned(_ *Session, held *Assignment) { r.events.Assigned(held) }
-func (r *runner) RunNow(_ *Session, asked *wire.Run)    { r.events.RunNow(asked) }
-func (r *runner) Turn(_ *Session, t *wire.Turn)         { r.events.Turn(t) }
-func (r *runner) Reply(_ *Session, x *wire.Exchange)    { r.events.Reply(x) }
 
 // BackPressure implements Handler.
 func (r *runner) BackPressure(_ *Session, m *wire.BackPressure) {

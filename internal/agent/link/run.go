@@ -35,31 +35,23 @@ type Source interface {
 	Acked(ack *wire.Ack)
 }
 
-// Events are the callbacks into the agent. Run calls one at a time.
+// Events are the callbacks into the agent: the start and end of a session, and the methods of Handler
+// that deliver messages to the agent. Run calls one at a time.
 type Events interface {
 	Connected(server string, w *wire.Welcome)
 	Disconnected(server string, err error)
-	Assigned(held *Assignment)
-	RunNow(r *wire.Run)
-	Turn(t *wire.Turn)
-	Reply(x *wire.Exchange)
+	Assigned(s *Session, a *Assignment)
+	RunNow(s *Session, r *wire.Run)
+	Turn(s *Session, t *wire.Turn)
+	Reply(s *Session, x *wire.Exchange)
 }
 
-// Requests are the agent's requests to the server. They leave at once.
-type Requests interface {
-	// Ready has a value after a request was added.
+// Outbox has messages of the agent besides its signals.
+type Outbox[T any] interface {
+	// Ready has a value after a message was added; call Next until it returns false.
 	Ready() <-chan struct{}
-	// Next returns the next request; false: there is none. Call it until then: Ready signals once.
-	Next() (wire.Exchange, bool)
-}
-
-// RunOutputs are the outputs of requested runs. They leave after the signals of Source.
-type RunOutputs interface {
-	// Ready has a value after output was added.
-	Ready() <-chan struct{}
-	// Next returns the next piece, with at most maxBytes of output; false: there is none. The output is
-	// valid until the next call. Call it until then: Ready signals once.
-	Next(maxBytes int) (wire.RunOutput, bool)
+	// Next returns the next message, with at most maxBytes of output. Its bytes are valid until the next call.
+	Next(maxBytes int) (message T, ok bool)
 }
 
 // RunConfig adds to Config the settings of a long-lived agent.
@@ -82,9 +74,9 @@ type RunConfig struct {
 	// HomeAfter is the period in which a session with another server than the first tries that one, with
 	// jitter; default 10 min.
 	HomeAfter  time.Duration
-	Rand       func() float64 // jitter, in [0, 1); nil: rand.Float64
-	RunOutputs RunOutputs     // nil: none
-	Requests   Requests       // nil: none
+	Rand       func() float64         // jitter, in [0, 1); nil: rand.Float64
+	RunOutputs Outbox[wire.RunOutput] // of requested runs, sent after the signals of Source; nil: none
+	Requests   Outbox[wire.Exchange]  // to the server, sent at once; nil: none
 	// RetryNow has a value when the next attempt to connect must not wait. Nil: never.
 	RetryNow <-chan struct{}
 }
@@ -99,8 +91,8 @@ type Backoff struct {
 // that forbids a retry (*RefusedError with RetryMs zero).
 func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error {
 	r := &runner{
-		cfg: cfg, base: cfg.Config.complete(), source: source, events: events,
-		told: cfg.SavedServers, held: cfg.Assignment, acked: make(chan struct{}, 1),
+		cfg: cfg, base: cfg.Config.complete(), source: source, Events: events,
+		welcomeServers: cfg.SavedServers, assignment: cfg.Assignment, acked: make(chan struct{}, 1),
 	}
 	r.began = r.base.Now()
 	r.cfg.Linger = cmp.Or(cfg.Linger, 500*time.Millisecond)
@@ -115,7 +107,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 		if ctx.Err() != nil {
 			return nil
 		}
-		r.events.Disconnected(server, explainEnd(err))
+		r.Disconnected(server, explainEnd(err))
 		wait, stop := r.cfg.Backoff.wait(err, n, r.random())
 		if stop {
 			return err
@@ -159,7 +151,7 @@ func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, sto
 // order returns the servers to try: first the last Welcome's, then the agent's own, so that a wrong
 // list in Welcome locks no agent out.
 func (r *runner) order() []string {
-	list := slices.Clone(r.told)
+	list := slices.Clone(r.welcomeServers)
 	for _, own := range r.cfg.Servers {
 		if !slices.Contains(list, own) {
 			list = append(list, own)

@@ -220,10 +220,10 @@ type silent struct{}
 
 func (silent) Connected(string, *wire.Welcome) {}
 func (silent) Disconnected(string, error)      {}
-func (silent) Assigned(*Assignment)            {}
-func (silent) RunNow(*wire.Run)                {}
-func (silent) Turn(*wire.Turn)                 {}
-func (silent) Reply(*wire.Exchange)            {}
+func (silent) Assigned(*Session, *Assignment)  {}
+func (silent) RunNow(*Session, *wire.Run)      {}
+func (silent) Turn(*Session, *wire.Turn)       {}
+func (silent) Reply(*Session, *wire.Exchange)  {}
 
 // run starts Run and returns its end.
 func run(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {

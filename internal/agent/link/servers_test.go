@@ -20,7 +20,7 @@ func TestOrderOfServers(t *testing.T) {
 		{[]string{"c:1"}, []string{"a:1"}, []string{"c:1", "a:1"}},
 		{[]string{"b:1", "c:1"}, []string{"a:1", "b:1"}, []string{"b:1", "c:1", "a:1"}},
 	} {
-		r := &runner{cfg: RunConfig{Servers: c.own}, told: c.told}
+		r := &runner{cfg: RunConfig{Servers: c.own}, welcomeServers: c.told}
 		if got := r.order(); !slices.Equal(got, c.want) {
 			t.Errorf("told %v, own %v: tries %v, want %v", c.told, c.own, got, c.want)
 		}

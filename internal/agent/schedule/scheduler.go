@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,13 +17,9 @@ import (
 )
 
 const (
-	// lateAfter is how much later than due a run may start before it is counted late.
-	lateAfter = time.Second
-	// cronLook is how often the wall clock is looked at while there are cron checks, to
-	// notice that somebody set it.
-	cronLook = 30 * time.Second
-	// clockSet is how far the wall clock must move against the boot clock to count as set.
-	clockSet = 2 * time.Second
+	lateAfter       = time.Second      // a run that starts later than this after its due time counts as late
+	wallClockPeriod = 30 * time.Second // period of reading the wall clock while there are cron checks: somebody may set it
+	wallClockJump   = 2 * time.Second  // least move of the wall clock against the boot clock that counts as set
 )
 
 // Config has the settings of a Scheduler.
@@ -35,35 +32,36 @@ type Config struct {
 	Grace         time.Duration        // running commands may take this long to end at a stop; default 5 s
 }
 
-// Key names a check, of a proxy check one of those that it is about (zero: it is none).
+// Key names a check, and the proxy node of its results; zero: this node.
 type Key struct {
 	Check     model.CheckID
 	ProxyNode model.NodeID
 }
 
-// Job is one check as the scheduler sees it. The Key is its identity: a Job with the same one
-// replaces the one before and keeps its phase.
+// Job has the times of one check and the function that runs it. A Job replaces the former one with the
+// same Key and keeps its phase.
 type Job struct {
 	Key
-	OnRequest bool          // it has no times of its own: RunNow alone starts it
+	OnRequest bool          // only RunNow starts it
 	Interval  time.Duration // zero with Cron
 	Cron      string
 	Zone      string
-	Paused    func() bool // says whether it does not run now; nil: never
+	Paused    func() bool // returns whether the check must not run now; nil: it is never paused
 	Do        func(context.Context)
 }
 
-// Stats are counters since the start, and gauges now.
+// Stats has counters since the start, and the present gauges Running and Jobs.
 type Stats struct {
 	Started uint64 // runs
 	Skipped uint64 // due while the run before was still going or waiting
 	Late    uint64 // started more than a second after they were due
-	Held    uint64 // due in a time in which the check does not run
+	Held    uint64 // due while Job.Paused returned true
 	Missed  uint64 // due times passed over because the machine slept
 	Running int
 	Jobs    int
 }
 
+// entry is a Job with its next due time. Scheduler.mu guards it.
 type entry struct {
 	job      Job
 	location *time.Location // cron
@@ -85,7 +83,7 @@ type Scheduler struct {
 	entries map[Key]*entry
 	heap    dueHeap
 	ready   []*entry // due, in order, waiting for a place; each entry at most once
-	cron    int      // how many entries are cron
+	hasCron bool     // some entries are cron
 	offset  time.Duration
 	running int
 	open    bool // Run is active and not stopping
@@ -136,6 +134,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 	defer s.mu.Unlock()
 	now := s.cfg.Boot()
 	keep := make(map[Key]bool, len(jobs))
+	s.hasCron = slices.ContainsFunc(jobs, func(j Job) bool { return j.Cron != "" })
 	for i, j := range jobs {
 		keep[j.Key] = true
 		e, known := s.entries[j.Key]
@@ -143,34 +142,28 @@ func (s *Scheduler) Set(jobs []Job) error {
 			e = &entry{index: -1}
 			s.entries[j.Key] = e
 		}
-		same := known && e.job.Interval == j.Interval && e.job.Cron == j.Cron && e.job.Zone == j.Zone && e.job.OnRequest == j.OnRequest
-		if known && e.job.Cron != "" {
-			s.cron--
-		}
-		if j.Cron != "" {
-			s.cron++
-		}
+		old := e.job
 		e.job, e.location = j, locations[i]
-		if same {
+		switch {
+		case known && old.Interval == j.Interval && old.Cron == j.Cron && old.Zone == j.Zone && old.OnRequest == j.OnRequest:
 			continue
-		}
-		if j.OnRequest {
-			if e.index >= 0 {
-				heap.Remove(&s.heap, e.index)
-			}
+		case j.OnRequest:
+			s.unplan(e)
 			continue
 		}
 		e.phase = s.phase(j.Key, j.Interval)
 		s.plan(e, now)
 		if !known && j.Cron == "" {
-			// Soon, unless its time comes soon anyway.
+			// A new check runs soon, unless its time comes soon anyway.
 			e.due = min(e.due, now+s.phase(j.Key, min(j.Interval, s.cfg.FirstWithin)))
 		}
 		s.push(e)
 	}
-	for id, e := range s.entries {
-		if !keep[id] {
-			s.remove(id, e)
+	for key, e := range s.entries {
+		if !keep[key] {
+			delete(s.entries, key)
+			e.removed = true
+			s.unplan(e)
 		}
 	}
 	pause.Wake(s.wake)
@@ -188,10 +181,10 @@ func (s *Scheduler) plan(e *entry, now time.Duration) {
 	if err != nil { // never again: 30 February
 		next = wall.Add(365 * 24 * time.Hour)
 	}
-	e.dueWall = next
-	e.due = now + next.Sub(wall)
+	e.dueWall, e.due = next, now+next.Sub(wall)
 }
 
+// push puts an entry into the heap, or in its new place there.
 func (s *Scheduler) push(e *entry) {
 	if e.index >= 0 {
 		heap.Fix(&s.heap, e.index)
@@ -200,19 +193,15 @@ func (s *Scheduler) push(e *entry) {
 	}
 }
 
-func (s *Scheduler) remove(id Key, e *entry) {
-	delete(s.entries, id)
-	e.removed = true
-	if e.job.Cron != "" {
-		s.cron--
-	}
+// unplan takes an entry out of the heap.
+func (s *Scheduler) unplan(e *entry) {
 	if e.index >= 0 {
 		heap.Remove(&s.heap, e.index)
 	}
 }
 
-// RunNow starts a check out of turn; its regular times stay. ok is false for a check
-// that is not here. A check that runs already is not started a second time.
+// RunNow starts a check at once; its regular times stay. ok is false for an unknown check. A running check
+// is not started a second time.
 func (s *Scheduler) RunNow(check Key) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +213,8 @@ func (s *Scheduler) RunNow(check Key) (ok bool) {
 	return ok
 }
 
-// Run starts checks until ctx ends, then waits up to Grace for those that run, ends
-// them, and returns when the last is gone.
+// Run starts checks until ctx ends. It then waits up to Config.Grace for running checks, cancels them and
+// returns when the last one has ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -263,14 +252,14 @@ func (s *Scheduler) runDue() time.Duration {
 		was := e.due
 		s.plan(e, now)
 		if e.job.Cron == "" {
-			s.passOver(e, was, now)
+			s.skipMissed(e, was, now)
 		}
 		heap.Fix(&s.heap, 0)
 	}
 	s.startReady()
 	sleep := time.Hour
-	if s.cron > 0 {
-		sleep = cronLook
+	if s.hasCron {
+		sleep = wallClockPeriod
 	}
 	if len(s.heap) > 0 {
 		sleep = min(sleep, s.heap[0].due-s.cfg.Boot())
@@ -278,26 +267,24 @@ func (s *Scheduler) runDue() time.Duration {
 	return max(sleep, 0)
 }
 
-// passOver counts the due times that nobody saw, and moves a second run that would
-// follow the first one of a new check at once.
-func (s *Scheduler) passOver(e *entry, was, now time.Duration) {
-	if missed := (now - was) / max(e.job.Interval, time.Millisecond); missed > 0 {
-		s.stats.Missed += uint64(missed)
-	}
-	onGrid := (was-e.phase)%max(e.job.Interval, time.Millisecond) == 0
-	if !onGrid && e.due-now < e.job.Interval/2 {
+// skipMissed counts the due times before now at which the machine slept. After the early first run of a
+// new check, it postpones a second run that would follow at once.
+func (s *Scheduler) skipMissed(e *entry, was, now time.Duration) {
+	interval := max(e.job.Interval, time.Millisecond)
+	s.stats.Missed += uint64(max(0, (now-was)/interval))
+	if (was-e.phase)%interval != 0 && e.due-now < e.job.Interval/2 {
 		e.due += e.job.Interval
 	}
 }
 
-// followWallClock plans cron checks again after the wall clock was set. Checks that the jump made due run
-// once.
+// followWallClock plans cron checks again after somebody set the wall clock. A check whose time the jump
+// passed runs once.
 func (s *Scheduler) followWallClock(now time.Duration) {
-	if s.cron == 0 {
+	if !s.hasCron {
 		return
 	}
 	offset := s.wallOffset()
-	if leap := offset - s.offset; leap < clockSet && leap > -clockSet {
+	if (offset - s.offset).Abs() < wallClockJump {
 		return
 	}
 	s.offset = offset
@@ -325,7 +312,7 @@ func (s *Scheduler) enqueue(e *entry, due time.Duration) {
 	s.ready = append(s.ready, e)
 }
 
-// startReady fills the free places.
+// startReady starts ready entries while fewer than MaxConcurrent run.
 func (s *Scheduler) startReady() {
 	for s.open && s.running < s.cfg.MaxConcurrent && len(s.ready) > 0 {
 		e := s.ready[0]
@@ -344,6 +331,7 @@ func (s *Scheduler) startReady() {
 	}
 }
 
+// work runs a check, and starts the next ready one.
 func (s *Scheduler) work(e *entry, do func(context.Context), ctx context.Context) {
 	do(ctx)
 	s.mu.Lock()
@@ -356,6 +344,7 @@ func (s *Scheduler) work(e *entry, do func(context.Context), ctx context.Context
 	}
 }
 
+// stop starts nothing more, and cancels running checks after Config.Grace.
 func (s *Scheduler) stop(cancel context.CancelFunc) {
 	s.mu.Lock()
 	s.open = false
@@ -363,22 +352,15 @@ func (s *Scheduler) stop(cancel context.CancelFunc) {
 		e.busy = false
 	}
 	s.ready = nil
-	idle := s.idle
 	if s.running == 0 {
-		close(idle)
+		close(s.idle)
 	}
 	s.mu.Unlock()
-	grace := time.NewTimer(s.cfg.Grace)
-	defer grace.Stop()
-	select {
-	case <-idle:
-	case <-grace.C:
-		cancel()
-		<-idle
-	}
+	defer time.AfterFunc(s.cfg.Grace, cancel).Stop()
+	<-s.idle
 }
 
-// Stats reports counters and gauges.
+// Stats returns counters and gauges.
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -239,8 +239,8 @@ func (k *Keeper) endLocked(a *request, values []wire.SecretValue, err error) {
 // Ready has a value after a request was added.
 func (k *Keeper) Ready() <-chan struct{} { return k.ready }
 
-// Next returns the next request to the server; false: there is none.
-func (k *Keeper) Next() (wire.Exchange, bool) {
+// Next implements link.Outbox: it returns the next request to the server.
+func (k *Keeper) Next(int) (wire.Exchange, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.session || len(k.unsent) == 0 {

@@ -53,7 +53,7 @@ var db = []model.ChunkSecret{{Env: "PW", Name: "default/db"}}
 func answer(t *testing.T, k *Keeper, g wire.SecretValue) {
 	t.Helper()
 	<-k.Ready()
-	x, ok := k.Next()
+	x, ok := k.Next(0)
 	if !ok || len(x.SecretsRequest.Names) != 1 || x.SecretsRequest.Names[0] != g.Name {
 		t.Errorf("asked %+v", x)
 		return
@@ -123,7 +123,7 @@ func TestServerWithoutAnswer(t *testing.T) {
 		k.Connected(wire.FeatureSecrets)
 		<-k.Ready()
 		for { // what was values up is not asked
-			x, ok := k.Next()
+			x, ok := k.Next(0)
 			if !ok {
 				break
 			}
@@ -150,7 +150,7 @@ func TestUnansweredRequestsAreRepeatedInTheNextSession(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { _, err := k.Find(t.Context(), db); done <- err }()
 		<-k.Ready()
-		lost, _ := k.Next()
+		lost, _ := k.Next(0)
 		k.Disconnected()
 		time.Sleep(3 * time.Second)
 		k.Connected(wire.FeatureSecrets)

@@ -2,14 +2,35 @@ package spool
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// lanes is how many lanes a stream has.
+// lanes is the number of lanes of a stream.
 const lanes = 2
+
+// place is a number in a lane.
+type place struct {
+	lane   wire.Lane
+	number uint64
+}
+
+// items iterates over the items of both lanes, each in ascending order. The loop must not add or drop items.
+func (s *Spool) items() iter.Seq2[place, *item] {
+	return func(yield func(place, *item) bool) {
+		for l := range s.lanes {
+			ln := &s.lanes[l]
+			for i := range ln.items {
+				if !yield(place{wire.Lane(l), ln.first + uint64(i)}, &ln.items[i]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // reason is the cause of a lost signal.
 type reason uint8
@@ -47,6 +68,9 @@ func (r reason) String() string {
 	}[r]
 }
 
+// cost returns the bytes that count against the budget.
+func (it *item) cost() int64 { return int64(it.size) + itemOverhead }
+
 // item is the index entry of one number: 24 bytes.
 type item struct {
 	commit uint64 // of its record in the log; zero: not yet durable
@@ -68,8 +92,8 @@ type origin struct {
 	chunk model.ChunkID
 }
 
-// lane is one numbering: items[i] is number first+i. Numbers from front to first-1
-// are gone too, for one reason and with counts, but without an item each.
+// lane is one numbering: items[i] is number first+i. Numbers from front to first-1 are lost for the reason
+// why; counts has the lost signals.
 type lane struct {
 	front  uint64
 	why    reason
@@ -91,6 +115,7 @@ type lane struct {
 	recentBytes int
 }
 
+// loss groups lost signals: one gap reports all of them.
 type loss struct {
 	origin
 	why reason
@@ -99,6 +124,9 @@ type loss struct {
 func newLane() lane { return lane{front: 1, first: 1, cursor: 1, reported: map[loss]uint64{}} }
 
 func (l *lane) next() uint64 { return l.first + uint64(len(l.items)) }
+
+// held returns the count of numbers that the server has not acknowledged.
+func (l *lane) held() uint64 { return l.next() - l.front }
 
 func (l *lane) at(number uint64) *item { return &l.items[number-l.first] }
 
@@ -172,18 +200,11 @@ func (l *lane) drop(last uint64) (bytes int64) {
 		l.front = max(l.front, min(last+1, l.first))
 		return 0
 	}
-	if last >= l.next() {
-		last = l.next() - 1
-	}
-	if last < l.first {
-		l.settle()
-		return 0
-	}
-	n := int(last - l.first + 1)
+	n := int(min(last+1, l.next()) - l.first)
 	for i := range l.items[:n] {
 		it := &l.items[i]
 		if it.gone == kept {
-			bytes += int64(it.size) + itemOverhead
+			bytes += it.cost()
 		}
 		if it.urgent && l.first+uint64(i) >= l.cursor {
 			l.urgent--
@@ -212,9 +233,7 @@ func (l *lane) collapse(n int) {
 	if l.counts == nil {
 		l.counts = map[origin]uint64{}
 	}
-	front, cursor, counts := l.front, l.cursor, l.counts
-	l.why = l.items[n-1].gone
-	why := l.why
+	front, cursor, counts, why := l.front, l.cursor, l.counts, l.items[n-1].gone
 	for i := range l.items[:n] {
 		if of, n := l.items[i].losses(); n > 0 {
 			counts[of] += uint64(n)
@@ -241,18 +260,18 @@ func (l *lane) frontGap() *wire.Gap {
 
 // advance moves the cursor behind last.
 func (l *lane) advance(last uint64) {
-	l.cursor, l.sent = max(l.cursor, l.first), max(l.sent, last)
-	for ; l.cursor <= last; l.cursor++ {
+	l.sent = max(l.sent, last)
+	for l.cursor = max(l.cursor, l.first); l.cursor <= last; l.cursor++ {
 		if l.at(l.cursor).urgent {
 			l.urgent--
 		}
 	}
 }
 
-// rewind moves the cursor to number.
-func (l *lane) rewind(number uint64) {
-	l.cursor, l.urgent = number, 0
-	for i := max(number, l.first) - l.first; i < uint64(len(l.items)); i++ {
+// rewind moves the cursor to front: all numbers are sent again.
+func (l *lane) rewind() {
+	l.cursor, l.urgent = l.front, 0
+	for i := range l.items {
 		if l.items[i].urgent {
 			l.urgent++
 		}

@@ -1,9 +1,11 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -30,7 +32,7 @@ func (s *Spool) maintain() {
 	}
 	s.cutSize = size
 	s.cut()
-	s.logGone(func(*item) bool { return true })
+	s.logLosses(true)
 	s.saveState() // the next cut may go up to here
 	if s.log.Stats().SizeBytes > s.opts.MaxBytes/2 {
 		s.rewrite(s.opts.MaxBytes / 16)
@@ -52,32 +54,27 @@ func (s *Spool) reopen() {
 	old := s.log
 	s.closing.Go(func() { _ = old.Close() }) // it may still call logWaiter
 	s.log, s.waiter, s.page, s.stateAt, s.cutSize = log, &logWaiter{s}, nil, 0, 0
-	for l := range s.lanes {
-		ln := &s.lanes[l]
-		for n := ln.first; n < ln.next(); n++ {
-			if it := ln.at(n); it.gone != kept {
-				continue
-			} else if ln.memory(n) == nil {
-				s.evict(wire.Lane(l), n, diskLost)
-			} else {
-				it.commit, it.logged = 0, false
-			}
+	for p, it := range s.items() {
+		switch {
+		case it.gone != kept:
+		case s.lanes[p.lane].memory(p.number) == nil:
+			s.evict(p, diskLost)
+		default:
+			it.commit, it.logged = 0, false
 		}
 	}
 	s.store()
 	s.lanes[wire.Live].push(newsItem(s.nowMs(), folderDeleted), nil)
-	s.logGone(func(*item) bool { return true })
+	s.logLosses(true)
 	s.saveState()
 }
 
 // cut deletes segments below the oldest needed record.
 func (s *Spool) cut() {
 	needed := s.stateAt
-	for l := range s.lanes {
-		for i := range s.lanes[l].items {
-			if it := &s.lanes[l].items[i]; it.commit != 0 {
-				needed = min(needed, it.commit)
-			}
+	for _, it := range s.items() {
+		if it.commit != 0 {
+			needed = min(needed, it.commit)
 		}
 	}
 	if needed <= 1 {
@@ -92,28 +89,21 @@ func (s *Spool) cut() {
 
 // rewrite appends the oldest records on disk again, up to the given bytes.
 func (s *Spool) rewrite(bytes int64) {
-	type place struct {
-		commit uint64
-		lane   wire.Lane
-		number uint64
-	}
-	var all []place
-	for l := range s.lanes {
-		ln := &s.lanes[l]
-		for i := range ln.items {
-			if it := &ln.items[i]; it.commit != 0 && it.gone == kept {
-				all = append(all, place{it.commit, wire.Lane(l), ln.first + uint64(i)})
-			}
+	var durable []place
+	for p, it := range s.items() {
+		if it.commit != 0 && it.gone == kept {
+			durable = append(durable, p)
 		}
 	}
-	sort.Slice(all, func(i, k int) bool { return all[i].commit < all[k].commit })
-	for _, p := range all {
-		data := s.load(p.lane, p.number)
+	commit := func(p place) uint64 { return s.lanes[p.lane].at(p.number).commit }
+	slices.SortFunc(durable, func(a, b place) int { return cmp.Compare(commit(a), commit(b)) })
+	for _, p := range durable {
+		data := s.load(p)
 		if data == nil {
-			s.evict(p.lane, p.number, diskLost)
+			s.evict(p, diskLost)
 			continue
 		}
-		if bytes -= int64(len(data)); bytes < 0 || s.write(data, s.token(p.lane, p.number)) != nil {
+		if bytes -= int64(len(data)); bytes < 0 || s.write(data, s.token(p)) != nil {
 			return
 		}
 	}
@@ -125,16 +115,16 @@ const pageBytes = 128 << 10
 var errPageFull = errors.New("page is full")
 
 // load returns the record of a number that is not lost; nil: the disk has lost it.
-func (s *Spool) load(l wire.Lane, number uint64) []byte {
-	ln := &s.lanes[l]
-	if data := ln.memory(number); data != nil {
+func (s *Spool) load(p place) []byte {
+	ln := &s.lanes[p.lane]
+	if data := ln.memory(p.number); data != nil {
 		return data
 	}
-	token := s.token(l, number)
+	token := s.token(p)
 	if data := s.page[token]; data != nil {
 		return data
 	}
-	it := ln.at(number)
+	it := ln.at(p.number)
 	if it.commit == 0 {
 		return nil
 	}
@@ -151,7 +141,7 @@ func (s *Spool) load(l wire.Lane, number uint64) []byte {
 				return nil
 			}
 			size += len(data)
-			s.page[s.token(r.lane, r.number)] = append([]byte(nil), data...)
+			s.page[s.token(place{r.lane, r.number})] = slices.Clone(data)
 			return nil
 		})
 	})
@@ -174,15 +164,15 @@ func (s *Spool) makeRoom() {
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		for ln.aged = max(ln.aged, ln.first); ln.aged < ln.next() && ln.at(ln.aged).at < cut; ln.aged++ {
-			s.evict(wire.Lane(l), ln.aged, tooOld)
+			s.evict(place{wire.Lane(l), ln.aged}, tooOld)
 		}
 		for _, number := range ln.trim(memoryBytes/lanes/2, hard) {
-			s.evict(wire.Lane(l), number, overFull)
+			s.evict(place{wire.Lane(l), number}, overFull)
 		}
 		if over := len(ln.items) - maxItems/lanes; over > 0 {
 			over += maxItems / 64 // so that it happens rarely
 			for i := range over {
-				s.evict(wire.Lane(l), ln.first+uint64(i), overFull)
+				s.evict(place{wire.Lane(l), ln.first + uint64(i)}, overFull)
 			}
 			ln.collapse(over)
 		}
@@ -193,44 +183,32 @@ func (s *Spool) makeRoom() {
 	s.logEvictions()
 }
 
-// evict loses the signal of a number for a reason.
-func (s *Spool) evict(l wire.Lane, number uint64, why reason) {
-	it := s.lanes[l].at(number)
-	if it.gone != kept {
-		return
+// evict drops the signal of a number for a reason, unless it is lost already.
+func (s *Spool) evict(p place, why reason) {
+	if it := s.lanes[p.lane].at(p.number); it.gone == kept {
+		s.bytes -= it.cost()
+		s.stats.Evicted++
+		s.lanes[p.lane].markLost(p.number, why)
 	}
-	s.bytes -= int64(it.size) + itemOverhead
-	s.stats.Evicted++
-	s.lanes[l].markLost(number, why)
 }
 
 // level evicts down to target bytes. Every check keeps at most the same number of bytes; a check with more
 // loses its oldest results.
 func (s *Spool) level(target int64) {
 	shares := map[model.ChunkID]int64{}
-	cost := func(it *item) int64 { return int64(it.size) + itemOverhead }
-	for l := range s.lanes {
-		for i := range s.lanes[l].items {
-			if it := &s.lanes[l].items[i]; it.gone == kept {
-				shares[it.chunk] += cost(it)
-			}
+	for _, it := range s.items() {
+		if it.gone == kept {
+			shares[it.chunk] += it.cost()
 		}
 	}
-	fits := func(most int64) bool {
+	// share is the largest number of bytes of a check with which all checks fit.
+	share := int64(sort.Search(int(target), func(most int) bool {
 		total := int64(0)
 		for _, bytes := range shares {
-			total += min(most, bytes)
+			total += min(int64(most)+1, bytes)
 		}
-		return total <= target
-	}
-	low, high := int64(0), target // bytes of a check, the most that fit
-	for low < high {
-		if mid := (low + high + 1) / 2; fits(mid) {
-			low = mid
-		} else {
-			high = mid - 1
-		}
-	}
+		return total > target
+	}))
 	a, b := &s.lanes[0], &s.lanes[1]
 	for i, k := 0, 0; i < len(a.items) || k < len(b.items); {
 		l, n := wire.Live, &i // the lane with the older signal
@@ -238,9 +216,9 @@ func (s *Spool) level(target int64) {
 			l, n = wire.Backlog, &k
 		}
 		it := &s.lanes[l].items[*n]
-		if it.gone == kept && shares[it.chunk] > low {
-			shares[it.chunk] -= cost(it)
-			s.evict(l, s.lanes[l].first+uint64(*n), overFull)
+		if it.gone == kept && shares[it.chunk] > share {
+			shares[it.chunk] -= it.cost()
+			s.evict(place{l, s.lanes[l].first + uint64(*n)}, overFull)
 		}
 		*n++
 	}
@@ -255,15 +233,17 @@ func (s *Spool) logEvictions() {
 		return
 	}
 	s.noted = s.stats.Evicted
-	s.logGone(func(it *item) bool { return !it.logged })
+	s.logLosses(false)
 }
 
-// logGone writes a record for every run of lost numbers that match.
-func (s *Spool) logGone(match func(*item) bool) {
+// logLosses writes a record for every run of lost numbers, and without all only for those that the log
+// does not have.
+func (s *Spool) logLosses(all bool) {
+	match := func(it *item) bool { return it.gone != kept && (all || !it.logged) }
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		for i := 0; i < len(ln.items); i++ {
-			if ln.items[i].gone == kept || !match(&ln.items[i]) {
+			if !match(&ln.items[i]) {
 				continue
 			}
 			end := i + 1

@@ -1,10 +1,11 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
-	"sort"
+	"slices"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
@@ -25,23 +26,24 @@ type spooledSignal struct {
 	wallMs int64  // wall clock at AtMs
 }
 
-func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *spooledSignal) []byte {
-	dst = append(dst, recordSignal)
-	for _, v := range [...]uint64{
-		epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs), uint64(h.signal.Kind),
-		uint64(h.signal.Chunk), uint64(h.signal.Node),
-	} {
+// appendRecord appends the kind of a record and its numbers.
+func appendRecord(dst []byte, kind byte, numbers ...uint64) []byte {
+	dst = append(dst, kind)
+	for _, v := range numbers {
 		dst = binary.AppendUvarint(dst, v)
 	}
+	return dst
+}
+
+func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *spooledSignal) []byte {
+	dst = appendRecord(dst, recordSignal, epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs),
+		uint64(h.signal.Kind), uint64(h.signal.Chunk), uint64(h.signal.Node))
 	return append(dst, h.signal.Body...)
 }
 
 // appendGoneRecord writes the loss of consecutive numbers from number on, one for each item.
 func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []item) []byte {
-	dst = append(dst, recordGone)
-	for _, v := range [...]uint64{epoch, uint64(l), number, uint64(items[0].gone)} {
-		dst = binary.AppendUvarint(dst, v)
-	}
+	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].gone))
 	for i := range items {
 		dst = binary.AppendUvarint(dst, uint64(items[i].kind))
 		dst = binary.AppendUvarint(dst, uint64(items[i].chunk))
@@ -50,7 +52,7 @@ func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	return dst
 }
 
-// state is needed also when no signal is left.
+// state is the newest record of the stream: the log has one also when no signal is left.
 type state struct {
 	epoch  uint64
 	stream wire.StreamID
@@ -64,12 +66,8 @@ type state struct {
 }
 
 func (st *state) append(dst []byte) []byte {
-	dst = append(dst, recordState)
-	for _, v := range [...]uint64{
-		st.epoch, uint64(st.stream), st.boot, st.first[0], st.next[0], st.first[1], st.next[1], st.unsent[0], st.unsent[1],
-	} {
-		dst = binary.AppendUvarint(dst, v)
-	}
+	dst = appendRecord(dst, recordState, st.epoch, uint64(st.stream), st.boot,
+		st.first[0], st.next[0], st.first[1], st.next[1], st.unsent[0], st.unsent[1])
 	return append(dst, st.bootID...)
 }
 
@@ -137,7 +135,7 @@ func (r *record) decode(data []byte) error {
 	return nil
 }
 
-// recovered is one number in the log.
+// recovered is one number that recover read from the log.
 type recovered struct {
 	epoch, number uint64
 	boot, atMs    uint64 // of a signal
@@ -207,7 +205,7 @@ func (s *Spool) recover() error {
 	if fresh && s.opts.Known {
 		s.opts.Logger.Error("the former spool is missing: its results without an acknowledgement are lost", "folder", s.dir)
 		s.lanes[wire.Live].push(newsItem(s.nowMs(), newSpool), nil)
-		s.logGone(func(*item) bool { return true })
+		s.logLosses(true)
 	}
 	s.saveState()
 	s.makeRoom()
@@ -221,7 +219,7 @@ func (s *Spool) rebuild(l wire.Lane, list []recovered) {
 	}
 	next := max(s.st.next[l], ln.first)
 	// The newest record of a number comes last, and wins.
-	sort.SliceStable(list, func(i, k int) bool { return list[i].number < list[k].number })
+	slices.SortStableFunc(list, func(a, b recovered) int { return cmp.Compare(a.number, b.number) })
 	for _, f := range list {
 		if f.epoch == s.st.epoch {
 			next = max(next, f.number+1)
@@ -231,19 +229,15 @@ func (s *Spool) rebuild(l wire.Lane, list []recovered) {
 		ln.why = diskLost
 		ln.first = next - maxItems/lanes
 	}
-	ln.items = make([]item, next-ln.first)
-	for i := range ln.items {
-		ln.items[i] = item{gone: diskLost, size: 1}
-	}
+	ln.items = slices.Repeat([]item{{gone: diskLost, size: 1}}, int(next-ln.first))
 	for _, f := range list {
-		if f.epoch != s.st.epoch || f.number < ln.first {
-			continue
+		if f.epoch == s.st.epoch && f.number >= ln.first {
+			*ln.at(f.number) = f.item
 		}
-		*ln.at(f.number) = f.item
 	}
 	for i := range ln.items {
 		if it := &ln.items[i]; it.gone == kept {
-			s.bytes += int64(it.size) + itemOverhead
+			s.bytes += it.cost()
 		}
 	}
 	ln.sent, ln.old = next-1, next-1 // some of them may have been …

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/wire"
@@ -22,11 +23,8 @@ func (s *Spool) Streams() []wire.StreamRange {
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		h := wire.StreamRange{StreamKey: s.key(wire.Lane(l)), First: ln.front, Last: ln.next() - 1}
-		for i := range ln.items {
-			if it := &ln.items[i]; it.gone == kept {
-				h.OldestAgeMs = uint64(max(0, int64(now)-int64(it.at))) * 1000
-				break
-			}
+		if oldest := slices.IndexFunc(ln.items, func(it item) bool { return it.gone == kept }); oldest >= 0 {
+			h.OldestAgeMs = uint64(max(0, int64(now)-int64(ln.items[oldest].at))) * 1000
 		}
 		list = append(list, h)
 	}
@@ -38,8 +36,7 @@ func (s *Spool) Streams() []wire.StreamRange {
 func (s *Spool) Backlog() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &s.lanes[wire.Backlog]
-	return l.next() - l.front
+	return s.lanes[wire.Backlog].held()
 }
 
 // Resume starts a session: last has the numbers that the server has of Hello's streams, and all higher
@@ -65,7 +62,12 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 		}
 	} else {
 		for l := range s.lanes {
-			s.resumeLane(&s.lanes[l], at[l])
+			ln := &s.lanes[l]
+			s.bytes -= ln.drop(at[l])
+			if at[l]+1 < ln.front { // the server was restored from an older copy, or is a new one
+				ln.front, ln.why, ln.counts = at[l]+1, unkept, nil
+			}
+			ln.rewind()
 		}
 		if first {
 			s.saveState()
@@ -74,15 +76,6 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	s.online = true
 	s.maintain()
 	return nil
-}
-
-func (s *Spool) resumeLane(ln *lane, last uint64) {
-	s.bytes -= ln.drop(last)
-	if last+1 < ln.front {
-		// The server was restored from an older copy, or is a new one.
-		ln.front, ln.why, ln.counts = last+1, unkept, nil
-	}
-	ln.rewind(ln.front)
 }
 
 // renumber starts a new stream, because the server has numbers that were never sent from here: the disk
@@ -122,15 +115,15 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 			var data []byte
 			if it.gone == kept {
 				var r record
-				if old := s.load(wire.Lane(l), n); old != nil && r.decode(old) == nil {
+				if old := s.load(place{wire.Lane(l), n}); old != nil && r.decode(old) == nil {
 					data = appendSignalRecord(nil, epoch+1, wire.Lane(l), fresh[l].next(), &r.held)
 				}
 			}
-			if it.gone == kept && data == nil {
-				s.bytes -= int64(it.size) + itemOverhead
+			switch {
+			case it.gone == kept && data == nil:
+				s.bytes -= it.cost()
 				it.gone, it.size = diskLost, 1
-			}
-			if it.gone == kept {
+			case it.gone == kept:
 				s.bytes += int64(len(data)) - int64(it.size)
 				it.size = uint32(len(data))
 			}
@@ -140,7 +133,7 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	s.lanes, s.page = fresh, nil
 	s.st.epoch, s.st.stream, s.roomy = epoch+1, stream, true
 	s.store()
-	s.logGone(func(*item) bool { return true })
+	s.logLosses(true)
 	s.saveState()
 	s.makeRoom()
 	return nil
@@ -191,9 +184,9 @@ func (s *Spool) fill(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 	number := ln.cursor
 	for ; number < ln.next() && len(b.Signals) < maxSignals && ln.at(number).gone == kept; number++ {
 		var r record
-		data := s.load(l, number)
+		data := s.load(place{l, number})
 		if data == nil || r.decode(data) != nil {
-			s.evict(l, number, diskLost)
+			s.evict(place{l, number}, diskLost)
 			break
 		}
 		if size += len(data); size > maxBytes && len(b.Signals) > 0 {
@@ -218,7 +211,7 @@ func (s *Spool) fill(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 	ln.advance(number - 1)
 }
 
-// ageOf is a signal's age in ms: by the boot clock, across a reboot by the wall clock.
+// ageOf returns a signal's age in ms: by the boot clock, or across a reboot by the wall clock.
 func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
 	if h.boot == s.st.boot {
 		return uint64(age(nowMs, h.signal.AtMs))
@@ -237,7 +230,7 @@ func (s *Spool) Acked(ack *wire.Ack) {
 		s.stats.Refused++
 		s.refusals.report(s.opts.Logger, s.opts.Clock.BootMs(), &r)
 		if ln := &s.lanes[r.Lane]; ln.contains(r.Number) {
-			s.evict(r.Lane, r.Number, refused) // should it be sent again, then as a gap
+			s.evict(place{r.Lane, r.Number}, refused) // should it be sent again, then as a gap
 		}
 	}
 	for _, sl := range ack.Last {
@@ -256,10 +249,9 @@ const (
 	maxRefusalCodes = 32
 )
 
-// refusalLog reports refusals of the server in the log, once per code and minute, with their count.
-type refusalLog struct {
-	last map[string]refusalCount // by code
-}
+// refusalLog reports refusals of the server in the log, once per code and minute, with their count. It has
+// the last log line of each code.
+type refusalLog map[string]refusalCount
 
 // refusalCount is the time of the last log line, on the boot clock in ms, and the refusals since then.
 type refusalCount struct {
@@ -267,18 +259,15 @@ type refusalCount struct {
 	since int
 }
 
-func (l *refusalLog) report(log *slog.Logger, nowMs uint64, r *wire.RefusedSignal) {
-	c, logged := l.last[r.Code]
+func (l refusalLog) report(log *slog.Logger, nowMs uint64, r *wire.RefusedSignal) {
+	c, logged := l[r.Code]
 	c.since++
 	if !logged || nowMs-c.at >= refusalLogEvery {
 		log.Warn("server refused results", "code", r.Code, "count", c.since, "number", r.Number, "reason", r.Reason,
 			"hint", "they are lost; see the limits: muster status, muster describe namespace NAME")
 		c = refusalCount{at: nowMs}
 	}
-	if l.last == nil {
-		l.last = map[string]refusalCount{}
-	}
-	if logged || len(l.last) < maxRefusalCodes {
-		l.last[r.Code] = c
+	if logged || len(l) < maxRefusalCodes {
+		l[r.Code] = c
 	}
 }

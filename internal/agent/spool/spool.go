@@ -87,7 +87,7 @@ type Spool struct {
 	cutSize       int64             // size of the log at the last cut
 	stats         Stats
 	refusals      refusalLog
-	noted         uint64 // stats.Evicted at the last logEvictions
+	noted         uint64 // stats.Evicted at the last call of logEvictions
 	folderChecked uint64 // boot clock of the last check of the folder
 	closed        bool
 	scratch       []journal.Entry
@@ -119,7 +119,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	boot := o.Clock.BootMs()
 	s := &Spool{
 		opts: o, dir: dir, log: log, notify: make(chan struct{}, 1), noWait: ended,
-		since: boot, folderChecked: boot, base: o.Clock.WallMs() - int64(boot), lanes: [lanes]lane{newLane(), newLane()},
+		since: boot, folderChecked: boot, base: o.Clock.WallMs() - int64(boot), lanes: [lanes]lane{newLane(), newLane()}, refusals: refusalLog{},
 	}
 	s.waiter = &logWaiter{s}
 	s.mu.Lock()
@@ -243,7 +243,7 @@ func (s *Spool) store() {
 			if it.gone != kept {
 				continue
 			}
-			if s.write(ln.recent[i], s.token(wire.Lane(l), number)) != nil {
+			if s.write(ln.recent[i], s.token(place{wire.Lane(l), number})) != nil {
 				s.behind = true
 				break
 			}
@@ -270,8 +270,8 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-func (s *Spool) token(l wire.Lane, number uint64) uint64 {
-	return uint64(l)<<tokenLane | (s.st.epoch&0x3f)<<tokenEpoch | number
+func (s *Spool) token(p place) uint64 {
+	return uint64(p.lane)<<tokenLane | (s.st.epoch&0x3f)<<tokenEpoch | p.number
 }
 
 // logWaiter is the spool as the Waiter of one log. Commits of an abandoned log are ignored.
@@ -291,7 +291,7 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	}
 	l, number := token>>tokenLane&1, token&tokenNumber
 	ln := &s.lanes[l]
-	if token == s.token(wire.Lane(l), number) && ln.contains(number) {
+	if token == s.token(place{wire.Lane(l), number}) && ln.contains(number) {
 		if it := ln.at(number); it.gone == kept {
 			it.commit = at.Number
 		}
@@ -324,7 +324,7 @@ func (s *Spool) Stats() Stats {
 	st.Most = s.opts.budget()
 	st.Bytes, st.Stream = s.bytes, s.st.stream
 	for l := range s.lanes {
-		st.Held += s.lanes[l].next() - s.lanes[l].front
+		st.Held += s.lanes[l].held()
 	}
 	st.Blocked = s.log.Stats().Blocked
 	return st

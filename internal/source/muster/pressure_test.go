@@ -134,9 +134,9 @@ func (m *pacedAgent) makeResults(ctx context.Context, after time.Duration) {
 	}
 }
 
-func (m *pacedAgent) Connected(string, *wire.Welcome) {}
-func (m *pacedAgent) Disconnected(string, error)      {}
-func (m *pacedAgent) Assigned(*link.Assignment)       {}
+func (m *pacedAgent) Connected(string, *wire.Welcome)          {}
+func (m *pacedAgent) Disconnected(string, error)               {}
+func (m *pacedAgent) Assigned(*link.Session, *link.Assignment) {}
 
 // fleetSize is the number of paced agents. They send about 103 frames per second at their usual pace.
 const fleetSize = 60
