@@ -72,11 +72,14 @@ func (k *requestedRuns) request(r *wire.Run) {
 	check, own, assigned := k.agent.checks.find(r.Chunk)
 	x := &requestedRun{id: r.ID, room: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.stopped || k.ctx == nil || r.ID == 0 && r.Command != nil || r.ID != 0 && k.byID[r.ID] != nil || len(k.byID) >= maxRequests {
-		k.mu.Unlock()
 		return
 	}
-	var refusal string
+	if r.ID != 0 {
+		k.byID[r.ID] = x
+	}
+	refusal := ""
 	switch {
 	case k.agent.cfg.Commands.NoRun:
 		refusal = "refused by the agent's setting --no-run: it forbids requested runs"
@@ -84,39 +87,27 @@ func (k *requestedRuns) request(r *wire.Run) {
 		refusal = "refused by the agent's setting --audit-only: it forbids requested commands"
 	case r.Command != nil && k.commands >= maxCommands:
 		refusal = fmt.Sprintf("%d commands are running there, the limit; try again when one has ended", maxCommands)
-	case r.Command == nil && assigned && !own:
-		refusal = "a proxy check runs only by its own schedule, for each proxy node"
-	case r.Command == nil && !assigned:
-		refusal = "the node does not run this check, or its agent does not have the last change yet"
-	}
-	if r.ID != 0 {
-		k.byID[r.ID] = x
-	}
-	ctx := k.ctx
-	switch {
-	case refusal != "":
-		k.endLocked(x, &wire.RunOutput{Refused: refusal})
 	case r.Command != nil:
-		ctx, x.cancel = context.WithCancelCause(ctx)
+		var ctx context.Context
+		ctx, x.cancel = context.WithCancelCause(k.ctx)
 		k.commands++
-		k.running.Add(1)
+		k.running.Go(func() { k.command(ctx, x, r) })
+	case assigned && !own:
+		refusal = "a proxy check runs only by its own schedule, for each proxy node"
+	case !assigned:
+		refusal = "the node does not run this check, or its agent does not have the last change yet"
 	default:
 		x.check = check
-	}
-	k.mu.Unlock()
-	switch {
-	case refusal != "":
-		k.agent.cfg.Log.Warn("requested run refused", "chunk", r.Chunk, "reason", refusal)
-	case r.Command != nil:
-		go k.command(ctx, x, r)
-	default:
 		k.agent.checks.scheduler.RunNow(schedule.Key{Check: check})
+	}
+	if refusal != "" {
+		k.agent.cfg.Log.Warn("requested run refused", "chunk", r.Chunk, "reason", refusal)
+		k.endLocked(x, &wire.RunOutput{Refused: refusal})
 	}
 }
 
 // command runs a command of a person, within the limits of checks.
 func (k *requestedRuns) command(ctx context.Context, x *requestedRun, r *wire.Run) {
-	defer k.running.Done()
 	defer x.cancel(nil)
 	timeout := min(time.Duration(r.TimeoutMs)*time.Millisecond, maxCommandTime)
 	k.agent.cfg.Log.Info("requested command runs", "shell", r.Command.Shell, "argv", r.Command.Argv)

@@ -100,15 +100,9 @@ func NewDialer(lookup func(string) string) pki.Dial {
 	if lookup == nil {
 		lookup = os.Getenv
 	}
-	first := func(names ...string) string {
-		for _, name := range names {
-			if v := lookup(name); v != "" {
-				return v
-			}
-		}
-		return ""
+	proxies := httpproxy.Config{
+		HTTPSProxy: cmp.Or(lookup("HTTPS_PROXY"), lookup("https_proxy")), NoProxy: cmp.Or(lookup("NO_PROXY"), lookup("no_proxy")),
 	}
-	proxies := httpproxy.Config{HTTPSProxy: first("HTTPS_PROXY", "https_proxy"), NoProxy: first("NO_PROXY", "no_proxy")}
 	choose := proxies.ProxyFunc()
 	if err := CheckProxy(proxies.HTTPSProxy); err != nil { // the library would connect without it
 		choose = func(*url.URL) (*url.URL, error) { return nil, err }
@@ -136,16 +130,14 @@ func CheckProxy(proxy string) error {
 		proxy = "http://" + proxy
 	}
 	u, err := url.Parse(proxy)
-	what := ""
-	switch {
-	case err != nil || u.Host == "":
-		what = "cannot be read"
-	case u.Scheme != "http" && u.Scheme != "https":
-		what = fmt.Sprintf("has the scheme %q: agents need a proxy with CONNECT (http)", u.Scheme)
-	default:
-		return nil
+	fault := "cannot be read"
+	if err == nil && u.Host != "" {
+		if u.Scheme == "http" || u.Scheme == "https" {
+			return nil
+		}
+		fault = fmt.Sprintf("has the scheme %q: agents need a proxy with CONNECT (http)", u.Scheme)
 	}
-	return model.Errorf(model.Invalid, "HTTPS_PROXY %s", what).
+	return model.Errorf(model.Invalid, "HTTPS_PROXY %s", fault).
 		WithHint("write it as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
 }
 
@@ -160,23 +152,23 @@ func dialProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr str
 		nc = tls.Client(nc, &tls.Config{MinVersion: tls.VersionTLS12, ServerName: proxy.Hostname()})
 	}
 	status, err := connect(nc, proxy.User, addr)
-	if err == nil && status != http.StatusOK {
-		nc.Close()
-		return nil, tunnelRefused(proxy, addr, status)
+	switch {
+	case err != nil:
+		err = proxyUnreachable(proxy, addr, err)
+	case status != http.StatusOK:
+		err = tunnelRefused(proxy, addr, status)
+	default:
+		return nc, nil
 	}
-	if err != nil {
-		nc.Close()
-		return nil, proxyUnreachable(proxy, addr, err)
-	}
-	return nc, nil
+	nc.Close()
+	return nil, err
 }
 
 // connect requests a tunnel (RFC 9110, 9.3.6). The peer sends nothing before the TLS client does, so
 // the reader's buffer is empty after the response.
 func connect(nc net.Conn, user *url.Userinfo, addr string) (status int, err error) {
 	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
-	if user != nil {
-		password, _ := user.Password()
+	if password, _ := user.Password(); user != nil {
 		r.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
 	if err := r.Write(nc); err != nil {

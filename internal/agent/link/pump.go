@@ -100,7 +100,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferred <-chan struct{}) error {
 	now := r.base.Now()
 	sent, tick := now, now.Add(tickEvery)
-	stats := r.newStatsTimer(now)
+	stats := r.firstStats(now)
 	var lingering time.Time // when the oldest unsent signal arrived; zero: there is none
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -166,13 +166,28 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 		if err := r.sendRunOutputs(s); err != nil {
 			return err
 		}
-		if stats.due(now, sent == now) {
-			if err := stats.send(s, now); err != nil {
+		next := tick
+		if r.cfg.Stats != nil {
+			if err := r.sendStats(s, &stats, now, sent == now); err != nil {
 				return err
 			}
+			next = stats.wake(next)
 		}
-		timer.Reset(stats.wait(now, r.next(now, tick, sent, due)))
+		if r.keepalive > 0 {
+			next = earlier(next, sent.Add(r.keepalive))
+		}
+		if !due.IsZero() {
+			next = earlier(next, due)
+		}
+		timer.Reset(max(next.Sub(now), time.Millisecond))
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // sendRequests sends all requests that wait.
@@ -196,18 +211,6 @@ func (r *runner) sendFacts(s *Session) error {
 	}
 	r.facts = now
 	return s.SendFacts(&now)
-}
-
-// next returns the time until the next tick, keepalive or batch.
-func (r *runner) next(now, tick, sent, due time.Time) time.Duration {
-	wait := tick.Sub(now)
-	if r.keepalive > 0 {
-		wait = min(wait, r.keepalive-now.Sub(sent))
-	}
-	if !due.IsZero() {
-		wait = min(wait, due.Sub(now))
-	}
-	return max(wait, time.Millisecond)
 }
 
 // sendTime returns the time at which a signal that waits since lingering is sent (zero: none waits).

@@ -128,11 +128,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 
 // wait returns the delay before attempt n+1 after err. stop: there is no further attempt.
 func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, stop bool) {
-	first, most := cmp.Or(b.First, time.Second), cmp.Or(b.Max, time.Minute)
-	span := most
-	if n < 16 {
-		span = min(most, first<<n)
-	}
+	span := min(cmp.Or(b.Max, time.Minute), cmp.Or(b.First, time.Second)<<min(n, 16))
 	wait = time.Duration(random * float64(span))
 	var refused *RefusedError
 	var leaving *LeavingError
@@ -151,13 +147,8 @@ func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, sto
 // order returns the servers to try: first the last Welcome's, then the agent's own, so that a wrong
 // list in Welcome locks no agent out.
 func (r *runner) order() []string {
-	list := slices.Clone(r.welcomeServers)
-	for _, own := range r.cfg.Servers {
-		if !slices.Contains(list, own) {
-			list = append(list, own)
-		}
-	}
-	return list
+	isListed := func(server string) bool { return slices.Contains(r.welcomeServers, server) }
+	return slices.Concat(r.welcomeServers, slices.DeleteFunc(slices.Clone(r.cfg.Servers), isListed))
 }
 
 // defaultHomeAfter is the default of RunConfig.HomeAfter.
@@ -206,7 +197,7 @@ const (
 	maxSlow   = 5 * time.Minute
 )
 
-// Pace is the linger of results: the usual one, or a longer one while BackPressure holds. Times count
+// Pace computes the linger of results: the usual one, or a longer one while BackPressure holds. Times count
 // from any start of the owner's clock. The zero Pace is the usual one. It is not safe for concurrent
 // use.
 type Pace struct{ linger, first, until time.Duration }
@@ -250,34 +241,38 @@ const (
 	statsEvery = time.Minute     // mean period
 )
 
-// statsTimer schedules the Stats of a session: the first soon after it opened, the others about once
-// a minute together with a batch, so that they wake no radio.
-type statsTimer struct {
-	*runner
+// statsSchedule has the time of the next Stats of a session: the first Stats leave soon after it opened, the
+// others about once a minute together with a batch, so that they wake no radio.
+type statsSchedule struct {
 	at    time.Time
-	first bool
+	first bool // no Stats were sent in this session
 }
 
-func (r *runner) newStatsTimer(now time.Time) *statsTimer {
-	return &statsTimer{r, now.Add(time.Second + time.Duration(r.random()*float64(statsDelay-time.Second))), true}
+// firstStats returns the schedule of a session that opened now.
+func (r *runner) firstStats(now time.Time) statsSchedule {
+	return statsSchedule{now.Add(time.Second + time.Duration(r.random()*float64(statsDelay-time.Second))), true}
 }
 
 // due returns whether to send Stats now. batchSent: a batch has just left.
-func (a *statsTimer) due(now time.Time, batchSent bool) bool {
-	return a.cfg.Stats != nil && (batchSent || a.first) && !now.Before(a.at)
+func (a statsSchedule) due(now time.Time, batchSent bool) bool {
+	return (batchSent || a.first) && !now.Before(a.at)
 }
 
-func (a *statsTimer) send(s *Session, now time.Time) error {
-	a.at, a.first = now.Add(time.Duration((0.75+a.random()/2)*float64(statsEvery))), false
-	x := a.cfg.Stats()
-	x.BytesSent = a.sent + s.Sent()
-	return s.Stats(&x)
-}
-
-// wait returns the time until the first Stats, at most other.
-func (a *statsTimer) wait(now time.Time, other time.Duration) time.Duration {
-	if a.cfg.Stats == nil || !a.first {
+// wake returns the time at which the first Stats wake the link, or other where that is earlier.
+func (a statsSchedule) wake(other time.Time) time.Time {
+	if !a.first {
 		return other
 	}
-	return max(min(other, a.at.Sub(now)), time.Millisecond)
+	return earlier(other, a.at)
+}
+
+// sendStats sends Stats when they are due.
+func (r *runner) sendStats(s *Session, next *statsSchedule, now time.Time, batchSent bool) error {
+	if !next.due(now, batchSent) {
+		return nil
+	}
+	*next = statsSchedule{at: now.Add(time.Duration((0.75 + r.random()/2) * float64(statsEvery)))}
+	x := r.cfg.Stats()
+	x.BytesSent = r.sent + s.Sent()
+	return s.Stats(&x)
 }

@@ -503,29 +503,30 @@ func TestTellsOfItself(t *testing.T) {
 	}
 }
 
-// Later it waits for something else that leaves.
-func TestTellsOfItselfOnlyWithABatch(t *testing.T) {
-	r := &runner{cfg: RunConfig{Stats: func() wire.Stats { return wire.Stats{} }, Rand: func() float64 { return 0.5 }}}
-	began := time.Now()
-	a := r.newStatsTimer(began)
-	at := func(d time.Duration) time.Time { return began.Add(d) }
-	if a.due(at(2*time.Second), true) || !a.due(at(3*time.Second), false) {
-		t.Error("the first one is due 2.5 s after the session opened")
-	}
-	if w := a.wait(began, time.Minute); w != 2500*time.Millisecond {
-		t.Errorf("nothing to do for %s before the first", w)
-	}
-	a.at, a.first = at(time.Minute), false
+func TestStatsAfterTheFirstLeaveWithABatch(t *testing.T) {
+	r := &runner{cfg: RunConfig{Rand: func() float64 { return 0.5 }}}
+	opened := time.Now()
+	first := r.firstStats(opened) // due after 2.5 s
+	later := statsSchedule{at: opened.Add(time.Minute)}
 	for _, c := range []struct {
-		at      time.Duration
-		leaving bool
-		want    bool
-	}{{59 * time.Second, true, false}, {61 * time.Second, false, false}, {5 * time.Minute, false, false}, {61 * time.Second, true, true}} {
-		if got := a.due(at(c.at), c.leaving); got != c.want {
-			t.Errorf("after %s, leaving %v: %v", c.at, c.leaving, got)
+		stats     statsSchedule
+		at        time.Duration
+		batchSent bool
+		due       bool
+	}{
+		{first, 2 * time.Second, true, false}, {first, 3 * time.Second, false, true},
+		{later, 59 * time.Second, true, false}, {later, 61 * time.Second, false, false},
+		{later, 5 * time.Minute, false, false}, {later, 61 * time.Second, true, true},
+	} {
+		if got := c.stats.due(opened.Add(c.at), c.batchSent); got != c.due {
+			t.Errorf("due after %s with batchSent %v: got %v", c.at, c.batchSent, got)
 		}
 	}
-	if w := a.wait(at(2*time.Minute), time.Hour); w != time.Hour {
-		t.Errorf("it wakes up by itself after %s", w)
+	tick := opened.Add(time.Hour)
+	if got := first.wake(tick).Sub(opened); got != 2500*time.Millisecond {
+		t.Errorf("the first Stats wake the link after %s, want 2.5s", got)
+	}
+	if got := later.wake(tick); got != tick {
+		t.Errorf("later Stats wake the link after %s, want no wake-up", got.Sub(opened))
 	}
 }

@@ -94,6 +94,7 @@ func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held
 	return s, nil
 }
 
+// open makes the TLS handshake, sends hello and reads the answer.
 func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wire.Hello) error {
 	nc, err := handshake(ctx, nc, s.cfg.TLS, addr)
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *Session) readWelcome() error {
 		}
 		switch kind {
 		case wire.KindRefuse:
-			return refused(body)
+			return decodeRefuse(body)
 		case wire.KindWelcome:
 			var w wire.Welcome
 			if err := w.Decode(body); err != nil {
@@ -158,7 +159,8 @@ func (s *Session) readWelcome() error {
 	}
 }
 
-func refused(body []byte) error {
+// decodeRefuse returns the server's Refuse as an error.
+func decodeRefuse(body []byte) error {
 	e := new(RefusedError)
 	if err := e.Refuse.Decode(body); err != nil {
 		return err
@@ -189,6 +191,7 @@ func (s *Session) Read() error {
 	}
 }
 
+// frame delivers one message of the server.
 func (s *Session) frame(frame []byte) error {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
@@ -216,12 +219,12 @@ func (s *Session) frame(frame []byte) error {
 		s.h.ServerStops(s, retry, m.Reason)
 		return &LeavingError{Retry: retry, Reason: m.Reason}
 	case wire.KindRefuse:
-		return refused(body)
+		return decodeRefuse(body)
 	}
 	return nil // a message of a later version is ignored
 }
 
-// deliver decodes a message for to.
+// deliver decodes a message and passes it to a function.
 func deliver[T any, P interface {
 	*T
 	Decode(body []byte) error
@@ -234,6 +237,7 @@ func deliver[T any, P interface {
 	return nil
 }
 
+// acked removes acknowledged batches from the window.
 func (s *Session) acked(body []byte) error {
 	ack := s.cfg.Shared.acks.Get().(*wire.Ack)
 	defer s.cfg.Shared.acks.Put(ack)
@@ -261,13 +265,11 @@ func (s *Session) assigned(body []byte) error {
 	if err := a.Decode(body); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	held := s.held
-	s.mu.Unlock()
 	whole := s.parts.Join(&a)
 	if whole == nil {
 		return nil
 	}
+	held := s.Assignment()
 	next, err := held.Apply(whole, s.cfg.Node, s.cfg.ServerKey, s.cfg.Chunk)
 	if err != nil {
 		s.cfg.Log.Warn("assignment not applied", "error", err)
@@ -301,13 +303,13 @@ func (s *Session) MaxBatch() int { return s.maxFrame }
 // Send writes one batch and sets its NowMs. After ErrWindowFull send it again when Acked was called.
 func (s *Session) Send(b *wire.Batch) error {
 	b.NowMs = s.cfg.BootMs()
-	buf := s.cfg.Shared.frames.Get().(*[]byte)
-	defer s.cfg.Shared.frames.Put(buf)
-	*buf = wire.AppendBatch((*buf)[:wsconn.Headroom], b)
 	last := b.First + uint64(len(b.Signals)) - 1
 	if b.Gap != nil {
 		last = b.Gap.Last
 	}
+	buf := s.cfg.Shared.frames.Get().(*[]byte)
+	defer s.cfg.Shared.frames.Put(buf)
+	*buf = wire.AppendBatch((*buf)[:wsconn.Headroom], b)
 	return s.SendFrame(b.StreamKey, last, *buf)
 }
 
@@ -343,6 +345,7 @@ func (s *Session) SendFacts(f *wire.Facts) error {
 	return s.ended(s.conn.Write(*buf))
 }
 
+// write encodes and sends one frame that the window does not count.
 func (s *Session) write(encode func([]byte) []byte) error {
 	buf := s.cfg.Shared.frames.Get().(*[]byte)
 	defer s.cfg.Shared.frames.Put(buf)
