@@ -49,26 +49,20 @@ func newService(env Env, o *Options) *service {
 	return s
 }
 
-func (s *service) configFlag() string {
+// withConfig returns a command with the file of settings, where it is not the default one.
+func (s *service) withConfig(command string) string {
 	if s.config == "" {
-		return ""
+		return command
 	}
-	return " --config " + s.config
+	return command + " --config " + s.config
 }
-
-// command returns the command that starts the agent.
-func (s *service) command(program string) string { return program + s.configFlag() }
 
 // next tells how to start an agent that has joined, with or without its unit.
 func (s *service) next() string {
 	if _, err := os.Stat(s.unitFile()); err == nil && s.config == "" {
-		start := "systemctl start "
-		if s.user {
-			start = "systemctl --user start "
-		}
-		return "\nStart the service:  " + start + strings.TrimSuffix(unitName, ".service") + "\n"
+		return "\nStart the service:  " + s.forUser("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
 	}
-	return fmt.Sprintf("\nStart the agent:  %s\nAs a service:     %s join --service%s\n", s.command(s.env.Program), s.env.Program, s.configFlag())
+	return fmt.Sprintf("\nStart the agent:  %s\nAs a service:     %s\n", s.withConfig(s.env.Program), s.withConfig(s.env.Program+" join --service"))
 }
 
 // words returns the words of ExecStart.
@@ -102,7 +96,7 @@ func (s *service) installed() string {
 func (s *service) possible(ctx context.Context) error {
 	if _, err := os.Stat(s.root + "/run/systemd/system"); err != nil {
 		return model.Errorf(model.Unavailable, "--service needs systemd, which does not run here").
-			WithHint("start %s with this system's service manager; print the systemd unit as an example: %s join --print-unit", s.command(s.env.Program), s.env.Program)
+			WithHint("start %s with this system's service manager; print the systemd unit as an example: %s join --print-unit", s.withConfig(s.env.Program), s.env.Program)
 	}
 	if _, err := s.systemctl(ctx, "show", "--property=Version"); err != nil {
 		said := model.Errorf(model.Unavailable, "systemd does not answer: %w", err)
@@ -194,7 +188,7 @@ func (s *service) await(ctx context.Context, joined bool) error {
 			fmt.Fprintf(s.env.Out, "\nThe service runs and is %s.\n", text)
 			return nil
 		case !joined && strings.HasPrefix(text, agent.Waits):
-			fmt.Fprintf(s.env.Out, "\nThe service runs and keeps asking. Its state: %s\n", s.hint("status"))
+			fmt.Fprintf(s.env.Out, "\nThe service runs and keeps asking. Its state: %s\n", s.forUser("systemctl status muster-agent", "systemctl --user status muster-agent"))
 			return nil
 		}
 		select {
@@ -218,26 +212,21 @@ func property(shown, name string) string {
 
 // failed adds the last lines of the agent's log.
 func (s *service) failed(ctx context.Context, err error) error {
-	words := []string{"--unit", unitName, "--identifier", filepath.Base(s.installed()), "--lines", "10", "--no-pager", "--output", "cat"}
-	if s.user {
-		words[0] = "--user-unit"
-	}
-	log, _ := s.run(ctx, "journalctl", words...)
+	log, _ := s.run(ctx, "journalctl", s.forUser("--unit", "--user-unit"), unitName, "--identifier", filepath.Base(s.installed()),
+		"--lines", "10", "--no-pager", "--output", "cat")
 	if log = strings.TrimSpace(log); log != "" {
 		err = fmt.Errorf("%w\n%s", err, log)
 	}
-	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", s.hint("journal"))
+	follow := s.forUser("journalctl -f -u muster-agent", "journalctl -f --user-unit muster-agent")
+	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", follow)
 }
 
-func (s *service) hint(what string) string {
-	commands := map[string][2]string{
-		"status":  {"systemctl status muster-agent", "systemctl --user status muster-agent"},
-		"journal": {"journalctl -f -u muster-agent", "journalctl -f --user-unit muster-agent"},
-	}
+// forUser returns the command for the service of the machine, or for that of a user.
+func (s *service) forUser(machine, user string) string {
 	if s.user {
-		return commands[what][1]
+		return user
 	}
-	return commands[what][0]
+	return machine
 }
 
 func (s *service) systemctl(ctx context.Context, words ...string) (string, error) {

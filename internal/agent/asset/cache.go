@@ -31,8 +31,8 @@ const (
 	badWait      = time.Hour       // after an invalid archive
 	usedAgain    = time.Hour       // precision of the stored time of last use
 	partSuffix   = ".part"         // an archive that is being fetched
-	freshSuffix  = ".new"          // a folder that is being extracted
-	listSuffix   = ".list"         // the content of a folder; see fetch.go
+	freshSuffix  = ".new"          // a folder that is being extracted, or removed
+	listSuffix   = ".list"         // the list of files of an extracted archive, see listHead
 	defaultBytes = 2 << 30
 )
 
@@ -100,37 +100,32 @@ func Open(cfg Config) (*Cache, error) {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	c := &Cache{cfg: cfg, wake: make(chan struct{}, 1), entries: map[Sum]*entry{}, changed: make(chan struct{})}
 	list, err := os.ReadDir(cfg.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the folder of assets: %w", err)
 	}
-	for _, d := range list {
-		at := filepath.Join(cfg.Dir, d.Name())
-		if strings.HasSuffix(d.Name(), freshSuffix) {
+	for _, d := range list { // ascending: the folder of an archive comes before its other files
+		at, suffix := filepath.Join(cfg.Dir, d.Name()), filepath.Ext(d.Name())
+		sum := strings.TrimSuffix(d.Name(), suffix)
+		_, invalid := model.ParseAssetSum(sum)
+		switch {
+		case suffix == freshSuffix:
 			_ = os.RemoveAll(at)
-		}
-		if sum, ok := strings.CutSuffix(d.Name(), partSuffix); ok && c.entries[sum] == nil {
-			if _, err := model.ParseAssetSum(sum); err == nil { // continued, or removed by the first Want
-				c.entries[sum] = &entry{again: c.fetchTime()}
-			}
-		}
-		if sum, ok := strings.CutSuffix(d.Name(), listSuffix); ok && c.entries[sum] == nil { // the folder's name sorts before
+		case suffix == listSuffix && c.entries[sum] == nil:
 			_ = os.Remove(at)
+		case suffix == partSuffix && c.entries[sum] == nil && invalid == nil: // continued, or removed by the first Want
+			c.entries[sum] = &entry{again: c.fetchTime()}
+		case suffix == "" && d.IsDir() && invalid == nil:
+			e := &entry{ready: true, bytes: bytesIn(at)}
+			if info, err := d.Info(); err == nil {
+				e.used = info.ModTime()
+			}
+			c.entries[sum] = e
 		}
-		if _, err := model.ParseAssetSum(d.Name()); err != nil || !d.IsDir() {
-			continue
-		}
-		e := &entry{ready: true, bytes: bytesIn(at)}
-		if info, err := d.Info(); err == nil {
-			e.used = info.ModTime()
-		}
-		c.entries[d.Name()] = e
 	}
 	return c, nil
 }
 
+// bytesIn returns the size of all files below a folder.
 func bytesIn(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -227,9 +222,8 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 			}
 			return c.path(sum), func() { c.leave(e) }, nil
 		case e.why != "":
-			why := e.why
-			c.mu.Unlock()
-			return "", nil, errors.New(why)
+			defer c.mu.Unlock()
+			return "", nil, errors.New(e.why)
 		}
 		c.mu.Unlock()
 		select {
@@ -257,15 +251,12 @@ func (c *Cache) Run(ctx context.Context) {
 			c.get(ctx, sum)
 			continue
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-c.wake:
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
-		timer.Stop()
 	}
 }
 
@@ -287,9 +278,10 @@ func (c *Cache) next() (Sum, time.Duration) {
 	return "", wait
 }
 
-// bad is an error that another attempt does not solve.
+// bad is an error of the archive itself, which another attempt does not solve.
 type bad struct{ error }
 
+// get fetches and extracts one archive and records the outcome in its entry.
 func (c *Cache) get(ctx context.Context, sum Sum) {
 	began := time.Now()
 	bytes, err := c.fetchAndExtract(ctx, sum)
@@ -322,9 +314,8 @@ func (c *Cache) get(ctx context.Context, sum Sum) {
 		}
 		return
 	}
-	var no bad
 	e.why, e.wait = err.Error(), min(max(firstWait, 2*e.wait), longestWait)
-	if errors.As(err, &no) {
+	if errors.As(err, new(bad)) {
 		e.wait = badWait
 	}
 	e.again = time.Now().Add(e.wait/2 + rand.N(e.wait))
@@ -352,11 +343,9 @@ func (c *Cache) makeRoom(fresh Sum) {
 		if all <= c.cfg.Bytes {
 			return
 		}
-		out := oldest
-		if out == "" {
-			if out = fresh; held || fresh == "" { // the end of a command frees space
-				return
-			}
+		out := cmp.Or(oldest, fresh)
+		if out == "" || oldest == "" && held { // the end of a command frees space
+			return
 		}
 		e := c.entries[out]
 		if out == fresh && e.wanted {

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// stalled is the longest pause in a download.
+// stalled is the longest time without a byte before a download is cancelled.
 const stalled = 30 * time.Second
 
 // fetch downloads the rest of the file.
@@ -131,23 +131,16 @@ func writeList(dir string) error {
 // changed describes the first entry of a folder that differs from its list; empty: none. A folder
 // without a list is not checked.
 func changed(dir string) (difference string, err error) {
-	info, err := os.Stat(dir + listSuffix)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
+	if info, err := os.Stat(dir + listSuffix); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return "its folder is missing", nil
 		}
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
 	data, err := os.ReadFile(dir + listSuffix)
-	if err != nil {
-		return "", err
-	}
 	list, ok := bytes.CutPrefix(data, []byte(listHead))
-	if !ok {
-		return "", nil
+	if err != nil || !ok {
+		return "", err
 	}
 	for line := range bytes.Lines(list) {
 		var kind byte
@@ -168,7 +161,7 @@ func changed(dir string) (difference string, err error) {
 	return "", nil
 }
 
-// look compares a folder with its list where Config.Look is over, and fetches a changed archive again.
+// look compares a folder with its list once per Config.Look, and fetches a changed archive again.
 func (c *Cache) look(sum Sum) {
 	if c.cfg.Look <= 0 {
 		return
@@ -181,14 +174,14 @@ func (c *Cache) look(sum Sum) {
 	}
 	e.looked = time.Now()
 	c.mu.Unlock()
-	what, err := changed(c.path(sum))
+	difference, err := changed(c.path(sum))
 	if err != nil {
-		what = err.Error()
+		difference = err.Error()
 	}
-	if what == "" {
+	if difference == "" {
 		return
 	}
-	c.cfg.Log.Warn("asset is damaged; extracting it again", "sha512", sum[:12], "what", what)
+	c.cfg.Log.Warn("asset is damaged; extracting it again", "sha512", sum[:12], "what", difference)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries[sum] == e && e.ready {

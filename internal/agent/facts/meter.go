@@ -134,7 +134,7 @@ func (m *Meter) Measure() map[string]string {
 	}
 	t.distribution(f)
 	if m.system.OS == "linux" {
-		f[Virtualisation] = t.virtualisation()
+		f[Virtualisation] = cmp.Or(t.container(), t.hypervisor())
 	}
 	t.cloud(f)
 	for name, value := range f {
@@ -176,9 +176,9 @@ func addresses(list []netip.Prefix) string {
 	}
 	slices.SortFunc(out, netip.Addr.Compare) // v4 first
 	out = out[:min(len(out), maxAddresses)]
-	texts := make([]string, len(out))
-	for i, a := range out {
-		texts[i] = a.String()
+	var texts []string
+	for _, a := range out {
+		texts = append(texts, a.String())
 	}
 	return strings.Join(texts, ",")
 }
@@ -225,8 +225,7 @@ func (t tree) exists(path string) bool {
 func (t tree) memory() string {
 	for line := range strings.Lines(t.text("proc/meminfo")) {
 		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			kib, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 53)
-			if err == nil {
+			if kib, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 53); err == nil {
 				return strconv.FormatUint(kib*1024, 10)
 			}
 		}
@@ -292,8 +291,8 @@ func (m *Meter) fqdn(t tree, host string) string {
 	return m.full.name
 }
 
-// hosts is the full name that /etc/hosts gives a host: the first one with a dot of a
-// line that names it, as hostname -f does it. localhost is nobody's.
+// hosts returns the full name that /etc/hosts has for a host, as hostname -f prints it: the first name with
+// a dot in a line that names the host. Names of localhost do not count.
 func (t tree) hosts(host string) string {
 	if host == "" {
 		return ""
@@ -302,10 +301,7 @@ func (t tree) hosts(host string) string {
 		line, _, _ = strings.Cut(line, "#")
 		fields := strings.Fields(line)
 		named, full := false, ""
-		for i, name := range fields {
-			if i == 0 {
-				continue // the address
-			}
+		for _, name := range fields[min(1, len(fields)):] { // the first field is the address
 			named = named || strings.EqualFold(name, host) || len(name) > len(host) && strings.EqualFold(name[:len(host)+1], host+".")
 			if full == "" && strings.Contains(name, ".") && !strings.HasPrefix(name, "localhost.") {
 				full = name
@@ -318,8 +314,7 @@ func (t tree) hosts(host string) string {
 	return ""
 }
 
-// canonical asks for the name that the host's address stands under. Search domains of
-// resolv.conf apply.
+// canonical asks the resolver for the canonical name of a host. Search domains of resolv.conf apply.
 func canonical(ctx context.Context, host string) (string, bool) {
 	name, err := net.DefaultResolver.LookupCNAME(ctx, host)
 	name = strings.TrimSuffix(name, ".")

@@ -6,16 +6,7 @@ import (
 	"strings"
 )
 
-// virtualisation returns the innermost container or hypervisor of the machine, from the same sources as
-// systemd-detect-virt, in the words of meter.go.
-func (t tree) virtualisation() string {
-	if c := t.container(); c != "" {
-		return c
-	}
-	return t.hypervisor()
-}
-
-// container returns the container runtime; empty: none.
+// container returns the container runtime, from the same sources as systemd-detect-virt; empty: none.
 func (t tree) container() string {
 	release := t.line("proc/sys/kernel/osrelease")
 	switch {
@@ -26,32 +17,31 @@ func (t tree) container() string {
 	case t.exists("var/run/secrets/kubernetes.io/serviceaccount"), t.exists("run/secrets/kubernetes.io/serviceaccount"):
 		return "kubernetes"
 	}
-	said := cmp.Or(t.line("run/systemd/container"), t.line("run/host/container-manager")) // written by systemd inside
-	if said == "" {                                                                       // readable for root only
-		for _, variable := range strings.Split(t.text("proc/1/environ"), "\x00") {
-			if value, ok := strings.CutPrefix(variable, "container="); ok {
-				said = value
-			}
+	manager := cmp.Or(t.line("run/systemd/container"), t.line("run/host/container-manager")) // written by systemd inside
+	for _, variable := range strings.Split(t.text("proc/1/environ"), "\x00") {               // readable for root only
+		if value, ok := strings.CutPrefix(variable, "container="); ok && manager == "" {
+			manager = value
 		}
 	}
-	switch said {
+	switch manager {
 	case "":
 	case "lxc-libvirt":
 		return "lxc"
 	case "oci":
 		return "container"
 	default:
-		return said
+		return manager
 	}
 	groups := t.text("proc/1/cgroup")
+	inGroup := func(part string) bool { return strings.Contains(groups, part) }
 	switch {
-	case strings.Contains(groups, "/kubepods"):
+	case inGroup("/kubepods"):
 		return "kubernetes"
 	case t.exists("run/.containerenv"):
 		return "podman"
-	case t.exists(".dockerenv"), strings.Contains(groups, "/docker/"), strings.Contains(groups, "/docker-"):
+	case t.exists(".dockerenv"), inGroup("/docker/"), inGroup("/docker-"):
 		return "docker"
-	case strings.Contains(groups, "/lxc/"), strings.Contains(groups, "/lxc.payload"):
+	case inGroup("/lxc/"), inGroup("/lxc.payload"):
 		return "lxc"
 	}
 	return ""
@@ -137,15 +127,15 @@ func (t tree) otherArchitectures() string {
 // dmi returns one field of the firmware's tables; only root can read some.
 func (t tree) dmi(field string) string { return t.line("sys/class/dmi/id/" + field) }
 
-// cloud says whose machine this is. cloud-init knows best: it asked at boot. Without it
-// the firmware names the provider, and of some also the instance.
+// cloud sets the facts of the cloud that owns the machine. cloud-init has the most exact ones, because it asked
+// the provider at boot. The firmware names the provider, and of some also the instance.
 func (t tree) cloud(f map[string]string) {
 	if c, ok := decodeInstance([]byte(t.text("run/cloud-init/instance-data.json"))); ok {
 		f[Cloud], f[CloudInstance], f[CloudRegion], f[CloudZone], f[CloudType] = c.provider, c.instance, c.region, c.zone, c.size
 	}
 	provider, instance, size := t.firmwareCloud()
 	f[Cloud] = cmp.Or(f[Cloud], provider)
-	if f[Cloud] == provider { // cloud-init of another provider speaks of another machine
+	if f[Cloud] == provider { // the firmware of another provider has another instance
 		f[CloudInstance], f[CloudType] = cmp.Or(f[CloudInstance], instance), cmp.Or(f[CloudType], size)
 	}
 }
@@ -189,15 +179,16 @@ func (t tree) firmwareCloud() (provider, instance, size string) {
 var serialClouds = [...][2]string{{"DigitalOcean", "digitalocean"}, {"Hetzner", "hetzner"}, {"Vultr", "vultr"}, {"UpCloud", "upcloud"},
 	{"Alibaba Cloud", "alibaba"}, {"Akamai", "akamai"}, {"Linode", "akamai"}}
 
+// instance has the facts of a machine in a cloud.
 type instance struct{ provider, instance, region, zone, size string }
 
-// called are cloud-init's names of providers that are known better by another.
-var called = [...][2]string{{"gce", "gcp"}, {"aliyun", "alibaba"}, {"ec2", "aws"}}
+// providerNames maps cloud-init's names of providers to the facts' names.
+var providerNames = [...][2]string{{"gce", "gcp"}, {"aliyun", "alibaba"}, {"ec2", "aws"}}
 
-// decodeInstance reads cloud-init's account of the instance. Where there is no cloud (a
-// disk image made by hand: nocloud, none) nothing is said.
+// decodeInstance reads cloud-init's instance-data.json. ok is false where there is no cloud, such as for a
+// disk image made by hand.
 func decodeInstance(data []byte) (c instance, ok bool) {
-	var said struct {
+	var parsed struct {
 		V1 struct {
 			Cloud    string `json:"cloud_name"`
 			Platform string `json:"platform"`
@@ -211,13 +202,13 @@ func decodeInstance(data []byte) (c instance, ok bool) {
 			} `json:"meta_data"`
 		} `json:"ds"`
 	}
-	// One member of another shape than expected costs that member, not the rest.
-	err := json.Unmarshal(data, &said)
+	// A member of another type than expected is left out; the others count.
+	err := json.Unmarshal(data, &parsed)
 	if _, shape := err.(*json.UnmarshalTypeError); err != nil && !shape {
 		return instance{}, false
 	}
-	v := said.V1
-	for _, pair := range called {
+	v := parsed.V1
+	for _, pair := range providerNames {
 		if v.Cloud == pair[0] {
 			v.Cloud = pair[1]
 		}
@@ -226,5 +217,5 @@ func decodeInstance(data []byte) (c instance, ok bool) {
 	case "", "none", "nocloud", "unknown", "lxd", "configdrive", "vmware", "ovf":
 		return instance{}, false
 	}
-	return instance{strings.ToLower(v.Cloud), v.Instance, v.Region, v.Zone, said.DS.Data.Type}, true
+	return instance{strings.ToLower(v.Cloud), v.Instance, v.Region, v.Zone, parsed.DS.Data.Type}, true
 }

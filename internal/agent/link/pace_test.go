@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-func TestPace(t *testing.T) {
+func TestPaceUnderBackPressure(t *testing.T) {
 	const usual, at = 500 * time.Millisecond, 100 * time.Second
 	for _, c := range []struct {
 		name        string
@@ -54,9 +54,9 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Four thousand agents that are told at once to have patience, and of which each is told for
-// how long, give the server neither a pause nor a flood: it would be told to ask again.
-func TestSlowDoesNotGatherAFleet(t *testing.T) {
+// TestBackPressureKeepsTheFleetSpread sends BackPressure to 4,000 agents at once, each with its own duration:
+// the server sees neither a pause nor a flood.
+func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 	const agents, every, usual = 4000, 125 * time.Millisecond, 500 * time.Millisecond
 	random := rand.New(rand.NewPCG(1, 1)).Float64
 	came := make([]int, 40) // results in each second
@@ -88,9 +88,9 @@ func TestSlowDoesNotGatherAFleet(t *testing.T) {
 	t.Log(came)
 }
 
-// paced plays an agent with a result every 100 ms, half of which are urgent, against a
-// server that says BackPressure once after ten seconds, and returns when frames came, from then on.
-func paced(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
+// playBackPressure plays an agent with a result every 100 ms, half of which are urgent, against a
+// server that sends BackPressure once after ten seconds, and returns the times of frames, from that moment on.
+func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		var serving sync.WaitGroup
@@ -104,17 +104,14 @@ func paced(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 				return
 			}
 			p := &peer{t: t, conn: conn}
-			p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}, KeepaliveMs: 120_000})
-			told := false
-			for b := p.batch(); b != nil; b = p.batch() {
+			p.welcome(wire.Welcome{KeepaliveMs: 120_000})
+			p.ackBatches(func(*wire.Batch) {
 				now := time.Since(began) - 10*time.Second
-				if !told && now >= 0 {
-					told = true
+				if now >= 0 && (len(came) == 0 || came[len(came)-1] < 0) {
 					p.write(wire.AppendBackPressure(nil, slow))
 				}
 				came = append(came, now)
-				p.ack(b.First + uint64(len(b.Signals)) - 1)
-			}
+			})
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		cfg := RunConfig{Servers: []string{"server:1"}, Hello: func() wire.Hello { return wire.Hello{} }, Linger: 500 * time.Millisecond}
@@ -124,9 +121,9 @@ func paced(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 			}
 			return ours, nil
 		}
-		source := newSpool()
+		source := newMemorySource()
 		source.acked = make(chan uint64, 10_000)
-		serving.Go(func() { _ = Run(ctx, cfg, source, silent{}) })
+		serving.Go(func() { _ = Run(ctx, cfg, source, ignoredEvents{}) })
 		for i := range 1200 {
 			time.Sleep(100 * time.Millisecond)
 			source.add(1, i%2 == 0)
@@ -137,13 +134,13 @@ func paced(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 	return came
 }
 
-// An agent that is told for how long is as before some time after that, by and by.
-func TestAgentReturnsToItsUsualLinger(t *testing.T) {
+// TestLingerReturnsToNormalAfterBackPressure counts frames before, during and after BackPressure.
+func TestLingerReturnsToNormalAfterBackPressure(t *testing.T) {
 	const linger, over = 5 * time.Second, 12 * time.Second
 	const back = over + wire.BackPressureEasing*linger
 	before, during, easing, after := 0, 0, 0, 0
 	slow := wire.BackPressure{LingerMs: uint32(linger.Milliseconds()), LastsMs: uint32(over.Milliseconds())}
-	for _, at := range slices.Compact(paced(t, &slow)) { // a signal added at the instant of sending makes another frame
+	for _, at := range slices.Compact(playBackPressure(t, &slow)) { // a signal added at the instant of sending makes another frame
 		switch {
 		case at < 0:
 			before++

@@ -3,6 +3,7 @@ package link
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -24,9 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scripted is a server whose n-th connection runs the n-th step of a script (the
-// last one for all that follow).
-type scripted struct {
+// scriptedServer runs the n-th step of a script on its n-th connection, and the last step on all later ones.
+type scriptedServer struct {
 	t     *testing.T
 	l     net.Listener
 	mu    sync.Mutex
@@ -41,12 +42,14 @@ type peer struct {
 	conn *wsconn.Conn
 }
 
-func serve(t *testing.T, steps ...func(*peer)) *scripted { return serveAt(t, "127.0.0.1:0", steps...) }
+func startServer(t *testing.T, steps ...func(*peer)) *scriptedServer {
+	return startServerAt(t, "127.0.0.1:0", steps...)
+}
 
-func serveAt(t *testing.T, address string, steps ...func(*peer)) *scripted {
+func startServerAt(t *testing.T, address string, steps ...func(*peer)) *scriptedServer {
 	l, err := net.Listen("tcp", address)
 	testenv.NoError(t, err)
-	s := &scripted{t: t, l: l, steps: steps}
+	s := &scriptedServer{t: t, l: l, steps: steps}
 	s.wg.Go(func() {
 		for {
 			nc, err := l.Accept()
@@ -60,7 +63,7 @@ func serveAt(t *testing.T, address string, steps ...func(*peer)) *scripted {
 			s.wg.Go(func() {
 				defer nc.Close()
 				conn, err := wsconn.Accept(nc, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})
-				if errors.Is(err, io.EOF) { // somebody looked whether we are here
+				if errors.Is(err, io.EOF) { // tryServer connects without a session
 					return
 				}
 				if err != nil {
@@ -101,6 +104,9 @@ func (p *peer) welcome(w wire.Welcome) wire.Hello {
 		p.t.Errorf("message %d before Hello", kind)
 	}
 	w.Protocol = wire.Protocol
+	if w.Last == nil {
+		w.Last = []wire.StreamLast{{StreamKey: key}}
+	}
 	p.write(wire.AppendWelcome(nil, &w))
 	return h
 }
@@ -122,14 +128,22 @@ func (p *peer) batch() *wire.Batch {
 	}
 }
 
+// ackBatches passes each batch to receive and acknowledges it, until the session ends.
+func (p *peer) ackBatches(receive func(*wire.Batch)) {
+	for b := p.batch(); b != nil; b = p.batch() {
+		receive(b)
+		p.ack(b.First + uint64(len(b.Signals)) - 1)
+	}
+}
+
 func (p *peer) ack(last uint64) {
 	p.write(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: last}}}))
 }
 
 var key = wire.StreamKey{Stream: 9}
 
-// spool is a Source in memory.
-type spool struct {
+// memorySource is a Source whose signals are in memory.
+type memorySource struct {
 	mu      sync.Mutex
 	first   uint64 // number of signals[0]
 	sent    uint64 // highest given to the link
@@ -141,72 +155,70 @@ type spool struct {
 	acked   chan uint64
 }
 
-func newSpool() *spool {
-	return &spool{first: 1, notify: make(chan struct{}, 1), acked: make(chan uint64, 100)}
+func newMemorySource() *memorySource {
+	return &memorySource{first: 1, notify: make(chan struct{}, 1), acked: make(chan uint64, 100)}
 }
 
-func (s *spool) add(n int, urgent bool) {
+func (s *memorySource) add(n int, urgent bool) {
 	s.mu.Lock()
 	for range n {
 		s.signals = append(s.signals, wire.ResultSignal(wire.Signal{Chunk: 1}, wire.Result{}))
 	}
 	s.urgent = s.urgent || urgent
 	s.mu.Unlock()
-	select {
-	case s.notify <- struct{}{}:
-	default:
-	}
+	pause.Wake(s.notify)
 }
 
-func (s *spool) Streams() []wire.StreamRange {
+func (s *memorySource) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return []wire.StreamRange{{StreamKey: key, First: s.first, Last: s.first + uint64(len(s.signals)) - 1}}
 }
-func (s *spool) Backlog() uint64 { s.mu.Lock(); defer s.mu.Unlock(); return uint64(len(s.signals)) }
-func (s *spool) Resume(last []wire.StreamLast) error {
+func (s *memorySource) Backlog() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return uint64(len(s.signals))
+}
+func (s *memorySource) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = last[0].Last
 	s.drop(last[0].Last)
 	return nil
 }
-func (s *spool) drop(last uint64) {
+func (s *memorySource) drop(last uint64) {
 	for s.first <= last && len(s.signals) > 0 {
 		s.first++
 		s.signals = s.signals[1:]
 	}
 }
-func (s *spool) Next(b *wire.Batch, _, most int) (bool, error) {
+func (s *memorySource) Next(b *wire.Batch, _, most int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := s.signals[max(s.sent+1, s.first)-s.first:]
 	if len(wait) == 0 {
 		return false, nil
 	}
-	if s.atOnce > 0 {
-		most = s.atOnce
-	}
-	wait = wait[:min(len(wait), most)]
+	wait = wait[:min(len(wait), most, cmp.Or(s.atOnce, most))]
 	*b = wire.Batch{StreamKey: key, First: s.sent + 1, Signals: wait}
 	s.sent += uint64(len(wait))
 	s.urgent = false
 	return true, nil
 }
-func (s *spool) Unsent() (int, bool) {
+func (s *memorySource) Unsent() (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.first + uint64(len(s.signals)) - 1 - max(s.sent, s.first-1)), s.urgent
 }
-func (s *spool) Notify() <-chan struct{} { return s.notify }
-func (s *spool) Keepalive() error {
+func (s *memorySource) Notify() <-chan struct{} { return s.notify }
+func (s *memorySource) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alive++
 	s.signals = append(s.signals, wire.Signal{Kind: wire.SignalKeepalive})
 	return nil
 }
-func (s *spool) Acked(ack *wire.Ack) {
+func (s *memorySource) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range ack.Last {
@@ -215,18 +227,18 @@ func (s *spool) Acked(ack *wire.Ack) {
 	}
 }
 
-// silent ignores events.
-type silent struct{}
+// ignoredEvents ignores events.
+type ignoredEvents struct{}
 
-func (silent) Connected(string, *wire.Welcome) {}
-func (silent) Disconnected(string, error)      {}
-func (silent) Assigned(*Session, *Assignment)  {}
-func (silent) RunNow(*Session, *wire.Run)      {}
-func (silent) Turn(*Session, *wire.Turn)       {}
-func (silent) Reply(*Session, *wire.Exchange)  {}
+func (ignoredEvents) Connected(string, *wire.Welcome) {}
+func (ignoredEvents) Disconnected(string, error)      {}
+func (ignoredEvents) Assigned(*Session, *Assignment)  {}
+func (ignoredEvents) RunNow(*Session, *wire.Run)      {}
+func (ignoredEvents) Turn(*Session, *wire.Turn)       {}
+func (ignoredEvents) Reply(*Session, *wire.Exchange)  {}
 
-// run starts Run and returns its end.
-func run(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {
+// startRun starts Run and returns its end.
+func startRun(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {
 	cfg := RunConfig{Servers: servers, Hello: func() wire.Hello { return wire.Hello{} }, Linger: 50 * time.Millisecond,
 		Backoff: Backoff{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}}
 	if change != nil {
@@ -235,39 +247,34 @@ func run(t *testing.T, source Source, change func(*RunConfig), servers ...string
 	ctx, cancel := context.WithCancel(context.Background())
 	end := make(chan error, 1)
 	var running sync.WaitGroup
-	running.Go(func() { end <- Run(ctx, cfg, source, silent{}) })
+	running.Go(func() { end <- Run(ctx, cfg, source, ignoredEvents{}) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	return end
 }
 
-func (s *spool) waitAck(t *testing.T, want uint64) {
+// waitAck waits until the server has acknowledged the number.
+func (s *memorySource) waitAck(t *testing.T, want uint64) {
 	t.Helper()
-	for deadline := time.After(time.Minute); ; {
+	for last := uint64(0); last < want; {
 		select {
-		case last := <-s.acked:
-			if last >= want {
-				return
-			}
-		case <-deadline:
-			t.Fatalf("no ack of %d", want)
+		case last = <-s.acked:
+		case <-time.After(time.Minute):
+			t.Fatalf("no acknowledgement of %d within a minute", want)
 		}
 	}
 }
 
-func TestLingerFillsAFrameAndUrgentDoesNotWait(t *testing.T) {
+func TestSignalsLingerUnlessUrgent(t *testing.T) {
 	got := make(chan *wire.Batch, 10)
-	s := serve(t, func(p *peer) {
-		p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}})
-		for b := p.batch(); b != nil; b = p.batch() {
-			got <- b
-			p.ack(b.First + uint64(len(b.Signals)) - 1)
-		}
+	s := startServer(t, func(p *peer) {
+		p.welcome(wire.Welcome{})
+		p.ackBatches(func(b *wire.Batch) { got <- b })
 	})
-	source := newSpool()
-	run(t, source, func(c *RunConfig) { c.Linger = time.Second }, s.l.Addr().String())
-	source.add(1, false)
-	source.add(1, false)
-	source.add(1, false)
+	source := newMemorySource()
+	startRun(t, source, func(c *RunConfig) { c.Linger = time.Second }, s.l.Addr().String())
+	for range 3 {
+		source.add(1, false)
+	}
 	if b := <-got; len(b.Signals) != 3 {
 		t.Fatalf("first frame has %d signals, want all three", len(b.Signals))
 	}
@@ -281,12 +288,12 @@ func TestLingerFillsAFrameAndUrgentDoesNotWait(t *testing.T) {
 }
 
 func TestUnacknowledgedBatchesAreResent(t *testing.T) {
-	s := serve(t,
-		func(p *peer) { // takes three, keeps none, dies
-			p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}})
+	s := startServer(t,
+		func(p *peer) { // receives three signals and ends the session without an acknowledgement
+			p.welcome(wire.Welcome{})
 			p.batch()
 		},
-		func(p *peer) { // has kept two of them after all
+		func(p *peer) { // has stored two of them
 			h := p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key, Last: 2}}})
 			if h.Backlog != 3 || h.Streams[0].Last != 3 {
 				t.Errorf("hello %+v", h)
@@ -297,30 +304,27 @@ func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 			p.ack(3)
 			p.batch()
 		})
-	source := newSpool()
+	source := newMemorySource()
 	source.add(3, true)
-	run(t, source, nil, s.l.Addr().String())
+	startRun(t, source, nil, s.l.Addr().String())
 	source.waitAck(t, 3)
 }
 
-// A result that this server's frames cannot carry arrives cut, and what follows it too.
-func TestOutputBeyondTheFrameIsCut(t *testing.T) {
+// TestOutputLongerThanAFrameIsCut sends a result that is longer than this server's frames, and a second one.
+func TestOutputLongerThanAFrameIsCut(t *testing.T) {
 	got := make(chan wire.Signal, 10)
-	s := serve(t, func(p *peer) {
-		p.welcome(wire.Welcome{MaxFrame: 4096, Last: []wire.StreamLast{{StreamKey: key}}})
-		for b := p.batch(); b != nil; b = p.batch() {
-			for _, signal := range b.Signals {
-				signal.Body = bytes.Clone(signal.Body)
-				got <- signal
-			}
-			p.ack(b.First + uint64(len(b.Signals)) - 1)
-		}
+	s := startServer(t, func(p *peer) {
+		p.welcome(wire.Welcome{MaxFrame: 4096})
+		p.ackBatches(func(b *wire.Batch) {
+			b.Signals[0].Body = bytes.Clone(b.Signals[0].Body)
+			got <- b.Signals[0]
+		})
 	})
-	source := newSpool()
+	source := newMemorySource()
 	source.atOnce = 1
 	source.add(2, true)
 	source.signals[0] = wire.ResultSignal(source.signals[0], wire.Result{Output: bytes.Repeat([]byte("ä"), 5000)})
-	run(t, source, nil, s.l.Addr().String())
+	startRun(t, source, nil, s.l.Addr().String())
 	source.waitAck(t, 2)
 	signal := <-got
 	first, err := signal.Result()
@@ -333,54 +337,53 @@ func TestOutputBeyondTheFrameIsCut(t *testing.T) {
 	}
 }
 
-func TestNextServerOfTheList(t *testing.T) {
+func TestUnreachableServerIsFollowedByTheNext(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
 	dead.Close()
-	s := serve(t, func(p *peer) {
-		p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}})
+	s := startServer(t, func(p *peer) {
+		p.welcome(wire.Welcome{})
 		p.batch()
 		p.ack(1)
 		p.batch()
 	})
-	source := newSpool()
+	source := newMemorySource()
 	source.add(1, true)
-	run(t, source, nil, dead.Addr().String(), s.l.Addr().String())
+	startRun(t, source, nil, dead.Addr().String(), s.l.Addr().String())
 	source.waitAck(t, 1)
 }
 
 func TestFinalRefusalEndsRun(t *testing.T) {
-	s := serve(t, func(p *peer) {
+	s := startServer(t, func(p *peer) {
 		p.read()
 		p.write(wire.AppendRefuse(nil, &wire.Refuse{Code: "identity", Message: "not you", Hint: "enrol"}))
 		p.read()
 	})
-	err := <-run(t, newSpool(), nil, s.l.Addr().String())
+	err := <-startRun(t, newMemorySource(), nil, s.l.Addr().String())
 	var refused *RefusedError
 	if !errors.As(err, &refused) || refused.Code != "identity" {
 		t.Fatalf("Run ended with %v", err)
 	}
 }
 
-func TestKeepaliveWithoutOtherSignals(t *testing.T) {
-	s := serve(t, func(p *peer) {
-		p.welcome(wire.Welcome{KeepaliveMs: 30, Last: []wire.StreamLast{{StreamKey: key}}})
-		for b := p.batch(); b != nil; b = p.batch() {
+func TestSilentSessionSendsKeepalives(t *testing.T) {
+	s := startServer(t, func(p *peer) {
+		p.welcome(wire.Welcome{KeepaliveMs: 30})
+		p.ackBatches(func(b *wire.Batch) {
 			if b.Signals[0].Kind != wire.SignalKeepalive {
 				t.Errorf("signal %+v", b.Signals[0])
 			}
-			p.ack(b.First)
-		}
+		})
 	})
-	source := newSpool()
-	run(t, source, nil, s.l.Addr().String())
+	source := newMemorySource()
+	startRun(t, source, nil, s.l.Addr().String())
 	source.waitAck(t, 3)
 }
 
-func TestFullWaitsForAcknowledgement(t *testing.T) {
+func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	step := make(chan struct{})
-	s := serve(t, func(p *peer) {
-		p.welcome(wire.Welcome{MaxUnacked: 1, Last: []wire.StreamLast{{StreamKey: key}}})
+	s := startServer(t, func(p *peer) {
+		p.welcome(wire.Welcome{MaxUnacked: 1})
 		p.batch()
 		<-step // the second one cannot be under way
 		p.ack(1)
@@ -388,8 +391,8 @@ func TestFullWaitsForAcknowledgement(t *testing.T) {
 		p.ack(2)
 		p.batch()
 	})
-	source := newSpool()
-	run(t, source, nil, s.l.Addr().String())
+	source := newMemorySource()
+	startRun(t, source, nil, s.l.Addr().String())
 	source.add(1, true)
 	testenv.Until(t, "the first is sent", func() bool { n, _ := source.Unsent(); return n == 0 })
 	source.add(1, true)
@@ -397,7 +400,7 @@ func TestFullWaitsForAcknowledgement(t *testing.T) {
 	source.waitAck(t, 2)
 }
 
-func TestBackoff(t *testing.T) {
+func TestBackoffGrowsAndHonoursTheServersRetry(t *testing.T) {
 	b := Backoff{First: time.Second, Max: time.Minute}
 	for _, c := range []struct {
 		err    error
@@ -420,7 +423,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestProxyWithCredentials(t *testing.T) {
+func TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
 	asked := make(chan *http.Request, 2)
@@ -470,36 +473,29 @@ func TestProxyWithCredentials(t *testing.T) {
 	}
 }
 
-// The agent tells of itself soon after the session opened, without anything else to send;
-// what was sent is counted over sessions.
-func TestTellsOfItself(t *testing.T) {
-	told := make(chan wire.Stats, 100)
-	hear := func(p *peer) {
-		p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}})
-		for {
-			kind, body := p.read()
-			if kind == 0 {
-				return
-			}
-			if kind != wire.KindStats {
-				continue
-			}
-			var x wire.Stats
-			if err := x.Decode(body); err != nil {
-				p.t.Error(err)
-			}
-			told <- x
-			return // the connection is closed: the next session tells again
+// TestStatsLeaveSoonAfterEachSessionOpens expects Stats without any signal, and bytes counted over sessions.
+func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
+	received := make(chan wire.Stats, 100)
+	s := startServer(t, func(p *peer) {
+		p.welcome(wire.Welcome{})
+		kind, body := p.read()
+		for kind != 0 && kind != wire.KindStats {
+			kind, body = p.read()
 		}
-	}
-	s := serve(t, hear)
-	run(t, newSpool(), func(c *RunConfig) {
+		var x wire.Stats
+		if err := x.Decode(body); kind != 0 && err != nil {
+			p.t.Error(err)
+		} else if kind != 0 {
+			received <- x // and the session ends: the next one sends Stats again
+		}
+	})
+	startRun(t, newMemorySource(), func(c *RunConfig) {
 		c.Rand = func() float64 { return 0 }
 		c.Stats = func() wire.Stats { return wire.Stats{Runs: 7} }
 	}, s.l.Addr().String())
-	first, second := <-told, <-told
+	first, second := <-received, <-received
 	if first.Runs != 7 || first.BytesSent == 0 || second.BytesSent <= first.BytesSent {
-		t.Errorf("told %+v, then %+v", first, second)
+		t.Errorf("received %+v, then %+v", first, second)
 	}
 }
 

@@ -14,20 +14,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-func TestOrderOfServers(t *testing.T) {
-	for _, c := range []struct{ told, own, want []string }{
+func TestServersOfWelcomeAreTriedBeforeConfiguredOnes(t *testing.T) {
+	for _, c := range []struct{ welcome, own, want []string }{
 		{nil, []string{"a:1", "b:1"}, []string{"a:1", "b:1"}},
 		{[]string{"c:1"}, []string{"a:1"}, []string{"c:1", "a:1"}},
 		{[]string{"b:1", "c:1"}, []string{"a:1", "b:1"}, []string{"b:1", "c:1", "a:1"}},
 	} {
-		r := &runner{cfg: RunConfig{Servers: c.own}, welcomeServers: c.told}
+		r := &runner{cfg: RunConfig{Servers: c.own}, welcomeServers: c.welcome}
 		if got := r.order(); !slices.Equal(got, c.want) {
-			t.Errorf("told %v, own %v: tries %v, want %v", c.told, c.own, got, c.want)
+			t.Errorf("servers of Welcome %v, configured %v: order %v, want %v", c.welcome, c.own, got, c.want)
 		}
 	}
 }
 
-func arrives(t *testing.T, came <-chan struct{}, what string) {
+// awaitReceive waits for a value of the channel that stands for what.
+func awaitReceive(t *testing.T, came <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-came:
@@ -36,29 +37,25 @@ func arrives(t *testing.T, came <-chan struct{}, what string) {
 	}
 }
 
-// A fleet that was told a wrong list finds back to the server that it knows itself.
 func TestWrongServerListKeepsConfiguredServers(t *testing.T) {
-	last := []wire.StreamLast{{StreamKey: key}}
 	came := make(chan struct{}, 10)
 	nobody, either := testenv.Port(t), testenv.Port(t)
-	s := serve(t, func(p *peer) {
-		p.welcome(wire.Welcome{Last: last, Servers: []string{nobody, either}})
+	s := startServer(t, func(p *peer) {
+		p.welcome(wire.Welcome{Servers: []string{nobody, either}})
 		came <- struct{}{} // and the session ends
 	})
-	run(t, newSpool(), nil, s.l.Addr().String())
+	startRun(t, newMemorySource(), nil, s.l.Addr().String())
 	for range 3 {
-		arrives(t, came, "a session at the agent's own server")
+		awaitReceive(t, came, "a session at the agent's own server")
 	}
 }
 
-// While another server than the first serves it, the agent looks whether the first is
-// there again, says Bye, and returns.
-func TestReturnsToTheFirstServer(t *testing.T) {
-	last := []wire.StreamLast{{StreamKey: key}}
+// TestSessionReturnsToThePreferredServer expects Bye at the second server once the first answers.
+func TestSessionReturnsToThePreferredServer(t *testing.T) {
 	first := testenv.Port(t) // nobody listens there
 	second, byes := make(chan struct{}, 10), make(chan struct{}, 10)
-	s := serve(t, func(p *peer) {
-		p.welcome(wire.Welcome{Last: last})
+	s := startServer(t, func(p *peer) {
+		p.welcome(wire.Welcome{})
 		second <- struct{}{}
 		for kind, _ := p.read(); kind != 0; kind, _ = p.read() {
 			if kind == wire.KindBye {
@@ -66,37 +63,34 @@ func TestReturnsToTheFirstServer(t *testing.T) {
 			}
 		}
 	})
-	run(t, newSpool(), func(c *RunConfig) { c.HomeAfter = 20 * time.Millisecond }, first, s.l.Addr().String())
-	arrives(t, second, "a session at the second server")
+	startRun(t, newMemorySource(), func(c *RunConfig) { c.HomeAfter = 20 * time.Millisecond }, first, s.l.Addr().String())
+	awaitReceive(t, second, "a session at the second server")
 	home := make(chan struct{}, 10)
-	serveAt(t, first, func(p *peer) {
+	startServerAt(t, first, func(p *peer) {
 		if kind, _ := p.read(); kind == wire.KindHello {
 			home <- struct{}{}
 		}
 	})
-	arrives(t, byes, "Bye at the second server")
-	arrives(t, home, "a session at the first server")
+	awaitReceive(t, byes, "Bye at the second server")
+	awaitReceive(t, home, "a session at the first server")
 }
 
-// A list that names another server moves those who are connected, too.
-func TestAgentMovesToThePreferredServer(t *testing.T) {
-	last := []wire.StreamLast{{StreamKey: key}}
+func TestSessionMovesToTheServerThatWelcomeNamesFirst(t *testing.T) {
 	home := make(chan struct{}, 10)
-	better := serve(t, func(p *peer) {
+	better := startServer(t, func(p *peer) {
 		if kind, _ := p.read(); kind == wire.KindHello {
 			home <- struct{}{}
 		}
 	})
-	old := serve(t, func(p *peer) {
-		p.welcome(wire.Welcome{Last: last, Servers: []string{better.l.Addr().String()}})
+	old := startServer(t, func(p *peer) {
+		p.welcome(wire.Welcome{Servers: []string{better.l.Addr().String()}})
 		p.batch()
 	})
-	run(t, newSpool(), func(c *RunConfig) { c.HomeAfter = 20 * time.Millisecond }, old.l.Addr().String())
-	arrives(t, home, "a session at the server told first")
+	startRun(t, newMemorySource(), func(c *RunConfig) { c.HomeAfter = 20 * time.Millisecond }, old.l.Addr().String())
+	awaitReceive(t, home, "a session at the server told first")
 }
 
-// A proxy's address that cannot be read is not passed over, and no message has its password.
-func TestUnreadableProxyAddress(t *testing.T) {
+func TestInvalidProxyIsAnErrorWithoutItsPassword(t *testing.T) {
 	for proxy, want := range map[string]string{
 		"http://agent:se%zzcret@127.0.0.1:1": "HTTPS_PROXY cannot be read",
 		"http://agent:se/cret@127.0.0.1:1":   "HTTPS_PROXY cannot be read",
@@ -112,17 +106,13 @@ func TestUnreadableProxyAddress(t *testing.T) {
 	}
 }
 
-// deaf is an agent that ignores every message of the server.
-type deaf struct{}
+// ignoredMessages is a Handler that ignores every message of the server.
+type ignoredMessages struct{ ignoredEvents }
 
-func (deaf) OpenedSession(*Session, *wire.Welcome)       {}
-func (deaf) Assigned(*Session, *Assignment)              {}
-func (deaf) Acked(*Session, *wire.Ack)                   {}
-func (deaf) RunNow(*Session, *wire.Run)                  {}
-func (deaf) Turn(*Session, *wire.Turn)                   {}
-func (deaf) Reply(*Session, *wire.Exchange)              {}
-func (deaf) BackPressure(*Session, *wire.BackPressure)   {}
-func (deaf) ServerStops(*Session, time.Duration, string) {}
+func (ignoredMessages) OpenedSession(*Session, *wire.Welcome)       {}
+func (ignoredMessages) Acked(*Session, *wire.Ack)                   {}
+func (ignoredMessages) BackPressure(*Session, *wire.BackPressure)   {}
+func (ignoredMessages) ServerStops(*Session, time.Duration, string) {}
 
 // FuzzServer sends random frames of a server to an agent: the session ends or continues, the count of unacknowledged
 // bytes stays right, and the agent applies only an assignment with a valid signature.
@@ -147,7 +137,7 @@ func FuzzServer(f *testing.F) {
 	f.Add(wire.AppendBye(nil, &wire.Bye{RetryMs: 5, Reason: "drain"}), wire.AppendRefuse(nil, &wire.Refuse{Code: "unknown", Message: "who?", Hint: "muster agent"}))
 	cfg := (&Config{}).complete() // no key: whatever is read is in force, if its hash fits
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		s := &Session{cfg: cfg, h: deaf{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, flights: []flight{{key, 1, 10}, {key, 2, 20}}}
+		s := &Session{cfg: cfg, h: ignoredMessages{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, flights: []flight{{key, 1, 10}, {key, 2, 20}}}
 		for _, message := range [][]byte{first, second} {
 			if s.frame(message) != nil {
 				break

@@ -19,8 +19,7 @@ import (
 const (
 	// DefaultPluginPath is appended to PATH: where distributions put plug-ins.
 	DefaultPluginPath = "/usr/lib/nagios/plugins:/usr/lib64/nagios/plugins:/usr/local/lib/nagios/plugins"
-	// drainLimit is after how many bytes a command that floods is cut off from its
-	// output (and so ended by SIGPIPE) instead of being read until its time-out.
+	// drainLimit is the output in bytes after which the agent closes the pipe of a command, which SIGPIPE then ends.
 	drainLimit = 256 << 20
 )
 
@@ -82,7 +81,7 @@ func (r *Runner) Run(ctx context.Context, c Command) Result {
 	v := r.run(ctx, c, &out)
 	text, cut := v.text(out.kept, out.total, out.keep)
 	note := strings.TrimPrefix(v.cause+"\n"+v.note, "\n")
-	return Result{Status: v.status, Code: v.exit(), Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
+	return Result{Status: v.status, Code: v.code, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
 }
 
 func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
@@ -90,7 +89,9 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	if r.Allow != nil {
 		var why string
 		if c, why = r.Allow.admit(c, own); why != "" {
-			return verdict{status: model.Unknown, refused: true, cause: "refused" + r.on() + ": the agent runs only the programs in its setting --allow-commands; " + why}
+			v := unknown("refused" + r.on() + ": the agent runs only the programs in its setting --allow-commands; " + why)
+			v.refused = true
+			return v
 		}
 		path = own // also where a listed variable sets it
 	}
@@ -99,11 +100,11 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 		argv = shellArgv(c.Shell)
 	}
 	if len(argv) == 0 || argv[0] == "" {
-		return verdict{status: model.Unknown, cause: "the command is empty"}
+		return unknown("the command is empty")
 	}
 	program, err := lookPath(argv[0], path)
 	if err != nil {
-		return verdict{status: model.Unknown, cause: r.notFound(argv[0], path, err)}
+		return unknown(r.notFound(argv[0], path, err))
 	}
 	parent := ctx
 	if c.Timeout > 0 {
@@ -113,25 +114,23 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	}
 	grace := cmp.Or(r.Grace, 2*time.Second)
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Args, cmd.Env, cmd.Dir = argv, env, r.Dir
-	cmd.Dir = cmp.Or(cmd.Dir, rootDir)
+	cmd.Args, cmd.Env, cmd.Dir = argv, env, cmp.Or(r.Dir, rootDir)
 	cmd.Stdout, cmd.Stderr = out, out // one pipe for both
 	if c.Stdin != "" {
 		cmd.Stdin = strings.NewReader(c.Stdin)
 	}
 	if err := prepare(cmd, c.RunAs); err != nil {
-		return verdict{status: model.Unknown, cause: err.Error()}
+		return unknown(err.Error())
 	}
 	var kill *time.Timer
 	cmd.Cancel = func() error {
 		kill = time.AfterFunc(grace, func() { killGroup(cmd.Process.Pid) })
 		return terminateGroup(cmd.Process.Pid)
 	}
-	// How long Wait goes on for a child that holds the output open after the command
-	// itself has ended, or after it was told to end.
+	// Wait returns this time after the command's end, although a child process keeps the output open.
 	cmd.WaitDelay = grace + time.Second
 	if err := r.Guard.Start(cmd); err != nil {
-		return verdict{status: model.Unknown, cause: r.startFailed(argv[0], c.RunAs, err)}
+		return unknown(r.startFailed(argv[0], c.RunAs, err))
 	}
 	r.forks.Add(1)
 	if r.Nice != 0 {
@@ -150,12 +149,12 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	v := r.judge(cmd.ProcessState, argv, c, path, out.kept)
 	switch {
 	case parent.Err() != nil && v.signalled:
-		v.status, v.ended, v.cause = model.Unknown, false, "killed because the agent stops"
+		v.status, v.code, v.cause = model.Unknown, -1, "killed because the agent stops"
 		if why := context.Cause(parent); !errors.Is(why, context.Canceled) {
 			v.cause = why.Error()
 		}
 	case parent.Err() == nil && ctx.Err() != nil:
-		v.status, v.ended, v.cause = model.Unknown, false, "timed out after "+model.Duration(c.Timeout).String()
+		v.status, v.code, v.cause = model.Unknown, -1, "timed out after "+model.Duration(c.Timeout).String()
 	case held:
 		v.note = "(its child processes kept the output open and were killed)"
 	case out.flooded:
@@ -180,14 +179,11 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 			env = append(env, kv)
 		}
 	}
-	plugins := cmp.Or(r.PluginPath, DefaultPluginPath)
-	path = cmp.Or(path, "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
-	path = joinPath(path, plugins)
-	own = path
+	own = joinPath(cmp.Or(path, "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), cmp.Or(r.PluginPath, DefaultPluginPath))
 	if c.RunAs != "" {
 		env = append(env, homeOf(c.RunAs)...)
 	}
-	env = model.AssetEnvironment(append(env, "PATH="+path), c.Env, c.Assets)
+	env = model.AssetEnvironment(append(env, "PATH="+own), c.Env, c.Assets)
 	for _, kv := range env { // the last one counts
 		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path = p

@@ -23,32 +23,31 @@ type verdict struct {
 	cause     string // printed before the output
 	note      string // printed after it
 	signalled bool
-	code      int  // the exit code, where ended
-	ended     bool // by itself
+	code      int  // the exit code; -1: none, or the command was killed
 	refused   bool // by Allow
 }
 
+// unknown returns the verdict on a command that has no exit code.
+func unknown(cause string) verdict { return verdict{status: model.Unknown, code: -1, cause: cause} }
+
 // judge reads the exit code by the Nagios plug-in conventions.
 func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path string, kept []byte) verdict {
-	v := verdict{status: model.Unknown}
+	v := unknown("the agent missed the command's end")
 	if state == nil {
-		v.cause = "the agent missed the command's end"
 		return v
 	}
 	if name, number, ok := signalOf(state); ok {
-		v.signalled = true
-		v.cause = fmt.Sprintf("killed by signal %d (%s)", number, name)
+		v.signalled, v.cause = true, fmt.Sprintf("killed by signal %d (%s)", number, name)
 		return v
 	}
-	v.code, v.ended = state.ExitCode(), true
+	v.code, v.cause = state.ExitCode(), ""
 	switch code := v.code; {
 	case code >= 0 && code <= 3:
 		v.status = model.Status(code)
 	case code == 127 && c.Argv == nil:
+		v.cause = "exit code 127: the shell did not find a program in PATH" + r.on() + pathLine(path)
 		if name := notFoundName(kept); name != "" {
 			v.cause = r.notFound(name, path, exec.ErrNotFound)
-		} else {
-			v.cause = "exit code 127: the shell did not find a program in PATH" + r.on() + pathLine(path)
 		}
 	case code == 126 && c.Argv == nil:
 		v.cause = "exit code 126: the shell found the program but may not execute it" + r.on()
@@ -58,14 +57,6 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 		v.cause = fmt.Sprintf("exit code %d: plug-ins exit with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN)", code)
 	}
 	return v
-}
-
-// exit is the exit code, -1 where there is none.
-func (v verdict) exit() int {
-	if !v.ended {
-		return -1
-	}
-	return v.code
 }
 
 func (r *Runner) on() string {
@@ -104,18 +95,10 @@ func (r *Runner) startFailed(name, runAs string, err error) string {
 // found" (dash, busybox) or "sh: line 1: name: command not found" (bash).
 func notFoundName(kept []byte) string {
 	for line := range bytes.Lines(kept) {
-		text := strings.TrimSpace(string(line))
-		before, ok := strings.CutSuffix(text, ": not found")
-		if !ok {
-			before, ok = strings.CutSuffix(text, ": command not found")
+		text := strings.TrimSuffix(strings.TrimSpace(string(line)), ": command not found")
+		if text = strings.TrimSuffix(text, ": not found"); len(text) < len(strings.TrimSpace(string(line))) {
+			return text[strings.LastIndex(": "+text, ": "):]
 		}
-		if !ok {
-			continue
-		}
-		if at := strings.LastIndex(before, ": "); at >= 0 {
-			before = before[at+2:]
-		}
-		return before
 	}
 	return ""
 }

@@ -46,11 +46,10 @@ type Keeper struct {
 
 	mu       sync.Mutex
 	kept     map[string]*keptValue // by name
-	requests map[uint64]*request
-	unsent   []*request
-	session  bool      // connected
-	serves   bool      // … to a server that answers
-	since    time.Time // end of the last session, or start of the agent
+	requests map[uint64]*request   // without an answer
+	session  bool                  // connected
+	serves   bool                  // … to a server that answers
+	since    time.Time             // end of the last session, or start of the agent
 }
 
 // keptValue is a value for the time of its lease.
@@ -62,6 +61,7 @@ type keptValue struct {
 // request has the names that one run requests of the server.
 type request struct {
 	id     uint64
+	sent   bool // in this session
 	names  []string
 	done   chan struct{}
 	values []wire.SecretValue
@@ -153,22 +153,19 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 			missing = append(missing, name)
 		}
 	}
-	if len(missing) == 0 {
+	reason := k.unavailableLocked()
+	switch {
+	case len(missing) == 0:
 		k.mu.Unlock()
 		return found, nil
-	}
-	reason := k.unavailableLocked()
-	if reason != nil {
+	case reason != nil:
 		k.mu.Unlock()
 		return nil, fmt.Errorf("secret %s is not available: %w", missing[0], reason)
 	}
 	a := &request{id: rand.Uint64() | 1, names: missing, done: make(chan struct{})}
 	k.requests[a.id] = a
-	k.unsent = append(k.unsent, a)
-	if k.session {
-		pause.Wake(k.ready)
-	}
 	k.mu.Unlock()
+	pause.Wake(k.ready)
 	timer := time.NewTimer(answerTimeout)
 	defer timer.Stop()
 	select {
@@ -231,7 +228,6 @@ func (k *Keeper) endLocked(a *request, values []wire.SecretValue, err error) {
 		return
 	}
 	delete(k.requests, a.id)
-	k.unsent = slices.DeleteFunc(k.unsent, func(b *request) bool { return a == b })
 	a.values, a.err = values, err
 	close(a.done)
 }
@@ -243,12 +239,13 @@ func (k *Keeper) Ready() <-chan struct{} { return k.ready }
 func (k *Keeper) Next(int) (wire.Exchange, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.session || len(k.unsent) == 0 {
-		return wire.Exchange{}, false
+	for _, a := range k.requests {
+		if k.session && !a.sent {
+			a.sent = true
+			return wire.Exchange{ID: a.id, SecretsRequest: &wire.SecretsRequest{Names: a.names}}, true
+		}
 	}
-	a := k.unsent[0]
-	k.unsent = k.unsent[1:]
-	return wire.Exchange{ID: a.id, SecretsRequest: &wire.SecretsRequest{Names: a.names}}, true
+	return wire.Exchange{}, false
 }
 
 // Connected starts a session: waiting requests are sent now.
@@ -256,13 +253,12 @@ func (k *Keeper) Connected(features uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.session, k.serves = true, features&wire.FeatureSecrets != 0
-	if !k.serves {
-		for _, a := range k.requests {
+	for _, a := range k.requests {
+		if !k.serves {
 			k.endLocked(a, nil, errOld)
 		}
-	} else if len(k.unsent) > 0 {
-		pause.Wake(k.ready)
 	}
+	pause.Wake(k.ready)
 }
 
 // Disconnected ends the session: unanswered requests are sent again in the next one.
@@ -272,9 +268,8 @@ func (k *Keeper) Disconnected() {
 	if k.session {
 		k.session, k.since = false, time.Now()
 	}
-	k.unsent = k.unsent[:0]
 	for _, a := range k.requests {
-		k.unsent = append(k.unsent, a)
+		a.sent = false
 	}
 }
 
