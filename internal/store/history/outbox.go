@@ -12,17 +12,17 @@ import (
 
 const deliveryColumns = `id, key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended, replayed, route, tells, problems`
 
-func scanDelivery(scan scanner) (d Delivery, err error) {
+func scanDelivery(scan sqldb.Scan) (d Delivery, err error) {
 	var created, next, ended, replayed int64
 	err = scan(&d.ID, &d.Key, &d.Problem, &d.Handler.Namespace, &d.Handler.Name, &d.Kind, &d.Payload,
 		&created, &d.State, &d.Attempts, &next, &d.LastError, &ended, &replayed, &d.Route, &d.Tells, &d.Count)
-	d.Created, d.NextAt, d.Ended, d.Replayed = fromNanos(created), fromNanos(next), fromNanos(ended), fromNanos(replayed)
+	d.Created, d.NextAt, d.Ended, d.Replayed = sqldb.FromNanos(created), sqldb.FromNanos(next), sqldb.FromNanos(ended), sqldb.FromNanos(replayed)
 	return d, err
 }
 
 // deliveries lists the outbox by a condition, with order and limit.
 func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]Delivery, error) {
-	return list(ctx, s.db, "outbox", scanDelivery, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
+	return sqldb.List(ctx, s.db, "outbox", scanDelivery, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
 }
 
 func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, error) {
@@ -34,35 +34,35 @@ const isFirst = `NOT EXISTS (SELECT 1 FROM history_outbox p WHERE p.problem = o.
 	AND p.handler_ns = o.handler_ns AND p.state = 'pending' AND p.id < o.id)`
 
 func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []HandlerRef) ([]Delivery, time.Time, error) {
-	w := &where{}
-	w.and(`state = 'pending' AND next_at <= ?`, nanos(now))
+	w := &sqldb.Where{}
+	w.And(`state = 'pending' AND next_at <= ?`, sqldb.Nanos(now))
 	for _, h := range except {
-		w.and(`NOT (handler_ns = ? AND handler = ?)`, h.Namespace, h.Name)
+		w.And(`NOT (handler_ns = ? AND handler = ?)`, h.Namespace, h.Name)
 	}
-	w.and(isFirst)
-	due, err := s.deliveries(ctx, w.sql("")+` ORDER BY next_at, id LIMIT ?`, append(w.args, n)...)
+	w.And(isFirst)
+	due, err := s.deliveries(ctx, w.SQL("")+` ORDER BY next_at, id LIMIT ?`, append(w.Args, n)...)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	next, err := single[int64](ctx, s.db, "outbox", `SELECT COALESCE(MIN(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, nanos(now))
-	return due, fromNanos(next), err
+	next, err := sqldb.Single[int64](ctx, s.db, "outbox", `SELECT COALESCE(MIN(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(now))
+	return due, sqldb.FromNanos(next), err
 }
 
 func (s *sqlStore) ClampDue(ctx context.Context, now, latest time.Time) error {
-	waits, err := single[int64](ctx, s.db, "outbox", `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, nanos(latest))
+	waits, err := sqldb.Single[int64](ctx, s.db, "outbox", `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(latest))
 	if err != nil || waits == 0 {
 		return err
 	}
-	w := &where{}
-	w.and(`next_at > ?`, nanos(latest))
+	w := &sqldb.Where{}
+	w.And(`next_at > ?`, sqldb.Nanos(latest))
 	return s.makeDue(ctx, now, w)
 }
 
 func (s *sqlStore) MakeDue(ctx context.Context, ids []int64, now time.Time) error {
 	for some := range slices.Chunk(ids, idsPerQuery) {
-		w := &where{}
-		w.and(`next_at > ?`, nanos(now))
-		in(w, `id`, some)
+		w := &sqldb.Where{}
+		w.And(`next_at > ?`, sqldb.Nanos(now))
+		sqldb.AndIn(w, `id`, some)
 		if err := s.makeDue(ctx, now, w); err != nil {
 			return err
 		}
@@ -71,9 +71,9 @@ func (s *sqlStore) MakeDue(ctx context.Context, ids []int64, now time.Time) erro
 }
 
 // makeDue makes the selected pending deliveries due now.
-func (s *sqlStore) makeDue(ctx context.Context, now time.Time, w *where) error {
+func (s *sqlStore) makeDue(ctx context.Context, now time.Time, w *sqldb.Where) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE history_outbox SET next_at = ? WHERE state = 'pending' AND `+w.sql(""), append([]any{nanos(now)}, w.args...)...); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE history_outbox SET next_at = ? WHERE state = 'pending' AND `+w.SQL(""), append([]any{sqldb.Nanos(now)}, w.Args...)...); err != nil {
 			return fmt.Errorf("make deliveries due: %w", err)
 		}
 		return nil
@@ -81,10 +81,10 @@ func (s *sqlStore) makeDue(ctx context.Context, now time.Time, w *where) error {
 }
 
 func (s *sqlStore) Unsent(ctx context.Context) ([]Unsent, error) {
-	return list(ctx, s.db, "outbox", func(scan scanner) (u Unsent, err error) {
+	return sqldb.List(ctx, s.db, "outbox", func(scan sqldb.Scan) (u Unsent, err error) {
 		var since int64
 		err = scan(&u.Handler.Namespace, &u.Handler.Name, &u.Waiting, &u.Failing, &since, &u.LastError)
-		u.Since = fromNanos(since)
+		u.Since = sqldb.FromNanos(since)
 		return u, err
 	}, `SELECT handler_ns, handler, COUNT(*), SUM(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), MIN(created), MAX(last_error)
 		FROM history_outbox WHERE state = 'pending' GROUP BY handler_ns, handler ORDER BY handler_ns, handler`)
@@ -111,7 +111,7 @@ func (s *sqlStore) RecordAttempts(ctx context.Context, list ...Outcome) error {
 			if o.State != Pending {
 				ended = o.At
 			}
-			if _, err := update.ExecContext(ctx, string(o.State), nanos(o.NextAt), cleanText(o.Error), nanos(ended), o.ID); err != nil {
+			if _, err := update.ExecContext(ctx, string(o.State), sqldb.Nanos(o.NextAt), cleanText(o.Error), sqldb.Nanos(ended), o.ID); err != nil {
 				return err
 			}
 		}
@@ -124,7 +124,7 @@ func (s *sqlStore) RecordAttempts(ctx context.Context, list ...Outcome) error {
 }
 
 // scanRef reads the columns handler_ns and handler.
-func scanRef(scan scanner) (ref HandlerRef, err error) {
+func scanRef(scan sqldb.Scan) (ref HandlerRef, err error) {
 	err = scan(&ref.Namespace, &ref.Name)
 	return ref, err
 }
@@ -132,14 +132,14 @@ func scanRef(scan scanner) (ref HandlerRef, err error) {
 func (s *sqlStore) DeadLetters(ctx context.Context, h HandlerRef, before int64, n int) ([]Delivery, error) {
 	w := deadLetters(h)
 	if before > 0 {
-		w.and(`o.id < ?`, before)
+		w.And(`o.id < ?`, before)
 	}
-	return s.deliveries(ctx, w.sql("")+` ORDER BY id DESC`+limit(n), w.args...)
+	return s.deliveries(ctx, w.SQL("")+` ORDER BY id DESC`+limit(n), w.Args...)
 }
 
-func deadLetters(h HandlerRef) *where {
-	w := &where{}
-	w.and(`o.state = 'dead' AND o.handler_ns = ? AND o.handler = ?`, h.Namespace, h.Name)
+func deadLetters(h HandlerRef) *sqldb.Where {
+	w := &sqldb.Where{}
+	w.And(`o.state = 'dead' AND o.handler_ns = ? AND o.handler = ?`, h.Namespace, h.Name)
 	return w
 }
 
@@ -151,32 +151,32 @@ const isUseful = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.probl
 func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Revival) (out Revived, err error) {
 	dead := deadLetters(h)
 	if len(q.IDs) > 0 {
-		in(dead, `o.id`, q.IDs)
+		sqldb.AndIn(dead, `o.id`, q.IDs)
 	}
-	chosen := &where{terms: dead.terms, args: dead.args}
+	chosen := &sqldb.Where{Terms: dead.Terms, Args: dead.Args}
 	if !q.Ended {
-		chosen.and(isUseful)
+		chosen.And(isUseful)
 	}
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		var all, fit int
-		for w, n := range map[*where]*int{dead: &all, chosen: &fit} {
-			if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM history_outbox o WHERE `+w.sql(""), w.args...).Scan(n); err != nil {
+		for w, n := range map[*sqldb.Where]*int{dead: &all, chosen: &fit} {
+			if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM history_outbox o WHERE `+w.SQL(""), w.Args...).Scan(n); err != nil {
 				return err
 			}
 		}
 		out = Revived{Over: all - fit, More: max(0, fit-q.Limit)}
-		rows, err := tx.Query(ctx, `SELECT o.id FROM history_outbox o WHERE `+chosen.sql("")+` ORDER BY o.id`+limit(q.Limit), chosen.args...)
-		ids, err := collect(rows, err, column[int64])
+		rows, err := tx.Query(ctx, `SELECT o.id FROM history_outbox o WHERE `+chosen.SQL("")+` ORDER BY o.id`+limit(q.Limit), chosen.Args...)
+		ids, err := sqldb.Collect(rows, err, sqldb.ScanColumn[int64])
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		w := &where{}
-		in(w, `id`, ids)
-		which, args := w.sql(""), append([]any{nanos(now), nanos(now)}, w.args...)
+		w := &sqldb.Where{}
+		sqldb.AndIn(w, `id`, ids)
+		which, args := w.SQL(""), append([]any{sqldb.Nanos(now), sqldb.Nanos(now)}, w.Args...)
 		if q.Ended { // the closing of a problem goes again, behind its opening
 			which += ` OR kind = 'closed' AND state <> 'pending' AND handler_ns = ? AND handler = ? AND problem IN
-				(SELECT problem FROM history_outbox WHERE kind = 'opened' AND ` + w.sql("") + `)`
-			args = append(append(args, h.Namespace, h.Name), w.args...)
+				(SELECT problem FROM history_outbox WHERE kind = 'opened' AND ` + w.SQL("") + `)`
+			args = append(append(args, h.Namespace, h.Name), w.Args...)
 		}
 		result, err := tx.Exec(ctx, `UPDATE history_outbox SET state = 'pending', attempts = 0, next_at = ?, ended = 0, replayed = ? WHERE `+which, args...)
 		if err != nil {
@@ -196,7 +196,7 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 const openDelivered = `FROM history_problems p JOIN history_outbox o ON o.problem = p.id WHERE p.closed = 0 AND o.kind = 'opened' AND o.state = 'delivered'`
 
 func (s *sqlStore) HandlersWithOpen(ctx context.Context) ([]HandlerRef, error) {
-	return list(ctx, s.db, "outbox", scanRef, `SELECT DISTINCT o.handler_ns, o.handler `+openDelivered+` ORDER BY 1, 2`)
+	return sqldb.List(ctx, s.db, "outbox", scanRef, `SELECT DISTINCT o.handler_ns, o.handler `+openDelivered+` ORDER BY 1, 2`)
 }
 
 func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64, n int) ([]Delivery, error) {
@@ -233,25 +233,23 @@ type MessageQuery struct {
 
 // Messages reads the outbox by its index of ends, and of each delivery the row of its problem.
 func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, error) {
-	w, payload := &where{}, `''`
+	w, payload := &sqldb.Where{}, `''`
 	if q.Shadow {
 		payload = `o.payload`
-		w.and(`o.state = 'shadow'`)
+		w.And(`o.state = 'shadow'`)
 	} else {
-		w.and(`o.ended > 0 AND o.state <> 'withheld' AND o.kind <> 'beat'`)
+		w.And(`o.ended > 0 AND o.state <> 'withheld' AND o.kind <> 'beat'`)
 	}
-	if q.Namespace != "" {
-		w.and(`p.namespace = ?`, q.Namespace)
-	}
-	in(w, `p.namespace`, q.Namespaces)
-	w.page(`o.ended`, `o.id`, q.Since, q.Until, q.BeforeID)
-	return list(ctx, s.db, "messages", func(scan scanner) (m Message, err error) {
+	w.AndEqual(`p.namespace`, q.Namespace)
+	sqldb.AndIn(w, `p.namespace`, q.Namespaces)
+	page(w, `o.ended`, `o.id`, q.Since, q.Until, q.BeforeID)
+	return sqldb.List(ctx, s.db, "messages", func(scan sqldb.Scan) (m Message, err error) {
 		var ended int64
 		err = scan(&m.ID, &ended, &m.Problem, &m.Namespace, &m.Node, &m.SourceKind, &m.SourceName, &m.Handler.Namespace, &m.Handler.Name,
 			&m.Route, &m.Kind, &m.Tells, &m.Count, &m.State, &m.Payload)
-		m.Ended, m.Count = fromNanos(ended), max(m.Count, 1)
+		m.Ended, m.Count = sqldb.FromNanos(ended), max(m.Count, 1)
 		return m, err
 	}, `SELECT o.id, o.ended, o.problem, COALESCE(p.namespace, ''), COALESCE(p.node, ''), COALESCE(p.source_kind, 0), COALESCE(p.source_name, ''),
 		o.handler_ns, o.handler, o.route, o.kind, CASE WHEN o.tells = '' THEN o.kind ELSE o.tells END, o.problems, o.state, `+payload+`
-		FROM history_outbox o LEFT JOIN history_problems p ON p.id = o.problem WHERE `+w.sql("")+` ORDER BY o.ended DESC, o.id DESC`+limit(q.Limit), w.args...)
+		FROM history_outbox o LEFT JOIN history_problems p ON p.id = o.problem WHERE `+w.SQL("")+` ORDER BY o.ended DESC, o.id DESC`+limit(q.Limit), w.Args...)
 }

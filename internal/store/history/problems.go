@@ -13,16 +13,16 @@ import (
 
 const problemColumns = `id, namespace, node, node_id, source_kind, source_id, source_instance, source_name, chunk, status, severity, opened, closed, output`
 
-func scanProblem(scan scanner) (Problem, error) {
+func scanProblem(scan sqldb.Scan) (Problem, error) {
 	var p Problem
 	var opened, closed int64
 	err := scan(&p.ID, &p.Namespace, &p.Node, &p.NodeID, &p.Source.Kind, &p.Source.ID, &p.Source.Instance, &p.SourceName, &p.Chunk, &p.Status, &p.Severity, &opened, &closed, &p.Output)
-	p.Opened, p.Closed = fromNanos(opened), fromNanos(closed)
+	p.Opened, p.Closed = sqldb.FromNanos(opened), sqldb.FromNanos(closed)
 	return p, err
 }
 
 func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
-	p, err := list(ctx, s.db, "problem "+id, scanProblem, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id)
+	p, err := sqldb.List(ctx, s.db, "problem "+id, scanProblem, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id)
 	if err != nil {
 		return Problem{}, err
 	}
@@ -43,9 +43,9 @@ const idsPerQuery = 500
 func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	for some := range slices.Chunk(ids, idsPerQuery) {
-		w := &where{}
-		in(w, `id`, some)
-		found, err := list(ctx, s.db, "problems", column[string], `SELECT id FROM history_problems WHERE `+w.sql(""), w.args...)
+		w := &sqldb.Where{}
+		sqldb.AndIn(w, `id`, some)
+		found, err := sqldb.List(ctx, s.db, "problems", sqldb.ScanColumn[string], `SELECT id FROM history_problems WHERE `+w.SQL(""), w.Args...)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]
 func problemShelf(size int64) shelf[Problem] {
 	return shelf[Problem]{
 		table: "history_problems", id: "no", at: "opened", columns: problemColumns, size: size, scan: scanProblem,
-		time:    func(p *Problem) int64 { return nanos(p.Opened) },
+		time:    func(p *Problem) int64 { return sqldb.Nanos(p.Opened) },
 		compare: func(a, b *Problem) int { return cmp.Or(b.Opened.Compare(a.Opened), cmp.Compare(b.ID, a.ID)) },
 	}
 }
@@ -68,7 +68,7 @@ func problemShelf(size int64) shelf[Problem] {
 func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, error) {
 	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
 	if q.Open {
-		w.and(`{+}e.closed = 0`)
+		w.And(`{+}e.closed = 0`)
 	}
 	w.bound(`{+}e.opened`, q.Since, q.Before, q.BeforeID)
 	return s.problems.list(ctx, s.db, w, limited(q.Limit))
@@ -99,7 +99,7 @@ func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since ti
 	w := newSelection(namespace, nil, "", "", 0)
 	count := func(term string) (n int) {
 		if err == nil {
-			n, err = single[int](ctx, s.db, "the number of problems", `SELECT COUNT(*) FROM history_problems e WHERE `+w.sql("")+` AND `+term, append(slices.Clone(w.args), nanos(since))...)
+			n, err = sqldb.Single[int](ctx, s.db, "the number of problems", `SELECT COUNT(*) FROM history_problems e WHERE `+w.SQL("")+` AND `+term, append(slices.Clone(w.Args), sqldb.Nanos(since))...)
 		}
 		return n
 	}
@@ -108,9 +108,9 @@ func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since ti
 }
 
 func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
-	at, err := single[int64](ctx, s.db, "the oldest change",
+	at, err := sqldb.Single[int64](ctx, s.db, "the oldest change",
 		`SELECT COALESCE(MIN(oldest), 0) FROM (SELECT MIN(at) AS oldest FROM history_entries UNION ALL SELECT MIN(opened) FROM history_problems) AS both_tables`)
-	return fromNanos(at), err
+	return sqldb.FromNanos(at), err
 }
 
 const entryColumns = `partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, source_kind, source_id, source_instance, source_name, status, previous, output, count, expired`
@@ -118,12 +118,12 @@ const entryColumns = `partition_no, log, number, idx, at, executed, kind, namesp
 func entryShelf(size int64) shelf[Entry] {
 	return shelf[Entry]{
 		table: "history_entries", id: "id", at: "at", columns: `id, ` + entryColumns, size: size, scan: scanEntry,
-		time:    func(e *Entry) int64 { return nanos(e.At) },
+		time:    func(e *Entry) int64 { return sqldb.Nanos(e.At) },
 		compare: func(a, b *Entry) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) },
 	}
 }
 
-func scanEntry(scan scanner) (Entry, error) {
+func scanEntry(scan sqldb.Scan) (Entry, error) {
 	var e Entry
 	var log, number, at, executed, previous, count int64
 	err := scan(&e.ID, &e.Partition, &log, &number, &e.Place.Index, &at, &executed, &e.Kind, &e.Namespace, &e.Node, &e.NodeID, &e.Source.Kind, &e.Source.ID, &e.Source.Instance, &e.SourceName,
@@ -132,15 +132,13 @@ func scanEntry(scan scanner) (Entry, error) {
 		e.Previous = model.Status(previous)
 	}
 	e.Place.At, e.Count = journal.Position{Log: uint64(log), Number: uint64(number)}, uint64(count)
-	e.At, e.Executed = fromNanos(at), fromNanos(executed)
+	e.At, e.Executed = sqldb.FromNanos(at), sqldb.FromNanos(executed)
 	return e, err
 }
 
 func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
-	if q.Kind != "" {
-		w.and(`e.kind = ?`, string(q.Kind))
-	}
+	w.AndEqual(`e.kind`, string(q.Kind))
 	w.bound(`{+}e.at`, q.Since, q.Before, q.BeforeID)
 	return s.entries.list(ctx, s.db, w, limited(q.Limit))
 }
@@ -150,7 +148,7 @@ const markKinds = `e.kind IN ('flapping', 'acknowledged')`
 
 func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, "", "", 0)
-	w.and(markKinds)
+	w.And(markKinds)
 	w.bound(`e.at`, q.Since, q.Before, q.BeforeID)
 	return s.entries.list(ctx, s.db, w, limited(q.Limit))
 }
@@ -163,7 +161,7 @@ func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry
 	}
 	if s.recorded == nil {
 		rows, err := tx.Query(ctx, selectPlaces+`history_places`)
-		places, err := collect(rows, err, scanPlace)
+		places, err := sqldb.Collect(rows, err, scanPlace)
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ type shelf[T any] struct {
 	id, at  string // columns: the row number, and the time
 	columns string
 	size    int64 // rows of a segment
-	scan    func(scanner) (T, error)
+	scan    func(sqldb.Scan) (T, error)
 	compare func(a, b *T) int // newest first; at is in the same order
 	time    func(*T) int64
 	ends    *sql.Stmt // of end, which every batch asks
@@ -100,7 +100,7 @@ func (f *shelf[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 func (f *shelf[T]) clean(ctx context.Context, tx *sqldb.Tx, before time.Time) error {
 	var segment int64
 	err := tx.QueryRow(ctx, f.sql(`SELECT COALESCE(MIN(s.last), 0) FROM history_segments s WHERE s.shelf = '{table}' AND s.ended < ?
-		AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} >= s.first AND e.{id} <= s.last)`), nanos(before)).Scan(&segment)
+		AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} >= s.first AND e.{id} <= s.last)`), sqldb.Nanos(before)).Scan(&segment)
 	if err != nil || segment == 0 {
 		return err
 	}
@@ -117,7 +117,7 @@ func (f *shelf[T]) clean(ctx context.Context, tx *sqldb.Tx, before time.Time) er
 
 // selection is the WHERE clause of a shelf's list, with the fields by which segments are chosen.
 type selection struct {
-	where
+	sqldb.Where
 	namespace, node, check string
 	nodeID                 model.NodeID
 	since, until           int64 // Unix ns; until 0: any
@@ -125,26 +125,22 @@ type selection struct {
 
 func newSelection(namespace string, namespaces []string, node, check string, id model.NodeID) *selection {
 	w := &selection{namespace: namespace, node: node, check: check, nodeID: id}
-	if namespace != "" {
-		w.and(`e.namespace = ?`, namespace)
-	}
-	if node != "" {
-		w.and(`e.node = ?`, node)
-	}
+	w.AndEqual(`e.namespace`, namespace)
+	w.AndEqual(`e.node`, node)
 	if check != "" {
-		w.and(`e.source_kind = 0 AND e.source_name = ?`, check)
+		w.And(`e.source_kind = 0 AND e.source_name = ?`, check)
 	}
 	if id != 0 {
-		w.and(`e.node_id = ?`, int64(id))
+		w.And(`e.node_id = ?`, int64(id))
 	}
-	in(&w.where, `e.namespace`, namespaces)
+	sqldb.AndIn(&w.Where, `e.namespace`, namespaces)
 	return w
 }
 
 // bound limits a selection to a time and a page, see where.page.
 func (w *selection) bound(at string, since, before time.Time, beforeID any) {
-	w.since, w.until = nanos(since), nanos(before)
-	w.page(at, `e.id`, since, before, beforeID)
+	w.since, w.until = sqldb.Nanos(since), sqldb.Nanos(before)
+	page(&w.Where, at, `e.id`, since, before, beforeID)
 }
 
 // nodes returns all ids that nodes of the selected name had.
@@ -156,7 +152,7 @@ func (w *selection) nodes(ctx context.Context, db *sqldb.DB) ([]int64, error) {
 	if w.namespace != "" {
 		query, args = query+` AND namespace = ?`, append(args, w.namespace)
 	}
-	return list(ctx, db, "names of nodes", column[int64], query, args...)
+	return sqldb.List(ctx, db, "names of nodes", sqldb.ScanColumn[int64], query, args...)
 }
 
 // part is a range of rows that one query reads: a segment, or the rows behind the last one.
@@ -172,7 +168,7 @@ func (f *shelf[T]) parts(ctx context.Context, db *sqldb.DB, w *selection) ([]par
 		part
 		begun int64
 	}
-	all, err := list(ctx, db, "segments", func(scan scanner) (s segment, err error) {
+	all, err := sqldb.List(ctx, db, "segments", func(scan sqldb.Scan) (s segment, err error) {
 		err = scan(&s.segment, &s.begun, &s.ended)
 		return s, err
 	}, `SELECT last, begun, ended FROM history_segments WHERE shelf = ? ORDER BY ended DESC`, f.table)
@@ -188,7 +184,7 @@ func (f *shelf[T]) parts(ctx context.Context, db *sqldb.DB, w *selection) ([]par
 // list reads the newest selected rows.
 func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most int) ([]T, error) {
 	if w.node == "" && w.nodeID == 0 {
-		return f.read(ctx, db, `FROM {table} e WHERE `+w.sql(""), w.args, most, "")
+		return f.read(ctx, db, `FROM {table} e WHERE `+w.SQL(""), w.Args, most, "")
 	}
 	nodes, err := w.nodes(ctx, db)
 	if err != nil {
@@ -203,19 +199,19 @@ func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most in
 		if p.segment > 0 && len(out) == most && f.time(&out[most-1]) > p.ended {
 			break
 		}
-		from, args := `FROM {table} e WHERE e.{id} > ? AND `+w.sql("+"), []any{p.after}
+		from, args := `FROM {table} e WHERE e.{id} > ? AND `+w.SQL("+"), []any{p.after}
 		if p.segment > 0 {
 			if len(nodes) == 0 {
 				break
 			}
-			inner := &where{}
-			inner.and(`shelf = '{table}' AND segment = ?`, p.segment)
-			if in(inner, `node_id`, nodes); w.check != "" {
-				inner.and(`source_name = ?`, w.check)
+			inner := &sqldb.Where{}
+			inner.And(`shelf = '{table}' AND segment = ?`, p.segment)
+			if sqldb.AndIn(inner, `node_id`, nodes); w.check != "" {
+				inner.And(`source_name = ?`, w.check)
 			}
-			from, args = `FROM {table} e WHERE e.{id} IN (SELECT row_id FROM history_index WHERE `+inner.sql("")+`) AND `+w.sql("+"), inner.args
+			from, args = `FROM {table} e WHERE e.{id} IN (SELECT row_id FROM history_index WHERE `+inner.SQL("")+`) AND `+w.SQL("+"), inner.Args
 		}
-		rows, err := f.read(ctx, db, from, append(args, w.args...), most, "+")
+		rows, err := f.read(ctx, db, from, append(args, w.Args...), most, "+")
 		if err != nil {
 			return nil, err
 		}
@@ -228,5 +224,5 @@ func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most in
 
 // read runs one query. plus is + where SQLite must not use the index of the time.
 func (f *shelf[T]) read(ctx context.Context, db *sqldb.DB, from string, args []any, most int, plus string) ([]T, error) {
-	return list(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limit(most)), args...)
+	return sqldb.List(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limit(most)), args...)
 }

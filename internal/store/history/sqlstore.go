@@ -95,12 +95,12 @@ func sortedPlaces(of map[model.Partition]Place) []partitionPlace {
 const selectPlaces = `SELECT partition_no, log, number, idx FROM `
 
 func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
-	list, err := list(ctx, s.db, "places", scanPlace, selectPlaces+`history_places`)
+	list, err := sqldb.List(ctx, s.db, "places", scanPlace, selectPlaces+`history_places`)
 	return placeMap(list), err
 }
 
 func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error) {
-	list, err := list(ctx, s.db, "places of pipelines", scanPlace, selectPlaces+`history_pipeline_places`)
+	list, err := sqldb.List(ctx, s.db, "places of pipelines", scanPlace, selectPlaces+`history_pipeline_places`)
 	return placeMap(list), err
 }
 
@@ -112,7 +112,7 @@ func placeMap(list []partitionPlace) map[model.Partition]Place {
 	return out
 }
 
-func scanPlace(scan scanner) (p partitionPlace, err error) {
+func scanPlace(scan sqldb.Scan) (p partitionPlace, err error) {
 	var log, number int64
 	err = scan(&p.partition, &log, &number, &p.place.Index)
 	p.place.At = journal.Position{Log: uint64(log), Number: uint64(number)}
@@ -121,7 +121,7 @@ func scanPlace(scan scanner) (p partitionPlace, err error) {
 
 func (s *sqlStore) RecordAlive(ctx context.Context, until time.Time) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO history_alive (one, until) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET until = excluded.until`, nanos(until))
+		_, err := tx.Exec(ctx, `INSERT INTO history_alive (one, until) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET until = excluded.until`, sqldb.Nanos(until))
 		if err != nil {
 			return fmt.Errorf("record the time up to which history is complete: %w", err)
 		}
@@ -130,15 +130,15 @@ func (s *sqlStore) RecordAlive(ctx context.Context, until time.Time) error {
 }
 
 func (s *sqlStore) AliveUntil(ctx context.Context) (time.Time, error) {
-	until, err := single[int64](ctx, s.db, "the time up to which history is complete", `SELECT until FROM history_alive WHERE one = 1`)
+	until, err := sqldb.Single[int64](ctx, s.db, "the time up to which history is complete", `SELECT until FROM history_alive WHERE one = 1`)
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, nil
 	}
-	return fromNanos(until), err
+	return sqldb.FromNanos(until), err
 }
 
 func (s *sqlStore) Rates(ctx context.Context) ([]Rate, error) {
-	return list(ctx, s.db, "the rates of routes", func(scan scanner) (r Rate, err error) {
+	return sqldb.List(ctx, s.db, "the rates of routes", func(scan sqldb.Scan) (r Rate, err error) {
 		var ends int64
 		err = scan(&r.Route, &r.Shadow, &ends, &r.Sent)
 		r.Ends = time.Unix(0, ends).UTC()
@@ -176,7 +176,9 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 		func(args []any, e *encodedEscalation) []any { return append(args, e.Problem, e.Route, e.body) })
 	in.rates = prepareInsert(ctx, db, &err, `history_rates (route, shadow, ends, sent)`,
 		`ON CONFLICT (route, shadow) DO UPDATE SET ends = excluded.ends, sent = excluded.sent`,
-		func(args []any, r *Rate) []any { return append(args, r.Route, number(r.Shadow), nanos(r.Ends), r.Sent) })
+		func(args []any, r *Rate) []any {
+			return append(args, r.Route, number(r.Shadow), sqldb.Nanos(r.Ends), r.Sent)
+		})
 	in.places = prepareInsert(ctx, db, &err, `history_places`+place, onPlace, placeRow)
 	in.pipelinePlaces = prepareInsert(ctx, db, &err, `history_pipeline_places`+place, onPlace, placeRow)
 	return err
@@ -210,25 +212,25 @@ func entryRow(args []any, row *numbered[Entry]) []any {
 		previous = noStatus
 	}
 	return append(args, row.id, int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
-		nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), int64(e.Source.Kind), int64(e.Source.ID), cleanText(e.Source.Instance), e.SourceName,
+		sqldb.Nanos(e.At), sqldb.Nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), int64(e.Source.Kind), int64(e.Source.ID), cleanText(e.Source.Instance), e.SourceName,
 		int64(e.Status), previous, cleanText(e.Output), int64(e.Count), number(e.Expired))
 }
 
 func openedRow(args []any, row *numbered[Problem]) []any { return problemRow(args, row, 0) }
 
 func closedRow(args []any, row *numbered[Problem]) []any {
-	return problemRow(args, row, nanos(row.item.Closed))
+	return problemRow(args, row, sqldb.Nanos(row.item.Closed))
 }
 
 func problemRow(args []any, row *numbered[Problem], closed int64) []any {
 	p := row.item
 	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), int64(p.Source.Kind), int64(p.Source.ID), cleanText(p.Source.Instance), p.SourceName, int64(p.Chunk),
-		int64(p.Status), int64(p.Severity), nanos(p.Opened), closed, cleanText(p.Output))
+		int64(p.Status), int64(p.Severity), sqldb.Nanos(p.Opened), closed, cleanText(p.Output))
 }
 
 func deliveryRow(args []any, d *Delivery) []any {
-	return append(args, d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, nanos(d.Created),
-		string(cmp.Or(d.State, Pending)), int64(0), nanos(d.Created), cleanText(d.LastError), nanos(d.Ended),
+	return append(args, d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, sqldb.Nanos(d.Created),
+		string(cmp.Or(d.State, Pending)), int64(0), sqldb.Nanos(d.Created), cleanText(d.LastError), sqldb.Nanos(d.Ended),
 		d.Route, d.Tells, int64(d.Count))
 }
 
@@ -251,7 +253,7 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 			`DELETE FROM history_outbox WHERE id IN (SELECT id ` + endedDeliveries + `)`,
 			`DELETE FROM history_problems WHERE no IN (SELECT no FROM history_problems WHERE closed > 0 AND closed < ? LIMIT ?)`,
 		} {
-			result, err := tx.Exec(ctx, query, nanos(before), n)
+			result, err := tx.Exec(ctx, query, sqldb.Nanos(before), n)
 			if err != nil {
 				return err
 			}
@@ -264,7 +266,7 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 		if err := s.problems.clean(ctx, tx, before); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `DELETE FROM history_names WHERE last < ?`, nanos(before.Add(-nameDay)))
+		_, err := tx.Exec(ctx, `DELETE FROM history_names WHERE last < ?`, sqldb.Nanos(before.Add(-nameDay)))
 		return err
 	})
 	if err != nil {
@@ -327,18 +329,18 @@ func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch
 }
 
 func (s *sqlStore) AlsoProblems(ctx context.Context, key string) ([]string, error) {
-	return list(ctx, s.db, "the problems of a delivery", column[string], `SELECT problem FROM history_delivery_problems WHERE key = ? ORDER BY problem`, key)
+	return sqldb.List(ctx, s.db, "the problems of a delivery", sqldb.ScanColumn[string], `SELECT problem FROM history_delivery_problems WHERE key = ? ORDER BY problem`, key)
 }
 
 func (s *sqlStore) Escalations(ctx context.Context) ([]Escalation, error) {
-	return list(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
+	return sqldb.List(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
 }
 
 func (s *sqlStore) EscalationsOf(ctx context.Context, problem string) ([]Escalation, error) {
-	return list(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations WHERE problem = ? ORDER BY route`, problem)
+	return sqldb.List(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations WHERE problem = ? ORDER BY route`, problem)
 }
 
-func scanEscalation(scan scanner) (Escalation, error) {
+func scanEscalation(scan sqldb.Scan) (Escalation, error) {
 	var key EscalationKey
 	var body []byte
 	if err := scan(&key.Problem, &key.Route, &body); err != nil {

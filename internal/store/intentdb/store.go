@@ -1,6 +1,5 @@
-// Package intentdb is intent.Store on SQLite and on PostgreSQL: one set of
-// statements, one conformance suite (internal/intent/intenttest). Rows, the record
-// of changes, the last id of each kind, and the one row whose lock orders writers.
+// Package intentdb implements intent.Store on SQLite and on PostgreSQL by one set of statements. It keeps rows, the record
+// of changes, the last id of each kind, and the one row whose lock orders writers. It has no goroutines and no locks.
 package intentdb
 
 import (
@@ -90,10 +89,9 @@ func fixedID(key intent.Key) uint32 {
 func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
 
 // Commit takes the revision first: its row is the lock that orders writers.
-func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
-	var out intent.CommitResult
+func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (out intent.CommitResult, err error) {
 	at := s.now().UTC()
-	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		out = intent.CommitResult{Rows: make([]intent.Row, 0, len(writes))}
 		err := tx.QueryRow(ctx, `UPDATE intent_revision SET revision = revision + 1 WHERE one = 1 RETURNING revision`).Scan(&out.Revision)
 		if err != nil {
@@ -111,7 +109,7 @@ func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.
 			}
 			out.Rows = append(out.Rows, row)
 		}
-		return w.keepIDs(ctx)
+		return w.storeLastIDs(ctx)
 	})
 	if err != nil {
 		return intent.CommitResult{}, err
@@ -160,19 +158,34 @@ func (w *writer) close() {
 	}
 }
 
+// read returns the row of a key as it is in the transaction; exists is false where there is none.
+func (w *writer) read(ctx context.Context, key intent.Key) (row intent.Row, exists bool, err error) {
+	row.Key = key
+	var created int64
+	err = w.get.QueryRowContext(ctx, key.Kind, key.Namespace, key.Name).Scan(&row.ID, &row.Revision, &created, &row.Body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, false, nil
+	}
+	if err != nil {
+		return row, false, fmt.Errorf("read %s: %w", key, err)
+	}
+	row.Created = sqldb.FromNanos(created)
+	return row, true, nil
+}
+
+// write executes one write of the commit, records it as the part of that number, and returns the row as written.
 func (w *writer) write(ctx context.Context, part int, write intent.Write) (intent.Row, error) {
 	key, source := write.Key, write.Source()
-	row := intent.Row{Key: key, Revision: w.revision, Created: w.at, Updated: w.at, Body: write.Body}
-	var created int64
-	var revision int64
-	var before []byte
-	err := w.get.QueryRowContext(ctx, source.Kind, source.Namespace, source.Name).Scan(&row.ID, &revision, &created, &before)
-	exists := err == nil
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return intent.Row{}, fmt.Errorf("read %s: %w", source, err)
-	}
-	if err := write.Check(exists, revision); err != nil {
+	before, exists, err := w.read(ctx, source)
+	if err != nil {
 		return intent.Row{}, err
+	}
+	if err := write.Check(exists, before.Revision); err != nil {
+		return intent.Row{}, err
+	}
+	row := intent.Row{Key: key, ID: before.ID, Revision: w.revision, Created: w.at, Updated: w.at, Body: write.Body}
+	if exists {
+		row.Created = before.Created
 	}
 	op := "create"
 	switch {
@@ -180,23 +193,24 @@ func (w *writer) write(ctx context.Context, part int, write intent.Write) (inten
 		return intent.Row{}, model.Errorf(model.NotFound, "%s does not exist", source)
 	case write.From != "":
 		op = "rename"
-		row.Created = time.Unix(0, created).UTC()
-		if err = w.free(ctx, key); err != nil {
+		occupant, occupied, err := w.read(ctx, key)
+		if err == nil && occupied {
+			err = intent.Write{Key: key}.Check(true, occupant.Revision)
+		}
+		if err != nil {
 			return intent.Row{}, err
 		}
-		_, err = w.remove.ExecContext(ctx, source.Kind, source.Namespace, source.Name)
+	case write.Retire:
+		op = "retire"
 	case write.Body == nil:
 		op = "delete"
-		if write.Retire {
-			op = "retire"
-		}
-		row.Created = time.Unix(0, created).UTC()
-		_, err = w.remove.ExecContext(ctx, key.Kind, key.Namespace, key.Name)
 	case exists:
 		op = "update"
-		row.Created = time.Unix(0, created).UTC()
 	default:
 		row.ID, err = w.nextID(ctx, key)
+	}
+	if op != "create" && op != "update" {
+		_, err = w.remove.ExecContext(ctx, source.Kind, source.Namespace, source.Name)
 	}
 	if err == nil && write.Body != nil {
 		_, err = w.put.ExecContext(ctx, key.Kind, key.Namespace, key.Name, int64(row.ID), row.Revision,
@@ -205,33 +219,17 @@ func (w *writer) write(ctx context.Context, part int, write intent.Write) (inten
 	if err != nil {
 		return intent.Row{}, fmt.Errorf("%s %s: %w", op, key, err)
 	}
-	var after []byte
+	bodies := [2][]byte{}
 	if isResource(key.Kind) {
-		after = write.Body
-	} else {
-		before = nil
+		bodies = [2][]byte{before.Body, write.Body}
 	}
 	by := cmp.Or(write.By, &w.by)
 	_, err = w.change.ExecContext(ctx, w.revision, part, w.at.UnixNano(), by.User, by.Whence, by.Why, by.Owner,
-		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, before, after)
+		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, bodies[0], bodies[1])
 	if err != nil {
 		return intent.Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
 	}
 	return row, nil
-}
-
-// free says that there is no row at a key to which one moves.
-func (w *writer) free(ctx context.Context, key intent.Key) error {
-	var id, revision, created int64
-	var body []byte
-	err := w.get.QueryRowContext(ctx, key.Kind, key.Namespace, key.Name).Scan(&id, &revision, &created, &body)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read %s: %w", key, err)
-	}
-	return intent.Write{Key: key}.Check(true, revision)
 }
 
 func (w *writer) nextID(ctx context.Context, key intent.Key) (uint32, error) {
@@ -253,7 +251,8 @@ func (w *writer) nextID(ctx context.Context, key intent.Key) (uint32, error) {
 	return last + 1, nil
 }
 
-func (w *writer) keepIDs(ctx context.Context) error {
+// storeLastIDs stores the last id of each kind that got new rows.
+func (w *writer) storeLastIDs(ctx context.Context) error {
 	for kind, last := range w.ids {
 		_, err := w.tx.Exec(ctx, `INSERT INTO intent_ids (kind, last) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET last = excluded.last`, kind, int64(last))
 		if err != nil {
@@ -263,173 +262,116 @@ func (w *writer) keepIDs(ctx context.Context) error {
 	return nil
 }
 
-func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
-	row := intent.Row{Key: key}
+const rowColumns = `kind, namespace, name, id, revision, created, updated, body`
+
+// scanRow reads the columns of rowColumns.
+func scanRow(scan sqldb.Scan) (row intent.Row, err error) {
 	var created, updated int64
-	err := s.db.QueryRow(ctx, `SELECT id, revision, created, updated, body FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`,
-		key.Kind, key.Namespace, key.Name).Scan(&row.ID, &row.Revision, &created, &updated, &row.Body)
-	if errors.Is(err, sql.ErrNoRows) {
-		return intent.Row{}, model.Errorf(model.NotFound, "%s does not exist", key)
-	}
-	if err != nil {
-		return intent.Row{}, fmt.Errorf("read %s: %w", key, err)
-	}
-	row.Created, row.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
-	return row, nil
+	err = scan(&row.Kind, &row.Namespace, &row.Name, &row.ID, &row.Revision, &created, &updated, &row.Body)
+	row.Created, row.Updated = sqldb.FromNanos(created), sqldb.FromNanos(updated)
+	return row, err
 }
 
-// keysAtOnce bounds the keys of one query: a database takes some ten thousand parameters.
-const keysAtOnce = 2000
+func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
+	rows, err := sqldb.List(ctx, s.db, key.String(), scanRow, `SELECT `+rowColumns+` FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`,
+		key.Kind, key.Namespace, key.Name)
+	if err == nil && len(rows) == 0 {
+		err = model.Errorf(model.NotFound, "%s does not exist", key)
+	}
+	if err != nil {
+		return intent.Row{}, err
+	}
+	return rows[0], nil
+}
 
-func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) ([]intent.Row, error) {
-	var out []intent.Row
-	for chunk := range slices.Chunk(keys, keysAtOnce) {
+// keysPerQuery bounds the keys of one query: a database takes some ten thousand parameters.
+const keysPerQuery = 2000
+
+func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) (out []intent.Row, err error) {
+	for chunk := range slices.Chunk(keys, keysPerQuery) {
 		args := make([]any, 0, 3*len(chunk))
 		for _, key := range chunk {
 			args = append(args, key.Kind, key.Namespace, key.Name)
 		}
-		rows, err := s.db.Query(ctx, `SELECT kind, namespace, name, id, revision, created, updated, body FROM intent_rows
+		rows, err := sqldb.List(ctx, s.db, fmt.Sprintf("%d resources", len(chunk)), scanRow, `SELECT `+rowColumns+` FROM intent_rows
 			WHERE (kind, namespace, name) IN (VALUES (?, ?, ?)`+strings.Repeat(", (?, ?, ?)", len(chunk)-1)+`)`, args...)
 		if err != nil {
-			return nil, fmt.Errorf("read %d resources: %w", len(chunk), err)
-		}
-		if out, err = scanRows(rows, out); err != nil {
-			return nil, fmt.Errorf("read %d resources: %w", len(chunk), err)
-		}
-	}
-	return out, nil
-}
-
-// scanRows appends all rows of a query to out, and closes it.
-func scanRows(rows *sqldb.Rows, out []intent.Row) ([]intent.Row, error) {
-	defer rows.Close()
-	for rows.Next() {
-		var row intent.Row
-		var created, updated int64
-		if err := rows.Scan(&row.Kind, &row.Namespace, &row.Name, &row.ID, &row.Revision, &created, &updated, &row.Body); err != nil {
 			return nil, err
 		}
-		row.Created, row.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
-		out = append(out, row)
+		out = append(out, rows...)
 	}
-	return out, rows.Err()
+	return out, nil
 }
 
 func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
-	query := `SELECT kind, namespace, name, id, revision, created, updated, body FROM intent_rows
-		WHERE kind = ? AND (namespace > ? OR (namespace = ? AND name > ?))`
-	args := []any{q.Kind, q.After.Namespace, q.After.Namespace, q.After.Name}
-	if q.Namespace != "" {
-		query += ` AND namespace = ?`
-		args = append(args, q.Namespace)
-	}
-	if q.Namespaces != nil {
-		query += ` AND namespace IN (` + sqldb.Marks(len(q.Namespaces)) + `)`
-		args = sqldb.AppendTexts(args, q.Namespaces)
-	}
-	query += ` ORDER BY namespace, name`
-	if q.Limit > 0 {
-		query += ` LIMIT ?`
-		args = append(args, q.Limit)
-	}
-	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", q.Kind, err)
-	}
-	out, err := scanRows(rows, nil)
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", q.Kind, err)
-	}
-	return out, nil
+	w := &sqldb.Where{}
+	w.And(`kind = ? AND (namespace > ? OR (namespace = ? AND name > ?))`, q.Kind, q.After.Namespace, q.After.Namespace, q.After.Name)
+	w.AndEqual(`namespace`, q.Namespace)
+	sqldb.AndIn(w, `namespace`, q.Namespaces)
+	return sqldb.List(ctx, s.db, "rows of kind "+q.Kind, scanRow, `SELECT `+rowColumns+` FROM intent_rows WHERE `+w.SQL("")+
+		` ORDER BY namespace, name`+limit(q.Limit), w.Args...)
 }
 
-const changeColumns = `revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was`
-
-func (s *sqlStore) Changes(ctx context.Context, after int64, limit int) ([]intent.Change, error) {
-	query := `SELECT ` + changeColumns + `, before_body, after_body
-		FROM intent_changes WHERE revision > ? ORDER BY revision, part`
-	args := []any{after}
-	if limit > 0 {
-		// Whole revisions only: a reader goes on after the last one it got.
-		query = `SELECT ` + changeColumns + `, before_body, after_body
-			FROM intent_changes WHERE revision > ? AND revision <= (SELECT COALESCE(MAX(revision), 0) FROM
-				(SELECT revision FROM intent_changes WHERE revision > ? ORDER BY revision, part LIMIT ?) AS page)
-			ORDER BY revision, part`
-		args = append(args, after, limit)
+// limit returns the clause that bounds a query to n rows; 0: no bound.
+func limit(n int) string {
+	if n <= 0 {
+		return ""
 	}
-	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read changes after revision %d: %w", after, err)
-	}
-	return scanChanges(rows)
+	return fmt.Sprintf(` LIMIT %d`, n)
 }
 
-func scanChanges(rows *sqldb.Rows) ([]intent.Change, error) {
-	defer rows.Close()
-	var out []intent.Change
-	for rows.Next() {
-		var c intent.Change
+// changes runs a query of recorded changes. tail is the SQL from WHERE on. Without bodies it reads neither Before nor After.
+func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args ...any) ([]intent.Change, error) {
+	columns := `NULL, NULL`
+	if bodies {
+		columns = `before_body, after_body`
+	}
+	return sqldb.List(ctx, s.db, "changes", func(scan sqldb.Scan) (c intent.Change, err error) {
 		var at int64
-		if err := rows.Scan(&c.Revision, &c.Part, &at, &c.Who.User, &c.Who.Whence, &c.Who.Why, &c.Who.Owner,
-			&c.Key.Kind, &c.Key.Namespace, &c.Key.Name, &c.ID, &c.Op, &c.Was, &c.Before, &c.After); err != nil {
-			return nil, fmt.Errorf("read changes: %w", err)
-		}
-		c.At = time.Unix(0, at).UTC()
-		out = append(out, c)
+		err = scan(&c.Revision, &c.Part, &at, &c.Who.User, &c.Who.Whence, &c.Who.Why, &c.Who.Owner,
+			&c.Key.Kind, &c.Key.Namespace, &c.Key.Name, &c.ID, &c.Op, &c.Was, &c.Before, &c.After)
+		c.At = sqldb.FromNanos(at)
+		return c, err
+	}, `SELECT revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
+}
+
+func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent.Change, error) {
+	w := &sqldb.Where{}
+	w.And(`revision > ?`, after)
+	if most > 0 { // whole revisions only: a reader continues after the last one that it got
+		w.And(`revision <= (SELECT COALESCE(MAX(revision), 0) FROM
+			(SELECT revision FROM intent_changes WHERE revision > ? ORDER BY revision, part LIMIT ?) AS page)`, after, most)
 	}
-	return out, rows.Err()
+	return s.changes(ctx, true, `WHERE `+w.SQL("")+` ORDER BY revision, part`, w.Args...)
 }
 
 func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error) {
-	query, args := `SELECT `+changeColumns+`, NULL, NULL FROM intent_changes WHERE 1 = 1`, []any{}
-	if q.Bodies {
-		query = `SELECT ` + changeColumns + `, before_body, after_body FROM intent_changes WHERE 1 = 1`
-	}
-	and := func(condition string, values ...any) {
-		query += ` AND ` + condition
-		args = append(args, values...)
-	}
-	for _, f := range []struct{ condition, value string }{
-		{`kind = ?`, q.Kind}, {`namespace = ?`, q.Namespace},
-	} {
-		if f.value != "" {
-			and(f.condition, f.value)
-		}
-	}
-	if q.Namespaces != nil {
-		and(`namespace IN (`+sqldb.Marks(len(q.Namespaces))+`)`, sqldb.AppendTexts(nil, q.Namespaces)...)
-	}
+	w := &sqldb.Where{}
+	w.AndEqual(`kind`, q.Kind)
+	w.AndEqual(`namespace`, q.Namespace)
+	sqldb.AndIn(w, `namespace`, q.Namespaces)
 	for _, kind := range q.NotKinds {
-		and(`kind <> ?`, kind)
+		w.And(`kind <> ?`, kind)
 	}
 	if q.People {
-		and(`who <> ? AND who NOT LIKE ?`, "server", "token:%")
+		w.And(`who <> ? AND who NOT LIKE ?`, "server", "token:%")
 	}
 	if q.Name != "" {
-		and(`(name = ? OR (was <> '' AND was = ?))`, q.Name, q.Name)
+		w.And(`(name = ? OR (was <> '' AND was = ?))`, q.Name, q.Name)
 	}
 	if q.Gone {
-		and(`op IN ('delete', 'retire')`)
+		w.And(`op IN ('delete', 'retire')`)
 	}
 	if !q.Since.IsZero() {
-		and(`at >= ?`, q.Since.UnixNano())
+		w.And(`at >= ?`, q.Since.UnixNano())
 	}
 	if q.Resources {
-		and(`kind < ?`, "a") // capitals come before it
+		w.And(`kind < ?`, "a") // capitals come before it
 	}
 	if q.Revision > 0 {
-		and(`(revision < ? OR (revision = ? AND part < ?))`, q.Revision, q.Revision, q.Part)
+		w.And(`(revision < ? OR (revision = ? AND part < ?))`, q.Revision, q.Revision, q.Part)
 	}
-	query += ` ORDER BY revision DESC, part DESC`
-	if q.Limit > 0 {
-		query += ` LIMIT ?`
-		args = append(args, q.Limit)
-	}
-	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read changes: %w", err)
-	}
-	return scanChanges(rows)
+	return s.changes(ctx, q.Bodies, `WHERE `+w.SQL("")+` ORDER BY revision DESC, part DESC`+limit(q.Limit), w.Args...)
 }
 
 func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error) {
@@ -452,11 +394,7 @@ func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit in
 }
 
 func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
-	var revision int64
-	if err := s.db.QueryRow(ctx, `SELECT revision FROM intent_revision WHERE one = 1`).Scan(&revision); err != nil {
-		return 0, fmt.Errorf("read the revision: %w", err)
-	}
-	return revision, nil
+	return sqldb.Single[int64](ctx, s.db, "the revision", `SELECT revision FROM intent_revision WHERE one = 1`)
 }
 
 // BeginLife implements intent.Store.

@@ -1,14 +1,18 @@
 package intentdb_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/intent/intenttest"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -25,14 +29,14 @@ func opener(t *testing.T, dsn string) func() intent.Store {
 }
 
 func TestStoreOnSQLite(t *testing.T) {
-	intenttest.Run(t, func(t *testing.T) func() intent.Store {
+	testStore(t, func(t *testing.T) func() intent.Store {
 		return opener(t, filepath.Join(t.TempDir(), "intent.db"))
 	})
 }
 
 func TestStoreOnPostgreSQL(t *testing.T) {
 	server := pgtest.Start(t)
-	intenttest.Run(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
+	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
 }
 
 // The planner on a real store: chunks keep their ids over restarts, and an edit gets a new one.
@@ -99,4 +103,316 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 	if old := p.Directory().Chunk(first.Chunks[0].ID); old == nil || old.Hash != first.Chunks[0].Hash {
 		t.Error("the older chunk is unknown after a restart")
 	}
+}
+
+var who = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "because", Owner: "team"}
+
+func put(kind, ns, name, body string, expect int64) intent.Write {
+	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Body: []byte(body), Expect: expect}
+}
+
+func del(kind, ns, name string, expect int64) intent.Write {
+	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: expect}
+}
+
+// testStore checks every promise of intent.Store. newStore makes an empty store; the function that it returns opens
+// that store, again with each call.
+func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Store)) {
+	ctx := t.Context()
+	commit := func(t *testing.T, s intent.Store, writes ...intent.Write) intent.CommitResult {
+		t.Helper()
+		c, err := s.Commit(ctx, who, writes)
+		testenv.NoError(t, err)
+		return c
+	}
+
+	t.Run("what is written is read, with its id, revision and times", func(t *testing.T) {
+		open := newStore(t)
+		s := open()
+		c := commit(t, s, put("Check", "default", "disk", `{"a":1}`, 0), put("Check", "default", "load", `{}`, 0))
+		if c.Revision != 1 || len(c.Rows) != 2 || c.Rows[0].ID != uint32(model.FirstCheck) || c.Rows[1].ID != uint32(model.FirstCheck)+1 {
+			t.Fatalf("%+v", c)
+		}
+		c = commit(t, s, put("Check", "default", "disk", `{"a":2}`, 1))
+		s.Close()
+		s = open()
+		defer s.Close()
+		row, err := s.Get(ctx, c.Rows[0].Key)
+		if err != nil || string(row.Body) != `{"a":2}` || row.Revision != 2 || row.ID != uint32(model.FirstCheck) || row.Created.After(row.Updated) || row.Created.IsZero() {
+			t.Fatalf("%+v, %v", row, err)
+		}
+		if r, err := s.Revision(ctx); err != nil || r != 2 {
+			t.Fatal(r, err)
+		}
+		if _, err := s.Get(ctx, intent.Key{Kind: "Check", Namespace: "default", Name: "dis"}); model.ClassOf(err) != model.NotFound {
+			t.Fatalf("got %v, want NotFound", err)
+		}
+	})
+
+	t.Run("all of one commit or nothing", func(t *testing.T) {
+		s := newStore(t)()
+		defer s.Close()
+		commit(t, s, put("Group", "default", "a", `{}`, 0))
+		for name, bad := range map[string]intent.Write{
+			"exists already":    put("Group", "default", "a", `{}`, 0),
+			"wrong revision":    put("Group", "default", "a", `{}`, 7),
+			"deleted since":     put("Group", "default", "gone", `{}`, 3),
+			"delete, changed":   del("Group", "default", "a", 9),
+			"delete, not there": del("Group", "default", "gone", -1),
+		} {
+			if _, err := s.Commit(ctx, who, []intent.Write{put("Group", "default", "b", `{}`, 0), bad}); err == nil {
+				t.Errorf("%s: no error", name)
+			} else if c := model.ClassOf(err); c != model.Conflict && c != model.NotFound {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := s.Get(ctx, intent.Key{Kind: "Group", Namespace: "default", Name: "b"}); model.ClassOf(err) != model.NotFound {
+			t.Fatalf("half a commit was kept: %v", err)
+		}
+		if r, _ := s.Revision(ctx); r != 1 {
+			t.Fatalf("revision %d, want 1", r)
+		}
+	})
+
+	t.Run("ids are never used again", func(t *testing.T) {
+		open := newStore(t)
+		s := open()
+		first := commit(t, s, put("Node", "default", "a", `{}`, 0)).Rows[0].ID
+		commit(t, s, del("Node", "default", "a", -1))
+		s.Close()
+		s = open()
+		defer s.Close()
+		second := commit(t, s, put("Node", "default", "a", `{}`, 0)).Rows[0].ID
+		if first != 1000 || second != 1001 {
+			t.Fatalf("ids %d and %d, want 1000 and 1001", first, second)
+		}
+		c := commit(t, s, put("Namespace", "", "default", `{}`, 0), put("Namespace", "", "shared", `{}`, 0), put("Namespace", "", "x", `{}`, 0))
+		if c.Rows[0].ID != 1 || c.Rows[1].ID != 2 || c.Rows[2].ID != 1000 {
+			t.Fatalf("%+v", c.Rows)
+		}
+	})
+
+	t.Run("a row that moves keeps its id", func(t *testing.T) {
+		open := newStore(t)
+		s := open()
+		move := func(from, to, body string, expect int64) intent.Write {
+			w := put("Node", "default", to, body, expect)
+			w.From = from
+			return w
+		}
+		made := commit(t, s, put("Node", "default", "a", `{"v":1}`, 0), put("Node", "default", "other", `{}`, 0), put("Group", "default", "g", `{"a":1}`, 0)).Rows[0]
+		for name, bad := range map[string]intent.Write{
+			"the name is taken": move("a", "other", `{}`, 1),
+			"changed since":     move("a", "b", `{}`, 9),
+			"not there":         move("gone", "b", `{}`, -1),
+		} {
+			if _, err := s.Commit(ctx, who, []intent.Write{put("Group", "default", "g", `{}`, 1), bad}); err == nil {
+				t.Errorf("%s: no error", name)
+			} else if c := model.ClassOf(err); c != model.Conflict && c != model.NotFound {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		c := commit(t, s, move("a", "b", `{"v":2}`, 1), put("Group", "default", "g", `{"b":1}`, 1))
+		s.Close()
+		s = open()
+		defer s.Close()
+		row, err := s.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "b"})
+		if err != nil || row.ID != made.ID || c.Rows[0].ID != made.ID || !row.Created.Equal(made.Created) || row.Revision != 2 || string(row.Body) != `{"v":2}` {
+			t.Fatalf("%+v, %v; made as %+v", row, err, made)
+		}
+		if _, err := s.Get(ctx, made.Key); model.ClassOf(err) != model.NotFound {
+			t.Fatalf("at the old name: %v", err)
+		}
+		changes, err := s.Changes(ctx, 1, 0)
+		if err != nil || len(changes) != 2 {
+			t.Fatalf("%d changes, %v", len(changes), err)
+		}
+		if got := changes[0]; got.Op != "rename" || got.Was != "a" || got.Key.Name != "b" || got.ID != made.ID || string(got.Before) != `{"v":1}` || string(got.After) != `{"v":2}` {
+			t.Errorf("recorded as %+v", got)
+		}
+		for name, want := range map[string]int{"a": 2, "b": 1, "other": 1} {
+			if of, err := s.ChangesBefore(ctx, intent.ChangeQuery{Kind: "Node", Namespace: "default", Name: name}); err != nil || len(of) != want {
+				t.Errorf("%d changes of %s, %v; want %d", len(of), name, err, want)
+			}
+		}
+		if next := commit(t, s, put("Node", "default", "a", `{}`, 0)).Rows[0].ID; next == made.ID {
+			t.Errorf("id %d was given again", next)
+		}
+	})
+
+	t.Run("lists are in key order and page by the last key", func(t *testing.T) {
+		s := newStore(t)()
+		defer s.Close()
+		names := []string{"B", "a", "a-b", "a.b", "ab", "é"}
+		var writes []intent.Write
+		for _, ns := range []string{"y", "x"} {
+			for i := range names {
+				writes = append(writes, put("Group", ns, names[len(names)-1-i], `{}`, 0))
+			}
+		}
+		commit(t, s, writes...)
+		var got []string
+		var after intent.Key
+		for {
+			page, err := s.List(ctx, intent.ListQuery{Kind: "Group", After: after, Limit: 5})
+			testenv.NoError(t, err)
+			if len(page) == 0 {
+				break
+			}
+			for _, row := range page {
+				got = append(got, row.Namespace+"/"+row.Name)
+			}
+			after = page[len(page)-1].Key
+		}
+		var want []string
+		for _, ns := range []string{"x", "y"} {
+			for _, n := range names {
+				want = append(want, ns+"/"+n)
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+		if one, err := s.List(ctx, intent.ListQuery{Kind: "Group", Namespace: "y"}); err != nil || len(one) != len(names) {
+			t.Fatal(len(one), err)
+		}
+	})
+
+	t.Run("every change is recorded with who, whence, why and the difference", func(t *testing.T) {
+		s := newStore(t)()
+		defer s.Close()
+		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{"hash":"secret"}`, 0))
+		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))
+		commit(t, s, del("Check", "default", "a", 2))
+		commit(t, s, put("Node", "default", "n", `{}`, 0))
+		gone := del("Node", "default", "n", 4)
+		gone.Retire = true
+		commit(t, s, gone)
+		changes, err := s.Changes(ctx, 0, 0)
+		if err != nil || len(changes) != 6 {
+			t.Fatalf("%d changes, %v", len(changes), err)
+		}
+		for i, want := range []struct{ op, before, after string }{
+			{"create", "", `{"v":1}`}, {"create", "", ""}, {"update", `{"v":1}`, `{"v":2}`}, {"delete", `{"v":2}`, ""},
+			{"create", "", `{}`}, {"retire", `{}`, ""},
+		} {
+			c := changes[i]
+			if c.Op != want.op || string(c.Before) != want.before || string(c.After) != want.after || c.Who != who || c.At.IsZero() || c.ID == 0 {
+				t.Errorf("change %d: %+v, want %+v", i, c, want)
+			}
+		}
+		// A page never ends in the middle of a revision.
+		page, err := s.Changes(ctx, 0, 1)
+		if err != nil || len(page) != 2 {
+			t.Fatalf("page of %d, %v; want the whole first revision", len(page), err)
+		}
+		if rest, err := s.Changes(ctx, 2, 10); err != nil || len(rest) != 3 {
+			t.Fatal(len(rest), err)
+		}
+	})
+
+	t.Run("changes are found newest first, by what and by whom", func(t *testing.T) {
+		s := newStore(t)()
+		defer s.Close()
+		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{}`, 0), put("chunk", "", "1", `{}`, 0)) // 1
+		commit(t, s, put("Check", "other", "a", `{"v":1}`, 0), put("Group", "default", "a", `{}`, 0))                             // 2
+		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))                                                                 // 3
+		if _, err := s.Commit(ctx, intent.Actor{User: "server"}, []intent.Write{put("Node", "default", "n", `{}`, 0)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Commit(ctx, intent.Actor{User: "token:t1"}, []intent.Write{put("Node", "default", "m", `{}`, 0)}); err != nil { // 5
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			q    intent.ChangeQuery
+			want string
+		}{
+			"all":           {intent.ChangeQuery{}, "5.0 4.0 3.0 2.1 2.0 1.2 1.1 1.0"},
+			"of a kind":     {intent.ChangeQuery{Kind: "Check"}, "3.0 2.0 1.0"},
+			"of one":        {intent.ChangeQuery{Kind: "Check", Namespace: "default", Name: "a"}, "3.0 1.0"},
+			"not of a kind": {intent.ChangeQuery{NotKinds: []string{"chunk"}, Limit: 6}, "5.0 4.0 3.0 2.1 2.0 1.1"},
+			"resources":     {intent.ChangeQuery{Resources: true}, "5.0 4.0 3.0 2.1 2.0 1.0"},
+			"by people":     {intent.ChangeQuery{Resources: true, People: true}, "3.0 2.1 2.0 1.0"},
+			"a page":        {intent.ChangeQuery{Revision: 2, Part: 1, Limit: 2}, "2.0 1.2"},
+		} {
+			for _, bodies := range []bool{false, true} {
+				c.q.Bodies = bodies
+				changes, err := s.ChangesBefore(ctx, c.q)
+				var got []string
+				for _, c := range changes {
+					got = append(got, fmt.Sprintf("%d.%d", c.Revision, c.Part))
+					if c.Key.Kind == "Check" && (c.After != nil) != bodies {
+						t.Errorf("%s: body %q, wanted %v", name, c.After, bodies)
+					}
+				}
+				if err != nil || strings.Join(got, " ") != c.want {
+					t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
+				}
+			}
+		}
+	})
+
+	t.Run("writers at the same time: each revision once, one winner per expectation", func(t *testing.T) {
+		s := newStore(t)()
+		defer s.Close()
+		commit(t, s, put("Group", "default", "g", `{}`, 0))
+		var wg sync.WaitGroup
+		wins := make(chan int64, 16)
+		for i := range 16 {
+			wg.Go(func() {
+				c, err := s.Commit(context.WithoutCancel(ctx), who, []intent.Write{put("Group", "default", "g", fmt.Sprintf(`{"by":%d}`, i), 1)})
+				switch {
+				case err == nil:
+					wins <- c.Revision
+				case model.ClassOf(err) != model.Conflict:
+					t.Errorf("got %v, want a conflict", err)
+				}
+			})
+		}
+		wg.Wait()
+		close(wins)
+		if len(wins) != 1 {
+			t.Fatalf("%d winners", len(wins))
+		}
+	})
+
+	t.Run("a fleet in one commit", func(t *testing.T) {
+		s := newStore(t)()
+		defer s.Close()
+		n := 10_000
+		if testing.Short() {
+			n = 2_000
+		}
+		writes := make([]intent.Write, n)
+		for i := range writes {
+			writes[i] = put("Node", "default", fmt.Sprintf("node%05d", i), `{"uid":"x"}`, 0)
+		}
+		if c := commit(t, s, writes...); c.Rows[n-1].ID != uint32(999+n) {
+			t.Fatalf("last id %d", c.Rows[n-1].ID)
+		}
+	})
+
+	t.Run("another life skips the ids of the one before", func(t *testing.T) {
+		open := newStore(t)
+		s := open()
+		begin := func(incarnation uint64) {
+			t.Helper()
+			testenv.NoError(t, s.BeginLife(ctx, incarnation))
+		}
+		begin(1 << 63) // the first life: nothing to skip
+		commit(t, s, put("Check", "default", "a", `{}`, 0))
+		begin(1 << 63)
+		if c := commit(t, s, put("Check", "default", "b", `{}`, 0)); c.Rows[0].ID != uint32(model.FirstCheck)+1 {
+			t.Fatalf("the same life: id %d", c.Rows[0].ID)
+		}
+		begin(5)
+		testenv.NoError(t, s.Close())
+		s = open()
+		defer s.Close()
+		begin(5)
+		c := commit(t, s, put("Check", "default", "c", `{}`, 0), put("Node", "default", "first", `{}`, 0), put("Check", "default", "a", `{}`, -1))
+		if c.Rows[0].ID != uint32(model.FirstCheck)+2+intent.IDGap || c.Rows[1].ID != 1000+intent.IDGap || c.Rows[2].ID != uint32(model.FirstCheck) {
+			t.Fatalf("another life: ids %d, %d, %d", c.Rows[0].ID, c.Rows[1].ID, c.Rows[2].ID)
+		}
+	})
 }

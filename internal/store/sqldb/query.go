@@ -1,0 +1,121 @@
+package sqldb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Scan reads the columns of one row into variables.
+type Scan func(dest ...any) error
+
+// Cursor walks through the rows of a query: *Rows, or *sql.Rows in a transaction.
+type Cursor interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close() error
+}
+
+// Collect reads all rows, each by scan, and closes the cursor. err is the error of the query.
+func Collect[T any](rows Cursor, err error, scan func(Scan) (T, error)) (list []T, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		row, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, row)
+	}
+	return list, rows.Err()
+}
+
+// List runs a query outside of transactions and reads all rows; subject names the rows in errors.
+func List[T any](ctx context.Context, db *DB, subject string, scan func(Scan) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := db.Query(ctx, query, args...)
+	list, err := Collect(rows, err, scan)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", subject, err)
+	}
+	return list, nil
+}
+
+// Single runs a query outside of transactions that has one row of one column.
+func Single[T any](ctx context.Context, db *DB, subject, query string, args ...any) (value T, err error) {
+	if err = db.QueryRow(ctx, query, args...).Scan(&value); err != nil {
+		return value, fmt.Errorf("read %s: %w", subject, err)
+	}
+	return value, nil
+}
+
+// ScanColumn reads a row of one column.
+func ScanColumn[T any](scan Scan) (value T, err error) {
+	err = scan(&value)
+	return value, err
+}
+
+// Where is a WHERE clause: terms that all hold, with their arguments. {+} in a term becomes a +, which keeps SQLite from
+// using the index of the column behind it.
+type Where struct {
+	Terms []string
+	Args  []any
+}
+
+// And adds a term. A term without arguments has no placeholder.
+func (w *Where) And(term string, args ...any) {
+	w.Terms, w.Args = append(w.Terms, term), append(w.Args, args...)
+}
+
+// AndEqual adds a comparison of a column with a text, unless the text is empty.
+func (w *Where) AndEqual(column, text string) {
+	if text != "" {
+		w.And(column+` = ?`, text)
+	}
+}
+
+// AndIn bounds a column to values; nil: any value, empty: none.
+func AndIn[T any](w *Where, column string, values []T) {
+	if values == nil {
+		return
+	}
+	w.Terms = append(w.Terms, column+` IN (`+marks(len(values))+`)`)
+	for _, v := range values {
+		w.Args = append(w.Args, v)
+	}
+}
+
+// SQL returns the terms without the word WHERE. plus replaces {+}: "+" or nothing.
+func (w *Where) SQL(plus string) string {
+	if len(w.Terms) == 0 {
+		return `1 = 1`
+	}
+	return strings.ReplaceAll(strings.Join(w.Terms, ` AND `), "{+}", plus)
+}
+
+// marks returns the placeholders of a list of n values; for an empty list NULL, which equals nothing.
+func marks(n int) string {
+	if n == 0 {
+		return "NULL"
+	}
+	return "?" + strings.Repeat(", ?", n-1)
+}
+
+// Nanos returns a time as columns hold it: Unix nanoseconds; 0 for none.
+func Nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// FromNanos returns the time of a column that Nanos wrote.
+func FromNanos(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
