@@ -27,6 +27,14 @@ func recordedReport(spec *model.NodeSpec) AgentReport {
 	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers}
 }
 
+// writeTo writes the report into a node. Receivers that name nobody are left out.
+func (s AgentReport) writeTo(spec *model.NodeSpec) {
+	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers = s.Facts, s.Labels, s.Groups, s.Hears
+	if s.Hears.Empty() {
+		spec.AgentReceivers = nil
+	}
+}
+
 // orElse fills the parts that were not accepted (nil) from the report on record.
 func (s AgentReport) orElse(before AgentReport) AgentReport {
 	if s.Facts == nil {
@@ -334,10 +342,8 @@ func (s *AgentReports) reportWrite(ctx context.Context, uid uuid.UUID, report Ag
 	if report.equal(before) && spec.Key == machine {
 		return w, false, nil
 	}
-	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.Key = report.Facts, report.Labels, report.Groups, machine
-	if spec.AgentReceivers = report.Hears; report.Hears.Empty() {
-		spec.AgentReceivers = nil
-	}
+	spec.Key = machine
+	report.writeTo(spec)
 	body, err := encode(r)
 	return Write{Key: key, Body: body, Expect: row.Revision}, true, err
 }

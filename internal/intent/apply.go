@@ -293,7 +293,8 @@ func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (b
 	if before.UID != "" || node.UID == "" {
 		node.UID = before.UID
 	}
-	node.Key, node.Facts, node.AgentLabels, node.AgentGroups, node.AgentReceivers = before.Key, before.Facts, before.AgentLabels, before.AgentGroups, before.AgentReceivers
+	node.Key = before.Key
+	recordedReport(before).writeTo(node)
 	if node.JoinGrant == nil {
 		node.JoinGrant = before.JoinGrant // a file never holds it
 	} else if node.JoinGrant.Empty() {

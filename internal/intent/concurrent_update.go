@@ -83,7 +83,8 @@ func declaredBody(row Row) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec.Key, spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers = "", nil, nil, nil, nil
+	spec.Key = ""
+	AgentReport{}.writeTo(spec)
 	return encode(r)
 }
 

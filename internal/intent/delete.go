@@ -74,7 +74,7 @@ func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, delete
 		if err != nil {
 			return err
 		}
-		if left := slices.IndexFunc(rows, func(row Row) bool { return !deleted[row.Key] && !isAllGroupOf(row, key.Name) }); left >= 0 {
+		if left := slices.IndexFunc(rows, func(row Row) bool { return !deleted[row.Key] && row.Key != allGroupKey(key.Name) }); left >= 0 {
 			return model.Errorf(model.Conflict, "namespace %s is not empty: it has %s", key.Name, rows[left].Key).
 				WithHint("delete them: muster delete %s -n %s --all --yes; or all with the namespace: muster delete namespace %s --cascade --yes",
 					kind.Plural, key.Name, key.Name)
@@ -94,11 +94,10 @@ func (r *repository) referrer(ctx context.Context, deleted map[Key]bool, applied
 		names[key.Name], names[key.Namespace+"/"+key.Name] = true, true
 	}
 	for _, k := range r.opts.Kinds.Referring() {
-		rows, err := r.opts.Store.List(ctx, ListQuery{Kind: k.Name})
-		if err != nil {
-			return ref, nil, err
-		}
-		for _, row := range rows {
+		for row, err := range r.rows(ctx, ListQuery{Kind: k.Name}) {
+			if err != nil {
+				return ref, nil, err
+			}
 			if deleted[row.Key] || applied[row.Key] != nil || !containsName(row.Body, names) {
 				continue // most of a hundred thousand nodes refer to nothing
 			}

@@ -44,22 +44,18 @@ func (s *Enrolment) UnknownNode(node uuid.UUID) bool {
 
 // Register implements pki.Registrar: it creates the node of a machine that joins.
 func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
-	return s.register(ctx, Actor{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
+	return s.Accept(ctx, Actor{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
 }
 
-// Accept creates the node of a machine that waits for approval; token holds the grants and is not a stored token.
-// confirmed: a person chose the name, so it may be one that a trusted group lists.
+// Accept makes a machine a node; token holds the grants and need not be a stored token. confirmed: a person chose the name,
+// so it may be one that a trusted group lists. Accept drops facts, labels and groups over their limits: the first session
+// reports them.
 func (s *Enrolment) Accept(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, error) {
-	return s.register(ctx, by, key, token, request, confirmed)
-}
-
-// register drops facts, labels and groups over their limits (the first session reports them) and enrols the machine.
-func (s *Enrolment) register(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, error) {
 	j := &joinRequest{ctx: ctx, by: by, key: key, token: token, request: request, confirmed: confirmed}
 	if rejectFacts(request.Facts) != "" {
 		j.request.Facts = nil
 	}
-	if s.rejectLabels(j.namespace(), request.Labels) != "" { // its first session says so
+	if s.rejectLabels(j.namespace(), request.Labels) != "" {
 		j.request.Labels = nil
 	}
 	if rejectGroups(j.namespace(), request.Groups) != "" {
@@ -71,44 +67,46 @@ func (s *Enrolment) register(ctx context.Context, by Actor, key string, token pk
 // enrolOne enrols one machine in a commit of its own. It tries in this order: the node that the token replaces, a
 // declared node that waits for a machine, a new node by the wanted name, or by that name with a number. The caller
 // holds enrolling: a machine that asks twice at once becomes one node.
-func (s *Enrolment) enrolOne(ctx context.Context, j *joinRequest) (pki.Member, error) {
-	key, token, request, confirmed, namespace, base := j.key, j.token, j.request, j.confirmed, j.namespace(), NodeName(j.request.Name)
-	if member, ok := s.nodes.claimKey(key); ok {
+func (s *Enrolment) enrolOne(j *joinRequest) (pki.Member, error) {
+	namespace, base := j.namespace(), NodeName(j.request.Name)
+	if member, ok := s.nodes.claimKey(j.key); ok {
 		return member, nil
 	}
 	defer s.nodes.releaseKeys()
-	if r := request.Returns; r != nil && !s.UnknownNode(r.UID) {
-		return pki.Member{}, model.Errorf(model.Conflict, "node %s was restored or deleted since its machine asked", r.UID).
-			WithHint("list them: muster get nodes, muster node list --retired")
+	if r := j.request.Returns; r != nil {
+		if !s.UnknownNode(r.UID) {
+			return pki.Member{}, model.Errorf(model.Conflict, "node %s was restored or deleted since its machine asked", r.UID).
+				WithHint("list them: muster get nodes, muster node list --retired")
+		}
+		if !j.confirmed && s.reserved.contains(namespace, base) {
+			return pki.Member{}, model.Errorf(model.Forbidden, "a trusted group lists the name %s, and any machine can claim it", base).
+				WithHint("if it is that machine: muster node accept %s", base)
+		}
 	}
-	if request.Returns != nil && !confirmed && s.reserved.contains(namespace, base) {
-		return pki.Member{}, model.Errorf(model.Forbidden, "a trusted group lists the name %s, and any machine can claim it", base).
-			WithHint("if it is that machine: muster node accept %s", base)
-	}
-	node, ok, err := s.replaceableNode(ctx, token, namespace, base)
+	node, ok, err := s.replaceableNode(j.ctx, j.token, namespace, base)
 	if err != nil {
 		return pki.Member{}, err
 	}
 	if ok {
-		return s.replaceMachine(ctx, node, key, token, request)
+		return s.replaceMachine(j, node)
 	}
-	if token.Node != uuid.Nil {
-		return pki.Member{}, model.Errorf(model.Conflict, "the node of join token %s no longer exists", token.ID).
+	if j.token.Node != uuid.Nil {
+		return pki.Member{}, model.Errorf(model.Conflict, "the node of join token %s no longer exists", j.token.ID).
 			WithHint("create a token for a new node on the server: muster node token")
 	}
-	if member, ok, err := s.claimDeclared(ctx, j.by, Key{"Node", namespace, base}, key, token, request, confirmed); ok || err != nil {
+	if member, ok, err := s.claimDeclared(j, Key{"Node", namespace, base}); ok || err != nil {
 		return member, err
 	}
 	if s.freeSlots(namespace) <= 0 {
 		return pki.Member{}, s.refuseFull(namespace)
 	}
-	uid := nodeUID(request)
+	uid := nodeUID(j.request)
 	for i := 1; i <= 1000; i++ {
 		name := base
 		if i > 1 {
 			name = fmt.Sprintf("%s-%d", base, i)
 		}
-		if !confirmed && s.reserved.contains(namespace, name) {
+		if !j.confirmed && s.reserved.contains(namespace, name) {
 			continue // a reserved name is taken, or no machine may choose it
 		}
 		if s.nodes.hasMachine([]string{namespace}, name) {
@@ -118,18 +116,25 @@ func (s *Enrolment) enrolOne(ctx context.Context, j *joinRequest) (pki.Member, e
 		if err != nil {
 			return pki.Member{}, err
 		}
-		used, err := JoinTokens{s.opts.Store}.use(ctx, token)
-		if err != nil {
-			return pki.Member{}, err
+		writes, err := s.joinWrites(j, Write{Key: Key{"Node", namespace, name}, Body: body})
+		if err == nil {
+			_, err = s.commit(j.ctx, j.by, writes)
 		}
-		writes := slices.Concat([]Write{{Key: Key{"Node", namespace, name}, Body: body}}, s.tombstones.liftWrites(keyTombstone+key), used)
-		_, err = s.commit(ctx, j.by, writes)
-		if model.ClassOf(err) == model.Conflict {
+		if model.ClassOf(err) == model.Conflict && writes != nil {
 			continue // that name is taken
 		}
 		return pki.Member{UID: uid, Name: name, Namespace: namespace}, err
 	}
 	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes already have names that begin with %s", base).WithHint("start the agent with --name")
+}
+
+// joinWrites returns the writes of a machine's commit: its node, the end of its key's tombstone, one use of its token.
+func (s *Enrolment) joinWrites(j *joinRequest, node Write) ([]Write, error) {
+	used, err := JoinTokens{s.opts.Store}.use(j.ctx, j.token)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]Write{node}, s.tombstones.liftWrites(keyTombstone+j.key), used), nil
 }
 
 // nodeUID returns the uid of the node that a machine becomes: its former one, or a new one.
@@ -171,11 +176,9 @@ func (s *Enrolment) refuseFull(namespace string) error {
 
 // newNode returns the body of a new node's row.
 func newNode(j *joinRequest, name string, uid uuid.UUID) ([]byte, error) {
-	return encode(&model.Resource{
-		Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: j.namespace()},
-		Spec: &model.NodeSpec{UID: uid.String(), JoinGrant: newJoinGrant(j.token), Key: j.key,
-			Facts: j.request.Facts, AgentLabels: j.request.Labels, AgentGroups: sortedGroups(j.request.Groups)},
-	})
+	spec := &model.NodeSpec{UID: uid.String(), JoinGrant: newJoinGrant(j.token), Key: j.key}
+	j.report().writeTo(spec)
+	return encode(&model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: j.namespace()}, Spec: spec})
 }
 
 // CheckJoinGrant refuses grants (of a join token or an approval) that an applied Node could not declare.
@@ -208,9 +211,9 @@ func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 
 // claimDeclared makes a machine the declared node of the wanted name that waits for one: the row gets its ids and the
 // token's grants. It judges the row again where somebody changed it meanwhile, at most five times.
-func (s *Enrolment) claimDeclared(ctx context.Context, by Actor, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (member pki.Member, ok bool, err error) {
+func (s *Enrolment) claimDeclared(j *joinRequest, at Key) (member pki.Member, ok bool, err error) {
 	for range 5 {
-		member, ok, err = s.claimDeclaredOnce(ctx, by, at, key, token, request, confirmed)
+		member, ok, err = s.claimDeclaredOnce(j, at)
 		if model.ClassOf(err) != model.Conflict {
 			break
 		}
@@ -220,11 +223,11 @@ func (s *Enrolment) claimDeclared(ctx context.Context, by Actor, at Key, key str
 
 // claimDeclaredOnce reads, judges and writes the row. A node in a trusted group waits until a person confirms the
 // name: else a machine would be trusted for the name that it chose.
-func (s *Enrolment) claimDeclaredOnce(ctx context.Context, by Actor, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, bool, error) {
+func (s *Enrolment) claimDeclaredOnce(j *joinRequest, at Key) (pki.Member, bool, error) {
 	if s.nodes.hasMachine([]string{at.Namespace}, at.Name) {
 		return pki.Member{}, false, nil
 	}
-	row, err := s.opts.Store.Get(ctx, at)
+	row, err := s.opts.Store.Get(j.ctx, at)
 	if model.ClassOf(err) == model.NotFound {
 		return pki.Member{}, false, nil
 	}
@@ -239,27 +242,26 @@ func (s *Enrolment) claimDeclaredOnce(ctx context.Context, by Actor, at Key, key
 	if spec.UID != "" || spec.Proxy {
 		return pki.Member{}, false, nil
 	}
-	if !confirmed {
-		if trusted, err := s.isTrustedNode(ctx, model.NodeID(row.ID), at.Namespace, at.Name); trusted || err != nil {
+	if !j.confirmed {
+		if trusted, err := s.isTrustedNode(j.ctx, model.NodeID(row.ID), at.Namespace, at.Name); trusted || err != nil {
 			return pki.Member{}, false, err
 		}
 	}
-	uid := nodeUID(request)
-	spec.UID, spec.Key = uid.String(), key
-	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers = request.Facts, request.Labels, sortedGroups(request.Groups), nil
-	if g := newJoinGrant(token); g != nil {
+	uid := nodeUID(j.request)
+	spec.UID, spec.Key = uid.String(), j.key
+	j.report().writeTo(spec)
+	if g := newJoinGrant(j.token); g != nil {
 		spec.JoinGrant = g
 	}
 	body, err := encode(r)
 	if err != nil {
 		return pki.Member{}, false, err
 	}
-	used, err := JoinTokens{s.opts.Store}.use(ctx, token)
+	writes, err := s.joinWrites(j, Write{Key: at, Body: body, Expect: row.Revision})
 	if err != nil {
 		return pki.Member{}, false, err
 	}
-	writes := slices.Concat([]Write{{Key: at, Body: body, Expect: row.Revision}}, s.tombstones.liftWrites(keyTombstone+key), used)
-	_, err = s.commit(ctx, by, writes)
+	_, err = s.commit(j.ctx, j.by, writes)
 	return pki.Member{UID: uid, Name: at.Name, Namespace: at.Namespace}, err == nil, err
 }
 
@@ -303,10 +305,9 @@ func (s *Enrolment) replacedTombstoneLife() time.Duration {
 	return cmp.Or(s.opts.CertificateLife, pki.NodeLife) + pki.RenewableFor
 }
 
-// replaceMachine gives a node the machine of a key. The node keeps its ids, events and history; the former machine
+// replaceMachine gives a node the machine of a request. The node keeps its ids, events and history; the former machine
 // gets a tombstone.
-func (s *Enrolment) replaceMachine(ctx context.Context, node NodeInfo, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
-	by := Actor{User: "token:" + token.ID, Why: "replaced the machine"}
+func (s *Enrolment) replaceMachine(j *joinRequest, node NodeInfo) (pki.Member, error) {
 	s.writing.Lock() // no write comes between reading and writing
 	defer s.writing.Unlock()
 	node, ok := s.nodes.lookup(node.UID)
@@ -314,7 +315,7 @@ func (s *Enrolment) replaceMachine(ctx context.Context, node NodeInfo, key strin
 		return pki.Member{}, model.Errorf(model.NotFound, "the node that it replaces was deleted meanwhile").WithHint("wait until the machine asks again")
 	}
 	at := Key{"Node", node.Namespace, node.Name}
-	row, err := s.opts.Store.Get(ctx, at)
+	row, err := s.opts.Store.Get(j.ctx, at)
 	if err != nil {
 		return pki.Member{}, err
 	}
@@ -323,24 +324,22 @@ func (s *Enrolment) replaceMachine(ctx context.Context, node NodeInfo, key strin
 		return pki.Member{}, err
 	}
 	spec := r.Spec.(*model.NodeSpec)
-	used, err := JoinTokens{s.opts.Store}.use(ctx, token)
-	if err != nil {
-		return pki.Member{}, err
-	}
-	writes := append(s.tombstones.liftWrites(keyTombstone+key), used...)
-	if node.Key != "" && node.Key != key {
-		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: ReasonReplaced, Reason: token.Note, By: token.By, At: s.opts.Now().UTC()}
-		old.Until = old.At.Add(s.replacedTombstoneLife())
-		writes = append(writes, old.write(keyTombstone+node.Key))
-	}
-	spec.Key = key
-	if request.Facts != nil {
-		spec.Facts = request.Facts
+	if spec.Key = j.key; j.request.Facts != nil {
+		spec.Facts = j.request.Facts
 	}
 	body, err := encode(r)
 	if err != nil {
 		return pki.Member{}, err
 	}
-	_, err = s.commitLocked(ctx, by, append(writes, Write{Key: at, Body: body, Expect: row.Revision}))
+	writes, err := s.joinWrites(j, Write{Key: at, Body: body, Expect: row.Revision})
+	if err != nil {
+		return pki.Member{}, err
+	}
+	if node.Key != "" && node.Key != j.key {
+		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: ReasonReplaced, Reason: j.token.Note, By: j.token.By, At: s.opts.Now().UTC()}
+		old.Until = old.At.Add(s.replacedTombstoneLife())
+		writes = append(writes, old.write(keyTombstone+node.Key))
+	}
+	_, err = s.commitLocked(j.ctx, Actor{User: "token:" + j.token.ID, Why: "replaced the machine"}, writes)
 	return pki.Member{UID: node.UID, Name: node.Name, Namespace: node.Namespace}, err
 }

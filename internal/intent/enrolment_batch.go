@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,10 +32,12 @@ type joinRequest struct {
 func (j *joinRequest) end(member pki.Member, err error) { j.done, j.member, j.err = true, member, err }
 
 func (j *joinRequest) namespace() string {
-	if j.token.Namespace == "" {
-		return model.DefaultNamespaceName
-	}
-	return j.token.Namespace
+	return cmp.Or(j.token.Namespace, model.DefaultNamespaceName)
+}
+
+// report returns the agent's first report; its first session names the receivers of its keepalive.
+func (j *joinRequest) report() AgentReport {
+	return AgentReport{Facts: j.request.Facts, Labels: j.request.Labels, Groups: sortedGroups(j.request.Groups)}
 }
 
 // joinQueue holds waiting requests, the oldest first. Machines are written one commit after the other, so that no
@@ -63,7 +66,7 @@ func (q *joinQueue) next() []*joinRequest {
 	return list
 }
 
-// enrol makes a machine a node, in one commit with others that wait.
+// join makes a machine a node, in one commit with others that wait.
 func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
 	s.queue.add(j)
 	s.nodes.enrolling.Lock()
@@ -75,7 +78,7 @@ func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
 		}
 		for _, other := range list {
 			if !other.done {
-				other.end(s.enrolOne(other.ctx, other))
+				other.end(s.enrolOne(other))
 			}
 		}
 	}

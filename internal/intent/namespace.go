@@ -30,10 +30,25 @@ func newNamespaceIndex(defaults model.Limits) namespaceIndex {
 	return namespaceIndex{defaults: defaults, byName: map[string]namespaceInfo{}, limits: map[model.NamespaceID]model.Limits{}}
 }
 
-func (x *namespaceIndex) put(name string, info namespaceInfo) {
+// put keeps the limits of a namespace, merged with the server's defaults.
+func (x *namespaceIndex) put(name string, id model.NamespaceID, own *model.Limits) {
+	info := namespaceInfo{id: id, limits: x.defaults}
+	if own != nil {
+		l := &info.limits
+		for _, limit := range []struct {
+			to  *int
+			own int
+		}{
+			{&l.States, own.States}, {&l.StatesPerNode, own.StatesPerNode}, {&l.Nodes, own.Nodes}, {&l.Labels, own.Labels},
+			{&l.OutputBytes, own.OutputBytes}, {&l.PassivePerNode, own.PassivePerNode},
+		} {
+			*limit.to = cmp.Or(limit.own, *limit.to)
+		}
+		l.ResultsPerSec, l.NodeResultsSec = cmp.Or(own.ResultsPerSec, l.ResultsPerSec), cmp.Or(own.NodeResultsSec, l.NodeResultsSec)
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.byName[name], x.limits[info.id] = info, info.limits
+	x.byName[name], x.limits[id] = info, info.limits
 }
 
 func (x *namespaceIndex) remove(name string) {
@@ -93,30 +108,6 @@ func namespaceMissing(name string) error {
 	return model.Errorf(model.NotFound, "namespace %q does not exist", name).WithHint("list them: muster get namespaces; create one: muster apply, kind Namespace")
 }
 
-// indexNamespace merges the limits of a namespace with the server's defaults and keeps them.
-func (r *repository) indexNamespace(row Row) error {
-	resource, err := r.decode(row)
-	if err != nil {
-		return err
-	}
-	info := namespaceInfo{id: model.NamespaceID(row.ID), limits: r.opts.Limits}
-	if own := resource.Spec.(*model.NamespaceSpec).Limits; own != nil {
-		l := &info.limits
-		for _, limit := range []struct {
-			to  *int
-			own int
-		}{
-			{&l.States, own.States}, {&l.StatesPerNode, own.StatesPerNode}, {&l.Nodes, own.Nodes}, {&l.Labels, own.Labels},
-			{&l.OutputBytes, own.OutputBytes}, {&l.PassivePerNode, own.PassivePerNode},
-		} {
-			*limit.to = cmp.Or(limit.own, *limit.to)
-		}
-		l.ResultsPerSec, l.NodeResultsSec = cmp.Or(own.ResultsPerSec, l.ResultsPerSec), cmp.Or(own.NodeResultsSec, l.NodeResultsSec)
-	}
-	r.namespaces.put(row.Name, info)
-	return nil
-}
-
 // allGroupName is the group of all nodes that every namespace gets at its creation, so that a check may target "all" at
 // once. Afterwards it is an ordinary group: a person may delete it.
 const allGroupName = "all"
@@ -158,9 +149,6 @@ func (a *application) addAllGroups(ctx context.Context, resources []model.Resour
 	}
 	return resources, nil
 }
-
-// isAllGroupOf reports whether a row is the namespace's own group, which is deleted with it.
-func isAllGroupOf(row Row, namespace string) bool { return row.Key == allGroupKey(namespace) }
 
 func isAllGroup(key Key) bool { return key.Kind == "Group" && key.Name == allGroupName }
 

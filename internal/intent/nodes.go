@@ -195,15 +195,10 @@ func (x *nodeIndex) forget(uid uuid.UUID) {
 }
 
 // indexNode indexes a node that has enrolled, and reports a changed name or machine to NodeChanged.
-func (r *repository) indexNode(row Row) error {
-	resource, err := r.decode(row)
-	if err != nil {
-		return err
-	}
-	spec := resource.Spec.(*model.NodeSpec)
+func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	uid, err := uuid.Parse(spec.UID)
 	if err != nil {
-		return nil // declared, not enrolled yet
+		return // declared, not enrolled yet
 	}
 	ns, _ := r.namespaces.id(row.Namespace)
 	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key, Written: row.Updated, ForgetAfter: spec.EffectiveLifecycle().ForgetDelay(),
@@ -222,7 +217,6 @@ func (r *repository) indexNode(row Row) error {
 	if changed := r.opts.NodeChanged; changed != nil && known && (was.Name != info.Name || was.Key != info.Key && was.Key != "") {
 		changed(was, info)
 	}
-	return nil
 }
 
 // put replaces the entry of a node and returns the previous one. Where another row has the same uid, the older
@@ -378,7 +372,7 @@ func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalA
 			return NodeInfo{}, err
 		}
 	}
-	_, err := s.register(ctx, by, "", pki.JoinToken{Namespace: m.Namespace, Lifecycle: m.Lifecycle}, pki.EnrolRequest{
+	_, err := s.Accept(ctx, by, "", pki.JoinToken{Namespace: m.Namespace, Lifecycle: m.Lifecycle}, pki.EnrolRequest{
 		Name: m.Name, Namespace: m.Namespace, Facts: m.AgentReport.Facts, Labels: m.AgentReport.Labels, Groups: m.AgentReport.Groups,
 		Returns: &pki.Returning{UID: uid, Namespace: m.Namespace},
 	}, false)

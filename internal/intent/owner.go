@@ -158,21 +158,13 @@ func (a *application) findUndeclared(ctx context.Context, set map[Key]*model.Res
 	kinds := a.repo.opts.Kinds.Kinds()
 	slices.Reverse(kinds) // dependent kinds first, namespaces last
 	for _, k := range kinds {
-		q := ListQuery{Kind: k.Name, Limit: listBatch}
-		for {
-			rows, err := a.repo.opts.Store.List(ctx, q)
+		for row, err := range a.repo.rows(ctx, ListQuery{Kind: k.Name, Limit: rowsPerQuery}) {
 			if err != nil {
 				return nil, err
 			}
-			for _, row := range rows {
-				if a.opts.prunes(row.Key) && set[row.Key] == nil && bytes.Contains(row.Body, name) && ownerOf(row) == a.opts.Owner {
-					list = append(list, undeclared{row: row})
-				}
+			if a.opts.prunes(row.Key) && set[row.Key] == nil && bytes.Contains(row.Body, name) && ownerOf(row) == a.opts.Owner {
+				list = append(list, undeclared{row: row})
 			}
-			if len(rows) < q.Limit {
-				break
-			}
-			q.After = rows[len(rows)-1].Key
 		}
 	}
 	for i := range list {

@@ -142,6 +142,12 @@ func specOf[S any](ctx context.Context, p *proposal, key Key) (*S, error) {
 	return spec, nil
 }
 
+// keyOf returns the key of the resource that a reference names; namespace is that of the referring resource.
+func keyOf(kind, namespace, ref string) Key {
+	ns, name := model.SplitRef(namespace, ref)
+	return Key{kind, ns, name}
+}
+
 // checkReferences refuses a missing namespace and missing resources that the kind requires; it warns of missing groups
 // and nodes.
 func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warnings []string, err error) {
@@ -218,8 +224,7 @@ func (p *proposal) suggestName(ctx context.Context, missing Key) string {
 // was forgotten would stay open there for ever. checkReferences reports missing handlers.
 func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace string, life *model.Lifecycle) error {
 	for _, ref := range life.Handlers {
-		ns, name := model.SplitRef(namespace, ref)
-		key := Key{"Handler", ns, name}
+		key := keyOf("Handler", namespace, ref)
 		spec, err := specOf[model.HandlerSpec](ctx, p, key)
 		if err != nil {
 			return err
@@ -229,7 +234,7 @@ func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace 
 		}
 		if service := spec.ProblemService(); service != "" {
 			return model.Errorf(model.Invalid, "%slifecycle.handlers: handler %q is %s, which accepts only problems: the end of a node would stay open there", whose, ref, service).
-				WithHint("name a handler with command, webhook, email or a chat; muster get handlers -n %s lists them", ns)
+				WithHint("name a handler with command, webhook, email or a chat; muster get handlers -n %s lists them", key.Namespace)
 		}
 	}
 	return nil

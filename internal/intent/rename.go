@@ -64,11 +64,10 @@ func (r *repository) existsElsewhere(namespace, name string) bool {
 func (a *application) renameReferences(ctx context.Context, n renaming) error {
 	n.kinds = a.repo.opts.Kinds
 	for _, k := range n.kinds.Referring() {
-		rows, err := a.repo.opts.Store.List(ctx, ListQuery{Kind: k.Name})
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
+		for row, err := range a.repo.rows(ctx, ListQuery{Kind: k.Name}) {
+			if err != nil {
+				return err
+			}
 			if !strings.Contains(string(row.Body), n.old) {
 				continue
 			}

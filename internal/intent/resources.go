@@ -42,36 +42,30 @@ func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Res
 	return s.list(ctx, q, match, pageBytes)
 }
 
-// rowsAtOnce is the number of rows per query of a list.
-const listBatch = 250
+// rowsPerQuery is the number of rows in one query of a long list.
+const rowsPerQuery = 250
 
 func (s *Resources) list(ctx context.Context, q ListQuery, match func(*model.Resource) bool, most int) (out []model.Resource, more bool, err error) {
-	page, size := q, 0
-	page.Limit = listBatch
-	for {
-		rows, err := s.opts.Store.List(ctx, page)
+	limit, size := q.Limit, 0
+	q.Limit = rowsPerQuery
+	for row, err := range s.rows(ctx, q) {
 		if err != nil {
 			return nil, false, err
 		}
-		for _, row := range rows {
-			r, err := s.decode(row)
-			if err != nil {
-				return nil, false, err
-			}
-			if match != nil && !match(r) {
-				continue
-			}
-			if q.Limit > 0 && len(out) == q.Limit || most > 0 && size > most {
-				return out, true, nil
-			}
-			out = append(out, *r)
-			size += len(row.Body)
+		r, err := s.decode(row)
+		if err != nil {
+			return nil, false, err
 		}
-		if len(rows) < page.Limit {
-			return out, false, nil
+		if match != nil && !match(r) {
+			continue
 		}
-		page.After = rows[len(rows)-1].Key
+		if limit > 0 && len(out) == limit || most > 0 && size > most {
+			return out, true, nil
+		}
+		out = append(out, *r)
+		size += len(row.Body)
 	}
+	return out, false, nil
 }
 
 // AuditEntry is one recorded change of a resource, for people.
@@ -269,11 +263,10 @@ func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came stri
 // CloseInterruptedRuns records of each open action that the server ended before its outcome was recorded. Call it
 // before anybody can begin one.
 func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
-	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: runKind})
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
+	for row, err := range s.rows(ctx, ListQuery{Kind: runKind}) {
+		if err != nil {
+			return err
+		}
 		if row.Name == "run" {
 			continue
 		}

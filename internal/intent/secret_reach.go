@@ -11,11 +11,10 @@ import (
 // reviewStored decodes the stored resources of a kind whose body holds a mark and that the apply does not write, and
 // passes them to review.
 func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
-	rows, err := p.repo.opts.Store.List(ctx, ListQuery{Kind: kind})
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
+	for row, err := range p.repo.rows(ctx, ListQuery{Kind: kind}) {
+		if err != nil {
+			return err
+		}
 		if p.applied[row.Key] != nil || !bytes.Contains(row.Body, []byte(mark)) {
 			continue
 		}
@@ -76,8 +75,7 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 			return refuse("move that condition to a group with trusted: true, and name the group here", "a condition here reads facts that machines report")
 		}
 		for _, name := range t.Groups {
-			ns, group := model.SplitRef(key.Namespace, name)
-			found, err := specOf[model.GroupSpec](ctx, p, Key{"Group", ns, group})
+			found, err := specOf[model.GroupSpec](ctx, p, keyOf("Group", key.Namespace, name))
 			switch {
 			case err != nil:
 				return err
@@ -104,8 +102,7 @@ func (p *proposal) serverSecret(ctx context.Context, check Key, spec *model.Chec
 		return "", nil
 	}
 	for _, use := range spec.Secrets {
-		ns, name := model.SplitRef(check.Namespace, use.Secret)
-		spec, err := specOf[model.SecretSpec](ctx, p, Key{"Secret", ns, name})
+		spec, err := specOf[model.SecretSpec](ctx, p, keyOf("Secret", check.Namespace, use.Secret))
 		if err != nil {
 			return "", err
 		}
@@ -123,8 +120,7 @@ func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, er
 		key := KeyOf(r)
 		k, _ := p.repo.opts.Kinds.Of(key.Kind)
 		for _, secret := range r.Spec.(interface{ NamedSecrets() []model.NamedSecret }).NamedSecrets() {
-			ns, name := model.SplitRef(key.Namespace, secret.Ref)
-			spec, err := specOf[model.SecretSpec](ctx, p, Key{"Secret", ns, name})
+			spec, err := specOf[model.SecretSpec](ctx, p, keyOf("Secret", key.Namespace, secret.Ref))
 			if err != nil {
 				return err
 			}
@@ -165,8 +161,7 @@ func (p *proposal) checkTrust(ctx context.Context, r *model.Resource) error {
 		return p.checkContainers(ctx, key)
 	}
 	for _, name := range spec.Groups {
-		ns, group := model.SplitRef(key.Namespace, name)
-		inside, err := specOf[model.GroupSpec](ctx, p, Key{"Group", ns, group})
+		inside, err := specOf[model.GroupSpec](ctx, p, keyOf("Group", key.Namespace, name))
 		if err != nil {
 			return err
 		}
@@ -188,17 +183,16 @@ func (p *proposal) checkContainers(ctx context.Context, key Key) error {
 	if err != nil || before == nil || !before.Trusted {
 		return err
 	}
-	rows, err := p.repo.opts.Store.List(ctx, ListQuery{Kind: "Group"})
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
+	for row, err := range p.repo.rows(ctx, ListQuery{Kind: "Group"}) {
+		if err != nil {
+			return err
+		}
 		around, err := specOf[model.GroupSpec](ctx, p, row.Key)
 		if err != nil || around == nil || !around.Trusted {
 			continue // an unreadable group is refused when it is applied
 		}
 		for _, name := range around.Groups {
-			if ns, group := model.SplitRef(row.Namespace, name); (Key{"Group", ns, group}) == key {
+			if keyOf("Group", row.Namespace, name) == key {
 				return model.Errorf(model.Invalid, "%s must stay trusted: %s, which is trusted, contains it", key, row.Key).
 					WithHint("remove it from the groups of %s first: muster edit group %s -n %s", row.Name, row.Name, row.Namespace)
 			}
@@ -209,7 +203,7 @@ func (p *proposal) checkContainers(ctx context.Context, key Key) error {
 
 // checkListedNodes refuses names of missing nodes: the first machine to join by such a name would be in the group.
 func (p *proposal) checkListedNodes(ctx context.Context, key Key, spec *model.GroupSpec) error {
-	for _, name := range spec.Nodes {
+	for _, name := range spec.Nodes { // one by one: the bound of look-ups is for one call
 		missing, err := p.missingNodes(ctx, key.Namespace, []string{name})
 		if err != nil {
 			return err

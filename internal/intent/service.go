@@ -3,6 +3,7 @@ package intent
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -116,11 +117,10 @@ func (r *repository) Load(ctx context.Context) error {
 		return err
 	}
 	for _, kind := range []string{"Namespace", "Node", "Group", "Check", tombstoneKind} {
-		rows, err := r.opts.Store.List(ctx, ListQuery{Kind: kind})
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
+		for row, err := range r.rows(ctx, ListQuery{Kind: kind}) {
+			if err != nil {
+				return err
+			}
 			if err := r.index(row, false); err != nil {
 				return fmt.Errorf("load %s: %w", row.Key, err)
 			}
@@ -152,8 +152,30 @@ func (r *repository) seed(ctx context.Context) error {
 	return err
 }
 
-// server returns the server as the actor of a change that it makes by itself.
+// serverActor returns the server as the actor of a change that it makes by itself.
 func serverActor(why string) Actor { return Actor{User: "server", Whence: "local", Why: why} }
+
+// rows lists rows in key order, q.Limit in each query (0: all in one). After an error it yields no more rows.
+func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for {
+			page, err := r.opts.Store.List(ctx, q)
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			for _, row := range page {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if q.Limit == 0 || len(page) < q.Limit {
+				return
+			}
+			q.After = page[len(page)-1].Key
+		}
+	}
+}
 
 // commit writes rows and updates the indexes. Every write of intent goes through it.
 func (r *repository) commit(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
@@ -186,25 +208,52 @@ func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write)
 
 // index updates the index of a kind after a row was written or deleted.
 func (r *repository) index(row Row, deleted bool) error {
-	switch {
-	case row.Kind == "Node" && deleted:
-		r.nodes.remove(row.Key)
-	case row.Kind == "Node":
-		return r.indexNode(row)
-	case row.Kind == "Namespace" && deleted:
-		r.namespaces.remove(row.Name)
-	case row.Kind == "Namespace":
-		return r.indexNamespace(row)
-	case row.Kind == tombstoneKind && deleted:
-		r.tombstones.remove(row.Name)
-	case row.Kind == tombstoneKind:
+	switch row.Kind {
+	case tombstoneKind:
+		if deleted {
+			r.tombstones.remove(row.Name)
+			return nil
+		}
 		return r.tombstones.put(row)
-	case (row.Kind == "Group" || row.Kind == "Check") && deleted:
-		r.reserved.set(row.Key, nil)
-	case row.Kind == "Group":
-		return r.indexGroup(row)
-	case row.Kind == "Check":
-		return r.indexCheck(row)
+	case "Node":
+		if deleted {
+			r.nodes.remove(row.Key)
+			return nil
+		}
+	case "Namespace":
+		if deleted {
+			r.namespaces.remove(row.Name)
+			return nil
+		}
+	case "Group", "Check":
+		if deleted || row.Kind == "Check" && !namesSecrets(row) {
+			r.reserved.set(row.Key, nil)
+			return nil
+		}
+	default:
+		return nil
+	}
+	resource, err := r.decode(row)
+	if err != nil {
+		return err
+	}
+	switch spec := resource.Spec.(type) {
+	case *model.NodeSpec:
+		r.indexNode(row, spec)
+	case *model.NamespaceSpec:
+		r.namespaces.put(row.Name, model.NamespaceID(row.ID), spec.Limits)
+	case *model.GroupSpec:
+		var listed []string
+		if spec.Trusted {
+			listed = spec.Nodes
+		}
+		r.reserved.set(row.Key, nodeKeys(row.Namespace, listed))
+	case *model.CheckSpec:
+		var listed []string
+		if len(spec.Secrets) > 0 && spec.Targets != nil {
+			listed = spec.Targets.Nodes
+		}
+		r.reserved.set(row.Key, nodeKeys(row.Namespace, listed))
 	}
 	return nil
 }

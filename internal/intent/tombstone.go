@@ -250,38 +250,6 @@ func newReservedNames() reservedNames {
 	return reservedNames{listed: map[Key][]Key{}, count: map[Key]int{}}
 }
 
-// indexGroup reserves the nodes that a trusted group lists.
-func (r *repository) indexGroup(row Row) error {
-	resource, err := r.decode(row)
-	if err != nil {
-		return err
-	}
-	var refs []string
-	if spec := resource.Spec.(*model.GroupSpec); spec.Trusted {
-		refs = spec.Nodes
-	}
-	r.reserved.set(row.Key, nodeKeys(row.Namespace, refs))
-	return nil
-}
-
-// indexCheck reserves the nodes that a check with secrets lists.
-func (r *repository) indexCheck(row Row) error {
-	if !namesSecrets(row) {
-		r.reserved.set(row.Key, nil)
-		return nil
-	}
-	resource, err := r.decode(row)
-	if err != nil {
-		return err
-	}
-	var refs []string
-	if spec := resource.Spec.(*model.CheckSpec); len(spec.Secrets) > 0 && spec.Targets != nil {
-		refs = spec.Targets.Nodes
-	}
-	r.reserved.set(row.Key, nodeKeys(row.Namespace, refs))
-	return nil
-}
-
 // nodeKeys returns the keys of the nodes that a resource of a namespace lists.
 func nodeKeys(namespace string, refs []string) (names []Key) {
 	for _, ref := range refs {
