@@ -22,9 +22,7 @@ func newUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, _ := start(t, cfg)
-	if _, err := createAdmin(t.Context(), s.access, ""); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(createAdmin(t.Context(), s.access, ""))(t)
 	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
 }
 
@@ -98,9 +96,7 @@ func TestUpKeepsValidToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newUp(t, path)
 	by := intent.Actor{User: "admin"}
-	if _, err := s.access.CreateUser(t.Context(), by, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, "correct horse battery"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(s.access.CreateUser(t.Context(), by, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, "correct horse battery"))(t)
 	token, _, err := s.access.CreateToken(t.Context(), by, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}})
 	testenv.NoError(t, err)
 	c := saveAndLoad(t, u, s)

@@ -71,9 +71,7 @@ type target struct {
 func aim(t *testing.T, program string) *target {
 	t.Helper()
 	theirs, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	v := &target{t: t, cmd: exec.Command(os.Args[0]), in: in}
 	v.cmd.Env = append(os.Environ(), victim+"="+program)
 	v.cmd.Stdin, v.cmd.Stderr = theirs, os.Stderr

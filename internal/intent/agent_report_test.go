@@ -93,9 +93,7 @@ func TestReportIsBoundedAndStored(t *testing.T) {
 	}
 	// An operator's apply does not change it.
 	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{AgentGroups: []string{"root"}}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{r}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, r)
 	if n := node(); len(n.AgentGroups) != 0 || n.Facts == nil {
 		t.Errorf("applied: %v %v", n.AgentGroups, n.Facts)
 	}

@@ -82,9 +82,7 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	}
 	// What another operator said meanwhile is one.
 	w := newWorld(t)
-	if _, err := w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"}))(t)
 	w.between = func() {
 		w.between = nil
 		if err := w.label(t, nil); err != nil {
@@ -192,9 +190,7 @@ func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 		before, err := w.Store().Revision(t.Context())
 		testenv.NoError(t, err)
 		w.commits.Store(0)
-		if _, err := w.join(t, fmt.Sprint("k", i), "worker", pki.JoinToken{ID: "t"}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Value(w.join(t, fmt.Sprint("k", i), "worker", pki.JoinToken{ID: "t"}))(t)
 		if after, err := w.Store().Revision(t.Context()); err != nil || after != before+1 || w.commits.Load() != 1 {
 			t.Fatalf("%d: %d transactions, revision %d after %d, %v", i, w.commits.Load(), after, before, err)
 		}

@@ -28,9 +28,7 @@ func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 	few, err := tokens.Find(ctx, "few")
 	testenv.NoError(t, err)
 	declared := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{declared}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, declared)
 	var mu sync.Mutex
 	names, ids, refused := map[string]int{}, map[uuid.UUID]int{}, 0
 	note := func(name string, uid uuid.UUID, err error) {
@@ -107,9 +105,7 @@ func TestFleetEnrolsInFewCommits(t *testing.T) {
 			w.await(t, many)
 		})
 	}
-	if _, err := w.join(t, "first", "first", pki.JoinToken{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.join(t, "first", "first", pki.JoinToken{}))(t)
 	group.Wait()
 	if n := w.commits.Load(); n != 3 {
 		t.Errorf("%d commits of %d machines", n, many)
@@ -137,9 +133,7 @@ func TestNamespaceNodeLimit(t *testing.T) {
 		{Kind: "Namespace", Metadata: model.Metadata{Name: "room"}, Spec: &model.NamespaceSpec{Limits: &model.Limits{Nodes: 10}}},
 		{Kind: "Node", Metadata: model.Metadata{Name: "declared", Namespace: "room"}, Spec: &model.NodeSpec{}},
 	}
-	if _, err := w.Apply(ctx, ada, resources, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, resources...)
 	var came, refused atomic.Int64
 	var group sync.WaitGroup
 	for i := range 40 {
@@ -255,9 +249,7 @@ func TestDeclaredNodeKeepsItsDeclaration(t *testing.T) {
 	uid := uuid.New()
 	body := `{"apiVersion":"muster/v1","kind":"Node","metadata":{"name":"old","namespace":"default","labels":{"os":"linux"}},` +
 		`"spec":{"uid":"` + uid.String() + `","groups":["web"],"mayJoin":["web"],"lifecycle":{"ephemeral":true},"key":"k1"}}`
-	if _, err := w.Store().Commit(ctx, ada, []intent.Write{{Key: nodeKey("old"), Body: []byte(body)}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Store().Commit(ctx, ada, []intent.Write{{Key: nodeKey("old"), Body: []byte(body)}}))(t)
 	w.open(t)
 	if info, ok := w.LookupNode(uid); !ok || info.ForgetAfter != time.Hour || info.Key != "k1" {
 		t.Errorf("%+v", info)
@@ -277,9 +269,7 @@ func TestTokenUseIsCountedWithItsNode(t *testing.T) {
 	first, err := w.join(t, "k0", "web01", pki.JoinToken{})
 	testenv.NoError(t, err)
 	declared := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}
-	if _, err := w.Apply(t.Context(), ada, []model.Resource{declared}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, declared)
 	tokens := intent.JoinTokens{Store: w.Store()}
 	for name, c := range map[string]struct {
 		keep  pki.JoinToken
@@ -335,9 +325,7 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	vault := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "vault"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"db01"}}}
 	apply := func() {
 		t.Helper()
-		if _, err := w.Apply(ctx, ada, []model.Resource{declare("web01", "web"), declare("db01"), declare("pay01"), vault}, intent.ApplyOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		w.apply(t, declare("web01", "web"), declare("db01"), declare("pay01"), vault)
 	}
 	apply()
 	before, err := w.Get(ctx, nodeKey("web01"))
@@ -380,16 +368,12 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 // Nobody becomes a node, declared or away, while it is not known whether a trusted group
 // holds it; and what is written is what was judged.
 func TestUnknownTrustRefusesEnrolment(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w := newWorld(t)
 	pay := func(role string) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "pay01", Labels: map[string]string{"role": role}}, Spec: &model.NodeSpec{}}
 	}
-	if _, err := w.Apply(ctx, ada, []model.Resource{pay("none")}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, pay("none"))
+	testenv.Value(w.join(t, "k1", "web01", pki.JoinToken{ID: "t"}))(t)
 	w.unjudged = model.Errorf(model.Unavailable, "the planner is behind")
 	for name, token := range map[string]pki.JoinToken{"pay01": {ID: "t"}, "web01": {ID: "r", Replace: true}} {
 		if got, err := w.join(t, "k2", name, token); model.ClassOf(err) != model.Unavailable {
@@ -399,9 +383,7 @@ func TestUnknownTrustRefusesEnrolment(t *testing.T) {
 	w.unjudged = nil
 	w.judging = func() { // an operator makes it one of a trusted group while it is looked at
 		w.judging = nil
-		if _, err := w.Apply(ctx, ada, []model.Resource{pay("payment")}, intent.ApplyOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		w.apply(t, pay("payment"))
 		w.judging = func() { w.trusted = "payment" }
 	}
 	if got, err := w.join(t, "k2", "pay01", pki.JoinToken{ID: "t"}); err != nil || got.Name != "pay01-2" {

@@ -40,15 +40,9 @@ func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
 	// Who declares it has what they declare, and who takes it away has none: also after a restart.
 	own := in("own", group("all"))
 	own.Spec = &model.GroupSpec{Where: `node.labels.env == "prod"`}
-	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("own"), own}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Delete(ctx, ada, []intent.Key{allGroupKey("shop")}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop")}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, namespace("own"), own)
+	testenv.Value(w.Delete(ctx, ada, []intent.Key{allGroupKey("shop")}, intent.ApplyOptions{}))(t)
+	w.apply(t, namespace("shop"))
 	w.open(t)
 	if r := w.allGroup(t, "shop"); r != nil {
 		t.Errorf("it came back: %+v", r)
@@ -66,9 +60,7 @@ func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
 
 func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), in("shop", group("g"))}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, namespace("shop"), in("shop", group("g")))
 	room := intent.Key{Kind: "Namespace", Name: "shop"}
 	if _, err := w.Delete(ctx, ada, []intent.Key{room}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "it has group/shop/g") {
 		t.Fatalf("got %v", err)
@@ -97,17 +89,13 @@ func TestPruneReleasesGroupAll(t *testing.T) {
 			}
 		}
 	}
-	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop")}, ofA); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{namespace("shop")}, ofA))(t)
 	if r := w.allGroup(t, "shop"); r == nil || r.Metadata.Owner != "" {
 		t.Fatalf("%+v", r)
 	}
 	quiet("again", namespace("shop"))
 	declared := in("shop", group("all"))
-	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), declared}, ofA); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{namespace("shop"), declared}, ofA))(t)
 	if r := w.allGroup(t, "shop"); r.Metadata.Owner != "team-a" {
 		t.Fatalf("%+v", r)
 	}
@@ -122,12 +110,8 @@ func TestPruneReleasesGroupAll(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", done, err, there)
 	}
 	// Another's group is another's: the namespace stays with it.
-	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), check("x")}, ofA); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Apply(ctx, ada, []model.Resource{in("shop", group("all", "db"))}, intent.ApplyOptions{Owner: "team-b"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{namespace("shop"), check("x")}, ofA))(t)
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{in("shop", group("all", "db"))}, intent.ApplyOptions{Owner: "team-b"}))(t)
 	done, err = w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
 	if r := w.allGroup(t, "shop"); err != nil || r == nil || !strings.Contains(strings.Join(done.Outcomes[len(done.Outcomes)-1].Warnings, ""), "it has group/shop/all (of team-b)") {
 		t.Fatalf("%+v, %+v, %v", r, done, err)

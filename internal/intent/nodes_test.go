@@ -28,9 +28,7 @@ func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	first, err := w.join(t, "k1", "n2", pki.JoinToken{ID: "t"})
 	testenv.NoError(t, err)
-	if _, err := w.Apply(ctx, ada, []model.Resource{{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}})
 	fresh := uuid.New()
 	for _, c := range []struct {
 		set  []model.Resource
@@ -49,9 +47,7 @@ func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 	}
 	w.between = func() { // somebody else is quicker
 		w.between = nil
-		if _, err := w.Apply(ctx, ada, []model.Resource{withUID("a", fresh)}, intent.ApplyOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		w.apply(t, withUID("a", fresh))
 	}
 	if _, err := w.Apply(ctx, ada, []model.Resource{withUID("b", fresh)}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict {
 		t.Errorf("two at once: %v", err)
@@ -75,9 +71,7 @@ func TestOlderNodeKeepsASharedUID(t *testing.T) {
 		twin.Metadata.Namespace = "default"
 		body, err := json.Marshal(twin)
 		testenv.NoError(t, err)
-		if _, err := w.Store().Commit(ctx, ada, []intent.Write{{Key: nodeKey(name), Body: body}}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Value(w.Store().Commit(ctx, ada, []intent.Write{{Key: nodeKey(name), Body: body}}))(t)
 		still := func() {
 			t.Helper()
 			if info, ok := w.LookupNode(first.UID); !ok || info.Name != "n2" || info.Key != "k1" {
@@ -94,13 +88,9 @@ func TestOlderNodeKeepsASharedUID(t *testing.T) {
 		}
 		labelled := withUID(name, first.UID)
 		labelled.Metadata.Labels = map[string]string{"a": "b"}
-		if _, err := w.Apply(ctx, ada, []model.Resource{labelled}, intent.ApplyOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		w.apply(t, labelled)
 		still()
-		if _, err := w.Delete(ctx, ada, []intent.Key{nodeKey(name)}, intent.ApplyOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Value(w.Delete(ctx, ada, []intent.Key{nodeKey(name)}, intent.ApplyOptions{}))(t)
 		still()
 		w.open(t)
 		still()
@@ -174,9 +164,7 @@ func TestForgottenExternalAgentReturns(t *testing.T) {
 	if _, still := w.Tombstone(m.UID()); still {
 		t.Error("it is forgotten and there")
 	}
-	if _, err := w.Retire(ctx, intent.Actor{User: "sue"}, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web"}}, intent.ApplyOptions{Yes: true}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Retire(ctx, intent.Actor{User: "sue"}, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web"}}, intent.ApplyOptions{Yes: true}))(t)
 	if _, err := w.RegisterExternal(ctx, intent.Actor{User: "sensu"}, m); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("retired: %v", err)
 	}
@@ -191,9 +179,7 @@ func TestEphemeralNodesAreForgotten(t *testing.T) {
 	testenv.NoError(t, planner.Load(ctx))
 	check := check("disk")
 	stays := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "stays"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{check, stays}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, check, stays)
 	testenv.NoError(t, planner.CatchUp(ctx))
 	token := pki.JoinToken{ID: "t", Lifecycle: &model.Lifecycle{Ephemeral: true}}
 	here, away := map[uuid.UUID]time.Time{}, map[uuid.UUID]time.Duration{} // until when it lives

@@ -65,9 +65,7 @@ func TestOwners(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, ctx := newWorld(t), t.Context()
-			if _, err := w.Apply(ctx, ada, []model.Resource{handler("h"), owned(check("x"), c.before)}, hand); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Value(w.Apply(ctx, ada, []model.Resource{handler("h"), owned(check("x"), c.before)}, hand))(t)
 			dry := c.options
 			dry.DryRun = true
 			planned, err := w.Apply(ctx, ada, []model.Resource{c.apply}, dry)
@@ -94,9 +92,7 @@ func TestOwners(t *testing.T) {
 // Who edits what was read, with its owner, may change that too, and hears what follows.
 func TestEditMayReleaseOwner(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	if _, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}))(t)
 	key := intent.Key{Kind: "Check", Namespace: model.DefaultNamespaceName, Name: "x"}
 	r, err := w.Get(ctx, key)
 	testenv.NoError(t, err)
@@ -104,9 +100,7 @@ func TestEditMayReleaseOwner(t *testing.T) {
 	if err != nil || w.owner(t, "Check", "x") != "" || !strings.Contains(done.Outcomes[0].Warnings[0], "former owner was team-a") {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	if _, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}))(t)
 	gone, err := w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{})
 	if err != nil || !strings.Contains(gone.Outcomes[0].Warnings[0], "belongs to team-a, whose next apply creates it again") {
 		t.Fatalf("%+v, %v", gone, err)
@@ -167,9 +161,7 @@ func TestPrune(t *testing.T) {
 				if len(set.resources) == 0 {
 					continue
 				}
-				if _, err := w.Apply(ctx, ada, set.resources, set.options); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Value(w.Apply(ctx, ada, set.resources, set.options))(t)
 			}
 			done, err := w.Apply(ctx, ada, c.apply, c.options)
 			if c.class != 0 {
@@ -216,9 +208,7 @@ func TestPruneKeepsJoinedMachines(t *testing.T) {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Labels: map[string]string{"env": "prod"}}, Spec: &model.NodeSpec{}}
 	}
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
-	if _, err := w.Apply(ctx, ada, []model.Resource{node(member.Name), node("waits"), check("x")}, ofA); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{node(member.Name), node("waits"), check("x")}, ofA))(t)
 	done, err := w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
 	testenv.NoError(t, err)
 	for _, o := range done.Outcomes {
@@ -241,9 +231,7 @@ func TestPruneKeepsJoinedMachines(t *testing.T) {
 // The guard counts what is pruned, and names it.
 func TestPruneIsGuarded(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	if _, err := w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, intent.ApplyOptions{Owner: "team-a"}))(t)
 	w.affected = 51
 	_, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a", Prune: true})
 	if model.ClassOf(err) != model.Guarded || !strings.Contains(err.Error(), "51 nodes") || !strings.Contains(err.Error(), "it would delete 1 resource that team-a declares no more: check/y") {
@@ -252,9 +240,7 @@ func TestPruneIsGuarded(t *testing.T) {
 	if w.owner(t, "Check", "y") != "team-a" {
 		t.Error("it is gone all the same")
 	}
-	if _, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a", Prune: true, Yes: true}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a", Prune: true, Yes: true}))(t)
 }
 
 // Two pipelines apply the same folder at the same time: the second hears it, and nothing of it is kept.
@@ -263,9 +249,7 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 	slow := check("x")
 	slow.Spec.(*model.CheckSpec).Disabled = true
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
-	if _, err := w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, ofA); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, ofA))(t)
 	w.between = func() { // it has read all it needs, and has not written yet
 		w.between = nil
 		if _, err := w.Apply(ctx, ada, []model.Resource{check("x", "h"), handler("h"), check("y")}, ofA); err != nil {

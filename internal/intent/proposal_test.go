@@ -40,9 +40,7 @@ func TestReferencesAreReadInOneQuery(t *testing.T) {
 	apply := func(resources []model.Resource) int64 {
 		t.Helper()
 		before := w.queries.Load()
-		if _, err := w.Apply(ctx, ada, resources, intent.ApplyOptions{Yes: true}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Value(w.Apply(ctx, ada, resources, intent.ApplyOptions{Yes: true}))(t)
 		return w.queries.Load() - before
 	}
 	apply(targets)
@@ -163,9 +161,7 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := w.Rename(ctx, ada, "default", "sw7", "switch7", intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Rename(ctx, ada, "default", "sw7", "switch7", intent.ApplyOptions{}))(t)
 	r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
 	if err != nil || r.Spec.(*model.NodeSpec).Upstream.Node != "switch7" {
 		t.Errorf("after its name changed: %+v, %v", r, err)
@@ -228,9 +224,7 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 		testenv.NoError(t, err)
 		return member.Name
 	}
-	if _, err := w.Delete(t.Context(), ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "db01"}}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Delete(t.Context(), ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "db01"}}, intent.ApplyOptions{}))(t)
 	if got := join("db01"); got != "db01-2" {
 		t.Errorf("joined as %s", got)
 	}

@@ -26,9 +26,7 @@ func (w *world) join(t *testing.T, key, name string, token pki.JoinToken) (pki.M
 func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{Owner: "team-a"}))(t)
 	warned := func(done intent.ApplyResult, err error, parts ...string) {
 		t.Helper()
 		text := ""
@@ -89,9 +87,7 @@ func TestReplace(t *testing.T) {
 	if err != nil || r.Spec.(*model.NodeSpec).Facts["key"] != "k4" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}))(t)
 	if _, err := w.join(t, "k6", "web01", bound); model.ClassOf(err) != model.Conflict {
 		t.Errorf("a token for a node that is gone: %v", err)
 	}
@@ -119,9 +115,7 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	}
 	w.trusted = ""
 	vault := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "vault"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"web01"}}}
-	if _, err := w.Apply(t.Context(), ada, []model.Resource{vault}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, vault)
 	if _, err = w.join(t, "k2", "web01", open); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("listed by a trusted group: %v", err)
 	}
@@ -150,12 +144,8 @@ func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
 	w := newWorld(t)
 	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
 	vault := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "vault"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"db01"}}}
-	if _, err := w.Apply(t.Context(), ada, []model.Resource{db, vault}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Delete(t.Context(), ada, []intent.Key{nodeKey("db01")}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, db, vault)
+	testenv.Value(w.Delete(t.Context(), ada, []intent.Key{nodeKey("db01")}, intent.ApplyOptions{}))(t)
 	for _, c := range []struct {
 		key   string
 		named bool
@@ -193,9 +183,7 @@ func TestRetire(t *testing.T) {
 	if err != nil || len(done.Outcomes) != 2 || done.Outcomes[0].Op != intent.OpRetired || done.Outcomes[1].Revision != done.Revision {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	if _, err := w.Delete(ctx, ada, []intent.Key{key("c"), key("never-came")}, intent.ApplyOptions{Yes: true}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Delete(ctx, ada, []intent.Key{key("c"), key("never-came")}, intent.ApplyOptions{Yes: true}))(t)
 	for range 2 {
 		if _, ok := w.LookupNode(members[0].UID); ok {
 			t.Fatal("a is there")
@@ -222,9 +210,7 @@ func TestRetire(t *testing.T) {
 		t.Fatalf("a file that was written before: %v", err)
 	}
 	testenv.NoError(t, w.LiftTombstone(ctx, ada, members[2].UID.String()))
-	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}))(t)
 	if c, ok := w.LookupNode(members[2].UID); !ok || c.Name != "c" {
 		t.Fatalf("%+v", c)
 	}
@@ -253,12 +239,8 @@ func TestReturningNodeKeepsItsUID(t *testing.T) {
 		t.Fatalf("%+v %v", m, err)
 	}
 	secrets := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "secrets"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"vault"}}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{secrets}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Delete(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "vault"}}, intent.ApplyOptions{Yes: true}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, secrets)
+	testenv.Value(w.Delete(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "vault"}}, intent.ApplyOptions{Yes: true}))(t)
 	if m, err := returns(one, "k1", "web01", false); err != nil || m.UID != one || m.Name != "web01" || w.UnknownNode(one) {
 		t.Fatalf("%+v %v", m, err)
 	}
@@ -277,9 +259,7 @@ func TestReturningNodeKeepsItsUID(t *testing.T) {
 	if m, err := returns(three, "k4", "vault", true); err != nil || m.UID != three || m.Name != "vault" {
 		t.Errorf("a trusted name that a person has said: %+v %v", m, err)
 	}
-	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}))(t)
 	if _, err := returns(one, "k1", "web01", true); model.ClassOf(err) != model.Conflict || w.UnknownNode(one) {
 		t.Errorf("a node that was retired: %v", err)
 	}
@@ -325,9 +305,7 @@ func TestTombstoneOfAKey(t *testing.T) {
 	if err := w.EnforceRetentionNow(ctx); err != nil || tombs() != 1 {
 		t.Fatalf("%d tombstones are left, %v", tombs(), err)
 	}
-	if _, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"}))(t)
 	if w.RefuseKey("k1") != nil || tombs() != 0 {
 		t.Errorf("with a token it is a node: %v, %d tombstones", w.RefuseKey("k1"), tombs())
 	}
@@ -345,9 +323,7 @@ func TestFirstKey(t *testing.T) {
 		}
 	}
 	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"env": "prod"}}, Spec: &model.NodeSpec{}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, node)
 	if held, ok := w.LookupKey("k1"); !ok || held.UID != uid || held.Key != "k1" {
 		t.Fatalf("after an apply the key is of %+v", held)
 	}
@@ -356,9 +332,7 @@ func TestFirstKey(t *testing.T) {
 	if held, ok := w.LookupKey("k1"); !ok || held.UID != uid || held.Key != "k1" {
 		t.Fatalf("after a restart the key is of %+v", held)
 	}
-	if _, err := w.Delete(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Delete(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}))(t)
 	if held, ok := w.LookupKey("k1"); ok {
 		t.Fatalf("after its end the key is of %+v", held)
 	}
@@ -377,9 +351,7 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 	row, err := w.Store().Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "a-newer"})
 	testenv.NoError(t, err)
 	row.Body = []byte(strings.Replace(string(row.Body), `"uid":`, `"key":"k1","uid":`, 1))
-	if _, err := w.Store().Commit(ctx, ada, []intent.Write{{Key: row.Key, Body: row.Body, Expect: row.Revision}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Store().Commit(ctx, ada, []intent.Write{{Key: row.Key, Body: row.Body, Expect: row.Revision}}))(t)
 	for range 2 { // as they are read, and once more
 		w.open(t)
 		if held, ok := w.LookupKey("k1"); !ok || held.UID != one.UID {
@@ -392,9 +364,7 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 			t.Errorf("its session: %q, %q", key, holder)
 		}
 	}
-	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}))(t)
 	if key, holder := w.RecordFirstKey(two, "k1"); key != "k1" || holder != "" {
 		t.Errorf("after the older one's end: %q, %q", key, holder)
 	}
@@ -418,9 +388,7 @@ func TestRename(t *testing.T) {
 	property := model.Resource{Kind: "Property", Metadata: model.Metadata{Name: "p"}, Spec: &model.PropertySpec{Scope: "node:web01", Value: json.RawMessage("1")}}
 	other := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "other"}, Spec: &model.NamespaceSpec{}}
 	twin := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Namespace: "other"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{other, twin, disk, shared, listed, byName, property}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, other, twin, disk, shared, listed, byName, property)
 	before, _ := w.LookupNode(uid)
 	w.RecordReport(before, intent.AgentReport{Facts: map[string]string{"os": "linux"}}) // not written yet
 	if got, _ := w.RecordFirstKey(uid, "k1"); got != "k1" {

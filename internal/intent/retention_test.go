@@ -29,9 +29,7 @@ func TestRetention(t *testing.T) {
 	const old = 2500
 	for i := range old {
 		body := fmt.Appendf(nil, `{"metadata":{"name":"p","namespace":"default"},"spec":{"value":%d}}`, i)
-		if _, err := store.Commit(t.Context(), intent.Actor{User: "ada"}, []intent.Write{{Key: intent.Key{Kind: "Property", Namespace: "default", Name: "p"}, Body: body, Expect: -1}}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Value(store.Commit(t.Context(), intent.Actor{User: "ada"}, []intent.Write{{Key: intent.Key{Kind: "Property", Namespace: "default", Name: "p"}, Body: body, Expect: -1}}))(t)
 	}
 	now = now.Add(100 * 24 * time.Hour)
 	testenv.NoError(t, tokens.Create(t.Context(), intent.Actor{User: "ada"}, pki.JoinToken{ID: "new"}))
@@ -72,9 +70,7 @@ func TestEndedSilencesAreDeleted(t *testing.T) {
 	for name, until := range map[string]time.Time{"old": now.Add(time.Hour), "recent": now.Add(3 * 24 * time.Hour), "ever": {}} {
 		list = append(list, model.Resource{Kind: "Silence", Metadata: model.Metadata{Name: name, Namespace: "default"}, Spec: &model.SilenceSpec{Until: model.Time{Time: until}, Reason: "why"}})
 	}
-	if _, err := s.Apply(t.Context(), intent.Actor{User: "ada"}, list, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(s.Apply(t.Context(), intent.Actor{User: "ada"}, list, intent.ApplyOptions{}))(t)
 	now = now.Add(8 * 24 * time.Hour)
 	testenv.NoError(t, s.EnforceRetentionNow(t.Context()))
 	left, err := s.List(t.Context(), intent.ListQuery{Kind: "Silence"}, nil)
@@ -136,9 +132,7 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 	is(first[:1]...)
 	testenv.NoError(t, ended("done to 2 of 3"))
 	is(first...)
-	if _, err := w.BeginRun(ctx, by, "5 events picked", " (all)"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.BeginRun(ctx, by, "5 events picked", " (all)"))(t)
 	testenv.NoError(t, w.RecordRun(ctx, intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "check disk on 3 nodes"}))
 	for range 2 {
 		w.open(t)

@@ -77,6 +77,12 @@ func (w *world) open(t *testing.T) {
 	testenv.NoError(t, w.Load(t.Context()))
 }
 
+// apply applies resources as ada and ends the test on an error.
+func (w *world) apply(t *testing.T, resources ...model.Resource) intent.ApplyResult {
+	t.Helper()
+	return testenv.Value(w.Apply(t.Context(), ada, resources, intent.ApplyOptions{}))(t)
+}
+
 func check(name string, handlers ...string) model.Resource {
 	return model.Resource{Kind: "Check", Metadata: model.Metadata{Name: name}, Spec: &model.CheckSpec{
 		Command: &model.Command{Shell: "true"}, Interval: model.Duration(time.Minute), Targets: &model.Targets{Groups: []string{"all"}},
@@ -90,23 +96,17 @@ func group(name string, inner ...string) model.Resource {
 
 func TestApplyOutcomes(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	apply := func(rs ...model.Resource) intent.ApplyResult {
-		t.Helper()
-		out, err := w.Apply(ctx, ada, rs, intent.ApplyOptions{})
-		testenv.NoError(t, err)
-		return out
-	}
-	if out := apply(check("a"), check("b")); out.Outcomes[0].Op != intent.OpCreated || out.Outcomes[1].Key.String() != "check/b" {
+	if out := w.apply(t, check("a"), check("b")); out.Outcomes[0].Op != intent.OpCreated || out.Outcomes[1].Key.String() != "check/b" {
 		t.Fatalf("%+v", out)
 	}
 	changed := check("b")
 	changed.Spec.(*model.CheckSpec).Interval = model.Duration(time.Hour)
-	out := apply(check("a"), changed)
+	out := w.apply(t, check("a"), changed)
 	if out.Outcomes[0].Op != intent.OpUnchanged || out.Outcomes[1].Op != intent.OpUpdated || !strings.Contains(out.Outcomes[1].Diff, "+  interval: 1h") {
 		t.Fatalf("%+v\n%s", out, out.Outcomes[1].Diff)
 	}
 	before, _ := w.Store().Revision(ctx)
-	if apply(check("a"), changed).Revision != 0 {
+	if w.apply(t, check("a"), changed).Revision != 0 {
 		t.Fatal("nothing changed, yet a revision was made")
 	}
 	if after, _ := w.Store().Revision(ctx); after != before {
@@ -150,9 +150,7 @@ func TestApplyIsGuarded(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	for _, o := range []intent.ApplyOptions{{Yes: true}, {MaxAffected: 51}} {
-		if _, err := w.Apply(ctx, ada, []model.Resource{check("a")}, o); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Value(w.Apply(ctx, ada, []model.Resource{check("a")}, o))(t)
 	}
 }
 
@@ -170,9 +168,7 @@ func TestIfMatch(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	fresh := intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{*r}, fresh); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{*r}, fresh))(t)
 }
 
 func TestOperatorCannotChangeReport(t *testing.T) {
@@ -196,9 +192,7 @@ func TestOperatorCannotChangeReport(t *testing.T) {
 	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{
 		UID: uuid.NewString(), Facts: map[string]string{"os": "toaster"}, Keepalive: &model.Keepalive{Timeout: model.Duration(time.Hour)},
 	}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, node)
 	r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
 	if spec := r.Spec.(*model.NodeSpec); err != nil || spec.UID != uid.String() || spec.Facts["os"] != "linux" {
 		t.Fatalf("%+v, %v", r.Spec, err)
@@ -218,9 +212,7 @@ func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	team := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "team"}, Spec: &model.NamespaceSpec{Limits: &model.Limits{Labels: 9}}}
 	inside := group("g")
 	inside.Metadata.Namespace = "team"
-	if _, err := w.Apply(ctx, ada, []model.Resource{inside, team}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, inside, team)
 	if w.LimitsFor("team").Labels != 9 || w.LimitsFor("default").Labels != 3 {
 		t.Fatal("limits of a namespace win over the server's")
 	}
@@ -228,12 +220,8 @@ func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	if _, err := w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := w.Delete(ctx, ada, []intent.Key{intent.KeyOf(&inside)}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(w.Delete(ctx, ada, []intent.Key{intent.KeyOf(&inside)}, intent.ApplyOptions{}))(t)
+	testenv.Value(w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{}))(t)
 }
 
 // A node that is named and not there is warned of, with the name that was meant.
@@ -247,9 +235,7 @@ func TestMissingNodesAreReported(t *testing.T) {
 	}
 	team := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "team"}, Spec: &model.NamespaceSpec{}}
 	declared := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}
-	if _, err := w.Apply(ctx, ada, []model.Resource{team, declared}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.apply(t, team, declared)
 	for _, n := range []struct{ namespace, name string }{{"default", "web01"}, {"team", "db01"}} {
 		testenv.NoError(t, w.CreateNodes(ctx, ada, n.namespace, []intent.BulkNode{{UID: uuid.New(), Name: n.name}}))
 	}

@@ -190,9 +190,7 @@ func (f *fleet) entry(t testing.TB) journal.Entry {
 		}
 		f.number[node] += uint64(len(b.Signals))
 		_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		e.Data = append(wire.AppendBatchRecord(nil, node), body...)
 	}
 	return e

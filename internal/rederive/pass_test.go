@@ -39,9 +39,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 			for round := range 12 {
 				f.write(t, l.log, rng.IntN(60))
 				pass, err := l.BeginPass()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.NoError(t, err)
 				_, err = pass.Read(t.Context(), func(at journal.Position, _ int64, ts []event.Transition) error {
 					for _, x := range ts {
 						if x.At != at {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestAttemptsAreCountedByNetwork(t *testing.T) {
@@ -168,9 +170,7 @@ func TestAttemptOfTheOverflowBucket(t *testing.T) {
 		l.Allow(fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff))
 	}
 	release, _, err := l.Acquire(t.Context(), "192.0.2.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	now = now.Add(time.Minute)
 	l.Allow("198.51.100.1") // sweeps the table
 	release(true)

@@ -3,13 +3,13 @@ package when
 import (
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestCron(t *testing.T) {
 	paris, err := ParseCron("30 2 * * *", "Europe/Paris")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for _, c := range []struct{ expr, from, want string }{
 		{"30 2 * * *", "2026-03-27T12:00:00+01:00", "2026-03-28T02:30:00+01:00"},
 		{"30 2 * * *", "2026-03-28T12:00:00+01:00", "2026-03-30T02:30:00+02:00"}, // 02:30 does not exist on the 29th

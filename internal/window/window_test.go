@@ -8,14 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func at(t *testing.T, text, zone string) time.Time {
 	t.Helper()
 	location, err := time.LoadLocation(zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	parsed, err := time.ParseInLocation("Mon 2006-01-02 15:04 MST", text, location)
 	if err != nil {
 		parsed, err = time.ParseInLocation("2006-01-02 15:04", text, location)
@@ -66,9 +65,7 @@ func TestInside(t *testing.T) {
 
 func TestWindowOnTheLongNight(t *testing.T) {
 	c, err := ParseDuring("02:00-03:00 Europe/Paris", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	first := time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC) // 02:00 for the first time
 	until, inside := c.Active(first)
 	if !inside || until.Sub(first) != 2*time.Hour {
@@ -107,9 +104,7 @@ func TestTicksInBothNights(t *testing.T) {
 		{"a day", "Europe/Paris", "0 0 * * *", 24 * time.Hour, "2026-10-25T22:30:00Z", false, ""}, // the day has 25 hours
 	} {
 		calendar, err := New(c.zone, []model.WindowSpan{{Cron: c.cron, For: model.Duration(c.length)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		when, _ := time.Parse(time.RFC3339, c.when)
 		until, inside := calendar.Active(when)
 		if inside != c.inside || inside && until.UTC().Format(time.RFC3339) != c.until {
@@ -126,9 +121,7 @@ func TestTicksInBothNights(t *testing.T) {
 		{"Europe/Paris", "0 * 1 1 *", "2026-07-01T00:00:00Z", "2026-12-31T23:00:00Z"},
 	} {
 		calendar, err := New(c[0], []model.WindowSpan{{Cron: c[1], For: model.Duration(time.Hour)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		when, _ := time.Parse(time.RFC3339, c[2])
 		if got := calendar.Next(when).UTC().Format(time.RFC3339); got != c[3] {
 			t.Errorf("%s %s after %s: %s, want %s", c[0], c[1], c[2], got, c[3])
@@ -147,9 +140,7 @@ func TestWeeklyAsTheWallClockHasIt(t *testing.T) {
 	} {
 		name, change := night[0], night[1]
 		zone, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
 			begin := rapid.IntRange(0, 95).Draw(t, "begin") * 15
 			w := weekly{begin: begin, end: begin + 15*rapid.IntRange(1, 96).Draw(t, "length")}
@@ -200,9 +191,7 @@ func TestNextStartOfAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{"22:00-07:00", "sat,sun", "mon-fri 12:00-13:00", "02:30-02:45"}).Draw(t, "during")
 		c, err := ParseDuring(text, "Europe/Berlin")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		when := time.Unix(rapid.Int64Range(1_700_000_000, 1_900_000_000).Draw(t, "when"), 0)
 		next := c.Next(when)
 		if _, inside := c.Active(next); !next.After(when) || !inside {

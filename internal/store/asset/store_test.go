@@ -100,9 +100,7 @@ func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 	f, err := h.Open(a)
 	testenv.NoError(t, err)
 	defer f.Close()
-	if _, err := f.Seek(-5, io.SeekEnd); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(f.Seek(-5, io.SeekEnd))(t)
 	if got, err := io.ReadAll(f); err != nil || string(got) != "aaaaa" {
 		t.Errorf("%q %v", got, err)
 	}
@@ -156,9 +154,7 @@ func TestInterruptedUpload(t *testing.T) {
 	}
 	held := &interruptedReader{Reader: bytes.NewReader(data), err: io.EOF}
 	var crashed *memfs.FS
-	if _, err := h.Put(sum, io.MultiReader(io.LimitReader(held, 260<<10), callbackReader(func() { crashed = fs.Crash(100, 1) }), held)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Value(h.Put(sum, io.MultiReader(io.LimitReader(held, 260<<10), callbackReader(func() { crashed = fs.Crash(100, 1) }), held)))(t)
 	h.wantFiles(sum)
 	h.fs = crashed
 	h.open() // removes the half that the crash left

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
 	"github.com/muster-fleet/muster/internal/store/sqldb"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 var (
@@ -739,28 +740,18 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 func testNextVersion(t *testing.T, dsn string) {
 	until := time.Unix(7, 0).UTC()
 	s := opener(t, dsn, 3)()
-	if err := s.RecordAlive(t.Context(), until); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.RecordAlive(t.Context(), until))
+	testenv.NoError(t, s.Close())
 	db, err := sqldb.Open(t.Context(), dsn, "history")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	next := append(slices.Clone(schema), `ALTER TABLE history_alive ADD COLUMN why {text} NOT NULL DEFAULT 'unknown';`)
-	if err := db.Migrate(t.Context(), next); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, db.Migrate(t.Context(), next))
 	var at int64
 	var why string
 	if err := db.QueryRow(t.Context(), `SELECT until, why FROM history_alive`).Scan(&at, &why); err != nil || at != until.UnixNano() || why != "unknown" {
 		t.Errorf("until %d, why %q, %v", at, why, err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, db.Close())
 	if _, err := Open(t.Context(), dsn); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("version 2: %v", err)
 	}

@@ -28,9 +28,7 @@ func at(number uint64) journal.Position { return journal.Position{Log: 7, Number
 func open(t *testing.T, fs disk.FS, head uint64) *Store {
 	t.Helper()
 	s, err := Open(Options{FS: fs, Dir: dir, Head: at(head)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return s
 }
 
@@ -49,9 +47,7 @@ func save(s *Store, p model.Partition, number uint64) error {
 func mustSave(t *testing.T, s *Store, p model.Partition, numbers ...uint64) {
 	t.Helper()
 	for _, n := range numbers {
-		if err := save(s, p, n); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, save(s, p, n))
 	}
 }
 
@@ -71,9 +67,7 @@ func loaded(t *testing.T, s *Store, p model.Partition) uint64 {
 func names(t *testing.T, fs disk.FS) string {
 	t.Helper()
 	list, err := fs.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return strings.Join(list, " ")
 }
 
@@ -122,12 +116,8 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	damage := func(t *testing.T, fs disk.FS, number uint64, change func([]byte) []byte) {
 		path := filepath.Join(dir, fileName(4, at(number)))
 		data, err := disk.ReadFile(fs, path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := disk.WriteFile(fs, dir, fileName(4, at(number)), change(data)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
+		testenv.NoError(t, disk.WriteFile(fs, dir, fileName(4, at(number)), change(data)))
 	}
 	flip := func(offset int) func([]byte) []byte {
 		return func(b []byte) []byte { b[(offset+len(b))%len(b)] ^= 4; return b }
@@ -176,9 +166,7 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 			}
 			// What was ahead stays away for ever; two good ones clear the rest.
 			mustSave(t, s, 4, 200, 300)
-			if err := s.Sweep(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, s.Sweep())
 			if got := len(strings.Fields(names(t, fs))); got != Keep {
 				t.Fatalf("%d files are left: %s", got, names(t, fs))
 			}
@@ -212,9 +200,7 @@ func TestAnotherLifeOfTheData(t *testing.T) {
 	fs := memfs.New()
 	mustSave(t, open(t, fs, 100), 4, 10, 20)
 	s, err := Open(Options{FS: fs, Dir: dir, Head: journal.Position{Log: 8, Number: 100}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if got := loaded(t, s, 4); got != 0 {
 		t.Fatalf("used %d of another life", got)
 	}
@@ -264,9 +250,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		for _, keep := range []int{0, 50, 100} {
 			after := mem.Crash(keep, uint64(fail))
 			s, err := Open(Options{FS: after, Dir: dir, Head: at(1000)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			snap, ok, passed := s.Load(4)
 			if got := snap.At.Number; got < committed || ok && !bytes.Equal(snap.Body, body(4, got)) || len(passed) > 0 {
 				t.Fatalf("after operation %d, keeping %d%%: loaded %d, passed %v, committed %d", fail, keep, got, passed, committed)

@@ -20,14 +20,10 @@ func promises(t *testing.T, dsn string) {
 	steps := []string{`CREATE TABLE t (id {serial}, k {text} NOT NULL, v {blob}); CREATE INDEX t_k ON t (k);`}
 	ctx := t.Context()
 	db, err := Open(ctx, dsn, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer db.Close()
 	for range 2 { // the second time has no work
-		if err := db.Migrate(ctx, steps); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, db.Migrate(ctx, steps))
 	}
 	stop := errors.New("stop")
 	for _, outcome := range []error{nil, stop} {
@@ -44,9 +40,7 @@ func promises(t *testing.T, dsn string) {
 		}
 	}
 	rows, err := db.Query(ctx, `SELECT k, v FROM t WHERE k >= ? ORDER BY k`, "A")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer rows.Close()
 	var got strings.Builder
 	for rows.Next() {
@@ -127,9 +121,7 @@ func refusals(t *testing.T, server *pgtest.Server) {
 	}
 	t.Run("may not make tables", func(t *testing.T) {
 		db, err := Open(t.Context(), server.DSN(name, "ada", "right"), "history")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		defer db.Close()
 		if err := db.Migrate(t.Context(), nil); model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "OWNER TO") {
 			t.Errorf("%v", err)
@@ -169,9 +161,7 @@ func comesBack(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	db := mustOpen(t, dsn, "history")
 	steps := []string{`CREATE TABLE t (k {text} PRIMARY KEY);`}
-	if err := db.Migrate(t.Context(), steps); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, db.Migrate(t.Context(), steps))
 	write := func(k string) error {
 		return db.Write(t.Context(), func(tx *Tx) error {
 			_, err := tx.Exec(t.Context(), `INSERT INTO t (k) VALUES (?)`, k)
@@ -182,9 +172,7 @@ func comesBack(t *testing.T, server *pgtest.Server) {
 		err = db.QueryRow(t.Context(), `SELECT COUNT(*) FROM t`).Scan(&n)
 		return n, err
 	}
-	if err := write("before"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, write("before"))
 	server.Stop(t)
 	if err := write("meanwhile"); model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "history store does not answer") {
 		t.Errorf("write: %v", err)
@@ -213,9 +201,7 @@ func comesBack(t *testing.T, server *pgtest.Server) {
 func lostConnection(t *testing.T, server *pgtest.Server) {
 	db := mustOpen(t, server.Database(t), "history")
 	hold, err := db.writer.Conn(t.Context()) // the old connection, still alive on the server
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer hold.Close()
 	db.writer.SetMaxOpenConns(2) // as database/sql does after giving up a connection
 	ctx, cancel := context.WithTimeout(t.Context(), claimWithin)
@@ -231,9 +217,7 @@ func lostConnection(t *testing.T, server *pgtest.Server) {
 func mustOpen(t *testing.T, dsn, component string) *DB {
 	t.Helper()
 	db, err := Open(t.Context(), dsn, component)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
