@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/follow"
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
@@ -117,7 +118,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 		},
 		Routing: react.RoutingOptions{
 			Table: s.routes, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Shadow: s.directory.Shadow,
-			Present: react.EventPresence(func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) }),
+			Present: react.EventState(func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) }),
 			Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
 				return s.directory.Dependencies(node, source.Check())
 			},
@@ -136,7 +137,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 					s.watchdog.ConfirmDelivery(output)
 				}
 			},
-			Secret: s.secretText, Assets: s.tools.Use, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
+			Options: handler.Options{Secret: s.secretText, Assets: s.tools.Use, Guard: s.guard, ProblemLink: s.cfg.ProblemLink},
 		},
 		Batches:   react.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -142,7 +143,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	enough := b.n >= b.wanted || 2*b.bytes > b.capacity || b.hurries && b.opened > 0
 	b.mu.Unlock()
 	if enough {
-		b.signal()
+		pause.Wake(b.wake)
 	}
 	return repeated
 }
@@ -159,7 +160,7 @@ func (b *backlog) waitForRoom(size int64) {
 	for waited := false; b.running && !b.fits(size); waited = true {
 		if !waited {
 			b.overflow++
-			b.signal()
+			pause.Wake(b.wake)
 		}
 		b.room.Wait()
 	}
@@ -176,13 +177,6 @@ func (b *backlog) push(t *event.Transition) {
 	b.n++
 	if t.Kind == event.ProblemOpened {
 		b.opened++
-	}
-}
-
-func (b *backlog) signal() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
 	}
 }
 

@@ -44,10 +44,10 @@ type deliverer struct {
 }
 
 func newDeliverer(o *Options, m *metrics) *deliverer {
+	sending := o.Delivery.Options
+	sending.Now, sending.Logger = o.Now, o.Logger
 	d := &deliverer{
-		opts: o, metrics: m, wake: make(chan struct{}, 1), outcomes: outcomes{store: o.Store},
-		out: handler.New(handler.Options{Guard: o.Delivery.Guard, ProblemLink: o.Delivery.ProblemLink, Secret: o.Delivery.Secret,
-			Assets: o.Delivery.Assets, Now: o.Now, Logger: o.Logger}),
+		opts: o, metrics: m, wake: make(chan struct{}, 1), outcomes: outcomes{store: o.Store}, out: handler.New(sending),
 	}
 	d.outbox = newOutbox(o.Queues, d.slots)
 	return d
@@ -56,14 +56,7 @@ func newDeliverer(o *Options, m *metrics) *deliverer {
 // enqueued takes note of deliveries that were written to the outbox.
 func (d *deliverer) enqueued(list []history.Delivery) {
 	d.outbox.add(list)
-	d.signal()
-}
-
-func (d *deliverer) signal() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	pause.Wake(d.wake)
 }
 
 // perSocket bounds concurrent messages to a handler that gives no answer: a line in a stream is written at
@@ -78,23 +71,18 @@ func (d *deliverer) slots(ref history.HandlerRef) int {
 	return d.opts.Delivery.Retry.PerHandler
 }
 
-func (d *deliverer) run(ctx context.Context) error {
+// run sends due messages until ctx ends.
+func (d *deliverer) run(ctx context.Context) {
 	defer d.out.Close()
 	under := d.newShutdown(ctx)
 	defer under.end()
 	defer d.wg.Wait()
 	d.wg.Go(func() { d.refreshAlertmanagers(ctx) })
-	for {
-		wait := d.startDue(ctx, under)
-		timer := time.NewTimer(wait)
+	for ctx.Err() == nil {
 		select {
 		case <-d.wake:
-		case <-timer.C:
+		case <-time.After(d.startDue(ctx, under)):
 		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return ctx.Err()
 		}
 	}
 }
@@ -123,7 +111,7 @@ func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration 
 			started++
 			d.wg.Go(func() {
 				d.outbox.release(one, d.deliver(under, one), arrivals)
-				d.signal()
+				pause.Wake(d.wake)
 			})
 		}
 		if len(due) == n && started > 0 {
@@ -269,7 +257,7 @@ const (
 
 // clean removes rows older than the retention, in small steps. It also makes messages due whose next attempt
 // is too far away because the clock was set back.
-func (d *deliverer) clean(ctx context.Context) error {
+func (d *deliverer) clean(ctx context.Context) {
 	for {
 		removed := 0
 		for {
@@ -288,8 +276,8 @@ func (d *deliverer) clean(ctx context.Context) error {
 		if removed > 0 {
 			d.opts.Logger.Info("old history removed", "rows", removed)
 		}
-		if err := pause.For(ctx, cleanEvery); err != nil {
-			return err
+		if pause.For(ctx, cleanEvery) != nil {
+			return
 		}
 	}
 }

@@ -362,7 +362,7 @@ func TestMessagesWaitForTheirAsset(t *testing.T) {
 			began := make(chan struct{})
 			store := sqlite(t)
 			n := someNames(map[string]*model.HandlerSpec{"page": {Command: &model.Command{Shell: "true"}, Assets: []string{"default/tools"}}})
-			r = run(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: Retry{First: time.Hour, Most: time.Hour}, Assets: func(context.Context, []string) ([]model.AssetDir, func(), error) {
+			assets := func(context.Context, []string) ([]model.AssetDir, func(), error) {
 				<-began
 				asked++
 				tries <- asked
@@ -373,7 +373,8 @@ func TestMessagesWaitForTheirAsset(t *testing.T) {
 					r.AssetArrived()
 				}
 				return nil, nil, errors.New("asset default/tools is not here")
-			}}})
+			}
+			r = run(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: Retry{First: time.Hour, Most: time.Hour}, Options: handler.Options{Assets: assets}}})
 			close(began)
 			r.Emit([]event.Transition{opening("p1", 1)})
 			receive(t, "the first attempt", tries)

@@ -19,13 +19,13 @@ type deliveryBatch struct {
 	written    map[history.EscalationKey]*escalation
 	finished   map[history.EscalationKey]bool
 	deliveries []history.Delivery
-	rates      map[groupKey]*rateWindow     // changed in it
+	rates      map[groupKey]*history.Rate   // changed in it
 	opened     map[string]*event.Transition // of problems that opened in it
 }
 
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
-		rates: map[groupKey]*rateWindow{}, opened: map[string]*event.Transition{}}
+		rates: map[groupKey]*history.Rate{}, opened: map[string]*event.Transition{}}
 }
 
 func (o *deliveryBatch) write(e *escalation) {
@@ -47,8 +47,7 @@ func (o *deliveryBatch) addTo(b *history.Batch) {
 	}
 	b.Finished = append(b.Finished, slices.SortedFunc(maps.Keys(o.finished), history.EscalationKey.Compare)...)
 	for _, key := range slices.SortedFunc(maps.Keys(o.rates), groupKey.compare) {
-		p := o.rates[key]
-		b.Rates = append(b.Rates, history.Rate{Route: key.route, Shadow: key.shadow, Ends: p.ends, Sent: p.sent})
+		b.Rates = append(b.Rates, *o.rates[key])
 	}
 }
 
@@ -82,69 +81,50 @@ func (o *deliveryBatch) enqueue(list []*escalation, ref history.HandlerRef, note
 	return nil
 }
 
-// Presence is the present state of a source on a node, as its view shows it.
-type Presence struct {
-	Namespace model.NamespaceID
-	Status    model.Status
-	Severity  model.Severity
-	Output    string
-	Executed  int64 // Unix ns
-	Changed   int64 // Unix ns
-	Expired   bool
-	Problem   *model.Problem // the open one; nil: none
-	Hooks     []model.HookResult
-}
-
-// EventPresence returns the Presence of checks, which the event view shows. It knows no other kind of source.
-func EventPresence(get func(model.NodeID, model.CheckID) (event.State, bool)) func(model.NodeID, model.Source) (Presence, bool) {
-	return func(node model.NodeID, source model.Source) (Presence, bool) {
+// EventState returns the RoutingOptions.Present of checks, whose states the event view has. It knows no other kind of source.
+func EventState(get func(model.NodeID, model.CheckID) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
+	return func(node model.NodeID, source model.Source) *event.Transition {
 		if source.Kind != model.SourceCheck {
-			return Presence{}, false
+			return nil
 		}
 		s, ok := get(node, source.Check())
-		return Presence{s.Namespace, s.Status, s.Severity, s.Output, s.Executed, s.Changed, s.Expired, s.Problem, s.Beside.Hooks}, ok
+		if !ok {
+			return nil
+		}
+		return &event.Transition{
+			Node: node, Source: source, Chunk: s.Chunk, Namespace: s.Namespace, Status: s.Status, Severity: s.Severity, Output: s.Output,
+			Executed: s.Executed, Received: s.Changed, Expired: s.Expired, Problem: s.Problem, Hooks: s.Beside.Hooks,
+		}
 	}
 }
 
-// problemNow returns the open problem with the status of now; the problem's own is the worst so
-// far. Nil: none is open.
-func (p *Presence) problemNow() *model.Problem {
-	if p.Problem == nil {
+// problemNow returns the open problem of a source with the status of now, because a problem's own status is its worst so
+// far; nil: no problem is open.
+func problemNow(state *event.Transition) *model.Problem {
+	if state == nil || state.Problem == nil {
 		return nil
 	}
-	now := *p.Problem
-	now.Status = p.Status
+	now := *state.Problem
+	now.Status = state.Status
 	return &now
 }
 
-// presence returns the present state of a problem: from this very batch, else from the view. False: the problem
-// has closed, and its transition is on its way.
-func (r *router) presence(o *deliveryBatch, e *escalation) (Presence, bool) {
+// presentState returns the present state of an escalation's problem: from this very batch, else from the view; nil: the
+// problem has closed, and its transition is on its way.
+func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	if t := o.opened[e.Problem]; t != nil {
-		return Presence{t.Namespace, t.Status, t.Severity, t.Output, t.Executed, t.Received, t.Expired, t.Problem, t.Hooks}, true
+		return t
 	}
-	p, ok := r.Present(e.NodeID, e.Source)
-	if !ok || p.Problem == nil || p.Problem.ID != e.Problem {
-		return Presence{}, false
+	if t := o.Present(e.NodeID, e.Source); t != nil && t.Problem != nil && t.Problem.ID == e.Problem {
+		return t
 	}
-	return p, true
+	return nil
 }
 
-// note returns a notification of a problem as it is now.
-func (r *router) note(e *escalation, p Presence, kind string) *handler.Notification {
-	n := &handler.Notification{Kind: kind, Problem: e.Problem, Labels: r.names.NodeLabels(e.NodeID),
-		Status: p.Status.String(), Worst: p.Problem.Status.String(), Severity: p.Problem.Severity.String(), Output: p.Output,
-		Opened: p.Problem.Opened.UTC(), Executed: time.Unix(0, p.Executed).UTC(), Expired: p.Expired, Hooks: p.Hooks}
-	space, node, source := namesOf(r.names, &event.Transition{Node: e.NodeID, Source: e.Source, Namespace: p.Namespace, Chunk: p.Problem.Chunk})
-	n.Space, n.Node = space, node
-	n.SetSource(e.Source, source)
-	return n
-}
-
-// closingNote returns a notification of a problem as a transition leaves it.
-func closingNote(t *event.Transition, p *history.Problem, labels map[string]string) *handler.Notification {
+// newNotification returns a notification of a problem as a transition leaves it.
+func newNotification(kind string, t *event.Transition, p *history.Problem, labels map[string]string) *handler.Notification {
 	n := &handler.Notification{
-		Kind: handler.Closed, Problem: p.ID, Node: p.Node, Labels: labels, Space: p.Namespace,
+		Kind: kind, Problem: p.ID, Node: p.Node, Labels: labels, Space: p.Namespace,
 		Status: t.Status.String(), Worst: p.Status.String(), Severity: p.Severity.String(), Output: t.Output,
 		Opened: p.Opened.UTC(), Executed: time.Unix(0, t.Executed).UTC(), Expired: t.Expired, Hooks: t.Hooks,
 	}

@@ -118,8 +118,8 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 		s.reached[t.Partition], s.moved[t.Partition] = history.Place{At: t.At, Index: t.Index}, true
 		b.Deliveries = append(b.Deliveries, made[i]...)
 	}
-	s.metrics.seen.Add(float64(len(ts)))
-	s.metrics.seeSeconds.Observe(s.opts.Now().Sub(began).Seconds())
+	s.metrics.pipelineEvents.Add(float64(len(ts)))
+	s.metrics.pipelineSeconds.Observe(s.opts.Now().Sub(began).Seconds())
 	if len(b.Deliveries) == 0 {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 		return err
 	}
 	clear(s.moved)
-	s.metrics.passed.Add(float64(len(b.Deliveries)))
+	s.metrics.pipelinePassed.Add(float64(len(b.Deliveries)))
 	s.r.deliver.enqueued(b.Deliveries)
 	return nil
 }
@@ -161,7 +161,7 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 	for i := range verdicts {
 		v := &verdicts[i]
 		if v.Failed != nil {
-			s.metrics.failed.Add(float64(len(v.Failed)))
+			s.metrics.pipelineFailed.Add(float64(len(v.Failed)))
 		}
 		if !v.Pass {
 			continue

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipes"
@@ -241,9 +242,10 @@ func TestMutatorSecretsAreNotRecorded(t *testing.T) {
 		"broken": one("slack", "break"), "break": &model.MutatorSpec{Command: &model.Command{Shell: `echo "key $KEY" >&2; exit 1`}, Secrets: secret},
 	})
 	store := sqlite(t)
-	r := run(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Secret: func(_ context.Context, namespace, name string) (string, error) {
+	secretText := func(_ context.Context, namespace, name string) (string, error) {
 		return "s3cret-" + namespace + "-" + name, nil
-	}}})
+	}
+	r := run(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Options: handler.Options{Secret: secretText}}})
 	r.Emit([]event.Transition{sighting(1, 2)})
 	if p := receive(t, "the event", got); p.body != "key s3cret-default-key\n" {
 		t.Errorf("%q", p.body)

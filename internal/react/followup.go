@@ -28,8 +28,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 			o.finish(e)
 			continue
 		}
-		note := closingNote(t, p, o.names.NodeLabels(t.Node))
-		body, err := json.Marshal(note)
+		body, err := json.Marshal(newNotification(handler.Closed, t, p, o.names.NodeLabels(t.Node)))
 		if err != nil {
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
 		}
@@ -158,8 +157,8 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			continue
 		}
 		for _, k := range e.Notified {
-			note := closingNote(t, p, o.names.NodeLabels(t.Node))
-			note.Kind, note.By, note.Note = handler.Acknowledged, p.Ack.By, p.Ack.Note
+			note := newNotification(handler.Acknowledged, t, p, o.names.NodeLabels(t.Node))
+			note.By, note.Note = p.Ack.By, p.Ack.Note
 			if setIncident(note, k.Incident); o.ungrouped(k.HandlerRef) {
 				setIncident(note, e.Problem)
 			} else if o.otherUnacked(e, k) { // the incident has open problems that nobody acknowledged

@@ -252,6 +252,13 @@ func closing(id string, commit uint64) event.Transition {
 	return t
 }
 
+// stateOf returns the state of an open problem's source, with a status that may be below the problem's worst.
+func stateOf(p *model.Problem, status model.Status) *event.Transition {
+	return &event.Transition{
+		Node: p.NodeID, Source: p.Source, Chunk: p.Chunk, Namespace: 1, Status: status, Severity: p.Severity, Output: p.Output, Problem: p,
+	}
+}
+
 // post is what a webhook got.
 type posted struct {
 	key  string

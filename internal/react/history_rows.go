@@ -55,7 +55,7 @@ func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (reco
 		b.Places[t.Partition] = history.Place{At: t.At, Index: t.Index}
 		switch t.Kind {
 		case event.ProblemOpened:
-			p := r.problem(t)
+			p := problemOf(r.opts.Names, t)
 			b.Opened = append(b.Opened, p)
 			b.changes = append(b.changes, problemChange{Transition: t, problem: p})
 		case event.ProblemClosed:
@@ -84,7 +84,7 @@ func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (reco
 			b.Entries = append(b.Entries, r.entry(t))
 			switch t.Kind {
 			case event.Acknowledged, event.Unacknowledged:
-				b.changes = append(b.changes, problemChange{Transition: t, problem: r.problem(t)})
+				b.changes = append(b.changes, problemChange{Transition: t, problem: problemOf(r.opts.Names, t)})
 			case event.StatusChanged:
 				b.changes = append(b.changes, problemChange{Transition: t})
 			}
@@ -101,7 +101,7 @@ var entryKinds = [...]history.EntryKind{
 }
 
 func (r *Reactor) entry(t *event.Transition) history.Entry {
-	namespace, node, source := r.names(t)
+	namespace, node, source := namesOf(r.opts.Names, t)
 	return history.Entry{
 		At: time.Unix(0, t.Received), Executed: time.Unix(0, t.Executed), Kind: entryKinds[t.Kind],
 		Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: source,
@@ -110,10 +110,7 @@ func (r *Reactor) entry(t *event.Transition) history.Entry {
 	}
 }
 
-func (r *Reactor) names(t *event.Transition) (namespace, node, source string) {
-	return namesOf(r.opts.Names, t)
-}
-
+// namesOf returns the names of a transition's node and source, or placeholders for deleted ones.
 func namesOf(names Names, t *event.Transition) (namespace, node, source string) {
 	namespace, node, ok := names.NodeName(t.Node)
 	if !ok {
@@ -130,15 +127,16 @@ func namesOf(names Names, t *event.Transition) (namespace, node, source string) 
 	return namespace, node, source
 }
 
-func (r *Reactor) problem(t *event.Transition) history.Problem {
-	namespace, node, source := r.names(t)
+// problemOf returns the problem of a transition with its names.
+func problemOf(names Names, t *event.Transition) history.Problem {
+	namespace, node, source := namesOf(names, t)
 	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, SourceName: source}
 }
 
 // closing returns a problem as it ends. A deleted node or source, which may be the cause, keeps the name that
 // it had at the opening.
 func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Problem, error) {
-	p := r.problem(t)
+	p := problemOf(r.opts.Names, t)
 	_, _, nodeKnown := r.opts.Names.NodeName(t.Node)
 	_, _, sourceKnown := r.opts.Names.SourceName(t.Source)
 	if nodeKnown && sourceKnown {

@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // SilenceEnd names a silence that ends because its problem closed, with the time.
@@ -75,8 +76,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 		return nil
 	}
 	hold, master := route.DependencyHold(masters, func(node model.NodeID, check model.CheckID) *model.Problem {
-		now, _ := r.Present(node, model.CheckSource(check))
-		return now.problemNow()
+		return problemNow(r.Present(node, model.CheckSource(check)))
 	})
 	if hold != nil {
 		r.waitForDependency(e, master.ID)
@@ -99,7 +99,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	var settling *route.Hold
 	for i := range masters {
 		m := &masters[i]
-		if s, ok := r.Present(m.Node, model.CheckSource(m.Check)); !ok || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
+		if s := r.Present(m.Node, model.CheckSource(m.Check)); s == nil || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
 			continue // it has no event, or is OK since
 		}
 		if until := e.Opened.Add(m.Settle); until.After(now) && (settling == nil || until.After(settling.Until)) {
@@ -141,7 +141,7 @@ func (r *router) dependencyEased(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
 	}
-	if s, ok := r.Present(t.Node, t.Source); ok && s.Problem != nil {
+	if s := r.Present(t.Node, t.Source); s != nil && s.Problem != nil {
 		r.dependencyClosed(s.Problem.ID, now)
 	}
 }
@@ -154,29 +154,22 @@ func (r *router) dependencyClosed(master string, now time.Time) {
 	}
 }
 
-// rateWindow counts the messages of a route that open problems, in one span of its rate. Later steps, repeats
-// and ends are not counted.
-type rateWindow struct {
-	ends time.Time // of the time for which sent counts
-	sent int
-}
-
 func (e *escalation) overRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
 
-// countMessage counts one message of a route. False: it exceeds the rate. The count is recorded with the
-// message.
-func (o *deliveryBatch) countMessage(of groupKey, rate *model.RouteRate) bool {
+// countMessage counts one message of a route that opens problems, and reports whether it keeps the rate. Later steps,
+// repeats and ends are not counted. The count is recorded with the message.
+func (o *deliveryBatch) countMessage(of groupKey, rate *model.RouteRate) (within bool) {
 	p := o.router.rates[of]
 	if p == nil {
-		p = &rateWindow{}
+		p = &history.Rate{Route: of.route, Shadow: of.shadow}
 		o.router.rates[of] = p
 	}
-	if !o.now.Before(p.ends) {
-		p.ends, p.sent = o.now.Add(rate.Period()), 0
+	if !o.now.Before(p.Ends) {
+		p.Ends, p.Sent = o.now.Add(rate.Period()), 0
 	}
-	p.sent++
+	p.Sent++
 	o.rates[of] = p
-	return p.sent <= rate.Messages
+	return p.Sent <= rate.Messages
 }
 
 // applyRate splits off the problems that exceed the route's rate. They are held until the span ends and go
@@ -188,13 +181,13 @@ func (o *deliveryBatch) applyRate(list []*escalation) []*escalation {
 		o.countMessage(list[0].rateKey(), to.Rate) {
 		return list
 	}
-	ends := o.router.rates[list[0].rateKey()].ends
+	ends := o.router.rates[list[0].rateKey()].Ends
 	return slices.DeleteFunc(list, func(e *escalation) bool {
 		if known(e) {
 			return false
 		}
 		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + to.Rate.String(), Until: ends}
-		e.Due, e.present = ends, Presence{}
+		e.Due, e.present = ends, nil
 		o.schedule(e)
 		o.write(e)
 		return true
@@ -211,15 +204,6 @@ func (r *router) rateHolds(e *escalation, now time.Time) bool {
 	e.Due = e.Held.Until
 	r.schedule(e)
 	return true
-}
-
-// loadRates restores the rate windows that were in use when the server stopped.
-func (r *router) loadRates(ctx context.Context) error {
-	list, err := r.store.Rates(ctx)
-	for _, p := range list {
-		r.rates[groupKey{route: p.Route, shadow: p.Shadow}] = &rateWindow{ends: p.Ends, sent: p.Sent}
-	}
-	return err
 }
 
 // notifyExcess sends one message of all problems that the rate held back, open and closed; the open ones are

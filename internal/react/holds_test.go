@@ -137,12 +137,12 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.dependOn(10)
 	byNode, present := map[model.NodeID]string{}, p.r.Present
-	p.r.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
+	p.r.Present = func(node model.NodeID, source model.Source) *event.Transition {
 		switch problem := p.open[byNode[node]]; {
 		case problem != nil && source.Check() == 1001:
-			return Presence{Namespace: 1, Status: problem.Status, Problem: problem}, true
+			return stateOf(problem, problem.Status)
 		case node == 10:
-			return Presence{Status: model.OK, Executed: noon.Add(-time.Minute).UnixNano()}, true
+			return &event.Transition{Status: model.OK, Executed: noon.Add(-time.Minute).UnixNano()}
 		}
 		return present(node, source)
 	}
@@ -202,9 +202,9 @@ func TestRemainingProblemsAreNotifiedAfterTheDependency(t *testing.T) {
 	p.dependOn(10)
 	present := p.r.Present
 	seen := noon.Add(-time.Second)
-	p.r.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
+	p.r.Present = func(node model.NodeID, source model.Source) *event.Transition {
 		if node == 10 {
-			return Presence{Status: model.OK, Executed: seen.UnixNano()}, true
+			return &event.Transition{Status: model.OK, Executed: seen.UnixNano()}
 		}
 		return present(node, source)
 	}

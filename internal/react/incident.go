@@ -113,10 +113,10 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 		}
 		if e.Closing != nil {
 			acked = acked || k.Acked
-		} else if is, ok := o.presence(o, e); ok && !k.Acked && !is.Problem.Ack.Active(o.now) {
+		} else if is := o.presentState(e); is != nil && !k.Acked && !is.Problem.Ack.Active(o.now) {
 			return false // the service goes on calling
 		} else {
-			acked = acked || ok || k.Acked
+			acked = acked || is != nil || k.Acked
 		}
 	}
 	return acked
@@ -129,8 +129,8 @@ func (o *deliveryBatch) otherUnacked(e *escalation, k history.NotifiedHandler) b
 		if other == e || other.Closing != nil {
 			return false
 		}
-		is, ok := o.presence(o, other)
-		return ok && !is.Problem.Ack.Active(o.now)
+		is := o.presentState(other)
+		return is != nil && !is.Problem.Ack.Active(o.now)
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
@@ -84,8 +83,8 @@ func (r *router) decide(o *deliveryBatch, due []*escalation) error {
 
 // readyStep returns the step that is due and not held. A hold is recorded with its reason until it ends.
 func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, ready bool) {
-	is, ok := o.presence(o, e)
-	if !ok {
+	is := o.presentState(e)
+	if is == nil {
 		o.scheduleAt(e, o.now.Add(time.Minute))
 		return 0, false
 	}
@@ -161,14 +160,13 @@ func orderBool(more bool) int {
 // again and hear of the end: from the new route, or from the rest of the old one where the new one has
 // another incident or there is none.
 func (o *deliveryBatch) reroute(e *escalation) {
-	is, ok := o.presence(o, e)
-	if !ok {
+	is := o.presentState(e)
+	if is == nil {
 		o.scheduleAt(e, time.Time{}) // its end is on its way
 		return
 	}
 	inherited := len(e.Notified) == 0
-	t := &event.Transition{Node: e.NodeID, Source: e.Source, Chunk: is.Problem.Chunk, Namespace: is.Namespace}
-	for _, next := range o.open(t, &history.Problem{Problem: *is.Problem}, o.now) {
+	for _, next := range o.open(is, &history.Problem{Problem: *is.Problem}, o.now) {
 		next.Notified, next.Severity, next.AckEnds = slices.Clone(e.Notified), e.Severity, e.AckEnds
 		if next.Lead != e.Lead {
 			for i := range next.Notified {
@@ -214,7 +212,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 		}
 		e.Next.Sent(e.route, step, o.now)
 		e.recordSeverity(e.present.Problem.Severity, o.now)
-		e.present = Presence{}
+		e.present = nil
 		o.schedule(e)
 		o.write(e)
 	}
@@ -268,7 +266,8 @@ func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string)
 			notes = append(notes, note)
 			ended++
 		} else {
-			note := r.note(e, e.present, kind)
+			problem := problemOf(r.names, e.present)
+			note := newNotification(kind, e.present, &problem, r.names.NodeLabels(e.NodeID))
 			if was := e.notifiedSeverity(ref); was != 0 && was < e.present.Problem.Severity {
 				note.Was = was.String()
 			}

@@ -68,7 +68,7 @@ func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.
 		return history.Revived{}, err
 	}
 	r.deliver.outbox.revived(ref, done.Revived)
-	r.deliver.signal()
+	pause.Wake(r.deliver.wake)
 	return done, nil
 }
 

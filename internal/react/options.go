@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/muster-fleet/muster/internal/directory"
-	"github.com/muster-fleet/muster/internal/guard"
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -46,9 +47,11 @@ type Options struct {
 // RoutingOptions has the parts of the server that decide on notifications.
 type RoutingOptions struct {
 	// Table finds routes and holds; nil: only the handlers of checks and namespaces.
-	Table Routing
-	// Present returns the state of a source now; nil: none, so that a message leaves at once or never.
-	Present func(node model.NodeID, source model.Source) (Presence, bool)
+	Table *route.Table
+	// Present returns the state of a source now as a transition: Problem is the open problem, and Received the time of the
+	// last change of status. It returns nil for a source without state. A nil Present knows no source: then a message leaves
+	// at once or never.
+	Present func(node model.NodeID, source model.Source) *event.Transition
 	// EndSilences deletes silences that end with their first problem, but none that was created after it closed;
 	// nil: they stay.
 	EndSilences func(ctx context.Context, ends []SilenceEnd) error
@@ -72,16 +75,10 @@ type PipelineOptions struct {
 
 // DeliveryOptions are for sending messages.
 type DeliveryOptions struct {
-	// Secret returns the value of a Secret that a handler names; nil: there are none.
-	Secret func(ctx context.Context, namespace, name string) (string, error)
-	// Assets gives the command of a handler or mutator its assets; see handler.Options.
-	Assets func(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error)
+	handler.Options // Now and Logger are those of the reactor
 	// Beat gets the output of each synthetic result that was delivered; nil: dropped.
 	Beat  func(output string)
 	Retry Retry
-	Guard *guard.Guard // of handlers' commands; nil: they outlive a kill -9
-	// ProblemLink is the address of a problem in messages: see handler.Options.
-	ProblemLink string
 }
 
 // BatchOptions has the bounds of the queue of transitions and its transactions.
@@ -109,7 +106,7 @@ func (o Options) withDefaults() Options {
 		o.Routing.Table = route.NewTable()
 	}
 	if o.Routing.Present == nil {
-		o.Routing.Present = func(model.NodeID, model.Source) (Presence, bool) { return Presence{}, false }
+		o.Routing.Present = func(model.NodeID, model.Source) *event.Transition { return nil }
 	}
 	return o
 }
@@ -157,68 +154,55 @@ type Journal interface {
 }
 
 type metrics struct {
-	recorded, repeated, recordFailed, rederived, replayed prometheus.Counter
-	unopened                                              prometheus.Counter
-	missed                                                *prometheus.CounterVec
-	recordSeconds                                         prometheus.Histogram
-	attempts                                              *prometheus.CounterVec
-	deliverSeconds                                        prometheus.Histogram
-	seen, passed, failed                                  prometheus.Counter // by pipelines
-	seeSeconds                                            prometheus.Histogram
+	recorded, repeated, recordFailed, rederived, replayed, unopened prometheus.Counter
+	recordSeconds, deliverSeconds                                   prometheus.Histogram
+	missed, attempts                                                *prometheus.CounterVec
+	// Of pipelines.
+	pipelineEvents, pipelinePassed, pipelineFailed prometheus.Counter
+	pipelineSeconds                                prometheus.Histogram
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: name, Help: help})
+// newMetrics makes the metrics of a reactor and registers them; a nil registerer leaves them out. lag returns how late
+// history is.
+func newMetrics(registerer prometheus.Registerer, lag func() Lag) *metrics {
+	factory := promauto.With(registerer)
+	counterOpts := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: name, Help: help}
 	}
-	m := &metrics{
+	counter := func(name, help string) prometheus.Counter { return factory.NewCounter(counterOpts(name, help)) }
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return factory.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: name, Help: help, Buckets: buckets})
+	}
+	gauge := func(name, help string, value func(Lag) float64) {
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "react", Name: name, Help: help},
+			func() float64 { return value(lag()) })
+	}
+	gauge("behind_seconds", "Age of the oldest change that history has not recorded; zero: none.",
+		func(l Lag) float64 { return l.Age.Seconds() })
+	gauge("behind_bytes", "Bytes of journal from that change on, which cannot be cut.", func(l Lag) float64 { return float64(l.Bytes) })
+	gauge("behind_commits", "Commits of the journal from that change on.", func(l Lag) float64 { return float64(l.Commits) })
+	gauge("rederiving", "1 while changes are derived again from the journal because the queue overflowed.", func(l Lag) float64 {
+		if l.Again {
+			return 1
+		}
+		return 0
+	})
+	return &metrics{
 		recorded:     counter("transitions_total", "Changes recorded in history."),
 		repeated:     counter("repeated_total", "Changes that history already had (after a restart)."),
 		recordFailed: counter("record_failed_total", "Batches that the history store refused; tried again."),
-		unopened:     counter("unopened_total", "Closed problems whose opening is missing in history although handlers should have received it."),
-		missed: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: "missed_total",
-			Help: "Problems that differed between history and events at the server's start, by repair: opened and closed are notified late, adopted are only recorded."}, []string{"done"}),
-		rederived: counter("rederived_total", "Overflows of the queue, after which changes are derived again from the journal."),
-		replayed:  counter("rederived_commits_total", "Commits of the journal read again for that."),
-		recordSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "record_seconds",
-			Help: "Time of one history transaction.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
-		seen:   counter("pipeline_events_total", "Events passed to pipelines."),
-		passed: counter("pipeline_passed_total", "Messages to the handlers of pipelines."),
-		failed: counter("pipeline_failed_total", "Failed evaluations of filter expressions."),
-		seeSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "pipeline_seconds",
-			Help: "Time to pass a batch of at most 500 events to pipelines.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10)}),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "react", Name: "delivery_attempts_total",
-			Help: "Delivery attempts, by outcome."}, []string{"outcome"}),
-		deliverSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "muster", Subsystem: "react", Name: "delivery_seconds",
-			Help: "Time of one attempt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}),
-	}
-	if r != nil {
-		r.MustRegister(m.recorded, m.repeated, m.unopened, m.missed, m.recordFailed, m.rederived, m.replayed, m.recordSeconds, m.attempts, m.deliverSeconds,
-			m.seen, m.passed, m.failed, m.seeSeconds)
-	}
-	return m
-}
-
-// showBehind has the metrics tell how late history is.
-func (r *Reactor) showBehind(to prometheus.Registerer) {
-	if to == nil {
-		return
-	}
-	for _, g := range []struct {
-		name, help string
-		of         func(Lag) float64
-	}{
-		{"behind_seconds", "Age of the oldest change that history has not recorded; zero: none.", func(l Lag) float64 { return l.Age.Seconds() }},
-		{"behind_bytes", "Bytes of journal from that change on, which cannot be cut.", func(l Lag) float64 { return float64(l.Bytes) }},
-		{"behind_commits", "Commits of the journal from that change on.", func(l Lag) float64 { return float64(l.Commits) }},
-		{"rederiving", "1 while changes are derived again from the journal because the queue overflowed.", func(l Lag) float64 {
-			if l.Again {
-				return 1
-			}
-			return 0
-		}},
-	} {
-		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "react", Name: g.name, Help: g.help},
-			func() float64 { return g.of(r.Lag()) }))
+		unopened: counter("unopened_total",
+			"Closed problems whose opening is missing in history although handlers should have received it."),
+		missed: factory.NewCounterVec(counterOpts("missed_total", "Problems that differed between history and events at the server's start, "+
+			"by repair: opened and closed are notified late, adopted are only recorded."), []string{"done"}),
+		rederived:       counter("rederived_total", "Overflows of the queue, after which changes are derived again from the journal."),
+		replayed:        counter("rederived_commits_total", "Commits of the journal read again for that."),
+		recordSeconds:   histogram("record_seconds", "Time of one history transaction.", prometheus.ExponentialBuckets(0.001, 2, 15)),
+		attempts:        factory.NewCounterVec(counterOpts("delivery_attempts_total", "Delivery attempts, by outcome."), []string{"outcome"}),
+		deliverSeconds:  histogram("delivery_seconds", "Time of one attempt.", prometheus.ExponentialBuckets(0.001, 2, 16)),
+		pipelineEvents:  counter("pipeline_events_total", "Events passed to pipelines."),
+		pipelinePassed:  counter("pipeline_passed_total", "Messages to the handlers of pipelines."),
+		pipelineFailed:  counter("pipeline_failed_total", "Failed evaluations of filter expressions."),
+		pipelineSeconds: histogram("pipeline_seconds", "Time to pass a batch of at most 500 events to pipelines.", prometheus.ExponentialBuckets(0.0001, 4, 10)),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
@@ -198,7 +199,7 @@ func (r *Reactor) AssetArrived() {
 	o.arrivals++
 	o.due = slices.AppendSeq(o.due, maps.Keys(o.waiting))
 	if clear(o.waiting); len(o.due) > 0 {
-		r.deliver.signal()
+		pause.Wake(r.deliver.wake)
 	}
 }
 

@@ -34,15 +34,14 @@ type Reactor struct {
 // New makes a reactor. Call Load before the view is restored; the view calls Emit.
 func New(o Options) *Reactor {
 	o = o.withDefaults()
-	m := newMetrics(o.Registerer)
 	r := &Reactor{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o)}
+	m := newMetrics(o.Registerer, r.Lag)
 	r.deliver = newDeliverer(&r.opts, m)
 	r.lane = lane{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
 		recorder: r, name: "history", passes: &passes{turn: make(chan struct{}, 1)}}
 	if o.Pipelines.Table != nil {
 		r.pipeline = newEventPipeline(r)
 	}
-	r.showBehind(o.Registerer)
 	return r
 }
 
@@ -120,24 +119,17 @@ func (r *Reactor) Consumers() (list []journal.Consumer) {
 // the next start.
 func (r *Reactor) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	var deliverErr, cleanErr error
-	running.Go(func() { deliverErr = r.deliver.run(ctx) })
-	running.Go(func() { cleanErr = r.deliver.clean(ctx) })
+	defer running.Wait()
+	running.Go(func() { r.deliver.run(ctx) })
+	running.Go(func() { r.deliver.clean(ctx) })
 	if r.pipeline != nil {
 		running.Go(func() { r.pipeline.run(ctx) })
 	}
-	stop := r.start(ctx)
-	err := r.run(ctx)
-	stop()
-	running.Wait()
-	return errors.Join(ignoreCanceled(err), ignoreCanceled(deliverErr), ignoreCanceled(cleanErr))
-}
-
-func ignoreCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
+	defer r.start(ctx)()
+	if err := r.run(ctx); !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	return nil
 }
 
 func (r *Reactor) run(ctx context.Context) error {

@@ -589,9 +589,7 @@ func TestMissingOpeningLeavesATrace(t *testing.T) {
 func TestNotificationGolden(t *testing.T) {
 	for kind, transition := range map[string]event.Transition{"opened": opening("p1", 1), "closed": closing("p1", 61)} {
 		p := history.Problem{Problem: *transition.Problem, Namespace: "default", Node: "web01", SourceName: "disk"}
-		note := closingNote(&transition, &p, map[string]string{"env": "prod"})
-		note.Kind = kind
-		data, err := note.Encode()
+		data, err := newNotification(kind, &transition, &p, map[string]string{"env": "prod"}).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -628,11 +626,11 @@ func TestSourceOfAnotherKind(t *testing.T) {
 
 	store := sqlite(t)
 	open := map[string]*model.Problem{}
-	present := func(node model.NodeID, of model.Source) (Presence, bool) {
+	present := func(node model.NodeID, of model.Source) *event.Transition {
 		if p := open["p"]; p != nil && of == source {
-			return Presence{Namespace: 1, Status: p.Status, Severity: p.Severity, Output: p.Output, Problem: p}, true
+			return stateOf(p, p.Status)
 		}
-		return Presence{}, false
+		return nil
 	}
 	now := noon.Add(time.Minute)
 	r := run(t, Options{Store: store, Names: names, Routing: RoutingOptions{Table: table, Present: present}, Now: func() time.Time { return now }})

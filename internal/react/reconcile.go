@@ -68,8 +68,8 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 		return err
 	}
 	lost := slices.DeleteFunc(m.opened, func(p *model.Problem) bool {
-		s, ok := r.opts.Routing.Present(p.NodeID, p.Source)
-		return known[p.ID] || !ok || s.Problem == nil || s.Problem.ID != p.ID // its end, too, is on its way
+		s := r.opts.Routing.Present(p.NodeID, p.Source)
+		return known[p.ID] || s == nil || s.Problem == nil || s.Problem.ID != p.ID // its end, too, is on its way
 	})
 	slices.SortFunc(lost, func(a, b *model.Problem) int { return cmp.Compare(a.ID, b.ID) })
 	strange := 0
@@ -77,7 +77,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 		var b recordedBatch
 		for _, p := range some {
 			t := r.lostOpening(p)
-			of := problemChange{Transition: t, problem: r.problem(t), late: true}
+			of := problemChange{Transition: t, problem: problemOf(r.opts.Names, t), late: true}
 			if b.Opened = append(b.Opened, of.problem); !r.aliveAt(p.Opened) {
 				b.predating = append(b.predating, of)
 				strange++
@@ -101,11 +101,12 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 
 // lostOpening returns the lost transition, as far as the view knows it.
 func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
-	s, _ := r.opts.Routing.Present(p.NodeID, p.Source)
-	return &event.Transition{
-		Kind: event.ProblemOpened, Node: p.NodeID, Namespace: s.Namespace, Source: p.Source, Chunk: p.Chunk, Status: s.Status, Severity: s.Severity,
-		Received: p.Opened.UnixNano(), Executed: s.Executed, Output: s.Output, Problem: cmp.Or(s.Problem, p), Hooks: s.Hooks, Expired: s.Expired,
+	t := event.Transition{Node: p.NodeID, Source: p.Source}
+	if s := r.opts.Routing.Present(p.NodeID, p.Source); s != nil {
+		t = *s
 	}
+	t.Kind, t.Chunk, t.Received, t.Problem = event.ProblemOpened, p.Chunk, p.Opened.UnixNano(), cmp.Or(t.Problem, p)
+	return &t
 }
 
 // closeMissed ends problems whose end was lost. Where the view knows nothing of an event that there
@@ -113,16 +114,16 @@ func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	var b recordedBatch
 	for id, of := range m.closed {
-		s, ok := r.opts.Routing.Present(of.node, of.source)
+		s := r.opts.Routing.Present(of.node, of.source)
 		_, _, node := r.opts.Names.NodeName(of.node)
 		_, _, source := r.opts.Names.SourceName(of.source)
-		if ok && s.Problem != nil && s.Problem.ID == id || !ok && node && source {
+		if s != nil && s.Problem != nil && s.Problem.ID == id || s == nil && node && source {
 			continue
 		}
 		if err := r.retry(ctx, "cannot read history", 0, func() error {
 			p, err := r.opts.Store.Problem(ctx, id)
 			if err == nil && p.Closed.IsZero() {
-				b.changes = append(b.changes, r.lostClosing(p, s, ok))
+				b.changes = append(b.changes, r.lostClosing(p, s))
 			} else if model.ClassOf(err) == model.NotFound {
 				err = nil
 			}
@@ -145,20 +146,16 @@ func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	return r.write(ctx, b, 0)
 }
 
-// lostClosing returns the lost transition. Its time is known where the source is OK since.
-func (r *Reactor) lostClosing(p history.Problem, s Presence, known bool) problemChange {
-	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Namespace: s.Namespace, Source: p.Source, Chunk: p.Chunk, Status: model.OK,
-		Received: r.now().UnixNano(), Executed: s.Executed, Problem: &p.Problem}
-	switch {
-	case !known:
+// lostClosing returns the lost transition from the present state of its source. Its time is known where the source is OK since.
+func (r *Reactor) lostClosing(p history.Problem, state *event.Transition) problemChange {
+	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Chunk: p.Chunk, Status: model.OK,
+		Received: r.now().UnixNano()}
+	if state == nil {
 		t.Output, t.Executed = "the event no longer exists", t.Received
-	case s.Status == model.OK:
-		t.Output = s.Output
-		if s.Changed > p.Opened.UnixNano() {
-			t.Received = s.Changed
-		}
-	default:
+	} else if t.Namespace, t.Executed = state.Namespace, state.Executed; state.Status != model.OK {
 		t.Output = "another problem is open"
+	} else if t.Output = state.Output; state.Received > p.Opened.UnixNano() {
+		t.Received = state.Received
 	}
 	t.Output += "\nlate: the server recovered its end at its start"
 	p.Closed = time.Unix(0, t.Received).UTC()

@@ -32,17 +32,18 @@ func (v *seenOpen) opens(node model.NodeID, id string) {
 	v.open[node] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: noon, Output: "as it opened"}
 }
 
-func (v *seenOpen) present(node model.NodeID, source model.Source) (Presence, bool) {
+func (v *seenOpen) present(node model.NodeID, source model.Source) *event.Transition {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := Presence{Namespace: 1, Executed: noon.UnixNano()}
 	if p := v.open[node]; p != nil {
-		s.Status, s.Severity, s.Problem, s.Output = model.Critical, model.High, p, "as it is"
-		return s, true
+		s := stateOf(p, model.Critical)
+		s.Executed, s.Output = noon.UnixNano(), "as it is"
+		return s
 	}
-	at, ok := v.well[node]
-	s.Changed, s.Output = at, "well again"
-	return s, ok
+	if at, ok := v.well[node]; ok {
+		return &event.Transition{Namespace: 1, Executed: noon.UnixNano(), Received: at, Output: "well again"}
+	}
+	return nil
 }
 
 func (v *seenOpen) eachOpen(fn func(*model.Problem)) {

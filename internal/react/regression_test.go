@@ -39,7 +39,7 @@ func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 
 	o := newDeliveryBatch(p.r, p.now)
 	e := p.r.of["p1"][0]
-	e.Severity, e.present = model.SeverityWarning, Presence{Problem: p.open["p1"], Status: model.Critical}
+	e.Severity, e.present = model.SeverityWarning, stateOf(p.open["p1"], model.Critical)
 	if note, err := p.r.notificationOf(&message{id: e.Problem, list: []*escalation{e}}, e.Notified[0].HandlerRef, handler.Reminder); err != nil || note.Was != "warning" || !o.empty() {
 		t.Errorf("%+v, %v", note, err)
 	} else if _, err := note.Encode(); err != nil || note.Summary != "WORSE, CRITICAL: disk on web01:" {

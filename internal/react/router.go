@@ -13,16 +13,6 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Routing is the part of *route.Table that decides on notifications: routes and holds.
-type Routing interface {
-	Route(name route.Name) (*route.Route, bool)
-	Routes(m *route.Problem, ref string) []*route.Route
-	Matching(m *route.Problem) []*route.Route
-	Holds(m *route.Problem, r *route.Route, now time.Time) []route.Hold
-	// Changed returns a channel that is closed at the next change of the table.
-	Changed() <-chan struct{}
-}
-
 // router moves each open problem along its routes, and decides which handlers are notified when it opens, lasts
 // and closes. Its state equals the table history_escalations; both change together. Only Run's goroutine
 // uses it.
@@ -34,7 +24,7 @@ type router struct {
 	of            map[string][]*escalation        // by problem
 	dependents    map[string]map[*escalation]bool // by the problem that holds them
 	groups        map[groupKey]*group
-	rates         map[groupKey]*rateWindow
+	rates         map[groupKey]*history.Rate // messages of routes that open problems
 	due           dueHeap
 	changed       <-chan struct{}         // closed when the routing changed since the last evaluation
 	openInHistory map[string]sourceOnNode // problems that are open in history, until they are compared with the view's
@@ -50,11 +40,11 @@ type sourceOnNode struct {
 type escalation struct {
 	history.Escalation
 	route            *route.Route
-	at               time.Time      // of its next evaluation
-	index            int            // in the heap; -1: not in it
-	dependency       string         // the id of the problem whose end it waits for; empty: none
-	present          Presence       // the problem at its last evaluation, for the message
-	previousSeverity model.Severity // notified before Severity, until all steps with Severity were sent
+	at               time.Time         // of its next evaluation
+	index            int               // in the heap; -1: not in it
+	dependency       string            // the id of the problem whose end it waits for; empty: none
+	present          *event.Transition // the state at its last evaluation, for the message of the same batch
+	previousSeverity model.Severity    // notified before Severity, until all steps with Severity were sent
 }
 
 // group holds the problems of one route and group key that share messages.
@@ -81,13 +71,21 @@ func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group
 func (e *escalation) rateKey() groupKey  { return groupKey{route: e.Route, shadow: e.Shadow} }
 
 func newRouter(o Options) *router {
-	return &router{RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, rates: map[groupKey]*rateWindow{}, openInHistory: map[string]sourceOnNode{}}
+	return &router{
+		RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{},
+		of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{},
+		rates: map[groupKey]*history.Rate{}, openInHistory: map[string]sourceOnNode{},
+	}
 }
 
 // load reads the escalations, rates and open problems of the store.
 func (r *router) load(ctx context.Context) error {
-	if err := r.loadRates(ctx); err != nil {
+	rates, err := r.store.Rates(ctx)
+	if err != nil {
 		return err
+	}
+	for i := range rates {
+		r.rates[groupKey{route: rates[i].Route, shadow: rates[i].Shadow}] = &rates[i]
 	}
 	rows, err := r.store.Escalations(ctx)
 	if err != nil {
@@ -213,8 +211,8 @@ func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	if t.First || t.Status == model.OK {
 		return
 	}
-	s, ok := r.Present(t.Node, t.Source)
-	if !ok || s.Problem == nil || !s.Problem.Opened.Before(time.Unix(0, t.Received)) {
+	s := r.Present(t.Node, t.Source)
+	if s == nil || s.Problem == nil || !s.Problem.Opened.Before(time.Unix(0, t.Received)) {
 		return // its opening is on its way, or its end
 	}
 	for _, e := range r.of[s.Problem.ID] {
@@ -249,7 +247,7 @@ func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 		g.flush, g.ends = g.flush.Add(-by), g.ends.Add(-by)
 	}
 	for key, p := range r.rates {
-		p.ends = p.ends.Add(-by)
+		p.Ends = p.Ends.Add(-by)
 		o.rates[key] = p
 	}
 }

@@ -57,17 +57,17 @@ func (p *play) set(ref string, spec model.Spec) {
 
 // restart forgets all that is not in the store.
 func (p *play) restart() {
-	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: RoutingOptions{Table: p.table, Present: func(node model.NodeID, source model.Source) (Presence, bool) {
+	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: RoutingOptions{Table: p.table, Present: func(node model.NodeID, source model.Source) *event.Transition {
 		for _, problem := range p.open {
 			if problem.NodeID == node && problem.Source == source {
 				status := problem.Status
 				if now, ok := p.shows[problem.ID]; ok {
 					status = now
 				}
-				return Presence{Namespace: 1, Status: status, Severity: problem.Severity, Output: problem.Output, Problem: problem}, true
+				return stateOf(problem, status)
 			}
 		}
-		return Presence{}, false
+		return nil
 	}, MassOutage: func(now time.Time) *route.Hold {
 		if p.many == nil || !p.many.Until.After(now) {
 			return nil
@@ -437,9 +437,9 @@ func TestStormOfProblems(t *testing.T) {
 	})
 	p.expectEscalations(many)
 	before := p.open
-	p.r.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
+	p.r.Present = func(node model.NodeID, source model.Source) *event.Transition {
 		problem := before[fmt.Sprintf("p%04d", node-10)]
-		return Presence{Status: problem.Status, Output: "bad", Problem: problem}, true
+		return stateOf(problem, problem.Status)
 	}
 	p.after(time.Minute)
 	if len(p.sent) != 1 || !strings.HasPrefix(p.sent[0], "pager summary p0000+p0001") {
@@ -510,9 +510,9 @@ func TestMessageOfManyProblems(t *testing.T) {
 func TestProblemEndsDuringDelivery(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	present, looks := p.r.Present, 0
-	p.r.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
+	p.r.Present = func(node model.NodeID, source model.Source) *event.Transition {
 		if looks++; looks > 2 { // of the opening, and of the step
-			return Presence{}, true
+			return &event.Transition{}
 		}
 		return present(node, source)
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func pick[T any](t *rapid.T, label string, from ...T) T {
@@ -73,11 +74,10 @@ func TestIndexEqualsWalk(t *testing.T) {
 				delete(all, name)
 				continue
 			}
-			s, err := compile(name.Namespace, anySelector(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			x.set(name, s, i)
+			selector := anySelector(t)
+			s, err := compile(name.Namespace, selector)
+			testenv.NoError(t, err)
+			testenv.NoError(t, x.set(name, selector, i))
 			all[name] = s
 		}
 		m := anyProblem(t)
@@ -88,7 +88,11 @@ func TestIndexEqualsWalk(t *testing.T) {
 			}
 		}
 		slices.SortFunc(want, Name.compare)
-		if got := x.find(m); !slices.Equal(got, want) {
+		var got []Name
+		for _, e := range x.find(m) {
+			got = append(got, e.name)
+		}
+		if !slices.Equal(got, want) {
 			t.Fatalf("for %+v the index finds %v, a walk finds %v", m, got, want)
 		}
 		posts := 0
@@ -135,11 +139,7 @@ func BenchmarkFind(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", by, n), func(b *testing.B) {
 				x := newIndex[int]()
 				for i := range n {
-					s, err := compile("default", selectors[by](i))
-					if err != nil {
-						b.Fatal(err)
-					}
-					x.set(Name{"default", fmt.Sprint("s", i)}, s, i)
+					testenv.NoError(b, x.set(Name{"default", fmt.Sprint("s", i)}, selectors[by](i), i))
 				}
 				m := *m
 				if by == "check" || by == "condition" {

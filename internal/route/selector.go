@@ -117,7 +117,7 @@ func (t *targets) include(m *Problem) bool {
 // criterion: its nodes and groups, one of its labels, or its checks; of these the one with the
 // fewest entries, because a thousand silences of the group all may name a thousand checks. A
 // condition over nodes contributes the values that it requires. A selector without any criterion is
-// stored under its namespace. Not safe for concurrent use.
+// stored under its namespace; an entry without a selector is found by its name alone. Not safe for concurrent use.
 type index[T any] struct {
 	entries map[Name]*entry[T]
 	byKey   map[indexKey][]*entry[T]
@@ -125,7 +125,7 @@ type index[T any] struct {
 
 type entry[T any] struct {
 	name     Name
-	selector selector
+	selector *selector // nil: it matches no problem
 	value    T
 	keys     []indexKey
 }
@@ -152,14 +152,25 @@ func newIndex[T any]() *index[T] {
 	return &index[T]{entries: map[Name]*entry[T]{}, byKey: map[indexKey][]*entry[T]{}}
 }
 
-// set stores a selector and its value under a name, in place of the former one.
-func (x *index[T]) set(name Name, s *selector, value T) {
+// set stores a value under a name, in place of the former one, for the problems that the selector matches; nil: for none.
+// A selector that does not compile changes nothing.
+func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
+	e := &entry[T]{name: name, value: value}
+	if selects != nil {
+		var err error
+		if e.selector, err = compile(name.Namespace, selects); err != nil {
+			return err
+		}
+	}
 	x.remove(name)
-	e := &entry[T]{name, *s, value, x.narrowest(s)}
 	x.entries[name] = e
+	if e.selector != nil {
+		e.keys = x.narrowest(e.selector)
+	}
 	for _, p := range e.keys {
 		x.byKey[p] = append(x.byKey[p], e)
 	}
+	return nil
 }
 
 func (x *index[T]) remove(name Name) {
@@ -178,13 +189,13 @@ func (x *index[T]) remove(name Name) {
 	}
 }
 
-// find returns the names of the selectors that match the problem, sorted.
-func (x *index[T]) find(m *Problem) []Name {
-	var found []Name
+// find returns the entries whose selectors match the problem, by name.
+func (x *index[T]) find(m *Problem) []*entry[T] {
+	var found []*entry[T]
 	look := func(p indexKey) {
 		for _, e := range x.byKey[p] {
 			if e.selector.matches(m) {
-				found = append(found, e.name)
+				found = append(found, e)
 			}
 		}
 	}
@@ -203,7 +214,7 @@ func (x *index[T]) find(m *Problem) []Name {
 			break
 		}
 	}
-	slices.SortFunc(found, Name.compare)
+	slices.SortFunc(found, func(a, b *entry[T]) int { return a.name.compare(b.name) })
 	return slices.Compact(found)
 }
 

@@ -13,31 +13,22 @@ import (
 
 // Table holds the routes, silences and windows in force. Safe for concurrent use.
 type Table struct {
-	mu          sync.RWMutex
-	changed     chan struct{}
-	routes      map[Name]*Route
-	matching    *index[*Route] // the routes with match
-	silences    *index[*silence]
-	windows     map[Name]*namedWindow
-	maintenance *index[*namedWindow] // the windows with maintenance
-}
-
-type silence struct {
-	name Name
-	spec *model.SilenceSpec
+	mu       sync.RWMutex
+	changed  chan struct{}
+	routes   *index[*Route] // by match
+	silences *index[*model.SilenceSpec]
+	windows  *index[namedWindow] // by maintenance
 }
 
 // namedWindow is a compiled Window.
 type namedWindow struct {
-	name     Name
 	calendar *window.Calendar
 	reason   string
 }
 
 // NewTable returns an empty table.
 func NewTable() *Table {
-	return &Table{changed: make(chan struct{}), routes: map[Name]*Route{}, matching: newIndex[*Route](), silences: newIndex[*silence](),
-		windows: map[Name]*namedWindow{}, maintenance: newIndex[*namedWindow]()}
+	return &Table{changed: make(chan struct{}), routes: newIndex[*Route](), silences: newIndex[*model.SilenceSpec](), windows: newIndex[namedWindow]()}
 }
 
 // Changed returns a channel that the next change closes.
@@ -70,7 +61,14 @@ func (t *Table) Apply(list []Declaration) error {
 	for _, d := range list {
 		switch d.Spec.(type) {
 		case nil:
-			t.remove(d.Kind, d.Name)
+			switch d.Kind {
+			case "Route":
+				t.routes.remove(d.Name)
+			case "Silence":
+				t.silences.remove(d.Name)
+			case "Window":
+				t.windows.remove(d.Name)
+			}
 		case *model.RouteSpec, *model.SilenceSpec, *model.WindowSpec:
 			if err := t.set(d); err != nil {
 				failed = append(failed, fmt.Errorf("%s %s: %w", d.Kind, d.Name, err))
@@ -86,7 +84,7 @@ func (t *Table) Apply(list []Declaration) error {
 	return errors.Join(failed...)
 }
 
-// set compiles one declaration and puts it in force. After an error nothing is changed. The caller holds mu.
+// set compiles one declaration and puts it in force. An error changes nothing. The caller holds mu.
 func (t *Table) set(d Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -95,81 +93,42 @@ func (t *Table) set(d Declaration) error {
 		if err != nil {
 			return err
 		}
-		var match *selector
-		if spec.Match != nil {
-			if match, err = compile(name.Namespace, spec.Match); err != nil {
-				return err
-			}
-		}
-		t.routes[name] = r
-		if t.matching.remove(name); match != nil {
-			t.matching.set(name, match, r)
-		}
+		return t.routes.set(name, spec.Match, r)
 	case *model.SilenceSpec:
-		s, err := compile(name.Namespace, &spec.Selector)
-		if err != nil {
-			return err
-		}
-		t.silences.set(name, s, &silence{name, spec})
+		return t.silences.set(name, &spec.Selector, spec)
 	case *model.WindowSpec:
 		calendar, err := window.New(cmp.Or(spec.TimeZone, zone), spec.Spans)
 		if err != nil {
 			return err
 		}
-		var covers *selector
-		if spec.Maintenance != nil {
-			if covers, err = compile(name.Namespace, spec.Maintenance); err != nil {
-				return err
-			}
-		}
-		w := &namedWindow{name, calendar, spec.Reason}
-		t.windows[name] = w
-		if t.maintenance.remove(name); covers != nil {
-			t.maintenance.set(name, covers, w)
-		}
+		return t.windows.set(name, spec.Maintenance, namedWindow{calendar, spec.Reason})
 	}
 	return nil
-}
-
-// remove takes one declaration out of force. The caller holds mu.
-func (t *Table) remove(kind string, name Name) {
-	switch kind {
-	case "Route":
-		delete(t.routes, name)
-		t.matching.remove(name)
-	case "Silence":
-		t.silences.remove(name)
-	case "Window":
-		delete(t.windows, name)
-		t.maintenance.remove(name)
-	}
 }
 
 // Route returns the route of a name.
 func (t *Table) Route(name Name) (*Route, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	r, ok := t.routes[name]
-	return r, ok
+	if e := t.routes.entries[name]; e != nil {
+		return e.value, true
+	}
+	return nil, false
 }
 
 // Routes returns the routes for a problem, by name: the one that the check names (ref, relative to
 // the check's namespace), else all that match, else default of the node's namespace, else default
 // of shared.
 func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
 	if ref != "" {
 		ns, name := model.SplitRef(m.Source.Name.Namespace, ref)
-		if r := t.routes[Name{ns, name}]; r != nil {
+		if r, ok := t.Route(Name{ns, name}); ok {
 			return []*Route{r}
 		}
 	}
-	for _, e := range t.matching.find(m) {
-		list = append(list, t.routes[e])
-	}
+	list = t.Matching(m)
 	for _, ns := range [...]string{m.Node.Namespace, model.SharedNamespaceName} {
-		if r := t.routes[Name{ns, DefaultName}]; r != nil && len(list) == 0 {
+		if r, ok := t.Route(Name{ns, DefaultName}); ok && len(list) == 0 {
 			list = append(list, r)
 		}
 	}
@@ -180,8 +139,8 @@ func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 func (t *Table) Matching(m *Problem) (list []*Route) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, e := range t.matching.find(m) {
-		list = append(list, t.routes[e])
+	for _, e := range t.routes.find(m) {
+		list = append(list, e.value)
 	}
 	return list
 }
@@ -219,16 +178,16 @@ type Hold struct {
 func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, name := range t.silences.find(m) {
-		s := t.silences.entries[name].value.spec
+	for _, e := range t.silences.find(m) {
+		s := e.value
 		if now.Before(s.Begin.Time) || !s.Until.IsZero() && !now.Before(s.Until.Time) {
 			continue
 		}
-		list = append(list, Hold{Kind: Silenced, By: name, Reason: s.Reason, Creator: s.Creator, Until: s.Until.Time, Drop: s.Drop, UntilResolved: s.UntilResolved})
+		list = append(list, Hold{Kind: Silenced, By: e.name, Reason: s.Reason, Creator: s.Creator, Until: s.Until.Time, Drop: s.Drop, UntilResolved: s.UntilResolved})
 	}
-	for _, name := range t.maintenance.find(m) {
-		if until, inside := t.windows[name].calendar.Active(now); inside {
-			list = append(list, Hold{Kind: Maintenance, By: name, Reason: t.windows[name].reason, Until: until})
+	for _, e := range t.windows.find(m) {
+		if until, inside := e.value.calendar.Active(now); inside {
+			list = append(list, Hold{Kind: Maintenance, By: e.name, Reason: e.value.reason, Until: until})
 		}
 	}
 	if r == nil {
@@ -237,11 +196,11 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	for _, x := range r.mutes {
 		c, reason := x.calendar, ""
 		if c == nil {
-			w := t.windows[x.window]
+			w := t.windows.entries[x.window]
 			if w == nil {
 				continue // apply refuses a mute without its window; the window was deleted later
 			}
-			c, reason = w.calendar, w.reason
+			c, reason = w.value.calendar, w.value.reason
 		}
 		if until, inside := c.Active(now); inside && x.selector.matches(m) {
 			list = append(list, Hold{Kind: Muted, By: r.Name, During: x.during, Reason: reason, Until: until})
@@ -261,12 +220,12 @@ type WindowState struct {
 func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	w := t.windows[name]
+	w := t.windows.entries[name]
 	if w == nil {
 		return WindowState{}, false
 	}
-	at := WindowState{Begins: w.calendar.Next(now)}
-	if at.Ends, at.Inside = w.calendar.Active(now); !at.Inside {
+	at := WindowState{Begins: w.value.calendar.Next(now)}
+	if at.Ends, at.Inside = w.value.calendar.Active(now); !at.Inside {
 		at.Ends = time.Time{}
 	}
 	return at, true
@@ -277,7 +236,7 @@ func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 func (t *Table) Maintained(name Name) func(*Problem) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if e := t.maintenance.entries[name]; e != nil {
+	if e := t.windows.entries[name]; e != nil && e.selector != nil {
 		return e.selector.matches
 	}
 	return nil
