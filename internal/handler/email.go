@@ -154,7 +154,7 @@ func mailClient(ctx context.Context, e *model.Email, c *conns) (*gomail.Client, 
 	default:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
 	}
-	config, err := pool(e.CA)
+	config, err := trustConfig(e.CA)
 	if err != nil {
 		return nil, err
 	}

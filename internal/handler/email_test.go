@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// exim is a real mail server of this test alone, with STARTTLS on one port and TLS from the
-// first byte on another; it takes mail only of who logs in as muster.
+// exim is a real mail server with STARTTLS on one port and TLS from the first byte on another. It accepts mail from the user
+// muster.
 type exim struct {
 	starttls, tls string // addresses
 	ca, dir       string
@@ -85,14 +85,10 @@ func startExim(t *testing.T) *exim {
 	t.Helper()
 	program := testenv.Program(t, "exim4", "exim4-daemon-light", "/usr/sbin")
 	dir, err := os.MkdirTemp("", "exim")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if me.Uid == "0" { // it delivers nothing as root
 		if me, err = user.Lookup("Debian-exim"); err != nil {
 			testenv.LeftOut(t, "there is no user for the mail server", "sudo apt-get install exim4-daemon-light")
@@ -103,26 +99,20 @@ func startExim(t *testing.T) *exim {
 	for ports[1] == ports[0] {
 		ports[1] = port()
 	}
-	certificate(t, dir)
+	writeCertificate(t, dir)
 	conf := strings.NewReplacer("DIR", dir, "USER", me.Uid, "GROUP", me.Gid, "PORT1", ports[0], "PORT2", ports[1]).Replace(eximConfig)
-	if err := os.WriteFile(filepath.Join(dir, "conf"), []byte(conf), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "conf"), []byte(conf), 0o644))
 	if os.Geteuid() == 0 {
 		uid, _ := strconv.Atoi(me.Uid)
 		gid, _ := strconv.Atoi(me.Gid)
 		for _, path := range []string{dir, filepath.Join(dir, "key.pem")} {
-			if err := os.Chown(path, uid, gid); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, os.Chown(path, uid, gid))
 		}
 	}
 	var said bytes.Buffer
 	cmd := exec.Command(program, "-C", filepath.Join(dir, "conf"), "-bdf")
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
@@ -145,36 +135,26 @@ func startExim(t *testing.T) *exim {
 	return e
 }
 
-// certificate is one for 127.0.0.1 that signs itself.
-func certificate(t *testing.T, dir string) {
+// writeCertificate writes a self-signed certificate for 127.0.0.1, and its key.
+func writeCertificate(t *testing.T, dir string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "EC PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
 	}
-	if err := os.Chmod(filepath.Join(dir, "cert.pem"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Chmod(filepath.Join(dir, "cert.pem"), 0o644))
 }
 
-// letters waits for n mails and reads them.
-func (e *exim) letters(t *testing.T, n int) (list []*mail.Message) {
+// receivedMails waits for n mails and returns them.
+func (e *exim) receivedMails(t *testing.T, n int) (list []*mail.Message) {
 	var found []string
 	testenv.Until(t, fmt.Sprintf("%d mails", n), func() bool {
 		found, _ = filepath.Glob(filepath.Join(e.dir, "box/new/*"))
@@ -182,9 +162,7 @@ func (e *exim) letters(t *testing.T, n int) (list []*mail.Message) {
 	})
 	for _, file := range found {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		m, err := mail.ReadMessage(bytes.NewReader(data))
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, data)
@@ -194,13 +172,12 @@ func (e *exim) letters(t *testing.T, n int) (list []*mail.Message) {
 	return list
 }
 
-// A real mail server takes mail by STARTTLS and by TLS from the first byte; what it refuses
-// for good is given up, what it puts off is tried again.
-func TestMailOverExim(t *testing.T) {
+// A real mail server takes mail by STARTTLS and by TLS. A permanent refusal is final, a temporary one is tried again.
+func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	e := startExim(t)
 	out := New(Options{})
 	t.Cleanup(out.Close)
-	notes := notifications()
+	notes := testNotifications()
 	spec := func(change func(*model.Email)) *model.HandlerSpec {
 		s := &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: []string{"ann@example.org"}, CA: e.ca}
 		change(s)
@@ -237,7 +214,7 @@ func TestMailOverExim(t *testing.T) {
 		}
 	}
 	ids := map[string]bool{}
-	for _, m := range e.letters(t, 3) {
+	for _, m := range e.receivedMails(t, 3) {
 		body, _ := io.ReadAll(m.Body)
 		id := m.Header.Get("Message-ID")
 		ids[id] = true
@@ -253,31 +230,30 @@ func TestMailOverExim(t *testing.T) {
 	}
 }
 
-// Of several recipients each is on its own: who is put off is tried again, whoever else is refused
-// for good, and who has the mail does not get it again with each attempt.
-func TestMailToPartOfRecipients(t *testing.T) {
+// A recipient that the server refuses temporarily is tried again; those that have the mail do not get it again.
+func TestEachMailRecipientIsRetriedAlone(t *testing.T) {
 	e := startExim(t)
 	out := New(Options{})
 	t.Cleanup(out.Close)
 	spec := func(to ...string) *model.HandlerSpec {
 		return &model.HandlerSpec{Email: &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: to, CA: e.ca}}
 	}
-	note := notifications()[Opened].message(t)
+	note := testNotifications()[Opened].message(t)
 	for range 2 {
 		receipt, err := out.Send(t.Context(), spec("ann@example.org", "refused@example.org", "later@example.org"), note)
 		if err == nil || IsFinal(err) || !strings.Contains(err.Error(), "later@example.org") || !strings.Contains(err.Error(), "nobody of that name") {
 			t.Errorf("one is put off, one refused: %v\n%s", err, receipt.Answer)
 		}
 	}
-	if n := len(e.letters(t, 1)); n != 1 {
+	if n := len(e.receivedMails(t, 1)); n != 1 {
 		t.Errorf("ann has it %d times", n)
 	}
-	if _, err := out.Send(t.Context(), spec("refused@example.org", "later@example.org"), message("another", "{}")); err == nil || IsFinal(err) {
+	if _, err := out.Send(t.Context(), spec("refused@example.org", "later@example.org"), newMessage("another", "{}")); err == nil || IsFinal(err) {
 		t.Errorf("nobody has it, and one is put off: %v", err)
 	}
-	receipt, err := out.Send(t.Context(), spec("bob@example.org", "refused@example.org"), message("a third", "{}"))
+	receipt, err := out.Send(t.Context(), spec("bob@example.org", "refused@example.org"), newMessage("a third", "{}"))
 	if err != nil || receipt.Refused == nil || !strings.Contains(receipt.Refused.Error(), "refused@example.org") {
 		t.Errorf("who is refused is named: %v, %v", err, receipt.Refused)
 	}
-	e.letters(t, 2)
+	e.receivedMails(t, 2)
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// notifications are one of each kind, of a problem with texts that no envelope likes.
-func notifications() map[string]*Notification {
+// testNotifications returns one notification of each kind, with texts that need escaping in every format.
+func testNotifications() map[string]*Notification {
 	base := Notification{
 		Problem: "01J9ZK3T7Q8V", Node: "web01", Labels: map[string]string{"env": "prod", "team": "ops & <web>", "9rack": "a\"b"}, Check: "disk", Source: Source{Name: "disk"}, Space: "shop",
-		Status: "CRITICAL", Worst: "CRITICAL", Severity: "high", Opened: noon, Executed: noon.Add(-time.Second),
+		Status: "CRITICAL", Worst: "CRITICAL", Severity: "high", Opened: testTime, Executed: testTime.Add(-time.Second),
 		Output: "disk 97% full | used=97%\n/var is `full` ```@all``` <!channel> & \"more\" *bold*\x1b[31m\nline 3\n4\n5\n6\n7\n8\n9\n10\n11\n12",
 	}
 	out := map[string]*Notification{}
@@ -33,7 +33,7 @@ func notifications() map[string]*Notification {
 		n.Kind = kind
 		switch kind {
 		case Closed:
-			n.Status, n.Closed, n.Output = "OK", noon.Add(95*time.Minute), "disk 40% full"
+			n.Status, n.Closed, n.Output = "OK", testTime.Add(95*time.Minute), "disk 40% full"
 		case Acknowledged:
 			n.By, n.Note = "ann", "on it\r\nBcc: evil@example.org"
 		case Summary:
@@ -49,16 +49,14 @@ func notifications() map[string]*Notification {
 func (n *Notification) message(t testing.TB) *Message {
 	t.Helper()
 	payload, err := n.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return &Message{Key: n.Problem + "/" + n.Kind + "/default/x", Payload: payload, Note: n}
 }
 
 func secret(s string) model.Secret { return model.Secret{Text: s} }
 
-// services are all kinds that speak HTTP, at an address.
-func services(address string) map[string]*model.HandlerSpec {
+// httpServices returns a handler of each kind that sends HTTP requests, with an address.
+func httpServices(address string) map[string]*model.HandlerSpec {
 	return map[string]*model.HandlerSpec{
 		"webhook": {Webhook: &model.Webhook{URL: address + "/hook", Secret: secret("s3cret-key"), Headers: map[string]string{"X-Team": "ops"}}},
 		"webhook-template": {Webhook: &model.Webhook{URL: address + "/hook", ContentType: "text/plain",
@@ -99,7 +97,7 @@ func (c *capturedRequest) String() string {
 	return b.String()
 }
 
-// fakeService is a local service that checks each request as the real one documents, and answers.
+// fakeService is a local service that checks each request by the documentation of the real one, and answers.
 type fakeService struct {
 	*httptest.Server
 	got    chan capturedRequest
@@ -125,14 +123,15 @@ func newFakeService(t testing.TB, check func(*capturedRequest) error) *fakeServi
 	return p
 }
 
-// What each kind sends of each kind of notification, byte for byte; its peer takes it.
+// The request of each kind of handler for each kind of notification is equal to its golden file, and a checked service takes
+// it.
 func TestRequestsGolden(t *testing.T) {
-	for kind := range services("") {
+	for kind := range httpServices("") {
 		t.Run(kind, func(t *testing.T) {
-			notes := notifications()
+			notes := testNotifications()
 			name, _, _ := strings.Cut(kind, "-")
-			p := newFakeService(t, rulesOf()[name])
-			out := New(Options{Now: func() time.Time { return noon.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
+			p := newFakeService(t, documentedRules()[name])
+			out := New(Options{Now: func() time.Time { return testTime.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
 			defer out.Close()
 			var page bytes.Buffer
 			worse := *notes[Reminder]
@@ -143,11 +142,11 @@ func TestRequestsGolden(t *testing.T) {
 			for _, what := range []string{Opened, Reminder, "worse", "unacknowledged", Acknowledged, Closed, Summary, Test} {
 				m := notes[what].message(t)
 				m.Opened = func(context.Context) (*Notification, error) { return notes[Opened], nil }
-				receipt, err := out.Send(t.Context(), services(p.URL)[kind], m)
+				receipt, err := out.Send(t.Context(), httpServices(p.URL)[kind], m)
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
-				c := receive(t, "request", p.got)
+				c := receiveFrom(t, "request", p.got)
 				fmt.Fprintf(&page, "=== %s\n%s", what, strings.ReplaceAll(c.String(), p.URL, "http://peer"))
 				for len(p.got) > 0 { // all of it was answered
 					c = <-p.got
@@ -159,31 +158,26 @@ func TestRequestsGolden(t *testing.T) {
 					}
 				}
 			}
-			golden(t, filepath.Join("testdata", kind+".txt"), page.Bytes())
+			testenv.Golden(t, filepath.Join("testdata", kind+".txt"), page.Bytes())
 		})
 	}
 }
 
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	testenv.Golden(t, file, got)
-}
-
-// Texts without end are cut to what each service takes, with a mark.
+// Long texts are cut to the limits of each service, with a mark.
 func TestTextsFitLimitsOfServices(t *testing.T) {
-	long := *notifications()[Opened]
+	long := *testNotifications()[Opened]
 	long.Output = strings.Repeat("ünïcode & <b> \"q\" ", 20_000)
 	long.Node, long.Source.Name = strings.Repeat("n", 253), strings.Repeat("c", 253)
 	long.Labels = map[string]string{"team": strings.Repeat("ö<", 5000)}
-	for kind := range services("") {
+	for kind := range httpServices("") {
 		name, _, _ := strings.Cut(kind, "-")
-		p := newFakeService(t, rulesOf()[name])
+		p := newFakeService(t, documentedRules()[name])
 		out := New(Options{})
-		if _, err := out.Send(t.Context(), services(p.URL)[kind], long.message(t)); err != nil {
+		if _, err := out.Send(t.Context(), httpServices(p.URL)[kind], long.message(t)); err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
 		}
-		c := receive(t, "request", p.got)
+		c := receiveFrom(t, "request", p.got)
 		if name != "webhook" && !strings.Contains(string(c.body), "(cut)") {
 			t.Errorf("%s: nothing says that it was cut:\n%.3000s", kind, &c)
 		}
@@ -191,9 +185,9 @@ func TestTextsFitLimitsOfServices(t *testing.T) {
 	}
 }
 
-// So are many labels: what is left out is said, and the service takes the rest.
+// Labels beyond the limit of a service are left out, and the message counts them.
 func TestLabelsFitLimitsOfServices(t *testing.T) {
-	many := *notifications()[Opened]
+	many := *testNotifications()[Opened]
 	many.Labels = map[string]string{}
 	var names []string
 	for i := range 300 {
@@ -201,17 +195,17 @@ func TestLabelsFitLimitsOfServices(t *testing.T) {
 		many.Labels[name] = strings.Repeat("\"<ö_", 40)
 		names = append(names, name)
 	}
-	for kind := range services("") {
+	for kind := range httpServices("") {
 		name, _, _ := strings.Cut(kind, "-")
-		p := newFakeService(t, rulesOf()[name])
+		p := newFakeService(t, documentedRules()[name])
 		out := New(Options{})
-		spec := services(p.URL)[kind]
+		spec := httpServices(p.URL)[kind]
 		spec.ShowLabels = names
 		if _, err := out.Send(t.Context(), spec, many.message(t)); err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
 		}
-		c := receive(t, "request", p.got)
+		c := receiveFrom(t, "request", p.got)
 		said := slices.ContainsFunc([]string{"more labels", "(cut)", "label-299"}, func(s string) bool { return strings.Contains(string(c.body), s) })
 		if name != "webhook" && name != "alertmanager" && (!said || !strings.Contains(string(c.body), "label-000")) { // whose labels it is all about
 			t.Errorf("%s: nothing says that it was cut:\n%.3000s", kind, &c)
@@ -220,10 +214,10 @@ func TestLabelsFitLimitsOfServices(t *testing.T) {
 	}
 }
 
-// The table of answers holds for every kind: what is taken, tried again, given up.
-func TestAnswers(t *testing.T) {
-	note := notifications()[Opened]
-	for kind := range services("") {
+// Every kind of handler follows the table of answers: taken, tried again, given up.
+func TestAnswersFollowTheTable(t *testing.T) {
+	note := testNotifications()[Opened]
+	for kind := range httpServices("") {
 		name, _, _ := strings.Cut(kind, "-")
 		p := newFakeService(t, nil)
 		out := New(Options{})
@@ -235,8 +229,8 @@ func TestAnswers(t *testing.T) {
 				w.Header().Set("Retry-After", "7")
 				w.WriteHeader(status)
 			}
-			_, err := out.Send(t.Context(), services(p.URL)[kind], note.message(t))
-			receive(t, "request", p.got)
+			_, err := out.Send(t.Context(), httpServices(p.URL)[kind], note.message(t))
+			receiveFrom(t, "request", p.got)
 			got := taken
 			switch {
 			case IsFinal(err):
@@ -246,7 +240,7 @@ func TestAnswers(t *testing.T) {
 					t.Errorf("%s: %d: Retry-After was not kept: %v", kind, status, err)
 				}
 			}
-			want := judge(name, status)
+			want := judgeAnswer(name, status)
 			if kind == "opsgenie" && status == 404 {
 				want = final // an alert is made: there is nothing that could be gone
 			}
@@ -261,32 +255,30 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What people read, for every kind of notification: as plain text, and as a mail.
+// The plain text and the mail of each kind of notification are equal to their golden files.
 func TestTextsGolden(t *testing.T) {
-	out := New(Options{Now: func() time.Time { return noon.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
+	out := New(Options{Now: func() time.Time { return testTime.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
 	var texts, mails bytes.Buffer
 	for _, kind := range []string{Opened, Reminder, Acknowledged, Closed, Summary, Test} {
-		m := notifications()[kind].message(t)
+		m := testNotifications()[kind].message(t)
 		w := out.words(m.Note, []string{"team", "nobody"})
 		fmt.Fprintf(&texts, "=== %s\n%s\n\n%s", kind, w.title, w.text())
 		msg, err := out.mail(&model.Email{From: "Muster <muster@example.org>", To: []string{"ann@example.org", "Bob Ünlü <bob@example.org>"}}, m, w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		fmt.Fprintf(&mails, "=== %s\n", kind)
 		if _, err := msg.WriteTo(&mails); err != nil {
 			t.Fatal(err)
 		}
 	}
-	golden(t, filepath.Join("testdata", "texts.txt"), texts.Bytes())
-	golden(t, filepath.Join("testdata", "mails.txt"), bytes.ReplaceAll(mails.Bytes(), []byte("\r\n"), []byte("\n")))
+	testenv.Golden(t, filepath.Join("testdata", "texts.txt"), texts.Bytes())
+	testenv.Golden(t, filepath.Join("testdata", "mails.txt"), bytes.ReplaceAll(mails.Bytes(), []byte("\r\n"), []byte("\n")))
 	if strings.Contains(mails.String(), "\nBcc:") {
 		t.Error("what somebody typed became a header")
 	}
 }
 
-// Secrets are read whenever they are used; what is not there is said, and may come.
-func TestSecrets(t *testing.T) {
+// Secrets are read for each message. The error for a missing secret names its place and is not final.
+func TestSecretsAreReadForEachMessage(t *testing.T) {
 	p := newFakeService(t, nil)
 	files, env := map[string]string{}, map[string]string{"SLACK_URL": p.URL + "/services/from-env"}
 	out := New(Options{
@@ -300,7 +292,7 @@ func TestSecrets(t *testing.T) {
 		Getenv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
 	defer out.Close()
-	note := notifications()[Opened]
+	note := testNotifications()[Opened]
 	try := func(url model.Secret) (Receipt, error) {
 		return out.Send(t.Context(), &model.HandlerSpec{Slack: &model.Slack{URL: url}}, note.message(t))
 	}
@@ -315,10 +307,8 @@ func TestSecrets(t *testing.T) {
 	files["/etc/muster/slack"] = p.URL + "/services/from-file\n"
 	for want, s := range map[string]model.Secret{"/services/from-file": file, "/services/from-env": {FromEnv: "SLACK_URL"}} {
 		receipt, err := try(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c := receive(t, "request", p.got); c.uri != want {
+		testenv.NoError(t, err)
+		if c := receiveFrom(t, "request", p.got); c.uri != want {
 			t.Errorf("%s, want %s", c.uri, want)
 		}
 		if strings.Contains(receipt.Sent, want) {
@@ -339,33 +329,57 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// The table that people read is the one that the code goes by.
-func TestAnswersPage(t *testing.T) {
+// answersTable returns the table of answers in docs/handlers.md.
+func answersTable() string {
+	var b strings.Builder
+	b.WriteString("| handler | answer | the message is | because |\n|---|---|---|---|\n")
+	for _, r := range answerRules() {
+		kind, status := r.kind, fmt.Sprint(r.from)
+		if kind == "" {
+			kind = "all HTTP services"
+		}
+		if r.to != r.from {
+			status += fmt.Sprintf("–%d", r.to)
+		} else if text := http.StatusText(r.from); text != "" {
+			status += " " + text
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", kind, status, r.outcome, r.why)
+	}
+	b.WriteString(`| email | 4xx of SMTP | tried again; for one of several recipients: the others get the mail at once | |
+| email | 5xx of SMTP | given up; for one of several recipients: the others get the mail, ` + "`muster why`" + ` names that one | |
+| tcp, stream | the connection accepted the line | taken | |
+| udp | the datagram was sent | taken | |
+| command | exit code 0 | taken | |
+| command | any other exit | tried again | |
+| all | no connection, no answer in time, an untrusted certificate | tried again | |
+| all | an unreadable secret, a missing property or handler | tried again | |
+`)
+	return b.String()
+}
+
+// docs/handlers.md has the table of answers.
+func TestDocumentedAnswersAreCurrent(t *testing.T) {
 	const file, begin, end = "../../docs/handlers.md", "-update -->\n", "<!-- answers end -->"
 	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	before, rest, ok := strings.Cut(string(page), begin)
 	_, after, found := strings.Cut(rest, end)
 	if !ok || !found {
 		t.Fatalf("%s has no place for the table", file)
 	}
-	testenv.Golden(t, file, before+begin+AnswersPage()+end+after)
+	testenv.Golden(t, file, before+begin+answersTable()+end+after)
 }
 
-// A route tells of a group under one problem again and again: each mail has an id of its own,
-// else the second one is thrown away as the first, and all are of one thread.
-func TestGroupMails(t *testing.T) {
+// A route sends several mails under one problem: their ids differ, because servers drop a repeated id, and they are of one
+// thread.
+func TestMailsOfAGroupHaveDifferentIDs(t *testing.T) {
 	out := New(Options{})
 	seen := map[string]bool{}
 	for _, key := range []string{"p1/opened/default/mail/default/on-call/1", "p2/opened/default/mail/default/on-call/2"} {
-		m := notifications()[Opened].message(t)
+		m := testNotifications()[Opened].message(t)
 		m.Key = key
 		msg, err := out.mail(&model.Email{From: "muster@example.org", To: []string{"ann@example.org"}}, m, out.words(m.Note, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		id := msg.GetMessageID()
 		if seen[id] {
 			t.Errorf("two mails have the id %s", id)
@@ -380,11 +394,9 @@ func TestGroupMails(t *testing.T) {
 // Whatever an older or newer release left in the outbox, each kind makes a request of it
 // that is JSON, and no line of a mail begins another header.
 func FuzzDecode(f *testing.F) {
-	for _, n := range notifications() {
+	for _, n := range testNotifications() {
 		payload, err := n.Encode()
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.NoError(f, err)
 		f.Add(payload)
 	}
 	f.Add([]byte(`{"kind":"closed","opened":"0001-01-01T00:00:00Z","node":"\r\nX: y","output":"\u0000\ud800"}`))
@@ -404,8 +416,8 @@ func FuzzDecode(f *testing.F) {
 			if !json.Valid(r.body) {
 				t.Errorf("%s: %q", kind, r.body)
 			}
-			if r.then != nil && !json.Valid(r.then.body) {
-				t.Errorf("%s: then %q", kind, r.then.body)
+			if r.next != nil && !json.Valid(r.next.body) {
+				t.Errorf("%s: next request %q", kind, r.next.body)
 			}
 		}
 		if _, err := out.mail(&model.Email{From: "a@b.example", To: []string{"c@d.example"}}, m, w); err != nil {

@@ -90,7 +90,7 @@ type Out struct {
 	opts    Options
 	mu      sync.Mutex
 	clients map[string]*http.Client // by CA
-	lines   map[lineKey]*line       // connections of streams
+	streams map[streamKey]*streamConn
 	mailed  mails
 }
 
@@ -108,7 +108,7 @@ func New(o Options) *Out {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Out{opts: o, clients: map[string]*http.Client{}, lines: map[lineKey]*line{}}
+	return &Out{opts: o, clients: map[string]*http.Client{}, streams: map[streamKey]*streamConn{}}
 }
 
 // Close closes the connections that were kept.
@@ -118,9 +118,9 @@ func (o *Out) Close() {
 	for _, c := range o.clients {
 		c.CloseIdleConnections()
 	}
-	for key, l := range o.lines {
-		l.close()
-		delete(o.lines, key)
+	for key, c := range o.streams {
+		c.drop(c.conn.Load())
+		delete(o.streams, key)
 	}
 }
 

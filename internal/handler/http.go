@@ -27,51 +27,51 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// request is an HTTP request as a kind makes it.
+// request is an HTTP request of one kind of handler.
 type request struct {
-	kind   string // whose rules judge the answer
-	method string // empty: POST
-	url    string
-	header [][2]string // besides Content-Type and Idempotency-Key
-	body   []byte
-	typ    string // of the body; empty: application/json
-	key    string // idempotency key
-	ca     string // PEM file; empty: the system's
-	// refused says why an answer that looks as if the message were taken means that it was
-	// not; nil: none does.
-	refused func(answer string) error
-	hidden  bool     // everything behind the host in url is a secret
-	strict  bool     // ignores the kind's own rules of answers
-	then    *request // follows once this one was taken; nil: nothing does
+	kind        string // its rules judge the answer
+	method      string // empty: POST
+	url         string
+	header      [][2]string // without Content-Type and Idempotency-Key
+	body        []byte
+	contentType string // empty: application/json
+	key         string // idempotency key
+	ca          string // PEM file; empty: the system's CAs
+	// refused returns the error of an answer that refuses the message in spite of a status of success; nil: no answer does.
+	refused     func(answer string) error
+	hidden      bool     // all of url behind the host is a secret
+	commonRules bool     // the rules of the kind do not apply, only those of all kinds
+	next        *request // is sent after this one was taken; nil: none
 }
 
-// mostAnswer is how much of an answer is read, in bytes.
-const mostAnswer = 64 << 10
+// maxAnswer bounds the bytes that are read of an answer.
+const maxAnswer = 64 << 10
 
 // post sends a request and its followers, until a service refuses one.
 func (o *Out) post(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	receipt, err := o.sendOne(ctx, m, r)
-	if err != nil || r.then == nil {
+	if err != nil || r.next == nil {
 		return receipt, err
 	}
-	then, err := o.post(ctx, m, r.then)
-	receipt.Sent += "\n" + then.Sent
-	receipt.Answer += "\n" + then.Answer
+	next, err := o.post(ctx, m, r.next)
+	receipt.Sent += "\n" + next.Sent
+	receipt.Answer += "\n" + next.Answer
 	return receipt, err
 }
 
 // sendOne sends one request and judges the answer.
 func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, error) {
+	r.method, r.contentType = cmp.Or(r.method, http.MethodPost), cmp.Or(r.contentType, "application/json")
 	receipt := Receipt{Sent: r.String()}
 	client, err := o.client(r.ca)
 	if err != nil {
 		return receipt, err
 	}
-	req, err := http.NewRequestWithContext(ctx, r.verb(), r.url, bytes.NewReader(r.body))
+	req, err := http.NewRequestWithContext(ctx, r.method, r.url, bytes.NewReader(r.body))
 	if err != nil {
 		return receipt, FinalError(fmt.Errorf("%s: %w", r.kind, withoutURL(err)))
 	}
-	req.Header.Set("Content-Type", r.contentType())
+	req.Header.Set("Content-Type", r.contentType)
 	req.Header.Set("User-Agent", "muster")
 	if r.key != "" {
 		req.Header.Set("Idempotency-Key", r.key)
@@ -84,16 +84,16 @@ func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, err
 		return receipt, fmt.Errorf("%s at %s: %w", r.kind, req.URL.Host, withoutURL(err))
 	}
 	defer resp.Body.Close()
-	said := &capture{most: 512, hider: m.hider.NewText()}
-	_, _ = io.Copy(said, io.LimitReader(resp.Body, mostAnswer))
-	answer := strings.TrimSpace(body.Clean(said.String()))
+	text := &capture{most: 512, hider: m.hider.NewText()}
+	_, _ = io.Copy(text, io.LimitReader(resp.Body, maxAnswer))
+	answer := strings.TrimSpace(body.Clean(text.String()))
 	receipt.Answer = strings.TrimSpace(resp.Status + "\n" + answer)
 	kind := r.kind
-	if r.strict {
+	if r.commonRules {
 		kind = ""
 	}
 	failed := fmt.Errorf("%s answered %s: %s", r.kind, resp.Status, answer)
-	switch judge(kind, resp.StatusCode) {
+	switch judgeAnswer(kind, resp.StatusCode) {
 	case taken:
 		if r.refused != nil {
 			return receipt, r.refused(answer)
@@ -105,18 +105,14 @@ func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, err
 	return receipt, FinalError(failed)
 }
 
-func (r *request) verb() string { return cmp.Or(r.method, http.MethodPost) }
-
-func (r *request) contentType() string { return cmp.Or(r.typ, "application/json") }
-
-// String is the request for people; secrets in it are hidden later.
+// String returns the request for people; secrets in it are hidden later.
 func (r *request) String() string {
 	var b strings.Builder
 	address := r.url
 	if r.hidden {
 		address = model.RedactURL(address)
 	}
-	fmt.Fprintf(&b, "%s %s\nContent-Type: %s\n", r.verb(), address, r.contentType())
+	fmt.Fprintf(&b, "%s %s\nContent-Type: %s\n", r.method, address, r.contentType)
 	if r.key != "" {
 		fmt.Fprintf(&b, "Idempotency-Key: %s\n", r.key)
 	}
@@ -138,7 +134,7 @@ func (r *request) String() string {
 	return b.String()
 }
 
-// encode is a body as JSON that people can read too.
+// encode returns a value as JSON, without the escapes for HTML.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -195,8 +191,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// client is kept, so that a storm of messages does not shake hands for each; where the CA's
-// file changed, there is a new one.
+// client returns the HTTP client for a CA. It is kept for later messages, so that a storm of messages needs few handshakes, and
+// replaced when the file of the CA changes.
 func (o *Out) client(ca string) (*http.Client, error) {
 	key := ca
 	if ca != "" {
@@ -211,7 +207,7 @@ func (o *Out) client(ca string) (*http.Client, error) {
 	if c := o.clients[key]; c != nil {
 		return c, nil
 	}
-	roots, err := pool(ca)
+	roots, err := trustConfig(ca)
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +228,8 @@ func (o *Out) client(ca string) (*http.Client, error) {
 	return c, nil
 }
 
-// pool returns the TLS settings that trust the CAs in a file; nil: the system's CAs.
-func pool(ca string) (*tls.Config, error) {
+// trustConfig returns the TLS settings that trust the CAs in a file; nil: the system's CAs.
+func trustConfig(ca string) (*tls.Config, error) {
 	if ca == "" {
 		return nil, nil
 	}
@@ -248,28 +244,28 @@ func pool(ca string) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots}, nil
 }
 
-// outcome is the effect of an answer on a message.
+// outcome is the effect of a service's answer on a message.
 type outcome int
 
 const (
 	taken   outcome = iota
-	retried         // with back-off, no sooner than Retry-After says
-	final           // a dead letter at once: another attempt would be answered alike
+	retried         // the message is sent again with back-off, not before Retry-After
+	final           // the message is a dead letter at once: another attempt would get the same answer
 )
 
 func (o outcome) String() string { return [...]string{"taken", "tried again", "given up"}[o] }
 
-// rule maps the answers of a service to an outcome. The first rule that fits applies; a kind's own rules come first.
-type rule struct {
+// answerRule maps the answers of a service to an outcome. The first rule that fits applies; rules of a kind come first.
+type answerRule struct {
 	kind     string // empty: of every kind that speaks HTTP
 	from, to int    // status
 	outcome  outcome
 	why      string
 }
 
-// rules are all there are: docs/handlers.md shows this table.
-func rules() []rule {
-	return []rule{
+// answerRules returns all rules. docs/handlers.md has this table.
+func answerRules() []answerRule {
+	return []answerRule{
 		{"pagerduty", 400, 400, final, "PagerDuty refuses the event: a wrong routing key or field"},
 		{"pagerduty", 429, 429, retried, "too many events for this routing key"},
 		{"opsgenie", 404, 404, taken, "the alert to acknowledge, raise or close no longer exists (if the alert cannot be created: given up)"},
@@ -291,9 +287,9 @@ func rules() []rule {
 	}
 }
 
-// judge finds the rule for an answer.
-func judge(kind string, status int) outcome {
-	for _, r := range rules() {
+// judgeAnswer returns the outcome of an answer's status by the first rule for it.
+func judgeAnswer(kind string, status int) outcome {
+	for _, r := range answerRules() {
 		if (r.kind == "" || r.kind == kind) && r.from <= status && status <= r.to {
 			return r.outcome
 		}
@@ -301,38 +297,9 @@ func judge(kind string, status int) outcome {
 	return final
 }
 
-// AnswersPage is the table of docs/handlers.md.
-func AnswersPage() string {
-	var b strings.Builder
-	b.WriteString("| handler | answer | the message is | because |\n|---|---|---|---|\n")
-	for _, r := range rules() {
-		kind, status := r.kind, fmt.Sprint(r.from)
-		if kind == "" {
-			kind = "all HTTP services"
-		}
-		if r.to != r.from {
-			status += fmt.Sprintf("–%d", r.to)
-		} else if text := http.StatusText(r.from); text != "" {
-			status += " " + text
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", kind, status, r.outcome, r.why)
-	}
-	for _, r := range [][3]string{
-		{"email", "4xx of SMTP", "tried again; for one of several recipients: the others get the mail at once"},
-		{"email", "5xx of SMTP", "given up; for one of several recipients: the others get the mail, `muster why` names that one"},
-		{"tcp, stream", "the connection accepted the line", "taken"}, {"udp", "the datagram was sent", "taken"},
-		{"command", "exit code 0", "taken"}, {"command", "any other exit", "tried again"},
-		{"all", "no connection, no answer in time, an untrusted certificate", "tried again"},
-		{"all", "an unreadable secret, a missing property or handler", "tried again"},
-	} {
-		fmt.Fprintf(&b, "| %s | %s | %s | |\n", r[0], r[1], r[2])
-	}
-	return b.String()
-}
-
 // webhook posts the notification, or the output of the handler's template, and signs it if there is a secret.
 func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
-	r := &request{kind: "webhook", hidden: true, url: hook.URL, typ: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
+	r := &request{kind: "webhook", hidden: true, url: hook.URL, contentType: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
 	if hook.Template != "" {
 		made, err := body.Render(hook.Template, m.Payload)
 		if err != nil {

@@ -51,7 +51,7 @@ func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 	if n.Instead != "" {
 		ends := *r
 		ends.body = event("resolve", n.Instead)
-		r.then = &ends
+		r.next = &ends
 	}
 	return r
 }
@@ -104,7 +104,7 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 	if action := map[string]string{Closed: "close", Acknowledged: "acknowledge"}[n.Kind]; action != "" {
 		return act(alias, action, strings.TrimSpace(w.title+"\n"+n.Note))
 	}
-	r.strict = true // a 404 here says that the address is wrong
+	r.commonRules = true // a 404 here means a wrong address
 	r.url = address + "/v2/alerts"
 	var responders []map[string]string
 	for _, who := range g.Responders {
@@ -124,10 +124,10 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 		{"description", body.Cut(w.text(), opsgenieDescription)}, {"responders?", responders}, {"tags?", tags},
 		{"details", details(w.facts, opsgenieDetail, opsgenieDetails)}, {"entity", key(n.Node, 512)}, {"source", "muster"}, {"priority", priority}})
 	if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // a second create counts up and keeps the priority
-		r.then = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut, url: to(alias, "priority"),
+		r.next = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut, url: to(alias, "priority"),
 			body: encode(object{{"priority", priority}})}
 	} else if n.Instead != "" {
-		r.then = act(key(n.Instead, opsgenieAlias), "close", "the acknowledgement has ended; the incident continues as "+alias)
+		r.next = act(key(n.Instead, opsgenieAlias), "close", "the acknowledgement has ended; the incident continues as "+alias)
 	}
 	return r
 }

@@ -20,23 +20,19 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A real Alertmanager shows the alert while the problem is open, also after its own restart
-// once it was told again, and no more when it closed.
-func TestRealAlertmanager(t *testing.T) {
+// A real Alertmanager shows the alert while the problem is open, after its own restart as soon as it is repeated, and not after
+// the end.
+func TestAlertmanagerShowsOpenProblems(t *testing.T) {
 	program := testenv.Program(t, "prometheus-alertmanager", "prometheus-alertmanager")
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yml")
-	if err := os.WriteFile(config, []byte("route: {receiver: none}\nreceivers: [{name: none}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(config, []byte("route: {receiver: none}\nreceivers: [{name: none}]\n"), 0o600))
 	address := testenv.Port(t)
 	start := func() (stop func()) {
 		var said bytes.Buffer
 		cmd := exec.Command(program, "--config.file="+config, "--storage.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--cluster.listen-address=")
 		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, cmd.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		testenv.Until(t, "Alertmanager is ready", func() bool {
@@ -63,13 +59,9 @@ func TestRealAlertmanager(t *testing.T) {
 	}
 	alerts := func() (list []shown) {
 		resp, err := http.Get("http://" + address + "/api/v2/alerts")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		defer resp.Body.Close()
-		if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, json.NewDecoder(resp.Body).Decode(&list))
 		return list
 	}
 
@@ -77,7 +69,7 @@ func TestRealAlertmanager(t *testing.T) {
 	defer out.Close()
 	// The second of the cluster is away: the first one is enough.
 	spec := &model.HandlerSpec{Alertmanager: &model.Alertmanager{URLs: []string{"http://" + address, "http://127.0.0.1:1"}}}
-	opened, closed := *notifications()[Opened], *notifications()[Closed]
+	opened, closed := *testNotifications()[Opened], *testNotifications()[Closed]
 	opened.Opened = time.Now().Add(-time.Minute)
 	closed.Opened, closed.Closed = opened.Opened, time.Now()
 	closed.Labels = map[string]string{"env": "changed since"}
@@ -95,9 +87,7 @@ func TestRealAlertmanager(t *testing.T) {
 	if list := alerts(); len(list) != 0 {
 		t.Fatalf("it remembers: %+v", list)
 	}
-	if err := out.ResendProblems(t.Context(), spec, []*Notification{&opened}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, out.ResendProblems(t.Context(), spec, []*Notification{&opened}))
 	if list := alerts(); len(list) != 1 {
 		t.Fatalf("%+v", list)
 	}
@@ -112,8 +102,8 @@ func TestRealAlertmanager(t *testing.T) {
 	}
 }
 
-// ntfyServer is a real one of this test alone, in which nobody may do anything but muster, who writes to the topic
-// pages, and phone, who reads it.
+// ntfyServer is a real server in which the user muster may write to the topic pages, the user phone may read it, and nobody
+// else has access.
 type ntfyServer struct{ url, token, dir string }
 
 // publishedMessage is a message as ntfy's API gives it to subscribers.
@@ -130,7 +120,7 @@ func startNtfy(t *testing.T) *ntfyServer {
 	if program == "" {
 		var err error
 		if program, err = exec.LookPath("ntfy"); err != nil {
-			testenv.LeftOut(t, "there is no ntfy", "MUSTER_NTFY=/path/to/ntfy go test ./internal/handler -run TestRealNtfy")
+			testenv.LeftOut(t, "there is no ntfy", "MUSTER_NTFY=/path/to/ntfy go test ./internal/handler -run TestNtfyShowsTheMessages")
 		}
 	}
 	address := testenv.Port(t)
@@ -138,9 +128,7 @@ func startNtfy(t *testing.T) *ntfyServer {
 	config := filepath.Join(s.dir, "server.yml")
 	text := "listen-http: " + address + "\nbase-url: " + s.url + "\ncache-file: " + s.dir + "/cache.db\nauth-file: " + s.dir + "/auth.db\nauth-default-access: deny-all\n" +
 		"attachment-cache-dir: " + s.dir + "/attachments\nvisitor-request-limit-burst: 60\nvisitor-request-limit-replenish: 10m\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "NTFY_PASSWORD=of-a-user-of-this-test", "NTFY_CONFIG_FILE=" + config}
@@ -149,9 +137,7 @@ func startNtfy(t *testing.T) *ntfyServer {
 	serve := command("serve")
 	var log bytes.Buffer
 	serve.Stdout, serve.Stderr = &log, &log
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, serve.Start())
 	t.Cleanup(func() { _ = serve.Process.Kill(); _ = serve.Wait() })
 	testenv.Until(t, "ntfy answers", func() bool {
 		answer, err := http.Get(s.url + "/v1/health")
@@ -175,18 +161,14 @@ func startNtfy(t *testing.T) *ntfyServer {
 	return s
 }
 
-// received are all messages of the topic, oldest first.
-func (s *ntfyServer) received(t *testing.T) (list []publishedMessage) {
+// receivedMessages returns all messages of the topic, oldest first.
+func (s *ntfyServer) receivedMessages(t *testing.T) (list []publishedMessage) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/pages/json?poll=1&since=all", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	r.SetBasicAuth("phone", "of-a-user-of-this-test")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
@@ -194,9 +176,7 @@ func (s *ntfyServer) received(t *testing.T) (list []publishedMessage) {
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		var m publishedMessage
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, json.Unmarshal(lines.Bytes(), &m))
 		if m.Event == "message" {
 			list = append(list, m)
 		}
@@ -204,16 +184,15 @@ func (s *ntfyServer) received(t *testing.T) (list []publishedMessage) {
 	return list
 }
 
-// What a real ntfy shows of each kind of message is what was written, however many quotes and lines it has; and what
-// it refuses is given up or tried again as the table of answers says.
-func TestRealNtfy(t *testing.T) {
+// A real ntfy shows each message as it was written, also with many quotes and lines. Its refusals follow the table of answers.
+func TestNtfyShowsTheMessages(t *testing.T) {
 	s := startNtfy(t)
 	out := New(Options{ProblemLink: "https://wiki.example.org/" + strings.Repeat("x", 1500) + "?p={problem}"})
 	defer out.Close()
 	spec := func(topic, token string) *model.HandlerSpec {
 		return &model.HandlerSpec{Ntfy: &model.Ntfy{URL: s.url, Topic: secret(topic), Token: secret(token), Tags: []string{"web"}}, ShowLabels: []string{"team"}}
 	}
-	notes := notifications()
+	notes := testNotifications()
 	long := *notes[Opened]
 	long.Output = strings.Repeat(strings.Repeat(`"`, 220)+"\n", 50)
 	long.Labels = map[string]string{"team": strings.Repeat(`"`, 250)}
@@ -225,7 +204,7 @@ func TestRealNtfy(t *testing.T) {
 			t.Fatalf("%s: %v", kind, err)
 		}
 	}
-	list := s.received(t)
+	list := s.receivedMessages(t)
 	if len(list) != len(kinds) {
 		t.Fatalf("%d messages of %d: %+v", len(list), len(kinds), list)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// rulesOf are the documented rules of each service, written from its own pages, not from
-// what Muster sends: method, path, headers, required fields, and sizes.
-func rulesOf() map[string]func(*capturedRequest) error {
+// documentedRules returns the rules of each service by its own documentation: method, path, headers, required fields, and
+// sizes.
+func documentedRules() map[string]func(*capturedRequest) error {
 	return map[string]func(*capturedRequest) error{
 		"webhook": func(c *capturedRequest) error {
 			if c.header.Get("Idempotency-Key") == "" {
@@ -35,7 +35,7 @@ func rulesOf() map[string]func(*capturedRequest) error {
 					return fmt.Errorf("signature %q", got)
 				}
 			}
-			return where(c, "POST", "^/hook$", "")
+			return checkRequest(c, "POST", "^/hook$", "")
 		},
 		"pagerduty":    pagerdutyRules,
 		"opsgenie":     opsgenieRules,
@@ -47,7 +47,7 @@ func rulesOf() map[string]func(*capturedRequest) error {
 	}
 }
 
-func where(c *capturedRequest, method, path, typ string) error {
+func checkRequest(c *capturedRequest, method, path, typ string) error {
 	if c.method != method || !regexp.MustCompile(path).MatchString(c.uri) {
 		return fmt.Errorf("%s %s is not served", c.method, c.uri)
 	}
@@ -57,27 +57,27 @@ func where(c *capturedRequest, method, path, typ string) error {
 	return nil
 }
 
-// readObject reads a body and says what is missing, or longer than may be (in characters).
+// readObject reads a body. It fails if a required field is missing, or a field exceeds its limit (in characters).
 func readObject(c *capturedRequest, required []string, limits map[string]int) (map[string]any, error) {
 	var v map[string]any
 	if err := json.Unmarshal(c.body, &v); err != nil {
 		return nil, err
 	}
 	for _, name := range required {
-		if at(v, name) == nil {
+		if valueAt(v, name) == nil {
 			return nil, fmt.Errorf("%s is missing", name)
 		}
 	}
 	for name, most := range limits {
-		if s, ok := at(v, name).(string); ok && utf8.RuneCountInString(s) > most {
+		if s, ok := valueAt(v, name).(string); ok && utf8.RuneCountInString(s) > most {
 			return nil, fmt.Errorf("%s has %d characters, at most %d", name, utf8.RuneCountInString(s), most)
 		}
 	}
 	return v, nil
 }
 
-// at follows a path of names.
-func at(v any, path string) any {
+// valueAt returns the value at a path of names.
+func valueAt(v any, path string) any {
 	for _, name := range strings.Split(path, ".") {
 		m, ok := v.(map[string]any)
 		if !ok {
@@ -109,18 +109,18 @@ func pagerdutyRules(c *capturedRequest) error {
 	}
 	if v["event_action"] == "trigger" {
 		for _, name := range []string{"payload.summary", "payload.source", "payload.severity"} {
-			if s, _ := at(v, name).(string); s == "" {
+			if s, _ := valueAt(v, name).(string); s == "" {
 				return fmt.Errorf("%s is missing", name)
 			}
 		}
-		if err := oneOf(at(v, "payload.severity"), "critical", "warning", "error", "info"); err != nil {
+		if err := oneOf(valueAt(v, "payload.severity"), "critical", "warning", "error", "info"); err != nil {
 			return err
 		}
-		if _, err := time.Parse(time.RFC3339, at(v, "payload.timestamp").(string)); err != nil {
+		if _, err := time.Parse(time.RFC3339, valueAt(v, "payload.timestamp").(string)); err != nil {
 			return err
 		}
 	}
-	return errors.Join(oneOf(v["event_action"], "trigger", "acknowledge", "resolve"), where(c, "POST", "^/v2/enqueue$", "application/json"))
+	return errors.Join(oneOf(v["event_action"], "trigger", "acknowledge", "resolve"), checkRequest(c, "POST", "^/v2/enqueue$", "application/json"))
 }
 
 // https://docs.opsgenie.com/docs/alert-api
@@ -133,11 +133,11 @@ func opsgenieRules(c *capturedRequest) error {
 		if err == nil && len(v) != 1 {
 			err = fmt.Errorf("%v", v)
 		}
-		return errors.Join(err, oneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), where(c, "PUT", `^/v2/alerts/[^/]+/priority\?identifierType=alias$`, "application/json"))
+		return errors.Join(err, oneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), checkRequest(c, "PUT", `^/v2/alerts/[^/]+/priority\?identifierType=alias$`, "application/json"))
 	}
 	if strings.Contains(c.uri, "identifierType") {
 		_, err := readObject(c, nil, map[string]int{"user": 100, "source": 100, "note": 25000})
-		return errors.Join(err, where(c, "POST", `^/v2/alerts/[^/]+/(close|acknowledge)\?identifierType=alias$`, "application/json"))
+		return errors.Join(err, checkRequest(c, "POST", `^/v2/alerts/[^/]+/(close|acknowledge)\?identifierType=alias$`, "application/json"))
 	}
 	v, err := readObject(c, []string{"message", "alias"}, map[string]int{"message": 130, "alias": 512, "description": 15000, "entity": 512, "source": 100})
 	if err != nil {
@@ -152,12 +152,12 @@ func opsgenieRules(c *capturedRequest) error {
 	}
 	if list, ok := v["responders"].([]any); ok {
 		for _, r := range list {
-			if err := oneOf(at(r, "type"), "team", "user", "escalation", "schedule"); err != nil {
+			if err := oneOf(valueAt(r, "type"), "team", "user", "escalation", "schedule"); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(oneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), where(c, "POST", "^/v2/alerts$", "application/json"))
+	return errors.Join(oneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), checkRequest(c, "POST", "^/v2/alerts$", "application/json"))
 }
 
 // https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
@@ -182,7 +182,7 @@ func alertmanagerRules(c *capturedRequest) error {
 	if user := "Basic " + base64.StdEncoding.EncodeToString([]byte("muster:s3cret")); c.header.Get("Authorization") != user {
 		return errors.New("who are you?")
 	}
-	return where(c, "POST", "^/api/v2/alerts$", "application/json")
+	return checkRequest(c, "POST", "^/api/v2/alerts$", "application/json")
 }
 
 // https://api.slack.com/messaging/webhooks, https://api.slack.com/reference/block-kit/blocks
@@ -192,22 +192,22 @@ func slackRules(c *capturedRequest) error {
 		return err
 	}
 	for _, a := range v["attachments"].([]any) {
-		blocks := at(a, "blocks").([]any)
+		blocks := valueAt(a, "blocks").([]any)
 		if len(blocks) > 50 {
 			return errors.New("more than 50 blocks")
 		}
 		for _, b := range blocks {
-			most := map[any]int{"header": 150, "section": 3000}[at(b, "type")]
-			text, _ := at(b, "text.text").(string)
+			most := map[any]int{"header": 150, "section": 3000}[valueAt(b, "type")]
+			text, _ := valueAt(b, "text.text").(string)
 			if n := utf8.RuneCountInString(text); most == 0 || n == 0 || n > most {
-				return fmt.Errorf("a %v of %d characters", at(b, "type"), n)
+				return fmt.Errorf("a %v of %d characters", valueAt(b, "type"), n)
 			}
-			if at(b, "text.type") == "mrkdwn" && regexp.MustCompile(`<[!@#]`).MatchString(text) {
+			if valueAt(b, "text.type") == "mrkdwn" && regexp.MustCompile(`<[!@#]`).MatchString(text) {
 				return errors.New("somebody's output calls a channel")
 			}
 		}
 	}
-	return where(c, "POST", "^/services/T0/B0/xyz$", "application/json")
+	return checkRequest(c, "POST", "^/services/T0/B0/xyz$", "application/json")
 }
 
 // https://developers.mattermost.com/integrate/webhooks/incoming/
@@ -220,14 +220,14 @@ func mattermostRules(c *capturedRequest) error {
 		return fmt.Errorf("%d bytes", len(c.body))
 	}
 	for _, a := range v["attachments"].([]any) {
-		if s, _ := at(a, "fallback").(string); s == "" {
+		if s, _ := valueAt(a, "fallback").(string); s == "" {
 			return errors.New("no fallback")
 		}
-		if text, _ := at(a, "text").(string); utf8.RuneCountInString(text) > 7600 || strings.Count(text, "```")%2 != 0 {
+		if text, _ := valueAt(a, "text").(string); utf8.RuneCountInString(text) > 7600 || strings.Count(text, "```")%2 != 0 {
 			return fmt.Errorf("text: %q", text)
 		}
 	}
-	return where(c, "POST", "^/hooks/xyz$", "application/json")
+	return checkRequest(c, "POST", "^/hooks/xyz$", "application/json")
 }
 
 // https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer
@@ -240,16 +240,16 @@ func teamsRules(c *capturedRequest) error {
 		return fmt.Errorf("%d bytes, at most 28 KB", len(c.body))
 	}
 	for _, a := range v["attachments"].([]any) {
-		if at(a, "contentType") != "application/vnd.microsoft.card.adaptive" || at(a, "content.type") != "AdaptiveCard" || at(a, "content.version") == nil {
+		if valueAt(a, "contentType") != "application/vnd.microsoft.card.adaptive" || valueAt(a, "content.type") != "AdaptiveCard" || valueAt(a, "content.version") == nil {
 			return fmt.Errorf("no adaptive card: %v", a)
 		}
-		for _, e := range at(a, "content.body").([]any) {
-			if err := oneOf(at(e, "type"), "RichTextBlock", "FactSet"); err != nil {
+		for _, e := range valueAt(a, "content.body").([]any) {
+			if err := oneOf(valueAt(e, "type"), "RichTextBlock", "FactSet"); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(oneOf(v["type"], "message"), where(c, "POST", "^/workflows/xyz$", "application/json"))
+	return errors.Join(oneOf(v["type"], "message"), checkRequest(c, "POST", "^/workflows/xyz$", "application/json"))
 }
 
 // https://docs.ntfy.sh/publish/#publish-as-json
@@ -270,13 +270,12 @@ func ntfyRules(c *capturedRequest) error {
 	if c.header.Get("Authorization") != "Bearer tk_abc" {
 		return errors.New("who are you?")
 	}
-	return where(c, "POST", "^/$", "application/json")
+	return checkRequest(c, "POST", "^/$", "application/json")
 }
 
-// What is worse than all that was told under an alias raises the alert's priority: that is a request
-// of its own, and the message is taken when both are.
+// A higher severity raises the priority of the alert by a second request. The message is taken when both requests are.
 func TestOpsgenieRaisesThePriority(t *testing.T) {
-	worse := *notifications()[Reminder]
+	worse := *testNotifications()[Reminder]
 	worse.Raised = true
 	p := newFakeService(t, opsgenieRules)
 	out := New(Options{})
@@ -295,7 +294,7 @@ func TestOpsgenieRaisesThePriority(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	})
 	send := func() error {
-		receipt, err := out.Send(t.Context(), services(p.URL)["opsgenie"], worse.message(t))
+		receipt, err := out.Send(t.Context(), httpServices(p.URL)["opsgenie"], worse.message(t))
 		if n := strings.Count(receipt.Answer, "202"); err == nil && (n != 2 || !strings.Contains(receipt.Sent, "\nPUT ")) {
 			t.Errorf("the receipt is of %d requests:\n%s", n, receipt.Sent)
 		}
@@ -314,8 +313,8 @@ func TestOpsgenieRaisesThePriority(t *testing.T) {
 	}
 	for _, spec := range []model.Opsgenie{{URL: "https://api.atlassian.com/jsm/ops/integration/"}, {URL: "https://genie.example.org"}, {Region: "eu"}} {
 		r := opsgenie(&spec, worse.message(t), out.words(&worse, nil))
-		if (r.then != nil) == strings.Contains(spec.URL, "jsm") {
-			t.Errorf("%q %q: then %+v", spec.URL, spec.Region, r.then)
+		if (r.next != nil) == strings.Contains(spec.URL, "jsm") {
+			t.Errorf("%q %q: next request %+v", spec.URL, spec.Region, r.next)
 		}
 	}
 }
@@ -327,7 +326,7 @@ const (
 	opsgenieCalls  = `{"action":"Acknowledge","alert":{"alertId":"052652ac","message":"disk","tags":["muster"],"tinyId":"23","entity":"web01","alias":"p1234","userId":"daed1180","username":"ada@example.org"},"source":{"name":"web","type":"web"},"integrationName":"muster","integrationId":"d3bf6b1f"}`
 )
 
-func TestCallbacks(t *testing.T) {
+func TestCallbacksNeedTheirProof(t *testing.T) {
 	pagerduty := &model.HandlerSpec{PagerDuty: &model.PagerDuty{}}
 	opsgenie := &model.HandlerSpec{Opsgenie: &model.Opsgenie{}}
 	sign := func(text string) string {
@@ -375,7 +374,7 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
-// hexHMAC is what PagerDuty signs with.
+// hexHMAC returns a signature as PagerDuty makes it.
 func hexHMAC(secret, text string) string {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write([]byte(text))
@@ -400,8 +399,7 @@ func FuzzCallback(f *testing.F) {
 	})
 }
 
-// A message goes on to an Alertmanager cluster until one member accepts it: it is a dead letter only where every member
-// refuses it for good.
+// A message to an Alertmanager cluster is taken when one member takes it, and final only when all members refuse it finally.
 func TestAlertmanagerClusterRetriesUnlessAllRefuse(t *testing.T) {
 	member := func(status int) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
@@ -423,7 +421,7 @@ func TestAlertmanagerClusterRetriesUnlessAllRefuse(t *testing.T) {
 		for _, status := range c.statuses {
 			spec.Alertmanager.URLs = append(spec.Alertmanager.URLs, member(status))
 		}
-		_, err := out.Send(t.Context(), spec, notifications()[Opened].message(t))
+		_, err := out.Send(t.Context(), spec, testNotifications()[Opened].message(t))
 		if (err == nil) != c.accepted || err != nil && IsFinal(err) != c.final {
 			t.Errorf("members answer %v: %v", c.statuses, err)
 		}

@@ -20,13 +20,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// patience is how long a test waits for what must happen. No test waits it out.
-const patience = 30 * time.Second
+// maxWait is how long a test waits for what must happen. No test waits it out.
+const maxWait = 30 * time.Second
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// message is one whose notification says what payload does.
-func message(key, payload string) *Message {
+// newMessage returns a message with the notification of a payload.
+func newMessage(key, payload string) *Message {
 	n, err := Decode([]byte(payload))
 	if err != nil {
 		panic(err)
@@ -34,40 +34,40 @@ func message(key, payload string) *Message {
 	return &Message{Key: key, Payload: []byte(payload), Note: n}
 }
 
-// send makes one attempt by an Out of its own.
-func send(ctx context.Context, spec *model.HandlerSpec, m *Message) error {
-	out := New(Options{Now: func() time.Time { return noon }})
+// sendOnce makes one attempt with a new Out.
+func sendOnce(ctx context.Context, spec *model.HandlerSpec, m *Message) error {
+	out := New(Options{Now: func() time.Time { return testTime }})
 	defer out.Close()
 	_, err := out.Send(ctx, spec, m)
 	return err
 }
 
-func receive[T any](t testing.TB, what string, ch <-chan T) T {
+func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		t.Fatalf("no %s in time", what)
 		panic("unreachable")
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterIsParsed(t *testing.T) {
 	for _, c := range []struct {
 		header string
 		want   time.Duration
 	}{
 		{"", 0}, {"soon", 0}, {"-5", 0}, {"7", 7 * time.Second}, {"999999", 24 * time.Hour},
-		{noon.Add(90 * time.Second).Format(http.TimeFormat), 90 * time.Second}, {noon.Add(-time.Hour).Format(http.TimeFormat), 0},
+		{testTime.Add(90 * time.Second).Format(http.TimeFormat), 90 * time.Second}, {testTime.Add(-time.Hour).Format(http.TimeFormat), 0},
 	} {
-		if got := retryAfter(c.header, noon); got != c.want {
+		if got := retryAfter(c.header, testTime); got != c.want {
 			t.Errorf("%q: %s, want %s", c.header, got, c.want)
 		}
 	}
 }
 
-func TestWebhookCA(t *testing.T) {
+func TestWebhookTrustsItsCA(t *testing.T) {
 	got := make(chan string, 2)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -76,44 +76,40 @@ func TestWebhookCA(t *testing.T) {
 	defer server.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(ca, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	one := message("k", "{}")
+	testenv.NoError(t, os.WriteFile(ca, data, 0o600))
+	one := newMessage("k", "{}")
 	hook := &model.Webhook{URL: server.URL, Headers: map[string]string{"X-Token": "secret"}}
-	if err := send(t.Context(), &model.HandlerSpec{Webhook: hook}, one); err == nil {
+	if err := sendOnce(t.Context(), &model.HandlerSpec{Webhook: hook}, one); err == nil {
 		t.Error("an unknown CA was trusted")
 	}
 	hook.CA = ca
-	if err := send(t.Context(), &model.HandlerSpec{Webhook: hook}, one); err != nil {
+	if err := sendOnce(t.Context(), &model.HandlerSpec{Webhook: hook}, one); err != nil {
 		t.Error(err)
 	}
-	if s := receive(t, "request", got); s != "secret {}" {
+	if s := receiveFrom(t, "request", got); s != "secret {}" {
 		t.Errorf("got %q", s)
 	}
 }
 
-func TestCommand(t *testing.T) {
-	one := message("p1/opened/default/pager", `{"version":1}`)
+func TestCommandGetsTheNotification(t *testing.T) {
+	one := newMessage("p1/opened/default/pager", `{"version":1}`)
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	spec := &model.HandlerSpec{
 		Command: &model.Command{Shell: `cat > "$OUT"; echo "$MUSTER_IDEMPOTENCY_KEY" >> "$OUT"`}, Env: map[string]string{"OUT": out},
 	}
-	if err := send(t.Context(), spec, one); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, sendOnce(t.Context(), spec, one))
 	if got, _ := os.ReadFile(out); string(got) != "{\"version\":1}\np1/opened/default/pager\n" {
 		t.Errorf("the command got %q", got)
 	}
 
 	spec = &model.HandlerSpec{Command: &model.Command{Argv: []string{"/bin/sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; echo no route; exit 3"}}}
-	err := send(t.Context(), spec, one)
+	err := sendOnce(t.Context(), spec, one)
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "no route") || len(err.Error()) > 700 {
 		t.Errorf("a failing command: %.800v", err)
 	}
 
-	if err := send(t.Context(), &model.HandlerSpec{}, one); !IsFinal(err) {
+	if err := sendOnce(t.Context(), &model.HandlerSpec{}, one); !IsFinal(err) {
 		t.Errorf("no command: %v", err)
 	}
 }
@@ -123,7 +119,7 @@ func TestCommandTimeoutKillsChildren(t *testing.T) {
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `sleep 600 & echo $! > "$F.new"; mv "$F.new" "$F"; wait`}, Env: map[string]string{"F": file}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- send(ctx, spec, message("k", "{}")) }()
+	go func() { ended <- sendOnce(ctx, spec, newMessage("k", "{}")) }()
 	var pid int
 	testenv.Until(t, "the child runs", func() bool {
 		data, err := os.ReadFile(file)
@@ -131,7 +127,7 @@ func TestCommandTimeoutKillsChildren(t *testing.T) {
 		return err == nil
 	})
 	cancel() // as the time-out does
-	if err := receive(t, "end", ended); err == nil || !strings.Contains(err.Error(), "timed out") {
+	if err := receiveFrom(t, "end", ended); err == nil || !strings.Contains(err.Error(), "timed out") {
 		t.Errorf("%v", err)
 	}
 	testenv.Until(t, "the child is gone", func() bool {
@@ -140,21 +136,19 @@ func TestCommandTimeoutKillsChildren(t *testing.T) {
 	})
 }
 
-// What went wrong is kept where everybody may read it: not the address, whose path may
-// be a secret.
-func TestWebhookErrorsHideSecrets(t *testing.T) {
+// Recorded errors hide the address of a webhook, because its path may be a secret.
+func TestWebhookErrorsHideTheAddress(t *testing.T) {
 	for _, url := range []string{
 		"http://127.0.0.1:1/services/s3cret", "http://ann:s3cret@127.0.0.1:1/", "http://127.0.0.1:1/?key=s3cret", "http://[::1/s3cret", "http://127.0.0.1:s3cret/",
 	} {
-		err := send(t.Context(), &model.HandlerSpec{Webhook: &model.Webhook{URL: url, Headers: map[string]string{"Authorization": "s3cret"}}}, message("k", "{}"))
+		err := sendOnce(t.Context(), &model.HandlerSpec{Webhook: &model.Webhook{URL: url, Headers: map[string]string{"Authorization": "s3cret"}}}, newMessage("k", "{}"))
 		if err == nil || strings.Contains(err.Error(), "/services") || strings.Contains(err.Error(), "s3cret@") || strings.Contains(err.Error(), "key=") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
 }
 
-// A handler's command is told nothing of the server's own settings, nor of what else the server's
-// environment holds: values of Secrets are there.
+// The command of a handler gets neither the server's settings nor other variables of its environment, which may be secrets.
 func TestCommandEnvironmentExcludesSettings(t *testing.T) {
 	t.Setenv("PAGER_KEY", "s3cret")
 	t.Setenv("TZ", "UTC")
@@ -165,7 +159,7 @@ func TestCommandEnvironmentExcludesSettings(t *testing.T) {
 		t.Errorf("got %v, want %v", env, want)
 	}
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `test -z "$MUSTER_INTENT_DB" && test -z "$PAGER_KEY" && test "$TZ" = UTC && test "$LANG" = C.UTF-8 && test "$MUSTER_IDEMPOTENCY_KEY" = k1 && test "$A" = b`}, Env: map[string]string{"A": "b"}}
-	if err := send(t.Context(), spec, message("k1", "{}")); err != nil {
+	if err := sendOnce(t.Context(), spec, newMessage("k1", "{}")); err != nil {
 		t.Error(err)
 	}
 	out := New(Options{})
@@ -176,8 +170,8 @@ func TestCommandEnvironmentExcludesSettings(t *testing.T) {
 	}
 }
 
-// A Secret is read for each message; one that cannot be had is no final failure.
-func TestSecretsReadPerMessage(t *testing.T) {
+// A Secret is read for each message; the error for a missing one is not final.
+func TestNamedSecretsAreReadForEachMessage(t *testing.T) {
 	value, err := "", errors.New("Vault is sealed")
 	out := New(Options{Secret: func(_ context.Context, namespace, name string) (string, error) {
 		if namespace != "team" || name != "key" {
@@ -188,22 +182,21 @@ func TestSecretsReadPerMessage(t *testing.T) {
 	defer out.Close()
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `echo "with $KEY"; test "$KEY" = "$WANT"`}, Env: map[string]string{"WANT": "s3cret-1"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}
 	spec.QualifyReferences("team")
-	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed == nil || failed.Error() != "spec.secrets[0]: read secret team/key: Vault is sealed" || IsFinal(failed) {
+	if _, failed := out.Send(t.Context(), spec, newMessage("k", "{}")); failed == nil || failed.Error() != "spec.secrets[0]: read secret team/key: Vault is sealed" || IsFinal(failed) {
 		t.Errorf("%v", failed)
 	}
 	value, err = "s3cret-1", nil
-	if receipt, failed := out.Send(t.Context(), spec, message("k", "{}")); failed != nil || !strings.Contains(receipt.Answer, "with (hidden)") {
+	if receipt, failed := out.Send(t.Context(), spec, newMessage("k", "{}")); failed != nil || !strings.Contains(receipt.Answer, "with (hidden)") {
 		t.Errorf("%+v, %v", receipt, failed)
 	}
 	value, spec.Env["WANT"] = "s3cret-2", "s3cret-2"
-	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed != nil {
+	if _, failed := out.Send(t.Context(), spec, newMessage("k", "{}")); failed != nil {
 		t.Error(failed)
 	}
 }
 
-// A mutator's command has its secrets as a handler's has; what it writes goes to the handler, and
-// nowhere else: neither what went wrong nor what is told of the message shows them.
-func TestMutatorSecrets(t *testing.T) {
+// The handler gets the output of a mutator with its secrets; errors and receipts hide them.
+func TestMutatorSecretsReachOnlyTheHandler(t *testing.T) {
 	failed := errors.New("Vault is sealed")
 	out := New(Options{Secret: func(_ context.Context, namespace, name string) (string, error) {
 		return "s3cret of " + namespace + "/" + name, failed
@@ -218,7 +211,7 @@ func TestMutatorSecrets(t *testing.T) {
 	if err != nil || string(made) != "{}with s3cret of team/key\n" {
 		t.Fatalf("%q, %v", made, err)
 	}
-	m := message("k", "{}")
+	m := newMessage("k", "{}")
 	m.Payload, m.Hidden = made, hidden
 	receipt, err := out.Send(t.Context(), &model.HandlerSpec{Command: &model.Command{Shell: "cat; exit 1"}}, m)
 	if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(receipt.Sent+receipt.Answer, "s3cret") || !strings.Contains(receipt.Answer, "with (hidden)") {
@@ -230,7 +223,7 @@ func TestMutatorSecrets(t *testing.T) {
 	}
 }
 
-// What is cut is hidden before: no part of a secret is left at an end.
+// Secrets are hidden before a text is cut, so that no part of a secret remains at its end.
 func TestCutOutputHidesSecrets(t *testing.T) {
 	const secret = "s3cret-token-0123456789"
 	out := New(Options{Secret: func(context.Context, string, string) (string, error) { return secret, nil }})
@@ -247,7 +240,7 @@ func TestCutOutputHidesSecrets(t *testing.T) {
 	} {
 		out.opts.Getenv = func(string) (string, bool) { return secret, true }
 		spec.QualifyReferences("team")
-		receipt, err := out.Send(t.Context(), spec, message("k", "{}"))
+		receipt, err := out.Send(t.Context(), spec, newMessage("k", "{}"))
 		all := receipt.Answer + fmt.Sprint(err)
 		for n := 6; n <= len(secret); n++ {
 			if strings.Contains(all, secret[len(secret)-n:]) || strings.Contains(all, secret[:n]) {
@@ -261,17 +254,12 @@ func TestCutOutputHidesSecrets(t *testing.T) {
 	}
 }
 
-// A command has what its assets bring for as long as it runs, whether it is written as a list or for the shell; while an
-// asset is not here, the message waits.
-func TestCommandAssets(t *testing.T) {
+// A command, as a list or for the shell, uses its assets while it runs. Without an asset the message waits.
+func TestCommandUsesItsAssets(t *testing.T) {
 	dir, held := t.TempDir(), 0
 	program := filepath.Join(dir, "bin", "tell")
-	if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$1 $CHECK_PLUGINS_PATH $LD_LIBRARY_PATH $CPATH\"; cat\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Mkdir(filepath.Dir(program), 0o755))
+	testenv.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$1 $CHECK_PLUGINS_PATH $LD_LIBRARY_PATH $CPATH\"; cat\n"), 0o755))
 	var missing error
 	out := New(Options{Assets: func(_ context.Context, names []string) ([]model.AssetDir, func(), error) {
 		if fmt.Sprint(names) != "[team/check-plugins]" {
@@ -289,7 +277,7 @@ func TestCommandAssets(t *testing.T) {
 		spec := &model.HandlerSpec{Command: command, Assets: []string{"check-plugins"}, Env: map[string]string{"LD_LIBRARY_PATH": "/opt/lib"}}
 		spec.QualifyReferences("team")
 		missing = nil
-		if receipt, err := out.Send(t.Context(), spec, message("k", `{"version":1}`)); err != nil || !strings.Contains(receipt.Answer, strings.Replace(want, "/opt/lib", model.RedactedText, 1)+"\n{\"version\":1}") {
+		if receipt, err := out.Send(t.Context(), spec, newMessage("k", `{"version":1}`)); err != nil || !strings.Contains(receipt.Answer, strings.Replace(want, "/opt/lib", model.RedactedText, 1)+"\n{\"version\":1}") {
 			t.Errorf("%v: %+v %v", command, receipt, err)
 		}
 		mutator := &model.MutatorSpec{Command: command, Assets: spec.Assets, Env: spec.Env}
@@ -297,7 +285,7 @@ func TestCommandAssets(t *testing.T) {
 			t.Errorf("%v: %q %v", command, got, err)
 		}
 		missing = errors.New("asset team/check-plugins is not here: no room")
-		if _, err := out.Send(t.Context(), spec, message("k", `{"version":1}`)); !errors.Is(err, missing) || IsFinal(err) {
+		if _, err := out.Send(t.Context(), spec, newMessage("k", `{"version":1}`)); !errors.Is(err, missing) || IsFinal(err) {
 			t.Errorf("%v", err)
 		}
 		if _, _, err := out.Mutate(t.Context(), mutator, []byte("event")); !errors.Is(err, missing) || IsFinal(err) {
@@ -309,7 +297,7 @@ func TestCommandAssets(t *testing.T) {
 	}
 	spec := &model.HandlerSpec{Command: &model.Command{Argv: []string{"nothing-like-that"}}, Assets: []string{"team/check-plugins"}}
 	missing = nil
-	if _, err := out.Send(t.Context(), spec, message("k", "{}")); err == nil || !strings.Contains(err.Error(), "not found") {
+	if _, err := out.Send(t.Context(), spec, newMessage("k", "{}")); err == nil || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"net"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/handler/body"
@@ -29,7 +30,7 @@ func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error
 	if err != nil {
 		return receipt, fmt.Errorf("tcp: %w", err)
 	}
-	err = write(ctx, conn, text)
+	_, err = writeInTime(ctx, conn, text)
 	return receipt, errors.Join(err, conn.Close())
 }
 
@@ -46,7 +47,7 @@ func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error
 		return receipt, fmt.Errorf("udp: %w", err)
 	}
 	defer conn.Close()
-	if err := write(ctx, conn, text); err != nil {
+	if _, err := writeInTime(ctx, conn, text); err != nil {
 		return receipt, fmt.Errorf("udp: %w", err)
 	}
 	return receipt, nil
@@ -88,7 +89,7 @@ func Dial(ctx context.Context, address string, secure bool, ca string) (net.Conn
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", address)
 	}
-	config, err := pool(ca)
+	config, err := trustConfig(ca)
 	if err != nil {
 		return nil, err
 	}
@@ -96,35 +97,33 @@ func Dial(ctx context.Context, address string, secure bool, ca string) (net.Conn
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// write writes all of it before ctx ends.
-func write(ctx context.Context, conn net.Conn, text []byte) error {
+// writeInTime writes a text before the deadline of ctx, and returns the number of written bytes.
+func writeInTime(ctx context.Context, conn net.Conn, text []byte) (int, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetWriteDeadline(deadline); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	_, err := conn.Write(text)
-	return err
+	return conn.Write(text)
 }
 
-// streamIdle is how long a connection is kept that nothing is written to.
+// streamIdle is the time after which a connection of a stream without writes is closed.
 const streamIdle = 10 * time.Minute
 
-// lineKey names one of the connections to an address.
-type lineKey struct {
+// streamKey identifies one of the connections of streams to an address.
+type streamKey struct {
 	address string
 	tls     bool
 	ca      string
 	number  uint32
 }
 
-// line is one connection of a stream. Writers wait for earlier writers. A peer that does not read blocks them until their
-// timeout; meanwhile messages wait in the outbox.
-type line struct {
-	key  lineKey
-	busy chan struct{} // holds the turn: capacity 1
-	mu   sync.Mutex
-	conn net.Conn // nil: none is open
+// streamConn is one connection of a stream. Writers wait for earlier writers. A peer that does not read blocks them until
+// their time-out; meanwhile messages wait in the outbox.
+type streamConn struct {
+	key  streamKey
+	busy chan struct{}            // capacity 1: full while a writer has the connection
+	conn atomic.Pointer[net.Conn] // nil: no connection is open
 }
 
 // stream writes one line into one of the handler's connections. All lines of a problem use the same connection, which keeps
@@ -138,100 +137,75 @@ func (o *Out) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt,
 	if s.Connections == 0 {
 		count = 2
 	}
-	l := o.line(lineKey{s.Address, s.TLS, s.CA, h.Sum32() % uint32(count)})
+	c := o.streamConn(streamKey{s.Address, s.TLS, s.CA, h.Sum32() % uint32(count)})
 	select {
-	case l.busy <- struct{}{}:
-		defer func() { <-l.busy }()
+	case c.busy <- struct{}{}:
+		defer func() { <-c.busy }()
 	case <-ctx.Done():
 		return receipt, fmt.Errorf("stream: %s does not read; earlier lines are waiting: %w", s.Address, ctx.Err())
 	}
-	if err := l.write(ctx, text); err != nil {
+	if err := c.write(ctx, text); err != nil {
 		return receipt, fmt.Errorf("stream: %w", err)
 	}
 	return receipt, nil
 }
 
-func (o *Out) line(key lineKey) *line {
+// streamConn returns the connection of a key, which may not be open yet.
+func (o *Out) streamConn(key streamKey) *streamConn {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	l := o.lines[key]
-	if l == nil {
-		l = &line{key: key, busy: make(chan struct{}, 1)}
-		o.lines[key] = l
+	c := o.streams[key]
+	if c == nil {
+		c = &streamConn{key: key, busy: make(chan struct{}, 1)}
+		o.streams[key] = c
 	}
-	return l
+	return c
 }
 
-// write opens the connection if there is none. One that broke is opened anew at once, if
-// nothing of the text was written.
-func (l *line) write(ctx context.Context, text []byte) error {
+// write writes a text, and opens the connection if none is open. It reopens a broken one at once if no byte of the text was
+// written. The caller has the connection (busy).
+func (c *streamConn) write(ctx context.Context, text []byte) error {
 	for attempt := 0; ; attempt++ {
-		conn, fresh, err := l.open(ctx)
+		conn, fresh, err := c.open(ctx)
 		if err != nil {
 			return err
 		}
-		n := 0
-		if deadline, ok := ctx.Deadline(); ok {
-			err = conn.SetWriteDeadline(deadline)
-		}
+		n, err := writeInTime(ctx, *conn, text)
 		if err == nil {
-			n, err = conn.Write(text)
+			return (*conn).SetReadDeadline(time.Now().Add(streamIdle))
 		}
-		if err == nil {
-			return conn.SetReadDeadline(time.Now().Add(streamIdle))
-		}
-		l.drop(conn)
+		c.drop(conn)
 		if fresh || n > 0 || attempt > 0 {
 			return err
 		}
 	}
 }
 
-func (l *line) open(ctx context.Context) (conn net.Conn, fresh bool, err error) {
-	l.mu.Lock()
-	conn = l.conn
-	l.mu.Unlock()
-	if conn != nil {
+// open returns the open connection, or a fresh one.
+func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err error) {
+	if conn := c.conn.Load(); conn != nil {
 		return conn, false, nil
 	}
-	if conn, err = Dial(ctx, l.key.address, l.key.tls, l.key.ca); err != nil {
+	opened, err := Dial(ctx, c.key.address, c.key.tls, c.key.ca)
+	if err != nil {
 		return nil, false, err
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(streamIdle)); err != nil {
-		conn.Close()
+	if err := opened.SetReadDeadline(time.Now().Add(streamIdle)); err != nil {
+		opened.Close()
 		return nil, false, err
 	}
-	l.mu.Lock()
-	l.conn = conn
-	l.mu.Unlock()
-	// The peer sends nothing of use. Its bytes are discarded until it closes, so that no line goes to a closed peer.
-	go func() {
-		buf := make([]byte, 512)
-		for {
-			if _, err := conn.Read(buf); err != nil {
-				l.drop(conn)
-				return
-			}
-		}
+	c.conn.Store(&opened)
+	go func() { // discards what the peer sends until it closes, so that no line goes to a closed peer
+		_, _ = io.Copy(io.Discard, opened)
+		c.drop(&opened)
 	}()
-	return conn, true, nil
+	return &opened, true, nil
 }
 
-// drop closes a connection and forgets it.
-func (l *line) drop(conn net.Conn) {
-	l.mu.Lock()
-	if l.conn == conn {
-		l.conn = nil
-	}
-	l.mu.Unlock()
-	conn.Close()
-}
-
-func (l *line) close() {
-	l.mu.Lock()
-	conn := l.conn
-	l.mu.Unlock()
+// drop closes a connection; nil: there is none to close.
+func (c *streamConn) drop(conn *net.Conn) {
 	if conn != nil {
-		l.drop(conn)
+		c.conn.CompareAndSwap(conn, nil)
+		(*conn).Close()
 	}
 }

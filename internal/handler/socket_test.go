@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// lineReceiver is a peer that reads lines of JSON from all who connect.
+// lineReceiver accepts connections and reads lines of JSON from them.
 type lineReceiver struct {
 	net.Listener
 	mu    sync.Mutex
@@ -26,9 +26,7 @@ type lineReceiver struct {
 
 func newLineReceiver(t *testing.T, config *tls.Config) *lineReceiver {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}
@@ -45,7 +43,7 @@ func newLineReceiver(t *testing.T, config *tls.Config) *lineReceiver {
 			go p.read(t, conn)
 		}
 	}()
-	t.Cleanup(func() { p.Close(); p.hangUp() })
+	t.Cleanup(func() { p.Close(); p.closeConnections() })
 	return p
 }
 
@@ -64,8 +62,8 @@ func (p *lineReceiver) read(t *testing.T, conn net.Conn) {
 	}
 }
 
-// hangUp closes all connections and says how many there were.
-func (p *lineReceiver) hangUp() int {
+// closeConnections closes all connections and returns their number.
+func (p *lineReceiver) closeConnections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.conns)
@@ -76,17 +74,15 @@ func (p *lineReceiver) hangUp() int {
 	return n
 }
 
-func TestTCP(t *testing.T) {
+func TestTCPSendsOneLine(t *testing.T) {
 	dir := t.TempDir()
-	certificate(t, dir)
+	writeCertificate(t, dir)
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	plain, secure := newLineReceiver(t, nil), newLineReceiver(t, &tls.Config{Certificates: []tls.Certificate{pair}})
 	out := New(Options{})
 	defer out.Close()
-	note := notifications()[Opened]
+	note := testNotifications()[Opened]
 	for _, c := range []struct {
 		peer *lineReceiver
 		spec model.TCP
@@ -97,7 +93,7 @@ func TestTCP(t *testing.T) {
 		if _, err := out.Send(t.Context(), &model.HandlerSpec{TCP: &c.spec}, note.message(t)); err != nil {
 			t.Fatal(err)
 		}
-		if n := receive(t, "line", c.peer.got); n.Problem != note.Problem || n.Output != note.Output {
+		if n := receiveFrom(t, "line", c.peer.got); n.Problem != note.Problem || n.Output != note.Output {
 			t.Errorf("%+v", n)
 		}
 	}
@@ -107,29 +103,25 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-func TestUDPDatagramSize(t *testing.T) {
+func TestUDPDatagramFitsItsLimit(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer conn.Close()
 	out := New(Options{})
 	defer out.Close()
-	long := *notifications()[Opened]
+	long := *testNotifications()[Opened]
 	long.Output = strings.Repeat("ünïcode \" ", 5000)
 	huge := long
 	huge.Labels = map[string]string{}
 	for i := range 64 {
 		huge.Labels[fmt.Sprint(i)] = strings.Repeat("l", 255)
 	}
-	for _, n := range []*Notification{notifications()[Opened], &long, &huge} {
+	for _, n := range []*Notification{testNotifications()[Opened], &long, &huge} {
 		if _, err := out.Send(t.Context(), &model.HandlerSpec{UDP: &model.UDP{Address: conn.LocalAddr().String()}}, n.message(t)); err != nil {
 			t.Fatal(err)
 		}
 		buf := make([]byte, 64<<10)
-		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, conn.SetReadDeadline(time.Now().Add(maxWait)))
 		size, _, err := conn.ReadFrom(buf)
 		if err != nil || size > maxDatagram {
 			t.Fatal(size, err)
@@ -141,15 +133,14 @@ func TestUDPDatagramSize(t *testing.T) {
 	}
 }
 
-// A stream keeps its connections, those of one problem stay in order, and a peer that went
-// away is found again by the next message.
-func TestStream(t *testing.T) {
+// A stream keeps its connections, keeps the order of each problem, and reconnects after the peer closed.
+func TestStreamKeepsOrderAndReconnects(t *testing.T) {
 	p := newLineReceiver(t, nil)
 	out := New(Options{})
 	defer out.Close()
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: p.Addr().String(), Connections: 3}}
 	send := func(problem, kind int) {
-		n := notifications()[Opened]
+		n := testNotifications()[Opened]
 		n.Problem, n.Count = fmt.Sprint("p", problem), kind
 		payload, err := json.Marshal(n)
 		if err != nil {
@@ -171,42 +162,37 @@ func TestStream(t *testing.T) {
 	wg.Wait()
 	next := map[string]int{}
 	for range problems * each {
-		n := receive(t, "line", p.got)
+		n := receiveFrom(t, "line", p.got)
 		if n.Count != next[n.Problem] {
 			t.Fatalf("%s: %d came in place of %d", n.Problem, n.Count, next[n.Problem])
 		}
 		next[n.Problem]++
 	}
-	if n := p.hangUp(); n != 3 {
+	if n := p.closeConnections(); n != 3 {
 		t.Errorf("%d connections were made", n)
 	}
 	testenv.Until(t, "the end is noticed", func() bool {
 		out.mu.Lock()
 		defer out.mu.Unlock()
-		for _, l := range out.lines {
-			l.mu.Lock()
-			open := l.conn != nil
-			l.mu.Unlock()
-			if open {
+		for _, c := range out.streams {
+			if c.conn.Load() != nil {
 				return false
 			}
 		}
 		return true
 	})
 	send(1, 0)
-	receive(t, "line over a new connection", p.got)
+	receiveFrom(t, "line over a new connection", p.got)
 }
 
-// A peer that does not read holds its writers until their time is over, and nobody else.
-func TestUnreadStream(t *testing.T) {
+// A peer that does not read blocks its own writers until their time-out, and no other stream.
+func TestUnreadStreamBlocksNoOtherStream(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer l.Close()
 	out := New(Options{})
 	defer out.Close()
-	n := notifications()[Opened]
+	n := testNotifications()[Opened]
 	n.Output = strings.Repeat("x", 1<<20)
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: l.Addr().String(), Connections: 1}, Timeout: model.Duration(300 * time.Millisecond)}
 	for range 100 { // until all buffers between are full
@@ -221,5 +207,5 @@ func TestUnreadStream(t *testing.T) {
 	if _, err := out.Send(t.Context(), &model.HandlerSpec{Stream: &model.Stream{Address: p.Addr().String()}}, n.message(t)); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, "line by another stream", p.got)
+	receiveFrom(t, "line by another stream", p.got)
 }

@@ -25,29 +25,30 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-var quick = Retry{First: time.Millisecond, Most: 2 * time.Millisecond, GiveUp: time.Hour, PerHandler: 2}
+var fastRetry = Retry{First: time.Millisecond, Most: 2 * time.Millisecond, GiveUp: time.Hour, PerHandler: 2}
 
-func TestWebhookAnswers(t *testing.T) {
+func TestStatusCodeDecidesAboutTheNextAttempt(t *testing.T) {
 	for code, want := range map[int]history.DeliveryState{
 		200: history.Delivered, 204: history.Delivered, 302: history.Dead, 400: history.Dead, 404: history.Dead,
 		408: history.Pending, 429: history.Pending, 500: history.Pending, 503: history.Pending,
 	} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			s := sqlite(t)
+			s := openSQLite(t)
 			tries := 0
-			spec, got := hook(t, func(posted) int {
+			spec, got := newWebhook(t, func(webhookRequest) int {
 				if tries++; tries > 1 {
 					return 200
 				}
 				return code
 			})
-			r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: quick}})
-			r.Emit([]event.Transition{opening("p1", 1)})
-			first := receive(t, "request", got)
-			a := receive(t, "attempt", s.tried)
+			r := startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: fastRetry}})
+			r.Emit([]event.Transition{openingTransition("p1", 1)})
+			first := receiveFrom(t, "request", got)
+			a := receiveFrom(t, "attempt", s.attempts)
 			if a.State != want {
 				t.Fatalf("%+v", a)
 			}
@@ -58,38 +59,35 @@ func TestWebhookAnswers(t *testing.T) {
 				t.Errorf("error %q", a.Error)
 			}
 			if want == history.Pending {
-				if again := receive(t, "second request", got); again != first {
+				if again := receiveFrom(t, "second request", got); again != first {
 					t.Errorf("the second try differs: %+v", again)
 				}
-				if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
-					t.Errorf("%+v", a)
-				}
+				s.expectAttempt(t, history.Delivered)
 			}
 		})
 	}
 }
 
-// A receiver that says when it wants to be asked again is left alone until then, but
-// never longer than between any two attempts.
-func TestRetryAfter(t *testing.T) {
+// Retry-After delays the next attempt, but never longer than the longest pause between two attempts.
+func TestRetryAfterDelaysTheNextAttempt(t *testing.T) {
 	for header, want := range map[string]time.Duration{"120": 120 * time.Second, "86400": 10 * time.Minute} {
-		s := sqlite(t)
+		s := openSQLite(t)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", header)
 			w.WriteHeader(http.StatusTooManyRequests)
 		}))
 		t.Cleanup(server.Close)
 		spec := &model.HandlerSpec{Webhook: &model.Webhook{URL: server.URL}}
-		r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec})})
-		r.Emit([]event.Transition{opening("p1", 1)})
-		if a := receive(t, "attempt", s.tried); a.State != history.Pending || a.NextAt.Sub(a.At) != want {
+		r := startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})})
+		r.Emit([]event.Transition{openingTransition("p1", 1)})
+		if a := receiveFrom(t, "attempt", s.attempts); a.State != history.Pending || a.NextAt.Sub(a.At) != want {
 			t.Errorf("Retry-After %s: next attempt after %s, want %s", header, a.NextAt.Sub(a.At), want)
 		}
 	}
 }
 
-// What a receiver's certificate or silence does is tried again, and said in words.
-func TestHangingAndUntrustedReceivers(t *testing.T) {
+// A time-out, an untrusted certificate or a refused connection is tried again, with its cause in the recorded error.
+func TestTransportErrorsAreRetried(t *testing.T) {
 	hang := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 	t.Cleanup(hanging.Close)
@@ -108,42 +106,42 @@ func TestHangingAndUntrustedReceivers(t *testing.T) {
 		"command":   {&model.HandlerSpec{Command: &model.Command{Shell: "yes | head -c 200000000; sleep 600"}, Timeout: model.Duration(500 * time.Millisecond)}, "timed out"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			s := sqlite(t)
-			r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": c.spec})})
-			r.Emit([]event.Transition{opening("p1", 1)})
-			if a := receive(t, "attempt", s.tried); a.State != history.Pending || !strings.Contains(a.Error, c.want) || len(a.Error) > 2000 {
+			s := openSQLite(t)
+			r := startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": c.spec})})
+			r.Emit([]event.Transition{openingTransition("p1", 1)})
+			if a := receiveFrom(t, "attempt", s.attempts); a.State != history.Pending || !strings.Contains(a.Error, c.want) || len(a.Error) > 2000 {
 				t.Errorf("%+v, want an error with %q", a, c.want)
 			}
 		})
 	}
 }
 
-func TestOrderPerProblemWhileTheOpeningFails(t *testing.T) {
-	s := sqlite(t)
+func TestClosingWaitsForItsFailedOpening(t *testing.T) {
+	s := openSQLite(t)
 	tries := 0
-	spec, got := hook(t, func(posted) int {
+	spec, got := newWebhook(t, func(webhookRequest) int {
 		if tries++; tries <= 3 {
 			return 503
 		}
 		return 200
 	})
-	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: quick}})
-	r.Emit([]event.Transition{opening("p1", 1), closing("p1", 2)})
+	r := startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: fastRetry}})
+	r.Emit([]event.Transition{openingTransition("p1", 1), closingTransition("p1", 2)})
 	for i, want := range []string{"opened", "opened", "opened", "opened", "closed"} {
-		if p := receive(t, "request", got); !strings.Contains(p.key, want) {
+		if p := receiveFrom(t, "request", got); !strings.Contains(p.key, want) {
 			t.Fatalf("request %d is %s, want %s", i, p.key, want)
 		}
 	}
 }
 
-func TestDeadLetterIsShown(t *testing.T) {
-	s := sqlite(t)
-	spec, _ := hook(t, func(posted) int { return 503 })
-	retry := quick
+func TestExpiredDeliveryIsADeadLetter(t *testing.T) {
+	s := openSQLite(t)
+	spec, _ := newWebhook(t, func(webhookRequest) int { return 503 })
+	retry := fastRetry
 	retry.GiveUp = 20 * time.Millisecond
-	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: retry}})
-	r.Emit([]event.Transition{opening("p1", 1)})
-	for receive(t, "attempt", s.tried).State != history.Dead {
+	r := startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: retry}})
+	r.Emit([]event.Transition{openingTransition("p1", 1)})
+	for receiveFrom(t, "attempt", s.attempts).State != history.Dead {
 	}
 	list, err := s.Deliveries(t.Context(), "p1")
 	if err != nil || len(list) != 1 || list[0].State != history.Dead || !strings.Contains(list[0].LastError, "503") {
@@ -151,32 +149,28 @@ func TestDeadLetterIsShown(t *testing.T) {
 	}
 }
 
-// A handler that takes nothing for long does not fill the disk: what is too much is
-// given up at once, and seen; others are told as ever.
-func TestTooManyMessagesForOneHandler(t *testing.T) {
+// A handler that takes no messages does not fill the disk: messages beyond its limit are dead letters at once, and other
+// handlers are notified.
+func TestDeliveriesBeyondTheLimitAreDeadLetters(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"deliveries=3"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := sqlite(t)
+	testenv.NoError(t, err)
+	s := openSQLite(t)
 	release := make(chan struct{})
-	hangs, _ := hook(t, func(posted) int { <-release; return 200 })
+	hangs, _ := newWebhook(t, func(webhookRequest) int { <-release; return 200 })
 	t.Cleanup(func() { close(release) })
-	good, got := hook(t, nil)
+	good, got := newWebhook(t, nil)
 	queues := queue.NewRegistry(settings)
-	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"hangs": hangs, "good": good}), Delivery: DeliveryOptions{Retry: quick}, Queues: queues})
+	r := startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"hangs": hangs, "good": good}), Delivery: DeliveryOptions{Retry: fastRetry}, Queues: queues})
 	for i := range 5 {
-		r.Emit([]event.Transition{opening(fmt.Sprint("p", i), uint64(i+1))})
-		receive(t, "message to the good one", got)
+		r.Emit([]event.Transition{openingTransition(fmt.Sprint("p", i), uint64(i+1))})
+		receiveFrom(t, "message to the good one", got)
 	}
-	if info := infoOf(t, queues, "deliveries"); info.Depth != 3 || info.Overflow != 2 || info.Policy != queue.GiveUp {
+	if info := queueInfo(t, queues, "deliveries"); info.Depth != 3 || info.Overflow != 2 || info.Policy != queue.GiveUp {
 		t.Errorf("%+v", info)
 	}
 	for i, want := range []history.DeliveryState{history.Pending, history.Pending, history.Pending, history.Dead, history.Dead} {
 		list, err := s.Deliveries(t.Context(), fmt.Sprint("p", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		for _, d := range list {
 			if d.Handler.Name == "hangs" && (d.State != want || (d.LastError != "") != (want == history.Dead)) {
 				t.Errorf("message %d: %+v", i, d)
@@ -184,115 +178,102 @@ func TestTooManyMessagesForOneHandler(t *testing.T) {
 		}
 	}
 	r.stop()
-	again := New(Options{Store: s, Names: someNames(nil), Queues: queue.NewRegistry(settings)})
+	again := New(Options{Store: s, Names: newTestDirectory(nil), Queues: queue.NewRegistry(settings)})
 	if err := again.Load(t.Context(), nil); err != nil || again.deliver.outbox.depth(history.HandlerRef{Namespace: "default", Name: "hangs"}) != 3 {
 		t.Errorf("after a restart: %v, %v", again.deliver.outbox.pending, err)
 	}
 }
 
-func TestLateHandlerGetsWaitingMessages(t *testing.T) {
-	s := sqlite(t)
-	n := someNames(map[string]*model.HandlerSpec{})
+func TestHandlerAppliedLaterGetsItsMessages(t *testing.T) {
+	s := openSQLite(t)
+	n := newTestDirectory(map[string]*model.HandlerSpec{})
 	n.chunk.Handlers = []string{"pager"}
-	r := run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}})
-	r.Emit([]event.Transition{opening("p1", 1)})
-	if a := receive(t, "attempt", s.tried); a.State != history.Pending || !strings.Contains(a.Error, "does not exist") {
-		t.Fatalf("%+v", a)
-	}
-	spec, got := hook(t, nil)
+	r := startReactor(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
+	r.Emit([]event.Transition{openingTransition("p1", 1)})
+	s.expectAttempt(t, history.Pending, "does not exist")
+	spec, got := newWebhook(t, nil)
 	n.set("pager", spec)
-	receive(t, "request", got)
+	receiveFrom(t, "request", got)
 }
 
-// However many messages wait for a handler that hangs, another is told at once.
-func TestHangingHandlerBlocksNoOthers(t *testing.T) {
-	s := sqlite(t)
+// However many messages wait for a handler that hangs, another handler is notified at once.
+func TestHangingHandlerBlocksNoOtherHandler(t *testing.T) {
+	s := openSQLite(t)
 	release := make(chan struct{})
-	hangs, hanging := hook(t, func(posted) int { <-release; return 200 })
+	hangs, hanging := newWebhook(t, func(webhookRequest) int { <-release; return 200 })
 	t.Cleanup(func() { close(release) }) // before the server closes
-	good, got := hook(t, nil)
-	n := someNames(map[string]*model.HandlerSpec{"hangs": hangs, "good": good})
+	good, got := newWebhook(t, nil)
+	n := newTestDirectory(map[string]*model.HandlerSpec{"hangs": hangs, "good": good})
 	var b history.Batch
 	for i := range 2 * maxDue {
 		b.Deliveries = append(b.Deliveries, history.Delivery{
 			Key: fmt.Sprint(i), Problem: fmt.Sprint(i), Handler: history.HandlerRef{Namespace: "default", Name: "hangs"},
-			Kind: "opened", Payload: []byte("{}"), Created: noon,
+			Kind: "opened", Payload: []byte("{}"), Created: testTime,
 		})
 	}
-	if err := s.Store.Record(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	r := run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}})
-	receive(t, "first of those that hang", hanging)
-	r.Emit([]event.Transition{opening("p1", 1)})
-	if p := receive(t, "other handler's request", got); p.key != "p1/opened/default/good" {
+	testenv.NoError(t, s.Store.Record(t.Context(), b))
+	r := startReactor(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
+	receiveFrom(t, "first of those that hang", hanging)
+	r.Emit([]event.Transition{openingTransition("p1", 1)})
+	if p := receiveFrom(t, "other handler's request", got); p.key != "p1/opened/default/good" {
 		t.Errorf("%+v", p)
 	}
 }
 
-// A server that is killed after a handler got its message, and before that is
-// recorded, tells it again with the same key.
-func TestKilledBetweenDeliveryAndRecord(t *testing.T) {
+// A server that is killed after the delivery and before its record repeats the message with the same key.
+func TestKilledServerRepeatsTheDeliveryWithItsKey(t *testing.T) {
 	if os.Getenv("MUSTER_REACT_CHILD") != "" {
-		child(t)
+		deliverUntilKilled(t)
 		return
 	}
 	dsn := filepath.Join(t.TempDir(), "history.db")
-	spec, got := hook(t, nil)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledBetweenDeliveryAndRecord$")
+	spec, got := newWebhook(t, nil)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledServerRepeatsTheDeliveryWithItsKey$")
 	cmd.Env = append(os.Environ(), "MUSTER_REACT_CHILD="+dsn, "MUSTER_REACT_URL="+spec.Webhook.URL)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	first := receive(t, "message from the one that is killed", got)
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, cmd.Start())
+	first := receiveFrom(t, "message from the one that is killed", got)
+	testenv.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
 	cmd.Wait() // it was killed: the error says so
 
-	s := openStore(t, dsn)
-	run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: quick}})
-	if again := receive(t, "message from the next", got); again != first {
+	s := openObservedStore(t, dsn)
+	startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: fastRetry}})
+	if again := receiveFrom(t, "message from the next", got); again != first {
 		t.Errorf("told %+v, then %+v", first, again)
 	}
-	if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
-		t.Errorf("%+v", a)
-	}
+	s.expectAttempt(t, history.Delivered)
 }
 
-// child delivers, and never gets to recording it: the parent kills it.
-func child(t *testing.T) {
-	s := openStore(t, os.Getenv("MUSTER_REACT_CHILD"))
+// deliverUntilKilled delivers without recording the attempt, until the parent process kills this one.
+func deliverUntilKilled(t *testing.T) {
+	s := openObservedStore(t, os.Getenv("MUSTER_REACT_CHILD"))
 	spec := &model.HandlerSpec{Webhook: &model.Webhook{URL: os.Getenv("MUSTER_REACT_URL")}}
-	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
-	r := run(t, Options{Store: forgetful{s}, Names: n, Delivery: DeliveryOptions{Retry: quick}})
-	r.Emit([]event.Transition{opening("p1", 1)})
+	n := newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
+	r := startReactor(t, Options{Store: stalledAttemptStore{s}, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
+	r.Emit([]event.Transition{openingTransition("p1", 1)})
 	select {}
 }
 
-type forgetful struct{ history.Store }
+type stalledAttemptStore struct{ history.Store }
 
-func (forgetful) RecordAttempts(ctx context.Context, _ ...history.Outcome) error {
+func (stalledAttemptStore) RecordAttempts(ctx context.Context, _ ...history.Outcome) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
 func TestHandlersGetNodeProperties(t *testing.T) {
-	s := sqlite(t)
-	spec, got := hook(t, nil)
+	s := openSQLite(t)
+	spec, got := newWebhook(t, nil)
 	spec.Webhook.URL += `/{{ .props.team }}?room={{ .props.room | default "a&b" }}`
 	spec.Webhook.Headers = map[string]string{"X-Team": "{{ .props.team }}"}
-	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
-	r := run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}})
-	r.Emit([]event.Transition{opening("p1", 1)})
+	n := newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
+	r := startReactor(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
+	r.Emit([]event.Transition{openingTransition("p1", 1)})
 	// Unset is an error that names the property, and is tried again.
-	if a := receive(t, "attempt", s.tried); a.State != history.Pending || !strings.Contains(a.Error, `"team"`) {
-		t.Fatalf("%+v", a)
-	}
+	s.expectAttempt(t, history.Pending, `"team"`)
 	n.mu.Lock()
 	n.props = map[string]string{"10/team": `"web/../x y"`}
 	n.mu.Unlock()
-	if p := receive(t, "request", got); p.uri != "/web%2F..%2Fx%20y?room=a%26b" {
+	if p := receiveFrom(t, "request", got); p.uri != "/web%2F..%2Fx%20y?room=a%26b" {
 		t.Errorf("called %q", p.uri)
 	}
 }
@@ -302,48 +283,44 @@ func TestCommandsGetQuotedProperties(t *testing.T) {
 		Command: &model.Command{Shell: `echo {{ .props.x }}`}, Env: map[string]string{"X": "{{ .props.x }}"},
 	}
 	out, err := expand(spec, func(string) ([]byte, string, bool) { return []byte(`"a; rm b"`), "", true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if out.Command.Shell != `echo 'a; rm b'` || out.Env["X"] != "a; rm b" {
 		t.Errorf("%q, %q", out.Command.Shell, out.Env)
 	}
 }
 
-// A planned stop lets what is under way end, and records it: it does not come again. What takes
-// longer than a while is cut off, and comes again.
+// A planned stop waits for deliveries under way and records them, so that they are not repeated. A delivery that takes longer
+// is aborted and repeated.
 func TestStopFinishesDeliveries(t *testing.T) {
-	s := sqlite(t)
+	s := openSQLite(t)
 	taking, took := make(chan struct{}), false
-	spec, got := hook(t, func(posted) int {
+	spec, got := newWebhook(t, func(webhookRequest) int {
 		if !took {
 			took = true
 			<-taking
 		}
 		return 200
 	})
-	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
-	r := run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}, shutdownWait: patience})
-	r.Emit([]event.Transition{opening("p1", 1)})
-	receive(t, "request", got)
+	n := newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
+	r := startReactor(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}, shutdownWait: maxWait})
+	r.Emit([]event.Transition{openingTransition("p1", 1)})
+	receiveFrom(t, "request", got)
 	time.AfterFunc(100*time.Millisecond, func() { close(taking) }) // while it stops
 	r.stop()
-	if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
-		t.Fatalf("%+v", a)
-	}
-	r = run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}})
-	r.Emit([]event.Transition{opening("p2", 2)})
-	if p := receive(t, "request", got); p.key != "p2/opened/default/pager" {
+	s.expectAttempt(t, history.Delivered)
+	r = startReactor(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
+	r.Emit([]event.Transition{openingTransition("p2", 2)})
+	if p := receiveFrom(t, "request", got); p.key != "p2/opened/default/pager" {
 		t.Errorf("%s was told again", p.key)
 	}
-	receive(t, "attempt", s.tried)
+	receiveFrom(t, "attempt", s.attempts)
 
 	hang := make(chan struct{})
-	hangs, hanging := hook(t, func(posted) int { <-hang; return 200 })
+	hangs, hanging := newWebhook(t, func(webhookRequest) int { <-hang; return 200 })
 	t.Cleanup(func() { close(hang) })
 	n.set("pager", hangs)
-	r.Emit([]event.Transition{opening("p3", 3)})
-	receive(t, "request that hangs", hanging)
+	r.Emit([]event.Transition{openingTransition("p3", 3)})
+	receiveFrom(t, "request that hangs", hanging)
 	r.stop()
 	list, err := s.Deliveries(t.Context(), "p3")
 	if err != nil || len(list) != 1 || list[0].State != history.Pending || list[0].Attempts != 0 {
@@ -351,17 +328,16 @@ func TestStopFinishesDeliveries(t *testing.T) {
 	}
 }
 
-// A message that waits for an asset is sent when it comes, and not an hour later; also where it
-// comes while the message is tried in vain.
-func TestMessagesWaitForTheirAsset(t *testing.T) {
+// A message that waits for an asset is sent when the asset arrives, also if it arrives during an attempt.
+func TestArrivedAssetReleasesItsMessages(t *testing.T) {
 	for name, early := range map[string]bool{"later": false, "meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
 			tries, here := make(chan int, 10), make(chan bool, 10)
 			asked := 0
-			var r *running
+			var r *runningReactor
 			began := make(chan struct{})
-			store := sqlite(t)
-			n := someNames(map[string]*model.HandlerSpec{"page": {Command: &model.Command{Shell: "true"}, Assets: []string{"default/tools"}}})
+			store := openSQLite(t)
+			n := newTestDirectory(map[string]*model.HandlerSpec{"page": {Command: &model.Command{Shell: "true"}, Assets: []string{"default/tools"}}})
 			assets := func(context.Context, []string) ([]model.AssetDir, func(), error) {
 				<-began
 				asked++
@@ -374,33 +350,28 @@ func TestMessagesWaitForTheirAsset(t *testing.T) {
 				}
 				return nil, nil, errors.New("asset default/tools is not here")
 			}
-			r = run(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: Retry{First: time.Hour, Most: time.Hour}, Options: handler.Options{Assets: assets}}})
+			r = startReactor(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: Retry{First: time.Hour, Most: time.Hour}, Options: handler.Options{Assets: assets}}})
 			close(began)
-			r.Emit([]event.Transition{opening("p1", 1)})
-			receive(t, "the first attempt", tries)
+			r.Emit([]event.Transition{openingTransition("p1", 1)})
+			receiveFrom(t, "the first attempt", tries)
 			here <- false
-			if a := receive(t, "its outcome", store.tried); a.State != history.Pending {
-				t.Fatalf("%+v", a)
-			}
+			store.expectAttempt(t, history.Pending)
 			if !early {
 				r.AssetArrived() // another one
 			}
-			receive(t, "the second attempt", tries)
+			receiveFrom(t, "the second attempt", tries)
 			here <- false
-			receive(t, "its outcome", store.tried)
+			receiveFrom(t, "its outcome", store.attempts)
 			r.AssetArrived()
-			receive(t, "the third attempt", tries)
+			receiveFrom(t, "the third attempt", tries)
 			here <- true
-			if a := receive(t, "its outcome", store.tried); a.State != history.Delivered {
-				t.Errorf("%+v", a)
-			}
+			store.expectAttempt(t, history.Delivered)
 		})
 	}
 }
 
-// Thousands of problems that open at once all arrive in a stream's peer, once each, over a
-// few connections. MUSTER_STORM=20000 plays a fleet.
-func TestStormIntoAStream(t *testing.T) {
+// Thousands of problems that open at once arrive once each, over few connections. MUSTER_STORM=20000 sets their number.
+func TestStreamDeliversEachProblemOnce(t *testing.T) {
 	n := 200
 	if testing.Short() {
 		n = 50
@@ -409,9 +380,7 @@ func TestStormIntoAStream(t *testing.T) {
 		n = more
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	got, conns := make(chan string, n), make(chan net.Conn, 100)
 	go func() {
@@ -437,13 +406,13 @@ func TestStormIntoAStream(t *testing.T) {
 			}()
 		}
 	}()
-	s := sqlite(t)
-	s.tried = nil
+	s := openSQLite(t)
+	s.attempts = nil
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: l.Addr().String(), Connections: 3}}
-	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pipeline": spec})})
+	r := startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pipeline": spec})})
 	var storm []event.Transition
 	for i := range n {
-		one := opening(fmt.Sprint("p", i), 1)
+		one := openingTransition(fmt.Sprint("p", i), 1)
 		one.Index = uint32(i)
 		storm = append(storm, one)
 	}
@@ -451,7 +420,7 @@ func TestStormIntoAStream(t *testing.T) {
 	r.Emit(storm)
 	seen := map[string]bool{}
 	for range n {
-		id := receive(t, "line", got)
+		id := receiveFrom(t, "line", got)
 		if seen[id] {
 			t.Fatalf("%s came twice", id)
 		}
@@ -463,14 +432,14 @@ func TestStormIntoAStream(t *testing.T) {
 	}
 }
 
-func TestTry(t *testing.T) {
+func TestHandlerTestReportsTheAnswer(t *testing.T) {
 	code := atomic.Int64{}
 	code.Store(200)
-	spec, got := hook(t, func(posted) int { return int(code.Load()) })
+	spec, got := newWebhook(t, func(webhookRequest) int { return int(code.Load()) })
 	spec.Webhook.URL += "/{{ .props.team }}"
-	names := someNames(map[string]*model.HandlerSpec{"pager": spec})
+	names := newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
 	names.props = map[string]string{"10/team": `"ops"`}
-	r := run(t, Options{Store: sqlite(t), Names: names})
+	r := startReactor(t, Options{Store: openSQLite(t), Names: names})
 	pager := history.HandlerRef{Namespace: "default", Name: "pager"}
 	if _, err := r.Try(t.Context(), pager, spec, "ann", 0); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "--node NODE") {
 		t.Errorf("a variable without a node: %v", err)
@@ -481,46 +450,41 @@ func TestTry(t *testing.T) {
 		if err != nil || (trial.Err != nil) != want.failed || trial.Final != want.final {
 			t.Errorf("%d: %+v %v", status, trial, err)
 		}
-		p := receive(t, "request", got)
+		p := receiveFrom(t, "request", got)
 		if p.uri != "/ops" || !strings.Contains(p.body, `"kind":"test"`) || strings.Contains(trial.Sent, "/ops") || !strings.Contains(trial.Sent, "ann tests handler pager") {
 			t.Errorf("%+v\n%s", p, trial.Sent)
 		}
 	}
 }
 
-// A dead letter that is sent again is tried for as long as a new one, and told.
-func TestReplay(t *testing.T) {
-	s := sqlite(t)
+// A replayed dead letter is tried as long as a new message.
+func TestReplayedDeadLetterIsDelivered(t *testing.T) {
+	s := openSQLite(t)
 	code := atomic.Int64{}
 	code.Store(404)
-	spec, got := hook(t, func(posted) int { return int(code.Load()) })
-	now := noon.Add(48 * time.Hour) // the problem is older than GiveUp
-	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: quick}, Now: func() time.Time { return now }})
-	r.Emit([]event.Transition{opening("p1", 1)})
-	receive(t, "request", got)
-	if a := receive(t, "attempt", s.tried); a.State != history.Dead {
-		t.Fatalf("%+v", a)
-	}
+	spec, got := newWebhook(t, func(webhookRequest) int { return int(code.Load()) })
+	now := testTime.Add(48 * time.Hour) // the problem is older than GiveUp
+	r := startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: fastRetry}, Now: func() time.Time { return now }})
+	r.Emit([]event.Transition{openingTransition("p1", 1)})
+	receiveFrom(t, "request", got)
+	s.expectAttempt(t, history.Dead)
 	pager := history.HandlerRef{Namespace: "default", Name: "pager"}
 	code.Store(200)
 	done, err := r.Replay(t.Context(), pager, history.Revival{Limit: 10})
 	if err != nil || done.Revived != 1 {
 		t.Fatalf("%+v %v", done, err)
 	}
-	if p := receive(t, "request again", got); p.key != "p1/opened/default/pager" {
+	if p := receiveFrom(t, "request again", got); p.key != "p1/opened/default/pager" {
 		t.Errorf("%+v", p)
 	}
-	if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
-		t.Errorf("%+v", a)
-	}
+	s.expectAttempt(t, history.Delivered)
 	if done, err := r.Replay(t.Context(), pager, history.Revival{Limit: 10}); err != nil || done.Revived != 0 {
 		t.Errorf("%+v %v", done, err)
 	}
 }
 
-// An Alertmanager is told again of what is open, with the labels of the opening, and no
-// more of what has closed.
-func TestAlertmanagersGetRepeats(t *testing.T) {
+// Open problems are repeated with the labels of their opening; closed problems are not.
+func TestOpenProblemsAreRepeatedToAlertmanagers(t *testing.T) {
 	got := make(chan []map[string]any, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -531,19 +495,17 @@ func TestAlertmanagersGetRepeats(t *testing.T) {
 		got <- list
 	}))
 	t.Cleanup(server.Close)
-	s := sqlite(t)
+	s := openSQLite(t)
 	spec := &model.HandlerSpec{Alertmanager: &model.Alertmanager{URLs: []string{server.URL}}}
-	names := someNames(map[string]*model.HandlerSpec{"am": spec})
-	r := run(t, Options{Store: s, Names: names, Delivery: DeliveryOptions{Retry: quick}})
-	r.Emit([]event.Transition{opening("p1", 1), opening("p2", 2)})
+	names := newTestDirectory(map[string]*model.HandlerSpec{"am": spec})
+	r := startReactor(t, Options{Store: s, Names: names, Delivery: DeliveryOptions{Retry: fastRetry}})
+	r.Emit([]event.Transition{openingTransition("p1", 1), openingTransition("p2", 2)})
 	for range 2 {
-		receive(t, "alert", got)
-		receive(t, "attempt", s.tried)
+		receiveFrom(t, "alert", got)
+		receiveFrom(t, "attempt", s.attempts)
 	}
 	again := func() int {
-		if err := r.deliver.refreshHandler(t.Context(), history.HandlerRef{Namespace: "default", Name: "am"}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, r.deliver.refreshHandler(t.Context(), history.HandlerRef{Namespace: "default", Name: "am"}))
 		select {
 		case list := <-got:
 			return len(list)
@@ -557,12 +519,12 @@ func TestAlertmanagersGetRepeats(t *testing.T) {
 	names.mu.Lock()
 	names.gone = true // the node's labels are others now
 	names.mu.Unlock()
-	r.Emit([]event.Transition{closing("p1", 61)})
-	list := receive(t, "end", got)
+	r.Emit([]event.Transition{closingTransition("p1", 61)})
+	list := receiveFrom(t, "end", got)
 	if env := list[0]["labels"].(map[string]any)["env"]; env != "prod" {
 		t.Errorf("the end has other labels: %v", list)
 	}
-	receive(t, "attempt", s.tried)
+	receiveFrom(t, "attempt", s.attempts)
 	if n := again(); n != 1 {
 		t.Errorf("told again of %d", n)
 	}
@@ -571,28 +533,28 @@ func TestAlertmanagersGetRepeats(t *testing.T) {
 	}
 }
 
-// Whom a forgotten node names hears of it once, also when the journal is played again.
-func TestReceiversOfADeletedNode(t *testing.T) {
-	spec, got := hook(t, nil)
-	n := someNames(map[string]*model.HandlerSpec{"cmdb": spec, "pager": {PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Text: "key"}}}})
+// Each handler that a deregistered node names is notified once, also after a replay of the journal.
+func TestDeregistrationNotifiesEachHandlerOnce(t *testing.T) {
+	spec, got := newWebhook(t, nil)
+	n := newTestDirectory(map[string]*model.HandlerSpec{"cmdb": spec, "pager": {PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Text: "key"}}}})
 	n.gone = true
-	store := sqlite(t)
+	store := openSQLite(t)
 	left := event.Transition{
-		At: pos(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Received: noon.UnixNano(), Executed: noon.UnixNano(), Output: "no session for 1h",
+		At: positionAt(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Received: testTime.UnixNano(), Executed: testTime.UnixNano(), Output: "no session for 1h",
 		Deregistered: &wire.ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,default/pager", Reason: "no session for 1h"},
 	}
 	for range 2 {
-		r := run(t, Options{Store: store, Names: n})
+		r := startReactor(t, Options{Store: store, Names: n})
 		r.Emit([]event.Transition{left})
-		r.recorded(pos(1))
+		r.waitRecorded(positionAt(1))
 		r.stop()
 	}
-	r := run(t, Options{Store: store, Names: n})
-	if m := receive(t, "message", got); !strings.Contains(m.body, `"kind":"deregistered"`) || !strings.Contains(m.body, "DEREGISTERED: node web01: no session for 1h") || m.key != "left-10/default/cmdb" {
+	r := startReactor(t, Options{Store: store, Names: n})
+	if m := receiveFrom(t, "message", got); !strings.Contains(m.body, `"kind":"deregistered"`) || !strings.Contains(m.body, "DEREGISTERED: node web01: no session for 1h") || m.key != "left-10/default/cmdb" {
 		t.Errorf("%+v", m)
 	}
 	for dead := false; !dead; {
-		receive(t, "attempt", store.tried)
+		receiveFrom(t, "attempt", store.attempts)
 		list, err := store.Deliveries(t.Context(), "left-10")
 		if err != nil || len(list) != 2 {
 			t.Fatalf("%+v, %v", list, err)

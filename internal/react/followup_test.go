@@ -9,20 +9,19 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Nobody looks after a problem any more: who was told that somebody does is told of it again, and
-// services call anew.
+// After the end of an acknowledgement its handlers are reminded, and services get a new incident.
 func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
-	for name, ends := range map[string]func(p *play){
-		"it runs out": func(p *play) {
+	for name, ends := range map[string]func(p *routerScenario){
+		"it runs out": func(p *routerScenario) {
 			p.script(`ack p1 ann 1h; restart; after 1h1m`)
 		},
-		"it is taken back": func(p *play) {
+		"it is taken back": func(p *routerScenario) {
 			p.script(`ack p1 ann; after 1h; unack p1; restart; after 1m`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-			p.services()
+			p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
+			p.describeIncidents()
 			p.script(`open p1 10; after 1m`)
 			ends(p)
 			p.script(`expect pager opened p1 | pager acknowledged p1 | pager reminder p1.1, unacknowledged, instead of p1
@@ -33,39 +32,39 @@ func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 		})
 	}
 	t.Run("without a route", func(t *testing.T) {
-		p := newPlay(t, nil)
+		p := newRouterScenario(t, nil)
 		p.names.chunk.Handlers = []string{"mail"}
-		p.services()
+		p.describeIncidents()
 		p.script(`open p1 10; ack p1 ann 1h; after 1h
 			expect mail opened p1 | mail acknowledged p1 | mail reminder p1.1, unacknowledged, instead of p1
 			close p1; expect mail closed p1.1`)
 	})
 	t.Run("it is silenced by then", func(t *testing.T) {
-		p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-		p.services()
+		p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
+		p.describeIncidents()
 		p.script(`open p1 10; after 1m; ack p1 ann 1h`)
-		p.set("quiet", &model.SilenceSpec{Until: model.Time{Time: p.now.Add(2 * time.Hour)}, Reason: "new disks"})
+		p.apply("quiet", &model.SilenceSpec{Until: model.Time{Time: p.now.Add(2 * time.Hour)}, Reason: "new disks"})
 		p.script(`after 90m; expect pager opened p1 | pager acknowledged p1
 			after 1h; expect pager reminder p1.1, unacknowledged, instead of p1`)
 	})
 	t.Run("it is prolonged", func(t *testing.T) {
-		p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-		p.services()
+		p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
+		p.describeIncidents()
 		p.script(`open p1 10; after 1m; ack p1 ann 1h; ack p1 ann; after 24h
 			expect pager opened p1 | pager acknowledged p1 | pager acknowledged p1`)
 	})
 	t.Run("others were never looked after", func(t *testing.T) {
-		p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-		p.services()
+		p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
+		p.describeIncidents()
 		p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; unack p1; after 1h
 			expect pager summary p1 | pager summary p1  # it calls all the time`)
 	})
 }
 
-// Of a group, what nobody looks after any more calls by itself, and the rest stays as it is.
-func TestPartialAcknowledgementOfAGroupEnds(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
-	p.services()
+// The problem whose acknowledgement ended gets an incident of its own; the rest of its group stays acknowledged.
+func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
+	p.describeIncidents()
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann 1h; ack p2 ann
 		expect pager summary p1 | pager summary p1 | pager acknowledged p1
 		restart; after 90m; expect pager reminder p1.1, unacknowledged  # p2 is looked after as what it was told as
@@ -78,32 +77,32 @@ func TestPartialAcknowledgementOfAGroupEnds(t *testing.T) {
 		left 0`)
 
 	// Both end at once, and a third comes: one message, which takes the place of the incident.
-	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	p.services()
+	p = newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
+	p.describeIncidents()
 	p.script(`open p1 10; open p2 11; after 1m`)
 	until := p.now.Add(time.Hour)
-	p.acks("p1", &model.Ack{By: "ann", Until: until})
-	p.acks("p2", &model.Ack{By: "ann", Until: until})
+	p.acknowledge("p1", &model.Ack{By: "ann", Until: until})
+	p.acknowledge("p2", &model.Ack{By: "ann", Until: until})
 	p.script(`after 1h; open p3 12; after 1m
 		expect pager summary p1 | pager summary p1 | pager acknowledged p1 | pager summary p1.1, instead of p1`)
 }
 
-// The id of a problem that was silenced is that of its group: where that is acknowledged, the problem
-// has another when it is told.
+// A silenced problem has the incident id of its group. If that incident is acknowledged by the end of the silence, the problem
+// gets another id.
 func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil), "quiet": &model.SilenceSpec{
-		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Until: model.Time{Time: noon.Add(time.Hour)}, Reason: "new disks"}})
-	p.services()
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil), "quiet": &model.SilenceSpec{
+		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Until: model.Time{Time: testTime.Add(time.Hour)}, Reason: "new disks"}})
+	p.describeIncidents()
 	p.script(`open p1 10  # is silenced
 		open p2 11; after 1m; ack p2 ann; expect pager opened p1 | pager acknowledged p1
 		after 1h; expect pager opened p1.1; close p1; close p2; after 1m; expect pager closed p1 | pager closed p1.1`)
 }
 
-// Each handler has incidents of its own: whoever is told by a later step is called for what opens after
-// he acknowledged all that he knew, though it belongs to what calls others already.
+// Each handler has its own incidents: a handler of a later step that acknowledged all of them gets a new one for the next
+// problem.
 func TestLaterStepHasItsOwnIncidents(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
-	p.services()
+	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
+	p.describeIncidents()
 	p.script(`open p1 10; after 40m; open p2 11; after 1m; expect pager opened p1 | lead opened p1 | pager opened p1
 		ack p1 ann; expect pager summary p1 | lead acknowledged p1  # the pager calls for p2 still
 		restart; after 30m; expect lead opened p2; ack p2 ann; expect pager acknowledged p1 | lead acknowledged p2
@@ -114,8 +113,8 @@ func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 		left 0`)
 }
 
-// Who takes an acknowledgement back in a service is called by that: there is no other incident.
-func TestAcknowledgementRemovedInTheService(t *testing.T) {
+// A service in which a person removed the acknowledgement calls again by itself, so it gets no new incident.
+func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 	for name, row := range map[string]struct {
 		by   string
 		want []string
@@ -125,30 +124,29 @@ func TestAcknowledgementRemovedInTheService(t *testing.T) {
 		"in another service": {"ada (Opsgenie)", []string{"pager reminder p1.1, unacknowledged, instead of p1", "genie reminder p1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager", "genie"}}}}})
+			p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager", "genie"}}}}})
 			p.names.handlers = map[string]*model.HandlerSpec{"pager": {PagerDuty: &model.PagerDuty{}}, "genie": {Opsgenie: &model.Opsgenie{}}}
-			p.services()
+			p.describeIncidents()
 			p.script(`open p1 10; after 1m; ack p1 ann
 				expect pager opened p1 | genie opened p1 | pager acknowledged p1 | genie acknowledged p1`)
 			p.open["p1"].Output = row.by
 			p.script(`unack p1; after 1m`)
-			p.expect(row.want...)
+			p.expectMessages(row.want...)
 		})
 	}
 }
 
-// Who says once more that he looks after an incident says nothing of another one.
+// A repeated acknowledgement of one incident does not acknowledge another one.
 func TestAcknowledgementAppliesToItsIncident(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	p.services()
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
+	p.describeIncidents()
 	p.script(`open p1 10; after 1m; ack p1 ann; open p2 11; after 1m
 		expect pager opened p1 | pager acknowledged p1 | pager opened p2
 		ack p1 bob; open p3 12; after 1m; expect pager acknowledged p1 | pager opened p2  # that calls still`)
 }
 
-// Who is told that a problem is worse hears it once, and the steps that are still to come come when
-// they would have come.
-func TestHigherSeverityNotifiesOnceWithoutEscalation(t *testing.T) {
+// Each notified handler hears of a higher severity once, and later steps keep their times.
+func TestHigherSeverityMovesNoLaterStep(t *testing.T) {
 	pager, both := []string{"pager"}, []string{"pager", "lead"}
 	for name, row := range map[string]struct {
 		steps  []model.RouteStep
@@ -174,24 +172,23 @@ func TestHigherSeverityNotifiesOnceWithoutEscalation(t *testing.T) {
 			[]string{"pager reminder p1"}, []string{"pager reminder p1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: row.steps}})
-			p.opens("p1", 10, model.Warning, model.SeverityWarning)
-			p.after(row.before)
+			p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: row.steps}})
+			p.openProblem("p1", 10, model.Warning, model.SeverityWarning)
+			p.advance(row.before)
 			p.sent = nil
 			p.script(`restart; status p1 critical high; after 1m`)
-			p.expect(row.worse...)
-			p.after(59 * time.Minute)
-			p.expect(row.later...)
+			p.expectMessages(row.worse...)
+			p.advance(59 * time.Minute)
+			p.expectMessages(row.later...)
 		})
 	}
 }
 
-// Everybody who knows reads that it is worse and what it was: the second step too, and in a message
-// that tells of others for the first time.
-func TestEarlierReceiversGetTheEnd(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
+// Every notified handler reads the previous severity: also of a second step, and in a message that opens another problem.
+func TestNotifiedHandlersReadThePreviousSeverity(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	var sent []history.Delivery
-	p.store.record = func(b history.Batch) error {
+	p.store.beforeRecord = func(b history.Batch) error {
 		sent = append(sent, b.Deliveries...)
 		return nil
 	}
@@ -223,24 +220,23 @@ func TestEarlierReceiversGetTheEnd(t *testing.T) {
 	if got["lead"].Was != "high" || got["lead"].Kind != handler.Reminder {
 		t.Errorf("lead %+v", got["lead"])
 	}
-	p.after(time.Hour)
+	p.advance(time.Hour)
 	if got := notes(); got["lead"].Was != "" {
 		t.Errorf("%+v", got["lead"])
 	}
 }
 
-// A service that keeps one alert for a group is told to raise it only by what is worse than all that
-// it was told of the group.
-func TestSeverityOfAGroupIncident(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+// A service raises the incident of a group only for a severity above all that it was notified of.
+func TestOnlyTheWorstSeverityRaisesAnIncident(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	var sent []history.Delivery
-	p.store.record = func(b history.Batch) error {
+	p.store.beforeRecord = func(b history.Batch) error {
 		sent = append(sent, b.Deliveries...)
 		return nil
 	}
 	told := func(what string, want bool) {
 		t.Helper()
-		p.after(time.Minute)
+		p.advance(time.Minute)
 		if len(sent) != 1 {
 			t.Fatalf("%s: %d messages", what, len(sent))
 		}
@@ -249,16 +245,16 @@ func TestSeverityOfAGroupIncident(t *testing.T) {
 		}
 		sent = nil
 	}
-	p.opens("p1", 10, model.Warning, model.SeverityWarning)
+	p.openProblem("p1", 10, model.Warning, model.SeverityWarning)
 	told("the first", false)
-	p.opens("p2", 11, model.Warning, model.SeverityWarning)
+	p.openProblem("p2", 11, model.Warning, model.SeverityWarning)
 	told("another", false)
-	p.opens("p3", 12, model.Critical, model.High)
+	p.openProblem("p3", 12, model.Critical, model.High)
 	told("one that is worse", true)
-	p.status("p1", model.Critical, model.Average)
+	p.changeStatus("p1", model.Critical, model.Average)
 	told("worse, and not the worst", false)
 	p.script(`restart; status p1 critical disaster`)
 	told("the worst", true)
-	p.closes("p3")
+	p.closeProblem("p3")
 	told("an end", false)
 }

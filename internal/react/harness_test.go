@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,13 +17,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// patience is how long a test waits for what must happen. No test waits it out.
-const patience = 30 * time.Second
+// maxWait is how long a test waits for what must happen. No test waits it out.
+const maxWait = 30 * time.Second
 
-// names is a small fleet: node 10 is web01, check 1001 is disk.
-type names struct {
+// testDirectory is a small fleet: node 10 is web01, check 1001 is disk.
+type testDirectory struct {
 	mu       sync.Mutex
 	chunk    model.CheckChunk
 	handlers map[string]*model.HandlerSpec
@@ -33,8 +35,8 @@ type names struct {
 	keepalive func(*model.CheckChunk) // whom nodes name
 }
 
-func someNames(handlers map[string]*model.HandlerSpec) *names {
-	n := &names{handlers: handlers}
+func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
+	n := &testDirectory{handlers: handlers}
 	n.chunk = model.CheckChunk{Chunk: model.Chunk{ID: 3, Unit: 1001, Namespace: 1, Name: "disk"}}
 	for name := range handlers {
 		n.chunk.Handlers = append(n.chunk.Handlers, name)
@@ -42,7 +44,7 @@ func someNames(handlers map[string]*model.HandlerSpec) *names {
 	return n
 }
 
-func (n *names) NodeName(id model.NodeID) (string, string, bool) {
+func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.gone {
@@ -51,7 +53,7 @@ func (n *names) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprintf("web%02d", id-9), true
 }
 
-func (n *names) NodeLabels(model.NodeID) map[string]string {
+func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.gone {
@@ -60,11 +62,11 @@ func (n *names) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"env": "prod"}
 }
 
-func (n *names) NodeFacts(model.NodeID) map[string]string { return nil }
+func (n *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 
-func (n *names) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
+func (n *testDirectory) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
 
-func (n *names) SourceName(s model.Source) (string, string, bool) {
+func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s.Kind != model.SourceCheck {
@@ -73,20 +75,20 @@ func (n *names) SourceName(s model.Source) (string, string, bool) {
 	return "default", "disk", !n.gone
 }
 
-func (n *names) NamespaceName(id model.NamespaceID) (string, bool) {
+func (n *testDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return map[model.NamespaceID]string{1: "default", 2: "shared"}[id], id == 1 || id == 2
 }
 
-func (n *names) NamespaceHandlers(string) []string { return n.defaults }
+func (n *testDirectory) NamespaceHandlers(string) []string { return n.defaults }
 
-func (n *names) CheckChunk(id model.ChunkID) *model.CheckChunk {
+func (n *testDirectory) CheckChunk(id model.ChunkID) *model.CheckChunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
 		return builtin
 	}
 	return &n.chunk
 }
 
-func (n *names) Keepalive(model.NodeID) *model.CheckChunk {
+func (n *testDirectory) Keepalive(model.NodeID) *model.CheckChunk {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
@@ -96,14 +98,14 @@ func (n *names) Keepalive(model.NodeID) *model.CheckChunk {
 	return c
 }
 
-func (n *names) Handler(_, name string) (*model.HandlerSpec, bool) {
+func (n *testDirectory) Handler(_, name string) (*model.HandlerSpec, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	spec, ok := n.handlers[name]
 	return spec, ok
 }
 
-func (n *names) NodeProperties(id model.NodeID) model.PropertyValues {
+func (n *testDirectory) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -112,75 +114,82 @@ func (n *names) NodeProperties(id model.NodeID) model.PropertyValues {
 	}
 }
 
-func (n *names) set(name string, spec *model.HandlerSpec) {
+func (n *testDirectory) set(name string, spec *model.HandlerSpec) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.handlers[name] = spec
 }
 
-// hooked is a real store that a test can hold up, and that says what happened.
-type hooked struct {
+// observedStore is a real store; a test can let its writes wait or fail, and receives every recorded attempt.
+type observedStore struct {
 	history.Store
-	record func(history.Batch) error // before
-	failed func(history.Batch) error // after
-	tried  chan history.Attempt
-	wrote  chan struct{} // capacity 1
+	beforeRecord func(history.Batch) error // its error replaces the write; nil: every write goes on
+	afterRecord  func(history.Batch) error // its error hides the success of a write; nil: none does
+	attempts     chan history.Attempt
 }
 
-func (h *hooked) Record(ctx context.Context, b history.Batch) error {
-	if h.record != nil {
-		if err := h.record(b); err != nil {
+func (h *observedStore) Record(ctx context.Context, b history.Batch) error {
+	if h.beforeRecord != nil {
+		if err := h.beforeRecord(b); err != nil {
 			return err
 		}
 	}
 	err := h.Store.Record(ctx, b)
-	if err == nil && h.failed != nil {
-		err = h.failed(b)
-	}
-	select {
-	case h.wrote <- struct{}{}:
-	default:
+	if err == nil && h.afterRecord != nil {
+		err = h.afterRecord(b)
 	}
 	return err
 }
 
-func (h *hooked) RecordAttempts(ctx context.Context, list ...history.Outcome) error {
+func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.Outcome) error {
 	err := h.Store.RecordAttempts(ctx, list...)
 	for _, o := range list {
-		if err == nil && h.tried != nil {
-			h.tried <- o.Attempt
+		if err == nil && h.attempts != nil {
+			h.attempts <- o.Attempt
 		}
 	}
 	return err
 }
 
-func openStore(t testing.TB, dsn string) *hooked {
+// expectAttempt waits for the next recorded attempt of a delivery, and checks its state and words of its error.
+func (h *observedStore) expectAttempt(t testing.TB, state history.DeliveryState, words ...string) {
 	t.Helper()
-	s, err := history.Open(context.Background(), dsn)
-	if err != nil {
-		t.Fatal(err)
+	a := receiveFrom(t, "attempt", h.attempts)
+	for _, text := range words {
+		if !strings.Contains(a.Error, text) {
+			t.Errorf("error of the attempt: %q, expected %q in it", a.Error, text)
+		}
 	}
-	t.Cleanup(func() { s.Close() })
-	return &hooked{Store: s, tried: make(chan history.Attempt, 10_000), wrote: make(chan struct{}, 1)}
+	if a.State != state {
+		t.Errorf("attempt: %+v, expected state %s", a, state)
+	}
 }
 
-func sqlite(t testing.TB) *hooked { return openStore(t, filepath.Join(t.TempDir(), "history.db")) }
+func openObservedStore(t testing.TB, dsn string) *observedStore {
+	t.Helper()
+	s, err := history.Open(context.Background(), dsn)
+	testenv.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return &observedStore{Store: s, attempts: make(chan history.Attempt, 10_000)}
+}
 
-// running is a reactor at work.
-type running struct {
+func openSQLite(t testing.TB) *observedStore {
+	return openObservedStore(t, filepath.Join(t.TempDir(), "history.db"))
+}
+
+// runningReactor is a reactor at work.
+type runningReactor struct {
 	*Reactor
 	t    testing.TB
 	stop func()
 }
 
-func run(t testing.TB, o Options, before ...func(*Reactor)) *running {
+func startReactor(t testing.TB, o Options, before ...func(*Reactor)) *runningReactor {
 	t.Helper()
 	o.Retention = 100 * 365 * 24 * time.Hour // tests live in the past
 	o.retryFirst, o.shutdownWait = time.Millisecond, cmp.Or(o.shutdownWait, 100*time.Millisecond)
 	r := New(o)
-	if err := r.Load(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, r.Load(context.Background(), nil))
 	for _, do := range before {
 		do(r)
 	}
@@ -197,44 +206,44 @@ func run(t testing.TB, o Options, before ...func(*Reactor)) *running {
 		})
 	}
 	t.Cleanup(stop)
-	return &running{Reactor: r, t: t, stop: stop}
+	return &runningReactor{Reactor: r, t: t, stop: stop}
 }
 
-// recorded waits until the store has everything up to at.
-func (r *running) recorded(at journal.Position) {
+// waitRecorded waits until the store has everything up to at.
+func (r *runningReactor) waitRecorded(at journal.Position) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	if err := r.Recorded(ctx, at); err != nil {
 		r.t.Fatal("not recorded in time")
 	}
 }
 
-func receive[T any](t testing.TB, what string, ch <-chan T) T {
+func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		t.Fatalf("no %s in time", what)
 		panic("unreachable")
 	}
 }
 
-func pos(number uint64) journal.Position { return journal.Position{Log: 9, Number: number} }
+func positionAt(number uint64) journal.Position { return journal.Position{Log: 9, Number: number} }
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func changed(p model.Partition, commit uint64, index uint32) event.Transition {
+func statusTransition(p model.Partition, commit uint64, index uint32) event.Transition {
 	return event.Transition{
-		At: pos(commit), Index: index, Partition: p, Kind: event.StatusChanged, Node: 10, Namespace: 1, Source: model.CheckSource(1001), Chunk: 3,
-		Status: model.Critical, Received: noon.Add(time.Duration(commit) * time.Second).UnixNano(),
-		Executed: noon.UnixNano(), Output: fmt.Sprintf("%d/%d/%d", p, commit, index),
+		At: positionAt(commit), Index: index, Partition: p, Kind: event.StatusChanged, Node: 10, Namespace: 1, Source: model.CheckSource(1001), Chunk: 3,
+		Status: model.Critical, Received: testTime.Add(time.Duration(commit) * time.Second).UnixNano(),
+		Executed: testTime.UnixNano(), Output: fmt.Sprintf("%d/%d/%d", p, commit, index),
 	}
 }
 
-func opening(id string, commit uint64) event.Transition {
-	t := changed(1, commit, 0)
+func openingTransition(id string, commit uint64) event.Transition {
+	t := statusTransition(1, commit, 0)
 	t.Kind, t.Severity, t.Output = event.ProblemOpened, model.High, "disk 97% full | used=97%"
 	t.Problem = &model.Problem{
 		ID: id, NodeID: 10, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High,
@@ -243,13 +252,19 @@ func opening(id string, commit uint64) event.Transition {
 	return t
 }
 
-func closing(id string, commit uint64) event.Transition {
-	t := opening(id, commit-1)
-	t.At, t.Kind, t.Status, t.Previous, t.Output = pos(commit), event.ProblemClosed, model.OK, model.Critical, "disk 40% full"
+func closingTransition(id string, commit uint64) event.Transition {
+	t := openingTransition(id, commit-1)
+	t.At, t.Kind, t.Status, t.Previous, t.Output = positionAt(commit), event.ProblemClosed, model.OK, model.Critical, "disk 40% full"
 	p := *t.Problem
-	p.Closed = noon.Add(time.Duration(commit) * time.Second)
+	p.Closed = testTime.Add(time.Duration(commit) * time.Second)
 	t.Problem, t.Received = &p, p.Closed.UnixNano()
 	return t
+}
+
+// newProblem returns a critical problem of the check disk on a node.
+func newProblem(id string, node model.NodeID, opened time.Time) *model.Problem {
+	return &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3,
+		Status: model.Critical, Severity: model.High, Opened: opened, Output: "bad"}
 }
 
 // stateOf returns the state of an open problem's source, with a status that may be below the problem's worst.
@@ -260,19 +275,26 @@ func stateOf(p *model.Problem, status model.Status) *event.Transition {
 }
 
 // post is what a webhook got.
-type posted struct {
+type webhookRequest struct {
 	key  string
 	body string
 	uri  string
 }
 
-// hook is a webhook that tells the test what it got and answers as the test says.
-func hook(t testing.TB, answer func(posted) int) (*model.HandlerSpec, chan posted) {
+// newWebhookDirectory returns a directory whose check disk names one handler, a webhook, with the requests that it receives.
+func newWebhookDirectory(t testing.TB, handler string, answer func(webhookRequest) int) (*testDirectory, chan webhookRequest) {
 	t.Helper()
-	got := make(chan posted, 10_000)
+	spec, requests := newWebhook(t, answer)
+	return newTestDirectory(map[string]*model.HandlerSpec{handler: spec}), requests
+}
+
+// hook is a webhook that tells the test what it got and answers as the test says.
+func newWebhook(t testing.TB, answer func(webhookRequest) int) (*model.HandlerSpec, chan webhookRequest) {
+	t.Helper()
+	got := make(chan webhookRequest, 10_000)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		p := posted{key: r.Header.Get("Idempotency-Key"), body: string(body), uri: r.RequestURI}
+		p := webhookRequest{key: r.Header.Get("Idempotency-Key"), body: string(body), uri: r.RequestURI}
 		got <- p
 		if answer != nil {
 			w.WriteHeader(answer(p))

@@ -12,21 +12,22 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// paced tells of each problem by itself and at once, twice in an hour.
-func paced(steps ...model.RouteStep) *model.RouteSpec {
+// limitedRoute returns a route that notifies of each problem by itself and at once, at most two in an hour.
+func limitedRoute(steps ...model.RouteStep) *model.RouteSpec {
 	at := model.Duration(0)
 	return &model.RouteSpec{GroupBy: []string{"node", "check"}, GroupWait: &at, Rate: &model.RouteRate{Messages: 2}, Steps: append([]model.RouteStep{{To: []string{"pager"}}}, steps...)}
 }
 
-// What is one message too many comes in one message when the hour is over, and ends as one.
+// Problems beyond the rate are notified in one message at the end of the hour, and their ends in one message too.
 func TestRateExcessIsOneMessage(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": paced()})
+	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; after 1m; open p2 11; expect pager opened p1 | pager opened p2`)
 	for i, id := range []string{"p3", "p4", "p5"} {
-		p.after(time.Minute)
-		p.opens(id, model.NodeID(12+i), model.Critical, model.High)
+		p.advance(time.Minute)
+		p.openProblem(id, model.NodeID(12+i), model.Critical, model.High)
 	}
 	p.script(`close p4  # it is counted all the same
 		close p1  # the end of what was told is told at once
@@ -42,28 +43,26 @@ func TestRateExcessIsOneMessage(t *testing.T) {
 		left 0`)
 }
 
-// A step that follows, a repeat and what a silence holds are no business of the rate; nor does
-// one outlive its route.
-func TestRatePassesAProblemOnce(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": paced(model.RouteStep{To: []string{"lead"}, After: minutes(10)})})
+// The rate limits neither later steps and repeats nor problems that a silence held. It ends with its route.
+func TestRateLimitsOpeningsOnly(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute(model.RouteStep{To: []string{"lead"}, After: minutes(10)})})
 	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
 		after 11m; expect lead opened p1 | lead opened p2`)
-	p.set("default", pages("pager", nil))
+	p.apply("default", routeTo("pager", nil))
 	p.script(`after 0s; expect pager opened p3`)
 
-	p = newPlay(t, map[string]model.Spec{"default": paced()})
+	p = newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; open p2 11; open p3 12; open p4 13; close p4; expect pager opened p1 | pager opened p2`)
-	hour := model.Time{Time: noon.Add(2 * time.Hour)}
-	p.set("work", &model.SilenceSpec{Selector: model.Selector{Checks: []string{"disk"}}, Until: hour, Reason: "new disks"})
+	hour := model.Time{Time: testTime.Add(2 * time.Hour)}
+	p.apply("work", &model.SilenceSpec{Selector: model.Selector{Checks: []string{"disk"}}, Until: hour, Reason: "new disks"})
 	p.script(`after 1h; expect pager closed p4  # of p3 the silence says nothing
 		after 1h; expect pager opened p3`)
 }
 
-// What opens at the turn of the hour, and is told before what was held until then is looked at, does
-// not put that off by another hour; nor does a server that was down at that time.
+// A problem that opens just after the hour does not delay the held ones by another hour; nor does a server that was down then.
 func TestRateExcessIsNotDelayedByTheNextHour(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
-		p := newPlay(t, map[string]model.Spec{"default": paced()})
+		p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 		p.script(`open p1 10; open p2 11; open p3 12; open p4 13; expect pager opened p1 | pager opened p2`)
 		p.now = p.now.Add(time.Hour + time.Millisecond) // history was busy: nothing fired at the hour
 		if restarts {
@@ -76,18 +75,18 @@ func TestRateExcessIsNotDelayedByTheNextHour(t *testing.T) {
 }
 
 // A clock that is set back keeps nothing back for longer.
-func TestRateAfterAClockSetBack(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": paced()})
+func TestClockSetBackExtendsNoRateHold(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
 		after 30m`)
 	p.now = p.now.Add(-24 * time.Hour)
-	p.record(func(o *deliveryBatch) error { p.r.shiftTimes(o, 24*time.Hour); return nil })
+	p.recordBatch(func(o *deliveryBatch) error { p.r.shiftTimes(o, 24*time.Hour); return nil })
 	p.script(`after 31m; expect pager opened p3`)
 }
 
-// The message says why it comes late; those of a shadow are counted by themselves.
-func TestRateExcessHasAReason(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": paced()})
+// The delayed message states its reason. Messages of a shadow namespace have a rate of their own.
+func TestRateExcessStatesItsReason(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; open p2 11; open p3 12; open p4 13`)
 	p.shadow = true
 	p.script(`open p5 20; expect pager opened p1 | pager opened p2 | shadow: pager opened p5`)
@@ -96,9 +95,7 @@ func TestRateExcessHasAReason(t *testing.T) {
 		t.Fatal(err, o.deliveries)
 	}
 	var note handler.Notification
-	if err := json.Unmarshal(o.deliveries[0].Payload, &note); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, json.Unmarshal(o.deliveries[0].Payload, &note))
 	if !strings.HasSuffix(note.Output, "delayed until now by the rate of route default/default: no more than 2 messages in 1h") || note.Count != 2 {
 		t.Errorf("%+v", note)
 	}
@@ -108,16 +105,16 @@ func TestRateExcessHasAReason(t *testing.T) {
 	}
 }
 
-// What is used of a rate stays so over a restart, also where the problems that used it have ended.
+// The count of a rate survives a restart, also if the counted problems have ended.
 func TestRateSurvivesRestart(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": paced()})
+	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; close p1; expect pager opened p1 | pager closed p1
 		restart; after 10m; open p2 11; expect pager opened p2; restart; open p3 12; expect
 		after 51m; expect pager opened p3; restart; open p4 13; open p5 14; expect pager opened p4  # p3 was the first of this hour`)
 }
 
-// behind puts all nodes but one behind that one, which is noticed within a minute.
-func (p *play) dependOn(front model.NodeID) {
+// dependOn makes all other nodes depend on one node, whose failure is detected within a minute.
+func (p *routerScenario) dependOn(front model.NodeID) {
 	p.hangs = func(node model.NodeID, source model.Source) []route.Dependency {
 		if node == front {
 			return nil
@@ -127,14 +124,13 @@ func (p *play) dependOn(front model.NodeID) {
 	p.names.chunk.Interval = 30 * time.Second
 }
 
-// A fallen switch sends one message, and not one for each of the 4,000 nodes behind it, though
-// the first of them open before its own. What still fails two intervals after it is back is told.
+// A failed switch sends one message instead of 4,000. Problems that remain two intervals after its recovery are notified.
 func TestFailedSwitchSendsOneMessage(t *testing.T) {
 	nodes := 4000
 	if testing.Short() {
 		nodes = 200
 	}
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
 	byNode, present := map[model.NodeID]string{}, p.r.Present
 	p.r.Present = func(node model.NodeID, source model.Source) *event.Transition {
@@ -142,20 +138,20 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 		case problem != nil && source.Check() == 1001:
 			return stateOf(problem, problem.Status)
 		case node == 10:
-			return &event.Transition{Status: model.OK, Executed: noon.Add(-time.Minute).UnixNano()}
+			return &event.Transition{Status: model.OK, Executed: testTime.Add(-time.Minute).UnixNano()}
 		}
 		return present(node, source)
 	}
 	// several turn in one transaction, as the reactor takes them.
 	several := func(kind event.TransitionKind, from, to int) {
-		p.record(func(o *deliveryBatch) error {
+		p.recordBatch(func(o *deliveryBatch) error {
 			for i := from; i <= to; i++ {
 				id, node := fmt.Sprint("p", i), model.NodeID(10+i)
 				if kind == event.ProblemOpened {
 					byNode[node] = id
-					p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
+					p.open[id] = newProblem(id, node, p.now)
 				}
-				if err := p.r.apply(o, p.changeOf(kind, id, nil)); err != nil {
+				if err := p.r.apply(o, p.problemChange(kind, id, nil)); err != nil {
 					return err
 				}
 				if kind == event.ProblemClosed {
@@ -189,19 +185,19 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 	p.script(`expect pager closed p1+p0; after 29s; expect; after 1m; expect pager summary p1+p2+p3`)
 }
 
-// A node whose switch is well is told, once that is known; what a restart finds held stays so.
-func TestRemainingProblemsAreNotifiedAfterTheDependency(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+// A problem whose dependency is OK is notified once that is known. A hold survives a restart.
+func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
 	p.script(`open sw 10; open p1 11; after 1h; expect pager opened sw; restart; after 1h; expect`)
 	p.hangs = func(model.NodeID, model.Source) []route.Dependency { return nil } // somebody says that it is not behind the switch
 	p.r.reevaluateAll(p.now)
 	p.script(`after 1m; expect pager opened sw+p1`)
 
-	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p = newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
 	present := p.r.Present
-	seen := noon.Add(-time.Second)
+	seen := testTime.Add(-time.Second)
 	p.r.Present = func(node model.NodeID, source model.Source) *event.Transition {
 		if node == 10 {
 			return &event.Transition{Status: model.OK, Executed: seen.UnixNano()}
@@ -214,21 +210,21 @@ func TestRemainingProblemsAreNotifiedAfterTheDependency(t *testing.T) {
 }
 
 // A warning of the master keeps nothing back.
-func TestWarningOfADependencyHoldsNothing(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
-	p.opens("sw", 10, model.Critical, model.High)
+	p.openProblem("sw", 10, model.Critical, model.High)
 	p.open["sw"].Status = model.Warning
 	p.script(`after 2m; expect pager opened sw; open p1 11; after 2m; expect pager opened sw+p1`)
 }
 
-// Nor does one that was critical and is no more: what hangs on it is told two intervals later.
-func TestRecoveredDependencyHoldsNothing(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+// Two intervals after a dependency fell from critical to warning its dependents are notified.
+func TestDependencyBelowCriticalHoldsNoProblem(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
 	p.script(`open sw 10; open p1 11; after 10m; expect pager opened sw`)
 	p.shows = map[string]model.Status{"sw": model.Warning}
-	p.turn(event.StatusChanged, "sw", func(t *event.Transition) {
+	p.applyTransition(event.StatusChanged, "sw", func(t *event.Transition) {
 		t.Problem, t.Status, t.Received = nil, model.Warning, p.now.UnixNano()
 	})
 	p.script(`after 50s; expect; after 30s; expect pager opened sw+p1; open p2 12; after 2m; expect pager opened sw+p2`)

@@ -29,42 +29,41 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func TestOnSQLite(t *testing.T) {
-	t.Run("a problem is told", func(t *testing.T) { problemIsTold(t, sqlite(t)) })
+func TestReactorWithSQLite(t *testing.T) {
+	t.Run("a problem is told", func(t *testing.T) { testProblemIsNotified(t, openSQLite(t)) })
 	seeds := 10
 	if testing.Short() {
 		seeds = 4
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprint("lives and deaths, seed ", seed), func(t *testing.T) { livesAndDeaths(t, seed, sqlite(t)) })
+		t.Run(fmt.Sprint("lives and deaths, seed ", seed), func(t *testing.T) { testRestartsLoseNothing(t, seed, openSQLite(t)) })
 	}
 }
 
-func TestOnPostgreSQL(t *testing.T) {
+func TestReactorWithPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
 	server := pgtest.Start(t)
-	t.Run("a problem is told", func(t *testing.T) { problemIsTold(t, openStore(t, server.Database(t))) })
+	t.Run("a problem is told", func(t *testing.T) { testProblemIsNotified(t, openObservedStore(t, server.Database(t))) })
 	for seed := range 2 {
 		t.Run(fmt.Sprint("lives and deaths, seed ", seed), func(t *testing.T) {
-			livesAndDeaths(t, seed, openStore(t, server.Database(t)))
+			testRestartsLoseNothing(t, seed, openObservedStore(t, server.Database(t)))
 		})
 	}
 }
 
-// A problem that opens and closes is told in this order, with names that last.
-func problemIsTold(t *testing.T, s *hooked) {
-	spec, got := hook(t, nil)
-	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
-	r := run(t, Options{Store: s, Names: n})
-	r.Emit([]event.Transition{opening("p1", 4)})
-	first := receive(t, "opening", got)
+// testProblemIsNotified opens and closes a problem: both are notified in order, with names that outlive the node.
+func testProblemIsNotified(t *testing.T, s *observedStore) {
+	n, got := newWebhookDirectory(t, "pager", nil)
+	r := startReactor(t, Options{Store: s, Names: n})
+	r.Emit([]event.Transition{openingTransition("p1", 4)})
+	first := receiveFrom(t, "opening", got)
 	n.mu.Lock()
 	n.gone = true // the node is deleted: that is why the problem ends
 	n.mu.Unlock()
-	r.Emit([]event.Transition{closing("p1", 5)})
-	second := receive(t, "closing", got)
+	r.Emit([]event.Transition{closingTransition("p1", 5)})
+	second := receiveFrom(t, "closing", got)
 	if first.key != "p1/opened/default/pager" || second.key != "p1/closed/default/pager" {
 		t.Errorf("keys %q, %q", first.key, second.key)
 	}
@@ -72,9 +71,7 @@ func problemIsTold(t *testing.T, s *hooked) {
 		t.Errorf("the name of what is gone: %s", second.body)
 	}
 	for range 2 {
-		if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
-			t.Errorf("attempt: %+v", a)
-		}
+		s.expectAttempt(t, history.Delivered)
 	}
 	p, err := s.Problem(t.Context(), "p1")
 	if err != nil || p.Closed.IsZero() {
@@ -82,28 +79,24 @@ func problemIsTold(t *testing.T, s *hooked) {
 	}
 }
 
-// After a restart under another incarnation the replay brings again what history has,
-// under positions that look new; and history may know what this life never had.
-func TestAnotherLifeOfTheJournal(t *testing.T) {
-	s := sqlite(t)
+// A journal restored from a copy replays transitions that history has, under new positions. History may also have transitions
+// that the copy lacks.
+func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
+	s := openSQLite(t)
 	record := func(places map[model.Partition]history.Place) {
 		t.Helper()
-		if err := s.Record(t.Context(), history.Batch{Places: places}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, s.Record(t.Context(), history.Batch{Places: places}))
 	}
-	record(map[model.Partition]history.Place{1: {At: pos(10), Index: 1}, 2: {At: pos(99)}, 3: {At: journal.Position{Log: 77, Number: 5}}})
+	record(map[model.Partition]history.Place{1: {At: positionAt(10), Index: 1}, 2: {At: positionAt(99)}, 3: {At: journal.Position{Log: 77, Number: 5}}})
 	shared := func(p journal.Position) journal.Position { // the life before was copied at commit 20
 		if p.Log != 9 {
 			return journal.Position{}
 		}
 		return journal.Position{Log: 10, Number: min(p.Number, 20)}
 	}
-	o := Options{Store: s, Names: someNames(nil), Retention: 100 * 365 * 24 * time.Hour}
+	o := Options{Store: s, Names: newTestDirectory(nil), Retention: 100 * 365 * 24 * time.Hour}
 	r := New(o)
-	if err := r.Load(t.Context(), shared); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, r.Load(t.Context(), shared))
 	var all, fresh []event.Transition
 	for _, c := range []struct {
 		p      model.Partition
@@ -115,7 +108,7 @@ func TestAnotherLifeOfTheJournal(t *testing.T) {
 		{2, 20, 7, false}, {2, 21, 0, true}, // commit 21 of the former life was another one
 		{3, 1, 0, true}, {4, 1, 0, true},
 	} {
-		x := changed(c.p, c.commit, c.index)
+		x := statusTransition(c.p, c.commit, c.index)
 		x.At.Log = 10
 		all = append(all, x)
 		if c.fresh {
@@ -126,20 +119,18 @@ func TestAnotherLifeOfTheJournal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	(&running{Reactor: r, t: t}).recorded(journal.Position{Log: 10, Number: 100})
+	(&runningReactor{Reactor: r, t: t}).waitRecorded(journal.Position{Log: 10, Number: 100})
 	cancel()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	if got, want := outputs(t, s), texts(fresh); !slices.Equal(got, want) {
+	testenv.NoError(t, <-ended)
+	if got, want := recordedOutputs(t, s), outputsOf(fresh); !slices.Equal(got, want) {
 		t.Errorf("history has %q, want %q", got, want)
 	}
 }
 
-// Who is told: whom the check names, in its own namespace or in the shared one; else
-// whom the node's namespace names, and that is how a silent node is told of.
-func TestReceiversOfAProblem(t *testing.T) {
-	silence := opening("p1", 1)
+// A problem notifies the handlers that its check names, in the check's namespace or shared; without any, those of the node's
+// namespace. A keepalive names none.
+func TestHandlersOfAProblem(t *testing.T) {
+	silence := openingTransition("p1", 1)
 	silence.Chunk = model.BuiltinChunk(model.KeepaliveCheck)
 	for _, c := range []struct {
 		what            string
@@ -148,19 +139,19 @@ func TestReceiversOfAProblem(t *testing.T) {
 		named, defaults []string
 		want            []history.HandlerRef
 	}{
-		{"named", opening("p1", 1), 1, []string{"pager", "shared/mail"}, []string{"other"}, []history.HandlerRef{{Namespace: "default", Name: "pager"}, {Namespace: "shared", Name: "mail"}}},
-		{"named by a shared check", opening("p1", 1), 2, []string{"pager"}, nil, []history.HandlerRef{{Namespace: "shared", Name: "pager"}}},
-		{"nobody named", opening("p1", 1), 2, nil, []string{"ops", "shared/mail"}, []history.HandlerRef{{Namespace: "default", Name: "ops"}, {Namespace: "shared", Name: "mail"}}},
+		{"named", openingTransition("p1", 1), 1, []string{"pager", "shared/mail"}, []string{"other"}, []history.HandlerRef{{Namespace: "default", Name: "pager"}, {Namespace: "shared", Name: "mail"}}},
+		{"named by a shared check", openingTransition("p1", 1), 2, []string{"pager"}, nil, []history.HandlerRef{{Namespace: "shared", Name: "pager"}}},
+		{"nobody named", openingTransition("p1", 1), 2, nil, []string{"ops", "shared/mail"}, []history.HandlerRef{{Namespace: "default", Name: "ops"}, {Namespace: "shared", Name: "mail"}}},
 		{"a silent node", silence, 1, []string{"pager"}, []string{"ops"}, []history.HandlerRef{{Namespace: "default", Name: "ops"}}},
 		{"nobody at all", silence, 1, nil, nil, nil},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			n := someNames(nil)
+			n := newTestDirectory(nil)
 			n.chunk.Namespace, n.chunk.Handlers, n.defaults = c.owner, c.named, c.defaults
-			s := sqlite(t)
-			r := run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}})
+			s := openSQLite(t)
+			r := startReactor(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
 			r.Emit([]event.Transition{c.t})
-			r.recorded(pos(1))
+			r.waitRecorded(positionAt(1))
 			all, err := s.Deliveries(t.Context(), "p1")
 			var told []history.HandlerRef
 			for _, d := range all {
@@ -173,22 +164,21 @@ func TestReceiversOfAProblem(t *testing.T) {
 	}
 }
 
-// stream is what the view would emit: several transitions of some commits.
-func stream(p model.Partition, commits int, rnd *rand.Rand) (ts []event.Transition) {
+// randomTransitions returns up to two transitions of each of some commits, as the view emits them.
+func randomTransitions(p model.Partition, commits int, rnd *rand.Rand) (ts []event.Transition) {
 	for c := range commits {
 		for i := range rnd.IntN(3) {
-			ts = append(ts, changed(p, uint64(c+1), uint32(i)))
+			ts = append(ts, statusTransition(p, uint64(c+1), uint32(i)))
 		}
 	}
 	return ts
 }
 
-func outputs(t testing.TB, s history.Store) (list []string) {
+// recordedOutputs returns the outputs of all recorded entries, sorted.
+func recordedOutputs(t testing.TB, s history.Store) (list []string) {
 	t.Helper()
 	entries, err := s.Entries(context.Background(), history.EntryQuery{Limit: 100_000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for _, e := range entries {
 		list = append(list, e.Output)
 	}
@@ -196,7 +186,8 @@ func outputs(t testing.TB, s history.Store) (list []string) {
 	return list
 }
 
-func texts(streams ...[]event.Transition) (list []string) {
+// outputsOf returns the outputs of transitions, sorted.
+func outputsOf(streams ...[]event.Transition) (list []string) {
 	for _, ts := range streams {
 		for _, x := range ts {
 			list = append(list, x.Output)
@@ -206,21 +197,21 @@ func texts(streams ...[]event.Transition) (list []string) {
 	return list
 }
 
-// Whatever the store does and however often the process dies, after the view emitted
-// everything again from some point at or before the places, history has it all once.
-func livesAndDeaths(t *testing.T, seed int, s *hooked) {
+// testRestartsLoseNothing fails the store at random, and stops and replays the reactor from positions before the recorded ones:
+// history has every transition once.
+func testRestartsLoseNothing(t *testing.T, seed int, s *observedStore) {
 	rnd := rand.New(rand.NewPCG(uint64(seed), 1))
-	streams := [][]event.Transition{stream(1, 40, rnd), stream(2, 40, rnd)}
+	streams := [][]event.Transition{randomTransitions(1, 40, rnd), randomTransitions(2, 40, rnd)}
 	died := errors.New("the connection is lost")
 	var calls atomic.Int64
 	flaky := rand.New(rand.NewPCG(uint64(seed), 2)) // used by one goroutine at a time
-	s.record = func(history.Batch) error {
+	s.beforeRecord = func(history.Batch) error {
 		if calls.Add(1); flaky.IntN(5) == 0 {
 			return died // nothing was written
 		}
 		return nil
 	}
-	s.failed = func(history.Batch) error {
+	s.afterRecord = func(history.Batch) error {
 		if flaky.IntN(5) == 0 {
 			return died // all was written, but we do not know
 		}
@@ -228,11 +219,9 @@ func livesAndDeaths(t *testing.T, seed int, s *hooked) {
 	}
 	lives := 4
 	for life := range lives {
-		r := run(t, Options{Store: s, Names: someNames(nil), Batches: BatchOptions{Size: 1 + rnd.IntN(10)}})
+		r := startReactor(t, Options{Store: s, Names: newTestDirectory(nil), Batches: BatchOptions{Size: 1 + rnd.IntN(10)}})
 		places, err := s.Places(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		for i, ts := range streams {
 			// The view was restored from a snapshot at or before the place.
 			from := 0
@@ -249,22 +238,21 @@ func livesAndDeaths(t *testing.T, seed int, s *hooked) {
 			}
 		}
 		if life == lives-1 {
-			r.recorded(pos(40))
+			r.waitRecorded(positionAt(40))
 		}
 		r.stop()
 	}
-	if got, want := outputs(t, s), texts(streams...); !slices.Equal(got, want) {
+	if got, want := recordedOutputs(t, s), outputsOf(streams...); !slices.Equal(got, want) {
 		t.Errorf("recorded %v\nwant %v", got, want)
 	}
 }
 
-// A store that stalls delays nothing but itself: Emit returns, what does not fit is
-// made again from the journal.
-func TestStallingStoreLosesNothing(t *testing.T) {
-	s := sqlite(t)
+// Emit does not wait for a stalled store: transitions that do not fit in the queue are derived again from the journal.
+func TestStalledStoreLosesNoTransition(t *testing.T) {
+	s := openSQLite(t)
 	stalled, resume := make(chan struct{}), make(chan struct{})
 	var once atomic.Bool
-	s.record = func(history.Batch) error {
+	s.beforeRecord = func(history.Batch) error {
 		if once.CompareAndSwap(false, true) {
 			close(stalled)
 			<-resume
@@ -272,11 +260,11 @@ func TestStallingStoreLosesNothing(t *testing.T) {
 		return nil
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))
-	one, two := stream(1, 300, rnd), stream(2, 300, rnd)
+	one, two := randomTransitions(1, 300, rnd), randomTransitions(2, 300, rnd)
 	two = two[:len(two)-5] // quiet at the end
 	var queues queue.Registry
-	var r *running
-	j := &inMemory{commits: map[uint64][]event.Transition{}, head: 300}
+	var r *runningReactor
+	j := &memoryJournal{commits: map[uint64][]event.Transition{}, head: 300}
 	j.add(one...)
 	j.add(two...)
 	calls := 0
@@ -293,16 +281,16 @@ func TestStallingStoreLosesNothing(t *testing.T) {
 		case 1:
 			return errors.New("the segment is being closed")
 		case 2: // the view goes on meanwhile, and what does not fit is dropped
-			emit(stream(1, 500, rnd), 300)
+			emit(randomTransitions(1, 500, rnd), 300)
 		case 5: // near the head, more comes than fits
-			emit(stream(1, 500, rnd), 800)
+			emit(randomTransitions(1, 500, rnd), 800)
 		case 6: // as many as fit: they wait until this read has ended
-			emit(stream(1, 10, rnd), 1300)
-			r.Emit([]event.Transition{changed(1, 300, 0)}) // a worker that is late
+			emit(randomTransitions(1, 10, rnd), 1300)
+			r.Emit([]event.Transition{statusTransition(1, 300, 0)}) // a worker that is late
 		}
 		return nil
 	}
-	r = run(t, Options{Store: s, Names: someNames(nil), Batches: BatchOptions{Capacity: 50 * 265, Size: 20}, Rederive: j.beginPass, Queues: &queues, Journal: j})
+	r = startReactor(t, Options{Store: s, Names: newTestDirectory(nil), Batches: BatchOptions{Capacity: 50 * 265, Size: 20}, Rederive: j.beginPass, Queues: &queues, Journal: j})
 	for i := 0; i < max(len(one), len(two)); i++ {
 		if i < len(one) {
 			r.Emit(one[i : i+1])
@@ -311,16 +299,16 @@ func TestStallingStoreLosesNothing(t *testing.T) {
 			r.Emit(two[i : i+1])
 		}
 		if i == 0 {
-			receive(t, "stall", stalled)
+			receiveFrom(t, "stall", stalled)
 		}
 	}
-	info := infoOf(t, &queues, "reactions")
+	info := queueInfo(t, &queues, "reactions")
 	if info.Depth <= info.Capacity*9/10 || info.Depth > info.Capacity || info.Overflow == 0 || info.Policy != queue.Rederive {
 		t.Errorf("queue: %+v", info)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if r.Recorded(ended, pos(300)) == nil || r.Recorded(ended, pos(0)) != nil {
+	if r.Recorded(ended, positionAt(300)) == nil || r.Recorded(ended, positionAt(0)) != nil {
 		t.Error("a snapshot at 300 must wait, one before all must not")
 	}
 	if l := r.Lag(); l.Age == 0 || !l.Again || l.Commits < 299 || l.Bytes != int64(l.Commits) || l.Changes == 0 {
@@ -328,24 +316,24 @@ func TestStallingStoreLosesNothing(t *testing.T) {
 	}
 	close(resume)
 	testenv.Until(t, "all is recorded", func() bool { return r.Lag() == (Lag{}) })
-	r.recorded(pos(1400))
+	r.waitRecorded(positionAt(1400))
 	if calls != 6 {
 		t.Errorf("the journal was read %d times", calls)
 	}
-	if got, want := outputs(t, s), texts(one, two); !slices.Equal(got, want) {
+	if got, want := recordedOutputs(t, s), outputsOf(one, two); !slices.Equal(got, want) {
 		t.Errorf("%d recorded, want %d", len(got), len(want))
 	}
 }
 
-// inMemory is a journal of transitions. It is read by one goroutine at a time.
-type inMemory struct {
+// memoryJournal is a journal of transitions in memory. One goroutine reads it at a time.
+type memoryJournal struct {
 	mu      sync.Mutex
 	commits map[uint64][]event.Transition
 	head    uint64
 	reading func() error // at the begin of each read
 }
 
-func (j *inMemory) add(ts ...event.Transition) {
+func (j *memoryJournal) add(ts ...event.Transition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, x := range ts {
@@ -354,43 +342,43 @@ func (j *inMemory) add(ts ...event.Transition) {
 	}
 }
 
-func (j *inMemory) Head() journal.Position {
+func (j *memoryJournal) Head() journal.Position {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return pos(j.head)
+	return positionAt(j.head)
 }
 
 // SizeAfter counts a byte for each commit.
-func (j *inMemory) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
+func (j *memoryJournal) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
-func (j *inMemory) beginPass() (Replay, error) { return &reader{j: j}, nil }
+func (j *memoryJournal) beginPass() (Replay, error) { return &reader{j: j}, nil }
 
 // reader reads it from the beginning.
 type reader struct {
-	j  *inMemory
+	j  *memoryJournal
 	at uint64
 }
 
-func (x *reader) At() journal.Position { return pos(x.at) }
+func (x *reader) At() journal.Position { return positionAt(x.at) }
 func (x *reader) Close()               {}
 func (x *reader) Read(_ context.Context, fn func(journal.Position, int64, []event.Transition) error) (journal.Position, error) {
 	head := x.j.Head()
 	if err := x.j.reading(); err != nil {
-		return pos(0), err
+		return positionAt(0), err
 	}
 	for x.at < head.Number {
 		x.at++
 		x.j.mu.Lock()
 		ts := slices.Clone(x.j.commits[x.at])
 		x.j.mu.Unlock()
-		if err := fn(pos(x.at), noon.UnixNano(), ts); err != nil {
-			return pos(0), err
+		if err := fn(positionAt(x.at), testTime.UnixNano(), ts); err != nil {
+			return positionAt(0), err
 		}
 	}
 	return head, nil
 }
 
-func infoOf(t *testing.T, queues *queue.Registry, name string) queue.Info {
+func queueInfo(t *testing.T, queues *queue.Registry, name string) queue.Info {
 	t.Helper()
 	for _, q := range queues.List() {
 		if q.Name == name {
@@ -401,31 +389,29 @@ func infoOf(t *testing.T, queues *queue.Registry, name string) queue.Info {
 	return queue.Info{}
 }
 
-// With the policy block the view waits while history stalls: nothing is dropped, and
-// before anybody records nothing waits for ever.
-func TestBlockingBacklog(t *testing.T) {
+// With the policy block the view waits while history stalls, so that nothing is dropped. It does not wait before a consumer
+// runs.
+func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"reactions=block"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	queues := queue.NewRegistry(settings)
-	s := sqlite(t)
+	s := openSQLite(t)
 	stalled, resume := make(chan struct{}), make(chan struct{})
 	var once atomic.Bool
-	s.record = func(history.Batch) error {
+	s.beforeRecord = func(history.Batch) error {
 		if once.CompareAndSwap(false, true) {
 			close(stalled)
 			<-resume
 		}
 		return nil
 	}
-	r := run(t, Options{Store: s, Names: someNames(nil), Batches: BatchOptions{Capacity: 10 * 265, Size: 2}, Queues: queues})
+	r := startReactor(t, Options{Store: s, Names: newTestDirectory(nil), Batches: BatchOptions{Capacity: 10 * 265, Size: 2}, Queues: queues})
 	testenv.Until(t, "somebody records", func() bool {
 		r.backlog.mu.Lock()
 		defer r.backlog.mu.Unlock()
 		return r.backlog.running
 	})
-	all := stream(1, 100, rand.New(rand.NewPCG(1, 2)))
+	all := randomTransitions(1, 100, rand.New(rand.NewPCG(1, 2)))
 	emitted := make(chan struct{})
 	go func() {
 		defer close(emitted)
@@ -433,8 +419,8 @@ func TestBlockingBacklog(t *testing.T) {
 			r.Emit(all[i : i+1])
 		}
 	}()
-	receive(t, "stall", stalled)
-	testenv.Until(t, "full backlog", func() bool { return infoOf(t, queues, "reactions").Overflow > 0 })
+	receiveFrom(t, "stall", stalled)
+	testenv.Until(t, "full backlog", func() bool { return queueInfo(t, queues, "reactions").Overflow > 0 })
 	if full := r.Fullness(); full < 0.9 || full > 1 {
 		t.Errorf("the backlog is full, and says %g", full)
 	}
@@ -444,22 +430,22 @@ func TestBlockingBacklog(t *testing.T) {
 	default:
 	}
 	close(resume)
-	receive(t, "end of the wait", emitted)
-	r.recorded(pos(100))
-	if got, want := outputs(t, s), texts(all); !slices.Equal(got, want) {
+	receiveFrom(t, "end of the wait", emitted)
+	r.waitRecorded(positionAt(100))
+	if got, want := recordedOutputs(t, s), outputsOf(all); !slices.Equal(got, want) {
 		t.Errorf("%d recorded, want %d", len(got), len(want))
 	}
-	if info := infoOf(t, queues, "reactions"); info.Depth != 0 || info.Policy != queue.Block || r.Fullness() != 0 {
+	if info := queueInfo(t, queues, "reactions"); info.Depth != 0 || info.Policy != queue.Block || r.Fullness() != 0 {
 		t.Errorf("%+v", info)
 	}
 }
 
-// Memory is bounded by bytes, whatever the outputs; so is one transaction.
-func TestLargeOutputsFillTheBacklog(t *testing.T) {
+// Waiting transitions, and one transaction of them, are bounded in bytes.
+func TestBacklogIsBoundedInBytes(t *testing.T) {
 	b := newBacklog("reactions", 64<<20, nil)
 	large := strings.Repeat("x", 1<<20)
 	for i := range 200 {
-		x := changed(1, uint64(i+1), 0)
+		x := statusTransition(1, uint64(i+1), 0)
 		x.Output = large
 		b.add([]event.Transition{x})
 	}
@@ -478,9 +464,8 @@ func TestLargeOutputsFillTheBacklog(t *testing.T) {
 	}
 }
 
-// The first change after a silence is recorded at once; those that follow wait for
-// the rest of the pause, or for a full batch.
-func TestGather(t *testing.T) {
+// After a pause the first transition is recorded at once; the next ones wait for the rest of the pause, or for a full batch.
+func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		since time.Duration // from the last transaction
@@ -500,13 +485,11 @@ func TestGather(t *testing.T) {
 				time.Sleep(tt.since)
 				began := time.Now()
 				for _, kind := range tt.kinds {
-					t := changed(1, 1, 0)
+					t := statusTransition(1, 1, 0)
 					t.Kind = kind
 					r.Emit([]event.Transition{t})
 				}
-				if err := r.gather(t.Context(), last); err != nil {
-					t.Fatal(err)
-				}
+				testenv.NoError(t, r.gather(t.Context(), last))
 				if got := time.Since(began); got != tt.want {
 					t.Errorf("waited %v, want %v", got, tt.want)
 				}
@@ -515,14 +498,14 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// A problem that opens while others are gathered ends that; once it is taken, nothing hurries.
-func TestProblemsAreRecordedAtOnce(t *testing.T) {
+// A problem that opens ends the gathering of its batch; the batch after it gathers as long as before.
+func TestOpenedProblemEndsTheGathering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
 		last := time.Now()
 		emit := func(after time.Duration, kind event.TransitionKind) {
 			time.AfterFunc(after, func() {
-				t := changed(1, 1, 0)
+				t := statusTransition(1, 1, 0)
 				t.Kind = kind
 				r.Emit([]event.Transition{t})
 			})
@@ -544,10 +527,10 @@ func TestProblemsAreRecordedAtOnce(t *testing.T) {
 	})
 }
 
-func TestGatherEnds(t *testing.T) {
+func TestGatheringEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: time.Minute, Size: 100}})
-		r.Emit([]event.Transition{changed(1, 1, 0)})
+		r.Emit([]event.Transition{statusTransition(1, 1, 0)})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := r.gather(ctx, time.Now()); err == nil {
@@ -556,24 +539,24 @@ func TestGatherEnds(t *testing.T) {
 	})
 }
 
-// The end of a problem whose opening was lost leaves a trace for whom it was meant; that of a problem
-// of which nobody was to hear does not.
-func TestMissingOpeningLeavesATrace(t *testing.T) {
-	spec, got := hook(t, nil)
-	s, n := sqlite(t), someNames(map[string]*model.HandlerSpec{"pager": spec})
-	r := run(t, Options{Store: s, Names: n})
-	r.Emit([]event.Transition{closing("lost", 3), opening("both", 4), closing("both", 5)})
-	r.recorded(pos(5))
-	if m := receive(t, "message", got); m.key != "both/opened/default/pager" {
+// The end of a problem whose opening was lost leaves a withheld delivery for each of its handlers; without handlers it leaves
+// none.
+func TestMissingOpeningLeavesAWithheldDelivery(t *testing.T) {
+	spec, got := newWebhook(t, nil)
+	s, n := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
+	r := startReactor(t, Options{Store: s, Names: n})
+	r.Emit([]event.Transition{closingTransition("lost", 3), openingTransition("both", 4), closingTransition("both", 5)})
+	r.waitRecorded(positionAt(5))
+	if m := receiveFrom(t, "message", got); m.key != "both/opened/default/pager" {
 		t.Errorf("%+v", m)
 	}
 	handlers := n.chunk.Handlers
 	n.chunk.Handlers = nil
-	r.Emit([]event.Transition{opening("nobody", 6)})
-	r.recorded(pos(6))
+	r.Emit([]event.Transition{openingTransition("nobody", 6)})
+	r.waitRecorded(positionAt(6))
 	n.chunk.Handlers = handlers
-	r.Emit([]event.Transition{closing("nobody", 7)})
-	r.recorded(pos(7))
+	r.Emit([]event.Transition{closingTransition("nobody", 7)})
+	r.waitRecorded(positionAt(7))
 	list, err := s.Deliveries(t.Context(), "lost")
 	if err != nil || len(list) != 1 || list[0].State != history.Withheld || list[0].Handler.Name != "pager" || list[0].LastError != "its opening was not recorded" {
 		t.Errorf("%+v, %v", list, err)
@@ -587,33 +570,26 @@ func TestMissingOpeningLeavesATrace(t *testing.T) {
 }
 
 func TestNotificationGolden(t *testing.T) {
-	for kind, transition := range map[string]event.Transition{"opened": opening("p1", 1), "closed": closing("p1", 61)} {
+	for kind, transition := range map[string]event.Transition{"opened": openingTransition("p1", 1), "closed": closingTransition("p1", 61)} {
 		p := history.Problem{Problem: *transition.Problem, Namespace: "default", Node: "web01", SourceName: "disk"}
 		data, err := newNotification(kind, &transition, &p, map[string]string{"env": "prod"}).Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		var got bytes.Buffer
-		if err := json.Indent(&got, data, "", "  "); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, json.Indent(&got, data, "", "  "))
 		got.WriteByte('\n')
 		file := filepath.Join("testdata", "notification-"+kind+".json")
 		testenv.Golden(t, file, got.Bytes())
 	}
 }
 
-// A problem of a source that is no check is recorded, routed, silenced and delivered as a check's is.
-func TestSourceOfAnotherKind(t *testing.T) {
+// A problem whose source is not a check is recorded, routed, silenced and delivered like one of a check.
+func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 	source := model.Source{Kind: 200, ID: 7, Instance: "/var"}
-	spec, got := hook(t, nil)
-	names := someNames(map[string]*model.HandlerSpec{"pager": spec})
+	names, got := newWebhookDirectory(t, "pager", nil)
 	table := route.NewTable()
 	set := func(name string, spec model.Spec) {
 		t.Helper()
-		if err := table.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Zone: "UTC", Spec: spec}}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, table.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Zone: "UTC", Spec: spec}}))
 	}
 	at := func(of model.Source) *model.RouteSpec {
 		wait := model.Duration(0)
@@ -624,7 +600,7 @@ func TestSourceOfAnotherKind(t *testing.T) {
 	set("rules", at(source))
 	set("quiet", &model.SilenceSpec{Selector: model.Selector{Where: `source.name == "rule7" && check == ""`}, Reason: "a test"})
 
-	store := sqlite(t)
+	store := openSQLite(t)
 	open := map[string]*model.Problem{}
 	present := func(node model.NodeID, of model.Source) *event.Transition {
 		if p := open["p"]; p != nil && of == source {
@@ -632,15 +608,15 @@ func TestSourceOfAnotherKind(t *testing.T) {
 		}
 		return nil
 	}
-	now := noon.Add(time.Minute)
-	r := run(t, Options{Store: store, Names: names, Routing: RoutingOptions{Table: table, Present: present}, Now: func() time.Time { return now }})
-	opened := opening("p", 1)
+	now := testTime.Add(time.Minute)
+	r := startReactor(t, Options{Store: store, Names: names, Routing: RoutingOptions{Table: table, Present: present}, Now: func() time.Time { return now }})
+	opened := openingTransition("p", 1)
 	opened.Source, opened.Chunk, opened.Problem.Source, opened.Problem.Chunk = source, 0, source, 0
 	open["p"] = opened.Problem
-	status := changed(1, 1, 1)
+	status := statusTransition(1, 1, 1)
 	status.Source, status.Chunk = source, 0
 	r.Emit([]event.Transition{opened, status})
-	r.recorded(pos(1))
+	r.waitRecorded(positionAt(1))
 
 	p, err := store.Problem(t.Context(), "p")
 	if err != nil || p.Source != source || p.SourceName != "rule7" || p.Node != "web01" {
@@ -659,45 +635,43 @@ func TestSourceOfAnotherKind(t *testing.T) {
 	}
 	_ = table.Apply([]route.Declaration{{Kind: "Silence", Name: route.Name{Namespace: "default", Name: "quiet"}}})
 	var note handler.Notification
-	message := receive(t, "message", got)
-	if err := json.Unmarshal([]byte(message.body), &note); err != nil {
-		t.Fatal(err)
-	}
+	message := receiveFrom(t, "message", got)
+	testenv.NoError(t, json.Unmarshal([]byte(message.body), &note))
 	if note.Source != (handler.Source{Source: source, Name: "rule7"}) || note.Check != "" || note.Summary != "CRITICAL: rule7[/var] on web01: disk 97% full" {
 		t.Errorf("told %+v", note)
 	}
-	closed := closing("p", 2)
+	closed := closingTransition("p", 2)
 	closed.Source, closed.Chunk, closed.Problem.Source, closed.Problem.Chunk = source, 0, source, 0
 	delete(open, "p")
 	r.Emit([]event.Transition{closed})
-	r.recorded(journal.Position{Log: 9, Number: 2})
-	if err := json.Unmarshal([]byte(receive(t, "end", got).body), &note); err != nil || note.Kind != handler.Closed {
+	r.waitRecorded(journal.Position{Log: 9, Number: 2})
+	if err := json.Unmarshal([]byte(receiveFrom(t, "end", got).body), &note); err != nil || note.Kind != handler.Closed {
 		t.Errorf("told %+v, %v", note, err)
 	}
 }
 
-// BenchmarkRecord is 2,000 changes of status until they are in SQLite, fsync included.
+// BenchmarkRecord records 2,000 status changes in SQLite, fsync included.
 func BenchmarkRecord(b *testing.B) {
-	s := sqlite(b)
-	r := run(b, Options{Store: s, Names: someNames(nil)})
+	s := openSQLite(b)
+	r := startReactor(b, Options{Store: s, Names: newTestDirectory(nil)})
 	ts := make([]event.Transition, 2000)
 	var n uint64
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range ts {
 			n++
-			ts[i] = changed(1, n, 0)
+			ts[i] = statusTransition(1, n, 0)
 		}
 		r.Emit(ts)
-		r.recorded(pos(n))
+		r.waitRecorded(positionAt(n))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
 }
 
-// BenchmarkEmit is what the view's worker pays for a change.
+// BenchmarkEmit measures the cost of a transition for the view's worker.
 func BenchmarkEmit(b *testing.B) {
 	backlog := newBacklog("reactions", 131072, nil)
-	ts := []event.Transition{changed(1, 1, 0)}
+	ts := []event.Transition{statusTransition(1, 1, 0)}
 	b.ReportAllocs()
 	for b.Loop() {
 		backlog.add(ts)

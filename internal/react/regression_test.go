@@ -15,19 +15,19 @@ import (
 
 func TestHigherSeverityIsRoutedAgain(t *testing.T) {
 	warnings := &model.SilenceSpec{Selector: model.Selector{Statuses: []string{"warning"}}, Reason: "known"}
-	p := newPlay(t, map[string]model.Spec{
-		"chat": pages("chat", &model.Selector{}), "night": pages("pager", &model.Selector{Severity: "high"}), "known": warnings})
+	p := newRouterScenario(t, map[string]model.Spec{
+		"chat": routeTo("chat", &model.Selector{}), "night": routeTo("pager", &model.Selector{Severity: "high"}), "known": warnings})
 	p.open["p1"] = &model.Problem{ID: "p1", NodeID: 10, Source: model.CheckSource(1001), Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
-	p.turn(event.ProblemOpened, "p1", nil)
+	p.applyTransition(event.ProblemOpened, "p1", nil)
 	p.script(`after 1m; expect; status p1 critical high; after 1m; expect chat opened p1 | pager opened p1
 		status p1 critical high; after 1m; expect; close p1; after 1m; expect chat closed p1 | pager closed p1
 		left 0`)
 }
 
-// Who was told of a warning hears when it is critical: once, with the rest of its group, and not
-// while somebody looks after it.
+// A handler that was notified of a warning hears once that it is critical, with the rest of its group, and not while it is
+// acknowledged.
 func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
+	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.script(`warn p1 10; warn p2 11`)
 	p.script(`after 1m; expect pager summary p1+p2; restart; status p1 critical high; after 9s; status p2 critical high
 		expect; after 1s; expect pager summary p1+p2; status p1 warning high  # the severity of a problem is its worst
@@ -46,7 +46,7 @@ func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 		t.Errorf("%q, %v", note.Summary, err)
 	}
 
-	p = newPlay(t, nil) // the same without a route
+	p = newRouterScenario(t, nil) // the same without a route
 	p.names.chunk.Handlers = []string{"mail"}
 	p.script(`warn p3 10`)
 	p.script(`expect mail opened p3; after 1m; status p3 critical high; after 0s; expect mail reminder p3`)
@@ -54,87 +54,87 @@ func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 
 func TestDeletedRouteFinishesItsEscalations(t *testing.T) {
 	both := func() map[string]model.Spec {
-		return map[string]model.Spec{"a": pages("pager", &model.Selector{}), "b": pages("chat", &model.Selector{})}
+		return map[string]model.Spec{"a": routeTo("pager", &model.Selector{}), "b": routeTo("chat", &model.Selector{})}
 	}
 	t.Run("another route has it already", func(t *testing.T) {
-		p := newPlay(t, both())
+		p := newRouterScenario(t, both())
 		p.script(`open p1 10; after 1m; expect chat opened p1 | pager opened p1
 			remove Route a; after 1m; expect; restart; close p1; after 1m; expect chat closed p1 | pager closed p1
 			left 0`)
 	})
 	t.Run("no route is left", func(t *testing.T) {
-		p := newPlay(t, map[string]model.Spec{"a": onCall()})
-		_ = p.table.Apply([]route.Declaration{{Kind: "Route", Name: routeNamed("a")}})
-		p.set("default", onCall())
+		p := newRouterScenario(t, map[string]model.Spec{"a": onCallRoute()})
+		_ = p.table.Apply([]route.Declaration{{Kind: "Route", Name: routeName("a")}})
+		p.apply("default", onCallRoute())
 		p.script(`open p1 10; after 1m; expect pager opened p1; remove Route default; after 1h; expect  # not the lead: the step is gone
 			close p1; after 1m; expect pager closed p1; left 0`)
 	})
 	t.Run("another takes it on", func(t *testing.T) {
-		p := newPlay(t, map[string]model.Spec{"a": pages("pager", &model.Selector{}), "default": onCall()})
+		p := newRouterScenario(t, map[string]model.Spec{"a": routeTo("pager", &model.Selector{}), "default": onCallRoute()})
 		p.script(`open p1 10; after 1m; expect pager opened p1; remove Route a; after 40m; expect lead opened p1  # the pager knows
 			close p1; after 1m; expect lead closed p1 | pager closed p1
 			left 0`)
 	})
 }
 
-// A step that was added to a route while nothing more was due on it is told.
-func TestAddedRouteStep(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+// A step that is added to a route whose steps were all sent is notified.
+func TestAddedRouteStepIsNotified(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; after 1h; expect pager opened p1`)
-	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(90)}}})
+	p.apply("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(90)}}})
 	p.script(`after 1h; expect lead opened p1`)
 }
 
 // A recovery is told as grouped as the failure was.
-func TestEndsAreGrouped(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+func TestEndsAreGroupedLikeOpenings(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; open p3 12; open p4 13; after 1m; expect pager summary p1+p2+p3+p4`)
 	for _, id := range []string{"p1", "p2", "p3"} {
-		p.closes(id)
-		p.after(2 * time.Second)
+		p.closeProblem(id)
+		p.advance(2 * time.Second)
 	}
 	p.script(`restart; close p4; after 1m; expect pager closed p1+p2+p3+p4
 		left 0`)
 }
 
 // What a silence dropped stays untold, whatever changes later.
-func TestDroppedStaysDropped(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": onCall(),
-		"drop": &model.SilenceSpec{Drop: true, Until: model.Time{Time: noon.Add(time.Minute)}, Reason: "a test"}})
+func TestDroppedProblemIsNeverNotified(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(),
+		"drop": &model.SilenceSpec{Drop: true, Until: model.Time{Time: testTime.Add(time.Minute)}, Reason: "a test"}})
 	p.script(`open p1 10; after 1h; remove Silence drop; restart; ack p1 ann; unack p1; after 1h; expect
 		close p1; expect pager withheld p1 (silenced by default/drop until it closed: a test)`)
 }
 
-// A silence without an end that was deleted while nobody ran holds nothing.
-func TestSilenceDeletedWhileDown(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": onCall(), "forever": &model.SilenceSpec{Reason: "until somebody says so"}})
+// A silence without an end that was deleted while the server was down holds no problem.
+func TestSilenceDeletedWhileDownHoldsNoProblem(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "forever": &model.SilenceSpec{Reason: "until somebody says so"}})
 	p.script(`open p1 10; after 1m`)
-	_ = p.table.Apply([]route.Declaration{{Kind: "Silence", Name: routeNamed("forever")}})
+	_ = p.table.Apply([]route.Declaration{{Kind: "Silence", Name: routeName("forever")}})
 	p.script(`restart; after 0s; expect pager opened p1`)
 }
 
-func TestAcknowledgementWithALaterEnd(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+func TestNewAcknowledgementReplacesTheEnd(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; ack p1 ann; after 2h; expect pager opened p1 | pager acknowledged p1
 		ack p1 ann 1m; after 1h; expect pager acknowledged p1 | lead opened p1 | pager reminder p1`)
 }
 
-// The machine's clock jumps back by hours: nobody waits for so long.
-func TestClockSetBack(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+// The machine's clock jumps back by hours: no step waits for that long.
+func TestClockSetBackDelaysNoStep(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1`)
 	p.now = p.now.Add(-3 * time.Hour)
-	p.record(func(o *deliveryBatch) error { p.r.shiftTimes(o, 3*time.Hour); return nil })
+	p.recordBatch(func(o *deliveryBatch) error { p.r.shiftTimes(o, 3*time.Hour); return nil })
 	p.script(`restart; after 30m; expect lead opened p1`)
 	// The journal's time does not go back: what opens now seems to come from the future.
 	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Opened: p.now.Add(3 * time.Hour)}
-	p.turn(event.ProblemOpened, "p2", nil)
+	p.applyTransition(event.ProblemOpened, "p2", nil)
 	p.script(`after 20m; expect pager opened p1+p2`)
 }
 
-// A message that cannot be made holds no other back.
-func TestUncomposableMessage(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{GroupBy: []string{"node", "check"}, Steps: []model.RouteStep{{To: []string{"pager"}}}}})
+// A message that cannot be composed does not hold back others.
+func TestUncomposableMessageHoldsNoOther(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{GroupBy: []string{"node", "check"}, Steps: []model.RouteStep{{To: []string{"pager"}}}}})
 	p.script(`open p1 10; open p2 11; after 1m; expect pager opened p1 | pager opened p2
 		close p1; close p2`)
 	p.r.of["p1"][0].Closing = []byte("no JSON")
@@ -144,18 +144,18 @@ func TestUncomposableMessage(t *testing.T) {
 	}
 }
 
-func TestLinesOfASummary(t *testing.T) {
-	one := func(node string) *handler.Notification {
+func TestSummaryHasALineForEachProblem(t *testing.T) {
+	criticalOn := func(node string) *handler.Notification {
 		return &handler.Notification{Node: node, Check: "disk", Source: handler.Source{Name: "disk"}, Status: "CRITICAL", Output: "97% full\nand more"}
 	}
-	if n := summarize([]*handler.Notification{one("web02"), one("web01")}, "p1", handler.Summary); n.Output != "web01/disk CRITICAL: 97% full\nweb02/disk CRITICAL: 97% full" || n.Count != 2 {
+	if n := summarize([]*handler.Notification{criticalOn("web02"), criticalOn("web01")}, "p1", handler.Summary); n.Output != "web01/disk CRITICAL: 97% full\nweb02/disk CRITICAL: 97% full" || n.Count != 2 {
 		t.Errorf("%q", n.Output)
 	}
 }
 
 // What was withheld waits for no handler.
-func TestWithheldFillsNoQueue(t *testing.T) {
-	r := New(Options{Store: sqlite(t)})
+func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
+	r := New(Options{Store: openSQLite(t)})
 	ref := history.HandlerRef{Namespace: "default", Name: "pager"}
 	r.deliver.enqueued([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
 	if n := r.deliver.outbox.depth(ref); n != 1 {
@@ -163,9 +163,9 @@ func TestWithheldFillsNoQueue(t *testing.T) {
 	}
 }
 
-func TestRouteNotifiesAReceiverOnce(t *testing.T) {
+func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
-	o := newDeliveryBatch(nil, noon)
+	o := newDeliveryBatch(nil, testTime)
 	o.finished[e.EscalationKey] = true
 	o.write(e) // the route is back
 	var b history.Batch
@@ -174,9 +174,9 @@ func TestRouteNotifiesAReceiverOnce(t *testing.T) {
 	}
 }
 
-// A silence until the problem resolves ends with the first that it silences, and with no other.
-func TestSilenceUntilResolved(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": onCall(),
+// A silence with untilResolved ends with the first problem that it silences, and with no other.
+func TestSilenceUntilResolvedEndsWithItsProblem(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(),
 		"known": &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, UntilResolved: true, Reason: "known"}})
 	p.r.EndSilences = func(context.Context, []SilenceEnd) error { return nil }
 	made := func(kind event.TransitionKind, node model.NodeID) problemChange {
@@ -200,7 +200,7 @@ func TestSilenceUntilResolved(t *testing.T) {
 	if ends := p.r.endedSilences([]problemChange{made(event.ProblemClosed, 10), old}); len(ends) != 1 || !ends[0].At.Equal(p.now) {
 		t.Errorf("%v: one silence ends, with the last of these problems", ends)
 	}
-	p.set("known", &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Begin: model.Time{Time: p.now}, UntilResolved: true, Reason: "again"})
+	p.apply("known", &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Begin: model.Time{Time: p.now}, UntilResolved: true, Reason: "again"})
 	if ends := p.r.endedSilences([]problemChange{old}); len(ends) != 0 {
 		t.Errorf("%v: it had not begun when that problem closed", ends)
 	}
@@ -209,7 +209,7 @@ func TestSilenceUntilResolved(t *testing.T) {
 func TestFailedEndOfSilencesIsRetried(t *testing.T) {
 	fails := true
 	var ended []route.Name
-	r := New(Options{Store: sqlite(t), Now: func() time.Time { return noon }, Routing: RoutingOptions{EndSilences: func(_ context.Context, ends []SilenceEnd) error {
+	r := New(Options{Store: openSQLite(t), Now: func() time.Time { return testTime }, Routing: RoutingOptions{EndSilences: func(_ context.Context, ends []SilenceEnd) error {
 		if fails {
 			return errors.New("no database")
 		}
@@ -218,8 +218,8 @@ func TestFailedEndOfSilencesIsRetried(t *testing.T) {
 		}
 		return nil
 	}}})
-	r.endSilences(t.Context(), []SilenceEnd{{routeNamed("a"), noon}})
-	r.endSilences(t.Context(), []SilenceEnd{{routeNamed("b"), noon}, {routeNamed("a"), noon}})
+	r.endSilences(t.Context(), []SilenceEnd{{routeName("a"), testTime}})
+	r.endSilences(t.Context(), []SilenceEnd{{routeName("b"), testTime}, {routeName("a"), testTime}})
 	fails = false
 	r.endSilences(t.Context(), nil)
 	if len(ended) != 2 || len(r.pendingEnds) != 0 {

@@ -15,14 +15,15 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// play drives a router by hand: what happens when, and who hears of it.
-type play struct {
+// routerScenario drives a router step by step, and collects its messages.
+type routerScenario struct {
 	t      *testing.T
-	names  *names
+	names  *testDirectory
 	table  *route.Table
-	store  *hooked
+	store  *observedStore
 	r      *router
 	many   *route.Hold
 	now    time.Time
@@ -35,28 +36,26 @@ type play struct {
 	incidents bool // describe messages by their incidents
 }
 
-func newPlay(t *testing.T, resources map[string]model.Spec) *play {
-	p := &play{t: t, names: someNames(nil), table: route.NewTable(), store: sqlite(t), now: noon, open: map[string]*model.Problem{}}
+func newRouterScenario(t *testing.T, resources map[string]model.Spec) *routerScenario {
+	p := &routerScenario{t: t, names: newTestDirectory(nil), table: route.NewTable(), store: openSQLite(t), now: testTime, open: map[string]*model.Problem{}}
 	for ref, spec := range resources {
-		p.set(ref, spec)
+		p.apply(ref, spec)
 	}
 	p.restart()
 	return p
 }
 
-func (p *play) set(ref string, spec model.Spec) {
+func (p *routerScenario) apply(ref string, spec model.Spec) {
 	p.t.Helper()
 	ns, name := model.SplitRef("default", ref)
-	if err := p.table.Apply([]route.Declaration{{Name: route.Name{Namespace: ns, Name: name}, Zone: "UTC", Spec: spec}}); err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.NoError(p.t, p.table.Apply([]route.Declaration{{Name: route.Name{Namespace: ns, Name: name}, Zone: "UTC", Spec: spec}}))
 	if p.r != nil {
 		p.r.reevaluateAll(p.now)
 	}
 }
 
-// restart forgets all that is not in the store.
-func (p *play) restart() {
+// restart replaces the router by one that is loaded from the store.
+func (p *routerScenario) restart() {
 	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: RoutingOptions{Table: p.table, Present: func(node model.NodeID, source model.Source) *event.Transition {
 		for _, problem := range p.open {
 			if problem.NodeID == node && problem.Source == source {
@@ -79,19 +78,17 @@ func (p *play) restart() {
 		}
 		return p.hangs(node, source)
 	}, Shadow: func(string) bool { return p.shadow }}})
-	if err := p.r.load(context.Background()); err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.NoError(p.t, p.r.load(context.Background()))
 	p.r.reevaluateAll(p.now)
 }
 
-func (p *play) turn(kind event.TransitionKind, id string, change func(*event.Transition)) {
+func (p *routerScenario) applyTransition(kind event.TransitionKind, id string, change func(*event.Transition)) {
 	p.t.Helper()
-	of := p.changeOf(kind, id, change)
-	p.record(func(o *deliveryBatch) error { return p.r.apply(o, of) })
+	of := p.problemChange(kind, id, change)
+	p.recordBatch(func(o *deliveryBatch) error { return p.r.apply(o, of) })
 }
 
-func (p *play) changeOf(kind event.TransitionKind, id string, change func(*event.Transition)) *problemChange {
+func (p *routerScenario) problemChange(kind event.TransitionKind, id string, change func(*event.Transition)) *problemChange {
 	problem := *p.open[id]
 	t := &event.Transition{Kind: kind, Node: problem.NodeID, Source: problem.Source, Namespace: 1, Chunk: 3, Status: problem.Status, Severity: problem.Severity,
 		Output: problem.Output, Problem: &problem}
@@ -105,21 +102,17 @@ func (p *play) changeOf(kind event.TransitionKind, id string, change func(*event
 	return &problemChange{Transition: t, problem: history.Problem{Problem: problem, Namespace: ns, Node: node, SourceName: "disk"}}
 }
 
-// record does something and writes what came of it, as the reactor does.
-func (p *play) record(do func(*deliveryBatch) error) {
+// recordBatch runs a step of the router and records its batch, as the reactor does.
+func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	p.t.Helper()
 	o := newDeliveryBatch(p.r, p.now)
-	if err := do(o); err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.NoError(p.t, do(o))
 	var b history.Batch
 	o.addTo(&b)
-	if err := p.store.Record(context.Background(), b); err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.NoError(p.t, p.store.Record(context.Background(), b))
 	for _, d := range b.Deliveries {
 		if p.incidents {
-			p.sent = append(p.sent, p.incident(&d))
+			p.sent = append(p.sent, p.describeIncident(&d))
 			continue
 		}
 		text := d.Handler.Name + " " + d.Kind + " " + d.Problem
@@ -139,63 +132,59 @@ func (p *play) record(do func(*deliveryBatch) error) {
 // script plays steps, divided by semicolons or lines: open ID NODE, warn ID NODE, close ID, ack ID BY [FOR], unack ID,
 // status ID STATUS SEVERITY, remove KIND NAME, after DURATION, restart, left ESCALATIONS, and expect MESSAGE | MESSAGE.
 // The rest of a line behind # is a comment.
-func (p *play) script(text string) {
+func (p *routerScenario) script(text string) {
 	p.t.Helper()
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
 		for step := range strings.SplitSeq(line, ";") {
 			verb, rest, _ := strings.Cut(strings.TrimSpace(step), " ")
 			if verb != "expect" {
-				p.step(verb, strings.Fields(rest))
+				p.runStep(verb, strings.Fields(rest))
 			} else if rest == "" {
-				p.expect()
+				p.expectMessages()
 			} else {
-				p.expect(strings.Split(rest, " | ")...)
+				p.expectMessages(strings.Split(rest, " | ")...)
 			}
 		}
 	}
 }
 
-func (p *play) step(verb string, args []string) {
+func (p *routerScenario) runStep(verb string, args []string) {
 	p.t.Helper()
 	duration := func(text string) time.Duration {
 		d, err := time.ParseDuration(text)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testenv.NoError(p.t, err)
 		return d
 	}
 	number := func(text string) int {
 		n, err := strconv.Atoi(text)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testenv.NoError(p.t, err)
 		return n
 	}
 	switch verb {
 	case "": // the end of a line
 	case "open":
-		p.opens(args[0], model.NodeID(number(args[1])), model.Critical, model.High)
+		p.openProblem(args[0], model.NodeID(number(args[1])), model.Critical, model.High)
 	case "warn":
-		p.opens(args[0], model.NodeID(number(args[1])), model.Warning, model.SeverityWarning)
+		p.openProblem(args[0], model.NodeID(number(args[1])), model.Warning, model.SeverityWarning)
 	case "close":
-		p.closes(args[0])
+		p.closeProblem(args[0])
 	case "ack":
 		ack := &model.Ack{By: args[1]}
 		if len(args) > 2 {
 			ack.Until = p.now.Add(duration(args[2]))
 		}
-		p.acks(args[0], ack)
+		p.acknowledge(args[0], ack)
 	case "unack":
-		p.acks(args[0], nil)
+		p.acknowledge(args[0], nil)
 	case "status":
 		status, _ := model.ParseStatus(args[1])
 		severity, _ := model.ParseSeverity(args[2])
-		p.status(args[0], status, severity)
+		p.changeStatus(args[0], status, severity)
 	case "remove":
-		p.remove(args[0], args[1])
+		p.removeResource(args[0], args[1])
 	case "after":
-		p.after(duration(args[0]))
+		p.advance(duration(args[0]))
 	case "restart":
 		p.restart()
 	case "left":
@@ -205,70 +194,68 @@ func (p *play) step(verb string, args []string) {
 	}
 }
 
-func (p *play) opens(id string, node model.NodeID, status model.Status, severity model.Severity) {
+func (p *routerScenario) openProblem(id string, node model.NodeID, status model.Status, severity model.Severity) {
 	p.t.Helper()
 	p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: status, Severity: severity, Opened: p.now}
 	if status == model.Critical {
 		p.open[id].Output = "bad"
 	}
-	p.turn(event.ProblemOpened, id, nil)
+	p.applyTransition(event.ProblemOpened, id, nil)
 }
 
-// status tells the router that a problem shows another status now.
-func (p *play) status(id string, status model.Status, severity model.Severity) {
+// changeStatus gives a problem another status and severity.
+func (p *routerScenario) changeStatus(id string, status model.Status, severity model.Severity) {
 	p.t.Helper()
 	p.open[id].Status, p.open[id].Severity = status, severity
-	p.turn(event.StatusChanged, id, func(t *event.Transition) {
+	p.applyTransition(event.StatusChanged, id, func(t *event.Transition) {
 		t.Problem, t.Received = nil, p.now.UnixNano()
 	})
 }
 
-func (p *play) remove(kind, name string) {
-	_ = p.table.Apply([]route.Declaration{{Kind: kind, Name: routeNamed(name)}})
+func (p *routerScenario) removeResource(kind, name string) {
+	_ = p.table.Apply([]route.Declaration{{Kind: kind, Name: routeName(name)}})
 	p.r.reevaluateAll(p.now)
 }
 
-func (p *play) closes(id string) {
+func (p *routerScenario) closeProblem(id string) {
 	p.t.Helper()
-	p.turn(event.ProblemClosed, id, func(t *event.Transition) {
+	p.applyTransition(event.ProblemClosed, id, func(t *event.Transition) {
 		closed := *t.Problem
 		closed.Closed, t.Status, t.Problem = p.now, model.OK, &closed
 	})
 	delete(p.open, id)
 }
 
-func (p *play) acks(id string, ack *model.Ack) {
+func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.t.Helper()
 	p.open[id].Ack = ack
 	kind := event.Acknowledged
 	if ack == nil {
 		kind = event.Unacknowledged
 	}
-	p.turn(kind, id, nil)
+	p.applyTransition(kind, id, nil)
 }
 
-// after lets time go by, and does what is due in it, in order.
-func (p *play) after(d time.Duration) {
+// advance moves the clock, and evaluates what is due on the way, in order.
+func (p *routerScenario) advance(d time.Duration) {
 	p.t.Helper()
 	end := p.now.Add(d)
 	for next := p.r.nextDue(); !next.IsZero() && !next.After(end); next = p.r.nextDue() {
 		if next.After(p.now) {
 			p.now = next
 		}
-		p.record(p.r.notifyDue)
+		p.recordBatch(p.r.notifyDue)
 	}
 	p.now = end
 }
 
-// services has the messages described as services see them: by the incidents that they keep.
-func (p *play) services() { p.incidents = true }
+// describeIncidents makes expectMessages compare the incidents of messages.
+func (p *routerScenario) describeIncidents() { p.incidents = true }
 
-// incident describes a message: who, what, of which incident, and what that takes the place of.
-func (p *play) incident(d *history.Delivery) string {
+// describeIncident returns handler, kind and incident of a message, and the incident that it replaces.
+func (p *routerScenario) describeIncident(d *history.Delivery) string {
 	n, err := handler.Decode(d.Payload)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.NoError(p.t, err)
 	text := fmt.Sprintf("%s %s %s", d.Handler.Name, n.Kind, cmp.Or(n.Incident, n.Problem))
 	if n.Unacked {
 		text += ", unacknowledged"
@@ -279,19 +266,19 @@ func (p *play) incident(d *history.Delivery) string {
 	return text
 }
 
-// expect compares with the messages since the last call.
-func (p *play) expect(want ...string) {
+// expectMessages compares the messages since its last call, in any order.
+func (p *routerScenario) expectMessages(want ...string) {
 	p.t.Helper()
 	slices.Sort(p.sent)
 	slices.Sort(want)
 	if !slices.Equal(p.sent, want) {
-		p.t.Errorf("after %s was sent:\n  %s\nwant:\n  %s", p.now.Sub(noon), strings.Join(p.sent, "\n  "), strings.Join(want, "\n  "))
+		p.t.Errorf("after %s was sent:\n  %s\nwant:\n  %s", p.now.Sub(testTime), strings.Join(p.sent, "\n  "), strings.Join(want, "\n  "))
 	}
 	p.sent = nil
 }
 
-// left are the escalations in the store.
-func (p *play) expectEscalations(want int) {
+// expectEscalations compares the number of escalations in the store and in the router.
+func (p *routerScenario) expectEscalations(want int) {
 	p.t.Helper()
 	list, err := p.store.Escalations(context.Background())
 	if err != nil || len(list) != want || len(p.r.all) != want {
@@ -301,25 +288,27 @@ func (p *play) expectEscalations(want int) {
 
 func minutes(n int) model.Duration { return model.Duration(n) * model.Duration(time.Minute) }
 
-func pages(to string, match *model.Selector) *model.RouteSpec {
+// routeTo returns a route with one step and one handler.
+func routeTo(to string, match *model.Selector) *model.RouteSpec {
 	return &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{to}}}}
 }
 
-func routeNamed(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
+func routeName(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
 
-func onCall() *model.RouteSpec {
+// onCallRoute repeats its first step every hour, and notifies the lead after 30 minutes.
+func onCallRoute() *model.RouteSpec {
 	return &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(60)}, {To: []string{"lead"}, After: minutes(30)}}}
 }
 
-func TestStepsAndRepeats(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+func TestStepsAndRepeatsKeepTheirTimes(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; expect; after 10s; expect pager opened p1; after 30m; expect lead opened p1
 		restart; after 31m; expect pager reminder p1; close p1; after 10s; expect pager closed p1 | lead closed p1
 		left 0; after 24h; expect`)
 }
 
-func TestGroups(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+func TestProblemsOfAGroupShareMessages(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; after 9s; open p2 11; after 2s; expect pager summary p1+p2
 		open p3 12; after 10s; expect pager opened p1+p3  # under the id of the group
 		close p1; after 10s; expect pager summary p1  # the others are open
@@ -328,7 +317,7 @@ func TestGroups(t *testing.T) {
 }
 
 func TestHandlersWithoutRouteAreNotifiedAtOnce(t *testing.T) {
-	p := newPlay(t, nil)
+	p := newRouterScenario(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
 	p.script(`open p1 10; expect mail opened p1; open p2 11; expect mail opened p2
 		close p1; expect mail closed p1; left 1`)
@@ -338,16 +327,15 @@ func TestHandlersWithoutRouteAreNotifiedAtOnce(t *testing.T) {
 	p.script(`open p4 13; close p4; expect`)
 }
 
-// Of many nodes that fall silent at once nobody is told one by one, until it is clear that
-// it is they.
-func TestManySilentNodesAreGrouped(t *testing.T) {
-	p := newPlay(t, nil)
+// While many nodes are silent at once, none of them is notified by itself.
+func TestManySilentNodesAreHeld(t *testing.T) {
+	p := newRouterScenario(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
 	p.names.keepalive = func(c *model.CheckChunk) { c.Handlers = []string{"mail"} }
-	p.many = &route.Hold{Kind: route.ManySilent, Reason: "400 of 1000 nodes became silent within 2m", Until: noon.Add(4 * time.Minute)}
+	p.many = &route.Hold{Kind: route.ManySilent, Reason: "400 of 1000 nodes became silent within 2m", Until: testTime.Add(4 * time.Minute)}
 	silent := func(id string, node model.NodeID) {
 		p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(model.KeepaliveCheck), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "silent"}
-		p.turn(event.ProblemOpened, id, nil)
+		p.applyTransition(event.ProblemOpened, id, nil)
 	}
 	silent("p1", 10)
 	silent("p2", 11)
@@ -360,48 +348,48 @@ func TestManySilentNodesAreGrouped(t *testing.T) {
 		close p2; expect mail closed p2`)
 }
 
-func TestSilences(t *testing.T) {
-	hour := model.Time{Time: noon.Add(time.Hour)}
+func TestSilencesHoldAndDropMessages(t *testing.T) {
+	hour := model.Time{Time: testTime.Add(time.Hour)}
 	disk := model.Selector{Checks: []string{"disk"}}
-	p := newPlay(t, map[string]model.Spec{"default": onCall(), "work": &model.SilenceSpec{Selector: disk, Until: hour, Reason: "new disks"}})
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "work": &model.SilenceSpec{Selector: disk, Until: hour, Reason: "new disks"}})
 	p.script(`open p1 10; open p2 11; after 20m; close p2
 		expect pager withheld p2 (silenced by default/work until it closed: new disks)
 		restart; after 41m; expect pager opened p1 | lead opened p1  # it is an hour old: both steps are due
 		close p1; after 1m; expect pager closed p1 | lead closed p1`)
 
-	p.set("forever", &model.SilenceSpec{Selector: disk, Reason: "until somebody says so"})
+	p.apply("forever", &model.SilenceSpec{Selector: disk, Reason: "until somebody says so"})
 	p.script(`open p3 12; after 2m; expect`)
 	_ = p.table.Apply([]route.Declaration{{Kind: "Silence", Name: route.Name{Namespace: "default", Name: "forever"}}})
 	p.r.reevaluateAll(p.now)
 	p.script(`after 0s; expect pager opened p3`)
 
-	p.set("drop", &model.SilenceSpec{Selector: disk, Until: model.Time{Time: p.now.Add(time.Minute)}, Drop: true, Reason: "a test"})
+	p.apply("drop", &model.SilenceSpec{Selector: disk, Until: model.Time{Time: p.now.Add(time.Minute)}, Drop: true, Reason: "a test"})
 	p.script(`open p4 13; after 2h; expect lead opened p3 | pager reminder p3 | pager reminder p3  # p4 is never told
 		close p3; after 10s; expect pager closed p3 | lead closed p3`)
 }
 
-// What a route mutes, and what is in maintenance, is held: it is told at the end of that time if it is open still, and
-// its record says why it was not told otherwise.
+// A problem that a mute or a maintenance window holds is notified at the end if it is still open; otherwise its record states
+// the hold.
 func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
-	lunch := "13:00-14:00 Europe/Paris" // noon in UTC
-	muted := pages("pager", nil)
+	lunch := "13:00-14:00 Europe/Paris" // testTime in UTC
+	muted := routeTo("pager", nil)
 	muted.Mute = []model.RouteMute{{During: lunch}}
 	for why, specs := range map[string]map[string]model.Spec{
 		"muted by default/default":    {"default": muted},
-		"maintenance by default/rack": {"default": pages("pager", nil), "rack": &model.WindowSpec{TimeZone: "Europe/Paris", Spans: []model.WindowSpan{{During: "13:00-14:00"}}, Maintenance: &model.Selector{Checks: []string{"disk"}}}},
+		"maintenance by default/rack": {"default": routeTo("pager", nil), "rack": &model.WindowSpec{TimeZone: "Europe/Paris", Spans: []model.WindowSpan{{During: "13:00-14:00"}}, Maintenance: &model.Selector{Checks: []string{"disk"}}}},
 	} {
 		t.Run(why, func(t *testing.T) {
-			p := newPlay(t, specs)
+			p := newRouterScenario(t, specs)
 			p.script(`open p1 10; after 20m; open p2 11; after 20m; close p2`)
-			p.expect("pager withheld p2 (" + why + " until it closed)")
+			p.expectMessages("pager withheld p2 (" + why + " until it closed)")
 			p.script(`restart; after 19m; expect; after 2m; expect pager opened p1
 				open p3 12; after 1m; expect pager opened p1+p3  # under the id of the group`)
 		})
 	}
 }
 
-func TestAcknowledgements(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+func TestAcknowledgementHoldsStepsAndRepeats(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1; ack p1 ann 2h; expect pager acknowledged p1
 		after 119m; expect  # neither the lead nor a repetition
 		after 2m; expect lead opened p1 | pager reminder p1; ack p1 bob
@@ -410,24 +398,24 @@ func TestAcknowledgements(t *testing.T) {
 		expect lead acknowledged p1 | pager acknowledged p1 | lead closed p1 | pager closed p1`)
 }
 
-func TestChangedRoute(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+func TestChangedRouteKeepsElapsedTimes(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1`)
-	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"boss"}, After: minutes(5)}, {To: []string{"chief"}, After: minutes(10)}}})
+	p.apply("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"boss"}, After: minutes(5)}, {To: []string{"chief"}, After: minutes(10)}}})
 	p.script(`after 30m; expect boss opened p1 | chief opened p1  # when the step before was due; and the new one at once`)
 	_ = p.table.Apply([]route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "default"}}})
 	p.script(`close p1; after 1m; expect pager closed p1 | boss closed p1 | chief closed p1
 		left 0`)
 }
 
-// A storm costs what it is: one message, one row each.
-func TestStormOfProblems(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": onCall()})
+// A storm of problems in one group makes one message, and one row for each problem.
+func TestStormOfOneGroupIsOneMessage(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	const many = 2000
-	p.record(func(o *deliveryBatch) error {
+	p.recordBatch(func(o *deliveryBatch) error {
 		for i := range many {
 			id := fmt.Sprintf("p%04d", i)
-			p.open[id] = &model.Problem{ID: id, NodeID: model.NodeID(10 + i), Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
+			p.open[id] = newProblem(id, model.NodeID(10+i), p.now)
 			t := &event.Transition{Kind: event.ProblemOpened, Node: model.NodeID(10 + i), Source: model.CheckSource(1001), Namespace: 1, Chunk: 3, Status: model.Critical, Problem: p.open[id]}
 			if err := p.r.apply(o, &problemChange{Transition: t, problem: history.Problem{Problem: *p.open[id]}}); err != nil {
 				return err
@@ -441,23 +429,22 @@ func TestStormOfProblems(t *testing.T) {
 		problem := before[fmt.Sprintf("p%04d", node-10)]
 		return stateOf(problem, problem.Status)
 	}
-	p.after(time.Minute)
+	p.advance(time.Minute)
 	if len(p.sent) != 1 || !strings.HasPrefix(p.sent[0], "pager summary p0000+p0001") {
 		t.Errorf("%d messages: %.100s", len(p.sent), p.sent)
 	}
 }
 
-// Who looks after one problem of a group does not quieten the others.
-func TestAcknowledgementOfOneInAGroup(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+// The acknowledgement of one problem does not acknowledge the others of its group.
+func TestAcknowledgedProblemLeavesItsGroupOpen(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; after 1m; expect pager summary p1+p2
 		ack p1 ann; expect pager summary p1; ack p2 ann; expect pager acknowledged p1+p2  # now of all of it`)
 }
 
-// What opens in a group that somebody looks after as a whole calls somebody: it is an incident of
-// its own, for whoever keeps one for a group has acknowledged that.
+// A problem that opens in a group whose incident is acknowledged gets an incident of its own.
 func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
 		expect pager summary p1+p2 | pager summary p1 | pager opened p1+p3  # it calls for p2 still
 		ack p2 ann; ack p3 ann; expect pager summary p1+p2 | pager acknowledged p1+p3
@@ -470,17 +457,16 @@ func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 
 	// Somebody looks after it while another waits for the rest of its group; and what a silence
 	// held is told when that ends.
-	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil), "quiet": &model.SilenceSpec{
-		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web02"}}}, Until: model.Time{Time: noon.Add(time.Hour)}, Reason: "new disks"}})
+	p = newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil), "quiet": &model.SilenceSpec{
+		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web02"}}}, Until: model.Time{Time: testTime.Add(time.Hour)}, Reason: "new disks"}})
 	p.script(`open p1 10; after 1m; open p2 11  # is silenced
 		open p3 12; ack p1 ann; after 1m; expect pager opened p1 | pager acknowledged p1 | pager opened p3
 		ack p3 ann; after 1h; expect pager acknowledged p3 | pager opened p2`)
 }
 
-// What ends in the moment in which another of its group opens ends as what it was told as, though
-// somebody looks after it and the other calls for itself.
+// A problem that closes while another one of its group opens ends its own, acknowledged incident.
 func TestAcknowledgedIncidentEndsWhenTheNextOpens(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; after 1m; ack p1 ann; expect pager opened p1 | pager acknowledged p1
 		close p1; open p2 11; after 1m; expect pager closed p1 | pager opened p2
 		close p2; after 1m; expect pager closed p2; left 0`)
@@ -488,14 +474,14 @@ func TestAcknowledgedIncidentEndsWhenTheNextOpens(t *testing.T) {
 
 // An Alertmanager groups by itself: each problem is an alert of its own.
 func TestAlertmanagerGetsEachProblem(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("am", nil)})
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("am", nil)})
 	p.names.handlers = map[string]*model.HandlerSpec{"am": {Alertmanager: &model.Alertmanager{}}}
 	p.script(`open p1 10; open p2 11; after 1m; expect am opened p1 | am opened p2
 		close p1; close p2; after 1m; expect am closed p1 | am closed p2`)
 }
 
-// People read ten of many and how many more there are; programs get the list.
-func TestMessageOfManyProblems(t *testing.T) {
+// People read ten problems of a summary and the number of the others; programs get all of them.
+func TestSummaryListsTenProblems(t *testing.T) {
 	var notes []*handler.Notification
 	for range 25 {
 		notes = append(notes, &handler.Notification{Problem: "p", Node: "web01", Check: "disk", Source: handler.Source{Name: "disk"}, Status: "CRITICAL", Output: "bad"})
@@ -506,9 +492,9 @@ func TestMessageOfManyProblems(t *testing.T) {
 	}
 }
 
-// A problem may end between the look at it and the message: that leaves, and its end follows.
-func TestProblemEndsDuringDelivery(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+// A problem may end between its evaluation and its message: the message leaves, and the closing follows.
+func TestProblemThatEndsDuringItsMessage(t *testing.T) {
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	present, looks := p.r.Present, 0
 	p.r.Present = func(node model.NodeID, source model.Source) *event.Transition {
 		if looks++; looks > 2 { // of the opening, and of the step
@@ -516,18 +502,18 @@ func TestProblemEndsDuringDelivery(t *testing.T) {
 		}
 		return present(node, source)
 	}
-	p.opens("p1", 10, model.Critical, model.High)
+	p.openProblem("p1", 10, model.Critical, model.High)
 	looks = 1
 	p.script(`after 10s; expect pager opened p1`)
 	p.r.Present = present
 	p.script(`close p1; after 10s; expect pager closed p1; left 0`)
 }
 
-// In the shadow all is worked out and recorded, and nothing waits to be sent. A problem is
-// sent, or not, as it was when it opened, to its end and over a restart.
+// Messages of a shadow namespace are recorded and not sent. A problem keeps the mode of its opening to its end and over a
+// restart.
 func TestShadowMessagesAreRecordedOnly(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	p.opens("p1", 10, model.Critical, model.High)
+	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
+	p.openProblem("p1", 10, model.Critical, model.High)
 	p.shadow = true
 	p.script(`open p2 11; after 1m; expect pager opened p1 | shadow: pager opened p2  # no message in common
 		restart; ack p2 ann; close p1`)

@@ -12,17 +12,19 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func pick[T any](t *rapid.T, label string, from ...T) T {
+// drawOne draws one of some values.
+func drawOne[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)
 }
 
-func anyProblem(t *rapid.T) *Problem {
-	ns := pick(t, "namespace", "default", "team", "shared")
+// drawProblem draws a problem.
+func drawProblem(t *rapid.T) *Problem {
+	ns := drawOne(t, "namespace", "default", "team", "shared")
 	m := &Problem{
-		Node:   Name{ns, pick(t, "node", "a", "b", "c")},
-		Source: Source{Name: Name{pick(t, "check's namespace", ns, "shared"), pick(t, "check", "disk", "load")}},
-		Labels: map[string]string{"env": pick(t, "env", "prod", "test")},
-		Status: pick(t, "status", model.Warning, model.Critical, model.Unknown), Severity: pick(t, "severity", model.Severity(2), model.Severity(4)),
+		Node:   Name{ns, drawOne(t, "node", "a", "b", "c")},
+		Source: Source{Name: Name{drawOne(t, "check's namespace", ns, "shared"), drawOne(t, "check", "disk", "load")}},
+		Labels: map[string]string{"env": drawOne(t, "env", "prod", "test")},
+		Status: drawOne(t, "status", model.Warning, model.Critical, model.Unknown), Severity: drawOne(t, "severity", model.Severity(2), model.Severity(4)),
 	}
 	for _, g := range []Name{{ns, "web"}, {ns, "db"}, {"shared", "all"}} {
 		if rapid.Bool().Draw(t, "in group") {
@@ -32,7 +34,8 @@ func anyProblem(t *rapid.T) *Problem {
 	return m
 }
 
-func anyTargets(t *rapid.T, inner bool) *model.Targets {
+// drawTargets draws targets; inner allows an except.
+func drawTargets(t *rapid.T, inner bool) *model.Targets {
 	x := &model.Targets{}
 	for _, n := range []string{"a", "b"} {
 		if rapid.Bool().Draw(t, "names node") {
@@ -44,43 +47,44 @@ func anyTargets(t *rapid.T, inner bool) *model.Targets {
 			x.Groups = append(x.Groups, g)
 		}
 	}
-	x.Where = pick(t, "where", "", "", `node.labels.env == "prod"`, `"web" in node.groups`, `"shared/all" in node.groups && "prod" == node.labels["env"]`,
+	x.Where = drawOne(t, "where", "", "", `node.labels.env == "prod"`, `"web" in node.groups`, `"shared/all" in node.groups && "prod" == node.labels["env"]`,
 		`node.name == "b" && has(node.labels.env)`, `node.name == "a" || node.labels.env == "test"`, `!(node.labels.env == "prod")`, `node.labels.site == ""`)
 	if inner && rapid.Bool().Draw(t, "except") {
-		x.Except = anyTargets(t, false)
+		x.Except = drawTargets(t, false)
 	}
 	return x
 }
 
-func anySelector(t *rapid.T) *model.Selector {
-	s := &model.Selector{Severity: pick(t, "from severity", "", "", "high")}
+// drawSelector draws a selector.
+func drawSelector(t *rapid.T) *model.Selector {
+	s := &model.Selector{Severity: drawOne(t, "from severity", "", "", "high")}
 	if rapid.Bool().Draw(t, "targets") {
-		s.Targets = anyTargets(t, true)
+		s.Targets = drawTargets(t, true)
 	}
-	s.Checks = pick(t, "checks", nil, []string{"disk"}, []string{"shared/disk", "load"})
-	s.Statuses = pick(t, "statuses", nil, []string{"critical"})
-	s.Labels = pick(t, "labels", nil, map[string]string{"env": "prod"}, map[string]string{"env": "test", "site": "b"}, map[string]string{"site": ""})
+	s.Checks = drawOne(t, "checks", nil, []string{"disk"}, []string{"shared/disk", "load"})
+	s.Statuses = drawOne(t, "statuses", nil, []string{"critical"})
+	s.Labels = drawOne(t, "labels", nil, map[string]string{"env": "prod"}, map[string]string{"env": "test", "site": "b"}, map[string]string{"site": ""})
 	return s
 }
 
-// TestIndexEqualsWalk compares the index with a walk over all selectors, after random changes.
-func TestIndexEqualsWalk(t *testing.T) {
+// TestIndexFindsWhatAWalkFinds compares the index with a walk over all selectors, after random changes.
+func TestIndexFindsWhatAWalkFinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, all := newIndex[int](), map[Name]*selector{}
 		for i := range rapid.IntRange(1, 30).Draw(t, "changes") {
-			name := Name{pick(t, "owner", "default", "team", "shared"), fmt.Sprint("s", rapid.IntRange(0, 9).Draw(t, "name"))}
+			name := Name{drawOne(t, "owner", "default", "team", "shared"), fmt.Sprint("s", rapid.IntRange(0, 9).Draw(t, "name"))}
 			if rapid.IntRange(0, 4).Draw(t, "remove") == 0 {
 				x.remove(name)
 				delete(all, name)
 				continue
 			}
-			selector := anySelector(t)
+			selector := drawSelector(t)
 			s, err := compile(name.Namespace, selector)
 			testenv.NoError(t, err)
 			testenv.NoError(t, x.set(name, selector, i))
 			all[name] = s
 		}
-		m := anyProblem(t)
+		m := drawProblem(t)
 		var want []Name
 		for name, s := range all {
 			if s.matches(m) {

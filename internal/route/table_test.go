@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 var evening = time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
 
-func tableOf(t *testing.T, resources map[string]model.Spec) *Table {
+// newTestTable returns a table with resources in force.
+func newTestTable(t *testing.T, resources map[string]model.Spec) *Table {
 	t.Helper()
 	table := NewTable()
 	for ref, spec := range resources {
@@ -23,18 +25,20 @@ func tableOf(t *testing.T, resources map[string]model.Spec) *Table {
 	return table
 }
 
-func webDisk() *Problem {
+// diskProblem returns a critical problem of the check disk on the node web1.
+func diskProblem() *Problem {
 	return &Problem{Node: Name{"default", "web1"}, Groups: []Name{{"default", "web"}, {"shared", "all"}}, Labels: map[string]string{"env": "staging", "rack": "7"},
 		Source: Source{Name: Name{"default", "disk"}}, Status: model.Critical, Severity: model.High}
 }
 
-func to(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }
+// oneStep returns the steps of a route that notifies handlers at once.
+func oneStep(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }
 
-func TestRoutes(t *testing.T) {
-	web := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"web"}}}, Steps: to("mail")}
-	disks := &model.RouteSpec{Match: &model.Selector{Checks: []string{"disk"}}, Steps: to("mail")}
-	db := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"db"}}}, Steps: to("mail")}
-	plain := &model.RouteSpec{Steps: to("mail")}
+func TestRoutesOfAProblem(t *testing.T) {
+	web := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"web"}}}, Steps: oneStep("mail")}
+	disks := &model.RouteSpec{Match: &model.Selector{Checks: []string{"disk"}}, Steps: oneStep("mail")}
+	db := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"db"}}}, Steps: oneStep("mail")}
+	plain := &model.RouteSpec{Steps: oneStep("mail")}
 	for _, test := range []struct {
 		name      string
 		resources map[string]model.Spec
@@ -52,7 +56,7 @@ func TestRoutes(t *testing.T) {
 		{"another namespace's do not take it", map[string]model.Spec{"team/web": disks}, "", ""},
 	} {
 		var got []string
-		for _, r := range tableOf(t, test.resources).Routes(webDisk(), test.ref) {
+		for _, r := range newTestTable(t, test.resources).Routes(diskProblem(), test.ref) {
 			got = append(got, r.Name.String())
 		}
 		if strings.Join(got, " ") != test.want {
@@ -61,18 +65,18 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-func TestHolds(t *testing.T) {
+func TestHoldsOfAProblem(t *testing.T) {
 	nights := model.RouteMute{Selector: model.Selector{Targets: &model.Targets{Where: `node.labels.env == "staging"`}}, During: "22:00-07:00 Europe/Paris"}
 	all := []model.WindowSpan{{During: "22:00-23:00"}}
-	table := tableOf(t, map[string]model.Spec{
+	table := newTestTable(t, map[string]model.Spec{
 		"now":      &model.SilenceSpec{Selector: model.Selector{Checks: []string{"disk"}}, Until: model.Time{Time: evening.Add(time.Hour)}, Reason: "the disk is being replaced", Creator: "ann"},
 		"later":    &model.SilenceSpec{Begin: model.Time{Time: evening.Add(time.Minute)}, Reason: "later"},
 		"over":     &model.SilenceSpec{Until: model.Time{Time: evening}, Reason: "over"},
 		"others":   &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web2"}}}, Reason: "another node"},
 		"upkeep":   &model.WindowSpec{Spans: all, Maintenance: &model.Selector{Labels: map[string]string{"rack": "7"}}, Reason: "new switch"},
 		"calendar": &model.WindowSpec{Spans: all},
-		"on-call":  &model.RouteSpec{Steps: to("mail"), Mute: []model.RouteMute{nights, {Window: "calendar"}, {Window: "gone"}, {During: "sat"}}},
-		"day":      &model.RouteSpec{Steps: to("mail"), Mute: []model.RouteMute{{During: "01:00-02:00"}}},
+		"on-call":  &model.RouteSpec{Steps: oneStep("mail"), Mute: []model.RouteMute{nights, {Window: "calendar"}, {Window: "gone"}, {During: "sat"}}},
+		"day":      &model.RouteSpec{Steps: oneStep("mail"), Mute: []model.RouteMute{{During: "01:00-02:00"}}},
 	})
 	for name, want := range map[string]string{
 		"on-call": "silenced default/now 23:30, maintenance default/upkeep 23:00, muted default/on-call 06:00, muted default/on-call 23:00, muted default/on-call 00:00",
@@ -83,7 +87,7 @@ func TestHolds(t *testing.T) {
 			t.Fatalf("no route %s", name)
 		}
 		var got []string
-		for _, h := range table.Holds(webDisk(), route, evening) {
+		for _, h := range table.Holds(diskProblem(), route, evening) {
 			got = append(got, fmt.Sprintf("%s %s %s", h.Kind, h.By, h.Until.UTC().Format("15:04")))
 		}
 		if text := strings.Join(got, ", "); text != want {
@@ -92,22 +96,20 @@ func TestHolds(t *testing.T) {
 	}
 	_ = table.Apply([]Declaration{{Kind: "Silence", Name: Name{"default", "now"}}})
 	_ = table.Apply([]Declaration{{Kind: "Window", Name: Name{"default", "upkeep"}}})
-	if got := table.Holds(webDisk(), nil, evening); len(got) != 0 {
+	if got := table.Holds(diskProblem(), nil, evening); len(got) != 0 {
 		t.Errorf("after both were removed: %+v", got)
 	}
 }
 
-func TestGroup(t *testing.T) {
+func TestGroupByFields(t *testing.T) {
 	for by, want := range map[string]string{"": "default/disk", "node": "default/web1", "severity": "high", "label:rack": "label:rack=7", "namespace": "default"} {
-		spec := &model.RouteSpec{Steps: to("mail")}
+		spec := &model.RouteSpec{Steps: oneStep("mail")}
 		if by != "" {
 			spec.GroupBy = []string{by}
 		}
 		r, err := newRoute(Name{"default", "r"}, "UTC", spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := r.Group(webDisk()); got != want {
+		testenv.NoError(t, err)
+		if got := r.Group(diskProblem()); got != want {
 			t.Errorf("by %q: %q, want %q", by, got, want)
 		}
 	}
@@ -121,13 +123,11 @@ func (r namespaceHandlers) NamespaceName(id model.NamespaceID) (string, bool) {
 }
 func (r namespaceHandlers) NamespaceHandlers(string) []string { return r }
 
-// TestChoose checks the order of the rules, and that a check with pipelines is not notified twice.
-func TestChoose(t *testing.T) {
+// TestChooseKeepsTheOrderOfItsRules also checks that a check with pipelines is not notified twice.
+func TestChooseKeepsTheOrderOfItsRules(t *testing.T) {
 	table := NewTable()
 	set := func(name string, match *model.Selector) {
-		if err := table.Apply([]Declaration{{Name: Name{"default", name}, Zone: "UTC", Spec: &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{"pager"}}}}}}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, table.Apply([]Declaration{{Name: Name{"default", name}, Zone: "UTC", Spec: &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{"pager"}}}}}}))
 	}
 	set("named", nil)
 	set("disks", &model.Selector{Checks: []string{"disk"}})

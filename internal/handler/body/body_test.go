@@ -7,7 +7,7 @@ import (
 
 const note = `{"kind":"opened","labels":{"env":"prod","team":"ops"},"output":"disk 97% full\nmore","count":3,"summary":"CRITICAL: disk on \"web01\""}`
 
-func TestTemplate(t *testing.T) {
+func TestTemplateIsBounded(t *testing.T) {
 	for _, c := range []struct{ template, want, wrong string }{
 		{`{"text":{{ json .summary }}}`, `{"text":"CRITICAL: disk on \"web01\""}`, ""},
 		{`{{ range $k, $v := .labels }}{{ $k }}={{ $v }};{{ end }}`, "env=prod;team=ops;", ""},
@@ -35,7 +35,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// Whatever is written as a template ends, within its bounds.
+// FuzzRender renders any template: it ends within its bounds.
 func FuzzRender(f *testing.F) {
 	for _, s := range []string{`{{ json .summary }}`, "{{ range .labels }}{{ . }}{{ end }}", "{{ with .labels }}{{ .env }}{{ end }}", "{{ cut 12 .output }}{{ line .output }}"} {
 		f.Add(s)
