@@ -13,9 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AlertEvery is how often open problems are sent again, and alertKept how far ahead the end
-// of an alert is set each time: Alertmanager forgets alerts at its restart and learns them
-// anew within a minute; while Muster is away for less than an hour, none ends by itself.
+// AlertEvery is the interval at which open problems are repeated: an Alertmanager that restarted and lost its alerts has them
+// again within it. alertKept is the time from a repeat to the end of its alert: no alert ends while Muster is down for less.
 const (
 	AlertEvery = time.Minute
 	alertKept  = time.Hour
@@ -30,7 +29,7 @@ type alert struct {
 }
 
 // alertmanager posts one alert to each member of the cluster, as Prometheus does.
-func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Message, w *words) (Receipt, error) {
+func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Message, w *messageText) (Receipt, error) {
 	opened := m.Note
 	if m.Note.Kind != Opened && m.Opened != nil {
 		var err error
@@ -39,12 +38,12 @@ func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Messag
 		}
 		opened = cmp.Or(opened, m.Note)
 	}
-	return o.alerts(ctx, m, a, []alert{o.alert(a, m.Note, opened, w)})
+	return o.postAlerts(ctx, m, a, []alert{o.newAlert(a, m.Note, opened, w)})
 }
 
 // ResendProblems sends open problems to a handler of kind alertmanager again, which forgets them otherwise.
 func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
-	spec, hidden, err := spec.Reveal(o.reader(ctx))
+	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {
 		return err
 	}
@@ -52,16 +51,16 @@ func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes
 	defer cancel()
 	var list []alert
 	for _, n := range notes {
-		list = append(list, o.alert(spec.Alertmanager, n, n, o.words(n, spec.ShowLabels)))
+		list = append(list, o.newAlert(spec.Alertmanager, n, n, o.messageText(n, spec.ShowLabels)))
 	}
 	m := &Message{hider: hide.New(hidden)}
-	_, err = o.alerts(ctx, m, spec.Alertmanager, list)
+	_, err = o.postAlerts(ctx, m, spec.Alertmanager, list)
 	return redactError(err, m.hider)
 }
 
-// alert has the labels of the opening, whatever the node's are now: by them Alertmanager
-// knows it again.
-func (o *Out) alert(a *model.Alertmanager, n, opened *Notification, w *words) alert {
+// newAlert returns the alert of a notification. Its labels are those of the opening, because they identify the alert, also if
+// the node has other labels now.
+func (o *Out) newAlert(a *model.Alertmanager, n, opened *Notification, w *messageText) alert {
 	out := alert{
 		Labels: map[string]string{}, StartsAt: n.Opened.UTC(), EndsAt: o.opts.Now().UTC().Add(alertKept).Truncate(time.Second), GeneratorURL: w.link,
 		Annotations: map[string]string{"summary": w.title, "description": w.output, "problem": n.Problem, "status": n.Status},
@@ -90,23 +89,23 @@ func (o *Out) alert(a *model.Alertmanager, n, opened *Notification, w *words) al
 	return out
 }
 
-// alerts posts to all members. One that took them hands them to the others.
-func (o *Out) alerts(ctx context.Context, m *Message, a *model.Alertmanager, list []alert) (Receipt, error) {
+// postAlerts posts alerts to all members of a cluster. It succeeds if one member takes them, which hands them to the others.
+func (o *Out) postAlerts(ctx context.Context, m *Message, a *model.Alertmanager, list []alert) (Receipt, error) {
 	var receipt Receipt
 	var failed []error
-	busy, hopeless := time.Duration(0), 0
-	body := encode(list)
+	wait, final := time.Duration(0), 0
+	body := encodeJSON(list)
 	for _, address := range a.URLs {
-		one, err := o.post(ctx, m, &request{
+		one, err := o.postRequests(ctx, m, &request{
 			kind: "alertmanager", url: strings.TrimRight(address, "/") + "/api/v2/alerts", key: m.Key, ca: a.CA, body: body,
 			header: authorization(a.Username, a.Password.Text, a.Token.Text),
 		})
 		receipt.Sent = one.Sent
 		receipt.Answer = strings.TrimSpace(receipt.Answer + "\n" + strings.TrimSpace(address+" "+one.Answer))
-		if wait := FailureOf(err); wait.Final {
-			hopeless++
+		if failure := FailureOf(err); failure.Final {
+			final++
 		} else {
-			busy = max(busy, wait.After)
+			wait = max(wait, failure.After)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", address, err))
@@ -115,13 +114,13 @@ func (o *Out) alerts(ctx context.Context, m *Message, a *model.Alertmanager, lis
 	switch {
 	case len(failed) < len(a.URLs):
 		return receipt, nil
-	case hopeless == len(a.URLs):
+	case final == len(a.URLs):
 		return receipt, FinalError(errors.Join(failed...))
 	}
-	return receipt, &Failure{Err: errors.Join(failed...), After: busy}
+	return receipt, &Failure{Err: errors.Join(failed...), After: wait}
 }
 
-// labelName is a name that Alertmanager takes in every version: letters, digits and _.
+// labelName returns a name that every version of Alertmanager takes: letters, digits and _.
 func labelName(s string) string {
 	out := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

@@ -16,16 +16,15 @@ import (
 
 // Callback is an action of a person in a service that Muster learned by a callback.
 type Callback struct {
-	Verb    string // acknowledge, unacknowledge or resolve; empty: no action for Muster
-	Problem string // id under which the service knows the problem
-	By      string
-	Note    string
-	// Incident is the id with its suffix, where acknowledgements under it ended.
-	Incident string
+	Verb     string // acknowledge, unacknowledge or resolve; empty: no action for Muster
+	Problem  string // its id
+	By       string
+	Note     string
+	Incident string // id under which the service knows the problem: its id, and a suffix after acknowledgements that ended
 }
 
-// maxBy bounds the person's name, in bytes.
-const maxBy = 200
+// maxPersonName bounds the person's name, in bytes.
+const maxPersonName = 200
 
 // CallbackSecret returns the secret of a handler whose service calls back; zero: it does not call back.
 func CallbackSecret(spec *model.HandlerSpec) model.Secret {
@@ -68,7 +67,7 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	if err != nil || c.Verb == "" {
 		return Callback{}, err
 	}
-	if c.By = strings.Join(strings.Fields(body.Cut(c.By, maxBy)), " "); c.By == "" {
+	if c.By = strings.Join(strings.Fields(body.Cut(c.By, maxPersonName)), " "); c.By == "" {
 		c.By = "somebody"
 	}
 	c.By += " (" + Service(spec) + ")"
@@ -89,8 +88,7 @@ func Service(spec *model.HandlerSpec) string {
 	return ""
 }
 
-// signedBy says whether one of the signatures is the HMAC-SHA256 of the body: while a secret
-// is changed there are two.
+// signedBy reports whether one of the signatures is the HMAC-SHA256 of the body. PagerDuty sends two while its secret changes.
 func signedBy(secret string, values []string, text []byte) bool {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write(text)
@@ -121,10 +119,10 @@ func parsePagerduty(text []byte) (c Callback, err error) {
 		} `json:"event"`
 	}
 	if err := json.Unmarshal(text, &said); err != nil {
-		return c, unreadable(err)
+		return c, unreadableCallback(err)
 	}
 	verb := map[string]string{"incident.acknowledged": "acknowledge", "incident.unacknowledged": "unacknowledge", "incident.resolved": "resolve"}[said.Event.Type]
-	return Callback{Verb: verb, Problem: said.Event.Data.Key, By: said.Event.Agent.Summary, Note: note(said.Event.Data.URL)}, nil
+	return Callback{Verb: verb, Problem: said.Event.Data.Key, By: said.Event.Agent.Summary, Note: boundedNote(said.Event.Data.URL)}, nil
 }
 
 // parseOpsgenie parses a webhook of Opsgenie or Jira Service Management.
@@ -138,14 +136,14 @@ func parseOpsgenie(text []byte) (c Callback, err error) {
 		} `json:"alert"`
 	}
 	if err := json.Unmarshal(text, &said); err != nil {
-		return c, unreadable(err)
+		return c, unreadableCallback(err)
 	}
 	verb := map[string]string{"Acknowledge": "acknowledge", "UnAcknowledge": "unacknowledge", "Close": "resolve"}[said.Action]
-	return Callback{Verb: verb, Problem: said.Alert.Alias, By: said.Alert.User, Note: note(said.Alert.Note)}, nil
+	return Callback{Verb: verb, Problem: said.Alert.Alias, By: said.Alert.User, Note: boundedNote(said.Alert.Note)}, nil
 }
 
-func note(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
+func boundedNote(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
 
-func unreadable(err error) error {
+func unreadableCallback(err error) error {
 	return model.Errorf(model.Invalid, "read the request: %w", err)
 }

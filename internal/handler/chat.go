@@ -19,36 +19,36 @@ const (
 	slackText    = 4000 // recommended for the text of a message
 )
 
-// slack is https://api.slack.com/messaging/webhooks with blocks in a coloured attachment.
-func slack(s *model.Slack, m *Message, w *words) *request {
-	block := func(kind, format, text string) object {
-		return object{{"type", kind}, {"text", object{{"type", format}, {"text", text}}}}
+// slack returns the request of https://api.slack.com/messaging/webhooks, with blocks in a coloured attachment.
+func slack(s *model.Slack, m *Message, w *messageText) *request {
+	block := func(kind, format, text string) jsonObject {
+		return jsonObject{{"type", kind}, {"text", jsonObject{{"type", format}, {"text", text}}}}
 	}
-	section := func(text string) object { return block("section", "mrkdwn", text) }
-	blocks := []object{block("header", "plain_text", body.Cut(w.title, slackHeader))}
+	section := func(text string) jsonObject { return block("section", "mrkdwn", text) }
+	blocks := []jsonObject{block("header", "plain_text", body.Cut(w.title, slackHeader))}
 	var facts strings.Builder
 	for _, f := range w.facts {
 		facts.WriteString("*" + f[0] + "*  " + slackEscape(f[1]) + "\n")
 	}
 	blocks = append(blocks, section(body.Cut(facts.String(), slackSection)))
-	for _, text := range w.blocks() {
-		blocks = append(blocks, section(fenced(slackEscape(text), slackSection)))
+	for _, text := range w.fixedWidthTexts() {
+		blocks = append(blocks, section(fencedText(slackEscape(text), slackSection)))
 	}
 	if w.link != "" {
 		blocks = append(blocks, section("<"+slackEscape(w.link)+"|the problem in Muster>"))
 	}
-	message := object{{"text", body.Cut(slackEscape(w.title), slackText)}, // of the notification on a phone
-		{"attachments", []object{{{"color", w.tone.color()}, {"blocks", blocks}}}}}
-	return &request{kind: "slack", hidden: true, url: s.URL.Text, key: m.Key, body: encode(message)}
+	message := jsonObject{{"text", body.Cut(slackEscape(w.title), slackText)}, // of the notification on a phone
+		{"attachments", []jsonObject{{{"color", w.tone.color()}, {"blocks", blocks}}}}}
+	return &request{kind: "slack", hidden: true, url: s.URL.Text, key: m.Key, body: encodeJSON(message)}
 }
 
-// slackEscape keeps a text from calling everybody, or from being a link.
+// slackEscape escapes a text so that it mentions nobody and is no link.
 func slackEscape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// fenced is a text of fixed width in at most n bytes; it cannot end the fence.
-func fenced(s string, n int) string {
+// fencedText returns a text of fixed width in at most n bytes, which cannot end its fence.
+func fencedText(s string, n int) string {
 	const fence = "```"
 	return fence + "\n" + body.Cut(strings.ReplaceAll(s, fence, "'''"), n-2*len(fence)-2) + "\n" + fence
 }
@@ -58,47 +58,47 @@ const teamsMessage = 25_000
 
 // teams is an Adaptive Card for a workflow that begins with "When a Teams webhook request is
 // received".
-func teams(t *model.MSTeams, m *Message, w *words) *request {
+func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 	output, facts := w.output, w.facts
-	card := encode(teamsCardOf(w, facts, output))
+	card := encodeJSON(teamsCardOf(w, facts, output))
 	for len(card) > teamsMessage && len(output) > len(body.Mark) {
 		output = body.Cut(output, len(output)/2)
-		card = encode(teamsCardOf(w, facts, output))
+		card = encodeJSON(teamsCardOf(w, facts, output))
 	}
 	for n := len(w.facts) / 2; len(card) > teamsMessage && n > 0; n /= 2 { // labels, which come last
 		facts = append(slices.Clone(w.facts[:n]), [2]string{"and more", fmt.Sprintf("%d more labels", len(w.facts)-n)})
-		card = encode(teamsCardOf(w, facts, output))
+		card = encodeJSON(teamsCardOf(w, facts, output))
 	}
 	return &request{kind: "teams", hidden: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
 }
 
 // teamsCardOf returns a card with a text of runs, which are shown as they are: Markdown is not read in them.
-func teamsCardOf(w *words, told [][2]string, output string) object {
+func teamsCardOf(w *messageText, told [][2]string, output string) jsonObject {
 	color := map[tone]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.tone]
-	text := func(text string, style ...field) object {
-		return object{{"type", "RichTextBlock"}, {"inlines", []object{append(object{{"type", "TextRun"}, {"text", text}}, style...)}}}
+	text := func(text string, style ...jsonField) jsonObject {
+		return jsonObject{{"type", "RichTextBlock"}, {"inlines", []jsonObject{append(jsonObject{{"type", "TextRun"}, {"text", text}}, style...)}}}
 	}
-	var facts []object
+	var facts []jsonObject
 	for _, f := range told {
-		facts = append(facts, object{{"title", f[0]}, {"value", unmarked(body.Cut(f[1], 300))}})
+		facts = append(facts, jsonObject{{"title", f[0]}, {"value", escapeMarkdown(body.Cut(f[1], 300))}})
 	}
-	parts := []object{text(w.title, field{"size", "large"}, field{"weight", "bolder"}, field{"color", color}),
+	parts := []jsonObject{text(w.title, jsonField{"size", "large"}, jsonField{"weight", "bolder"}, jsonField{"color", color}),
 		{{"type", "FactSet"}, {"facts", facts}}}
-	for _, block := range (&words{output: output, commands: w.commands}).blocks() {
-		parts = append(parts, text(block, field{"fontType", "monospace"}))
+	for _, block := range (&messageText{output: output, commands: w.commands}).fixedWidthTexts() {
+		parts = append(parts, text(block, jsonField{"fontType", "monospace"}))
 	}
-	var actions []object
+	var actions []jsonObject
 	if w.link != "" {
-		actions = []object{{{"type", "Action.OpenUrl"}, {"title", "The problem in Muster"}, {"url", w.link}}}
+		actions = []jsonObject{{{"type", "Action.OpenUrl"}, {"title", "The problem in Muster"}, {"url", w.link}}}
 	}
-	card := object{{"$schema", "http://adaptivecards.io/schemas/adaptive-card.json"}, {"type", "AdaptiveCard"}, {"version", "1.4"},
+	card := jsonObject{{"$schema", "http://adaptivecards.io/schemas/adaptive-card.json"}, {"type", "AdaptiveCard"}, {"version", "1.4"},
 		{"body", parts}, {"actions?", actions}, {"msteams", map[string]string{"width": "Full"}}}
-	return object{{"type", "message"},
-		{"attachments", []object{{{"contentType", "application/vnd.microsoft.card.adaptive"}, {"content", card}}}}}
+	return jsonObject{{"type", "message"},
+		{"attachments", []jsonObject{{{"contentType", "application/vnd.microsoft.card.adaptive"}, {"content", card}}}}}
 }
 
-// unmarked keeps the Markdown of a card from reading a value.
-func unmarked(s string) string {
+// escapeMarkdown escapes a value of a card, where Markdown is read.
+func escapeMarkdown(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]").Replace(s)
 }
 
@@ -113,24 +113,24 @@ func teamsRefused(answer string) error {
 // mattermostText bounds an attachment's text; a post has at most 16,383 characters.
 const mattermostText = 7600
 
-// mattermost is https://developers.mattermost.com/integrate/webhooks/incoming/ with one attachment.
-func mattermost(s *model.Mattermost, m *Message, w *words) *request {
+// mattermost returns the request of https://developers.mattermost.com/integrate/webhooks/incoming/ with one attachment.
+func mattermost(s *model.Mattermost, m *Message, w *messageText) *request {
 	var parts []string
-	for _, text := range w.blocks() {
-		parts = append(parts, fenced(text, mattermostText/2))
+	for _, text := range w.fixedWidthTexts() {
+		parts = append(parts, fencedText(text, mattermostText/2))
 	}
-	fields := []object{}
+	fields := []jsonObject{}
 	for _, f := range w.facts {
-		fields = append(fields, object{{"short", true}, {"title", f[0]}, {"value", literal(f[1])}})
+		fields = append(fields, jsonObject{{"short", true}, {"title", f[0]}, {"value", codeSpan(f[1])}})
 	}
-	message := object{{"channel?", s.Channel}, {"username?", s.Username}, {"attachments", []object{{
+	message := jsonObject{{"channel?", s.Channel}, {"username?", s.Username}, {"attachments", []jsonObject{{
 		{"fallback", w.title}, {"color", w.tone.color()}, {"title", w.title}, {"title_link?", w.link},
 		{"text?", strings.Join(parts, "\n")}, {"fields", fields}}}}}
-	return &request{kind: "mattermost", hidden: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encode(message)}
+	return &request{kind: "mattermost", hidden: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encodeJSON(message)}
 }
 
-// literal keeps Markdown from reading a text, and @all from calling everybody.
-func literal(s string) string {
+// codeSpan returns a text as code, in which neither Markdown nor @all has a meaning.
+func codeSpan(s string) string {
 	if s == "" {
 		return ""
 	}
@@ -144,14 +144,14 @@ const (
 	ntfyRequest = 8000 // as JSON, which takes twice the bytes of a message
 )
 
-// ntfy is https://docs.ntfy.sh/publish/#publish-as-json.
-func ntfy(t *model.Ntfy, m *Message, w *words) *request {
+// ntfy returns the request of https://docs.ntfy.sh/publish/#publish-as-json.
+func ntfy(t *model.Ntfy, m *Message, w *messageText) *request {
 	tag := map[tone]string{good: "white_check_mark", mild: "warning", bad: "rotating_light", unclear: "question", plain: "speech_balloon"}[w.tone]
 	message := func(text string) []byte {
-		return encode(object{{"topic", t.Topic.Text}, {"title", body.Cut(w.title, ntfyTitle)}, {"message", text},
+		return encodeJSON(jsonObject{{"topic", t.Topic.Text}, {"title", body.Cut(w.title, ntfyTitle)}, {"message", text},
 			{"priority", ntfyPriority(m.Note, w)}, {"tags", append([]string{tag}, t.Tags...)}, {"click?", w.link}})
 	}
-	text := body.Cut(w.text(), ntfyMessage)
+	text := body.Cut(w.plainText(), ntfyMessage)
 	for len(message(text)) > ntfyRequest && len(text) > len(body.Mark) { // quotes and ends of lines are two bytes there
 		text = body.Cut(text, len(text)*3/4)
 	}
@@ -160,15 +160,15 @@ func ntfy(t *model.Ntfy, m *Message, w *words) *request {
 		header: authorization(t.Username, t.Password.Text, t.Token.Text)}
 }
 
-// ntfyPriority is 1 (no sound) to 5 (rings long).
-func ntfyPriority(n *Notification, w *words) int {
+// ntfyPriority returns a priority from 1 (no sound) to 5 (rings long).
+func ntfyPriority(n *Notification, w *messageText) int {
 	if w.tone == good || w.tone == plain {
 		return 3
 	}
-	return ranked(n, [5]int{2, 3, 3, 4, 5})
+	return rankSeverity(n, [5]int{2, 3, 3, 4, 5})
 }
 
-// authorization is the header for a bearer token, or for name and password; none for neither.
+// authorization returns the header for a bearer token, or for name and password; none without either.
 func authorization(username, password, token string) [][2]string {
 	switch {
 	case token != "":

@@ -16,10 +16,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// command runs one with the notification on its standard input. Exit code 0 is taken;
-// anything else is tried again.
+// command runs the handler's command with the notification on its standard input. Exit code 0 takes the message; any other
+// end is tried again.
 func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
-	argv := argvOf(spec.Command)
+	argv := commandArgs(spec.Command)
 	receipt := Receipt{Sent: fmt.Sprintf("%q, on its standard input:\n%s\n", argv, m.Payload)}
 	if len(argv) == 0 {
 		return receipt, FinalError(errors.New("handler's command is an empty list"))
@@ -29,8 +29,8 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 		return receipt, err
 	}
 	defer done()
-	out := &capture{most: 512, tail: true, hider: m.hider.NewText()}
-	// One line, so that `cat >> file` and line readers work.
+	out := &capture{limit: 512, tail: true, hider: m.hider.NewText()}
+	// The newline makes `cat >> file` and line readers work.
 	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
 	state, err := o.execute(ctx, withAssetPath(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
 	if state != nil {
@@ -43,7 +43,7 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *capture, timeout time.Duration) (state *os.ProcessState, err error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = stdin, stdout, stderr, env
-	killAll(cmd)
+	killProcessGroup(cmd)
 	cmd.WaitDelay = time.Second // a child that holds the output open does not hold us
 	if err = o.opts.Guard.Start(cmd); err == nil {
 		err = cmd.Wait()
@@ -65,21 +65,21 @@ func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, 
 func environment(base []string, own map[string]string, assets []model.AssetDir, key string) []string {
 	env := make([]string, 0, len(base)+1)
 	for _, kv := range base {
-		if name, _, _ := strings.Cut(kv, "="); inherits(name) {
+		if name, _, _ := strings.Cut(kv, "="); inheritsVariable(name) {
 			env = append(env, kv)
 		}
 	}
 	return append(model.AssetEnvironment(env, own, assets), "MUSTER_IDEMPOTENCY_KEY="+key)
 }
 
-// DefaultMutatorTimeout ends a mutator's command that says nothing else.
+// DefaultMutatorTimeout is the time-out of a mutator's command without one of its own.
 const DefaultMutatorTimeout = 10 * time.Second
 
 // Mutate runs a mutator's command with an event on its standard input; the command names its assets and secrets as
 // NAMESPACE/NAME. Its standard output becomes the handler's input unchanged. Mutate reads the secrets as handlers do;
 // hidden are the secrets for Message.Hidden.
 func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) (made []byte, hidden []string, err error) {
-	spec, hidden, err = spec.Reveal(o.reader(ctx))
+	spec, hidden, err = spec.Reveal(o.secretReader(ctx))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,8 +100,8 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 		return nil, err
 	}
 	defer done()
-	said, made := &capture{most: 512, tail: true, hider: h.NewText()}, &capture{most: filter.MaxMutated}
-	if _, err := o.execute(ctx, withAssetPath(argvOf(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
+	said, made := &capture{limit: 512, tail: true, hider: h.NewText()}, &capture{limit: filter.MaxMutated}
+	if _, err := o.execute(ctx, withAssetPath(commandArgs(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
 		return nil, err
 	}
 	if made.cut {
@@ -110,13 +110,13 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 	return made.buf, nil
 }
 
-// capture keeps the beginning of an output or, with tail, its end, however long the output is. What is hidden is hidden
-// before anything is cut.
+// capture keeps the beginning of an output or, with tail, its end, however long the output is. It hides secrets before it
+// cuts the output.
 type capture struct {
 	buf   []byte
-	most  int // bytes
+	limit int // bytes of buf
 	tail  bool
-	cut   bool        // there was more
+	cut   bool        // the output exceeds the limit
 	hider *hide.Hider // nil: there are no secrets
 }
 
@@ -130,11 +130,11 @@ func (c *capture) add(p []byte, last bool) {
 		p = c.hider.Next(p, last)
 	}
 	if c.tail {
-		c.buf = append(c.buf, p[max(0, len(p)-c.most):]...)
-		c.buf = c.buf[max(0, len(c.buf)-c.most):]
+		c.buf = append(c.buf, p[max(0, len(p)-c.limit):]...)
+		c.buf = c.buf[max(0, len(c.buf)-c.limit):]
 		return
 	}
-	n := min(len(p), c.most-len(c.buf))
+	n := min(len(p), c.limit-len(c.buf))
 	c.buf, c.cut = append(c.buf, p[:n]...), c.cut || n < len(p)
 }
 
@@ -160,16 +160,15 @@ func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir
 	return list, done, nil
 }
 
-// argvOf is a command as a list.
-func argvOf(c *model.Command) []string {
+// commandArgs returns a command as its arguments; a shell runs a command line.
+func commandArgs(c *model.Command) []string {
 	if c.Argv == nil {
 		return []string{"/bin/sh", "-c", c.Shell}
 	}
 	return c.Argv
 }
 
-// withAssetPath returns a command whose program is looked for in the PATH of its assets, too: by a shell, which
-// it takes the place of.
+// withAssetPath returns a command that a shell finds in the PATH of its assets and replaces itself by (exec).
 func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	if len(assets) == 0 || len(argv) == 0 || argv[0] == "/bin/sh" {
 		return argv
@@ -180,7 +179,7 @@ func withAssetPath(argv []string, assets []model.AssetDir) []string {
 // inherits reports whether commands get a variable of the server's environment: only those that programs need. All others
 // may be secrets: settings with passwords of databases, values of Secrets (env, fromEnv), keys of clouds; and handlers belong
 // to any namespace.
-func inherits(name string) bool {
+func inheritsVariable(name string) bool {
 	switch strings.ToUpper(name) {
 	case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
 		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR":

@@ -4,4 +4,4 @@ package handler
 
 import "os/exec"
 
-func killAll(*exec.Cmd) {}
+func killProcessGroup(*exec.Cmd) {}

@@ -8,6 +8,6 @@ import (
 )
 
 // killAll kills the command's whole process group at its time-out.
-func killAll(cmd *exec.Cmd) {
+func killProcessGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

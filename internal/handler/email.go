@@ -25,14 +25,14 @@ import (
 // mailSubject bounds a subject, in bytes.
 const mailSubject = 200
 
-// email sends one mail, in a session of its own. Where the server does not take one of several
-// recipients, the others get theirs by themselves.
-func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (Receipt, error) {
+// email sends one mail in a session of its own. If the server refuses one of several recipients, each recipient gets a mail of
+// its own.
+func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	all := append(slices.Clone(e.To), e.CC...)
 	some := o.mailed.of(m.Key)
 	if some == nil {
-		receipt, err := o.oneMail(ctx, e, m, w)
-		if len(all) == 1 || !asRecipients(err) {
+		receipt, err := o.sendMail(ctx, e, m, w)
+		if len(all) == 1 || !refusesRecipients(err) {
 			return receipt, err
 		}
 		some = &mailProgress{answers: []string{err.Error()}, sent: receipt.Sent, ended: map[string]error{}}
@@ -44,7 +44,7 @@ func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (
 		}
 		one := *e
 		one.To, one.CC = []string{to}, nil
-		r, err := o.oneMail(ctx, &one, m, w)
+		r, err := o.sendMail(ctx, &one, m, w)
 		if some.answers = append(some.answers, to+": "+cmp.Or(r.Answer, fmt.Sprint(err))); err == nil || IsFinal(err) {
 			some.ended[to] = err
 		} else {
@@ -64,13 +64,13 @@ func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (
 	return receipt, nil
 }
 
-func asRecipients(err error) bool {
+func refusesRecipients(err error) bool {
 	var refused *gomail.SendError
 	return errors.As(err, &refused) && refused.Reason == gomail.ErrSMTPRcptTo
 }
 
-func (o *Out) oneMail(ctx context.Context, e *model.Email, m *Message, w *words) (Receipt, error) {
-	msg, err := o.mail(e, m, w)
+func (o *Out) sendMail(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
+	msg, err := o.composeMail(e, m, w)
 	if err != nil {
 		return Receipt{}, FinalError(fmt.Errorf("email: %w", err))
 	}
@@ -79,7 +79,7 @@ func (o *Out) oneMail(ctx context.Context, e *model.Email, m *Message, w *words)
 		return Receipt{}, FinalError(fmt.Errorf("email: %w", err))
 	}
 	receipt := Receipt{Sent: fmt.Sprintf("smtp %s\n%s", e.Server, text.Bytes())}
-	var conns conns
+	var conns mailConns
 	defer conns.close()
 	defer context.AfterFunc(ctx, conns.close)()
 	client, err := mailClient(ctx, e, &conns)
@@ -91,26 +91,26 @@ func (o *Out) oneMail(ctx context.Context, e *model.Email, m *Message, w *words)
 	case msg.IsDelivered(): // an end without a good-bye is no reason to send it twice
 		receipt.Answer = strings.TrimSpace(msg.ServerResponse())
 		return receipt, nil
-	case permanent(err):
+	case isPermanent(err):
 		return receipt, FinalError(fmt.Errorf("email by %s: %w", e.Server, err))
 	}
 	return receipt, fmt.Errorf("email by %s: %w", e.Server, err)
 }
 
-// permanent says whether the server refused for good, in the mail or before it was begun.
-func permanent(err error) bool {
+// isPermanent reports whether the server refused finally, during the mail or before it.
+func isPermanent(err error) bool {
 	var refused *gomail.SendError
 	var reply *textproto.Error
 	return errors.As(err, &refused) && refused.ErrorCode() >= 500 || errors.As(err, &reply) && reply.Code >= 500
 }
 
-// conns holds the connections that the mail client opened: it leaves them open when a login fails.
-type conns struct {
+// mailConns closes the connections of a mail client, which leaves them open when a login fails.
+type mailConns struct {
 	mu   sync.Mutex
 	list []net.Conn
 }
 
-func (c *conns) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *mailConns) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, address)
 	if err == nil {
@@ -121,7 +121,7 @@ func (c *conns) dial(ctx context.Context, network, address string) (net.Conn, er
 	return conn, err
 }
 
-func (c *conns) close() {
+func (c *mailConns) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.list {
@@ -129,7 +129,7 @@ func (c *conns) close() {
 	}
 }
 
-func mailClient(ctx context.Context, e *model.Email, c *conns) (*gomail.Client, error) {
+func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Client, error) {
 	host, port, err := net.SplitHostPort(e.Server)
 	if err != nil {
 		return nil, err
@@ -168,11 +168,11 @@ func mailClient(ctx context.Context, e *model.Email, c *conns) (*gomail.Client, 
 	return gomail.NewClient(host, options...)
 }
 
-// mail is one message of the thread of its problem: the first has an id made of the
-// problem's, the others refer to that. An attempt that comes again has the same id.
-func (o *Out) mail(e *model.Email, m *Message, w *words) (*gomail.Msg, error) {
+// composeMail returns a mail of the thread of its problem: the id of the first mail is made of the problem's id, and the other
+// mails refer to it. A repeated attempt has the same id.
+func (o *Out) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.Msg, error) {
 	n := m.Note
-	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary("muster-"+token(n.Problem+n.Kind)))
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary("muster-"+headerToken(n.Problem+n.Kind)))
 	from, err := mail.ParseAddress(e.From)
 	if err != nil {
 		return nil, fmt.Errorf("from %q: %w", e.From, err)
@@ -189,11 +189,11 @@ func (o *Out) mail(e *model.Email, m *Message, w *words) (*gomail.Msg, error) {
 		}
 	}
 	_, domain, _ := strings.Cut(from.Address, "@")
-	first := token(n.Problem) + ".opened@" + domain
-	id := token(n.Problem) + "." + token(n.Kind) + "@" + domain
+	first := headerToken(n.Problem) + ".opened@" + domain
+	id := headerToken(n.Problem) + "." + headerToken(n.Kind) + "@" + domain
 	routed := strings.Count(m.Key, "/") > 3 // a route tells of its groups under one problem again and again
 	if n.Kind == Reminder || n.Kind == Acknowledged || routed {
-		id = token(n.Problem) + "." + token(m.Key) + "@" + domain
+		id = headerToken(n.Problem) + "." + headerToken(m.Key) + "@" + domain
 	}
 	msg.SetMessageIDWithValue(id)
 	if id != first && n.Kind != Test && (n.Kind != Summary || routed) {
@@ -204,13 +204,13 @@ func (o *Out) mail(e *model.Email, m *Message, w *words) (*gomail.Msg, error) {
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // no answers of people on holiday
 	msg.SetGenHeader("X-Muster-Problem", n.Problem)
 	msg.Subject(body.Cut(w.title, mailSubject))
-	msg.SetBodyString(gomail.TypeTextPlain, w.title+"\n\n"+w.text())
-	msg.AddAlternativeString(gomail.TypeTextHTML, w.html())
+	msg.SetBodyString(gomail.TypeTextPlain, w.title+"\n\n"+w.plainText())
+	msg.AddAlternativeString(gomail.TypeTextHTML, w.htmlText())
 	return msg, nil
 }
 
-// html is the message with as little as every reader shows alike.
-func (w *words) html() string {
+// htmlText returns the message as simple HTML, which every mail reader shows alike.
+func (w *messageText) htmlText() string {
 	var b strings.Builder
 	esc := html.EscapeString
 	fmt.Fprintf(&b, "<!doctype html>\n<html><body style=\"font-family:sans-serif\">\n<p style=\"border-left:6px solid %s;padding-left:10px;font-size:1.2em\"><b>%s</b></p>\n<table>\n", w.tone.color(), esc(w.title))
@@ -218,7 +218,7 @@ func (w *words) html() string {
 		fmt.Fprintf(&b, "<tr><td style=\"padding-right:1em\">%s</td><td>%s</td></tr>\n", esc(f[0]), esc(f[1]))
 	}
 	b.WriteString("</table>\n")
-	for _, text := range w.blocks() {
+	for _, text := range w.fixedWidthTexts() {
 		fmt.Fprintf(&b, "<pre>%s</pre>\n", esc(text))
 	}
 	if w.link != "" {
@@ -228,8 +228,8 @@ func (w *words) html() string {
 	return b.String()
 }
 
-// token is an id as it may stand in a header: letters, digits, - and _.
-func token(s string) string {
+// headerToken returns an id as letters, digits, - and _, for a header.
+func headerToken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
 			return r
@@ -238,43 +238,43 @@ func token(s string) string {
 	}, s)
 }
 
-// mailProgress is the state of a mail that was not sent to all its recipients at once.
+// mailProgress is the state of a mail that some of its recipients have not got yet.
 type mailProgress struct {
 	sent    string
 	answers []string
-	ended   map[string]error // by recipient: it has the mail, or is refused for good
+	ended   map[string]error // by recipient; nil: it has the mail; else the final refusal
 }
 
-// refused are the recipients that the server does not take, with its words.
+// refused returns the final refusals, with their recipients.
 func (m *mailProgress) refused(all []string) (list []error) {
-	said := map[string]bool{}
+	listed := map[string]bool{}
 	for _, to := range all {
-		if err := m.ended[to]; err != nil && !said[to] {
-			said[to] = true
+		if err := m.ended[to]; err != nil && !listed[to] {
+			listed[to] = true
 			list = append(list, fmt.Errorf("%s: %w", to, err))
 		}
 	}
 	return list
 }
 
-// mails holds the progress of mails that wait for another attempt, by the keys of their messages: a recipient that has the
-// mail does not get it again. A restart drops the progress, and so does one mail too many: then all recipients get the mail
-// again, with the id by which mail readers drop duplicates.
-type mails struct {
+// mailRetries keeps the progress of mails that wait for another attempt, by the keys of their messages: a recipient that has the
+// mail does not get it again. A restart, or more than maxMails mails, drop progress: then all recipients get the mail again,
+// with the id by which mail readers drop duplicates.
+type mailRetries struct {
 	mu sync.Mutex
 	by map[string]*mailProgress
 }
 
 const maxMails = 1000
 
-func (m *mails) of(key string) *mailProgress {
+func (m *mailRetries) of(key string) *mailProgress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.by[key]
 }
 
-// keep remembers one; nil: it is done.
-func (m *mails) keep(key string, one *mailProgress) {
+// keep stores the progress of a mail; nil deletes it.
+func (m *mailRetries) keep(key string, one *mailProgress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if one == nil {

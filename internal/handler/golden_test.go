@@ -261,9 +261,9 @@ func TestTextsGolden(t *testing.T) {
 	var texts, mails bytes.Buffer
 	for _, kind := range []string{Opened, Reminder, Acknowledged, Closed, Summary, Test} {
 		m := testNotifications()[kind].message(t)
-		w := out.words(m.Note, []string{"team", "nobody"})
-		fmt.Fprintf(&texts, "=== %s\n%s\n\n%s", kind, w.title, w.text())
-		msg, err := out.mail(&model.Email{From: "Muster <muster@example.org>", To: []string{"ann@example.org", "Bob Ünlü <bob@example.org>"}}, m, w)
+		w := out.messageText(m.Note, []string{"team", "nobody"})
+		fmt.Fprintf(&texts, "=== %s\n%s\n\n%s", kind, w.title, w.plainText())
+		msg, err := out.composeMail(&model.Email{From: "Muster <muster@example.org>", To: []string{"ann@example.org", "Bob Ünlü <bob@example.org>"}}, m, w)
 		testenv.NoError(t, err)
 		fmt.Fprintf(&mails, "=== %s\n", kind)
 		if _, err := msg.WriteTo(&mails); err != nil {
@@ -378,7 +378,7 @@ func TestMailsOfAGroupHaveDifferentIDs(t *testing.T) {
 	for _, key := range []string{"p1/opened/default/mail/default/on-call/1", "p2/opened/default/mail/default/on-call/2"} {
 		m := testNotifications()[Opened].message(t)
 		m.Key = key
-		msg, err := out.mail(&model.Email{From: "muster@example.org", To: []string{"ann@example.org"}}, m, out.words(m.Note, nil))
+		msg, err := out.composeMail(&model.Email{From: "muster@example.org", To: []string{"ann@example.org"}}, m, out.messageText(m.Note, nil))
 		testenv.NoError(t, err)
 		id := msg.GetMessageID()
 		if seen[id] {
@@ -407,11 +407,11 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		m := &Message{Key: "k", Payload: payload, Note: n}
-		w := out.words(n, []string{"env"})
+		w := out.messageText(n, []string{"env"})
 		for kind, r := range map[string]*request{
 			"pagerduty": pagerduty(&model.PagerDuty{}, m, w), "opsgenie": opsgenie(&model.Opsgenie{}, m, w), "slack": slack(&model.Slack{}, m, w),
 			"mattermost": mattermost(&model.Mattermost{}, m, w), "teams": teams(&model.MSTeams{}, m, w), "ntfy": ntfy(&model.Ntfy{}, m, w),
-			"alertmanager": {body: encode([]alert{out.alert(&model.Alertmanager{}, n, n, w)})},
+			"alertmanager": {body: encodeJSON([]alert{out.newAlert(&model.Alertmanager{}, n, n, w)})},
 		} {
 			if !json.Valid(r.body) {
 				t.Errorf("%s: %q", kind, r.body)
@@ -420,10 +420,10 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%s: next request %q", kind, r.next.body)
 			}
 		}
-		if _, err := out.mail(&model.Email{From: "a@b.example", To: []string{"c@d.example"}}, m, w); err != nil {
+		if _, err := out.composeMail(&model.Email{From: "a@b.example", To: []string{"c@d.example"}}, m, w); err != nil {
 			t.Errorf("mail: %v", err)
 		}
-		if text, err := datagram(m); err == nil && len(text) > maxDatagram {
+		if text, err := encodeDatagram(m); err == nil && len(text) > maxDatagram {
 			t.Errorf("a datagram of %d bytes", len(text))
 		}
 	})

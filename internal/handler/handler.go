@@ -21,10 +21,10 @@ import (
 // Failure is the error of an attempt, where more is known of the next one. Any other error: the message is sent again.
 type Failure struct {
 	Err   error
-	Final bool // another attempt cannot mend it
-	// Asset means that a command or JavaScript did not begin, because something that it names is not here, and may come.
+	Final bool // another attempt would fail alike
+	// Asset means that a command or JavaScript did not start because an Asset that it names is absent and may arrive.
 	Asset bool
-	After time.Duration // the other side wants to be left alone for so long; zero: it does not say
+	After time.Duration // the receiver's Retry-After; zero: none
 }
 
 func (e *Failure) Error() string { return e.Err.Error() }
@@ -49,34 +49,33 @@ type Message struct {
 	Key     string // idempotency key: the same on every attempt
 	Payload []byte // the notification as JSON
 	Note    *Notification
-	// Hidden are further secrets that the message may hold: its mutator's.
+	// Hidden lists the secrets of its mutator, which the message may have.
 	Hidden []string
-	// Opened is the notification with which the problem opened, as this handler was told;
-	// nil: there is none.
+	// Opened returns the notification of the problem's opening to this handler, or nil. A nil Opened: there is none.
 	Opened func(context.Context) (*Notification, error)
 
-	hider *hide.Hider // of all secrets of this attempt; nil: there are none
+	hider *hide.Hider // hides all secrets of this attempt; nil: there are none
 }
 
 // Receipt holds the request and the answer for people; secrets are hidden.
 type Receipt struct {
 	Sent   string
 	Answer string
-	// Refused is whom the other side does not take where others got the message; nil: nobody.
+	// Refused names the recipients that the receiver refused although others got the message; nil: none.
 	Refused error
 }
 
 // Options holds the dependencies of an Out. The zero value uses the process's environment.
 type Options struct {
 	Guard *guard.Guard // of commands; nil: they outlive a kill -9
-	// ProblemLink is where a problem is shown to people, with {problem}, {node}, {check} and
-	// {namespace} in it; empty: messages have no link.
+	// ProblemLink is the address of a page about a problem, with {problem}, {node}, {check} and {namespace} in it; empty:
+	// messages have no link.
 	ProblemLink string
 	Now         func() time.Time
 	ReadFile    func(path string) ([]byte, error)
 	Getenv      func(name string) (string, bool)
-	// Secret is the value of a Secret, NAMESPACE/NAME; the error is for people and holds nothing
-	// of it. Nil: there are none.
+	// Secret returns the value of a Secret, NAMESPACE/NAME; its error is for people and shows no part of the value. A nil
+	// Secret: there are no Secrets.
 	Secret func(ctx context.Context, namespace, name string) (string, error)
 	// Assets returns the directories of Assets, NAMESPACE/NAME, which stay until done is called. The error is for people.
 	// Nil: there are none.
@@ -91,7 +90,7 @@ type Out struct {
 	mu      sync.Mutex
 	clients map[string]*http.Client // by CA
 	streams map[streamKey]*streamConn
-	mailed  mails
+	mailed  mailRetries
 }
 
 // New makes an Out.
@@ -100,7 +99,7 @@ func New(o Options) *Out {
 		o.Now = time.Now
 	}
 	if o.ReadFile == nil {
-		o.ReadFile = readSecret
+		o.ReadFile = readSecretFile
 	}
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
@@ -124,12 +123,12 @@ func (o *Out) Close() {
 	}
 }
 
-// DefaultTimeout ends an attempt whose handler says nothing else.
+// DefaultTimeout is the time-out of an attempt of a handler without one of its own.
 const DefaultTimeout = 30 * time.Second
 
 // Send makes one attempt. spec's variables are expanded; its secrets are read here.
 func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Receipt, error) {
-	spec, hidden, err := spec.Reveal(o.reader(ctx))
+	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -147,7 +146,7 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 }
 
 func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
-	w := o.words(m.Note, spec.ShowLabels)
+	w := o.messageText(m.Note, spec.ShowLabels)
 	if m.Note.Kind == Deregistered && spec.ProblemService() != "" {
 		return Receipt{}, FinalError(errors.New("this service would keep the end of a node open as an incident: name another handler in lifecycle.handlers"))
 	}
@@ -157,19 +156,19 @@ func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, tim
 	case spec.Webhook != nil:
 		return o.webhook(ctx, spec.Webhook, m)
 	case spec.PagerDuty != nil:
-		return o.post(ctx, m, pagerduty(spec.PagerDuty, m, w))
+		return o.postRequests(ctx, m, pagerduty(spec.PagerDuty, m, w))
 	case spec.Opsgenie != nil:
-		return o.post(ctx, m, opsgenie(spec.Opsgenie, m, w))
+		return o.postRequests(ctx, m, opsgenie(spec.Opsgenie, m, w))
 	case spec.Alertmanager != nil:
 		return o.alertmanager(ctx, spec.Alertmanager, m, w)
 	case spec.Slack != nil:
-		return o.post(ctx, m, slack(spec.Slack, m, w))
+		return o.postRequests(ctx, m, slack(spec.Slack, m, w))
 	case spec.Mattermost != nil:
-		return o.post(ctx, m, mattermost(spec.Mattermost, m, w))
+		return o.postRequests(ctx, m, mattermost(spec.Mattermost, m, w))
 	case spec.MSTeams != nil:
-		return o.post(ctx, m, teams(spec.MSTeams, m, w))
+		return o.postRequests(ctx, m, teams(spec.MSTeams, m, w))
 	case spec.Ntfy != nil:
-		return o.post(ctx, m, ntfy(spec.Ntfy, m, w))
+		return o.postRequests(ctx, m, ntfy(spec.Ntfy, m, w))
 	case spec.Email != nil:
 		return o.email(ctx, spec.Email, m, w)
 	case spec.TCP != nil:
@@ -185,7 +184,7 @@ func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, tim
 // maxSecret bounds a file with a secret.
 const maxSecret = 64 << 10
 
-func readSecret(path string) ([]byte, error) {
+func readSecretFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -222,7 +221,7 @@ func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
 	return value, err
 }
 
-func (o *Out) reader(ctx context.Context) func(model.Secret) (string, error) {
+func (o *Out) secretReader(ctx context.Context) func(model.Secret) (string, error) {
 	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }
 

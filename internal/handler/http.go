@@ -40,7 +40,7 @@ type request struct {
 	// refused returns the error of an answer that refuses the message in spite of a status of success; nil: no answer does.
 	refused     func(answer string) error
 	hidden      bool     // all of url behind the host is a secret
-	commonRules bool     // the rules of the kind do not apply, only those of all kinds
+	commonRules bool     // only the rules of all kinds apply
 	next        *request // is sent after this one was taken; nil: none
 }
 
@@ -48,19 +48,19 @@ type request struct {
 const maxAnswer = 64 << 10
 
 // post sends a request and its followers, until a service refuses one.
-func (o *Out) post(ctx context.Context, m *Message, r *request) (Receipt, error) {
-	receipt, err := o.sendOne(ctx, m, r)
+func (o *Out) postRequests(ctx context.Context, m *Message, r *request) (Receipt, error) {
+	receipt, err := o.sendRequest(ctx, m, r)
 	if err != nil || r.next == nil {
 		return receipt, err
 	}
-	next, err := o.post(ctx, m, r.next)
+	next, err := o.postRequests(ctx, m, r.next)
 	receipt.Sent += "\n" + next.Sent
 	receipt.Answer += "\n" + next.Answer
 	return receipt, err
 }
 
 // sendOne sends one request and judges the answer.
-func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, error) {
+func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	r.method, r.contentType = cmp.Or(r.method, http.MethodPost), cmp.Or(r.contentType, "application/json")
 	receipt := Receipt{Sent: r.String()}
 	client, err := o.client(r.ca)
@@ -84,7 +84,7 @@ func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, err
 		return receipt, fmt.Errorf("%s at %s: %w", r.kind, req.URL.Host, withoutURL(err))
 	}
 	defer resp.Body.Close()
-	text := &capture{most: 512, hider: m.hider.NewText()}
+	text := &capture{limit: 512, hider: m.hider.NewText()}
 	_, _ = io.Copy(text, io.LimitReader(resp.Body, maxAnswer))
 	answer := strings.TrimSpace(body.Clean(text.String()))
 	receipt.Answer = strings.TrimSpace(resp.Status + "\n" + answer)
@@ -135,7 +135,7 @@ func (r *request) String() string {
 }
 
 // encode returns a value as JSON, without the escapes for HTML.
-func encode(v any) []byte {
+func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -147,15 +147,15 @@ func encode(v any) []byte {
 
 // object is a JSON object whose fields keep their order. A field whose name ends with ? is left out where its text or list is
 // empty.
-type object []field
+type jsonObject []jsonField
 
-type field struct {
+type jsonField struct {
 	name  string
 	value any
 }
 
 // MarshalJSON implements json.Marshaler.
-func (o object) MarshalJSON() ([]byte, error) {
+func (o jsonObject) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for _, f := range o {
 		name, optional := strings.CutSuffix(f.name, "?")
@@ -165,7 +165,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = append(append(append(b, encode(name)...), ':'), encode(f.value)...)
+		b = append(append(append(b, encodeJSON(name)...), ':'), encodeJSON(f.value)...)
 	}
 	return append(b, '}'), nil
 }
@@ -316,7 +316,7 @@ func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Rec
 	for _, name := range slices.Sorted(maps.Keys(hook.Headers)) {
 		r.header = append(r.header, [2]string{name, hook.Headers[name]})
 	}
-	return o.post(ctx, m, r)
+	return o.postRequests(ctx, m, r)
 }
 
 // signature returns headers that prove the sender and the body of a request and let the receiver refuse a replay: it

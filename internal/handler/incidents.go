@@ -18,14 +18,14 @@ const (
 	pagerdutyDetails = 64 << 10 // of ours, of all labels together: an event has at most 512 KB, and JSON writes a byte as up to six
 )
 
-// pagerduty is https://developer.pagerduty.com/docs/send-alert-event: trigger, acknowledge
-// and resolve under one dedup_key. An acknowledged incident calls nobody for another trigger, and cannot
-// be unacknowledged: a new one takes its place.
-func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
+// pagerduty returns a request of https://developer.pagerduty.com/docs/send-alert-event: trigger, acknowledge and resolve under
+// one dedup_key. An acknowledged incident calls nobody for another trigger, and cannot be unacknowledged: a new incident
+// replaces it.
+func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 	n := m.Note
 	r := &request{kind: "pagerduty", key: m.Key, url: strings.TrimRight(cmp.Or(p.URL, "https://events.pagerduty.com"), "/") + "/v2/enqueue"}
-	event := func(action, incident string, more ...field) []byte {
-		return encode(append(object{{"routing_key", p.RoutingKey.Text}, {"event_action", action}, {"dedup_key", key(incident, pagerdutyDedup)}}, more...))
+	event := func(action, incident string, more ...jsonField) []byte {
+		return encodeJSON(append(jsonObject{{"routing_key", p.RoutingKey.Text}, {"event_action", action}, {"dedup_key", truncateID(incident, pagerdutyDedup)}}, more...))
 	}
 	switch n.Kind {
 	case Closed:
@@ -33,20 +33,20 @@ func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 	case Acknowledged:
 		r.body = event("acknowledge", n.incident())
 	default:
-		facts := details(w.facts, pagerdutyDetail, pagerdutyDetails)
+		facts := boundedFacts(w.facts, pagerdutyDetail, pagerdutyDetails)
 		facts["output"] = body.Cut(w.output, pagerdutyDetail)
 		if len(w.commands) > 0 {
 			facts["to type"] = strings.Join(w.commands, "\n")
 		}
-		var links []object
+		var links []jsonObject
 		if w.link != "" {
-			links = []object{{{"href", w.link}, {"text", "the problem in Muster"}}}
+			links = []jsonObject{{{"href", w.link}, {"text", "the problem in Muster"}}}
 		}
-		payload := object{{"summary", body.Cut(w.title, pagerdutySummary)}, {"source", n.Node},
-			{"severity", ranked(n, [5]string{"info", "warning", "error", "critical", "critical"})},
+		payload := jsonObject{{"summary", body.Cut(w.title, pagerdutySummary)}, {"source", n.Node},
+			{"severity", rankSeverity(n, [5]string{"info", "warning", "error", "critical", "critical"})},
 			{"timestamp", n.Opened.UTC().Format("2006-01-02T15:04:05.000Z07:00")}, {"component", n.Subject()}, {"group", n.Space},
 			{"class?", n.Severity}, {"custom_details", facts}}
-		r.body = event("trigger", n.incident(), field{"payload", payload}, field{"client", "Muster"}, field{"client_url?", w.link}, field{"links?", links})
+		r.body = event("trigger", n.incident(), jsonField{"payload", payload}, jsonField{"client", "Muster"}, jsonField{"client_url?", w.link}, jsonField{"links?", links})
 	}
 	if n.Instead != "" {
 		ends := *r
@@ -56,9 +56,9 @@ func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 	return r
 }
 
-// ranked returns the rank of a severity in a service. ranks are for information (and tests), warning, average, high
-// and disaster.
-func ranked[T any](n *Notification, ranks [5]T) T {
+// rankSeverity returns the rank of a notification's severity in a service. The ranks are for information (and tests),
+// warning, average, high and disaster.
+func rankSeverity[T any](n *Notification, ranks [5]T) T {
 	s, _ := model.ParseSeverity(n.Severity)
 	if n.Kind == Test {
 		return ranks[0]
@@ -83,7 +83,7 @@ const jiraIntegration = "/jsm/ops/integration"
 
 // opsgenie makes a request to https://docs.opsgenie.com/docs/alert-api, which Jira Service Management also serves: create,
 // raise, acknowledge and close by alias. An acknowledged alert cannot page again there: a new alert replaces it.
-func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
+func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 	n := m.Note
 	address := "https://api.opsgenie.com"
 	switch {
@@ -93,13 +93,13 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 		address = "https://api.eu.opsgenie.com"
 	}
 	r := &request{kind: "opsgenie", key: m.Key, header: [][2]string{{"Authorization", "GenieKey " + g.APIKey.Text}}}
-	alias := key(n.incident(), opsgenieAlias)
+	alias := truncateID(n.incident(), opsgenieAlias)
 	to := func(alias, action string) string {
 		return address + "/v2/alerts/" + url.PathEscape(alias) + "/" + action + "?identifierType=alias"
 	}
 	act := func(alias, action, note string) *request {
 		return &request{kind: r.kind, key: m.Key, header: r.header, url: to(alias, action),
-			body: encode(object{{"user?", key(n.By, 100)}, {"source", "muster"}, {"note", body.Cut(note, opsgenieNote)}})}
+			body: encodeJSON(jsonObject{{"user?", truncateID(n.By, 100)}, {"source", "muster"}, {"note", body.Cut(note, opsgenieNote)}})}
 	}
 	if action := map[string]string{Closed: "close", Acknowledged: "acknowledge"}[n.Kind]; action != "" {
 		return act(alias, action, strings.TrimSpace(w.title+"\n"+n.Note))
@@ -119,15 +119,15 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 	for _, tag := range g.Tags {
 		tags = append(tags, body.Cut(tag, opsgenieTag))
 	}
-	priority := ranked(n, [5]string{"P5", "P4", "P3", "P2", "P1"})
-	r.body = encode(object{{"message", body.Cut(w.title, opsgenieMessage)}, {"alias", alias},
-		{"description", body.Cut(w.text(), opsgenieDescription)}, {"responders?", responders}, {"tags?", tags},
-		{"details", details(w.facts, opsgenieDetail, opsgenieDetails)}, {"entity", key(n.Node, 512)}, {"source", "muster"}, {"priority", priority}})
+	priority := rankSeverity(n, [5]string{"P5", "P4", "P3", "P2", "P1"})
+	r.body = encodeJSON(jsonObject{{"message", body.Cut(w.title, opsgenieMessage)}, {"alias", alias},
+		{"description", body.Cut(w.plainText(), opsgenieDescription)}, {"responders?", responders}, {"tags?", tags},
+		{"details", boundedFacts(w.facts, opsgenieDetail, opsgenieDetails)}, {"entity", truncateID(n.Node, 512)}, {"source", "muster"}, {"priority", priority}})
 	if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // a second create counts up and keeps the priority
 		r.next = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut, url: to(alias, "priority"),
-			body: encode(object{{"priority", priority}})}
+			body: encodeJSON(jsonObject{{"priority", priority}})}
 	} else if n.Instead != "" {
-		r.next = act(key(n.Instead, opsgenieAlias), "close", "the acknowledgement has ended; the incident continues as "+alias)
+		r.next = act(truncateID(n.Instead, opsgenieAlias), "close", "the acknowledgement has ended; the incident continues as "+alias)
 	}
 	return r
 }

@@ -13,21 +13,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// NotificationVersion is raised when a field changes its meaning; new fields do not
-// raise it.
+// NotificationVersion is raised when a field changes its meaning, not for new fields.
 const NotificationVersion = 1
 
 // Kinds of notifications. Every kind of handler has a form for each.
 const (
 	Opened       = "opened"
 	Closed       = "closed"
-	Acknowledged = "acknowledged" // somebody has taken it: By and Note
-	Reminder     = "reminder"     // it is still open
-	Summary      = "summary"      // several in one: Count, and Output with a line for each
+	Acknowledged = "acknowledged" // By has acknowledged the problem, with a Note
+	Reminder     = "reminder"     // the problem is still open
+	Summary      = "summary"      // Count problems in one notification, with a line for each in Output
 	Test         = "test"         // muster handler test
-	Deregistered = "deregistered" // an ephemeral node was forgotten: Output says why
-	Event        = "event"        // kind of a delivery from a pipeline; the notification itself is Opened or Closed
-	Beat         = "beat"         // of the watchdog: Output is the text that it waits for; no handler gets it
+	Deregistered = "deregistered" // an ephemeral node was deleted for the reason in Output
+	Event        = "event"        // kind of a delivery from a pipeline; its notification is Opened or Closed
+	Beat         = "beat"         // for the watchdog, which waits for the text in Output; no handler gets it
 )
 
 // Notification is the input of handlers: on standard input of a command, or as the body of a POST. It has more than 25
@@ -44,10 +43,10 @@ type Notification struct {
 	Status   string            `json:"status"`            // now
 	Worst    string            `json:"worst"`             // of this problem so far
 	Severity string            `json:"severity"`          // of the worst
-	Was      string            `json:"was,omitempty"`     // the severity that they were told, of a reminder that it is worse
-	Raised   bool              `json:"raised,omitempty"`  // this is worse than all that was told under this id before
+	Was      string            `json:"was,omitempty"`     // the severity of the last notification, in a reminder of a higher one
+	Raised   bool              `json:"raised,omitempty"`  // the severity exceeds all notified under this incident before
 	Output   string            `json:"output"`            // now
-	Unacked  bool              `json:"unacked,omitempty"` // they were told that somebody looks after it, and nobody does any more
+	Unacked  bool              `json:"unacked,omitempty"` // an acknowledgement of which the handler was notified has ended
 	// Incident is the id under which services know the problem, if an acknowledgement under its own id ended: PROBLEM.1, .2,
 	// …, because services cannot reopen one. Instead is the incident that it replaces.
 	Incident string             `json:"incident,omitempty"`
@@ -92,13 +91,13 @@ func (n *Notification) Subject() string {
 	return n.Source.Name + "[" + n.Source.Instance + "]"
 }
 
-// incident is the id under which a service keeps an alert for it.
+// incident returns the id under which a service keeps an alert for the problem.
 func (n *Notification) incident() string { return cmp.Or(n.Incident, n.Problem) }
 
-// MaxProblems is how many problems a message lists.
+// MaxProblems bounds the problems that a notification lists.
 const MaxProblems = 1000
 
-// Listed is one problem of a message that tells of several.
+// Listed is one problem of a notification about several.
 type Listed struct {
 	Problem  string    `json:"problem"`
 	Space    string    `json:"namespace"`
@@ -107,7 +106,7 @@ type Listed struct {
 	Source   Source    `json:"source"`
 	Status   string    `json:"status"`
 	Severity string    `json:"severity"`
-	Was      string    `json:"was,omitempty"` // the severity that they were told, of one that is worse now
+	Was      string    `json:"was,omitempty"` // the severity of the last notification, if it is higher now
 	Opened   time.Time `json:"opened"`
 	Closed   time.Time `json:"closed,omitzero"`
 }
@@ -131,29 +130,29 @@ func Decode(payload []byte) (*Notification, error) {
 	return n, nil
 }
 
-// words holds the text of a message for people, for every kind of handler. Its reader was woken up. A
-// kind only puts it into its envelope.
-type words struct {
+// messageText is the text of a message for people, the same for every kind of handler, which puts it into its own format.
+// Its reader may just have been woken up.
+type messageText struct {
 	title    string      // one line: status, subject, node, output
-	facts    [][2]string // name and value: since when, how bad, labels that were asked for
-	output   string      // its first lines
-	commands []string    // to type
-	link     string      // to the problem; may be empty
+	facts    [][2]string // names and values: times, severity, labels of showLabels
+	output   string      // first lines of the output
+	commands []string    // to type next
+	link     string      // to a page about the problem; may be empty
 	tone     tone
 }
 
-// tone is how a message looks.
+// tone selects the colour or symbol of a message.
 type tone int
 
 const (
-	good tone = iota
-	mild
-	bad
-	unclear
-	plain
+	good    tone = iota // OK or closed
+	mild                // WARNING
+	bad                 // CRITICAL
+	unclear             // UNKNOWN
+	plain               // no state of a problem: tests, acknowledgements
 )
 
-// color is the tone as #rrggbb.
+// color returns the tone as #rrggbb.
 func (t tone) color() string {
 	return [...]string{"#2e7d32", "#f9a825", "#c62828", "#6a1b9a", "#546e7a"}[t]
 }
@@ -165,8 +164,8 @@ const (
 	maxSummary = 200 // bytes of output in a title
 )
 
-func (o *Out) words(n *Notification, labels []string) *words {
-	w := &words{title: n.title(), link: link(o.opts.ProblemLink, n), tone: n.tone()}
+func (o *Out) messageText(n *Notification, labels []string) *messageText {
+	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), tone: n.tone()}
 	fact := func(name, format string, args ...any) {
 		w.facts = append(w.facts, [2]string{name, body.Line(fmt.Sprintf(format, args...))})
 	}
@@ -214,7 +213,7 @@ func (n *Notification) problemFacts(fact func(name, format string, args ...any))
 	fact("status", "%s", status)
 	if n.Kind == Closed {
 		fact("was", "%s, severity %s", n.Worst, n.Severity)
-		fact("open", "%s to %s, %s", clock(n.Opened), clock(n.Closed), formatDuration(n.Closed.Sub(n.Opened)))
+		fact("open", "%s to %s, %s", formatTime(n.Opened), formatTime(n.Closed), formatDuration(n.Closed.Sub(n.Opened)))
 		return
 	}
 	if n.Was != "" {
@@ -222,7 +221,7 @@ func (n *Notification) problemFacts(fact func(name, format string, args ...any))
 	} else {
 		fact("severity", "%s", n.Severity)
 	}
-	fact("since", "%s", clock(n.Opened))
+	fact("since", "%s", formatTime(n.Opened))
 }
 
 // commands returns the commands to type next.
@@ -294,14 +293,14 @@ func (n *Notification) tone() tone {
 	return unclear
 }
 
-// blocks returns the texts of fixed width: output and commands.
-func (w *words) blocks() []string {
+// fixedWidthTexts returns output and commands, which are shown with a fixed width.
+func (w *messageText) fixedWidthTexts() []string {
 	all := []string{w.output, strings.Join(w.commands, "\n")}
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
 
-// text is the whole message but its title, as plain text.
-func (w *words) text() string {
+// plainText returns the message without its title.
+func (w *messageText) plainText() string {
 	var b strings.Builder
 	for _, f := range w.facts {
 		fmt.Fprintf(&b, "%-10s %s\n", f[0], f[1])
@@ -337,7 +336,7 @@ func firstLines(output string) string {
 	return text
 }
 
-// firstLine is the text of a plug-in's output, without perfdata and further lines.
+// firstLine returns the first line of a plug-in's output without performance data, in at most maxSummary bytes.
 func firstLine(s string) string {
 	if i := strings.IndexAny(s, "\n|"); i >= 0 {
 		s = s[:i]
@@ -348,9 +347,9 @@ func firstLine(s string) string {
 	return strings.TrimSpace(s)
 }
 
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// formatDuration is a duration as people say it, in its two largest units.
+// formatDuration returns a duration in its two largest units.
 func formatDuration(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:
@@ -363,8 +362,8 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// link fills the places of an address that the operator gave.
-func link(address string, n *Notification) string {
+// problemLink fills the placeholders of an address with the fields of a notification.
+func problemLink(address string, n *Notification) string {
 	if address == "" || n.Problem == "" {
 		return ""
 	}
@@ -372,9 +371,9 @@ func link(address string, n *Notification) string {
 		"{check}", url.QueryEscape(n.Source.Name), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
 }
 
-// details returns facts by name. each bounds a value and all the sum of bytes. Facts that do not fit are left out from the
-// end, which holds the labels, and counted.
-func details(facts [][2]string, each, all int) map[string]string {
+// boundedFacts returns facts by name. each bounds the bytes of a value, all their sum. Facts that do not fit are left out from
+// the end, where the labels are, and counted.
+func boundedFacts(facts [][2]string, each, all int) map[string]string {
 	const more = "and more"
 	out := map[string]string{}
 	left := all - len(more) - 50
@@ -389,5 +388,5 @@ func details(facts [][2]string, each, all int) map[string]string {
 	return out
 }
 
-// key is an id in the at most n bytes that a service takes.
-func key(id string, n int) string { return id[:min(len(id), n)] }
+// truncateID returns an id in the at most n bytes that a service takes.
+func truncateID(id string, n int) string { return id[:min(len(id), n)] }

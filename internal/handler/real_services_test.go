@@ -209,8 +209,8 @@ func TestNtfyShowsTheMessages(t *testing.T) {
 		t.Fatalf("%d messages of %d: %+v", len(list), len(kinds), list)
 	}
 	for i, kind := range kinds {
-		w, m := out.words(notes[kind], []string{"team"}), list[i]
-		text := strings.TrimSpace(w.text())
+		w, m := out.messageText(notes[kind], []string{"team"}), list[i]
+		text := strings.TrimSpace(w.plainText())
 		if kind == "long" {
 			text = strings.TrimSpace(m.Message)
 			if !strings.HasSuffix(text, "… (cut)") || len(text) < 2000 {

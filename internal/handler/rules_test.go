@@ -312,7 +312,7 @@ func TestOpsgenieRaisesThePriority(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, spec := range []model.Opsgenie{{URL: "https://api.atlassian.com/jsm/ops/integration/"}, {URL: "https://genie.example.org"}, {Region: "eu"}} {
-		r := opsgenie(&spec, worse.message(t), out.words(&worse, nil))
+		r := opsgenie(&spec, worse.message(t), out.messageText(&worse, nil))
 		if (r.next != nil) == strings.Contains(spec.URL, "jsm") {
 			t.Errorf("%q %q: next request %+v", spec.URL, spec.Region, r.next)
 		}
@@ -390,7 +390,7 @@ func FuzzCallback(f *testing.F) {
 			spec, header = &model.HandlerSpec{PagerDuty: &model.PagerDuty{}}, http.Header{"X-Pagerduty-Signature": {proof, "v1=" + hexHMAC(calledKey, string(text))}}
 		}
 		c, err := ReadCallback(spec, calledKey, header, text)
-		if c.Verb != "" && (err != nil || c.By == "" || len(c.By) > maxBy+20) || model.ClassOf(err) == model.Unauthenticated && err != nil {
+		if c.Verb != "" && (err != nil || c.By == "" || len(c.By) > maxPersonName+20) || model.ClassOf(err) == model.Unauthenticated && err != nil {
 			t.Errorf("%+v %v", c, err)
 		}
 		if _, err := ReadCallback(spec, calledKey, http.Header{"X-Pagerduty-Signature": {proof}, "Authorization": {proof}}, text); err == nil {

@@ -36,7 +36,7 @@ func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error
 
 // udp sends one datagram.
 func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error) {
-	text, err := datagram(m)
+	text, err := encodeDatagram(m)
 	receipt := Receipt{Sent: fmt.Sprintf("udp %s\n%s\n", u.Address, text)}
 	if err != nil {
 		return receipt, FinalError(err)
@@ -53,15 +53,15 @@ func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error
 	return receipt, nil
 }
 
-// jsonLine is the notification with the end of its line.
+// jsonLine returns the notification as one line of JSON.
 func jsonLine(m *Message) []byte { return append(bytes.TrimSpace(bytes.Clone(m.Payload)), '\n') }
 
 // datagram returns the notification as JSON that fits a datagram. It cuts the output first, then the labels.
-func datagram(m *Message) ([]byte, error) {
+func encodeDatagram(m *Message) ([]byte, error) {
 	if len(m.Payload) <= maxDatagram {
 		return m.Payload, nil
 	}
-	if m.Note.Event != nil { // it is somebody else's shape, or none
+	if m.Note.Event != nil { // Sensu's shape or a mutator's output cannot be shortened
 		if len(m.Payload) <= maxEvent {
 			return m.Payload, nil
 		}
@@ -83,7 +83,7 @@ func datagram(m *Message) ([]byte, error) {
 	}
 }
 
-// Dial opens a connection to HOST:PORT, with TLS and the CA of a PEM file where that is asked for.
+// Dial opens a connection to HOST:PORT, with TLS if secure, and trusts the CAs of a PEM file; without a file the system's.
 func Dial(ctx context.Context, address string, secure bool, ca string) (net.Conn, error) {
 	if !secure {
 		var d net.Dialer
@@ -195,7 +195,7 @@ func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err 
 		return nil, false, err
 	}
 	c.conn.Store(&opened)
-	go func() { // discards what the peer sends until it closes, so that no line goes to a closed peer
+	go func() { // reads until the peer closes, so that no line goes to a closed peer
 		_, _ = io.Copy(io.Discard, opened)
 		c.drop(&opened)
 	}()

@@ -104,7 +104,7 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 		}
 		return Explanation{Text: name + " selects this node and excludes it again", Under: append(yes, out...)}
 	}
-	return Explanation{Lands: true, Text: name + " lands here", Under: yes}
+	return Explanation{Lands: true, Text: name + " is assigned to this node", Under: yes}
 }
 
 // nearest says which change would bring the node in, where there is a plain one.

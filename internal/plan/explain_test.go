@@ -39,7 +39,7 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
 
 	for _, c := range []struct{ namespace, check, node, want string }{
 		{"default", "plain", "web01", `
-+ check plain lands here
++ check plain is assigned to this node
   + it is in group all
     + it is in group web
       + the node lists it (spec.groups): an operator put it there

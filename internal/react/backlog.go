@@ -18,21 +18,21 @@ import (
 // remembers the first position that it dropped: it lags (type lag), and those transitions are derived again
 // from the journal later. With the policy block it lets the view wait instead, while a consumer runs.
 type backlog struct {
-	mu       sync.Mutex
-	items    []event.Transition // a ring; it grows up to capacity, and stays
-	head, n  int                // index of the oldest, and count
-	spare    []event.Transition // the slice that take returned last: reused
-	capacity int64              // bytes
-	bytes    int64              // of transitions that wait or are being recorded
-	block    bool
-	room     sync.Cond // bytes fell, or running became false
-	running  bool      // a consumer takes transitions
-	passed   uint64
-	overflow uint64        // transitions that were dropped, or waited for room
-	wanted   int           // transitions that must wait before wake is signalled
-	opened   int           // waiting transitions of the kind ProblemOpened
-	hurries  bool          // one ProblemOpened is enough to signal wake
-	wake     chan struct{} // capacity 1
+	mu           sync.Mutex
+	items        []event.Transition // a ring; it grows up to capacity, and stays
+	head, n      int                // index of the oldest, and count
+	spare        []event.Transition // the slice that take returned last: reused
+	capacity     int64              // bytes
+	bytes        int64              // of transitions that wait or are being recorded
+	block        bool
+	room         sync.Cond // bytes fell, or running became false
+	running      bool      // a consumer takes transitions
+	passed       uint64
+	overflow     uint64        // transitions that were dropped, or waited for room
+	wanted       int           // transitions that must wait before wake is signalled
+	opened       int           // waiting transitions of the kind ProblemOpened
+	wakeOnOpened bool          // one ProblemOpened is enough to signal wake
+	wake         chan struct{} // capacity 1
 
 	before   [model.Partitions]history.Place // recorded before the start
 	waiting  [model.Partitions]unrecorded
@@ -72,7 +72,7 @@ func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 // transitionBytes is the memory of one transition without its texts.
 const transitionBytes = 256
 
-func cost(t *event.Transition) int64 {
+func transitionSize(t *event.Transition) int64 {
 	n := transitionBytes + len(t.Output)
 	if t.Problem != nil {
 		n += transitionBytes + len(t.Problem.Output)
@@ -124,7 +124,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 			repeated++
 			continue
 		}
-		w, size := &b.waiting[t.Partition], cost(t)
+		w, size := &b.waiting[t.Partition], transitionSize(t)
 		if b.block && !b.lag.on {
 			b.waitForRoom(size)
 		}
@@ -140,7 +140,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 		b.bytes += size
 		b.push(t)
 	}
-	enough := b.n >= b.wanted || 2*b.bytes > b.capacity || b.hurries && b.opened > 0
+	enough := b.n >= b.wanted || 2*b.bytes > b.capacity || b.wakeOnOpened && b.opened > 0
 	b.mu.Unlock()
 	if enough {
 		pause.Wake(b.wake)
@@ -185,7 +185,7 @@ func (b *backlog) push(t *event.Transition) {
 func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	for {
 		b.mu.Lock()
-		b.wanted, b.hurries = n, opened
+		b.wanted, b.wakeOnOpened = n, opened
 		enough := b.n >= n || 2*b.bytes > b.capacity && b.n > 0 || b.lag.on || opened && b.opened > 0
 		b.mu.Unlock()
 		if enough {
@@ -199,13 +199,13 @@ func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	}
 }
 
-// take returns the oldest transitions, one batch at most. They count as waiting until release.
+// takeBatch returns the oldest transitions, one batch at most. They count as waiting until release.
 func (b *backlog) takeBatch(most int) []event.Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := b.spare[:0]
 	for bytes := int64(0); len(out) < most && b.n > 0; {
-		if bytes += cost(&b.items[b.head]); bytes > batchBytes && len(out) > 0 {
+		if bytes += transitionSize(&b.items[b.head]); bytes > batchBytes && len(out) > 0 {
 			break
 		}
 		if out = append(out, b.items[b.head]); b.items[b.head].Kind == event.ProblemOpened {
@@ -219,7 +219,7 @@ func (b *backlog) takeBatch(most int) []event.Transition {
 	return out
 }
 
-// release drops transitions that take returned: they are in the store.
+// release drops transitions of takeBatch that are in the store.
 func (b *backlog) release(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -227,7 +227,7 @@ func (b *backlog) release(ts []event.Transition) {
 		w := &b.waiting[ts[i].Partition]
 		w.count--
 		w.first, w.since = ts[i].At, ts[i].Received
-		b.bytes -= cost(&ts[i])
+		b.bytes -= transitionSize(&ts[i])
 	}
 	clear(ts) // free its memory
 	b.room.Broadcast()

@@ -20,7 +20,7 @@ import (
 type Retry struct {
 	First  time.Duration // before the second attempt; doubles; default 1 s
 	Most   time.Duration // between two attempts; default 10 min
-	GiveUp time.Duration // after the message was composed it becomes a dead letter; default 24 h
+	GiveUp time.Duration // from the composition of a message until it is a dead letter; default 24 h
 	// PerHandler is the number of messages that one handler gets at the same time; default 4.
 	PerHandler int
 }
@@ -30,17 +30,17 @@ func (r Retry) withDefaults() Retry {
 		cmp.Or(max(r.GiveUp, 0), 24*time.Hour), cmp.Or(max(r.PerHandler, 0), 4)}
 }
 
-// deliverer sends the messages of the outbox, at least once. The rows decide; everything in memory only
-// avoids work.
+// deliverer sends the messages of the outbox, at least once. The rows of the outbox are authoritative; the state in memory only
+// saves queries.
 type deliverer struct {
-	opts     *Options
-	metrics  *metrics
-	wake     chan struct{} // capacity 1
-	wg       sync.WaitGroup
-	outbox   *outbox
-	gates    gates
-	outcomes outcomes
-	out      *handler.Out
+	opts              *Options
+	metrics           *metrics
+	wake              chan struct{} // capacity 1
+	wg                sync.WaitGroup
+	outbox            *outbox
+	alertmanagerLocks alertmanagerLocks
+	outcomes          outcomes
+	out               *handler.Out
 }
 
 func newDeliverer(o *Options, m *metrics) *deliverer {
@@ -49,22 +49,21 @@ func newDeliverer(o *Options, m *metrics) *deliverer {
 	d := &deliverer{
 		opts: o, metrics: m, wake: make(chan struct{}, 1), outcomes: outcomes{store: o.Store}, out: handler.New(sending),
 	}
-	d.outbox = newOutbox(o.Queues, d.slots)
+	d.outbox = newOutbox(o.Queues, d.messageSlots)
 	return d
 }
 
-// enqueued takes note of deliveries that were written to the outbox.
+// enqueued counts deliveries that were written to the outbox, and wakes the deliverer.
 func (d *deliverer) enqueued(list []history.Delivery) {
 	d.outbox.add(list)
 	pause.Wake(d.wake)
 }
 
-// perSocket bounds concurrent messages to a handler that gives no answer: a line in a stream is written at
-// once.
+// perSocket bounds concurrent messages to a handler without answers (stream or UDP), which takes each message at once.
 const perSocket = 32
 
-// slots returns the number of messages that a handler gets at the same time.
-func (d *deliverer) slots(ref history.HandlerRef) int {
+// messageSlots returns the number of messages that a handler gets at the same time.
+func (d *deliverer) messageSlots(ref history.HandlerRef) int {
 	if spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name); ok && (spec.Stream != nil || spec.UDP != nil) {
 		return max(perSocket, d.opts.Delivery.Retry.PerHandler)
 	}
@@ -127,7 +126,7 @@ func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration 
 // deliver tries one message, and records the outcome.
 func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	began := d.opts.Now()
-	refused, err := d.attempt(under.sending, one)
+	refused, err := d.attemptDelivery(under.sending, one)
 	if err != nil && under.sending.Err() != nil {
 		return unsettled // cut off by a stop: tried again at the next start, with the same key
 	}
@@ -174,8 +173,8 @@ func (d *deliverer) outcomeOf(one *history.Delivery, refused, err error, now tim
 	return a, "retried"
 }
 
-// attempt sends one message.
-func (d *deliverer) attempt(ctx context.Context, one *history.Delivery) (refused, err error) {
+// attemptDelivery sends one message.
+func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) (refused, err error) {
 	note, err := handler.Decode(one.Payload)
 	if err != nil {
 		return nil, handler.FinalError(err)
@@ -194,12 +193,12 @@ func (d *deliverer) attempt(ctx context.Context, one *history.Delivery) (refused
 	if err != nil {
 		return nil, err
 	}
-	spec, err = expand(spec, func(name string) ([]byte, string, bool) { return d.property(ctx, one, name) })
+	spec, err = expandVariables(spec, func(name string) ([]byte, string, bool) { return d.property(ctx, one, name) })
 	if err != nil {
 		return nil, err
 	}
 	if spec.Alertmanager != nil {
-		gate := d.gates.of(one.Handler)
+		gate := d.alertmanagerLocks.of(one.Handler)
 		gate.RLock()
 		defer gate.RUnlock()
 	}
@@ -214,7 +213,7 @@ func (d *deliverer) property(ctx context.Context, one *history.Delivery, name st
 	if one.Kind == handler.Deregistered {
 		return nil, "", false // its properties went with the node
 	}
-	if node, ok := nodeOf(one.Problem); ok {
+	if node, ok := nodeOfEventKey(one.Problem); ok {
 		return d.opts.Names.NodeProperties(node)(name)
 	}
 	problem, err := d.opts.Store.Problem(ctx, one.Problem)
@@ -224,9 +223,9 @@ func (d *deliverer) property(ctx context.Context, one *history.Delivery, name st
 	return d.opts.Names.NodeProperties(problem.NodeID)(name)
 }
 
-// expand replaces variables in a handler by the properties of the problem's node. An unset property may be
+// expandVariables replaces variables in a handler by the properties of the problem's node. An unset property may be
 // set later, so that error is not final.
-func expand(spec *model.HandlerSpec, values model.PropertyValues) (*model.HandlerSpec, error) {
+func expandVariables(spec *model.HandlerSpec, values model.PropertyValues) (*model.HandlerSpec, error) {
 	out, err := spec.Expand(values)
 	if errors.As(err, new(*model.TemplateError)) {
 		return nil, handler.FinalError(fmt.Errorf("handler: %w", err))
@@ -236,7 +235,7 @@ func expand(spec *model.HandlerSpec, values model.PropertyValues) (*model.Handle
 	return out, nil
 }
 
-// openingOf returns the notification with which the same handler learnt of the problem; nil: it did not.
+// openingOf returns the notification of the problem's opening to the same handler; nil: there is none.
 func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*handler.Notification, error) {
 	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {
@@ -255,9 +254,9 @@ const (
 	cleanStep  = 1000 // rows of a kind in one transaction: batches are recorded in between
 )
 
-// clean removes rows older than the retention, in small steps. It also makes messages due whose next attempt
+// removeOldHistory removes rows older than the retention, in small steps. It also makes messages due whose next attempt
 // is too far away because the clock was set back.
-func (d *deliverer) clean(ctx context.Context) {
+func (d *deliverer) removeOldHistory(ctx context.Context) {
 	for {
 		removed := 0
 		for {
@@ -282,8 +281,8 @@ func (d *deliverer) clean(ctx context.Context) {
 	}
 }
 
-// shutdown bounds the messages that are under way when the server stops. They may end and be recorded: else a
-// command is killed, and a message that was taken comes again at the next start.
+// shutdown gives messages under way some time to end and to be recorded when the server stops: without it a command would be
+// killed, and a message that was taken would be sent again at the next start.
 type shutdown struct {
 	sending   context.Context // ends a while after the server is told to stop
 	recording context.Context // ends a while after that
@@ -327,7 +326,7 @@ func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification,
 		failed := fmt.Errorf("mutator %s: %w", note.Mutator, err)
 		if class := model.ClassOf(err); command == nil && ctx.Err() == nil && !errors.Is(err, filter.ErrSlow) {
 			if class != model.NotFound && class != model.Unavailable {
-				return nil, nil, handler.FinalError(failed) // JavaScript comes to the same again, but for its time
+				return nil, nil, handler.FinalError(failed) // JavaScript gives the same error again, unless it was slow
 			}
 			return nil, nil, &handler.Failure{Err: failed, Asset: true}
 		}

@@ -282,7 +282,7 @@ func TestCommandsGetQuotedProperties(t *testing.T) {
 	spec := &model.HandlerSpec{
 		Command: &model.Command{Shell: `echo {{ .props.x }}`}, Env: map[string]string{"X": "{{ .props.x }}"},
 	}
-	out, err := expand(spec, func(string) ([]byte, string, bool) { return []byte(`"a; rm b"`), "", true })
+	out, err := expandVariables(spec, func(string) ([]byte, string, bool) { return []byte(`"a; rm b"`), "", true })
 	testenv.NoError(t, err)
 	if out.Command.Shell != `echo 'a; rm b'` || out.Env["X"] != "a; rm b" {
 		t.Errorf("%q, %q", out.Command.Shell, out.Env)
@@ -348,7 +348,7 @@ func TestArrivedAssetReleasesItsMessages(t *testing.T) {
 				if early && asked == 1 {
 					r.AssetArrived()
 				}
-				return nil, nil, errors.New("asset default/tools is not here")
+				return nil, nil, errors.New("asset default/tools is not on this server")
 			}
 			r = startReactor(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: Retry{First: time.Hour, Most: time.Hour}, Options: handler.Options{Assets: assets}}})
 			close(began)

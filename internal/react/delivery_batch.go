@@ -28,13 +28,13 @@ func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 		rates: map[groupKey]*history.Rate{}, opened: map[string]*event.Transition{}}
 }
 
-func (o *deliveryBatch) write(e *escalation) {
+func (o *deliveryBatch) writeEscalation(e *escalation) {
 	delete(o.finished, e.EscalationKey)
 	o.written[e.EscalationKey] = e
 }
 
-func (o *deliveryBatch) finish(e *escalation) {
-	o.remove(e)
+func (o *deliveryBatch) finishEscalation(e *escalation) {
+	o.removeEscalation(e)
 	delete(o.written, e.EscalationKey)
 	o.finished[e.EscalationKey] = true
 }
@@ -55,8 +55,8 @@ func (o *deliveryBatch) empty() bool {
 	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0 && len(o.rates) == 0
 }
 
-// enqueue adds a delivery; tells is the meaning for reports, note.Kind the form.
-func (o *deliveryBatch) enqueue(list []*escalation, ref history.HandlerRef, note *handler.Notification, tells string) error {
+// enqueueDelivery adds a delivery of a notification. tells is the kind of news for reports; note.Kind is the form of the text.
+func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerRef, note *handler.Notification, tells string) error {
 	payload, err := note.Encode()
 	if err != nil {
 		return err

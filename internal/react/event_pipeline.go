@@ -127,7 +127,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	for p := range s.moved {
 		b.PipelinePlaces[p] = s.reached[p]
 	}
-	s.r.deliver.outbox.bound(b.Deliveries)
+	s.r.deliver.outbox.limitDeliveries(b.Deliveries)
 	if err := s.retry(ctx, "cannot store deliveries of pipelines in history", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 	}
 	out.event = model.Event{
 		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Source.Check(), Status: st.Status, Severity: st.Severity, Output: st.Output,
-		Executed: time.Unix(0, st.Executed).UTC(), Received: time.Unix(0, st.Received).UTC(), Duration: model.Duration(st.Duration), History: statuses(st),
+		Executed: time.Unix(0, st.Executed).UTC(), Received: time.Unix(0, st.Received).UTC(), Duration: model.Duration(st.Duration), History: statusHistory(st),
 		Occurrences: st.Occurrences, Watermark: st.Watermark, State: "passing", Change: st.Change, Expired: st.Expired, Problem: st.Problem,
 		Hooks: x.Hooks, Values: x.Values,
 	}
@@ -296,8 +296,8 @@ func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []st
 	return names
 }
 
-// statuses unpacks the history, oldest first.
-func statuses(st *event.State) []model.Status {
+// statusHistory unpacks the history, oldest first.
+func statusHistory(st *event.State) []model.Status {
 	n := min(int(st.HistoryLen), model.HistoryDepth)
 	out := make([]model.Status, n)
 	for i := range n {
@@ -324,14 +324,14 @@ func (s *pipelineEvent) note() *handler.Notification {
 	return n
 }
 
-// eventKey replaces a problem's id in messages of pipelines: they stay in order per event, and services see
-// one alert.
+// eventKey returns the id for messages of pipelines about an event, in the place of a problem's id: they stay in order per
+// event, and services keep one alert for the event.
 func eventKey(node model.NodeID, check model.CheckID) string {
 	return fmt.Sprintf("event-%d-%d", node, check)
 }
 
-// nodeOf reads the node back from an eventKey.
-func nodeOf(key string) (node model.NodeID, ok bool) {
+// nodeOfEventKey reads the node back from an eventKey.
+func nodeOfEventKey(key string) (node model.NodeID, ok bool) {
 	var check uint32
 	_, err := fmt.Sscanf(key, "event-%d-%d", &node, &check)
 	return node, err == nil

@@ -16,16 +16,16 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// closeProblem ends a problem on its routes: notified handlers hear it with the rest of their group; for
-// others a withheld delivery keeps the reason.
+// closeProblem ends a problem on its routes: notified handlers hear of the end with the rest of their group; for other handlers
+// a withheld delivery records why they heard nothing.
 func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) error {
 	var now []*escalation
 	o.dependencyClosed(p.ID, o.now)
 	for _, e := range slices.Clone(o.of[p.ID]) {
-		over := e.overRate()
+		over := e.heldByRate()
 		if len(e.Notified) == 0 && !over {
-			o.withhold(e)
-			o.finish(e)
+			o.withholdMessages(e)
+			o.finishEscalation(e)
 			continue
 		}
 		body, err := json.Marshal(newNotification(handler.Closed, t, p, o.names.NodeLabels(t.Node)))
@@ -36,7 +36,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 			e.Notified[i].Acked = e.Notified[i].Acked || p.Ack.Active(o.now)
 		}
 		if e.Closing = body; over { // the span of the rate ends first
-			o.write(e)
+			o.writeEscalation(e)
 			continue
 		}
 		e.Held, e.Due = nil, o.now
@@ -48,16 +48,16 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 			e.Due = g.ends
 		}
 		o.schedule(e)
-		o.write(e)
+		o.writeEscalation(e)
 		if !e.Due.After(o.now) {
 			now = append(now, e)
 		}
 	}
-	return o.decide(o, now)
+	return o.evaluate(o, now)
 }
 
-// withhold records why handlers were never notified of a closed problem.
-func (o *deliveryBatch) withhold(e *escalation) {
+// withholdMessages records why handlers were never notified of a closed problem.
+func (o *deliveryBatch) withholdMessages(e *escalation) {
 	why := "it closed before the first step was due"
 	if h := e.Held; h != nil {
 		switch why = string(h.Kind); h.Kind {
@@ -114,10 +114,10 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 			}
 			notes = append(notes, note)
 		}
-		if o.ungrouped(ref) {
+		if o.notifiesEachProblem(ref) {
 			for i, e := range of {
 				notes[i].Problem = e.Problem
-				if err := o.enqueue(of[i:i+1], ref, notes[i], handler.Closed); err != nil {
+				if err := o.enqueueDelivery(of[i:i+1], ref, notes[i], handler.Closed); err != nil {
 					return err
 				}
 			}
@@ -127,16 +127,16 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 		if o.groups[key].anyNotified(ref, k.Incident, func(e *escalation) bool { return e.Closing == nil }) {
 			kind = handler.Summary
 		}
-		note := summarize(notes, k.Incident, kind)
+		note := summarizeNotifications(notes, k.Incident, kind)
 		if note.Kind = kind; kind == handler.Summary && note.Count == 0 {
 			note.Count = 1
 		}
-		if err := o.enqueue(of, ref, note, handler.Closed); err != nil {
+		if err := o.enqueueDelivery(of, ref, note, handler.Closed); err != nil {
 			return err
 		}
 	}
 	for _, e := range list {
-		o.finish(e)
+		o.finishEscalation(e)
 	}
 	return nil
 }
@@ -159,37 +159,37 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 		for _, k := range e.Notified {
 			note := newNotification(handler.Acknowledged, t, p, o.names.NodeLabels(t.Node))
 			note.By, note.Note = p.Ack.By, p.Ack.Note
-			if setIncident(note, k.Incident); o.ungrouped(k.HandlerRef) {
+			if setIncident(note, k.Incident); o.notifiesEachProblem(k.HandlerRef) {
 				setIncident(note, e.Problem)
 			} else if o.otherUnacked(e, k) { // the incident has open problems that nobody acknowledged
 				note.Kind, note.Count = handler.Summary, 1
 			} else {
 				o.markAcked(e, k)
 			}
-			if err := o.enqueue([]*escalation{e}, k.HandlerRef, note, handler.Acknowledged); err != nil {
+			if err := o.enqueueDelivery([]*escalation{e}, k.HandlerRef, note, handler.Acknowledged); err != nil {
 				return err
 			}
 		}
 		e.AckEnds = p.Ack.Until
 		o.schedule(e)
-		o.write(e) // the acknowledgement holds it when it is due
+		o.writeEscalation(e) // the acknowledgement holds it when it is due
 	}
-	return o.decide(o, again)
+	return o.evaluate(o, again)
 }
 
-// notifyUnacked reminds handlers that were told of an acknowledgement: it ended or was taken back.
+// notifyUnacked reminds the handlers that were notified of an acknowledgement, after it ended or was removed.
 func (o *deliveryBatch) notifyUnacked(e *escalation) {
 	e.AckEnds = time.Time{}
-	o.write(e)
+	o.writeEscalation(e)
 	if to := o.routeOf(e); to != nil && e.Closing == nil && slices.ContainsFunc(e.Notified, func(k history.NotifiedHandler) bool { return k.Acked }) {
-		o.remind(e, to)
+		o.scheduleReminder(e, to)
 	}
 }
 
-// recordUnackedBy records that an acknowledgement was taken back in the service of a handler, which calls
-// again by itself. With several handlers of that service, none is known to be the one.
+// recordUnackedBy records that a person removed an acknowledgement in the service of a handler, which calls again by itself.
+// Among several handlers of that service the right one is unknown, so nothing is recorded.
 func (r *router) recordUnackedBy(e *escalation, who string) {
-	who, _, _ = strings.Cut(who, ": ") // their note
+	who, _, _ = strings.Cut(who, ": ") // without the person's note
 	var by []int
 	for i := range e.Notified {
 		spec, ok := r.names.Handler(e.Notified[i].Namespace, e.Notified[i].Name)
@@ -202,16 +202,16 @@ func (r *router) recordUnackedBy(e *escalation, who string) {
 	}
 }
 
-// notifyWorse sends a reminder when a problem's severity exceeds the one told, once for each higher severity.
+// notifyWorse schedules a reminder when a problem's severity exceeds the notified one, once for each higher severity.
 func (o *deliveryBatch) notifyWorse(e *escalation, severity model.Severity) {
 	if to := o.routeOf(e); to != nil && e.Closing == nil && len(e.Notified) > 0 && severity > e.Severity {
-		o.remind(e, to)
+		o.scheduleReminder(e, to)
 	}
 }
 
-// remind schedules one reminder to every notified handler, with the group's next message. No later step comes
-// sooner.
-func (o *deliveryBatch) remind(e *escalation, to *route.Route) {
+// scheduleReminder schedules one reminder to every notified handler, with the group's next message. Later steps keep their
+// times.
+func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	g := o.group(e.groupKey(), e.Lead)
 	if !g.flush.After(o.now) {
 		g.flush = o.now.Add(to.GroupWait)
@@ -219,14 +219,14 @@ func (o *deliveryBatch) remind(e *escalation, to *route.Route) {
 	e.Next = e.Next.Refit(to, e.Opened)
 	var reached []route.Name
 	for i, step := range to.Steps {
-		if at := e.Next[i]; !at.IsZero() && !at.After(g.flush) { // it tells them
+		if at := e.Next[i]; !at.IsZero() && !at.After(g.flush) { // this step notifies its handlers by then
 			reached = append(reached, step.To...)
 		}
 	}
 	for {
 		best, most := -1, 0
 		for i, step := range to.Steps {
-			if n := len(subtract(step.To, reached)); n > most && e.notifiedStep(to, i) {
+			if n := len(removeNames(step.To, reached)); n > most && e.notifiedStep(to, i) {
 				best, most = i, n
 			}
 		}
@@ -237,7 +237,7 @@ func (o *deliveryBatch) remind(e *escalation, to *route.Route) {
 		reached = append(reached, to.Steps[best].To...)
 	}
 	o.schedule(e)
-	o.write(e)
+	o.writeEscalation(e)
 }
 
 // notifiedSeverity returns the highest severity that a handler was notified of; zero: it was not notified.
@@ -248,7 +248,7 @@ func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.previousSeverity, e.Severity)
 }
 
-// worst returns the highest severity that a handler was told under an incident; false: it knows none.
+// worst returns the highest severity of which a handler was notified under an incident; false: it was not notified.
 func (g *group) worst(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
 	g.anyNotified(ref, id, func(e *escalation) bool {
 		worst, known = max(worst, e.notifiedSeverity(ref)), true
@@ -278,7 +278,7 @@ func (e *escalation) notifiedStep(to *route.Route, i int) bool {
 	return e.Next[i].IsZero() || step.Repeat > 0 && e.Next[i].After(e.Opened.Add(step.After))
 }
 
-func subtract(list, some []route.Name) (left []route.Name) {
+func removeNames(list, some []route.Name) (left []route.Name) {
 	for _, n := range list {
 		if !slices.Contains(some, n) {
 			left = append(left, n)

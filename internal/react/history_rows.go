@@ -17,17 +17,17 @@ import (
 type recordedBatch struct {
 	history.Batch
 	changes []problemChange
-	// missingOpenings closed, though their openings never came; somebody was to be told of them.
+	// missingOpenings are closings of problems with handlers whose openings history does not have.
 	missingOpenings []problemChange
-	// predating are open, and opened before there was this history.
+	// predating are open problems that opened before this history began.
 	predating []problemChange
 }
 
-// problemChange is one transition for the router, in order.
+// problemChange is one transition of a problem, for the router.
 type problemChange struct {
 	*event.Transition
 	problem history.Problem
-	late    bool // it opened long ago, and that was lost
+	late    bool // a lost opening, recovered at the server's start
 }
 
 // silentSince lists the times at which nodes fell silent, ascending.
@@ -75,7 +75,7 @@ func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (reco
 				return b, err
 			}
 		case event.Beat:
-			d, err := beat(t, r.now())
+			d, err := watchdogDelivery(t, r.now())
 			if err != nil {
 				return b, err
 			}
@@ -153,8 +153,8 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	return p, nil
 }
 
-// deregister records and delivers that an ephemeral node was deregistered. The node is gone: the transition
-// carries its names. The keys are the same after any replay, so each handler hears it once.
+// deregister records that an ephemeral node was deregistered, with a delivery for each handler. The names come from the
+// transition, because the node is deleted. A replay gives the same keys, so each handler is notified once.
 func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 	namespace, node, _ := strings.Cut(t.Deregistered.Deregistered, "/")
 	keepalive := model.BuiltinCheckName(model.KeepaliveCheck)
@@ -188,9 +188,9 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 // watchdog receives beats; it is no declared handler. See DeliveryOptions.Beat.
 var watchdog = history.HandlerRef{Name: "watchdog"}
 
-// beat returns the delivery of a synthetic result. It goes through the outbox like every message, and ends at
+// watchdogDelivery returns the delivery of a synthetic result. It goes through the outbox like every message, and ends at
 // DeliveryOptions.Beat.
-func beat(t *event.Transition, now time.Time) (history.Delivery, error) {
+func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, error) {
 	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}
 	note.SetSource(t.Source, model.BuiltinCheckName(model.WatchdogCheck))
@@ -208,7 +208,7 @@ func (r *Reactor) openingMissing(ctx context.Context, b *recordedBatch, t *event
 	if len(r.router.of[p.ID]) > 0 || slices.ContainsFunc(b.Opened, func(o history.Problem) bool { return o.ID == p.ID }) {
 		return false, nil
 	}
-	if _, routes := r.router.choose(t, p); len(routes) == 0 {
+	if _, routes := r.router.chooseRoutes(t, p); len(routes) == 0 {
 		return false, nil
 	}
 	_, err := r.opts.Store.Problem(ctx, p.ID)
@@ -220,7 +220,7 @@ func (r *Reactor) openingMissing(ctx context.Context, b *recordedBatch, t *event
 
 // recordUnopened writes a withheld delivery for each handler of a problem without recorded opening.
 func (o *deliveryBatch) recordUnopened(t *problemChange, why string) {
-	_, routes := o.choose(t.Transition, &t.problem)
+	_, routes := o.chooseRoutes(t.Transition, &t.problem)
 	for _, to := range routes {
 		o.recordWithheld(escalationOf(t.problem.ID, to), why)
 	}

@@ -20,27 +20,27 @@ type SilenceEnd struct {
 
 // endedSilences returns the silences with untilResolved that were in force when a problem closed. History may
 // be behind: newer silences do not count.
-func (r *router) endedSilences(turns []problemChange) (ends []SilenceEnd) {
+func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 	if r.EndSilences == nil {
 		return nil
 	}
-	for i := range turns {
-		t := &turns[i]
+	for i := range changes {
+		t := &changes[i]
 		if t.Kind != event.ProblemClosed {
 			continue
 		}
 		at := time.Unix(0, t.Received)
-		for _, h := range r.Table.Holds(r.describe(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
+		for _, h := range r.Table.Holds(r.describeProblem(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
 			if h.UntilResolved {
-				ends = withEnd(ends, SilenceEnd{h.By, at})
+				ends = addSilenceEnd(ends, SilenceEnd{h.By, at})
 			}
 		}
 	}
 	return ends
 }
 
-// withEnd adds an end; of one silence it keeps the last.
-func withEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
+// addSilenceEnd adds an end; of one silence it keeps the last.
+func addSilenceEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 	i := slices.IndexFunc(list, func(e SilenceEnd) bool { return e.Silence == end.Silence })
 	if i < 0 {
 		return append(list, end)
@@ -54,7 +54,7 @@ func withEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 // endSilences deletes ended silences. Failures are tried again in a minute; nothing waits for it.
 func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
 	for _, end := range r.pendingEnds {
-		ends = withEnd(ends, end)
+		ends = addSilenceEnd(ends, end)
 	}
 	if r.pendingEnds = nil; len(ends) == 0 {
 		return
@@ -71,15 +71,15 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	if r.Dependencies == nil {
 		return nil
 	}
-	masters := r.Dependencies(e.NodeID, e.Source)
-	if len(masters) == 0 {
+	dependencies := r.Dependencies(e.NodeID, e.Source)
+	if len(dependencies) == 0 {
 		return nil
 	}
-	hold, master := route.DependencyHold(masters, func(node model.NodeID, check model.CheckID) *model.Problem {
+	hold, dependency := route.DependencyHold(dependencies, func(node model.NodeID, check model.CheckID) *model.Problem {
 		return problemNow(r.Present(node, model.CheckSource(check)))
 	})
 	if hold != nil {
-		r.waitForDependency(e, master.ID)
+		r.waitForDependency(e, dependency.ID)
 		return hold
 	}
 	was := e.Held
@@ -97,10 +97,10 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 		return nil
 	}
 	var settling *route.Hold
-	for i := range masters {
-		m := &masters[i]
+	for i := range dependencies {
+		m := &dependencies[i]
 		if s := r.Present(m.Node, model.CheckSource(m.Check)); s == nil || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
-			continue // it has no event, or is OK since
+			continue // the dependency has no event, or has been OK since the problem opened
 		}
 		if until := e.Opened.Add(m.Settle); until.After(now) && (settling == nil || until.After(settling.Until)) {
 			settling = m.Hold("the dependency may also fail; its next result is due by then", until)
@@ -109,24 +109,24 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	return settling
 }
 
-// twoIntervals of the check that has the problem: by then it was judged anew.
+// twoIntervals returns two intervals of the problem's check: within that time a new result judges the problem.
 func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	if c := r.names.CheckChunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
 		return 2 * c.Interval
 	}
-	return 2 * time.Minute // it runs at times of the clock
+	return 2 * time.Minute // the check runs at times of the clock
 }
 
 // waitForDependency registers an escalation to be evaluated again when its dependency closes.
-func (r *router) waitForDependency(e *escalation, master string) {
-	if e.dependency == master {
+func (r *router) waitForDependency(e *escalation, dependency string) {
+	if e.dependency == dependency {
 		return
 	}
 	r.releaseDependency(e)
-	if e.dependency = master; r.dependents[master] == nil {
-		r.dependents[master] = map[*escalation]bool{}
+	if e.dependency = dependency; r.dependents[dependency] == nil {
+		r.dependents[dependency] = map[*escalation]bool{}
 	}
-	r.dependents[master][e] = true
+	r.dependents[dependency][e] = true
 }
 
 func (r *router) releaseDependency(e *escalation) {
@@ -136,8 +136,8 @@ func (r *router) releaseDependency(e *escalation) {
 	e.dependency = ""
 }
 
-// dependencyEased evaluates dependents again when a dependency's status is below critical.
-func (r *router) dependencyEased(t *event.Transition, now time.Time) {
+// dependencyImproved evaluates dependents again when a dependency's status is below critical.
+func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
 	}
@@ -147,14 +147,14 @@ func (r *router) dependencyEased(t *event.Transition, now time.Time) {
 }
 
 // dependencyClosed evaluates the dependents of a closed problem again.
-func (r *router) dependencyClosed(master string, now time.Time) {
-	for e := range r.dependents[master] {
+func (r *router) dependencyClosed(dependency string, now time.Time) {
+	for e := range r.dependents[dependency] {
 		r.releaseDependency(e)
 		r.reevaluate(e, now)
 	}
 }
 
-func (e *escalation) overRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
+func (e *escalation) heldByRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
 
 // countMessage counts one message of a route that opens problems, and reports whether it keeps the rate. Later steps,
 // repeats and ends are not counted. The count is recorded with the message.
@@ -189,16 +189,16 @@ func (o *deliveryBatch) applyRate(list []*escalation) []*escalation {
 		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + to.Rate.String(), Until: ends}
 		e.Due, e.present = ends, nil
 		o.schedule(e)
-		o.write(e)
+		o.writeEscalation(e)
 		return true
 	})
 }
 
-// rateHolds reports whether an escalation's own rate hold has not ended; a later span may have begun for
-// others.
-func (r *router) rateHolds(e *escalation, now time.Time) bool {
+// rateHoldLasts reports whether the rate still holds an escalation, and schedules it for the end. The rate may have begun its
+// next span meanwhile, for other problems.
+func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	to := r.routeOf(e)
-	if !e.overRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
+	if !e.heldByRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
 		return false
 	}
 	e.Due = e.Held.Until
@@ -210,7 +210,7 @@ func (r *router) rateHolds(e *escalation, now time.Time) bool {
 // one group from now on.
 func (o *deliveryBatch) notifyExcess(list []*escalation, step int) error {
 	slices.SortFunc(list, func(a, b *escalation) int {
-		return cmp.Or(orderBool(a.Closing != nil)-orderBool(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
+		return cmp.Or(boolOrder(a.Closing != nil)-boolOrder(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
 	})
 	first, why := list[0], "delayed until now by the rate of route "+list[0].Route
 	for _, e := range list {

@@ -209,7 +209,7 @@ func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 	p.script(`open p2 12; after 11s; expect pager opened p1+p2  # it was seen to be well after p2 opened`)
 }
 
-// A warning of the master keeps nothing back.
+// A warning of the dependency keeps nothing back.
 func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)

@@ -9,23 +9,23 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// An incident is everything that a handler hears under one id. A paging service keeps one alert for it, calls
-// somebody until it is acknowledged, and then adds to it silently. So each handler has incidents of its own in
-// a group, and two things begin another one: a problem that the handler does not know, while all that it knows
-// are acknowledged; and an acknowledgement that ended. Services cannot take an acknowledgement back (PagerDuty,
-// Jira Service Management), so another incident replaces the acknowledged one, and that one ends.
+// An incident is all messages to a handler under one id. A paging service keeps one alert for an incident, calls a person until
+// it is acknowledged, and adds further messages silently. So each handler has its own incidents in a group, and two things
+// begin a new incident: a problem that is new to the handler while all its problems are acknowledged, and the end of an
+// acknowledgement. Services cannot remove an acknowledgement (PagerDuty, Jira Service Management), so a new incident
+// replaces the acknowledged one, which ends.
 
 // message is one message to one handler under one incident id.
 type message struct {
 	id      string // of a problem, and behind that .1, .2, … where acknowledgements under it ended
 	list    []*escalation
-	unacked bool   // its problems were acknowledged before
-	instead string // the incident that this one replaces and ends; empty: none
+	unacked bool   // the acknowledgement of its problems has ended
+	instead string // the incident that this message replaces and ends; empty: none
 }
 
 // messagesFor groups problems into one message for each incident of a handler.
 func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) (out []*message) {
-	if o.ungrouped(ref) {
+	if o.notifiesEachProblem(ref) {
 		for _, e := range list {
 			if e.Closing == nil {
 				out = append(out, &message{id: e.Problem, list: []*escalation{e}})
@@ -73,8 +73,8 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 	return out
 }
 
-// incidentFor returns the incident under which a handler first learns of a problem: one of the group that is
-// not acknowledged, else a new one.
+// incidentFor returns the incident for the first message about a problem to a handler: one of the group that is not
+// acknowledged, else a new one.
 func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalation, anew map[string]*message) string {
 	var calls []string
 	for _, m := range anew {
@@ -103,8 +103,8 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 	return nextIncident(e.Problem, func(id string) bool { return g.usesIncident(ref, id) })
 }
 
-// incidentAcked reports whether all open problems of an incident are acknowledged, or the handler was told
-// so. A service cannot take that back, also when the acknowledgement ended here.
+// incidentAcked reports whether all open problems of an incident are acknowledged, or the handler was notified so: a service
+// keeps an acknowledgement that has ended here.
 func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id string) (acked bool) {
 	for e := range g.members {
 		k := e.notifiedHandler(ref)
@@ -139,7 +139,7 @@ func (o *deliveryBatch) markAcked(e *escalation, k history.NotifiedHandler) {
 	for other := range o.groups[e.groupKey()].members {
 		if its := other.notifiedHandler(k.HandlerRef); its != nil && its.Incident == k.Incident && !its.Acked {
 			its.Acked = true
-			o.write(other)
+			o.writeEscalation(other)
 		}
 	}
 }

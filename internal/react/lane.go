@@ -34,10 +34,10 @@ type recorder interface {
 	afterBatch(ctx context.Context) error
 }
 
-// passes admits one pass at a time, because a pass is a second view.
+// passes admits one pass over the journal at a time, because each keeps a second view in memory.
 type passes struct {
-	turn   chan struct{} // capacity 1: full while a pass is under way
-	wanted atomic.Bool   // by the lane that does not yield
+	admitted chan struct{} // capacity 1: full while a pass is under way
+	wanted   atomic.Bool   // by the lane that does not yield
 }
 
 // errYield ends a pass because the other lane wants one.
@@ -151,11 +151,11 @@ func (l *lane) replay(ctx context.Context) error {
 		defer l.passes.wanted.Store(false)
 	}
 	select {
-	case l.passes.turn <- struct{}{}:
+	case l.passes.admitted <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-l.passes.turn }()
+	defer func() { <-l.passes.admitted }()
 	pass, err := l.opts.Rederive()
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (s *passBatch) add(at journal.Position, received int64, ts []event.Transiti
 	}
 	for i := range ts {
 		if s.backlog.accepts(ts[i].Kind) {
-			s.waiting += cost(&ts[i])
+			s.waiting += transitionSize(&ts[i])
 			s.ts = append(s.ts, ts[i])
 		}
 	}
@@ -242,7 +242,7 @@ func (s *passBatch) record() error {
 func batchLength(ts []event.Transition, most int) int {
 	bytes := int64(0)
 	for i := range ts {
-		if bytes += cost(&ts[i]); i > 0 && (bytes > batchBytes || i == most) {
+		if bytes += transitionSize(&ts[i]); i > 0 && (bytes > batchBytes || i == most) {
 			return i
 		}
 	}

@@ -22,16 +22,16 @@ func (r *router) notifyDue(o *deliveryBatch) error {
 	for len(r.due) > 0 && !r.due[0].at.After(o.now) {
 		due = append(due, heap.Pop(&r.due).(*escalation))
 	}
-	return r.decide(o, due)
+	return r.evaluate(o, due)
 }
 
-// decide evaluates escalations and notifies handlers, one message for each group and step. An error concerns
+// evaluate evaluates escalations and notifies handlers, one message for each group and step. An error concerns
 // one message; it is tried again in a minute.
-func (r *router) decide(o *deliveryBatch, due []*escalation) error {
+func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	open, over, closing := map[groupKey][]*escalation{}, map[groupKey][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
-		held := e.overRate()
-		if held && r.rateHolds(e, o.now) {
+		held := e.heldByRate()
+		if held && r.rateHoldLasts(e, o.now) {
 			continue
 		}
 		if e.Closing != nil && !held {
@@ -41,8 +41,8 @@ func (r *router) decide(o *deliveryBatch, due []*escalation) error {
 		to := r.routeOf(e)
 		switch {
 		case to == nil && e.Closing != nil:
-			o.withhold(e)
-			o.finish(e)
+			o.withholdMessages(e)
+			o.finishEscalation(e)
 		case to == nil:
 			o.reroute(e)
 		case e.Closing != nil:
@@ -100,7 +100,7 @@ func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, rea
 			e.present = is
 		} else {
 			o.schedule(e)
-			o.write(e)
+			o.writeEscalation(e)
 		}
 		return step, ready
 	}
@@ -109,13 +109,13 @@ func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, rea
 		e.Due = time.Time{}
 	}
 	if o.schedule(e); !same {
-		o.write(e)
+		o.writeEscalation(e)
 	}
 	return 0, false
 }
 
 func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
-	list := r.Table.Holds(r.describe(e.NodeID, e.Source, p.Status, p.Severity), to, now)
+	list := r.Table.Holds(r.describeProblem(e.NodeID, e.Source, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Active(now) {
 		list = append(list, route.Hold{Kind: route.Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
 	}
@@ -126,13 +126,13 @@ func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now t
 		if many := r.MassOutage(now); many != nil {
 			list = append(list, *many)
 		} else if e.Held != nil && e.Held.Kind == route.ManySilent && e.Held.Until.After(now) {
-			list = append(list, *e.Held) // counted before a restart
+			list = append(list, *e.Held) // found by the server before its restart
 		}
 	}
 	return list
 }
 
-// decidingHold returns the hold with the last end; one that drops goes first.
+// decidingHold returns the hold that decides about a message: one that drops it, else the one with the last end.
 func decidingHold(list []route.Hold) *route.Hold {
 	if len(list) == 0 {
 		return nil
@@ -140,16 +140,16 @@ func decidingHold(list []route.Hold) *route.Hold {
 	h := slices.MaxFunc(list, func(a, b route.Hold) int {
 		switch {
 		case a.Drop != b.Drop:
-			return orderBool(a.Drop)
+			return boolOrder(a.Drop)
 		case a.Until.IsZero() != b.Until.IsZero():
-			return orderBool(a.Until.IsZero())
+			return boolOrder(a.Until.IsZero())
 		}
 		return a.Until.Compare(b.Until)
 	})
 	return &h
 }
 
-func orderBool(more bool) int {
+func boolOrder(more bool) int {
 	if more {
 		return 1
 	}
@@ -166,7 +166,7 @@ func (o *deliveryBatch) reroute(e *escalation) {
 		return
 	}
 	inherited := len(e.Notified) == 0
-	for _, next := range o.open(is, &history.Problem{Problem: *is.Problem}, o.now) {
+	for _, next := range o.openEscalations(is, &history.Problem{Problem: *is.Problem}, o.now) {
 		next.Notified, next.Severity, next.AckEnds = slices.Clone(e.Notified), e.Severity, e.AckEnds
 		if next.Lead != e.Lead {
 			for i := range next.Notified {
@@ -182,20 +182,19 @@ func (o *deliveryBatch) reroute(e *escalation) {
 		}
 		inherited = inherited || next.Lead == e.Lead
 		o.schedule(next)
-		o.write(next)
+		o.writeEscalation(next)
 	}
 	if inherited {
-		o.finish(e)
+		o.finishEscalation(e)
 		return
 	}
 	clear(e.Next)
 	e.Held = nil
 	o.schedule(e)
-	o.write(e)
+	o.writeEscalation(e)
 }
 
-// notify sends one message of all these problems to each handler of a step; why explains a message that is
-// not of one group.
+// notify sends one message about a list of problems to each handler of a step; why explains a message about several groups.
 func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	for _, name := range list[0].route.Steps[step].To {
 		ref := history.HandlerRef(name)
@@ -207,14 +206,14 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	}
 	for _, e := range list {
 		if e.Closing != nil { // it ended while it was held back
-			o.finish(e)
+			o.finishEscalation(e)
 			continue
 		}
 		e.Next.Sent(e.route, step, o.now)
 		e.recordSeverity(e.present.Problem.Severity, o.now)
 		e.present = nil
 		o.schedule(e)
-		o.write(e)
+		o.writeEscalation(e)
 	}
 	return nil
 }
@@ -231,13 +230,13 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 		return err
 	}
 	note.Output += latenessNote(m.list, ref)
-	if !o.ungrouped(ref) {
+	if !o.notifiesEachProblem(ref) {
 		if note.Raised = known && severityRank(note.Severity) > before; why != "" {
 			note.Output += "\n" + why
 		}
 	}
 	note.Unacked, note.Instead = m.unacked, m.instead
-	if err := o.enqueue(m.list, ref, note, kind); err != nil {
+	if err := o.enqueueDelivery(m.list, ref, note, kind); err != nil {
 		return err
 	}
 	for _, e := range m.list {
@@ -246,8 +245,8 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 	return nil
 }
 
-// ungrouped reports whether a handler gets each problem by itself: an Alertmanager groups alerts.
-func (r *router) ungrouped(ref history.HandlerRef) bool {
+// notifiesEachProblem reports whether a handler gets each problem by itself: an Alertmanager groups alerts.
+func (r *router) notifiesEachProblem(ref history.HandlerRef) bool {
 	spec, ok := r.names.Handler(ref.Namespace, ref.Name)
 	return ok && spec.Alertmanager != nil
 }
@@ -277,14 +276,14 @@ func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string)
 	if kind = handler.Summary; ended == len(notes) {
 		kind = handler.Closed
 	}
-	return summarize(notes, m.id, kind), nil
+	return summarizeNotifications(notes, m.id, kind), nil
 }
 
 // maxListed bounds the problems that a summary lists for people.
 const maxListed = 10
 
-// summarize merges notifications into one under an incident, worst first; one notification stays itself.
-func summarize(notes []*handler.Notification, id, kind string) *handler.Notification {
+// summarizeNotifications merges notifications into one under an incident, worst first; one notification stays itself.
+func summarizeNotifications(notes []*handler.Notification, id, kind string) *handler.Notification {
 	slices.SortStableFunc(notes, func(a, b *handler.Notification) int {
 		return cmp.Or(cmp.Compare(severityRank(b.Severity), severityRank(a.Severity)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Source.Instance, b.Source.Instance))
 	})
@@ -316,7 +315,7 @@ func summarize(notes []*handler.Notification, id, kind string) *handler.Notifica
 	if more := len(notes) - maxListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	n.Hooks, n.Was = nil, "" // they are of one problem
+	n.Hooks, n.Was = nil, "" // fields of one problem
 	n.Output = strings.Join(lines, "\n")
 	return &n
 }

@@ -44,7 +44,7 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 		return Trial{}, err
 	}
 	spec.QualifyReferences(ref.Namespace)
-	spec, err = expand(spec, values)
+	spec, err = expandVariables(spec, values)
 	if err != nil {
 		return Trial{}, model.Errorf(model.Invalid, "%w", err).WithHint("its variables need the properties of a node: muster handler test %s --node NODE", ref.Name)
 	}
@@ -106,10 +106,10 @@ func (d *deliverer) refreshHandler(ctx context.Context, ref history.HandlerRef) 
 	}
 }
 
-// refreshPage posts one page. Meanwhile no closing goes to the same handler: an alert that ends now would
-// begin anew.
+// refreshPage posts one page of open problems. Meanwhile no closing goes to the same handler, because the page would begin its
+// alert again.
 func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, after int64) (last int64, more bool, err error) {
-	gate := d.gates.of(ref)
+	gate := d.alertmanagerLocks.of(ref)
 	gate.Lock()
 	defer gate.Unlock()
 	list, err := d.opts.Store.OpenDeliveries(ctx, ref, after, refreshPageSize)
@@ -128,10 +128,10 @@ func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spe
 	return last, len(list) == refreshPageSize, d.out.ResendProblems(ctx, spec, notes)
 }
 
-// gates hold one lock for each Alertmanager: messages take it shared, a refresh alone.
-type gates struct{ locks sync.Map } // history.HandlerRef to *sync.RWMutex
+// alertmanagerLocks has one lock for each Alertmanager: messages hold it for reading, a refresh for writing.
+type alertmanagerLocks struct{ locks sync.Map } // history.HandlerRef to *sync.RWMutex
 
-func (g *gates) of(ref history.HandlerRef) *sync.RWMutex {
+func (g *alertmanagerLocks) of(ref history.HandlerRef) *sync.RWMutex {
 	lock, _ := g.locks.LoadOrStore(ref, new(sync.RWMutex))
 	return lock.(*sync.RWMutex)
 }

@@ -14,8 +14,8 @@ import (
 
 // outbox is the deliverer's memory of the rows of the outbox. It bounds the undelivered messages of each handler (the
 // queue "deliveries"); it holds the messages under way, so that none is started twice and no handler gets more than its
-// slots at the same time; and those that wait for an asset. The rows decide: after a crash a message is tried again with
-// the same key.
+// slots at the same time; and those that wait for an asset. The rows are authoritative: after a crash a message is tried
+// again with the same key.
 type outbox struct {
 	limit int                          // undelivered messages of one handler
 	slots func(history.HandlerRef) int // messages that a handler gets at the same time
@@ -31,7 +31,7 @@ type outbox struct {
 	// was recorded still shows them as waiting.
 	finished []int64
 
-	arrivals uint64         // how many assets came
+	arrivals uint64         // count of arrived assets
 	waiting  map[int64]bool // messages whose asset is absent
 	due      []int64        // messages whose asset arrived, to be made due in the store
 }
@@ -74,8 +74,8 @@ func (o *outbox) depth(ref history.HandlerRef) int {
 	return o.pending[ref]
 }
 
-// bound makes dead letters of the deliveries beyond the limit of their handler.
-func (o *outbox) bound(list []history.Delivery) {
+// limitDeliveries makes dead letters of the deliveries beyond the limit of their handler.
+func (o *outbox) limitDeliveries(list []history.Delivery) {
 	more := map[history.HandlerRef]int{}
 	for i := range list {
 		one := &list[i]
@@ -164,9 +164,9 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 type attemptEnd int
 
 const (
-	unsettled    attemptEnd = iota // the message comes again
-	settled                        // it is delivered or dead
-	missingAsset                   // it comes again, and once an asset arrived
+	unsettled    attemptEnd = iota // the message is tried again
+	settled                        // the message is delivered or dead
+	missingAsset                   // the message is tried again, and at once when its asset arrives
 )
 
 // release takes the slot back. If an asset arrived since reserve, a message that lacked one is due at once.

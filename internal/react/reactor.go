@@ -38,7 +38,7 @@ func New(o Options) *Reactor {
 	m := newMetrics(o.Registerer, r.Lag)
 	r.deliver = newDeliverer(&r.opts, m)
 	r.lane = lane{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
-		recorder: r, name: "history", passes: &passes{turn: make(chan struct{}, 1)}}
+		recorder: r, name: "history", passes: &passes{admitted: make(chan struct{}, 1)}}
 	if o.Pipelines.Table != nil {
 		r.pipeline = newEventPipeline(r)
 	}
@@ -121,7 +121,7 @@ func (r *Reactor) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { r.deliver.run(ctx) })
-	running.Go(func() { r.deliver.clean(ctx) })
+	running.Go(func() { r.deliver.removeOldHistory(ctx) })
 	if r.pipeline != nil {
 		running.Go(func() { r.pipeline.run(ctx) })
 	}
@@ -288,7 +288,7 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 
 // record writes a batch until the store takes it.
 func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) error {
-	r.deliver.outbox.bound(b.Deliveries)
+	r.deliver.outbox.limitDeliveries(b.Deliveries)
 	began := r.opts.Now()
 	if err := r.retry(ctx, "cannot store a batch in history", transitions, func() error { return r.opts.Store.Record(ctx, b) }); err != nil {
 		return err

@@ -148,7 +148,7 @@ func TestSummaryHasALineForEachProblem(t *testing.T) {
 	criticalOn := func(node string) *handler.Notification {
 		return &handler.Notification{Node: node, Check: "disk", Source: handler.Source{Name: "disk"}, Status: "CRITICAL", Output: "97% full\nand more"}
 	}
-	if n := summarize([]*handler.Notification{criticalOn("web02"), criticalOn("web01")}, "p1", handler.Summary); n.Output != "web01/disk CRITICAL: 97% full\nweb02/disk CRITICAL: 97% full" || n.Count != 2 {
+	if n := summarizeNotifications([]*handler.Notification{criticalOn("web02"), criticalOn("web01")}, "p1", handler.Summary); n.Output != "web01/disk CRITICAL: 97% full\nweb02/disk CRITICAL: 97% full" || n.Count != 2 {
 		t.Errorf("%q", n.Output)
 	}
 }
@@ -167,7 +167,7 @@ func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)
 	o.finished[e.EscalationKey] = true
-	o.write(e) // the route is back
+	o.writeEscalation(e) // the route is back
 	var b history.Batch
 	if o.addTo(&b); len(b.Finished) != 0 || len(b.Escalations) != 1 {
 		t.Errorf("%+v", b)

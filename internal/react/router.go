@@ -64,7 +64,7 @@ type groupKey struct {
 }
 
 func (k groupKey) compare(o groupKey) int {
-	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), orderBool(k.shadow)-orderBool(o.shadow), cmp.Compare(k.step, o.step))
+	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), boolOrder(k.shadow)-boolOrder(o.shadow), cmp.Compare(k.step, o.step))
 }
 
 func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group: e.Group} }
@@ -92,7 +92,7 @@ func (r *router) load(ctx context.Context) error {
 		return err
 	}
 	for i := range rows {
-		r.add(&escalation{Escalation: rows[i], index: -1})
+		r.addEscalation(&escalation{Escalation: rows[i], index: -1})
 	}
 	for q := (history.ProblemQuery{Open: true, Limit: 1000}); ; {
 		page, err := r.store.Problems(ctx, q)
@@ -109,8 +109,8 @@ func (r *router) load(ctx context.Context) error {
 	}
 }
 
-// add takes up an escalation.
-func (r *router) add(e *escalation) {
+// addEscalation adds an escalation to all indexes and to the heap.
+func (r *router) addEscalation(e *escalation) {
 	r.all[e.EscalationKey] = e
 	r.of[e.Problem] = append(r.of[e.Problem], e)
 	g := r.group(e.groupKey(), e.Lead)
@@ -128,8 +128,8 @@ func (r *router) group(key groupKey, lead string) *group {
 	return r.groups[key]
 }
 
-// remove ends an escalation.
-func (r *router) remove(e *escalation) {
+// removeEscalation removes an escalation from all indexes and from the heap.
+func (r *router) removeEscalation(e *escalation) {
 	delete(r.all, e.EscalationKey)
 	r.releaseDependency(e)
 	r.of[e.Problem] = slices.DeleteFunc(r.of[e.Problem], func(x *escalation) bool { return x == e })
@@ -156,7 +156,7 @@ func (r *router) leaveGroup(e *escalation) {
 func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	switch t.Kind {
 	case event.StatusChanged:
-		r.dependencyEased(t.Transition, o.now)
+		r.dependencyImproved(t.Transition, o.now)
 		r.statusChanged(o, t.Transition)
 		return nil
 	case event.ProblemOpened:
@@ -165,13 +165,13 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 		}
 		o.opened[t.problem.ID] = t.Transition
 		var now []*escalation
-		for _, e := range r.open(t.Transition, &t.problem, o.now) {
+		for _, e := range r.openEscalations(t.Transition, &t.problem, o.now) {
 			e.Late = t.late
-			if o.write(e); e.index >= 0 && !e.at.After(o.now) {
+			if o.writeEscalation(e); e.index >= 0 && !e.at.After(o.now) {
 				now = append(now, e)
 			}
 		}
-		return r.decide(o, now)
+		return r.evaluate(o, now)
 	case event.ProblemClosed:
 		return o.closeProblem(t.Transition, &t.problem)
 	default:
@@ -219,8 +219,8 @@ func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 		r.reevaluate(e, o.now)
 		o.notifyWorse(e, s.Problem.Severity)
 	}
-	for _, e := range r.open(t, &history.Problem{Problem: *s.Problem}, o.now) {
-		o.write(e)
+	for _, e := range r.openEscalations(t, &history.Problem{Problem: *s.Problem}, o.now) {
+		o.writeEscalation(e)
 	}
 }
 
@@ -235,13 +235,13 @@ func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 		if e.Opened = e.Opened.Add(-by); e.Closing != nil {
 			e.Due = e.Due.Add(-by)
 		}
-		if e.overRate() || e.Held != nil && e.Held.Kind == route.ManySilent {
+		if e.heldByRate() || e.Held != nil && e.Held.Kind == route.ManySilent {
 			held := *e.Held
 			held.Until = held.Until.Add(-by)
 			e.Held, e.Due = &held, held.Until
 		}
 		r.schedule(e)
-		o.write(e)
+		o.writeEscalation(e)
 	}
 	for _, g := range r.groups {
 		g.flush, g.ends = g.flush.Add(-by), g.ends.Add(-by)
@@ -280,8 +280,8 @@ func (r *router) nextDue() time.Time {
 	return r.due[0].at
 }
 
-// direct returns the route of handlers that are named without one.
-func direct(handlers []history.HandlerRef) *route.Route {
+// directRoute returns the route of handlers that are named without one.
+func directRoute(handlers []history.HandlerRef) *route.Route {
 	names := make([]route.Name, len(handlers))
 	for i, h := range handlers {
 		names[i] = route.Name(h)
@@ -292,29 +292,29 @@ func direct(handlers []history.HandlerRef) *route.Route {
 // routeOf returns the route that an escalation follows now; nil: it was deleted.
 func (r *router) routeOf(e *escalation) *route.Route {
 	if e.Route == "" {
-		return direct(e.Direct)
+		return directRoute(e.Direct)
 	}
 	ns, name := model.SplitRef("", e.Route)
 	found, _ := r.Table.Route(route.Name{Namespace: ns, Name: name})
 	return found
 }
 
-// describe returns a problem as routes and silences see it now.
-func (r *router) describe(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
+// describeProblem returns a problem as routes and silences see it now.
+func (r *router) describeProblem(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
 	return route.Describe(r.names, node, source, status, severity)
 }
 
-// choose returns the routes of a problem.
-func (r *router) choose(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
-	m := r.describe(t.Node, t.Source, p.Status, p.Severity)
+// chooseRoutes returns the routes of a problem.
+func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
+	m := r.describeProblem(t.Node, t.Source, p.Status, p.Severity)
 	namespace, _ := r.names.NamespaceName(t.Namespace)
 	routes, _ := route.Choose(r.Table, r.names, m, definition(r.names, t), namespace)
 	return m, routes
 }
 
-// open starts an escalation on each route of a problem that has none yet.
-func (r *router) open(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
-	m, routes := r.choose(t, p)
+// openEscalations starts an escalation on each route of a problem that has none yet.
+func (r *router) openEscalations(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
+	m, routes := r.chooseRoutes(t, p)
 	opened := p.Opened
 	if opened.After(now) {
 		opened = now // the clock was set back since; the journal's time does not go back
@@ -333,7 +333,7 @@ func (r *router) open(t *event.Transition, p *history.Problem, now time.Time) (l
 			continue
 		}
 		e.Next = to.Escalate(opened, r.groupFlush(e, to, now))
-		r.add(e)
+		r.addEscalation(e)
 		list = append(list, e)
 	}
 	return list

@@ -486,7 +486,7 @@ func TestSummaryListsTenProblems(t *testing.T) {
 	for range 25 {
 		notes = append(notes, &handler.Notification{Problem: "p", Node: "web01", Check: "disk", Source: handler.Source{Name: "disk"}, Status: "CRITICAL", Output: "bad"})
 	}
-	n := summarize(notes, "p1", handler.Summary)
+	n := summarizeNotifications(notes, "p1", handler.Summary)
 	if lines := strings.Split(n.Output, "\n"); len(lines) != 11 || lines[10] != "and 15 more" || len(n.Problems) != 25 || n.Count != 25 || n.Problem != "p1" {
 		t.Errorf("%d lines, %d problems, %q", len(lines), len(n.Problems), n.Output)
 	}

@@ -79,7 +79,7 @@ func TestIndexFindsWhatAWalkFinds(t *testing.T) {
 				continue
 			}
 			selector := drawSelector(t)
-			s, err := compile(name.Namespace, selector)
+			s, err := compileSelector(name.Namespace, selector)
 			testenv.NoError(t, err)
 			testenv.NoError(t, x.set(name, selector, i))
 			all[name] = s

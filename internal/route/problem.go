@@ -45,7 +45,7 @@ type Problem struct {
 }
 
 // satisfies evaluates a condition and caches the result, because many selectors share conditions.
-func (p *Problem) satisfies(c *where.Condition) bool {
+func (p *Problem) satisfiesCondition(c *where.Condition) bool {
 	holds, asked := p.holds[c]
 	if !asked {
 		if p.holds == nil {
@@ -174,7 +174,7 @@ type Dependency struct {
 	Node   model.NodeID
 	Check  model.CheckID
 	Name   Name          // its namespace, and NODE/CHECK
-	Behind bool          // the event is the keepalive of the node in front; false: another check on the same node
+	Behind bool          // the event is the keepalive of the node on which this node depends; false: a check on the same node
 	Settle time.Duration // the longest time until a failure of the check is detected
 }
 
@@ -190,9 +190,9 @@ func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 // DependencyHold returns the hold by the first dependency with a CRITICAL or UNKNOWN problem, and
 // that problem; nil without one. problem returns the open problem of an event with its present
 // status.
-func DependencyHold(masters []Dependency, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
-	for i := range masters {
-		m := &masters[i]
+func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
+	for i := range dependencies {
+		m := &dependencies[i]
 		if p := problem(m.Node, m.Check); p != nil && p.Status >= model.Critical {
 			first, _, _ := strings.Cut(p.Output, "\n")
 			return m.Hold(first, time.Time{}), p

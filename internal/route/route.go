@@ -61,7 +61,7 @@ func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	for _, s := range spec.Mute {
 		m := mute{during: s.During}
 		var err error
-		if m.selector, err = compile(name.Namespace, &s.Selector); err != nil {
+		if m.selector, err = compileSelector(name.Namespace, &s.Selector); err != nil {
 			return nil, err
 		}
 		if s.Window != "" {
@@ -178,12 +178,12 @@ type Routes interface {
 // Choose returns the routes for a problem of a check (c nil: its definition is unknown) on a node
 // of the namespace, and the rule that selected them. Reactions, API and explanations all use it.
 // Handlers that a check or namespace names come as one route without a name.
-func Choose(t Routes, rooms Namespaces, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
+func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {
-		if room, ok := rooms.NamespaceName(c.Namespace); ok {
+		if owner, ok := namespaces.NamespaceName(c.Namespace); ok {
 			if len(c.Handlers) > 0 {
-				return []*Route{direct(room, c.Handlers)}, ByHandlers
+				return []*Route{directRoute(owner, c.Handlers)}, ByHandlers
 			}
 			ref, piped = c.Route, len(c.Pipelines) > 0
 		}
@@ -198,8 +198,8 @@ func Choose(t Routes, rooms Namespaces, m *Problem, c *model.CheckChunk, namespa
 	ns, name := model.SplitRef(m.Source.Name.Namespace, ref)
 	switch {
 	case len(routes) == 0:
-		if handlers := rooms.NamespaceHandlers(namespace); len(handlers) > 0 {
-			return []*Route{direct(namespace, handlers)}, ByNamespace
+		if handlers := namespaces.NamespaceHandlers(namespace); len(handlers) > 0 {
+			return []*Route{directRoute(namespace, handlers)}, ByNamespace
 		}
 		return nil, NoRecipient
 	case ref != "" && routes[0].Name == (Name{ns, name}):
@@ -210,7 +210,7 @@ func Choose(t Routes, rooms Namespaces, m *Problem, c *model.CheckChunk, namespa
 	return routes, ByMatch
 }
 
-func direct(namespace string, handlers []string) *Route {
+func directRoute(namespace string, handlers []string) *Route {
 	names := make([]Name, len(handlers))
 	for i, h := range handlers {
 		names[i].Namespace, names[i].Name = model.SplitRef(namespace, h)

@@ -29,7 +29,7 @@ type targets struct {
 	except *targets
 }
 
-func compile(namespace string, s *model.Selector) (*selector, error) {
+func compileSelector(namespace string, s *model.Selector) (*selector, error) {
 	c := &selector{namespace: namespace}
 	if s == nil {
 		return c, nil
@@ -101,16 +101,16 @@ func (s *selector) matches(m *Problem) bool {
 			return false
 		}
 	}
-	return (s.targets == nil || s.targets.include(m)) && (s.where == nil || s.where.Evaluate(m))
+	return (s.targets == nil || s.targets.includes(m)) && (s.where == nil || s.where.Evaluate(m))
 }
 
-func (t *targets) include(m *Problem) bool {
+func (t *targets) includes(m *Problem) bool {
 	chosen := slices.ContainsFunc(t.nodes, func(n Name) bool {
 		return n.Name == m.Node.Name && (n.Namespace == "" || n.Namespace == m.Node.Namespace)
 	}) ||
 		slices.ContainsFunc(t.groups, func(g Name) bool { return slices.Contains(m.Groups, g) }) ||
-		t.where != nil && m.satisfies(t.where)
-	return chosen && (t.except == nil || !t.except.include(m))
+		t.where != nil && m.satisfiesCondition(t.where)
+	return chosen && (t.except == nil || !t.except.includes(m))
 }
 
 // index finds the selectors that match a problem. Each selector is stored under the keys of one
@@ -158,14 +158,14 @@ func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	e := &entry[T]{name: name, value: value}
 	if selects != nil {
 		var err error
-		if e.selector, err = compile(name.Namespace, selects); err != nil {
+		if e.selector, err = compileSelector(name.Namespace, selects); err != nil {
 			return err
 		}
 	}
 	x.remove(name)
 	x.entries[name] = e
 	if e.selector != nil {
-		e.keys = x.narrowest(e.selector)
+		e.keys = x.narrowestCriterion(e.selector)
 	}
 	for _, p := range e.keys {
 		x.byKey[p] = append(x.byKey[p], e)
@@ -192,24 +192,24 @@ func (x *index[T]) remove(name Name) {
 // find returns the entries whose selectors match the problem, by name.
 func (x *index[T]) find(m *Problem) []*entry[T] {
 	var found []*entry[T]
-	look := func(p indexKey) {
+	addMatches := func(p indexKey) {
 		for _, e := range x.byKey[p] {
 			if e.selector.matches(m) {
 				found = append(found, e)
 			}
 		}
 	}
-	look(indexKey{by: byNode, namespace: m.Node.Namespace, name: m.Node.Name})
-	look(indexKey{by: byNode, name: m.Node.Name})
+	addMatches(indexKey{by: byNode, namespace: m.Node.Namespace, name: m.Node.Name})
+	addMatches(indexKey{by: byNode, name: m.Node.Name})
 	for _, g := range m.Groups {
-		look(indexKey{by: byGroup, namespace: g.Namespace, name: g.Name})
+		addMatches(indexKey{by: byGroup, namespace: g.Namespace, name: g.Name})
 	}
 	for key, value := range m.Labels {
-		look(indexKey{by: byLabel, name: key, value: value})
+		addMatches(indexKey{by: byLabel, name: key, value: value})
 	}
 	for _, ns := range [...]string{m.Node.Namespace, model.SharedNamespaceName} {
-		look(indexKey{by: byCheck, namespace: ns, name: m.Check().Name})
-		look(indexKey{by: byNamespace, namespace: ns})
+		addMatches(indexKey{by: byCheck, namespace: ns, name: m.Check().Name})
+		addMatches(indexKey{by: byNamespace, namespace: ns})
 		if ns == model.SharedNamespaceName && m.Node.Namespace == ns {
 			break
 		}
@@ -219,7 +219,7 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 }
 
 // narrowest returns the keys of the criterion with the fewest entries now.
-func (x *index[T]) narrowest(s *selector) []indexKey {
+func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
 	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
 	for _, posts := range s.criteria() {
 		n := 0

@@ -157,8 +157,8 @@ const (
 // Kinds of holds that only the reactor knows.
 const (
 	Acknowledged HoldKind = "acknowledged"
-	OverRate     HoldKind = "over the rate" // the message would exceed the route's rate
-	ManySilent   HoldKind = "one of many nodes that became silent at once"
+	OverRate     HoldKind = "over the rate"                                // the message would exceed the route's rate
+	ManySilent   HoldKind = "one of many nodes that became silent at once" // a mass outage
 )
 
 // Hold is one reason why a problem's message waits.
@@ -245,7 +245,7 @@ func (t *Table) Maintained(name Name) func(*Problem) bool {
 // NodeFunc returns a function that matches the nodes of a selector, ignoring checks, statuses and
 // severities. Call it with a Problem that has only the node.
 func NodeFunc(namespace string, s *model.Selector) (func(*Problem) bool, error) {
-	c, err := compile(namespace, s)
+	c, err := compileSelector(namespace, s)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func NodeFunc(namespace string, s *model.Selector) (func(*Problem) bool, error) 
 
 // MatchFunc returns a function that matches the problems of a selector.
 func MatchFunc(namespace string, s *model.Selector) (func(*Problem) bool, error) {
-	c, err := compile(namespace, s)
+	c, err := compileSelector(namespace, s)
 	if err != nil {
 		return nil, err
 	}

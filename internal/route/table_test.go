@@ -139,12 +139,12 @@ func TestChooseKeepsTheOrderOfItsRules(t *testing.T) {
 	}
 	piped := chunk(func(c *model.CheckChunk) { c.Pipelines = []string{"sensu"} })
 	for _, c := range []struct {
-		what  string
-		of    *Problem
-		chunk *model.CheckChunk
-		rooms namespaceHandlers
-		want  Choice
-		first string // handler or route
+		what       string
+		of         *Problem
+		chunk      *model.CheckChunk
+		namespaces namespaceHandlers
+		want       Choice
+		first      string // handler or route
 	}{
 		{"handlers of the check", disk, chunk(func(c *model.CheckChunk) { c.Handlers, c.Route = []string{"mail"}, "named" }), nil, ByHandlers, "default/mail"},
 		{"its route", disk, chunk(func(c *model.CheckChunk) { c.Route = "named" }), nil, ByRoute, "default/named"},
@@ -155,7 +155,7 @@ func TestChooseKeepsTheOrderOfItsRules(t *testing.T) {
 		{"pipelines and what matches", disk, piped, namespaceHandlers{"chat"}, ByMatch, "default/disks"},
 		{"pipelines alone", swap, piped, namespaceHandlers{"chat"}, ByPipelines, ""},
 	} {
-		routes, by := Choose(table, c.rooms, c.of, c.chunk, "default")
+		routes, by := Choose(table, c.namespaces, c.of, c.chunk, "default")
 		first := ""
 		if len(routes) > 0 {
 			if first = routes[0].Name.String(); routes[0].Name == (Name{}) {

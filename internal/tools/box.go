@@ -164,7 +164,7 @@ func (b *Box) sumOf(ref string) (asset.Sum, error) {
 }
 
 // Use gives a command its assets, NAMESPACE/NAME, which stay as they are until done is called,
-// also where an asset has another archive meanwhile. The error says which is not here, and why.
+// also where an asset has another archive meanwhile. The error says which asset is missing, and why.
 func (b *Box) Use(ctx context.Context, refs []string) (list []model.AssetDir, done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, await)
 	defer cancel()
@@ -183,7 +183,7 @@ func (b *Box) Use(ctx context.Context, refs []string) (list []model.AssetDir, do
 		dir, end, err := b.cache.Use(ctx, sum)
 		if err != nil {
 			done()
-			return nil, nil, model.Errorf(model.Unavailable, "asset %s is not here: %w", ref, err)
+			return nil, nil, model.Errorf(model.Unavailable, "asset %s is not on this server: %w", ref, err)
 		}
 		ends = append(ends, end)
 		list = append(list, model.AssetDir{Name: ref, Dir: dir})
@@ -230,7 +230,7 @@ func (b *Box) Scripts(refs []string, known string) (list []filter.Library, key s
 	for i, ref := range refs {
 		dir, done, err := b.cache.Use(now, sums[i])
 		if err != nil {
-			return nil, "", model.Errorf(model.Unavailable, "asset %s is not here: %w", ref, err)
+			return nil, "", model.Errorf(model.Unavailable, "asset %s is not on this server: %w", ref, err)
 		}
 		scripts, err := scriptsIn(ref, dir)
 		done()

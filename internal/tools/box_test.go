@@ -154,7 +154,7 @@ func TestSharedAsset(t *testing.T) {
 	done()
 }
 
-// What is not here says why, and comes when it can.
+// The error for a missing asset states its reason, and the asset arrives later.
 func TestMissingAssetReasons(t *testing.T) {
 	w := newBoxTest(t)
 	data, sum := pack(t, "bin/x", "text")
@@ -162,7 +162,7 @@ func TestMissingAssetReasons(t *testing.T) {
 	w.asset("elsewhere", model.AssetBuild{SHA512: sum, OS: "plan9"})
 	w.SetHandlerAssets([]string{"default/x", "default/elsewhere", "default/gone"})
 	for ref, want := range map[string]string{
-		"default/x":         "asset default/x is not here: nobody has uploaded it: muster asset add NAME FILE",
+		"default/x":         "asset default/x is not on this server: nobody has uploaded it: muster asset add NAME FILE",
 		"default/elsewhere": "asset default/elsewhere has no archive for the server's machine (linux amd64)\n  muster asset add -n default elsewhere FILE --os linux --arch amd64",
 		"default/gone":      "asset default/gone does not exist (any more)",
 	} {

@@ -1,5 +1,5 @@
-// Package body makes the body of a webhook by a template, and keeps texts within bounds. It
-// knows no service, so that a template can be looked through where there is no server.
+// Package body makes the body of a webhook by a template, and keeps texts within bounds. It imports no service, so that the
+// command line can check a template without a server.
 package body
 
 import (
@@ -44,13 +44,13 @@ func parseTemplate(text string) (*template.Template, error) {
 	if len(t.Templates()) > 1 {
 		return nil, errors.New("define and block are not supported")
 	}
-	return t, bounded(t.Root, 0)
+	return t, checkLoops(t.Root, 0)
 }
 
-// maxLoops is how deep loops may stand in each other.
+// maxLoops bounds the nesting of loops.
 const maxLoops = 2
 
-func bounded(node parse.Node, loops int) error {
+func checkLoops(node parse.Node, loops int) error {
 	var within []parse.Node
 	lists := func(all ...*parse.ListNode) {
 		for _, list := range all {
@@ -68,7 +68,7 @@ func bounded(node parse.Node, loops int) error {
 		if loops++; loops > maxLoops {
 			return fmt.Errorf("it has more than %d nested loops", maxLoops)
 		}
-		if !overField(n.Pipe) {
+		if !rangesOverField(n.Pipe) {
 			return fmt.Errorf("range %s: a loop needs a field, such as .labels", n.Pipe)
 		}
 		lists(n.List, n.ElseList)
@@ -78,14 +78,14 @@ func bounded(node parse.Node, loops int) error {
 		lists(n.List, n.ElseList)
 	}
 	for _, inner := range within {
-		if err := bounded(inner, loops); err != nil {
+		if err := checkLoops(inner, loops); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func overField(pipe *parse.PipeNode) bool {
+func rangesOverField(pipe *parse.PipeNode) bool {
 	if len(pipe.Cmds) != 1 || len(pipe.Cmds[0].Args) != 1 {
 		return false
 	}
@@ -100,37 +100,37 @@ func Render(text string, payload []byte) ([]byte, error) {
 		return nil, fmt.Errorf("template: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(payload))
-	d.UseNumber() // a loop over a number would be one
+	d.UseNumber() // so that a template cannot loop over a number
 	fields := map[string]any{}
 	if err := d.Decode(&fields); err != nil {
 		return nil, fmt.Errorf("read notification: %w", err)
 	}
-	out := &bounds{most: maxRendered}
+	out := &boundedBuffer{limit: maxRendered}
 	if err := t.Execute(out, fields); err != nil {
 		return nil, fmt.Errorf("template: %w", err)
 	}
-	// A field that is not there is nothing, not a word.
+	// A missing field is an empty text.
 	return bytes.ReplaceAll(out.Bytes(), []byte("<no value>"), nil), nil
 }
 
-type bounds struct {
+type boundedBuffer struct {
 	bytes.Buffer
-	most int
+	limit int
 }
 
-func (b *bounds) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.most {
-		return 0, fmt.Errorf("its output has more than %d bytes", b.most)
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.limit {
+		return 0, fmt.Errorf("its output has more than %d bytes", b.limit)
 	}
 	return b.Buffer.Write(p)
 }
 
-func (b *bounds) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
+func (b *boundedBuffer) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
 
-// Mark stands where something was cut away.
+// Mark ends a text that was cut.
 const Mark = "… (cut)"
 
-// Cut is the text in at most n bytes, with a mark if it was longer.
+// Cut returns a text in at most n bytes, with Mark at its end if it was longer.
 func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -142,7 +142,7 @@ func Cut(text string, n int) string {
 	return text[:end] + Mark
 }
 
-// Clean leaves no control characters but line ends, and valid UTF-8.
+// Clean returns a text as valid UTF-8 without control characters other than newlines and tabs.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0) {
@@ -152,5 +152,5 @@ func Clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Line is a text that cannot begin another line or header.
+// Line returns a text as one line, so that it cannot begin another header.
 func Line(s string) string { return strings.TrimSpace(strings.ReplaceAll(Clean(s), "\n", " ")) }
