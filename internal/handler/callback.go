@@ -37,7 +37,7 @@ func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 	return model.Secret{}
 }
 
-// Secret returns the text of a secret from its place.
+// Secret returns the text of a secret from its Secret, environment variable or file.
 func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Text != "" {
 		return s.Text, nil

@@ -56,7 +56,7 @@ func fencedText(s string, n int) string {
 // teamsMessage bounds the request: Teams takes about 28 KB.
 const teamsMessage = 25_000
 
-// teams is an Adaptive Card for a workflow that begins with "When a Teams webhook request is
+// teams returns the request with an Adaptive Card for a workflow that begins with "When a Teams webhook request is
 // received".
 func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 	output, facts := w.output, w.facts
@@ -73,17 +73,17 @@ func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 }
 
 // teamsCardOf returns a card with a text of runs, which are shown as they are: Markdown is not read in them.
-func teamsCardOf(w *messageText, told [][2]string, output string) jsonObject {
+func teamsCardOf(w *messageText, facts [][2]string, output string) jsonObject {
 	color := map[tone]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.tone]
 	text := func(text string, style ...jsonField) jsonObject {
 		return jsonObject{{"type", "RichTextBlock"}, {"inlines", []jsonObject{append(jsonObject{{"type", "TextRun"}, {"text", text}}, style...)}}}
 	}
-	var facts []jsonObject
-	for _, f := range told {
-		facts = append(facts, jsonObject{{"title", f[0]}, {"value", escapeMarkdown(body.Cut(f[1], 300))}})
+	var shown []jsonObject
+	for _, f := range facts {
+		shown = append(shown, jsonObject{{"title", f[0]}, {"value", escapeMarkdown(body.Cut(f[1], 300))}})
 	}
 	parts := []jsonObject{text(w.title, jsonField{"size", "large"}, jsonField{"weight", "bolder"}, jsonField{"color", color}),
-		{{"type", "FactSet"}, {"facts", facts}}}
+		{{"type", "FactSet"}, {"facts", shown}}}
 	for _, block := range (&messageText{output: output, commands: w.commands}).fixedWidthTexts() {
 		parts = append(parts, text(block, jsonField{"fontType", "monospace"}))
 	}

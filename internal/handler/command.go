@@ -176,7 +176,7 @@ func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	return append([]string{"/bin/sh", "-c", `exec "$@"`, "sh"}, argv...)
 }
 
-// inherits reports whether commands get a variable of the server's environment: only those that programs need. All others
+// inheritsVariable reports whether commands get a variable of the server's environment: only those that programs need. All others
 // may be secrets: settings with passwords of databases, values of Secrets (env, fromEnv), keys of clouds; and handlers belong
 // to any namespace.
 func inheritsVariable(name string) bool {

@@ -169,20 +169,34 @@ func TestTextsFitLimitsOfServices(t *testing.T) {
 	long.Output = strings.Repeat("ünïcode & <b> \"q\" ", 20_000)
 	long.Node, long.Source.Name = strings.Repeat("n", 253), strings.Repeat("c", 253)
 	long.Labels = map[string]string{"team": strings.Repeat("ö<", 5000)}
+	for kind, body := range requestBodies(t, &long, nil) {
+		if !strings.HasPrefix(kind, "webhook") && !strings.Contains(body, "(cut)") {
+			t.Errorf("%s: nothing says that it was cut:\n%.3000s", kind, body)
+		}
+	}
+}
+
+// requestBodies sends a notification to each kind of service, which checks the request, and returns the bodies by kind.
+func requestBodies(t *testing.T, n *Notification, showLabels []string) map[string]string {
+	t.Helper()
+	bodies := map[string]string{}
+	out := New(Options{})
+	defer out.Close()
 	for kind := range httpServices("") {
 		name, _, _ := strings.Cut(kind, "-")
 		p := newFakeService(t, documentedRules()[name])
-		out := New(Options{})
-		if _, err := out.Send(t.Context(), httpServices(p.URL)[kind], long.message(t)); err != nil {
+		spec := httpServices(p.URL)[kind]
+		if showLabels != nil {
+			spec.ShowLabels = showLabels
+		}
+		if _, err := out.Send(t.Context(), spec, n.message(t)); err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
 		}
 		c := receiveFrom(t, "request", p.got)
-		if name != "webhook" && !strings.Contains(string(c.body), "(cut)") {
-			t.Errorf("%s: nothing says that it was cut:\n%.3000s", kind, &c)
-		}
-		out.Close()
+		bodies[kind] = string(c.body)
 	}
+	return bodies
 }
 
 // Labels beyond the limit of a service are left out, and the message counts them.
@@ -195,22 +209,14 @@ func TestLabelsFitLimitsOfServices(t *testing.T) {
 		many.Labels[name] = strings.Repeat("\"<ö_", 40)
 		names = append(names, name)
 	}
-	for kind := range httpServices("") {
-		name, _, _ := strings.Cut(kind, "-")
-		p := newFakeService(t, documentedRules()[name])
-		out := New(Options{})
-		spec := httpServices(p.URL)[kind]
-		spec.ShowLabels = names
-		if _, err := out.Send(t.Context(), spec, many.message(t)); err != nil {
-			t.Errorf("%s: %v", kind, err)
+	for kind, body := range requestBodies(t, &many, names) {
+		if strings.HasPrefix(kind, "webhook") || kind == "alertmanager" { // they get all labels
 			continue
 		}
-		c := receiveFrom(t, "request", p.got)
-		said := slices.ContainsFunc([]string{"more labels", "(cut)", "label-299"}, func(s string) bool { return strings.Contains(string(c.body), s) })
-		if name != "webhook" && name != "alertmanager" && (!said || !strings.Contains(string(c.body), "label-000")) { // whose labels it is all about
-			t.Errorf("%s: nothing says that it was cut:\n%.3000s", kind, &c)
+		complete := slices.ContainsFunc([]string{"more labels", "(cut)", "label-299"}, func(s string) bool { return strings.Contains(body, s) })
+		if !complete || !strings.Contains(body, "label-000") {
+			t.Errorf("%s: nothing says that it was cut:\n%.3000s", kind, body)
 		}
-		out.Close()
 	}
 }
 
@@ -391,8 +397,8 @@ func TestMailsOfAGroupHaveDifferentIDs(t *testing.T) {
 	}
 }
 
-// Whatever an older or newer release left in the outbox, each kind makes a request of it
-// that is JSON, and no line of a mail begins another header.
+// FuzzDecode makes a request of any stored notification, also of another release, for each kind of handler: its body
+// is JSON, and no line of a mail begins another header.
 func FuzzDecode(f *testing.F) {
 	for _, n := range testNotifications() {
 		payload, err := n.Encode()

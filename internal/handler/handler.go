@@ -193,7 +193,7 @@ func readSecretFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSecret))
 }
 
-// secret reads a secret. One that is missing may exist later, so the error is not final.
+// secret reads a named secret, an environment variable or a file. A missing secret may exist later, so the error is not final.
 func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Named != "" {
 		namespace, name, _ := strings.Cut(s.Named, "/")

@@ -47,7 +47,7 @@ type request struct {
 // maxAnswer bounds the bytes that are read of an answer.
 const maxAnswer = 64 << 10
 
-// post sends a request and its followers, until a service refuses one.
+// postRequests sends a request and its followers, until a service refuses one.
 func (o *Out) postRequests(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	receipt, err := o.sendRequest(ctx, m, r)
 	if err != nil || r.next == nil {
@@ -59,7 +59,7 @@ func (o *Out) postRequests(ctx context.Context, m *Message, r *request) (Receipt
 	return receipt, err
 }
 
-// sendOne sends one request and judges the answer.
+// sendRequest sends one request and judges the answer.
 func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	r.method, r.contentType = cmp.Or(r.method, http.MethodPost), cmp.Or(r.contentType, "application/json")
 	receipt := Receipt{Sent: r.String()}
@@ -134,7 +134,7 @@ func (r *request) String() string {
 	return b.String()
 }
 
-// encode returns a value as JSON, without the escapes for HTML.
+// encodeJSON returns a value as JSON, without the escapes for HTML.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -145,7 +145,7 @@ func encodeJSON(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// object is a JSON object whose fields keep their order. A field whose name ends with ? is left out where its text or list is
+// jsonObject is a JSON object whose fields keep their order. A field whose name ends with ? is left out where its text or list is
 // empty.
 type jsonObject []jsonField
 

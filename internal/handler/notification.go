@@ -190,7 +190,7 @@ func (o *Out) messageText(n *Notification, labels []string) *messageText {
 			fact(name, "%s", value)
 		}
 	}
-	if w.output = firstLines(n.Output); len(n.Problems) > 0 { // a line for each, as many as are to be read
+	if w.output = firstLines(n.Output); len(n.Problems) > 0 { // output has a line for each problem
 		w.output = body.Cut(body.Clean(n.Output), 4*maxOutput)
 	}
 	if n.Kind != Test && n.Kind != Summary && n.Kind != Deregistered {

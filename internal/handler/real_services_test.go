@@ -196,7 +196,7 @@ func TestNtfyShowsTheMessages(t *testing.T) {
 	long := *notes[Opened]
 	long.Output = strings.Repeat(strings.Repeat(`"`, 220)+"\n", 50)
 	long.Labels = map[string]string{"team": strings.Repeat(`"`, 250)}
-	long.Problems = []Listed{{}} // so that more of its output is told
+	long.Problems = []Listed{{}} // so that the message has more of its output
 	notes["long"] = &long
 	kinds := []string{Opened, Reminder, Acknowledged, Closed, Summary, Test, "long"}
 	for _, kind := range kinds {

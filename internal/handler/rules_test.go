@@ -95,7 +95,7 @@ func oneOf(v any, words ...string) error {
 	return nil
 }
 
-// https://developer.pagerduty.com/docs/send-alert-event
+// pagerdutyRules checks a request by https://developer.pagerduty.com/docs/send-alert-event
 func pagerdutyRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"routing_key", "event_action", "dedup_key"}, map[string]int{"routing_key": 32, "dedup_key": 255, "payload.summary": 1024})
 	if err != nil {
@@ -123,7 +123,7 @@ func pagerdutyRules(c *capturedRequest) error {
 	return errors.Join(oneOf(v["event_action"], "trigger", "acknowledge", "resolve"), checkRequest(c, "POST", "^/v2/enqueue$", "application/json"))
 }
 
-// https://docs.opsgenie.com/docs/alert-api
+// opsgenieRules checks a request by https://docs.opsgenie.com/docs/alert-api
 func opsgenieRules(c *capturedRequest) error {
 	if c.header.Get("Authorization") != "GenieKey genie-key" {
 		return errors.New("who are you?")
@@ -160,7 +160,7 @@ func opsgenieRules(c *capturedRequest) error {
 	return errors.Join(oneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), checkRequest(c, "POST", "^/v2/alerts$", "application/json"))
 }
 
-// https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
+// alertmanagerRules checks a request by https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
 func alertmanagerRules(c *capturedRequest) error {
 	var list []struct {
 		Labels, Annotations map[string]string
@@ -185,7 +185,7 @@ func alertmanagerRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/api/v2/alerts$", "application/json")
 }
 
-// https://api.slack.com/messaging/webhooks, https://api.slack.com/reference/block-kit/blocks
+// slackRules checks a request by https://api.slack.com/messaging/webhooks, https://api.slack.com/reference/block-kit/blocks
 func slackRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"text"}, map[string]int{"text": 40000})
 	if err != nil {
@@ -210,7 +210,7 @@ func slackRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/services/T0/B0/xyz$", "application/json")
 }
 
-// https://developers.mattermost.com/integrate/webhooks/incoming/
+// mattermostRules checks a request by https://developers.mattermost.com/integrate/webhooks/incoming/
 func mattermostRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"attachments"}, nil)
 	if err != nil {
@@ -230,7 +230,7 @@ func mattermostRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/hooks/xyz$", "application/json")
 }
 
-// https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer
+// teamsRules checks a request by https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer
 func teamsRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"type", "attachments"}, nil)
 	if err != nil {
@@ -252,7 +252,7 @@ func teamsRules(c *capturedRequest) error {
 	return errors.Join(oneOf(v["type"], "message"), checkRequest(c, "POST", "^/workflows/xyz$", "application/json"))
 }
 
-// https://docs.ntfy.sh/publish/#publish-as-json
+// ntfyRules checks a request by https://docs.ntfy.sh/publish/#publish-as-json
 func ntfyRules(c *capturedRequest) error {
 	v, err := readObject(c, []string{"topic"}, nil)
 	if err != nil {

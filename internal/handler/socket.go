@@ -56,7 +56,7 @@ func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error
 // jsonLine returns the notification as one line of JSON.
 func jsonLine(m *Message) []byte { return append(bytes.TrimSpace(bytes.Clone(m.Payload)), '\n') }
 
-// datagram returns the notification as JSON that fits a datagram. It cuts the output first, then the labels.
+// encodeDatagram returns the notification as JSON that fits a datagram. It cuts the output first, then the labels.
 func encodeDatagram(m *Message) ([]byte, error) {
 	if len(m.Payload) <= maxDatagram {
 		return m.Payload, nil

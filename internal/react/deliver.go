@@ -284,8 +284,8 @@ func (d *deliverer) removeOldHistory(ctx context.Context) {
 // shutdown gives messages under way some time to end and to be recorded when the server stops: without it a command would be
 // killed, and a message that was taken would be sent again at the next start.
 type shutdown struct {
-	sending   context.Context // ends a while after the server is told to stop
-	recording context.Context // ends a while after that
+	sending   context.Context // ends some time after the server begins to stop
+	recording context.Context // ends some time after sending
 	end       func()
 }
 

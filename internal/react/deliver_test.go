@@ -311,7 +311,7 @@ func TestStopFinishesDeliveries(t *testing.T) {
 	r = startReactor(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
 	r.Emit([]event.Transition{openingTransition("p2", 2)})
 	if p := receiveFrom(t, "request", got); p.key != "p2/opened/default/pager" {
-		t.Errorf("%s was told again", p.key)
+		t.Errorf("%s was notified again", p.key)
 	}
 	receiveFrom(t, "attempt", s.attempts)
 

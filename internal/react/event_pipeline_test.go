@@ -90,7 +90,7 @@ func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 	if !ok || len(v.List) != 1 || !v.List[0].Pass || !v.At.Equal(testTime.Add(6*time.Second)) {
 		t.Errorf("%+v", v)
 	}
-	// The problem opened, and nobody else was told of it.
+	// The problem opened, and no other handler was notified of it.
 	if list, err := store.Deliveries(t.Context(), "p1"); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -299,9 +299,9 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 	}
 	r.waitRecorded(positionAt(2))
 	if list, err := store.Deliveries(t.Context(), "p1"); err != nil || len(list) != 0 {
-		t.Errorf("the namespace's handler is told besides: %+v, %v", list, err)
+		t.Errorf("the namespace's handler is notified too: %+v, %v", list, err)
 	}
-	// Without pipelines nobody remembers a verdict, and the handlers that the node names are told.
+	// Without pipelines nobody remembers a verdict, and the handlers that the node names are notified.
 	n.mu.Lock()
 	n.defaults, n.keepalive = nil, func(c *model.CheckChunk) { c.Namespace, c.Handlers = 1, []string{"slack"} }
 	n.mu.Unlock()

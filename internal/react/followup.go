@@ -97,7 +97,7 @@ func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 // notifyClosed sends the ends of a group's problems. While others of an incident are open, the message must
 // not end it.
 func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
-	ends := map[history.NotifiedHandler][]*escalation{} // by handler and incident
+	ends := map[history.NotifiedHandler][]*escalation{} // grouped by handler and incident
 	for _, e := range list {
 		for _, k := range e.Notified {
 			k.Acked = false

@@ -67,7 +67,7 @@ func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 	p.describeIncidents()
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann 1h; ack p2 ann
 		expect pager summary p1 | pager summary p1 | pager acknowledged p1
-		restart; after 90m; expect pager reminder p1.1, unacknowledged  # p2 is looked after as what it was told as
+		restart; after 90m; expect pager reminder p1.1, unacknowledged  # p2 is still acknowledged under its own incident
 		open p3 12; after 1m; expect pager opened p1.1  # that calls already
 		after 40m; expect; close p1; close p2; after 1m; expect pager summary p1.1 | pager closed p1
 		ack p3 ann; unack p3; after 1m
@@ -234,7 +234,7 @@ func TestOnlyTheWorstSeverityRaisesAnIncident(t *testing.T) {
 		sent = append(sent, b.Deliveries...)
 		return nil
 	}
-	told := func(what string, want bool) {
+	expectRaised := func(what string, want bool) {
 		t.Helper()
 		p.advance(time.Minute)
 		if len(sent) != 1 {
@@ -246,15 +246,15 @@ func TestOnlyTheWorstSeverityRaisesAnIncident(t *testing.T) {
 		sent = nil
 	}
 	p.openProblem("p1", 10, model.Warning, model.SeverityWarning)
-	told("the first", false)
+	expectRaised("the first", false)
 	p.openProblem("p2", 11, model.Warning, model.SeverityWarning)
-	told("another", false)
+	expectRaised("another", false)
 	p.openProblem("p3", 12, model.Critical, model.High)
-	told("one that is worse", true)
+	expectRaised("one that is worse", true)
 	p.changeStatus("p1", model.Critical, model.Average)
-	told("worse, and not the worst", false)
+	expectRaised("worse, and not the worst", false)
 	p.script(`restart; status p1 critical disaster`)
-	told("the worst", true)
+	expectRaised("the worst", true)
 	p.closeProblem("p3")
-	told("an end", false)
+	expectRaised("an end", false)
 }

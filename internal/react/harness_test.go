@@ -32,7 +32,7 @@ type testDirectory struct {
 	defaults []string          // of the namespace
 	gone     bool              // web01 and disk are deleted
 
-	keepalive func(*model.CheckChunk) // whom nodes name
+	keepalive func(*model.CheckChunk) // sets the handlers and pipelines that nodes name for their keepalive
 }
 
 func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
@@ -149,6 +149,17 @@ func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.Outc
 		}
 	}
 	return err
+}
+
+// stallFirstWrite lets the first write close stalled, and wait until the test closes resume.
+func (h *observedStore) stallFirstWrite() (stalled, resume chan struct{}) {
+	stalled, resume = make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	h.beforeRecord = func(history.Batch) error {
+		once.Do(func() { close(stalled); <-resume })
+		return nil
+	}
+	return stalled, resume
 }
 
 // expectAttempt waits for the next recorded attempt of a delivery, and checks its state and words of its error.
@@ -274,7 +285,7 @@ func stateOf(p *model.Problem, status model.Status) *event.Transition {
 	}
 }
 
-// post is what a webhook got.
+// webhookRequest is a request that a webhook received.
 type webhookRequest struct {
 	key  string
 	body string
@@ -288,7 +299,7 @@ func newWebhookDirectory(t testing.TB, handler string, answer func(webhookReques
 	return newTestDirectory(map[string]*model.HandlerSpec{handler: spec}), requests
 }
 
-// hook is a webhook that tells the test what it got and answers as the test says.
+// newWebhook returns a handler with a webhook, and the requests that it receives; a nil answer is 200.
 func newWebhook(t testing.TB, answer func(webhookRequest) int) (*model.HandlerSpec, chan webhookRequest) {
 	t.Helper()
 	got := make(chan webhookRequest, 10_000)

@@ -17,10 +17,6 @@ import (
 type recordedBatch struct {
 	history.Batch
 	changes []problemChange
-	// missingOpenings are closings of problems with handlers whose openings history does not have.
-	missingOpenings []problemChange
-	// predating are open problems that opened before this history began.
-	predating []problemChange
 }
 
 // problemChange is one transition of a problem, for the router.
@@ -28,6 +24,9 @@ type problemChange struct {
 	*event.Transition
 	problem history.Problem
 	late    bool // a lost opening, recovered at the server's start
+	// unnotified is the reason why the handlers were never notified of the opening, for withheld deliveries; empty: they are
+	// notified. An opening with a reason is not routed.
+	unnotified string
 }
 
 // silentSince lists the times at which nodes fell silent, ascending.
@@ -63,13 +62,14 @@ func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (reco
 			if err != nil {
 				return b, err
 			}
-			if unopened, err := r.openingMissing(ctx, &b, t, &p); err != nil {
+			change := problemChange{Transition: t, problem: p}
+			if missing, err := r.openingMissing(ctx, &b, t, &p); err != nil {
 				return b, err
-			} else if unopened {
-				b.missingOpenings = append(b.missingOpenings, problemChange{Transition: t, problem: p})
+			} else if missing {
+				change.unnotified = "its opening was not recorded"
 			}
 			b.Closed = append(b.Closed, p)
-			b.changes = append(b.changes, problemChange{Transition: t, problem: p})
+			b.changes = append(b.changes, change)
 		case event.Deregistered:
 			if err := r.deregister(t, &b); err != nil {
 				return b, err
@@ -218,10 +218,10 @@ func (r *Reactor) openingMissing(ctx context.Context, b *recordedBatch, t *event
 	return false, err // a known problem had no handlers when it opened
 }
 
-// recordUnopened writes a withheld delivery for each handler of a problem without recorded opening.
-func (o *deliveryBatch) recordUnopened(t *problemChange, why string) {
+// recordUnnotified writes a withheld delivery for each handler of a problem that was never notified of its opening.
+func (o *deliveryBatch) recordUnnotified(t *problemChange) {
 	_, routes := o.chooseRoutes(t.Transition, &t.problem)
 	for _, to := range routes {
-		o.recordWithheld(escalationOf(t.problem.ID, to), why)
+		o.recordWithheld(escalationOf(t.problem.ID, to), t.unnotified)
 	}
 }

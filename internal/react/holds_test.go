@@ -30,7 +30,7 @@ func TestRateExcessIsOneMessage(t *testing.T) {
 		p.openProblem(id, model.NodeID(12+i), model.Critical, model.High)
 	}
 	p.script(`close p4  # it is counted all the same
-		close p1  # the end of what was told is told at once
+		close p1  # the end of a notified problem is notified at once
 		expect pager closed p1; ack p5 ann; unack p5  # nothing of it lets it pass
 		restart; open p6 20  # the rate is still used up
 		open p6b 23; open p6c 24; after 55m; expect; after 1m; expect pager summary p3+p5+p6+p6b+p6c+p4

@@ -26,7 +26,7 @@ type outbox struct {
 	overflow uint64
 
 	underway map[int64]bool
-	busy     map[history.HandlerRef]int // slots in use
+	busy     map[history.HandlerRef]int // messages under way to a handler
 	// finished stay under way until the next query of the outbox begins: a query that ran while the outcome
 	// was recorded still shows them as waiting.
 	finished []int64
@@ -169,7 +169,7 @@ const (
 	missingAsset                   // the message is tried again, and at once when its asset arrives
 )
 
-// release takes the slot back. If an asset arrived since reserve, a message that lacked one is due at once.
+// release frees the slot of a message. If an asset arrived since reserve, a message that lacked one is due at once.
 func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

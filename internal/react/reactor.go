@@ -26,7 +26,7 @@ type Reactor struct {
 	pendingEnds    []SilenceEnd                      // Run's: silences to delete at endRetry, after a failure
 	endRetry       time.Time                         // Run's
 	lastClock      time.Time                         // Run's: of the last clockStep
-	aliveUntil     time.Time                         // history was complete up to then when it was loaded
+	aliveUntil     time.Time                         // the time up to which history was complete at the start
 	aliveRecorded  time.Time                         // Run's: of the last recordAlive
 	reconciliation *reconciliation                   // Run's; nil: history lacks nothing
 }
@@ -265,19 +265,19 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 	}
 	o := newDeliveryBatch(r.router, r.now())
 	for i := range all.changes {
-		if err := r.router.apply(o, &all.changes[i]); err != nil {
+		t := &all.changes[i]
+		if t.unnotified != "" {
+			o.recordUnnotified(t)
+			if t.Kind == event.ProblemOpened {
+				continue
+			}
+			r.metrics.unopened.Inc()
+			r.opts.Logger.Error("a problem closed, but its opening is missing in history: no handler was notified", "problem", t.problem.ID,
+				"namespace", t.problem.Namespace, "node", t.problem.Node, "source", t.problem.SourceName, "opened", t.problem.Opened)
+		}
+		if err := r.router.apply(o, t); err != nil {
 			r.opts.Logger.Error("cannot compose a message", "err", err)
 		}
-	}
-	for i := range all.missingOpenings {
-		t := &all.missingOpenings[i]
-		r.metrics.unopened.Inc()
-		r.opts.Logger.Error("a problem closed, but its opening is missing in history: no handler was notified", "problem", t.problem.ID,
-			"namespace", t.problem.Namespace, "node", t.problem.Node, "source", t.problem.SourceName, "opened", t.problem.Opened)
-		o.recordUnopened(t, "its opening was not recorded")
-	}
-	for i := range all.predating {
-		o.recordUnopened(&all.predating[i], "history was created or restored after it opened, and does not know which handlers were notified")
 	}
 	o.addTo(&all.Batch)
 	// Silences end before the closings that end them are recorded: after a crash in between the closings come

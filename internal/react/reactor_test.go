@@ -30,13 +30,13 @@ import (
 )
 
 func TestReactorWithSQLite(t *testing.T) {
-	t.Run("a problem is told", func(t *testing.T) { testProblemIsNotified(t, openSQLite(t)) })
+	t.Run("a problem is notified", func(t *testing.T) { testProblemIsNotified(t, openSQLite(t)) })
 	seeds := 10
 	if testing.Short() {
 		seeds = 4
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprint("lives and deaths, seed ", seed), func(t *testing.T) { testRestartsLoseNothing(t, seed, openSQLite(t)) })
+		t.Run(fmt.Sprint("restarts, seed ", seed), func(t *testing.T) { testRestartsLoseNothing(t, seed, openSQLite(t)) })
 	}
 }
 
@@ -45,9 +45,9 @@ func TestReactorWithPostgreSQL(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	server := pgtest.Start(t)
-	t.Run("a problem is told", func(t *testing.T) { testProblemIsNotified(t, openObservedStore(t, server.Database(t))) })
+	t.Run("a problem is notified", func(t *testing.T) { testProblemIsNotified(t, openObservedStore(t, server.Database(t))) })
 	for seed := range 2 {
-		t.Run(fmt.Sprint("lives and deaths, seed ", seed), func(t *testing.T) {
+		t.Run(fmt.Sprint("restarts, seed ", seed), func(t *testing.T) {
 			testRestartsLoseNothing(t, seed, openObservedStore(t, server.Database(t)))
 		})
 	}
@@ -153,12 +153,12 @@ func TestHandlersOfAProblem(t *testing.T) {
 			r.Emit([]event.Transition{c.t})
 			r.waitRecorded(positionAt(1))
 			all, err := s.Deliveries(t.Context(), "p1")
-			var told []history.HandlerRef
+			var notified []history.HandlerRef
 			for _, d := range all {
-				told = append(told, d.Handler)
+				notified = append(notified, d.Handler)
 			}
-			if err != nil || !slices.Equal(told, c.want) {
-				t.Errorf("told %v, %v; want %v", told, err, c.want)
+			if err != nil || !slices.Equal(notified, c.want) {
+				t.Errorf("notified %v, %v; want %v", notified, err, c.want)
 			}
 		})
 	}
@@ -250,15 +250,7 @@ func testRestartsLoseNothing(t *testing.T, seed int, s *observedStore) {
 // Emit does not wait for a stalled store: transitions that do not fit in the queue are derived again from the journal.
 func TestStalledStoreLosesNoTransition(t *testing.T) {
 	s := openSQLite(t)
-	stalled, resume := make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
-	s.beforeRecord = func(history.Batch) error {
-		if once.CompareAndSwap(false, true) {
-			close(stalled)
-			<-resume
-		}
-		return nil
-	}
+	stalled, resume := s.stallFirstWrite()
 	rnd := rand.New(rand.NewPCG(1, 1))
 	one, two := randomTransitions(1, 300, rnd), randomTransitions(2, 300, rnd)
 	two = two[:len(two)-5] // quiet at the end
@@ -396,15 +388,7 @@ func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	testenv.NoError(t, err)
 	queues := queue.NewRegistry(settings)
 	s := openSQLite(t)
-	stalled, resume := make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
-	s.beforeRecord = func(history.Batch) error {
-		if once.CompareAndSwap(false, true) {
-			close(stalled)
-			<-resume
-		}
-		return nil
-	}
+	stalled, resume := s.stallFirstWrite()
 	r := startReactor(t, Options{Store: s, Names: newTestDirectory(nil), Batches: BatchOptions{Capacity: 10 * 265, Size: 2}, Queues: queues})
 	testenv.Until(t, "somebody records", func() bool {
 		r.backlog.mu.Lock()
@@ -638,7 +622,7 @@ func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 	message := receiveFrom(t, "message", got)
 	testenv.NoError(t, json.Unmarshal([]byte(message.body), &note))
 	if note.Source != (handler.Source{Source: source, Name: "rule7"}) || note.Check != "" || note.Summary != "CRITICAL: rule7[/var] on web01: disk 97% full" {
-		t.Errorf("told %+v", note)
+		t.Errorf("notified %+v", note)
 	}
 	closed := closingTransition("p", 2)
 	closed.Source, closed.Chunk, closed.Problem.Source, closed.Problem.Chunk = source, 0, source, 0
@@ -646,7 +630,7 @@ func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 	r.Emit([]event.Transition{closed})
 	r.waitRecorded(journal.Position{Log: 9, Number: 2})
 	if err := json.Unmarshal([]byte(receiveFrom(t, "end", got).body), &note); err != nil || note.Kind != handler.Closed {
-		t.Errorf("told %+v, %v", note, err)
+		t.Errorf("notified %+v, %v", note, err)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 // Transitions on their way at the start are among them until they are recorded; the rest were lost.
 type reconciliation struct {
 	at     journal.Position        // transitions up to there are on their way
-	opened []*model.Problem        // in the view, and not open in history
-	closed map[string]sourceOnNode // open in history, and not in the view
+	opened []*model.Problem        // problems that are open in the view and not in history
+	closed map[string]sourceOnNode // problems that are open in history and not in the view
 }
 
 // Compare finds the open problems in which history differs from the view, which has applied all up to a
@@ -72,29 +72,29 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 		return known[p.ID] || s == nil || s.Problem == nil || s.Problem.ID != p.ID // its end, too, is on its way
 	})
 	slices.SortFunc(lost, func(a, b *model.Problem) int { return cmp.Compare(a.ID, b.ID) })
-	strange := 0
+	adopted := 0
 	for some := range slices.Chunk(lost, r.opts.Batches.Size) {
 		var b recordedBatch
 		for _, p := range some {
 			t := r.lostOpening(p)
-			of := problemChange{Transition: t, problem: problemOf(r.opts.Names, t), late: true}
-			if b.Opened = append(b.Opened, of.problem); !r.aliveAt(p.Opened) {
-				b.predating = append(b.predating, of)
-				strange++
+			change := problemChange{Transition: t, problem: problemOf(r.opts.Names, t), late: true}
+			if r.aliveAt(p.Opened) {
+				r.metrics.missed.WithLabelValues("opened").Inc()
+				r.opts.Logger.Error("the opening of a problem is missing in history; notifying it now", "problem", p.ID,
+					"namespace", change.problem.Namespace, "node", change.problem.Node, "source", change.problem.SourceName, "opened", p.Opened)
+			} else {
+				change.unnotified = "history was created or restored after it opened, and does not know which handlers were notified"
+				adopted++
 				r.metrics.missed.WithLabelValues("adopted").Inc()
-				continue
 			}
-			b.changes = append(b.changes, of)
-			r.metrics.missed.WithLabelValues("opened").Inc()
-			r.opts.Logger.Error("the opening of a problem is missing in history; notifying it now", "problem", p.ID,
-				"namespace", of.problem.Namespace, "node", of.problem.Node, "source", of.problem.SourceName, "opened", p.Opened)
+			b.Opened, b.changes = append(b.Opened, change.problem), append(b.changes, change)
 		}
 		if err := r.write(ctx, b, 0); err != nil {
 			return err
 		}
 	}
-	if strange > 0 {
-		r.opts.Logger.Warn("history is new or restored and lacks open problems: recording them without notification", "problems", strange, "attended", r.aliveUntil)
+	if adopted > 0 {
+		r.opts.Logger.Warn("history is new or restored and lacks open problems: recording them without notification", "problems", adopted, "attended", r.aliveUntil)
 	}
 	return nil
 }

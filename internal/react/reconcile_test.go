@@ -99,17 +99,17 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	}
 	r = startReactor(t, o, v.compared(5), func(r *Reactor) { r.Emit([]event.Transition{coming}) })
 	if len(got) != 0 {
-		t.Error("somebody is told before what is on its way is recorded")
+		t.Error("a handler was notified before the replay was recorded")
 	}
 	close(hold)
-	told := map[string]*handler.Notification{}
+	notified := map[string]*handler.Notification{}
 	for range 3 {
 		p := receiveFrom(t, "message", got)
-		told[p.key] = decodeRequest(t, p)
+		notified[p.key] = decodeRequest(t, p)
 	}
-	lost, over, as := told["lost/opened/default/pager"], told["over/closed/default/pager"], told["coming/opened/default/pager"]
+	lost, over, as := notified["lost/opened/default/pager"], notified["over/closed/default/pager"], notified["coming/opened/default/pager"]
 	if lost == nil || over == nil || as == nil {
-		t.Fatalf("%v", told)
+		t.Fatalf("%v", notified)
 	}
 	if lost.Output != "as it is\nlate: it opened at 2026-03-01T12:00:00Z; the server recovered it at its start" || !lost.Opened.Equal(testTime) || lost.Node != "web01" {
 		t.Errorf("%+v", lost)

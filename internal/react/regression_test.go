@@ -85,7 +85,7 @@ func TestAddedRouteStepIsNotified(t *testing.T) {
 	p.script(`after 1h; expect lead opened p1`)
 }
 
-// A recovery is told as grouped as the failure was.
+// Problems that were notified in one message end in one message.
 func TestEndsAreGroupedLikeOpenings(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; open p3 12; open p4 13; after 1m; expect pager summary p1+p2+p3+p4`)
@@ -97,7 +97,7 @@ func TestEndsAreGroupedLikeOpenings(t *testing.T) {
 		left 0`)
 }
 
-// What a silence dropped stays untold, whatever changes later.
+// A problem that a silence dropped is never notified, whatever changes later.
 func TestDroppedProblemIsNeverNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(),
 		"drop": &model.SilenceSpec{Drop: true, Until: model.Time{Time: testTime.Add(time.Minute)}, Reason: "a test"}})
@@ -153,7 +153,7 @@ func TestSummaryHasALineForEachProblem(t *testing.T) {
 	}
 }
 
-// What was withheld waits for no handler.
+// A withheld delivery does not count as a message that waits for its handler.
 func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	r := New(Options{Store: openSQLite(t)})
 	ref := history.HandlerRef{Namespace: "default", Name: "pager"}

@@ -179,8 +179,8 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	}
 }
 
-// reevaluateAll evaluates all held escalations again, for a silence may have ended or a window moved, and
-// those whose route has other steps or is gone.
+// reevaluateAll evaluates all held escalations again, because a silence may have ended or a window moved, and
+// escalations whose route has other steps or was deleted.
 func (r *router) reevaluateAll(now time.Time) {
 	for _, e := range r.all {
 		if e.Closing != nil {

@@ -343,7 +343,7 @@ func TestManySilentNodesAreHeld(t *testing.T) {
 		expect mail opened p3; close p1
 		expect mail withheld p1 (one of many nodes that became silent at once until it closed: 400 of 1000 nodes became silent within 2m)
 		after 2m`)
-	p.many = nil // who restarts the server, for the event says to look at it, is not told of each
+	p.many = nil // the mass outage ends, and the server restarts
 	p.script(`restart; after 1m59s; expect; after 1s; expect mail opened p2
 		close p2; expect mail closed p2`)
 }
@@ -364,7 +364,7 @@ func TestSilencesHoldAndDropMessages(t *testing.T) {
 	p.script(`after 0s; expect pager opened p3`)
 
 	p.apply("drop", &model.SilenceSpec{Selector: disk, Until: model.Time{Time: p.now.Add(time.Minute)}, Drop: true, Reason: "a test"})
-	p.script(`open p4 13; after 2h; expect lead opened p3 | pager reminder p3 | pager reminder p3  # p4 is never told
+	p.script(`open p4 13; after 2h; expect lead opened p3 | pager reminder p3 | pager reminder p3  # p4 is never notified
 		close p3; after 10s; expect pager closed p3 | lead closed p3`)
 }
 
@@ -448,7 +448,7 @@ func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
 		expect pager summary p1+p2 | pager summary p1 | pager opened p1+p3  # it calls for p2 still
 		ack p2 ann; ack p3 ann; expect pager summary p1+p2 | pager acknowledged p1+p3
-		open p4 13; close p3  # about to be told
+		open p4 13; close p3  # before its message leaves
 		after 1m; expect pager opened p4 | pager summary p1+p3; restart; open p5 14; after 1m
 		expect pager opened p4+p5; ack p4 bob; expect pager summary p4
 		unack p1  # it calls again, under its own id
@@ -456,7 +456,7 @@ func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 		close p5; after 1m; expect pager closed p4+p5; left 0`)
 
 	// Somebody looks after it while another waits for the rest of its group; and what a silence
-	// held is told when that ends.
+	// held is notified at the end.
 	p = newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web02"}}}, Until: model.Time{Time: testTime.Add(time.Hour)}, Reason: "new disks"}})
 	p.script(`open p1 10; after 1m; open p2 11  # is silenced

@@ -44,7 +44,7 @@ type Problem struct {
 	holds map[*where.Condition]bool
 }
 
-// satisfies evaluates a condition and caches the result, because many selectors share conditions.
+// satisfiesCondition evaluates a condition and caches the result, because many selectors share conditions.
 func (p *Problem) satisfiesCondition(c *where.Condition) bool {
 	holds, asked := p.holds[c]
 	if !asked {

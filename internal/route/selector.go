@@ -218,7 +218,7 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 	return slices.Compact(found)
 }
 
-// narrowest returns the keys of the criterion with the fewest entries now.
+// narrowestCriterion returns the keys of the criterion with the fewest entries now.
 func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
 	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
 	for _, posts := range s.criteria() {
