@@ -37,7 +37,7 @@ func slack(s *model.Slack, m *Message, w *messageText) *request {
 	if w.link != "" {
 		blocks = append(blocks, section("<"+slackEscape(w.link)+"|the problem in Muster>"))
 	}
-	message := jsonObject{{"text", body.Cut(slackEscape(w.title), slackText)}, // of the notification on a phone
+	message := jsonObject{{"text", body.Cut(slackEscape(w.title), slackText)}, // a phone shows this text
 		{"attachments", []jsonObject{{{"color", w.tone.color()}, {"blocks", blocks}}}}}
 	return &request{kind: "slack", hidden: true, url: s.URL.Text, key: m.Key, body: encodeJSON(message)}
 }
@@ -65,7 +65,7 @@ func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 		output = body.Cut(output, len(output)/2)
 		card = encodeJSON(teamsCardOf(w, facts, output))
 	}
-	for n := len(w.facts) / 2; len(card) > teamsMessage && n > 0; n /= 2 { // labels, which come last
+	for n := len(w.facts) / 2; len(card) > teamsMessage && n > 0; n /= 2 { // drops labels, the last facts
 		facts = append(slices.Clone(w.facts[:n]), [2]string{"and more", fmt.Sprintf("%d more labels", len(w.facts)-n)})
 		card = encodeJSON(teamsCardOf(w, facts, output))
 	}
@@ -152,7 +152,7 @@ func ntfy(t *model.Ntfy, m *Message, w *messageText) *request {
 			{"priority", ntfyPriority(m.Note, w)}, {"tags", append([]string{tag}, t.Tags...)}, {"click?", w.link}})
 	}
 	text := body.Cut(w.plainText(), ntfyMessage)
-	for len(message(text)) > ntfyRequest && len(text) > len(body.Mark) { // quotes and ends of lines are two bytes there
+	for len(message(text)) > ntfyRequest && len(text) > len(body.Mark) { // JSON writes a quote or newline in two bytes
 		text = body.Cut(text, len(text)*3/4)
 	}
 	address := strings.TrimRight(cmp.Or(t.URL, "https://ntfy.sh"), "/") + "/"

@@ -44,7 +44,7 @@ func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, 
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = stdin, stdout, stderr, env
 	killProcessGroup(cmd)
-	cmd.WaitDelay = time.Second // a child that holds the output open does not hold us
+	cmd.WaitDelay = time.Second // a child process that keeps the output open delays the attempt no longer
 	if err = o.opts.Guard.Start(cmd); err == nil {
 		err = cmd.Wait()
 		o.opts.Guard.Release(cmd)

@@ -88,7 +88,7 @@ func (o *Out) sendMail(ctx context.Context, e *model.Email, m *Message, w *messa
 	}
 	err = client.DialAndSendWithContext(ctx, msg)
 	switch {
-	case msg.IsDelivered(): // an end without a good-bye is no reason to send it twice
+	case msg.IsDelivered(): // an error after the server took the mail is no reason to send it again
 		receipt.Answer = strings.TrimSpace(msg.ServerResponse())
 		return receipt, nil
 	case isPermanent(err):
@@ -143,7 +143,7 @@ func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Clie
 		left = max(time.Millisecond, time.Until(deadline))
 	}
 	options := []gomail.Option{gomail.WithPort(number), gomail.WithTimeout(left), gomail.WithoutNoop()}
-	if e.Security != "tls" { // with its own dialer it knows that logging in is safe
+	if e.Security != "tls" { // go-mail must know that the connection has TLS, so it dials itself
 		options = append(options, gomail.WithDialContextFunc(c.dial))
 	}
 	switch e.Security {
@@ -191,7 +191,7 @@ func (o *Out) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.M
 	_, domain, _ := strings.Cut(from.Address, "@")
 	first := headerToken(n.Problem) + ".opened@" + domain
 	id := headerToken(n.Problem) + "." + headerToken(n.Kind) + "@" + domain
-	routed := strings.Count(m.Key, "/") > 3 // a route tells of its groups under one problem again and again
+	routed := strings.Count(m.Key, "/") > 3 // a route sends several mails about its group under one problem
 	if n.Kind == Reminder || n.Kind == Acknowledged || routed {
 		id = headerToken(n.Problem) + "." + headerToken(m.Key) + "@" + domain
 	}
@@ -201,7 +201,7 @@ func (o *Out) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.M
 		msg.SetGenHeader(gomail.HeaderReferences, "<"+first+">")
 	}
 	msg.SetDateWithValue(o.opts.Now().UTC())
-	msg.SetGenHeader("Auto-Submitted", "auto-generated") // no answers of people on holiday
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // prevents automatic replies (RFC 3834)
 	msg.SetGenHeader("X-Muster-Problem", n.Problem)
 	msg.Subject(body.Cut(w.title, mailSubject))
 	msg.SetBodyString(gomail.TypeTextPlain, w.title+"\n\n"+w.plainText())

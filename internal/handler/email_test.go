@@ -89,7 +89,7 @@ func startExim(t *testing.T) *exim {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	me, err := user.Current()
 	testenv.NoError(t, err)
-	if me.Uid == "0" { // it delivers nothing as root
+	if me.Uid == "0" { // exim delivers no mail as root
 		if me, err = user.Lookup("Debian-exim"); err != nil {
 			testenv.LeftOut(t, "there is no user for the mail server", "sudo apt-get install exim4-daemon-light")
 		}

@@ -148,7 +148,7 @@ func TestRequestsGolden(t *testing.T) {
 				}
 				c := receiveFrom(t, "request", p.got)
 				fmt.Fprintf(&page, "=== %s\n%s", what, strings.ReplaceAll(c.String(), p.URL, "http://peer"))
-				for len(p.got) > 0 { // all of it was answered
+				for len(p.got) > 0 { // further requests of the same message
 					c = <-p.got
 					fmt.Fprintf(&page, "=== %s, then\n%s", what, strings.ReplaceAll(c.String(), p.URL, "http://peer"))
 				}
@@ -248,7 +248,7 @@ func TestAnswersFollowTheTable(t *testing.T) {
 			}
 			want := judgeAnswer(name, status)
 			if kind == "opsgenie" && status == 404 {
-				want = final // an alert is made: there is nothing that could be gone
+				want = final // a request that creates an alert gets no 404 for a missing one
 			}
 			if got != want {
 				t.Errorf("%s: %d: %v, want %v (%v)", kind, status, got, want, err)

@@ -67,7 +67,7 @@ type Receipt struct {
 
 // Options holds the dependencies of an Out. The zero value uses the process's environment.
 type Options struct {
-	Guard *guard.Guard // of commands; nil: they outlive a kill -9
+	Guard *guard.Guard // ends commands with the server; nil: they outlive a kill -9
 	// ProblemLink is the address of a page about a problem, with {problem}, {node}, {check} and {namespace} in it; empty:
 	// messages have no link.
 	ProblemLink string
@@ -88,7 +88,7 @@ type Options struct {
 type Out struct {
 	opts    Options
 	mu      sync.Mutex
-	clients map[string]*http.Client // by CA
+	clients map[string]*http.Client // keyed by CA file and its time of change
 	streams map[streamKey]*streamConn
 	mailed  mailRetries
 }

@@ -218,7 +218,7 @@ func (o *Out) client(ca string) (*http.Client, error) {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	for old, client := range o.clients { // of the same file before it changed
+	for old, client := range o.clients { // closes the client of the file's former version
 		if path, _, _ := strings.Cut(old, "\x00"); path == ca {
 			client.CloseIdleConnections()
 			delete(o.clients, old)
@@ -257,8 +257,8 @@ func (o outcome) String() string { return [...]string{"taken", "tried again", "g
 
 // answerRule maps the answers of a service to an outcome. The first rule that fits applies; rules of a kind come first.
 type answerRule struct {
-	kind     string // empty: of every kind that speaks HTTP
-	from, to int    // status
+	kind     string // kind of handler; empty: every kind with HTTP requests
+	from, to int    // range of HTTP statuses
 	outcome  outcome
 	why      string
 }

@@ -14,8 +14,8 @@ import (
 const (
 	pagerdutySummary = 1024
 	pagerdutyDedup   = 255
-	pagerdutyDetail  = 16 << 10 // of ours
-	pagerdutyDetails = 64 << 10 // of ours, of all labels together: an event has at most 512 KB, and JSON writes a byte as up to six
+	pagerdutyDetail  = 16 << 10 // one value of custom_details, in bytes
+	pagerdutyDetails = 64 << 10 // all values of custom_details together: an event has at most 512 KB, and JSON writes a byte as up to six
 )
 
 // pagerduty returns a request of https://developer.pagerduty.com/docs/send-alert-event: trigger, acknowledge and resolve under
@@ -71,8 +71,8 @@ const (
 	opsgenieMessage     = 130
 	opsgenieAlias       = 512
 	opsgenieDescription = 15_000
-	opsgenieDetail      = 1000 // of ours
-	opsgenieDetails     = 8000 // of all together, names and values
+	opsgenieDetail      = 1000 // one value of details, in bytes
+	opsgenieDetails     = 8000 // names and values of all details together
 	opsgenieTag         = 50
 	opsgenieNote        = 25_000
 )
@@ -123,7 +123,7 @@ func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 	r.body = encodeJSON(jsonObject{{"message", body.Cut(w.title, opsgenieMessage)}, {"alias", alias},
 		{"description", body.Cut(w.plainText(), opsgenieDescription)}, {"responders?", responders}, {"tags?", tags},
 		{"details", boundedFacts(w.facts, opsgenieDetail, opsgenieDetails)}, {"entity", truncateID(n.Node, 512)}, {"source", "muster"}, {"priority", priority}})
-	if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // a second create counts up and keeps the priority
+	if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // a repeated create only counts up, the priority stays
 		r.next = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut, url: to(alias, "priority"),
 			body: encodeJSON(jsonObject{{"priority", priority}})}
 	} else if n.Instead != "" {

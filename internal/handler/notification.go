@@ -36,16 +36,16 @@ type Notification struct {
 	Kind     string            `json:"kind"`    // opened | closed | …
 	Problem  string            `json:"problem"` // id: the deduplication key
 	Node     string            `json:"node"`
-	Labels   map[string]string `json:"labels,omitempty"` // of the node
+	Labels   map[string]string `json:"labels,omitempty"` // labels of the node
 	Check    string            `json:"check,omitempty"`  // name of the source, where it is a check
 	Source   Source            `json:"source"`
 	Space    string            `json:"namespace"`
-	Status   string            `json:"status"`            // now
-	Worst    string            `json:"worst"`             // of this problem so far
-	Severity string            `json:"severity"`          // of the worst
+	Status   string            `json:"status"`            // present status
+	Worst    string            `json:"worst"`             // worst status of the problem so far
+	Severity string            `json:"severity"`          // severity of the worst status
 	Was      string            `json:"was,omitempty"`     // the severity of the last notification, in a reminder of a higher one
 	Raised   bool              `json:"raised,omitempty"`  // the severity exceeds all notified under this incident before
-	Output   string            `json:"output"`            // now
+	Output   string            `json:"output"`            // present output
 	Unacked  bool              `json:"unacked,omitempty"` // an acknowledgement of which the handler was notified has ended
 	// Incident is the id under which services know the problem, if an acknowledgement under its own id ended: PROBLEM.1, .2,
 	// …, because services cannot reopen one. Instead is the incident that it replaces.
@@ -54,10 +54,10 @@ type Notification struct {
 	Opened   time.Time          `json:"opened"`
 	Closed   time.Time          `json:"closed,omitzero"`
 	Executed time.Time          `json:"executed"`          // when the check ran
-	Expired  bool               `json:"expired,omitempty"` // nothing came in time
+	Expired  bool               `json:"expired,omitempty"` // a missed deadline set the status
 	By       string             `json:"by,omitempty"`      // author of the acknowledgement or of the test
 	Note     string             `json:"note,omitempty"`    // the person's words
-	Count    int                `json:"count,omitempty"`   // of the problems of a summary
+	Count    int                `json:"count,omitempty"`   // number of problems of a summary
 	Hooks    []model.HookResult `json:"hooks,omitempty"`   // results of the check's hooks
 	// Problems lists the problems of a message about several, the worst first, at most MaxProblems of Count; Problem is then
 	// the id of their group.
@@ -170,7 +170,7 @@ func (o *Out) messageText(n *Notification, labels []string) *messageText {
 		w.facts = append(w.facts, [2]string{name, body.Line(fmt.Sprintf(format, args...))})
 	}
 	if n.Event != nil {
-		w.link = "" // there may be no problem
+		w.link = "" // an event may have no problem
 	}
 	if n.Kind == Deregistered {
 		fact("node", "%s", n.Node)

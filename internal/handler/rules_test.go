@@ -28,7 +28,7 @@ func documentedRules() map[string]func(*capturedRequest) error {
 			if c.header.Get("Idempotency-Key") == "" {
 				return errors.New("no key")
 			}
-			if stamp := c.header.Get("Muster-Timestamp"); stamp != "" { // as docs/handlers.md says how
+			if stamp := c.header.Get("Muster-Timestamp"); stamp != "" { // docs/handlers.md documents the signature
 				mac := hmac.New(sha256.New, []byte("s3cret-key"))
 				fmt.Fprintf(mac, "%s.%s", stamp, c.body)
 				if got := c.header.Get("Muster-Signature"); got != "v1="+hex.EncodeToString(mac.Sum(nil)) {
@@ -216,7 +216,7 @@ func mattermostRules(c *capturedRequest) error {
 	if err != nil {
 		return err
 	}
-	if len(c.body) > 760_000 { // of the properties of a post, in which attachments are
+	if len(c.body) > 760_000 { // the limit of a post's properties, which include attachments
 		return fmt.Errorf("%d bytes", len(c.body))
 	}
 	for _, a := range v["attachments"].([]any) {
@@ -261,7 +261,7 @@ func ntfyRules(c *capturedRequest) error {
 	if len(v["message"].(string)) > 4096 || len(v["title"].(string)) > 1024 {
 		return errors.New("longer than ntfy takes as a message")
 	}
-	if len(c.body) > 2*4096 { // server/server.go: what JSON may have
+	if len(c.body) > 2*4096 { // ntfy's server/server.go limits the bytes of JSON
 		return fmt.Errorf("%d bytes of JSON", len(c.body))
 	}
 	if p, _ := v["priority"].(float64); p < 1 || p > 5 {
@@ -347,7 +347,7 @@ func TestCallbacksNeedTheirProof(t *testing.T) {
 		header http.Header
 		text   string
 		want   Callback
-		class  model.Class // of the error; want is compared where there is none
+		class  model.Class // class of the error; want is compared without an error
 		err    bool
 	}{
 		{"PagerDuty", pagerduty, calledKey, pd(pagerdutyCalls), pagerdutyCalls, Callback{"acknowledge", "p1234", "Ada Lovelace (PagerDuty)", "https://acme.pagerduty.com/incidents/PGR0VU2", "p1234"}, 0, false},

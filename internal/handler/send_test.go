@@ -126,7 +126,7 @@ func TestCommandTimeoutKillsChildren(t *testing.T) {
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(data)))
 		return err == nil
 	})
-	cancel() // as the time-out does
+	cancel() // has the effect of the time-out
 	if err := receiveFrom(t, "end", ended); err == nil || !strings.Contains(err.Error(), "timed out") {
 		t.Errorf("%v", err)
 	}

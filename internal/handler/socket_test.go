@@ -195,7 +195,7 @@ func TestUnreadStreamBlocksNoOtherStream(t *testing.T) {
 	n := testNotifications()[Opened]
 	n.Output = strings.Repeat("x", 1<<20)
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: l.Addr().String(), Connections: 1}, Timeout: model.Duration(300 * time.Millisecond)}
-	for range 100 { // until all buffers between are full
+	for range 100 { // until the buffers of the connection are full
 		if _, err = out.Send(t.Context(), spec, n.message(t)); err != nil {
 			break
 		}

@@ -14,14 +14,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// backlog is the bounded queue between the event view and a lane. Once full it drops new transitions, and
+// backlog is the bounded queue between the event view and a consumer. Once full it drops new transitions, and
 // remembers the first position that it dropped: it lags (type lag), and those transitions are derived again
 // from the journal later. With the policy block it lets the view wait instead, while a consumer runs.
 type backlog struct {
 	mu           sync.Mutex
-	items        []event.Transition // a ring; it grows up to capacity, and stays
+	items        []event.Transition // a ring that grows up to the capacity and does not shrink
 	head, n      int                // index of the oldest, and count
-	spare        []event.Transition // the slice that take returned last: reused
+	spare        []event.Transition // the slice of the last takeBatch, for reuse
 	capacity     int64              // bytes
 	bytes        int64              // of transitions that wait or are being recorded
 	block        bool
@@ -37,16 +37,16 @@ type backlog struct {
 	before   [model.Partitions]history.Place // recorded before the start
 	waiting  [model.Partitions]unrecorded
 	lag      lag
-	observed bool          // it takes Observed transitions only; else all others
+	observed bool          // true: only Observed transitions are queued; false: all others
 	moved    chan struct{} // closed and replaced whenever transitions were recorded
 }
 
 // unrecorded counts the transitions of a partition that are not in the store.
 type unrecorded struct {
 	count int // queued, or taken and not yet recorded
-	// first is a position at or before the oldest of them: that of the last recorded transition.
+	// first is the position of the last recorded transition, or of the oldest waiting one.
 	first journal.Position
-	since int64 // when that was received, Unix ns
+	since int64 // receive time of the transition at first, Unix ns
 }
 
 // newBacklog makes the backlog of a queue: reactions, or pipelines.
@@ -259,9 +259,9 @@ func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved 
 // Lag describes how far history is behind the journal.
 type Lag struct {
 	Changes int           // transitions in memory
-	Age     time.Duration // since the oldest transition was received that history does not hold
-	Commits uint64        // of the journal, from its commit on
-	Bytes   int64         // of the journal, about
+	Age     time.Duration // time since the oldest unrecorded transition was received
+	Commits uint64        // commits of the journal since that transition
+	Bytes   int64         // approximate bytes of the journal since that transition
 	Again   bool          // the queue overflowed: transitions are derived again from the journal
 }
 
@@ -292,11 +292,11 @@ func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 // meanwhile, it discards them, and the pass goes on.
 type lag struct {
 	on       bool
-	from     journal.Position // history lacks something from here on, at most
-	received int64            // when that was received, Unix ns
+	from     journal.Position // history has all transitions before this position
+	received int64            // receive time of that position, Unix ns
 	collects bool
 	passing  bool             // a pass is under way
-	reached  journal.Position // how far it has read
+	reached  journal.Position // the last commit that the pass has read
 }
 
 // drop counts a transition that does not fit. The caller holds mu.
@@ -338,7 +338,7 @@ func (b *backlog) beginPass(at journal.Position) {
 	if at.Number < b.lag.from.Number {
 		b.lag.from = at
 	}
-	b.announce() // awaitRecorded gives up on positions far ahead
+	b.announce() // wakes awaitRecorded, which gives up on positions far ahead of the pass
 }
 
 // endPass ends a pass, whether or not it caught up.
@@ -346,7 +346,7 @@ func (b *backlog) endPass() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.passing = false
-	if b.lag.collects { // another pass derives them
+	if b.lag.collects { // the next pass derives the collected transitions again
 		b.lag.collects = false
 		b.discard()
 	}
@@ -375,7 +375,7 @@ func (b *backlog) passRecorded(at journal.Position, received int64) {
 func (b *backlog) beyondPass(at journal.Position) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lag.passing && at.Number > b.lag.reached.Number+1 // it may be reading the next one
+	return b.lag.passing && at.Number > b.lag.reached.Number+1 // the pass may be reading the next commit
 }
 
 // collect accepts new transitions again.

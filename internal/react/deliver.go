@@ -128,7 +128,7 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	began := d.opts.Now()
 	refused, err := d.attemptDelivery(under.sending, one)
 	if err != nil && under.sending.Err() != nil {
-		return unsettled // cut off by a stop: tried again at the next start, with the same key
+		return unsettled // a stop aborted the attempt: the message is tried again at the next start, with the same key
 	}
 	now := d.opts.Now()
 	d.metrics.deliverSeconds.Observe(now.Sub(began).Seconds())
@@ -211,7 +211,7 @@ func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) 
 // property returns a property of the message's node. Only handlers with variables call it.
 func (d *deliverer) property(ctx context.Context, one *history.Delivery, name string) (value []byte, reason string, ok bool) {
 	if one.Kind == handler.Deregistered {
-		return nil, "", false // its properties went with the node
+		return nil, "", false // the properties were deleted with the node
 	}
 	if node, ok := nodeOfEventKey(one.Problem); ok {
 		return d.opts.Names.NodeProperties(node)(name)
@@ -251,7 +251,7 @@ func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*hand
 
 const (
 	cleanEvery = time.Minute
-	cleanStep  = 1000 // rows of a kind in one transaction: batches are recorded in between
+	cleanStep  = 1000 // rows of a kind in one transaction: other batches are recorded between two steps
 )
 
 // removeOldHistory removes rows older than the retention, in small steps. It also makes messages due whose next attempt

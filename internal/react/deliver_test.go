@@ -233,7 +233,7 @@ func TestKilledServerRepeatsTheDeliveryWithItsKey(t *testing.T) {
 	testenv.NoError(t, cmd.Start())
 	first := receiveFrom(t, "message from the one that is killed", got)
 	testenv.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
-	cmd.Wait() // it was killed: the error says so
+	cmd.Wait() // its error reports the kill
 
 	s := openObservedStore(t, dsn)
 	startReactor(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: fastRetry}})
@@ -305,7 +305,7 @@ func TestStopFinishesDeliveries(t *testing.T) {
 	r := startReactor(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}, shutdownWait: maxWait})
 	r.Emit([]event.Transition{openingTransition("p1", 1)})
 	receiveFrom(t, "request", got)
-	time.AfterFunc(100*time.Millisecond, func() { close(taking) }) // while it stops
+	time.AfterFunc(100*time.Millisecond, func() { close(taking) }) // while the reactor stops
 	r.stop()
 	s.expectAttempt(t, history.Delivered)
 	r = startReactor(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
@@ -357,7 +357,7 @@ func TestArrivedAssetReleasesItsMessages(t *testing.T) {
 			here <- false
 			store.expectAttempt(t, history.Pending)
 			if !early {
-				r.AssetArrived() // another one
+				r.AssetArrived() // another asset
 			}
 			receiveFrom(t, "the second attempt", tries)
 			here <- false
@@ -517,7 +517,7 @@ func TestOpenProblemsAreRepeatedToAlertmanagers(t *testing.T) {
 		t.Errorf("told again of %d", n)
 	}
 	names.mu.Lock()
-	names.gone = true // the node's labels are others now
+	names.gone = true // the node is deleted, so its labels have changed
 	names.mu.Unlock()
 	r.Emit([]event.Transition{closingTransition("p1", 61)})
 	list := receiveFrom(t, "end", got)
@@ -566,7 +566,7 @@ func TestDeregistrationNotifiesEachHandlerOnce(t *testing.T) {
 		}
 	}
 	r.stop()
-	for len(got) > 0 { // a stop in the middle of an attempt has it made again, under the same key
+	for len(got) > 0 { // an attempt that a stop interrupted is repeated with the same key
 		if m := <-got; m.key != "left-10/default/cmdb" {
 			t.Errorf("told more than once: %+v", m)
 		}

@@ -19,8 +19,8 @@ type deliveryBatch struct {
 	written    map[history.EscalationKey]*escalation
 	finished   map[history.EscalationKey]bool
 	deliveries []history.Delivery
-	rates      map[groupKey]*history.Rate   // changed in it
-	opened     map[string]*event.Transition // of problems that opened in it
+	rates      map[groupKey]*history.Rate   // rates that this batch changed
+	opened     map[string]*event.Transition // openings in this batch, by problem
 }
 
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
@@ -66,7 +66,7 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 		Problem: note.Problem, Handler: ref, Kind: note.Kind, Payload: payload, Created: o.now,
 		Route: list[0].Route, Tells: tells, Count: len(list),
 	}
-	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // may come again
+	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // such a message may be sent again
 		d.Key += fmt.Sprintf("/%s/%d", route, o.now.UnixNano())
 	}
 	if list[0].Shadow {

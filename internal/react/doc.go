@@ -7,7 +7,7 @@
 // # Stages
 //
 //  1. backlog.go queues transitions, bounded in bytes. It never blocks the view unless the queue's policy says so. When it
-//     overflows it drops transitions, and lane.go derives them again from the journal (package rederive).
+//     overflows it drops transitions, and consumer.go derives them again from the journal (package rederive).
 //  2. history_rows.go makes rows of transitions. It skips those that the recorded positions cover, so a replay after a crash
 //     records nothing twice.
 //  3. router.go keeps one escalation for each problem and route: when each step is due, which handlers were notified, and

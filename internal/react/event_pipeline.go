@@ -28,12 +28,12 @@ import (
 // positions in the journal, so slow JavaScript delays nothing else. An event that passes a workflow becomes a
 // delivery, in one transaction with the positions.
 type eventPipeline struct {
-	lane
+	consumer
 	r        *Reactor
 	parallel int // evaluations at the same time
 
-	reached map[model.Partition]history.Place // of run's goroutine: evaluated up to there
-	moved   map[model.Partition]bool          // places of reached that are not recorded yet
+	reached map[model.Partition]history.Place // last evaluated place; owned by the goroutine of run
+	moved   map[model.Partition]bool          // partitions whose place is not recorded yet
 
 	mu   sync.Mutex
 	last map[eventRef]Verdicts
@@ -46,7 +46,7 @@ type eventRef struct {
 
 // Verdicts holds the last verdicts of pipelines on an event.
 type Verdicts struct {
-	At   time.Time // of the event
+	At   time.Time // receive time of the event
 	List []pipes.Verdict
 }
 
@@ -55,7 +55,7 @@ const pipelineBatch = 500
 
 func newEventPipeline(r *Reactor) *eventPipeline {
 	s := &eventPipeline{r: r, parallel: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[eventRef]Verdicts{}}
-	s.lane = lane{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Batches.Capacity, r.opts.Queues), batch: pipelineBatch,
+	s.consumer = consumer{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Batches.Capacity, r.opts.Queues), batch: pipelineBatch,
 		recorder: s, name: "pipelines", passes: r.passes, yields: true}
 	return s
 }
@@ -144,7 +144,7 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		return nil
 	}
 	ns, ok := s.opts.Names.NamespaceName(chunk.Namespace)
-	if t.Source == model.CheckSource(model.MetricsCheck) { // each result names its pipelines
+	if t.Source == model.CheckSource(model.MetricsCheck) { // results without a check name their pipelines
 		x, _ := wire.DecodeExtra(t.Observation.Extra)
 		of := *chunk
 		of.Pipelines, chunk = x.Pipelines, &of
@@ -225,7 +225,7 @@ func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Deliv
 type pipelineEvent struct {
 	pipes.Event
 	event  model.Event
-	id     string // of this moment: the same after any replay
+	id     string // id of the event at this result: the same after any replay
 	labels map[string]string
 	shadow bool
 }

@@ -163,7 +163,7 @@ func TestFailedExpressionIsReported(t *testing.T) {
 		ts = append(ts, observedResult(3+2*i, 2, 2), statusTransition(1, 4+2*i, 0))
 	}
 	r.Emit(ts)
-	testenv.NoError(t, r.lane.awaitRecorded(t.Context(), positionAt(3+2*many)))
+	testenv.NoError(t, r.consumer.awaitRecorded(t.Context(), positionAt(3+2*many)))
 	r.waitRecorded(positionAt(3 + 2*many))
 	for range many {
 		receiveFrom(t, "an event", got)
@@ -210,7 +210,7 @@ func TestSlowMutatorIsRetried(t *testing.T) {
 	store := openSQLite(t)
 	r := startReactor(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: Retry{First: 10 * time.Millisecond, Most: 10 * time.Millisecond}}})
 	r.Emit([]event.Transition{observedResult(1, 2)})
-	for _, want := range []string{"stopped: it took longer than 100ms", "stopped: ", "stopped: ", "suspended: it took longer than 100ms 3 times in a row"} { // that one rests
+	for _, want := range []string{"stopped: it took longer than 100ms", "stopped: ", "stopped: ", "suspended: it took longer than 100ms 3 times in a row"} { // a slow mutator is suspended
 		store.expectAttempt(t, history.Pending, want)
 	}
 }

@@ -35,7 +35,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 		for i := range e.Notified {
 			e.Notified[i].Acked = e.Notified[i].Acked || p.Ack.Active(o.now)
 		}
-		if e.Closing = body; over { // the span of the rate ends first
+		if e.Closing = body; over { // its end is notified after the span of the rate
 			o.writeEscalation(e)
 			continue
 		}
@@ -172,7 +172,7 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 		}
 		e.AckEnds = p.Ack.Until
 		o.schedule(e)
-		o.writeEscalation(e) // the acknowledgement holds it when it is due
+		o.writeEscalation(e) // the acknowledgement holds its next steps
 	}
 	return o.evaluate(o, again)
 }

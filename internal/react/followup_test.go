@@ -150,9 +150,9 @@ func TestHigherSeverityMovesNoLaterStep(t *testing.T) {
 	pager, both := []string{"pager"}, []string{"pager", "lead"}
 	for name, row := range map[string]struct {
 		steps  []model.RouteStep
-		before time.Duration // until it is worse
-		worse  []string      // that is heard then
-		later  []string      // in the hour from then on
+		before time.Duration // from the opening to the higher severity
+		worse  []string      // messages about the higher severity
+		later  []string      // messages in the hour after it
 	}{
 		"the reminder is still to come": {[]model.RouteStep{{To: pager}, {To: pager, After: minutes(30)}}, 10 * time.Minute,
 			[]string{"pager reminder p1"}, []string{"pager reminder p1"}},

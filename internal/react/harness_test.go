@@ -29,8 +29,8 @@ type testDirectory struct {
 	chunk    model.CheckChunk
 	handlers map[string]*model.HandlerSpec
 	props    map[string]string // "NODE/NAME" to a JSON value
-	defaults []string          // of the namespace
-	gone     bool              // web01 and disk are deleted
+	defaults []string          // handlers of the namespace
+	gone     bool              // the node web01 and disk are deleted
 
 	keepalive func(*model.CheckChunk) // sets the handlers and pipelines that nodes name for their keepalive
 }
@@ -197,7 +197,7 @@ type runningReactor struct {
 
 func startReactor(t testing.TB, o Options, before ...func(*Reactor)) *runningReactor {
 	t.Helper()
-	o.Retention = 100 * 365 * 24 * time.Hour // tests live in the past
+	o.Retention = 100 * 365 * 24 * time.Hour // the test time is in the past
 	o.retryFirst, o.shutdownWait = time.Millisecond, cmp.Or(o.shutdownWait, 100*time.Millisecond)
 	r := New(o)
 	testenv.NoError(t, r.Load(context.Background(), nil))

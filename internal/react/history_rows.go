@@ -144,7 +144,7 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	}
 	opened, err := r.opts.Store.Problem(ctx, p.ID)
 	switch {
-	case model.ClassOf(err) == model.NotFound: // opened in this very batch, or long ago
+	case model.ClassOf(err) == model.NotFound: // the problem opened in this batch, or history has removed it
 		return p, nil
 	case err != nil:
 		return p, err
@@ -163,7 +163,7 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 		At: at, Executed: at, Kind: history.NodeDeregistered, Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: keepalive, Output: t.Output,
 		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
 	})
-	id := fmt.Sprintf("left-%d", t.Node) // numbers of nodes never come back
+	id := fmt.Sprintf("left-%d", t.Node) // ids of nodes are never reused
 	note := &handler.Notification{
 		Kind: handler.Deregistered, Problem: id, Node: node, Space: namespace, Status: model.OK.String(), Worst: model.OK.String(),
 		Severity: model.Information.String(), Output: t.Output, Opened: at.UTC(), Executed: at.UTC(),

@@ -64,7 +64,7 @@ func TestRateExcessIsNotDelayedByTheNextHour(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 		p.script(`open p1 10; open p2 11; open p3 12; open p4 13; expect pager opened p1 | pager opened p2`)
-		p.now = p.now.Add(time.Hour + time.Millisecond) // history was busy: nothing fired at the hour
+		p.now = p.now.Add(time.Hour + time.Millisecond) // history was busy at the hour, so nothing was evaluated then
 		if restarts {
 			p.restart()
 		}
@@ -115,7 +115,7 @@ func TestRateSurvivesRestart(t *testing.T) {
 
 // dependOn makes all other nodes depend on one node, whose failure is detected within a minute.
 func (p *routerScenario) dependOn(front model.NodeID) {
-	p.hangs = func(node model.NodeID, source model.Source) []route.Dependency {
+	p.dependencies = func(node model.NodeID, source model.Source) []route.Dependency {
 		if node == front {
 			return nil
 		}
@@ -142,7 +142,7 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 		}
 		return present(node, source)
 	}
-	// several turn in one transaction, as the reactor takes them.
+	// several applies a range of problem changes in one transaction, as the reactor does.
 	several := func(kind event.TransitionKind, from, to int) {
 		p.recordBatch(func(o *deliveryBatch) error {
 			for i := from; i <= to; i++ {
@@ -190,7 +190,7 @@ func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
 	p.script(`open sw 10; open p1 11; after 1h; expect pager opened sw; restart; after 1h; expect`)
-	p.hangs = func(model.NodeID, model.Source) []route.Dependency { return nil } // somebody says that it is not behind the switch
+	p.dependencies = func(model.NodeID, model.Source) []route.Dependency { return nil } // an operator removes the dependency
 	p.r.reevaluateAll(p.now)
 	p.script(`after 1m; expect pager opened sw+p1`)
 
@@ -223,7 +223,7 @@ func TestDependencyBelowCriticalHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
 	p.script(`open sw 10; open p1 11; after 10m; expect pager opened sw`)
-	p.shows = map[string]model.Status{"sw": model.Warning}
+	p.presentStatus = map[string]model.Status{"sw": model.Warning}
 	p.applyTransition(event.StatusChanged, "sw", func(t *event.Transition) {
 		t.Problem, t.Status, t.Received = nil, model.Warning, p.now.UnixNano()
 	})

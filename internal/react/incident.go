@@ -17,7 +17,7 @@ import (
 
 // message is one message to one handler under one incident id.
 type message struct {
-	id      string // of a problem, and behind that .1, .2, … where acknowledgements under it ended
+	id      string // problem id, with .1, .2, … after each acknowledgement that ended
 	list    []*escalation
 	unacked bool   // the acknowledgement of its problems has ended
 	instead string // the incident that this message replaces and ends; empty: none
@@ -45,7 +45,7 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 		return out[i]
 	}
 	var fresh []*escalation
-	anew, moved := map[string]*message{}, map[*escalation]bool{} // by the id under which it was acknowledged
+	anew, moved := map[string]*message{}, map[*escalation]bool{} // new incidents by the acknowledged one that they replace; escalations in them
 	for _, e := range list {
 		k := e.notifiedHandler(ref)
 		switch {
@@ -92,7 +92,7 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 		return slices.Min(calls)
 	}
 	var ids []string
-	for _, k := range e.Notified { // as others know it
+	for _, k := range e.Notified { // incidents of other handlers
 		ids = append(ids, k.Incident)
 	}
 	for _, id := range append(ids, g.lead, e.Problem) {
@@ -114,7 +114,7 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 		if e.Closing != nil {
 			acked = acked || k.Acked
 		} else if is := o.presentState(e); is != nil && !k.Acked && !is.Problem.Ack.Active(o.now) {
-			return false // the service goes on calling
+			return false // the service still calls
 		} else {
 			acked = acked || is != nil || k.Acked
 		}

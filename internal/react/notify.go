@@ -57,7 +57,7 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 			}
 		}
 	}
-	var errs []error // of one message: the others leave
+	var errs []error // one for each message that cannot be composed
 	retry := func(list []*escalation, err error) {
 		if err == nil {
 			return
@@ -205,7 +205,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 		}
 	}
 	for _, e := range list {
-		if e.Closing != nil { // it ended while it was held back
+		if e.Closing != nil { // the problem closed while the rate held it
 			o.finishEscalation(e)
 			continue
 		}

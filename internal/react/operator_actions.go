@@ -18,7 +18,7 @@ import (
 type Trial struct {
 	handler.Receipt
 	Took  time.Duration
-	Final bool  // another attempt would end alike
+	Final bool  // another attempt would fail alike
 	Err   error // nil: the message was taken
 }
 
@@ -129,7 +129,7 @@ func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spe
 }
 
 // alertmanagerLocks has one lock for each Alertmanager: messages hold it for reading, a refresh for writing.
-type alertmanagerLocks struct{ locks sync.Map } // history.HandlerRef to *sync.RWMutex
+type alertmanagerLocks struct{ locks sync.Map } // a *sync.RWMutex by history.HandlerRef
 
 func (g *alertmanagerLocks) of(ref history.HandlerRef) *sync.RWMutex {
 	lock, _ := g.locks.LoadOrStore(ref, new(sync.RWMutex))

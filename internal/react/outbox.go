@@ -119,7 +119,7 @@ func (o *outbox) revived(ref history.HandlerRef, n int) {
 const (
 	// maxDue bounds one query of the outbox: several times the messages of one handler.
 	maxDue = 4 * perSocket
-	// minDue is the least that a query asks for.
+	// minDue is the smallest limit of a query.
 	minDue = 8
 )
 
@@ -227,7 +227,7 @@ type outcomes struct {
 	store   history.Store
 	mu      sync.Mutex
 	waiting []history.Outcome
-	written []chan error // of waiting; capacity 1
+	written []chan error // receives the result of the write, for each of waiting; capacity 1
 	writing bool
 }
 

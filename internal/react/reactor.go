@@ -16,7 +16,7 @@ import (
 // Reactor turns transitions into history, problems and messages. Fields of its goroutine (Run) are marked;
 // nobody else touches them once Run was called.
 type Reactor struct {
-	lane     // of history
+	consumer // of history
 	opts     Options
 	deliver  *deliverer
 	pipeline *eventPipeline // nil: there are no pipelines
@@ -37,7 +37,7 @@ func New(o Options) *Reactor {
 	r := &Reactor{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o)}
 	m := newMetrics(o.Registerer, r.Lag)
 	r.deliver = newDeliverer(&r.opts, m)
-	r.lane = lane{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
+	r.consumer = consumer{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
 		recorder: r, name: "history", passes: &passes{admitted: make(chan struct{}, 1)}}
 	if o.Pipelines.Table != nil {
 		r.pipeline = newEventPipeline(r)
@@ -72,18 +72,18 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	return nil
 }
 
-// lanes are the consumers of transitions: history, and pipelines where there are any.
-func (r *Reactor) lanes() []*lane {
+// consumers are the consumers of transitions: history, and pipelines where there are any.
+func (r *Reactor) consumers() []*consumer {
 	if r.pipeline != nil {
-		return []*lane{&r.lane, &r.pipeline.lane}
+		return []*consumer{&r.consumer, &r.pipeline.consumer}
 	}
-	return []*lane{&r.lane}
+	return []*consumer{&r.consumer}
 }
 
 // Emit copies transitions from the view's workers into the queues. It blocks only if the policy of a queue
 // says so.
 func (r *Reactor) Emit(ts []event.Transition) {
-	for _, l := range r.lanes() {
+	for _, l := range r.consumers() {
 		r.metrics.repeated.Add(float64(l.backlog.add(ts)))
 	}
 }
@@ -95,7 +95,7 @@ var ErrFarBehind = errors.New("history is far behind: its transitions are derive
 // snapshot at that position be used, and the journal be cut below it. ErrFarBehind: the pass of rederive
 // gives a snapshot sooner.
 func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
-	for _, l := range r.lanes() {
+	for _, l := range r.consumers() {
 		if err := l.awaitRecorded(ctx, at); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 // Consumers lists history and pipelines as consumers of the journal, while they have transitions to record:
 // snapshots, and so the journal, wait for them.
 func (r *Reactor) Consumers() (list []journal.Consumer) {
-	for _, l := range r.lanes() {
+	for _, l := range r.consumers() {
 		if oldest, _, waits, _ := l.backlog.oldest(); waits && oldest.Number > 0 {
 			oldest.Number--
 			list = append(list, journal.Consumer{Name: l.name, At: oldest})
@@ -135,7 +135,7 @@ func (r *Reactor) Run(ctx context.Context) error {
 func (r *Reactor) run(ctx context.Context) error {
 	r.router.changed = r.opts.Routing.Table.Changed()
 	r.router.reevaluateAll(r.now()) // silences may have ended before the start
-	var last time.Time              // of the last batch
+	var last time.Time              // begin of the last batch
 	for {
 		if err := r.reconcile(ctx); err != nil {
 			return err
@@ -161,8 +161,6 @@ func (r *Reactor) run(ctx context.Context) error {
 // await waits for transitions, for a due message, or for a change of routing; at most aliveInterval, for the
 // clock may have been set and the machine may have slept.
 func (r *Reactor) await(ctx context.Context, last time.Time) error {
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
 	next := r.router.nextDue()
 	if len(r.pendingEnds) > 0 && (next.IsZero() || r.endRetry.Before(next)) {
 		next = r.endRetry
@@ -171,8 +169,8 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	if !next.IsZero() {
 		wait = min(next.Sub(r.now()), wait)
 	}
-	timer := time.AfterFunc(wait, cancel)
-	defer timer.Stop()
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	changed := r.router.changed
 	go func() {
 		select {

@@ -60,7 +60,7 @@ func testProblemIsNotified(t *testing.T, s *observedStore) {
 	r.Emit([]event.Transition{openingTransition("p1", 4)})
 	first := receiveFrom(t, "opening", got)
 	n.mu.Lock()
-	n.gone = true // the node is deleted: that is why the problem ends
+	n.gone = true // the deletion of the node ends the problem
 	n.mu.Unlock()
 	r.Emit([]event.Transition{closingTransition("p1", 5)})
 	second := receiveFrom(t, "closing", got)
@@ -88,7 +88,7 @@ func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 		testenv.NoError(t, s.Record(t.Context(), history.Batch{Places: places}))
 	}
 	record(map[model.Partition]history.Place{1: {At: positionAt(10), Index: 1}, 2: {At: positionAt(99)}, 3: {At: journal.Position{Log: 77, Number: 5}}})
-	shared := func(p journal.Position) journal.Position { // the life before was copied at commit 20
+	shared := func(p journal.Position) journal.Position { // the copy was made at commit 20
 		if p.Log != 9 {
 			return journal.Position{}
 		}
@@ -105,7 +105,7 @@ func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 		fresh  bool
 	}{
 		{1, 9, 7, false}, {1, 10, 1, false}, {1, 10, 2, true}, {1, 11, 0, true},
-		{2, 20, 7, false}, {2, 21, 0, true}, // commit 21 of the former life was another one
+		{2, 20, 7, false}, {2, 21, 0, true}, // commit 21 differs from commit 21 before the copy was restored
 		{3, 1, 0, true}, {4, 1, 0, true},
 	} {
 		x := statusTransition(c.p, c.commit, c.index)
@@ -207,13 +207,13 @@ func testRestartsLoseNothing(t *testing.T, seed int, s *observedStore) {
 	flaky := rand.New(rand.NewPCG(uint64(seed), 2)) // used by one goroutine at a time
 	s.beforeRecord = func(history.Batch) error {
 		if calls.Add(1); flaky.IntN(5) == 0 {
-			return died // nothing was written
+			return died // without a write
 		}
 		return nil
 	}
 	s.afterRecord = func(history.Batch) error {
 		if flaky.IntN(5) == 0 {
-			return died // all was written, but we do not know
+			return died // after a complete write
 		}
 		return nil
 	}
@@ -230,7 +230,7 @@ func testRestartsLoseNothing(t *testing.T, seed int, s *observedStore) {
 			}
 			for _, x := range ts {
 				if life < lives-1 && rnd.IntN(len(ts)) == 0 {
-					break // it dies before the rest
+					break // the process dies before the rest is emitted
 				}
 				if x.At.Number > uint64(from) {
 					r.Emit([]event.Transition{x})
@@ -253,7 +253,7 @@ func TestStalledStoreLosesNoTransition(t *testing.T) {
 	stalled, resume := s.stallFirstWrite()
 	rnd := rand.New(rand.NewPCG(1, 1))
 	one, two := randomTransitions(1, 300, rnd), randomTransitions(2, 300, rnd)
-	two = two[:len(two)-5] // quiet at the end
+	two = two[:len(two)-5] // the last commits change no state in partition 2
 	var queues queue.Registry
 	var r *runningReactor
 	j := &memoryJournal{commits: map[uint64][]event.Transition{}, head: 300}
@@ -272,13 +272,13 @@ func TestStalledStoreLosesNoTransition(t *testing.T) {
 		switch calls++; calls {
 		case 1:
 			return errors.New("the segment is being closed")
-		case 2: // the view goes on meanwhile, and what does not fit is dropped
+		case 2: // the view goes on, and drops transitions that do not fit
 			emit(randomTransitions(1, 500, rnd), 300)
-		case 5: // near the head, more comes than fits
+		case 5: // near the head the view emits more than fits
 			emit(randomTransitions(1, 500, rnd), 800)
-		case 6: // as many as fit: they wait until this read has ended
+		case 6: // the view emits as many as fit, which wait for the end of this read
 			emit(randomTransitions(1, 10, rnd), 1300)
-			r.Emit([]event.Transition{statusTransition(1, 300, 0)}) // a worker that is late
+			r.Emit([]event.Transition{statusTransition(1, 300, 0)}) // a slow worker of the view
 		}
 		return nil
 	}
@@ -322,7 +322,7 @@ type memoryJournal struct {
 	mu      sync.Mutex
 	commits map[uint64][]event.Transition
 	head    uint64
-	reading func() error // at the begin of each read
+	reading func() error // is called at the begin of each read
 }
 
 func (j *memoryJournal) add(ts ...event.Transition) {
@@ -452,7 +452,7 @@ func TestBacklogIsBoundedInBytes(t *testing.T) {
 func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		since time.Duration // from the last transaction
+		since time.Duration // time since the last transaction
 		kinds []event.TransitionKind
 		want  time.Duration
 	}{

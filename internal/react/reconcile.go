@@ -16,7 +16,7 @@ import (
 // reconciliation holds the problems that are open in the view but not in history, and the reverse.
 // Transitions on their way at the start are among them until they are recorded; the rest were lost.
 type reconciliation struct {
-	at     journal.Position        // transitions up to there are on their way
+	at     journal.Position        // the replay emits transitions up to this position
 	opened []*model.Problem        // problems that are open in the view and not in history
 	closed map[string]sourceOnNode // problems that are open in history and not in the view
 }
@@ -186,7 +186,7 @@ func latenessNote(list []*escalation, ref history.HandlerRef) string {
 const (
 	// aliveInterval is the time between two records of the time up to which history is complete.
 	aliveInterval = 20 * time.Second
-	// aliveSlack is added to the recorded time: problems that opened later are unknown to history.
+	// aliveSlack extends the recorded time, which is up to an interval old. History does not know problems that opened later.
 	aliveSlack = 3 * aliveInterval
 )
 

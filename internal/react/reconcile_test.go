@@ -19,9 +19,9 @@ import (
 
 // testView is an event view: the open problems by node, and the time since which other nodes are OK.
 type testView struct {
-	mu   sync.Mutex
-	open map[model.NodeID]*model.Problem
-	well map[model.NodeID]int64 // since when
+	mu      sync.Mutex
+	open    map[model.NodeID]*model.Problem
+	okSince map[model.NodeID]int64 // Unix ns
 }
 
 func (v *testView) opens(node model.NodeID, id string) {
@@ -41,8 +41,8 @@ func (v *testView) present(node model.NodeID, source model.Source) *event.Transi
 		s.Executed, s.Output = testTime.UnixNano(), "as it is"
 		return s
 	}
-	if at, ok := v.well[node]; ok {
-		return &event.Transition{Namespace: 1, Executed: testTime.UnixNano(), Received: at, Output: "well again"}
+	if at, ok := v.okSince[node]; ok {
+		return &event.Transition{Namespace: 1, Executed: testTime.UnixNano(), Received: at, Output: "OK again"}
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	other := openingTransition("over", 1)
 	other.Node, other.Problem.NodeID = 11, 11
 	unknown := openingTransition("unknown", 1)
-	unknown.Index, unknown.Node, unknown.Problem.NodeID = 1, 12, 12 // the view has nothing of it: nobody knows
+	unknown.Index, unknown.Node, unknown.Problem.NodeID = 1, 12, 12 // the view has no state of this node
 	r.Emit([]event.Transition{other, unknown})
 	r.waitRecorded(positionAt(1))
 	receiveFrom(t, "message", got)
@@ -88,8 +88,8 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	r.stop()
 
 	v.opens(10, "lost")
-	v.opens(13, "coming") // its opening is on its way when the server starts
-	v.well = map[model.NodeID]int64{11: testTime.Add(time.Hour).UnixNano()}
+	v.opens(13, "coming") // the replay brings its opening after the start
+	v.okSince = map[model.NodeID]int64{11: testTime.Add(time.Hour).UnixNano()}
 	coming := openingTransition("coming", 5)
 	coming.Node, coming.Problem.NodeID = 13, 13
 	hold := make(chan struct{})
@@ -114,7 +114,7 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	if lost.Output != "as it is\nlate: it opened at 2026-03-01T12:00:00Z; the server recovered it at its start" || !lost.Opened.Equal(testTime) || lost.Node != "web01" {
 		t.Errorf("%+v", lost)
 	}
-	if !over.Closed.Equal(testTime.Add(time.Hour)) || over.Status != "OK" || over.Output != "well again\nlate: the server recovered its end at its start" {
+	if !over.Closed.Equal(testTime.Add(time.Hour)) || over.Status != "OK" || over.Output != "OK again\nlate: the server recovered its end at its start" {
 		t.Errorf("%+v", over)
 	}
 	if strings.Contains(as.Output, "late") {
@@ -131,7 +131,7 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	}
 	r.stop()
 
-	r = startReactor(t, o, v.compared(5)) // nothing of it comes again
+	r = startReactor(t, o, v.compared(5)) // nothing is notified again
 	r.Emit([]event.Transition{closingTransition("lost", 6)})
 	r.waitRecorded(positionAt(6))
 	if m := receiveFrom(t, "message", got); m.key != "lost/closed/default/pager" || len(got) != 0 {
@@ -153,9 +153,9 @@ func unrelatedTransition(commit uint64) event.Transition {
 // every start. Problems that opened in its time were lost and are notified.
 func TestNewHistoryNotifiesNobody(t *testing.T) {
 	for name, row := range map[string]struct {
-		attended time.Time // until when the copy was there; zero: it is empty
-		open     int
-		done     string
+		aliveUntil time.Time // history was complete up to then; zero: history is empty
+		open       int
+		done       string
 	}{
 		"empty":        {time.Time{}, 1, "adopted"},
 		"restored":     {testTime.Add(-5 * time.Minute), 1, "adopted"},
@@ -167,8 +167,8 @@ func TestNewHistoryNotifiesNobody(t *testing.T) {
 			s, n, v := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{}), &testView{}
 			n.chunk.Handlers = []string{"pager"}
 			o := Options{Store: s, Names: n, Routing: RoutingOptions{Present: v.present}}
-			if !row.attended.IsZero() {
-				testenv.NoError(t, s.RecordAlive(t.Context(), row.attended))
+			if !row.aliveUntil.IsZero() {
+				testenv.NoError(t, s.RecordAlive(t.Context(), row.aliveUntil))
 			}
 			for i := range row.open {
 				v.opens(model.NodeID(10+i), fmt.Sprintf("lost%d", i))

@@ -46,7 +46,7 @@ func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 		t.Errorf("%q, %v", note.Summary, err)
 	}
 
-	p = newRouterScenario(t, nil) // the same without a route
+	p = newRouterScenario(t, nil) // handlers without a route hear of a higher severity too
 	p.names.chunk.Handlers = []string{"mail"}
 	p.script(`warn p3 10`)
 	p.script(`expect mail opened p3; after 1m; status p3 critical high; after 0s; expect mail reminder p3`)
@@ -167,7 +167,7 @@ func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)
 	o.finished[e.EscalationKey] = true
-	o.writeEscalation(e) // the route is back
+	o.writeEscalation(e) // the route was applied again
 	var b history.Batch
 	if o.addTo(&b); len(b.Finished) != 0 || len(b.Escalations) != 1 {
 		t.Errorf("%+v", b)
@@ -195,7 +195,7 @@ func TestSilenceUntilResolvedEndsWithItsProblem(t *testing.T) {
 	if n := end(event.ProblemClosed, 10); n != 1 {
 		t.Errorf("%d silences end, want 1", n)
 	}
-	old := made(event.ProblemClosed, 10) // history is behind, and hears of it an hour later
+	old := made(event.ProblemClosed, 10) // history is behind, and records the closing an hour later
 	p.now = p.now.Add(time.Hour)
 	if ends := p.r.endedSilences([]problemChange{made(event.ProblemClosed, 10), old}); len(ends) != 1 || !ends[0].At.Equal(p.now) {
 		t.Errorf("%v: one silence ends, with the last of these problems", ends)

@@ -21,8 +21,8 @@ type router struct {
 	store         history.Store
 	names         Names
 	all           map[history.EscalationKey]*escalation
-	of            map[string][]*escalation        // by problem
-	dependents    map[string]map[*escalation]bool // by the problem that holds them
+	of            map[string][]*escalation        // escalations by problem
+	dependents    map[string]map[*escalation]bool // held escalations by the problem on which they depend
 	groups        map[groupKey]*group
 	rates         map[groupKey]*history.Rate // messages of routes that open problems
 	due           dueHeap
@@ -40,7 +40,7 @@ type sourceOnNode struct {
 type escalation struct {
 	history.Escalation
 	route            *route.Route
-	at               time.Time         // of its next evaluation
+	at               time.Time         // time of the next evaluation
 	index            int               // in the heap; -1: not in it
 	dependency       string            // the id of the problem whose end it waits for; empty: none
 	present          *event.Transition // the state at its last evaluation, for the message of the same batch
@@ -50,8 +50,8 @@ type escalation struct {
 // group holds the problems of one route and group key that share messages.
 type group struct {
 	lead    string
-	flush   time.Time // when the next message of it leaves; past: none waits
-	ends    time.Time // when the next closing message leaves; past: none waits
+	flush   time.Time // time of the group's next message; past: no message waits
+	ends    time.Time // time of the group's next closing message; past: no message waits
 	members map[*escalation]bool
 }
 
@@ -161,7 +161,7 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 		return nil
 	case event.ProblemOpened:
 		if len(r.of[t.problem.ID]) > 0 {
-			return nil // derived again from the journal
+			return nil // the opening was derived again, and is routed already
 		}
 		o.opened[t.problem.ID] = t.Transition
 		var now []*escalation
@@ -213,7 +213,7 @@ func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	}
 	s := r.Present(t.Node, t.Source)
 	if s == nil || s.Problem == nil || !s.Problem.Opened.Before(time.Unix(0, t.Received)) {
-		return // its opening is on its way, or its end
+		return // the transition of its opening or closing follows
 	}
 	for _, e := range r.of[s.Problem.ID] {
 		r.reevaluate(e, o.now)

@@ -20,18 +20,18 @@ import (
 
 // routerScenario drives a router step by step, and collects its messages.
 type routerScenario struct {
-	t      *testing.T
-	names  *testDirectory
-	table  *route.Table
-	store  *observedStore
-	r      *router
-	many   *route.Hold
-	now    time.Time
-	open   map[string]*model.Problem
-	shadow bool                    // of all namespaces
-	shows  map[string]model.Status // now, of a problem that was worse
-	hangs  func(model.NodeID, model.Source) []route.Dependency
-	sent   []string
+	t             *testing.T
+	names         *testDirectory
+	table         *route.Table
+	store         *observedStore
+	r             *router
+	massOutage    *route.Hold
+	now           time.Time
+	open          map[string]*model.Problem
+	shadow        bool                    // all namespaces are shadow namespaces
+	presentStatus map[string]model.Status // present status of problems that were worse
+	dependencies  func(model.NodeID, model.Source) []route.Dependency
+	sent          []string
 
 	incidents bool // describe messages by their incidents
 }
@@ -60,7 +60,7 @@ func (p *routerScenario) restart() {
 		for _, problem := range p.open {
 			if problem.NodeID == node && problem.Source == source {
 				status := problem.Status
-				if now, ok := p.shows[problem.ID]; ok {
+				if now, ok := p.presentStatus[problem.ID]; ok {
 					status = now
 				}
 				return stateOf(problem, status)
@@ -68,15 +68,15 @@ func (p *routerScenario) restart() {
 		}
 		return nil
 	}, MassOutage: func(now time.Time) *route.Hold {
-		if p.many == nil || !p.many.Until.After(now) {
+		if p.massOutage == nil || !p.massOutage.Until.After(now) {
 			return nil
 		}
-		return p.many
+		return p.massOutage
 	}, Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
-		if p.hangs == nil {
+		if p.dependencies == nil {
 			return nil
 		}
-		return p.hangs(node, source)
+		return p.dependencies(node, source)
 	}, Shadow: func(string) bool { return p.shadow }}})
 	testenv.NoError(p.t, p.r.load(context.Background()))
 	p.r.reevaluateAll(p.now)
@@ -332,7 +332,7 @@ func TestManySilentNodesAreHeld(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
 	p.names.keepalive = func(c *model.CheckChunk) { c.Handlers = []string{"mail"} }
-	p.many = &route.Hold{Kind: route.ManySilent, Reason: "400 of 1000 nodes became silent within 2m", Until: testTime.Add(4 * time.Minute)}
+	p.massOutage = &route.Hold{Kind: route.ManySilent, Reason: "400 of 1000 nodes became silent within 2m", Until: testTime.Add(4 * time.Minute)}
 	silent := func(id string, node model.NodeID) {
 		p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(model.KeepaliveCheck), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "silent"}
 		p.applyTransition(event.ProblemOpened, id, nil)
@@ -343,7 +343,7 @@ func TestManySilentNodesAreHeld(t *testing.T) {
 		expect mail opened p3; close p1
 		expect mail withheld p1 (one of many nodes that became silent at once until it closed: 400 of 1000 nodes became silent within 2m)
 		after 2m`)
-	p.many = nil // the mass outage ends, and the server restarts
+	p.massOutage = nil // the mass outage ends, and the server restarts
 	p.script(`restart; after 1m59s; expect; after 1s; expect mail opened p2
 		close p2; expect mail closed p2`)
 }
@@ -371,7 +371,7 @@ func TestSilencesHoldAndDropMessages(t *testing.T) {
 // A problem that a mute or a maintenance window holds is notified at the end if it is still open; otherwise its record states
 // the hold.
 func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
-	lunch := "13:00-14:00 Europe/Paris" // testTime in UTC
+	lunch := "13:00-14:00 Europe/Paris" // noon in UTC
 	muted := routeTo("pager", nil)
 	muted.Mute = []model.RouteMute{{During: lunch}}
 	for why, specs := range map[string]map[string]model.Spec{
@@ -455,8 +455,7 @@ func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 		expect; close p4; close p1; close p2; after 1m; expect pager summary p4 | pager closed p1+p2
 		close p5; after 1m; expect pager closed p4+p5; left 0`)
 
-	// Somebody looks after it while another waits for the rest of its group; and what a silence
-	// held is notified at the end.
+	// One problem is acknowledged while another waits for its group; a silenced one is notified at the end of the silence.
 	p = newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web02"}}}, Until: model.Time{Time: testTime.Add(time.Hour)}, Reason: "new disks"}})
 	p.script(`open p1 10; after 1m; open p2 11  # is silenced
@@ -497,7 +496,7 @@ func TestProblemThatEndsDuringItsMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	present, looks := p.r.Present, 0
 	p.r.Present = func(node model.NodeID, source model.Source) *event.Transition {
-		if looks++; looks > 2 { // of the opening, and of the step
+		if looks++; looks > 2 { // the first two are for the opening and for the step
 			return &event.Transition{}
 		}
 		return present(node, source)

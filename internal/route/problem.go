@@ -165,7 +165,7 @@ func CheckCondition(expr string) error {
 
 // Kinds of holds by a dependency.
 const (
-	Unreachable HoldKind = "unreachable" // the node in front of the problem's node is down
+	Unreachable HoldKind = "unreachable" // a node on which the problem's node depends is down
 	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails
 )
 

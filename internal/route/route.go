@@ -36,7 +36,7 @@ type Step struct {
 
 type mute struct {
 	selector *selector
-	calendar *window.Calendar // nil: a named window's
+	calendar *window.Calendar // nil: the calendar of the named window
 	window   Name
 	during   string
 }

@@ -13,12 +13,12 @@ import (
 // selector is a compiled model.Selector of one namespace. All of its criteria must hold.
 type selector struct {
 	namespace string
-	targets   *targets // nil: every node that the namespace reaches
+	targets   *targets // nil: all nodes, of shared or of the namespace
 	checks    []string // nil: all
 	statuses  [4]bool  // all false: all
 	severity  model.Severity
 	labels    map[string]string
-	where     *where.Compiled // over the problem; nil: all
+	where     *where.Compiled // condition over the problem; nil: all
 }
 
 // targets is a compiled model.Targets.

@@ -15,9 +15,9 @@ import (
 type Table struct {
 	mu       sync.RWMutex
 	changed  chan struct{}
-	routes   *index[*Route] // by match
+	routes   *index[*Route] // indexed by spec.match
 	silences *index[*model.SilenceSpec]
-	windows  *index[namedWindow] // by maintenance
+	windows  *index[namedWindow] // indexed by spec.maintenance
 }
 
 // namedWindow is a compiled Window.

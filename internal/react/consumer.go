@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// lane takes transitions from a backlog, in order per partition, and hands them to its recorder. It derives
-// the transitions again that a full backlog dropped. One lane records history and problems, one evaluates
+// consumer takes transitions from a backlog, in order per partition, and hands them to its recorder. It derives
+// the transitions again that a full backlog dropped. One consumer records history and problems, one evaluates
 // pipelines.
-type lane struct {
+type consumer struct {
 	recorder
 	name    string // for logs, and as a consumer of the journal
 	opts    *Options
@@ -23,10 +23,10 @@ type lane struct {
 	backlog *backlog
 	batch   int // transitions in one transaction, at most
 	passes  *passes
-	yields  bool // its pass gives way to one of the other lane
+	yields  bool // a pass of this consumer ends when another consumer wants one
 }
 
-// recorder is the work of a lane.
+// recorder is the work of a consumer.
 type recorder interface {
 	// persist records transitions. The error is the context's: other failures are tried again inside.
 	persist(ctx context.Context, ts []event.Transition) error
@@ -37,14 +37,14 @@ type recorder interface {
 // passes admits one pass over the journal at a time, because each keeps a second view in memory.
 type passes struct {
 	admitted chan struct{} // capacity 1: full while a pass is under way
-	wanted   atomic.Bool   // by the lane that does not yield
+	wanted   atomic.Bool   // the consumer that does not yield waits for a pass
 }
 
-// errYield ends a pass because the other lane wants one.
-var errYield = errors.New("the pass of the other lane goes first")
+// errYield ends a pass because the other consumer wants one.
+var errYield = errors.New("the pass of the other consumer goes first")
 
 // start lets the backlog wait for room, until stop is called or ctx ends.
-func (l *lane) start(ctx context.Context) (stop func()) {
+func (l *consumer) start(ctx context.Context) (stop func()) {
 	l.backlog.setRunning(true)
 	release := context.AfterFunc(ctx, func() { l.backlog.setRunning(false) })
 	return func() {
@@ -54,7 +54,7 @@ func (l *lane) start(ctx context.Context) (stop func()) {
 }
 
 // work records the next batch, or derives dropped transitions again. False: there was nothing to do.
-func (l *lane) work(ctx context.Context) (worked bool, err error) {
+func (l *consumer) work(ctx context.Context) (worked bool, err error) {
 	if ts := l.backlog.takeBatch(l.batch); len(ts) > 0 {
 		if err := l.persist(ctx, ts); err != nil {
 			return true, err
@@ -69,7 +69,7 @@ func (l *lane) work(ctx context.Context) (worked bool, err error) {
 }
 
 // awaitRecorded waits until all transitions up to and including commit at are recorded.
-func (l *lane) awaitRecorded(ctx context.Context, at journal.Position) error {
+func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error {
 	for {
 		oldest, _, waits, moved := l.backlog.oldest()
 		if !waits || oldest.Number > at.Number {
@@ -87,7 +87,7 @@ func (l *lane) awaitRecorded(ctx context.Context, at journal.Position) error {
 }
 
 // age returns the time since the oldest waiting transition was received.
-func (l *lane) age(now time.Time) time.Duration {
+func (l *consumer) age(now time.Time) time.Duration {
 	if _, since, waits, _ := l.backlog.oldest(); waits {
 		return max(0, now.Sub(time.Unix(0, since)))
 	}
@@ -95,7 +95,7 @@ func (l *lane) age(now time.Time) time.Duration {
 }
 
 // retry repeats a step with back-off until it succeeds. The error is the context's.
-func (l *lane) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
+func (l *consumer) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := step()
 		if err == nil {
@@ -114,7 +114,7 @@ func (l *lane) retry(ctx context.Context, trouble string, transitions int, step 
 }
 
 // rederive derives dropped transitions again from the journal, until none is missing.
-func (l *lane) rederive(ctx context.Context) error {
+func (l *consumer) rederive(ctx context.Context) error {
 	if l.opts.Rederive == nil {
 		panic("BUG: react: dropped transitions cannot be derived again")
 	}
@@ -145,7 +145,7 @@ func (l *lane) rederive(ctx context.Context) error {
 
 // replay reads the journal once, to its head. When a read found little, the next is the last: transitions
 // emitted during it have room in the backlog.
-func (l *lane) replay(ctx context.Context) error {
+func (l *consumer) replay(ctx context.Context) error {
 	if !l.yields {
 		l.passes.wanted.Store(true)
 		defer l.passes.wanted.Store(false)
@@ -167,7 +167,7 @@ func (l *lane) replay(ctx context.Context) error {
 		if last {
 			l.backlog.collect()
 		}
-		s := passBatch{lane: l, ctx: ctx, began: time.Now()}
+		s := passBatch{consumer: l, ctx: ctx, began: time.Now()}
 		if _, err := pass.Read(ctx, s.add); err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ const (
 
 // passBatch gathers a pass's transitions into transactions.
 type passBatch struct {
-	*lane
+	*consumer
 	ctx      context.Context
 	ts       []event.Transition
 	waiting  int64 // bytes of ts
