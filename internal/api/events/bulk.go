@@ -163,7 +163,6 @@ func (s *request) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequ
 	if err != nil {
 		return nil, err
 	}
-	q.ByNode = true // a list by severity misses events that become worse meanwhile
 	for st, err := range s.AllEvents(ctx, q) {
 		if err != nil {
 			return nil, err

@@ -169,14 +169,15 @@ func (v *View) SeesNamespace(namespace string) bool {
 // statesPerPage is the number of states that AllEvents reads from the event view at a time.
 const statesPerPage = 1000
 
-// AllEvents yields the states that match a query, in the order of the query, until the event view or ctx fails.
+// AllEvents yields the states that match a query, by node, until the event view or ctx fails. A list by severity would miss
+// events that become worse while it is read.
 func (v *View) AllEvents(ctx context.Context, q event.Query) iter.Seq2[*event.State, error] {
 	return allEvents(ctx, v.Events, q)
 }
 
 func allEvents(ctx context.Context, r event.Reader, q event.Query) iter.Seq2[*event.State, error] {
 	return func(yield func(*event.State, error) bool) {
-		for q.Limit = statesPerPage; ; {
+		for q.Limit, q.ByNode = statesPerPage, true; ; {
 			page, err := r.List(ctx, q)
 			if err = cmp.Or(err, ctx.Err()); err != nil {
 				yield(nil, err)
