@@ -78,37 +78,37 @@ func (d *Draft) SetNode(n PlacedNode) {
 	case old.Node == n.Node:
 		return // only groups, units or the assignment differ
 	default:
-		d.unindex(old.Node, n.Node)
+		d.removeFromIndexes(old.Node, n.Node)
 	}
 	d.nodeNames.set(n.Name, n.ID, d.number)
 	if n.UID != uuid.Nil {
 		d.uids.set(n.UID, n.ID, d.number)
 	}
-	d.indexSets(n.Node, old.Node, true)
+	d.updateSets(n.Node, old.Node, true)
 }
 
 // DeleteNode removes a node.
 func (d *Draft) DeleteNode(id model.NodeID) {
 	if old, known := d.nodes.Get(id); known {
 		d.nodes.delete(id, d.number)
-		d.unindex(old.Node, noNode)
+		d.removeFromIndexes(old.Node, noNode)
 	}
 }
 
 // unindex removes the index entries of a node that its next record does not share.
-func (d *Draft) unindex(old, next *Node) {
+func (d *Draft) removeFromIndexes(old, next *Node) {
 	if at, ok := d.nodeNames.Get(old.Name); ok && at == old.ID && next.Name != old.Name {
 		d.nodeNames.delete(old.Name, d.number)
 	}
 	if at, ok := d.uids.Get(old.UID); ok && at == old.ID && next.UID != old.UID {
 		d.uids.delete(old.UID, d.number)
 	}
-	d.indexSets(old, next, false)
+	d.updateSets(old, next, false)
 }
 
-// indexSets adds a node to the sets of its namespace and labels, or removes it, except from those that
+// updateSets adds a node to the sets of its namespace and labels, or removes it, except from those that
 // its other record shares.
-func (d *Draft) indexSets(n, other *Node, add bool) {
+func (d *Draft) updateSets(n, other *Node, add bool) {
 	if other.ID == 0 {
 		changeSet(d, &d.members, "", n.ID, add)
 	}
@@ -264,7 +264,7 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 }
 
 // writable returns the entries beside a key, which the draft may change.
-func (m *Map[K, V]) writable(key K, draft uint64) map[K]V {
+func (m *Map[K, V]) entriesToChange(key K, draft uint64) map[K]V {
 	if m.draft != draft {
 		next := new([shards]shard[K, V])
 		if m.shards != nil {
@@ -283,7 +283,7 @@ func (m *Map[K, V]) writable(key K, draft uint64) map[K]V {
 }
 
 func (m *Map[K, V]) set(key K, v V, draft uint64) {
-	entries := m.writable(key, draft)
+	entries := m.entriesToChange(key, draft)
 	before := len(entries)
 	entries[key] = v
 	m.size += len(entries) - before
@@ -291,7 +291,7 @@ func (m *Map[K, V]) set(key K, v V, draft uint64) {
 
 func (m *Map[K, V]) delete(key K, draft uint64) {
 	if _, ok := m.Get(key); ok {
-		delete(m.writable(key, draft), key)
+		delete(m.entriesToChange(key, draft), key)
 		m.size--
 	}
 }

@@ -33,7 +33,7 @@ func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 		n := f.nodes[model.NodeID(id)]
 		f.counts.Built++
 		made := b.content(n)
-		f.setExcess(n, made.excess())
+		f.setExcess(n, made.bytesOverLimit())
 		if n.excess > 0 {
 			n.dropContent()
 			p.oversized = append(p.oversized, oversizedText(n, made))
@@ -68,13 +68,13 @@ func (n *node) dropContent() {
 
 // differing returns the nodes that build would change, and changes nothing. It is an error if one would
 // get too large an assignment, and larger than the one before.
-func (f *fleet) differing(p *pass) (nodes []model.NodeID, err error) {
+func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 	b := f.builder(p)
 	var large []string
 	for id := range values32(p.build) {
 		n := f.nodes[model.NodeID(id)]
 		made := b.content(n)
-		if over := made.excess(); over > n.excess {
+		if over := made.bytesOverLimit(); over > n.excess {
 			large = append(large, oversizedText(n, made))
 		}
 		if n.content == nil || n.content.Hash != made.Hash {
@@ -100,7 +100,7 @@ func (f *fleet) builder(p *pass) *builder {
 
 // content returns the shared content of a node: the composition of its units, with the node's values.
 func (b *builder) content(n *node) *content {
-	c := b.composition(n.units)
+	c := b.compose(n.units)
 	var properties []wire.Property
 	var key string
 	var hash [32]byte
@@ -136,7 +136,7 @@ func (b *builder) sameProperties(n *node, c *composition) bool {
 }
 
 // composition returns the composition of a unit set, made again if the pass redefined a unit of it.
-func (b *builder) composition(s *unitSet) *composition {
+func (b *builder) compose(s *unitSet) *composition {
 	if c := b.compositions[s]; c != nil {
 		return c
 	}
@@ -144,7 +144,7 @@ func (b *builder) composition(s *unitSet) *composition {
 	if c == nil {
 		c = b.compose(s)
 	} else if slices.ContainsFunc(s.ids, func(id model.UnitID) bool { _, redefined := b.p.redefined[id]; return redefined }) {
-		if c = b.recompose(s); c == nil {
+		if c = b.composeAgain(s); c == nil {
 			c = b.compose(s)
 		}
 	}
@@ -175,7 +175,7 @@ func (b *builder) compose(s *unitSet) *composition {
 
 // recompose makes a composition from the one before, with the chunks of redefined units replaced; nil
 // where more than chunks differs.
-func (b *builder) recompose(s *unitSet) *composition {
+func (b *builder) composeAgain(s *unitSet) *composition {
 	old := s.composed
 	if old.proxied != nil {
 		return nil
@@ -266,13 +266,13 @@ func oversizedText(n *node, c *content) string {
 	const shown = 3
 	var largest []string
 	for _, p := range parts[:min(shown, len(parts))] {
-		largest = append(largest, p.name+" "+kib(p.size))
+		largest = append(largest, p.name+" "+kibibytes(p.size))
 	}
 	return fmt.Sprintf("the assignment of node %s would have %s (%d checks, %d properties), the limit is %s; the largest are %s",
-		n.def.Name, kib(c.size), len(c.chunks), len(c.Properties), kib(wire.MaxAssignment), strings.Join(largest, ", "))
+		n.def.Name, kibibytes(c.size), len(c.chunks), len(c.Properties), kibibytes(wire.MaxAssignment), strings.Join(largest, ", "))
 }
 
-func kib(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/1024) }
+func kibibytes(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/1024) }
 
 // tooLarge is the error of a change; nil where no node is concerned.
 func tooLarge(nodes []string) error {
@@ -290,7 +290,7 @@ func tooLarge(nodes []string) error {
 // Oversized lists the nodes whose assignment would be too large, at most so many, each with the reason.
 func (i *Inspector) Oversized(most int) (list []string) {
 	none := false
-	if i.read(func(f inspection) { none = f.oversized == 0 }); none {
+	if i.withFleet(func(f inspection) { none = f.oversized == 0 }); none {
 		return nil
 	}
 	i.p.compiling.Lock() // contents are composed again

@@ -226,8 +226,8 @@ func (u *unit) in(s *unitSet) *body {
 	return u.body
 }
 
-// movedBetween returns the nodes that have another of the two bodies after an edit.
-func movedBetween(old, new *unit) *roaring.Bitmap {
+// changedNodes returns the nodes that have another of the two bodies after an edit.
+func changedNodes(old, new *unit) *roaring.Bitmap {
 	nodes := func(u *unit) *roaring.Bitmap {
 		if u == nil || u.next == nil {
 			return roaring.New()

@@ -18,11 +18,11 @@ import (
 )
 
 // Passive checks are found by name, and counted by what they were made for.
-func TestPassives(t *testing.T) {
-	h := newHouse(t)
-	h.put("Check", "default", "declared", nil, &model.CheckSpec{Passive: true})
-	h.put("Check", "default", "made", map[string]string{model.SourceLabel: model.SourceSensu}, &model.CheckSpec{Passive: true, Disabled: true})
-	h.put("Check", "default", "run", map[string]string{model.SourceLabel: model.SourceSensu}, shell("true", &model.Targets{Groups: []string{"all"}}))
+func TestPassiveChecksReachTheirSource(t *testing.T) {
+	h := newTestPlanner(t)
+	h.apply("Check", "default", "declared", nil, &model.CheckSpec{Passive: true})
+	h.apply("Check", "default", "made", map[string]string{model.SourceLabel: model.SourceSensu}, &model.CheckSpec{Passive: true, Disabled: true})
+	h.apply("Check", "default", "run", map[string]string{model.SourceLabel: model.SourceSensu}, commandCheck("true", &model.Targets{Groups: []string{"all"}}))
 	for name, want := range map[string]directory.PassiveCheck{"declared": {}, "made": {Disabled: true, Source: "sensu-agent"}, "run": {Source: "sensu-agent"}} {
 		got, ok := h.p.directory.PassiveCheck("default", name)
 		if passive := name != "run"; !ok || passive != (got.Chunk != nil) || got.Disabled != want.Disabled || got.Source != want.Source {
@@ -45,13 +45,13 @@ func TestPassives(t *testing.T) {
 // The command of a Hook reaches the nodes with the check that names it, with its properties,
 // and again when it changes.
 func TestHooksByNameReachTheNodes(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
-	h.put("Hook", "default", "look", nil, &model.HookSpec{Command: &model.Command{Shell: "ps"}, Stdin: true})
-	spec := shell("true", &model.Targets{Groups: []string{"web"}})
+	h.apply("Hook", "default", "look", nil, &model.HookSpec{Command: &model.Command{Shell: "ps"}, Stdin: true})
+	spec := commandCheck("true", &model.Targets{Groups: []string{"web"}})
 	spec.Hooks = []model.Hook{{Hook: "look", When: []string{"critical"}}, {Name: "own", When: []string{"ok"}, Command: &model.Command{Shell: "uptime"}}}
 	spec.Pipelines = []string{"alerts"}
-	h.put("Check", "default", "cpu", nil, spec)
+	h.apply("Check", "default", "cpu", nil, spec)
 	held := func(command string, stdin bool) {
 		t.Helper()
 		chunks := h.p.directory.For(h.id("web01")).Chunks
@@ -66,8 +66,8 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 		}
 	}
 	held("ps", true)
-	h.put("Property", "default", "flags", nil, &model.PropertySpec{Value: []byte(`"-ef"`)})
-	h.put("Hook", "default", "look", nil, &model.HookSpec{Command: &model.Command{Shell: "ps {{ .props.flags }}"}})
+	h.apply("Property", "default", "flags", nil, &model.PropertySpec{Value: []byte(`"-ef"`)})
+	h.apply("Hook", "default", "look", nil, &model.HookSpec{Command: &model.Command{Shell: "ps {{ .props.flags }}"}})
 	held("ps {{ .props.flags }}", false)
 	if got := h.p.directory.For(h.id("web01")).Properties; len(got) != 1 || got[0].Name != "flags" {
 		t.Errorf("%+v", got)
@@ -76,18 +76,18 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 
 // A problem hangs on all that is in front of its node, the farthest first, and on what its
 // check depends on, however far; who waits for that hears of a change.
-func TestMasters(t *testing.T) {
-	h := newHouse(t)
-	ping := shell("true", nil)
+func TestDependenciesComeFromChecksAndUpstreams(t *testing.T) {
+	h := newTestPlanner(t)
+	ping := commandCheck("true", nil)
 	ping.Interval, ping.Timeout, ping.Alert = model.Duration(10*time.Second), model.Duration(5*time.Second), &model.Alert{FailAfter: 2}
-	h.put("Check", "shared", "ping", nil, ping)
-	http, db := shell("true", nil), shell("true", nil)
+	h.apply("Check", "shared", "ping", nil, ping)
+	http, db := commandCheck("true", nil), commandCheck("true", nil)
 	http.DependsOn, db.DependsOn = []string{"db", "gone"}, []string{"shared/ping", "http", "keepalive"} // apply refuses the cycle; it must end all the same
-	h.put("Check", "default", "db", nil, db)
-	h.put("Check", "default", "http", nil, http)
-	h.put("Node", "shared", "core", nil, &model.NodeSpec{Proxy: true})
-	h.put("Node", "default", "sw7", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "shared/core", Check: "shared/ping"}})
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "sw7"}})
+	h.apply("Check", "default", "db", nil, db)
+	h.apply("Check", "default", "http", nil, http)
+	h.apply("Node", "shared", "core", nil, &model.NodeSpec{Proxy: true})
+	h.apply("Node", "default", "sw7", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "shared/core", Check: "shared/ping"}})
+	h.apply("Node", "default", "web01", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "sw7"}})
 	says := func(node, check string) (list []string) {
 		id, _ := h.p.directory.CheckByName("default", check)
 		of, _ := h.p.directory.NodeByName("default", node)
@@ -113,27 +113,27 @@ func TestMasters(t *testing.T) {
 			t.Errorf("%s/%s: %q, want %q", c.node, c.check, got, c.want)
 		}
 	}
-	h.put("Node", "default", "sw7", nil, &model.NodeSpec{})
+	h.apply("Node", "default", "sw7", nil, &model.NodeSpec{})
 	if got := says("web01", "keepalive"); !slices.Equal(got, []string{"behind default/sw7/keepalive 2m0s"}) {
 		t.Errorf("after a change: %q", got)
 	}
 }
 
 // What turns are given by: who runs it, and what it is about.
-func TestRobins(t *testing.T) {
-	h := newHouse(t)
-	h.put("Group", "default", "pollers", nil, &model.GroupSpec{})
+func TestRoundRobinChecksHaveMembers(t *testing.T) {
+	h := newTestPlanner(t)
+	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})
 	a, b := h.node("a", nil, "pollers"), h.node("b", nil, "pollers")
 	h.node("other", nil)
 	s1, s2 := h.proxy("s1", "192.0.2.1"), h.proxy("s2", "192.0.2.2")
-	about := ping()
+	about := pingCheck()
 	about.RoundRobin = true
-	h.put("Check", "default", "ping", nil, about)
-	plain := shell("true", &model.Targets{Groups: []string{"pollers"}})
-	h.put("Check", "default", "all", nil, plain)
+	h.apply("Check", "default", "ping", nil, about)
+	plain := commandCheck("true", &model.Targets{Groups: []string{"pollers"}})
+	h.apply("Check", "default", "all", nil, plain)
 	alone := *plain
 	alone.RoundRobin = true
-	h.put("Check", "default", "one", nil, &alone)
+	h.apply("Check", "default", "one", nil, &alone)
 
 	list := h.p.directory.RoundRobins()
 	if len(list) != 2 || list[0].Chunk.Name != "ping" || list[1].Chunk.Name != "one" {
@@ -154,9 +154,9 @@ func TestRobins(t *testing.T) {
 	}
 	off := alone
 	off.Disabled = true
-	h.put("Check", "default", "one", nil, &off)
+	h.apply("Check", "default", "one", nil, &off)
 	about.Targets = nil
-	h.put("Check", "default", "ping", nil, about)
+	h.apply("Check", "default", "ping", nil, about)
 	if list := h.p.directory.RoundRobins(); len(list) != 0 {
 		t.Errorf("left: %+v", list)
 	}
@@ -165,12 +165,12 @@ func TestRobins(t *testing.T) {
 // The times in which a check does not run reach its nodes with its definition, and again when
 // its Window changes, or the zone that both inherit.
 func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
-	h.put("Window", "default", "night", nil, &model.WindowSpec{Spans: []model.WindowSpan{{During: "22:00-07:00"}}})
-	spec := shell("true", &model.Targets{Groups: []string{"web"}})
+	h.apply("Window", "default", "night", nil, &model.WindowSpec{Spans: []model.WindowSpan{{During: "22:00-07:00"}}})
+	spec := commandCheck("true", &model.Targets{Groups: []string{"web"}})
 	spec.Schedule = &model.Schedule{Except: []model.ScheduleException{{Window: "night"}, {During: "sat,sun Europe/Paris"}}}
-	h.put("Check", "default", "backup", nil, spec)
+	h.apply("Check", "default", "backup", nil, spec)
 	held := func(zone, during string) {
 		t.Helper()
 		chunks := h.p.directory.For(h.id("web01")).Chunks
@@ -183,11 +183,11 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 		}
 	}
 	held("", "22:00-07:00")
-	h.put("Window", "default", "night", nil, &model.WindowSpec{Spans: []model.WindowSpan{{During: "23:00-05:00"}}})
+	h.apply("Window", "default", "night", nil, &model.WindowSpec{Spans: []model.WindowSpan{{During: "23:00-05:00"}}})
 	held("", "23:00-05:00")
-	h.put("Namespace", "", "default", nil, &model.NamespaceSpec{TimeZone: "America/New_York"})
+	h.apply("Namespace", "", "default", nil, &model.NamespaceSpec{TimeZone: "America/New_York"})
 	held("America/New_York", "23:00-05:00")
-	h.put("Window", "default", "night", nil, &model.WindowSpec{TimeZone: "UTC", Spans: []model.WindowSpan{{During: "23:00-05:00"}}})
+	h.apply("Window", "default", "night", nil, &model.WindowSpec{TimeZone: "UTC", Spans: []model.WindowSpan{{During: "23:00-05:00"}}})
 	held("UTC", "23:00-05:00")
 }
 
@@ -195,19 +195,19 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 // server has them, and again when it changes; another namespace's Asset of that name is another, and that of the shared namespace
 // is named with it.
 func TestAssetsReachTheNodes(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	sum := func(letter string) string { return strings.Repeat(letter, 128) }
 	asset := func(builds ...model.AssetBuild) *model.AssetSpec { return &model.AssetSpec{Builds: builds} }
-	h.put("Namespace", "", "other", nil, &model.NamespaceSpec{})
-	h.put("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("a"), OS: "linux", URL: "https://far.example.org/a"}, model.AssetBuild{SHA512: sum("b")}))
-	h.put("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("c")}))
-	h.put("Asset", model.SharedNamespaceName, "ruby", nil, asset(model.AssetBuild{SHA512: sum("d")}))
+	h.apply("Namespace", "", "other", nil, &model.NamespaceSpec{})
+	h.apply("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("a"), OS: "linux", URL: "https://far.example.org/a"}, model.AssetBuild{SHA512: sum("b")}))
+	h.apply("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("c")}))
+	h.apply("Asset", model.SharedNamespaceName, "ruby", nil, asset(model.AssetBuild{SHA512: sum("d")}))
 	h.node("web01", nil, "web")
 	check := func(name string, assets ...string) {
 		t.Helper()
-		spec := shell("true", &model.Targets{Groups: []string{"web"}})
+		spec := commandCheck("true", &model.Targets{Groups: []string{"web"}})
 		spec.Assets = assets
-		h.put("Check", "default", name, nil, spec)
+		h.apply("Check", "default", name, nil, spec)
 	}
 	check("cpu", model.SharedNamespaceName+"/ruby", "tools")
 	check("plain")
@@ -239,13 +239,13 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools linux:a :b")
 	held("plain")
 	before := h.p.directory.For(h.id("web01"))
-	h.put("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("e")})) // of no concern here
+	h.apply("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("e")})) // of no concern here
 	if after := h.p.directory.For(h.id("web01")); after.Hash != before.Hash {
 		t.Errorf("another namespace's asset changes the assignment: %x, was %x", after.Hash, before.Hash)
 	}
-	h.put("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("f")}))
+	h.apply("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("f")}))
 	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools :f")
-	h.put("Asset", model.SharedNamespaceName, "ruby", nil, asset(model.AssetBuild{SHA512: sum("0")}))
+	h.apply("Asset", model.SharedNamespaceName, "ruby", nil, asset(model.AssetBuild{SHA512: sum("0")}))
 	held("cpu", model.SharedNamespaceName+"/ruby :0", "tools :f")
 	check("cpu", "tools")
 	held("cpu", "tools :f")
@@ -256,13 +256,13 @@ func TestAssetsReachTheNodes(t *testing.T) {
 // Two bodies of a unit are in force at once; nodes move from the first to the second, and nothing changes
 // for them when the second becomes the only one.
 func TestRolloutOfASecondBody(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	a, b, c := h.node("a", nil, "web"), h.node("b", nil, "web"), h.node("c", nil)
 	spec := func(line string) *model.CheckSpec {
-		return shell(line+" {{ .props.port | default \"1\" }}", &model.Targets{Groups: []string{"web"}})
+		return commandCheck(line+" {{ .props.port | default \"1\" }}", &model.Targets{Groups: []string{"web"}})
 	}
 	key := intent.Key{Kind: "Check", Namespace: "default", Name: "check"}
-	h.put(key.Kind, key.Namespace, key.Name, nil, spec("old"))
+	h.apply(key.Kind, key.Namespace, key.Name, nil, spec("old"))
 	id, _ := h.p.directory.CheckByName("default", "check")
 
 	compile := func(line string) *unit {
@@ -314,7 +314,7 @@ func TestRolloutOfASecondBody(t *testing.T) {
 	expect("before", "old", "old", 2)
 	apply(staged(a))
 	expect("first stage", "new", "old", 1)
-	h.put("Node", "default", "a", nil, &model.NodeSpec{Groups: []string{"web"}, Facts: map[string]string{"os": "linux"}})
+	h.apply("Node", "default", "a", nil, &model.NodeSpec{Groups: []string{"web"}, Facts: map[string]string{"os": "linux"}})
 	expect("a fact in between", "new", "old", 0)
 	apply(staged(a, b))
 	expect("second stage", "new", "new", 1)
@@ -326,13 +326,13 @@ func TestRolloutOfASecondBody(t *testing.T) {
 	expect("after", "new", "new", 0)
 }
 
-func (h *house) proxy(name, address string) model.NodeID {
-	h.put("Node", "default", name, map[string]string{"kind": "switch"}, &model.NodeSpec{Proxy: true, Properties: map[string]json.RawMessage{"address": json.RawMessage(`"` + address + `"`)}})
+func (h *testPlanner) proxy(name, address string) model.NodeID {
+	h.apply("Node", "default", name, map[string]string{"kind": "switch"}, &model.NodeSpec{Proxy: true, Properties: map[string]json.RawMessage{"address": json.RawMessage(`"` + address + `"`)}})
 	return h.id(name)
 }
 
-func ping() *model.CheckSpec {
-	c := shell("ping {{ .props.address }}", &model.Targets{Groups: []string{"pollers"}})
+func pingCheck() *model.CheckSpec {
+	c := commandCheck("ping {{ .props.address }}", &model.Targets{Groups: []string{"pollers"}})
 	c.Proxy = &model.Targets{Where: `node.labels.kind == "switch"`}
 	return c
 }
@@ -340,13 +340,13 @@ func ping() *model.CheckSpec {
 // A proxy check lands on machines, which run it, and on proxy nodes, which it is about: the
 // assignments of the former name the latter with their properties, and nobody else's.
 func TestProxyChecks(t *testing.T) {
-	h := newHouse(t)
-	h.put("Group", "default", "pollers", nil, &model.GroupSpec{})
+	h := newTestPlanner(t)
+	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})
 	a, b := h.node("a", map[string]string{"kind": "switch"}, "pollers"), h.node("b", nil, "pollers")
 	other := h.node("other", nil)
 	s1, s2 := h.proxy("s1", "192.0.2.1"), h.proxy("s2", "192.0.2.2")
-	h.put("Check", "default", "ping", nil, ping())
-	h.put("Check", "default", "disk", nil, shell("true", &model.Targets{Where: "true"}))
+	h.apply("Check", "default", "ping", nil, pingCheck())
+	h.apply("Check", "default", "disk", nil, commandCheck("true", &model.Targets{Where: "true"}))
 	check, _ := h.p.directory.CheckByName("default", "ping")
 
 	want := wire.ProxyChecks{Nodes: []wire.ProxyNode{
@@ -399,8 +399,8 @@ func TestProxyChecks(t *testing.T) {
 	// their own before.
 	h.forgotten = nil
 	kept := h.p.Revision()
-	h.put("Node", "default", "s3", nil, &model.NodeSpec{Proxy: true})
-	h.put("Check", "default", "disk", nil, func() *model.CheckSpec { c := ping(); return c }())
+	h.apply("Node", "default", "s3", nil, &model.NodeSpec{Proxy: true})
+	h.apply("Check", "default", "disk", nil, func() *model.CheckSpec { c := pingCheck(); return c }())
 	disk, _ := h.p.directory.CheckByName("default", "disk")
 	forgotten := []Removal{{Node: s3, Mark: wire.ForgetMark{Check: check}}}
 	for _, n := range []model.NodeID{a, b, other} {

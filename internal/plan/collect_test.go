@@ -16,10 +16,10 @@ import (
 
 // A check that is edited for years leaves nothing behind but what can still be named.
 func TestExpiredDefinitionsAreRemoved(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	h.node("a", nil)
 	edit := func(n int) model.ChunkID {
-		h.put("Check", "default", "c", nil, shell(fmt.Sprint("check ", n), &model.Targets{Nodes: []string{"a"}}))
+		h.apply("Check", "default", "c", nil, commandCheck(fmt.Sprint("check ", n), &model.Targets{Nodes: []string{"a"}}))
 		id, _ := h.p.directory.CheckByName("default", "c")
 		node, _ := h.p.directory.NodeByName("default", "a")
 		a := h.p.directory.For(node)
@@ -92,11 +92,11 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 // Readers at any time see an assignment whose hash is that of its content. Worth
 // running with -race.
 func TestReadersWhileCompiling(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	for i := range 20 {
 		h.node(fmt.Sprint("n", i), map[string]string{"i": fmt.Sprint(i)}, "all")
 	}
-	h.put("Check", "default", "c", nil, shell("true {{ .props.p }}", &model.Targets{Groups: []string{"all"}}))
+	h.apply("Check", "default", "c", nil, commandCheck("true {{ .props.p }}", &model.Targets{Groups: []string{"all"}}))
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 3 {
@@ -120,8 +120,8 @@ func TestReadersWhileCompiling(t *testing.T) {
 		})
 	}
 	for i := range 50 {
-		h.put("Check", "default", "c", nil, shell(fmt.Sprint("true {{ .props.p }} ", i), &model.Targets{Groups: []string{"all"}}))
-		h.put("Property", "default", "p", nil, &model.PropertySpec{Value: []byte(fmt.Sprint(i))})
+		h.apply("Check", "default", "c", nil, commandCheck(fmt.Sprint("true {{ .props.p }} ", i), &model.Targets{Groups: []string{"all"}}))
+		h.apply("Property", "default", "p", nil, &model.PropertySpec{Value: []byte(fmt.Sprint(i))})
 		w := intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "n1"}}
 		if _, affected, err := h.p.Preview(t.Context(), []intent.Write{w}); err != nil || affected != 1 {
 			t.Errorf("affected %d, %v", affected, err)
@@ -133,12 +133,12 @@ func TestReadersWhileCompiling(t *testing.T) {
 
 // A namespace is in the shadow from the moment it says so until it does not any more.
 func TestShadowNamespace(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	for _, c := range []struct {
 		says string
 		want bool
 	}{{"", false}, {model.NotificationsShadow, true}, {"send", false}} {
-		h.put("Namespace", "", "beside", nil, &model.NamespaceSpec{Notifications: c.says})
+		h.apply("Namespace", "", "beside", nil, &model.NamespaceSpec{Notifications: c.says})
 		if h.p.directory.Shadow("beside") != c.want || h.p.directory.Shadow("default") || h.p.directory.Shadow("gone") {
 			t.Errorf("%q: not %v", c.says, c.want)
 		}
@@ -148,7 +148,7 @@ func TestShadowNamespace(t *testing.T) {
 // BenchmarkFleet loads 15,000 nodes with 40 checks each: time, and bytes that stay.
 func BenchmarkFleet(b *testing.B) {
 	const nodes = 15_000
-	h := fleetOf(b, nodes)
+	h := newTestFleet(b, nodes)
 	for b.Loop() {
 		var before, after runtime.MemStats
 		h.p = nil
@@ -163,17 +163,17 @@ func BenchmarkFleet(b *testing.B) {
 
 // BenchmarkEditCheck edits a check that all of 15,000 nodes hold.
 func BenchmarkEditCheck(b *testing.B) {
-	h := fleetOf(b, 15_000)
+	h := newTestFleet(b, 15_000)
 	i := 0
 	for b.Loop() {
 		i++
-		h.put("Check", "default", "check00", nil, shell(fmt.Sprintf("edit %d", i%2), &model.Targets{Groups: []string{"all"}}))
+		h.apply("Check", "default", "check00", nil, commandCheck(fmt.Sprintf("edit %d", i%2), &model.Targets{Groups: []string{"all"}}))
 	}
 }
 
 // BenchmarkEditNode changes a label of one of 15,000 nodes.
 func BenchmarkEditNode(b *testing.B) {
-	h := fleetOf(b, 15_000)
+	h := newTestFleet(b, 15_000)
 	i := 0
 	for b.Loop() {
 		i++

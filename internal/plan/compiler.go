@@ -389,7 +389,7 @@ func groupName(ns, name string) (route.Name, bool) {
 }
 
 // reaches reports whether a resource of namespace owner may land on nodes of ns.
-func reaches(owner, ns string) bool { return owner == ns || owner == shared }
+func isVisibleIn(owner, ns string) bool { return owner == ns || owner == shared }
 
 // EffectiveLabels merges the labels of a node by owner: those the server keeps
 // (metadata and join grant) over those of the agent's configuration over

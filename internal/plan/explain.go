@@ -23,7 +23,7 @@ type Explanation struct {
 
 // ExplainCheck says why a check lands on a node or not; not ok: one of them does not exist.
 func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Explanation, ok bool) {
-	i.read(func(f inspection) {
+	i.withFleet(func(f inspection) {
 		n, u := f.nodes[node], f.units[check]
 		if ok = n != nil && u != nil; ok {
 			e = f.explain(n, u.def)
@@ -35,7 +35,7 @@ func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Expl
 func (f inspection) explain(n *node, u *unit) Explanation {
 	name := strings.ToLower(u.Kind) + " " + nameFor(u.Name, n)
 	switch {
-	case !reaches(u.Namespace, n.def.Namespace):
+	case !isVisibleIn(u.Namespace, n.def.Namespace):
 		return Explanation{Text: fmt.Sprintf("%s belongs to namespace %s and runs only on nodes of that namespace", name, u.Namespace)}
 	case u.Passive:
 		return Explanation{Text: name + " is passive: senders outside report its results"}
@@ -55,7 +55,7 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 
 // ExplainGroups says of each group of a node why the node is in it.
 func (i *Inspector) ExplainGroups(node model.NodeID) (list []Explanation) {
-	i.read(func(f inspection) {
+	i.withFleet(func(f inspection) {
 		n := f.nodes[node]
 		if n == nil {
 			return
@@ -92,12 +92,12 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 		if len(no) == 0 {
 			return Explanation{Text: name + " names no targets"}
 		}
-		if near := w.nearest(name, t); near != "" {
+		if near := w.closestGroup(name, t); near != "" {
 			no = append(no, Explanation{Text: near})
 		}
 		return Explanation{Text: name + " does not name this node", Under: no}
 	}
-	if t.except != nil && w.f.lands(t.except, owner, w.n) {
+	if t.except != nil && w.f.targetsSelect(t.except, owner, w.n) {
 		out, _ := w.items(t.except)
 		for i := range out {
 			out[i].Text = "except: " + out[i].Text
@@ -108,7 +108,7 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 }
 
 // nearest says which change would bring the node in, where there is a plain one.
-func (w *explainer) nearest(name string, t *targets) string {
+func (w *explainer) closestGroup(name string, t *targets) string {
 	for _, g := range t.groups {
 		r := w.f.groupNumbers.name(g)
 		if group := w.f.groups[g]; group != nil && group.def != nil && (t.except == nil || !slices.Contains(t.except.groups, g)) {
@@ -266,7 +266,7 @@ const (
 
 // PropertyOrigins lists all properties of a node, by name: also those that no check reads.
 func (i *Inspector) PropertyOrigins(id model.NodeID) (list []PropertyOrigins) {
-	i.read(func(f inspection) {
+	i.withFleet(func(f inspection) {
 		n := f.nodes[id]
 		if n == nil {
 			return
@@ -300,27 +300,27 @@ func (f inspection) propertyNames(n *node) []string {
 }
 
 func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
-	levels := append(f.common(n, name), f.properties.nodeValues(n, name))
-	value := merged(name, levels)
+	levels := append(f.sharedSources(n, name), f.properties.nodeValues(n, name))
+	value := mergeLevels(name, levels)
 	if value == nil {
 		return o, false
 	}
 	o.Name = name
-	if v := resolve(name, append(f.common(n, name), f.properties.nodeValues(n, name))); v.Error != "" {
+	if v := resolve(name, append(f.sharedSources(n, name), f.properties.nodeValues(n, name))); v.Error != "" {
 		o.Conflict = v.Error
 	} else {
 		o.Value = v.Value
 	}
 	for i, level := range [...]string{"global", "namespace", "group", "node"} {
 		for _, s := range levels[i] {
-			o.From = append(o.From, PropertyOrigin{level, s.from, s.value, effect(tree(s, 0), value)})
+			o.From = append(o.From, PropertyOrigin{level, s.from, s.value, effectText(tree(s, 0), value)})
 		}
 	}
 	return o, true
 }
 
 // effect compares a value with the one in force.
-func effect(said, now any) string {
+func effectText(said, now any) string {
 	var same, other, clashes int
 	var walk func(said, now any)
 	walk = func(said, now any) {
@@ -359,14 +359,14 @@ func effect(said, now any) string {
 // merged is the value of all levels as a tree, clashes included; nil: nobody says
 // anything. Sources of one level are merged in a fixed order, so that an error reads the
 // same on every node.
-func merged(name string, levels [][]source) (value any) {
+func mergeLevels(name string, levels [][]source) (value any) {
 	for _, level := range levels {
 		slices.SortFunc(level, func(a, b source) int {
 			return strings.Compare(a.from+string(a.value), b.from+string(b.value))
 		})
 		var here any
 		for _, s := range level {
-			here = join(name, here, tree(s, 0))
+			here = mergeValues(name, here, tree(s, 0))
 		}
 		value = override(value, here)
 	}

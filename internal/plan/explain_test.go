@@ -11,31 +11,31 @@ import (
 )
 
 // sentences is a Explanation as people read it.
-func sentences(w Explanation) string {
+func flattenExplanation(w Explanation) string {
 	text := "- "
 	if w.Lands {
 		text = "+ "
 	}
 	text += w.Text + "\n"
 	for _, under := range w.Under {
-		text += "  " + strings.ReplaceAll(strings.TrimSuffix(sentences(under), "\n"), "\n", "\n  ") + "\n"
+		text += "  " + strings.ReplaceAll(strings.TrimSuffix(flattenExplanation(under), "\n"), "\n", "\n  ") + "\n"
 	}
 	return text
 }
 
 func TestExplainCheckShowsTheChain(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	h.node("web01", map[string]string{"env": "prod"}, "web")
 	h.node("db01", map[string]string{"env": "test"})
-	h.put("Group", "default", "prod", nil, &model.GroupSpec{Where: `node.labels.env == "prod"`})
-	h.put("Group", "default", "all", nil, &model.GroupSpec{Groups: []string{"web", "prod"}, Nodes: []string{"a", "b", "c", "d", "e", "f"}})
-	h.put("Namespace", "", "other", nil, &model.NamespaceSpec{})
+	h.apply("Group", "default", "prod", nil, &model.GroupSpec{Where: `node.labels.env == "prod"`})
+	h.apply("Group", "default", "all", nil, &model.GroupSpec{Groups: []string{"web", "prod"}, Nodes: []string{"a", "b", "c", "d", "e", "f"}})
+	h.apply("Namespace", "", "other", nil, &model.NamespaceSpec{})
 
 	targets := &model.Targets{Groups: []string{"all", "nobody"}, Except: &model.Targets{Nodes: []string{"web01"}}}
-	h.put("Check", "default", "excepted", nil, shell("true", targets))
-	h.put("Check", "default", "plain", nil, shell("true", &model.Targets{Groups: []string{"all"}}))
-	h.put("Check", "default", "nowhere", nil, shell("true", nil))
-	h.put("Check", "other", "theirs", nil, shell("true", &model.Targets{Nodes: []string{"web01"}}))
+	h.apply("Check", "default", "excepted", nil, commandCheck("true", targets))
+	h.apply("Check", "default", "plain", nil, commandCheck("true", &model.Targets{Groups: []string{"all"}}))
+	h.apply("Check", "default", "nowhere", nil, commandCheck("true", nil))
+	h.apply("Check", "other", "theirs", nil, commandCheck("true", &model.Targets{Nodes: []string{"web01"}}))
 
 	for _, c := range []struct{ namespace, check, node, want string }{
 		{"default", "plain", "web01", `
@@ -68,7 +68,7 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
 	} {
 		id, _ := h.p.directory.CheckByName(c.namespace, c.check)
 		why, ok := h.p.Inspector().ExplainCheck(h.id(c.node), id)
-		if got := strings.TrimSpace(sentences(why)); !ok || got != strings.TrimSpace(c.want) {
+		if got := strings.TrimSpace(flattenExplanation(why)); !ok || got != strings.TrimSpace(c.want) {
 			t.Errorf("%s on %s:\n%s\nwant\n%s", c.check, c.node, got, strings.TrimSpace(c.want))
 		}
 	}
@@ -87,13 +87,13 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
 // What is said of a property is listed from global to node with what became of it, and
 // the value shown is the one that agents are sent.
 func TestPropertiesShowTheirSources(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	raw := func(s string) map[string]json.RawMessage { return map[string]json.RawMessage{"p": json.RawMessage(s)} }
 	property := func(name, scope, value string) {
-		h.put("Property", "default", name, nil, &model.PropertySpec{Property: "p", Scope: scope, Value: json.RawMessage(value)})
+		h.apply("Property", "default", name, nil, &model.PropertySpec{Property: "p", Scope: scope, Value: json.RawMessage(value)})
 	}
 	group := func(name, value string) {
-		h.put("Group", "default", name, nil, &model.GroupSpec{Properties: raw(value)})
+		h.apply("Group", "default", name, nil, &model.GroupSpec{Properties: raw(value)})
 	}
 	group("deep", `{"a": {"b": 2}}`)
 	group("flat", `"x"`)
@@ -156,14 +156,14 @@ func TestLabelsHaveOwners(t *testing.T) {
 }
 
 // What keeps nodes from running a check is found on each of them, and counted over all.
-func TestFaults(t *testing.T) {
-	h := newHouse(t)
+func TestFaultsNameResourceAndReason(t *testing.T) {
+	h := newTestPlanner(t)
 	for i := range 5 {
 		h.node(fmt.Sprintf("web%d", i), nil, "web")
 	}
 	h.node("db1", nil, "web", "db")
-	h.put("Check", "default", "disk", nil, shell("check_disk -w {{ .props.disk_warn }}", &model.Targets{Groups: []string{"web"}}))
-	h.put("Check", "default", "load", nil, shell(`check_load -w {{ .props.load_warn | default "5" }}`, &model.Targets{Groups: []string{"web"}}))
+	h.apply("Check", "default", "disk", nil, commandCheck("check_disk -w {{ .props.disk_warn }}", &model.Targets{Groups: []string{"web"}}))
+	h.apply("Check", "default", "load", nil, commandCheck(`check_load -w {{ .props.load_warn | default "5" }}`, &model.Targets{Groups: []string{"web"}}))
 	text := func(namespace string) string {
 		list, nodes := h.p.Inspector().Faults(namespace)
 		out := fmt.Sprint(nodes, " nodes")
@@ -193,10 +193,10 @@ func TestFaults(t *testing.T) {
 		}
 		switch {
 		case strings.HasPrefix(want, "6"):
-			h.put("Group", "default", "web", nil, &model.GroupSpec{Properties: map[string]json.RawMessage{"disk_warn": []byte(`"20%"`)}})
-			h.put("Group", "default", "db", nil, &model.GroupSpec{Properties: map[string]json.RawMessage{"disk_warn": []byte(`"10%"`)}})
+			h.apply("Group", "default", "web", nil, &model.GroupSpec{Properties: map[string]json.RawMessage{"disk_warn": []byte(`"20%"`)}})
+			h.apply("Group", "default", "db", nil, &model.GroupSpec{Properties: map[string]json.RawMessage{"disk_warn": []byte(`"10%"`)}})
 		case strings.HasPrefix(want, "1"):
-			h.put("Property", "default", "disk_warn", nil, &model.PropertySpec{Scope: "node:db1", Value: []byte(`"5%"`)})
+			h.apply("Property", "default", "disk_warn", nil, &model.PropertySpec{Scope: "node:db1", Value: []byte(`"5%"`)})
 		}
 	}
 }

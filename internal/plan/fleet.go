@@ -325,7 +325,7 @@ type content struct {
 }
 
 // excess returns by how many bytes, at least one, the content is too large; zero: it fits.
-func (c *content) excess() int {
+func (c *content) bytesOverLimit() int {
 	most := max(len(c.chunks), len(c.Properties))
 	if c.proxied != nil {
 		most = max(most, len(c.proxied.Nodes))

@@ -72,7 +72,7 @@ func (f *fleet) groupNames(s *groupSet) []string {
 
 // refill computes the members of changed groups and, where they differ, of the
 // groups that contain them. Whoever came or went joins p.nodes.
-func (f *fleet) refill(p *pass) {
+func (f *fleet) updateMembersOfGroups(p *pass) {
 	reach := map[directory.GroupID]bool{} // false: not yet, true: done or under way
 	var up func(directory.GroupID)
 	up = func(g directory.GroupID) {
@@ -133,7 +133,7 @@ func (f *fleet) refill(p *pass) {
 }
 
 // regroup computes the groups of a node from nothing.
-func (f *fleet) regroup(p *pass, n *node) {
+func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 	f.counts.Nodes++
 	id, ns := uint32(n.def.ID), n.def.Namespace
 	found := slices.Clone(n.def.groups)
@@ -144,7 +144,7 @@ func (f *fleet) regroup(p *pass, n *node) {
 	}
 	add := func(list []directory.GroupID) {
 		for _, g := range list {
-			if reaches(f.groupNumbers.name(g).Namespace, ns) {
+			if isVisibleIn(f.groupNumbers.name(g).Namespace, ns) {
 				found = insert(found, g)
 			}
 		}
@@ -163,7 +163,7 @@ func (f *fleet) regroup(p *pass, n *node) {
 		g := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, parent := range f.groups[g].parents {
-			if before := len(found); reaches(f.groupNumbers.name(parent).Namespace, ns) && f.contains(f.groups[parent].def, g) {
+			if before := len(found); isVisibleIn(f.groupNumbers.name(parent).Namespace, ns) && f.contains(f.groups[parent].def, g) {
 				if found = insert(found, parent); len(found) > before {
 					todo = append(todo, parent)
 				}
@@ -373,7 +373,7 @@ type JoinRequest struct {
 
 // JoinRequests lists the join requests of a node, by name.
 func (i *Inspector) JoinRequests(id model.NodeID) (list []JoinRequest) {
-	i.read(func(f inspection) {
+	i.withFleet(func(f inspection) {
 		if n := f.nodes[id]; n != nil {
 			for _, r := range n.def.requests {
 				accepted, reason := f.groups[r.group].decide(r)

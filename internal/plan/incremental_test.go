@@ -21,12 +21,12 @@ import (
 // what a naive reading of the definitions says.
 func TestIncrementalEqualsFull(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h := newHouse(t)
+		h := newTestPlanner(t)
 		for range rapid.IntRange(1, 25).Draw(rt, "commits") {
 			var writes []intent.Write
 			seen := map[intent.Key]bool{}
 			for range rapid.IntRange(1, 4).Draw(rt, "writes") {
-				if w := h.anyMove(rt, anyWrite(rt)); !seen[w.Key] && !seen[w.Source()] {
+				if w := h.drawMove(rt, drawWrite(rt)); !seen[w.Key] && !seen[w.Source()] {
 					seen[w.Key], seen[w.Source()] = true, true
 					if _, known := h.rows[w.Key]; known || w.Body != nil {
 						writes = append(writes, w)
@@ -69,8 +69,8 @@ func TestIncrementalEqualsFull(t *testing.T) {
 	})
 }
 
-// anyMove makes some writes of nodes moves: of a node that is there, to a name that is free.
-func (h *house) anyMove(rt *rapid.T, w intent.Write) intent.Write {
+// drawMove makes some writes of nodes moves: of a node that is there, to a name that is free.
+func (h *testPlanner) drawMove(rt *rapid.T, w intent.Write) intent.Write {
 	if w.Kind != "Node" || w.Body == nil || rapid.IntRange(0, 2).Draw(rt, "move") > 0 {
 		return w
 	}
@@ -85,7 +85,7 @@ func (h *house) anyMove(rt *rapid.T, w intent.Write) intent.Write {
 }
 
 // forgottenOfNodes are the nodes of which RemovalsSince, from the start on, says that they are gone.
-func forgottenOfNodes(rt *rapid.T, h *house) (nodes []model.NodeID) {
+func forgottenOfNodes(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	marks, err := h.p.RemovalsSince(rt.Context(), 0)
 	if err != nil {
 		rt.Fatal(err)
@@ -98,7 +98,7 @@ func forgottenOfNodes(rt *rapid.T, h *house) (nodes []model.NodeID) {
 	return nodes
 }
 
-func (h *house) withoutGenerations() map[string]any {
+func (h *testPlanner) withoutGenerations() map[string]any {
 	seen := h.snapshot()
 	for key, v := range seen {
 		if a, ok := v.(directory.Assignment); ok {
@@ -117,7 +117,7 @@ var (
 	trustedWheres = []string{"", `node.labels.a == "1"`, `node.labels.a != "1"`, `has(node.labels.b)`}
 )
 
-func anyWrite(rt *rapid.T) intent.Write {
+func drawWrite(rt *rapid.T) intent.Write {
 	pick := func(label string, from []string) string { return rapid.SampledFrom(from).Draw(rt, label) }
 	some := func(label string, from []string) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom(from), 0, 2, rapid.ID[string]).Draw(rt, label)
@@ -184,7 +184,7 @@ func anyWrite(rt *rapid.T) intent.Write {
 		if rapid.Bool().Draw(rt, "except") {
 			t.Except = target()
 		}
-		c := shell("check {{ .props."+pick("reads", []string{"p0", "p1"})+" }} "+pick("argument", []string{"x", "y"}), t)
+		c := commandCheck("check {{ .props."+pick("reads", []string{"p0", "p1"})+" }} "+pick("argument", []string{"x", "y"}), t)
 		if rapid.IntRange(0, 2).Draw(rt, "about proxies") == 0 {
 			c.Proxy = target()
 		}
@@ -205,7 +205,7 @@ func anyWrite(rt *rapid.T) intent.Write {
 }
 
 // compareWithNaive reads every definition again for every node and check.
-func (h *house) compareWithNaive(rt *rapid.T) {
+func (h *testPlanner) compareWithNaive(rt *rapid.T) {
 	type resource[S any] struct {
 		Metadata model.Metadata
 		Spec     S
@@ -331,9 +331,9 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 	}
 }
 
-// fleetOf has n nodes of which each tenth is in a rack of ten, and 40 checks on all.
-func fleetOf(t testing.TB, n int) *house {
-	h := newHouse(t)
+// newTestFleet has n nodes of which each tenth is in a rack of ten, and 40 checks on all.
+func newTestFleet(t testing.TB, n int) *testPlanner {
+	h := newTestPlanner(t)
 	p := h.p
 	h.p = nil
 	var writes []intent.Write
@@ -351,9 +351,9 @@ func fleetOf(t testing.TB, n int) *house {
 	}
 	put("Group", "prod", nil, &model.GroupSpec{Where: `node.labels.env == "prod"`})
 	for i := range 40 {
-		put("Check", fmt.Sprintf("check%02d", i), nil, shell(fmt.Sprintf("check %d", i), &model.Targets{Groups: []string{"all"}}))
+		put("Check", fmt.Sprintf("check%02d", i), nil, commandCheck(fmt.Sprintf("check %d", i), &model.Targets{Groups: []string{"all"}}))
 	}
-	put("Check", "rack", nil, shell("check rack", &model.Targets{Groups: []string{"rack3"}}))
+	put("Check", "rack", nil, commandCheck("check rack", &model.Targets{Groups: []string{"rack3"}}))
 	h.write(writes...)
 	h.p = p
 	if err := p.CatchUp(t.Context()); err != nil {
@@ -364,7 +364,7 @@ func fleetOf(t testing.TB, n int) *house {
 
 // Work is in proportion to the change, not to the fleet.
 func TestWorkGrowsWithTheChange(t *testing.T) {
-	h := fleetOf(t, 2000)
+	h := newTestFleet(t, 2000)
 	work := func(change func()) (changed int, c Counts) {
 		before := h.p.Counts()
 		h.changed = nil
@@ -385,13 +385,13 @@ func TestWorkGrowsWithTheChange(t *testing.T) {
 		counts  Counts
 	}{
 		{"a check of ten nodes", func() {
-			h.put("Check", "default", "rack", nil, shell("other", &model.Targets{Groups: []string{"rack3"}}))
+			h.apply("Check", "default", "rack", nil, commandCheck("other", &model.Targets{Groups: []string{"rack3"}}))
 		}, 10, Counts{Passes: 2, Units: 1, Built: 10, Changed: 10}},
 		{"its label", func() {
-			h.put("Check", "default", "rack", map[string]string{"a": "b"}, shell("other", &model.Targets{Groups: []string{"rack3"}}))
+			h.apply("Check", "default", "rack", map[string]string{"a": "b"}, commandCheck("other", &model.Targets{Groups: []string{"rack3"}}))
 		}, 0, Counts{Passes: 1, Units: 1}},
 		{"its targets", func() {
-			h.put("Check", "default", "rack", nil, shell("other", &model.Targets{Groups: []string{"rack3", "rack4"}}))
+			h.apply("Check", "default", "rack", nil, commandCheck("other", &model.Targets{Groups: []string{"rack3", "rack4"}}))
 		}, 10, Counts{Passes: 1, Units: 1, Built: 10, Changed: 10}},
 		{"a node", func() {
 			h.node("node00000", map[string]string{"env": "staging"}, "all", "rack3")
@@ -401,13 +401,13 @@ func TestWorkGrowsWithTheChange(t *testing.T) {
 		}, 0, Counts{Passes: 1, Nodes: 1, Conditions: 1, Built: 1}},
 		{"a new node", func() { h.node("new", nil, "all") }, 1, Counts{Passes: 1, Nodes: 1, Conditions: 1, Built: 1, Changed: 1}},
 		{"a group of two", func() {
-			h.put("Group", "default", "pair", nil, &model.GroupSpec{Nodes: []string{"node00005", "node00006"}})
+			h.apply("Group", "default", "pair", nil, &model.GroupSpec{Nodes: []string{"node00005", "node00006"}})
 		}, 0, Counts{Passes: 1, Nodes: 2, Groups: 1, Built: 2}},
 		{"a condition", func() {
-			h.put("Check", "default", "cond", nil, shell("cond", &model.Targets{Where: `node.labels.site == "s7"`}))
+			h.apply("Check", "default", "cond", nil, commandCheck("cond", &model.Targets{Where: `node.labels.site == "s7"`}))
 		}, 100, Counts{Passes: 2, Units: 1, Conditions: 2001, Built: 100, Changed: 100}},
 		{"a property nobody reads", func() {
-			h.put("Property", "default", "x", nil, &model.PropertySpec{Value: json.RawMessage("1")})
+			h.apply("Property", "default", "x", nil, &model.PropertySpec{Value: json.RawMessage("1")})
 		}, 0, Counts{Passes: 1}},
 	} {
 		changed, counts := work(c.change)

@@ -27,7 +27,7 @@ type inspection struct{ *fleet }
 // Inspector returns the inspector of this planner.
 func (p *Planner) Inspector() *Inspector { return &Inspector{p} }
 
-func (i *Inspector) read(fn func(inspection)) {
+func (i *Inspector) withFleet(fn func(inspection)) {
 	i.p.mu.RLock()
 	defer i.p.mu.RUnlock()
 	fn(inspection{i.p.fleet})
@@ -37,7 +37,7 @@ func (i *Inspector) read(fn func(inspection)) {
 // only those that its chunks read.
 func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) (value []byte, conflict string, ok bool) {
-		i.read(func(f inspection) {
+		i.withFleet(func(f inspection) {
 			n := f.nodes[id]
 			if n == nil {
 				return
@@ -52,7 +52,7 @@ func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 
 // Placement counts the users of a declared resource; zero: it is not declared.
 func (i *Inspector) Placement(key intent.Key) (l intent.Placement) {
-	i.read(func(f inspection) { l = f.placementOf(f.definitions[key]) })
+	i.withFleet(func(f inspection) { l = f.placementOf(f.definitions[key]) })
 	return l
 }
 
@@ -65,7 +65,7 @@ func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.Node
 	if err != nil {
 		return nil, err
 	}
-	i.read(func(f inspection) {
+	i.withFleet(func(f inspection) {
 		ids = nodeIDs(f.selectedBy(compiled, namespace, func(c *condition) *roaring.Bitmap { return f.evaluateOnce(c, namespace) }))
 	})
 	return ids, nil
@@ -135,7 +135,7 @@ func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 		f.Examples = slices.Insert(f.Examples, at, id)
 		f.Examples = f.Examples[:min(len(f.Examples), faultExamples)]
 	}
-	i.read(func(f inspection) {
+	i.withFleet(func(f inspection) {
 		for id, n := range f.nodes {
 			if namespace != "" && n.def.Namespace != namespace {
 				continue
@@ -160,7 +160,7 @@ func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 
 // NodeFaults lists the faults of one node.
 func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
-	i.read(func(f inspection) {
+	i.withFleet(func(f inspection) {
 		if n := f.nodes[node]; n != nil {
 			for _, x := range f.faultsOf(n) {
 				list = append(list, Fault{Check: x.unit, Text: x.text, Nodes: 1, Examples: []model.NodeID{node}})
@@ -264,7 +264,7 @@ func (f inspection) placementOf(def any) (l intent.Placement) {
 // countUsers counts the units, resources, namespaces and nodes that name a resource.
 func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	for _, u := range f.units {
-		if !namesAny(of.Name, u.def.Namespace, u.def.needs[of.Kind]) {
+		if !containsName(of.Name, u.def.Namespace, u.def.needs[of.Kind]) {
 			continue
 		}
 		if l.Checks++; of.Kind != "Route" {
@@ -272,7 +272,7 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 		}
 	}
 	for by, spec := range f.resources {
-		if !namesAny(of.Name, by.Namespace, resourceNeeds(spec)[of.Kind]) {
+		if !containsName(of.Name, by.Namespace, resourceNeeds(spec)[of.Kind]) {
 			continue
 		}
 		switch by.Kind {
@@ -291,13 +291,13 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	switch of.Kind {
 	case "Handler":
 		for _, n := range f.namespaces {
-			if namesAny(of.Name, n.Name, n.Handlers) {
+			if containsName(of.Name, n.Name, n.Handlers) {
 				l.Spaces++
 			}
 		}
 		l.Hear = f.countNodes(func(n *nodeDef) bool {
 			k := n.Receivers()
-			return namesAny(of.Name, n.Namespace, n.endHandlers) || k != nil && namesAny(of.Name, n.Namespace, k.Handlers)
+			return containsName(of.Name, n.Namespace, n.endHandlers) || k != nil && containsName(of.Name, n.Namespace, k.Handlers)
 		})
 	case "Pipeline":
 		l.Hear = f.countNodes(func(n *nodeDef) bool {
@@ -307,7 +307,7 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 			}
 			imported := k.FromAgent && of.Namespace == n.Namespace &&
 				slices.ContainsFunc(k.Handlers, func(name string) bool { return model.SensuPipeline(name) == of.Name.Name })
-			return imported || namesAny(of.Name, n.Namespace, k.Pipelines)
+			return imported || containsName(of.Name, n.Namespace, k.Pipelines)
 		})
 	}
 }
@@ -340,8 +340,8 @@ func resourceNeeds(spec model.Spec) needs {
 	return n
 }
 
-// namesAny reports whether a list of names of a namespace contains a resource.
-func namesAny(of route.Name, namespace string, names []string) bool {
+// containsName reports whether a list of names of a namespace contains a resource.
+func containsName(of route.Name, namespace string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return splitName(namespace, name) == of })
 }
 

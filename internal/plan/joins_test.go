@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (h *house) members(group string) (names []string) {
+func (h *testPlanner) members(group string) (names []string) {
 	for _, id := range h.p.directory.GroupMembers("default", group) {
 		_, name, _ := h.p.directory.NodeName(id)
 		names = append(names, name)
@@ -20,10 +20,10 @@ func (h *house) members(group string) (names []string) {
 
 // An agent is in the groups that it names where group or node allows it, and hears of
 // each change of that; in a trusted group it never is.
-func TestAgentsPutThemselvesWhereTheyMay(t *testing.T) {
-	h := newHouse(t)
-	h.put("Node", "default", "n1", nil, &model.NodeSpec{AgentGroups: []string{"canary", "web", "root"}, MayJoin: []string{"web", "root"}})
-	h.put("Node", "default", "n2", nil, &model.NodeSpec{AgentGroups: []string{"canary", "web"}})
+func TestAgentsJoinOnlyPermittedGroups(t *testing.T) {
+	h := newTestPlanner(t)
+	h.apply("Node", "default", "n1", nil, &model.NodeSpec{AgentGroups: []string{"canary", "web", "root"}, MayJoin: []string{"web", "root"}})
+	h.apply("Node", "default", "n2", nil, &model.NodeSpec{AgentGroups: []string{"canary", "web"}})
 	steps := []struct {
 		group string
 		spec  *model.GroupSpec
@@ -42,7 +42,7 @@ func TestAgentsPutThemselvesWhereTheyMay(t *testing.T) {
 	}
 	for i, s := range steps {
 		if s.spec != nil {
-			h.put("Group", "default", s.group, nil, s.spec)
+			h.apply("Group", "default", s.group, nil, s.spec)
 		}
 		if got := h.members(s.group); !slices.Equal(got, s.want) {
 			t.Errorf("step %d, %s %+v: %v, want %v", i, s.group, s.spec, got, s.want)
@@ -58,7 +58,7 @@ func TestAgentsPutThemselvesWhereTheyMay(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("join requests of n1: %v", got)
 	}
-	h.put("Node", "default", "n1", nil, &model.NodeSpec{})
+	h.apply("Node", "default", "n1", nil, &model.NodeSpec{})
 	if got := h.members("web"); len(got) != 0 || len(h.p.Inspector().JoinRequests(h.id("n1"))) != 0 {
 		t.Errorf("it says no more, and is in %v", got)
 	}
@@ -67,13 +67,13 @@ func TestAgentsPutThemselvesWhereTheyMay(t *testing.T) {
 // The condition of a trusted group sees labels of the server only, whatever the machine
 // says under the same name.
 func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	const expr = `node.labels.role == "db"`
-	h.put("Group", "default", "trusted", nil, &model.GroupSpec{Where: expr, Trusted: true})
-	h.put("Group", "default", "open", nil, &model.GroupSpec{Where: expr})
-	h.put("Node", "default", "said", nil, &model.NodeSpec{AgentLabels: map[string]string{"role": "db"}})
-	h.put("Node", "default", "measured", nil, &model.NodeSpec{Facts: map[string]string{"role": "db"}})
-	h.put("Node", "default", "declared", map[string]string{"role": "db"}, &model.NodeSpec{AgentLabels: map[string]string{"role": "web"}})
+	h.apply("Group", "default", "trusted", nil, &model.GroupSpec{Where: expr, Trusted: true})
+	h.apply("Group", "default", "open", nil, &model.GroupSpec{Where: expr})
+	h.apply("Node", "default", "said", nil, &model.NodeSpec{AgentLabels: map[string]string{"role": "db"}})
+	h.apply("Node", "default", "measured", nil, &model.NodeSpec{Facts: map[string]string{"role": "db"}})
+	h.apply("Node", "default", "declared", map[string]string{"role": "db"}, &model.NodeSpec{AgentLabels: map[string]string{"role": "web"}})
 	if got := h.members("trusted"); !slices.Equal(got, []string{"declared"}) {
 		t.Errorf("trusted: %v", got)
 	}
@@ -86,10 +86,10 @@ func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
 // computed is the changes, each looked at by each condition once, and nothing else.
 func TestChangedFactsOfAFleetCostTheChanges(t *testing.T) {
 	const nodes, batch = 2000, 250
-	h := fleetOf(t, nodes)
-	h.put("Group", "default", "new-kernel", nil, &model.GroupSpec{Where: `node.facts.kernel == "6.13"`})
-	h.put("Group", "default", "canary", nil, &model.GroupSpec{SelfJoin: true})
-	h.put("Check", "default", "reboot", nil, shell("reboot", &model.Targets{Groups: []string{"new-kernel"}}))
+	h := newTestFleet(t, nodes)
+	h.apply("Group", "default", "new-kernel", nil, &model.GroupSpec{Where: `node.facts.kernel == "6.13"`})
+	h.apply("Group", "default", "canary", nil, &model.GroupSpec{SelfJoin: true})
+	h.apply("Check", "default", "reboot", nil, commandCheck("reboot", &model.Targets{Groups: []string{"new-kernel"}}))
 	conditions := uint64(2) // prod, new-kernel
 	before := h.p.Counts()
 	changed := map[model.NodeID]bool{}
@@ -125,21 +125,21 @@ func TestChangedFactsOfAFleetCostTheChanges(t *testing.T) {
 // Who brings machines into a trusted group that joined by a token is told, once for each
 // node that he writes and once for each group; of all others he is not.
 func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	token := &model.JoinGrant{Token: "4f1c"}
 	node := func(given *model.JoinGrant, groups ...string) *model.NodeSpec {
 		return &model.NodeSpec{JoinGrant: given, Groups: groups}
 	}
 	for i := range 7 {
-		h.put("Node", "default", fmt.Sprint("n", i), map[string]string{"rack": "a"}, node(token))
+		h.apply("Node", "default", fmt.Sprint("n", i), map[string]string{"rack": "a"}, node(token))
 	}
-	h.put("Node", "default", "accepted", map[string]string{"rack": "a"}, node(&model.JoinGrant{Groups: []string{"x"}}))
-	h.put("Node", "default", "declared", map[string]string{"rack": "a"}, node(nil))
-	h.put("Node", "default", "inside", map[string]string{"role": "pay"}, node(token))
+	h.apply("Node", "default", "accepted", map[string]string{"rack": "a"}, node(&model.JoinGrant{Groups: []string{"x"}}))
+	h.apply("Node", "default", "declared", map[string]string{"rack": "a"}, node(nil))
+	h.apply("Node", "default", "inside", map[string]string{"role": "pay"}, node(token))
 	pay := &model.GroupSpec{Trusted: true, Where: `node.labels.role == "pay"`}
-	h.put("Group", "default", "pay", nil, pay)
-	h.put("Group", "default", "around", nil, &model.GroupSpec{Trusted: true, Groups: []string{"pay"}})
-	h.put("Group", "default", "plain", nil, &model.GroupSpec{Where: `node.labels.rack == "a"`})
+	h.apply("Group", "default", "pay", nil, pay)
+	h.apply("Group", "default", "around", nil, &model.GroupSpec{Trusted: true, Groups: []string{"pay"}})
+	h.apply("Group", "default", "plain", nil, &model.GroupSpec{Where: `node.labels.rack == "a"`})
 
 	write := func(kind, name string, labels map[string]string, spec model.Spec) intent.Write {
 		return intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(t, kind, "default", name, labels, spec)}
@@ -185,12 +185,12 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 
 // A handler or pipeline that nodes name for their keepalive or their end is used by them.
 func TestNodesUseHandlers(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	for _, name := range []string{"web01", "web02", "web03", "web04"} {
 		h.node(name, nil)
 	}
-	h.put("Handler", "default", "cmdb", nil, &model.HandlerSpec{})
-	h.put("Pipeline", "default", "sensu-cmdb", nil, &model.PipelineSpec{})
+	h.apply("Handler", "default", "cmdb", nil, &model.HandlerSpec{})
+	h.apply("Pipeline", "default", "sensu-cmdb", nil, &model.PipelineSpec{})
 	uses := func(what string, handler, pipeline int) {
 		t.Helper()
 		for key, want := range map[intent.Key]int{
@@ -203,59 +203,59 @@ func TestNodesUseHandlers(t *testing.T) {
 		}
 	}
 	uses("nobody", 0, 0)
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{Keepalive: &model.Keepalive{Handlers: []string{"default/cmdb", "other"}}})
+	h.apply("Node", "default", "web01", nil, &model.NodeSpec{Keepalive: &model.Keepalive{Handlers: []string{"default/cmdb", "other"}}})
 	uses("a keepalive", 1, 0)
-	h.put("Node", "default", "web02", nil, &model.NodeSpec{Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{"cmdb"}}})
+	h.apply("Node", "default", "web02", nil, &model.NodeSpec{Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{"cmdb"}}})
 	uses("an end", 2, 0)
-	h.put("Node", "default", "web03", nil, &model.NodeSpec{AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"cmdb"}}})
+	h.apply("Node", "default", "web03", nil, &model.NodeSpec{AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"cmdb"}}})
 	uses("an agent of Sensu", 3, 1)
-	h.put("Node", "default", "web04", nil, &model.NodeSpec{Keepalive: &model.Keepalive{Pipelines: []string{"sensu-cmdb"}}})
+	h.apply("Node", "default", "web04", nil, &model.NodeSpec{Keepalive: &model.Keepalive{Pipelines: []string{"sensu-cmdb"}}})
 	uses("a pipeline", 3, 2)
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{})
+	h.apply("Node", "default", "web01", nil, &model.NodeSpec{})
 	uses("one less", 2, 2)
 }
 
 // Routes, pipelines and Sensu agents that name no handler use handlers, too, from when they are applied together.
-func TestUseOfHandlers(t *testing.T) {
-	h := newHouse(t)
+func TestHandlersListTheirUsers(t *testing.T) {
+	h := newTestPlanner(t)
 	uses := func(what, handler string, want intent.Placement) {
 		t.Helper()
 		if l := h.p.Inspector().Placement(intent.Key{Kind: "Handler", Namespace: "default", Name: handler}); l.Routes != want.Routes || l.Flows != want.Flows || l.Hear != want.Hear || l.Checks != 0 {
 			t.Errorf("%s: %+v, want %+v", what, l, want)
 		}
 	}
-	h.put("Handler", "default", "pager", nil, &model.HandlerSpec{})
-	h.put("Handler", "default", "keepalive", nil, &model.HandlerSpec{})
+	h.apply("Handler", "default", "pager", nil, &model.HandlerSpec{})
+	h.apply("Handler", "default", "keepalive", nil, &model.HandlerSpec{})
 	uses("nobody", "pager", intent.Placement{})
-	h.put("Route", "default", "night", nil, &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"other"}}, {To: []string{"default/pager", "pager"}}, {To: []string{"pager"}}}})
-	h.put("Route", "shared", "pager", nil, &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}}}) // of its own namespace
+	h.apply("Route", "default", "night", nil, &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"other"}}, {To: []string{"default/pager", "pager"}}, {To: []string{"pager"}}}})
+	h.apply("Route", "shared", "pager", nil, &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}}}) // of its own namespace
 	uses("a route", "pager", intent.Placement{Routes: 1})
-	h.put("Pipeline", "default", "sensu-pager", nil, &model.PipelineSpec{Workflows: []model.Workflow{{Name: "a", Handler: "pager"}, {Name: "b", Handler: "pager"}}})
+	h.apply("Pipeline", "default", "sensu-pager", nil, &model.PipelineSpec{Workflows: []model.Workflow{{Name: "a", Handler: "pager"}, {Name: "b", Handler: "pager"}}})
 	uses("a pipeline", "pager", intent.Placement{Routes: 1, Flows: 1})
-	h.put("Route", "default", "night", nil, nil)
+	h.apply("Route", "default", "night", nil, nil)
 	uses("no route any more", "pager", intent.Placement{Flows: 1})
-	h.put("Pipeline", "default", "sensu-pager", nil, nil)
+	h.apply("Pipeline", "default", "sensu-pager", nil, nil)
 	uses("nor a pipeline", "pager", intent.Placement{})
 
 	h.node("ours", nil)
 	uses("an agent of ours", "keepalive", intent.Placement{})
 	stranger := &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "web01"}
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String()})
+	h.apply("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String()})
 	uses("an agent of Sensu that names nobody", "keepalive", intent.Placement{Hear: 1})
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String(), AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"pager"}}})
+	h.apply("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String(), AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"pager"}}})
 	uses("it names another", "keepalive", intent.Placement{})
 	uses("it names another", "pager", intent.Placement{Hear: 1})
 }
 
 // What commands and expressions on the server need is used by them.
 func TestHandlersUseSecretsAndAssets(t *testing.T) {
-	h := newHouse(t)
-	h.put("Secret", "default", "key", nil, &model.SecretSpec{})
-	h.put("Asset", "default", "tool", nil, &model.AssetSpec{})
-	h.put("Handler", "default", "one", nil, &model.HandlerSpec{Assets: []string{"tool"}, Secrets: []model.CommandSecret{{Env: "A", Secret: "key"}, {Env: "B", Secret: "default/key"}}})
-	h.put("Handler", "default", "other", nil, &model.HandlerSpec{Assets: []string{"shared/tool"}, PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Named: "key"}}})
-	h.put("Mutator", "default", "one", nil, &model.MutatorSpec{Assets: []string{"tool"}, Secrets: []model.CommandSecret{{Env: "A", Secret: "key"}}})
-	h.put("Filter", "default", "one", nil, &model.FilterSpec{Assets: []string{"tool"}})
+	h := newTestPlanner(t)
+	h.apply("Secret", "default", "key", nil, &model.SecretSpec{})
+	h.apply("Asset", "default", "tool", nil, &model.AssetSpec{})
+	h.apply("Handler", "default", "one", nil, &model.HandlerSpec{Assets: []string{"tool"}, Secrets: []model.CommandSecret{{Env: "A", Secret: "key"}, {Env: "B", Secret: "default/key"}}})
+	h.apply("Handler", "default", "other", nil, &model.HandlerSpec{Assets: []string{"shared/tool"}, PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Named: "key"}}})
+	h.apply("Mutator", "default", "one", nil, &model.MutatorSpec{Assets: []string{"tool"}, Secrets: []model.CommandSecret{{Env: "A", Secret: "key"}}})
+	h.apply("Filter", "default", "one", nil, &model.FilterSpec{Assets: []string{"tool"}})
 	for kind, want := range map[string]intent.Placement{"Secret": {Handlers: 2, Mutators: 1}, "Asset": {Handlers: 1, Mutators: 1, Filters: 1}} {
 		name := map[string]string{"Secret": "key", "Asset": "tool"}[kind]
 		if l := h.p.Inspector().Placement(intent.Key{Kind: kind, Namespace: "default", Name: name}); l.Handlers != want.Handlers || l.Mutators != want.Mutators || l.Filters != want.Filters {
@@ -267,7 +267,7 @@ func TestHandlersUseSecretsAndAssets(t *testing.T) {
 // Whom a node names hears of its keepalive; of those whom its agent names, who is there, and
 // nobody of them where the node names others.
 func TestReceiversOfAKeepalive(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	h.node("web01", nil)
 	web01 := h.id("web01")
 	is := func(what string, handlers, pipelines []string) {
@@ -279,18 +279,18 @@ func TestReceiversOfAKeepalive(t *testing.T) {
 	}
 	is("nobody", nil, nil)
 	said := &model.KeepaliveReceivers{Handlers: []string{"slack", "cmdb", "gone"}, Pipelines: []string{"alerts", "gone"}}
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said})
+	h.apply("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said})
 	is("none of them is there", nil, nil)
-	h.put("Handler", "default", "slack", nil, &model.HandlerSpec{})
-	h.put("Handler", "default", "cmdb", nil, &model.HandlerSpec{})
-	h.put("Pipeline", "default", "sensu-cmdb", nil, &model.PipelineSpec{})
+	h.apply("Handler", "default", "slack", nil, &model.HandlerSpec{})
+	h.apply("Handler", "default", "cmdb", nil, &model.HandlerSpec{})
+	h.apply("Pipeline", "default", "sensu-cmdb", nil, &model.PipelineSpec{})
 	is("a handler, and one that reads events", []string{"slack"}, []string{"sensu-cmdb"})
-	h.put("Pipeline", "default", "alerts", nil, &model.PipelineSpec{})
+	h.apply("Pipeline", "default", "alerts", nil, &model.PipelineSpec{})
 	is("pipelines", []string{"slack"}, []string{"alerts", "sensu-cmdb"})
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said, Keepalive: &model.Keepalive{Pipelines: []string{"shared/all"}}})
+	h.apply("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said, Keepalive: &model.Keepalive{Pipelines: []string{"shared/all"}}})
 	is("declared", nil, []string{"shared/all"})
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said})
-	h.put("Pipeline", "default", "alerts", nil, nil)
+	h.apply("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said})
+	h.apply("Pipeline", "default", "alerts", nil, nil)
 	is("one is gone", []string{"slack"}, []string{"sensu-cmdb"})
 	if c := h.p.directory.Keepalive(9999); c == nil || len(c.Handlers)+len(c.Pipelines) > 0 {
 		t.Errorf("a node that is gone: %+v", c)
@@ -299,14 +299,14 @@ func TestReceiversOfAKeepalive(t *testing.T) {
 
 // Where a Sensu agent names no handler, that called keepalive is meant, as with Sensu's backend, if it
 // is there; of our own agents' nodes nobody means it.
-func TestKeepalivesOfSensuAgentsHaveADefault(t *testing.T) {
-	h := newHouse(t)
+func TestSensuAgentsHaveADefaultKeepalive(t *testing.T) {
+	h := newTestPlanner(t)
 	h.node("ours", nil)
 	stranger := &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "web01"}
 	comes := func(spec *model.NodeSpec) {
 		t.Helper()
 		spec.UID = stranger.UID().String()
-		h.put("Node", "default", "web01", nil, spec)
+		h.apply("Node", "default", "web01", nil, spec)
 	}
 	comes(&model.NodeSpec{})
 	is := func(what, node string, handlers, pipelines []string) {
@@ -316,12 +316,12 @@ func TestKeepalivesOfSensuAgentsHaveADefault(t *testing.T) {
 		}
 	}
 	is("there is none", "web01", nil, nil)
-	h.put("Handler", "default", "keepalive", nil, &model.HandlerSpec{})
+	h.apply("Handler", "default", "keepalive", nil, &model.HandlerSpec{})
 	is("by the default", "web01", []string{"keepalive"}, nil)
 	is("an agent of ours", "ours", nil, nil)
-	h.put("Pipeline", "default", "sensu-keepalive", nil, &model.PipelineSpec{})
+	h.apply("Pipeline", "default", "sensu-keepalive", nil, &model.PipelineSpec{})
 	is("one that reads events", "web01", nil, []string{"sensu-keepalive"})
-	h.put("Pipeline", "default", "alerts", nil, &model.PipelineSpec{})
+	h.apply("Pipeline", "default", "alerts", nil, &model.PipelineSpec{})
 	comes(&model.NodeSpec{AgentReceivers: &model.KeepaliveReceivers{Pipelines: []string{"alerts"}}})
 	is("its pipelines, and the default", "web01", nil, []string{"alerts", "sensu-keepalive"})
 	comes(&model.NodeSpec{AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"gone"}}})

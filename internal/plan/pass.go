@@ -60,21 +60,21 @@ func (f *fleet) apply(edits []edit) *pass {
 		f.define(p, e)
 	}
 	f.evaluate(p, false)
-	f.refill(p)
+	f.updateMembersOfGroups(p)
 	for id := range values32(p.nodes) {
-		f.regroup(p, f.nodes[model.NodeID(id)])
+		f.updateGroupsOfNode(p, f.nodes[model.NodeID(id)])
 	}
 	f.evaluate(p, true)
 	for id := range p.units {
-		f.retarget(p, id)
+		f.updateTargets(p, id)
 	}
 	for id := range values32(p.nodes) {
-		f.reunit(p, f.nodes[model.NodeID(id)])
+		f.updateUnitsOfNode(p, f.nodes[model.NodeID(id)])
 	}
 	p.moved.AndNot(p.nodes)
 	for id := range values32(roaring.And(p.moved, f.all)) {
 		n := f.nodes[model.NodeID(id)]
-		f.place(p, n, n.units.ids)
+		f.assignUnits(p, n, n.units.ids)
 	}
 	p.build.Or(p.nodes)
 	for _, place := range p.revalued {
@@ -108,7 +108,7 @@ func values32(b *roaring.Bitmap) func(func(uint32) bool) {
 
 // define enters one edit into the definitions and indexes, and marks the derived fields to compute again.
 func (f *fleet) define(p *pass, e edit) {
-	switch def := newOrOld(e.new, e.old).(type) {
+	switch def := presentOrPast(e.new, e.old).(type) {
 	case *nodeDef:
 		f.defineNode(p, oldOf[*nodeDef](e), newOf[*nodeDef](e))
 	case *groupDef:
@@ -117,10 +117,10 @@ func (f *fleet) define(p *pass, e edit) {
 		f.defineUnit(p, def.ID, oldOf[*unit](e), newOf[*unit](e))
 	case *propertyDef:
 		if old := oldOf[*propertyDef](e); old != nil {
-			f.revalue(p, old.place(), f.properties.remove(old))
+			f.updatePropertyUsers(p, old.place(), f.properties.remove(old))
 		}
 		if new := newOf[*propertyDef](e); new != nil {
-			f.revalue(p, new.place(), f.properties.add(new))
+			f.updatePropertyUsers(p, new.place(), f.properties.add(new))
 		}
 	case *directory.Namespace:
 		if old := oldOf[*directory.Namespace](e); old != nil {
@@ -136,7 +136,7 @@ func (f *fleet) define(p *pass, e edit) {
 	}
 }
 
-func newOrOld(a, b any) any {
+func presentOrPast(a, b any) any {
 	if a != nil {
 		return a
 	}
@@ -222,7 +222,7 @@ func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
 	var before, after targets
 	if old != nil {
 		before = *old.targets
-		f.mention(before, func(u *users) { u.groups = remove(u.groups, id) })
+		f.addUsers(before, func(u *users) { u.groups = remove(u.groups, id) })
 		for _, child := range before.groups {
 			f.group(child).parents = remove(f.group(child).parents, id)
 		}
@@ -230,7 +230,7 @@ func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
 	if new != nil {
 		after = *new.targets
 		p.fresh = append(p.fresh, f.conditions.acquire(after.conditions())...)
-		f.mention(after, func(u *users) { u.groups = insert(u.groups, id) })
+		f.addUsers(after, func(u *users) { u.groups = insert(u.groups, id) })
 		for _, child := range after.groups {
 			f.group(child).parents = insert(f.group(child).parents, id)
 		}
@@ -247,7 +247,7 @@ func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
 			continue
 		}
 		for _, v := range def.properties {
-			f.revalue(p, propertyPlace{v.name, scope{level: groupLevel, group: id}}, 0)
+			f.updatePropertyUsers(p, propertyPlace{v.name, scope{level: groupLevel, group: id}}, 0)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 			f.properties.readers[name] = remove(f.properties.readers[name], id)
 		}
 		for _, t := range old.targetLists() {
-			f.mention(*t, func(u *users) { u.units = remove(u.units, id) })
+			f.addUsers(*t, func(u *users) { u.units = remove(u.units, id) })
 			for _, g := range t.groups {
 				f.group(g).units = remove(f.group(g).units, id)
 			}
@@ -275,7 +275,7 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 		}
 		for _, t := range new.targetLists() {
 			p.fresh = append(p.fresh, f.conditions.acquire(t.conditions())...)
-			f.mention(*t, func(u *users) { u.units = insert(u.units, id) })
+			f.addUsers(*t, func(u *users) { u.units = insert(u.units, id) })
 			for _, g := range t.groups {
 				f.group(g).units = insert(f.group(g).units, id)
 			}
@@ -292,7 +292,7 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 		p.redefined[id] = old
 	}
 	if old.next != nil || new.next != nil {
-		p.moved.Or(roaring.And(u.nodes.Bitmap, movedBetween(old, new)))
+		p.moved.Or(roaring.And(u.nodes.Bitmap, changedNodes(old, new)))
 	}
 	if (old.proxies == nil) != (new.proxies == nil) {
 		// The nodes that run it have an event of their own before or after the edit, not both.
@@ -308,7 +308,7 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 
 // mention enters a user into, or removes it from, the indexes by node name and by condition. The
 // condition must be acquired.
-func (f *fleet) mention(t targets, change func(*users)) {
+func (f *fleet) addUsers(t targets, change func(*users)) {
 	for _, name := range t.nodes {
 		u := f.mentions[name]
 		if u == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // retarget computes the nodes of a unit whose targets may have changed.
-func (f *fleet) retarget(p *pass, id model.UnitID) {
+func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	f.counts.Units++
 	u := f.units[id]
 	nodes := roaring.New()
@@ -27,9 +27,9 @@ func (f *fleet) retarget(p *pass, id model.UnitID) {
 		}
 		at := f.nodes[model.NodeID(n)]
 		if nodes.Contains(n) {
-			f.place(p, at, insert(slices.Clone(at.units.ids), id))
+			f.assignUnits(p, at, insert(slices.Clone(at.units.ids), id))
 		} else {
-			f.place(p, at, remove(slices.Clone(at.units.ids), id))
+			f.assignUnits(p, at, remove(slices.Clone(at.units.ids), id))
 		}
 	}
 	if u.def == nil {
@@ -38,12 +38,12 @@ func (f *fleet) retarget(p *pass, id model.UnitID) {
 }
 
 // reunit computes the units of a node from nothing.
-func (f *fleet) reunit(p *pass, n *node) {
+func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	id := uint32(n.def.ID)
 	var found []model.UnitID
 	add := func(list []model.UnitID) {
 		for _, u := range list {
-			if f.landsOn(f.units[u].def, n) {
+			if f.runsOn(f.units[u].def, n) {
 				found = append(found, u)
 			}
 		}
@@ -62,11 +62,11 @@ func (f *fleet) reunit(p *pass, n *node) {
 		}
 	})
 	slices.Sort(found)
-	f.place(p, n, slices.Compact(found))
+	f.assignUnits(p, n, slices.Compact(found))
 }
 
 // place gives a node a list of units, each with the body that the node is to have.
-func (f *fleet) place(p *pass, n *node, units []model.UnitID) {
+func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	id := n.def.ID
 	difference(n.units.ids, units,
 		func(u model.UnitID) {
@@ -202,14 +202,14 @@ func (f *fleet) selectedBy(t *targets, owner string, holds func(*condition) *roa
 }
 
 // lands asks the same of one node.
-func (f *fleet) lands(t *targets, owner string, n *node) bool {
-	if t == nil || !reaches(owner, n.def.Namespace) || !f.chosen(t, n) {
+func (f *fleet) targetsSelect(t *targets, owner string, n *node) bool {
+	if t == nil || !isVisibleIn(owner, n.def.Namespace) || !f.conditionSelects(t, n) {
 		return false
 	}
-	return t.except == nil || !f.lands(t.except, owner, n)
+	return t.except == nil || !f.targetsSelect(t.except, owner, n)
 }
 
-func (f *fleet) chosen(t *targets, n *node) bool {
+func (f *fleet) conditionSelects(t *targets, n *node) bool {
 	for _, g := range t.groups {
 		if n.groups.has(g) {
 			return true
@@ -238,15 +238,15 @@ func (f *fleet) nodesOf(u *unit) *roaring.Bitmap {
 	return on
 }
 
-// landsOn answers the same for one node whose groups, names or labels mention the unit.
-func (f *fleet) landsOn(u *unit, n *node) bool {
+// runsOn answers the same for one node whose groups, names or labels mention the unit.
+func (f *fleet) runsOn(u *unit, n *node) bool {
 	switch {
 	case n.def.Proxy:
-		return u.targets != nil && f.lands(u.proxies, u.Namespace, n)
+		return u.targets != nil && f.targetsSelect(u.proxies, u.Namespace, n)
 	case u.proxies != nil: // perhaps only its proxies mention the node
-		return f.lands(u.targets, u.Namespace, n)
+		return f.targetsSelect(u.targets, u.Namespace, n)
 	}
-	return reaches(u.Namespace, n.def.Namespace) && (u.targets.except == nil || !f.lands(u.targets.except, u.Namespace, n))
+	return isVisibleIn(u.Namespace, n.def.Namespace) && (u.targets.except == nil || !f.targetsSelect(u.targets.except, u.Namespace, n))
 }
 
 // runners returns the machines that run a unit.

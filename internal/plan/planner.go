@@ -169,7 +169,7 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	pass := p.fleet.apply(t.edits)
 	changed := p.fleet.build(pass, wire.Generation{Epoch: p.o.Epoch, Revision: uint64(revision)})
 	p.fleet.sweep()
-	t.keep(p.fleet.definitions)
+	t.keepPresent(p.fleet.definitions)
 	p.revision = max(p.revision, revision)
 	p.broken += t.broken
 	p.fleet.publish(p.draft, pass, t)
@@ -213,7 +213,7 @@ func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, er
 // their number, not with the fleet.
 func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
 	for _, e := range t.edits {
-		switch def := newOrOld(e.new, e.old).(type) {
+		switch def := presentOrPast(e.new, e.old).(type) {
 		case *directory.Namespace:
 			if old, ok := e.old.(*directory.Namespace); ok {
 				draft.DeleteNamespace(old)
@@ -303,7 +303,7 @@ var inForce = map[string]bool{"Window": true, "Route": true, "Silence": true, "F
 
 // dependenciesDiffer reports whether an edit changes the dependencies of a problem.
 func dependenciesDiffer(e edit) bool {
-	switch newOrOld(e.new, e.old).(type) {
+	switch presentOrPast(e.new, e.old).(type) {
 	case *nodeDef:
 		return upstreamOf(e.old) != upstreamOf(e.new)
 	case *unit:
@@ -331,19 +331,19 @@ func dependsOn(def any) []route.Name {
 type collector struct{ p *Planner }
 
 var (
-	passesDesc     = desc("passes_total", "Lists of changes compiled.")
-	nodesDesc      = desc("nodes_visited_total", "Nodes whose groups and checks were computed.")
-	groupsDesc     = desc("groups_evaluated_total", "Groups whose members were computed.")
-	checksDesc     = desc("checks_evaluated_total", "Checks whose holders were computed.")
-	conditionsDesc = desc("conditions_evaluated_total", "Conditions evaluated on a node.")
-	builtDesc      = desc("assignments_built_total", "Assignments composed, changed or not.")
-	changedDesc    = desc("assignments_changed_total", "Assignments that changed.")
-	brokenDesc     = desc("broken_definitions_total", "Stored resources that this version cannot compile.")
-	oversizedDesc  = desc("oversized_nodes", "Nodes whose new assignment is too large and that keep the last one.")
+	passesDesc     = newDesc("passes_total", "Lists of changes compiled.")
+	nodesDesc      = newDesc("nodes_visited_total", "Nodes whose groups and checks were computed.")
+	groupsDesc     = newDesc("groups_evaluated_total", "Groups whose members were computed.")
+	checksDesc     = newDesc("checks_evaluated_total", "Checks whose holders were computed.")
+	conditionsDesc = newDesc("conditions_evaluated_total", "Conditions evaluated on a node.")
+	builtDesc      = newDesc("assignments_built_total", "Assignments composed, changed or not.")
+	changedDesc    = newDesc("assignments_changed_total", "Assignments that changed.")
+	brokenDesc     = newDesc("broken_definitions_total", "Stored resources that this version cannot compile.")
+	oversizedDesc  = newDesc("oversized_nodes", "Nodes whose new assignment is too large and that keep the last one.")
 	knownDesc      = prometheus.NewDesc("muster_plan_known", "Objects in the planner, by kind.", []string{"kind"}, nil)
 )
 
-func desc(name, help string) *prometheus.Desc {
+func newDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("muster_plan_"+name, help, nil, nil)
 }
 

@@ -51,7 +51,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	}
 	trusted := look.trustedMembers()
 	p.mu.RUnlock()
-	p.try(t.edits, func(pass *pass) {
+	p.applyEdits(t.edits, func(pass *pass) {
 		if err = look.cycle(t); err != nil {
 			return
 		}
@@ -63,7 +63,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 			landings[i].Warnings = warnings[w.Key]
 		}
 		var nodes []model.NodeID
-		nodes, err = p.fleet.differing(pass)
+		nodes, err = p.fleet.compareAssignments(pass)
 		for _, id := range nodes {
 			if id < previewIDs {
 				affected++

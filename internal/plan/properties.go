@@ -82,7 +82,7 @@ func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.Group
 // at returns the Property resources of one place that reach a namespace.
 func (x *propertyIndex) at(place propertyPlace, ns, from string) (list []source) {
 	for _, def := range x.declared[place] {
-		if reaches(def.Namespace, ns) {
+		if isVisibleIn(def.Namespace, ns) {
 			list = append(list, source{def.value, fmt.Sprintf("property %s (%s)", def.Name, from)})
 		}
 	}
@@ -106,7 +106,7 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 
 // revalue marks that the value of a property at one place may differ, and counts the Property resources
 // there.
-func (f *fleet) revalue(p *pass, at propertyPlace, resources int) {
+func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
 	p.revalued = append(p.revalued, at)
 	x := f.properties
 	s := x.sources[at.property]
@@ -170,20 +170,20 @@ func (r *resolver) properties(n *node, names []string) []wire.Property {
 // property returns the value of a node; nil: it has none.
 func (r *resolver) property(n *node, name string) *wire.Property {
 	if own := r.f.properties.nodeValues(n, name); len(own) > 0 {
-		return resolve(name, append(r.f.common(n, name), own))
+		return resolve(name, append(r.f.sharedSources(n, name), own))
 	}
 	r.buf = r.buf[:0]
 	r.f.properties.groupsWith(n, name, func(g directory.GroupID) { r.buf = binary.BigEndian.AppendUint32(r.buf, uint32(g)) })
 	v, known := r.memo[commonKey{name, n.def.Namespace, string(r.buf)}]
 	if !known {
-		v = resolve(name, r.f.common(n, name))
+		v = resolve(name, r.f.sharedSources(n, name))
 		r.memo[commonKey{name, n.def.Namespace, string(r.buf)}] = v
 	}
 	return v
 }
 
 // common returns the values of the levels above the node.
-func (f *fleet) common(n *node, name string) [][]source {
+func (f *fleet) sharedSources(n *node, name string) [][]source {
 	var groups []source
 	x, ns := f.properties, n.def.Namespace
 	x.groupsWith(n, name, func(g directory.GroupID) {
@@ -215,15 +215,15 @@ type object map[string]any // of object, leaf or clash
 
 // resolve merges the levels; nil where nobody says anything.
 func resolve(name string, levels [][]source) *wire.Property {
-	value := merged(name, levels)
+	value := mergeLevels(name, levels)
 	if value == nil {
 		return nil
 	}
-	if c := firstClash(value); c != nil {
+	if c := findClash(value); c != nil {
 		return &wire.Property{Name: name, Error: fmt.Sprintf("%s has different values from %s and %s", model.Shorten(c.path), model.Shorten(c.a), model.Shorten(c.b))}
 	}
 	var out bytes.Buffer
-	write(&out, value)
+	writeJSON(&out, value)
 	if out.Len() > wire.MaxBody {
 		return &wire.Property{Name: name, Error: fmt.Sprintf("its merged value has %d bytes here, the limit is %d", out.Len(), wire.MaxBody)}
 	}
@@ -252,7 +252,7 @@ func tree(s source, depth int) any {
 }
 
 // join merges two sources of one level.
-func join(path string, a, b any) any {
+func mergeValues(path string, a, b any) any {
 	if a == nil {
 		return b
 	}
@@ -260,7 +260,7 @@ func join(path string, a, b any) any {
 	y, yIs := b.(object)
 	if xIs && yIs {
 		for _, key := range slices.Sorted(maps.Keys(y)) {
-			x[key] = join(path+"."+key, x[key], y[key])
+			x[key] = mergeValues(path+"."+key, x[key], y[key])
 		}
 		return x
 	}
@@ -305,13 +305,13 @@ func origin(v any) string {
 	return "an empty object"
 }
 
-func firstClash(v any) *clash {
+func findClash(v any) *clash {
 	switch v := v.(type) {
 	case clash:
 		return &v
 	case object:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if c := firstClash(v[key]); c != nil {
+			if c := findClash(v[key]); c != nil {
 				return c
 			}
 		}
@@ -320,7 +320,7 @@ func firstClash(v any) *clash {
 }
 
 // write prints compact JSON with members in order: equal values are equal bytes.
-func write(out *bytes.Buffer, v any) {
+func writeJSON(out *bytes.Buffer, v any) {
 	switch v := v.(type) {
 	case leaf:
 		out.WriteString(v.text)
@@ -333,7 +333,7 @@ func write(out *bytes.Buffer, v any) {
 			quoted, _ := json.Marshal(key) // a string always encodes
 			out.Write(quoted)
 			out.WriteByte(':')
-			write(out, v[key])
+			writeJSON(out, v[key])
 		}
 		out.WriteByte('}')
 	}

@@ -17,9 +17,9 @@ import (
 // some 40 groups, nearly no two nodes in the same, and has some 120 of the checks; every
 // check reads one of 40 properties, whose values come from the namespace, from groups and
 // from the node.
-func scaleFleet(tb testing.TB) *house {
+func scaleFleet(tb testing.TB) *testPlanner {
 	const nodes, groups, checks, properties = 12_000, 454, 325, 40
-	h := newHouse(tb)
+	h := newTestPlanner(tb)
 	p := h.p
 	h.p = nil
 	var writes []intent.Write
@@ -68,7 +68,7 @@ func scaleFleet(tb testing.TB) *house {
 		if i >= 50 {
 			targets.Groups = []string{fmt.Sprintf("group%03d", i*7%groups), fmt.Sprintf("group%03d", i*11%groups)}
 		}
-		put("Check", fmt.Sprintf("check%03d", i), nil, shell(fmt.Sprintf("check %d {{ .props.p%02d }}", i, i%properties), targets))
+		put("Check", fmt.Sprintf("check%03d", i), nil, commandCheck(fmt.Sprintf("check %d {{ .props.p%02d }}", i, i%properties), targets))
 	}
 	h.write(writes...)
 	h.p = p
@@ -115,7 +115,7 @@ func BenchmarkPlan12000x325(b *testing.B) {
 		for b.Loop() {
 			i++
 			h.changes, h.changed = nil, nil // the test's store searches all changes
-			h.put("Check", "default", "check000", nil, shell(fmt.Sprintf("edit %d {{ .props.p00 }}", i), &model.Targets{Groups: []string{"all"}}))
+			h.apply("Check", "default", "check000", nil, commandCheck(fmt.Sprintf("edit %d {{ .props.p00 }}", i), &model.Targets{Groups: []string{"all"}}))
 			if len(h.changed) < 12_000 {
 				b.Fatalf("%d assignments changed", len(h.changed))
 			}

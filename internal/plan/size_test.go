@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func (h *house) preview(kind, name string, spec model.Spec) error {
+func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 	h.t.Helper()
 	_, _, err := h.p.Preview(h.t.Context(), []intent.Write{{
 		Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(h.t, kind, "default", name, nil, spec),
@@ -25,20 +25,20 @@ func (h *house) preview(kind, name string, spec model.Spec) error {
 	return err
 }
 
-func long(n int) string { return ": " + strings.Repeat("x", n) }
+func longText(n int) string { return ": " + strings.Repeat("x", n) }
 
 // A change that would make an assignment larger than a node may hold is refused, and says whose,
 // how large, and what makes it so.
 func TestAssignmentHasALimit(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	web := h.node("web01", nil, "web")
 	h.node("db01", nil)
 	targets := &model.Targets{Groups: []string{"web"}}
 	for i := range 272 {
-		h.put("Check", "default", fmt.Sprintf("c%d", i), nil, shell(long(60<<10), targets))
+		h.apply("Check", "default", fmt.Sprintf("c%d", i), nil, commandCheck(longText(60<<10), targets))
 	}
 	before := h.p.directory.For(web)
-	err := h.preview("Check", "last", shell(long(63<<10), targets))
+	err := h.preview("Check", "last", commandCheck(longText(63<<10), targets))
 	if model.ClassOf(err) != model.Limited {
 		t.Fatalf("got %v", err)
 	}
@@ -47,12 +47,12 @@ func TestAssignmentHasALimit(t *testing.T) {
 			t.Errorf("%q is not in: %v", part, err)
 		}
 	}
-	if err := h.preview("Check", "last", shell(long(63<<10), &model.Targets{Nodes: []string{"db01"}})); err != nil {
+	if err := h.preview("Check", "last", commandCheck(longText(63<<10), &model.Targets{Nodes: []string{"db01"}})); err != nil {
 		t.Errorf("on another node: %v", err)
 	}
 
 	// Nobody asks when a machine's label brings a check: it goes on with what it has.
-	h.put("Check", "default", "by-label", nil, shell(long(63<<10), &model.Targets{Where: `node.labels.heavy == "yes"`}))
+	h.apply("Check", "default", "by-label", nil, commandCheck(longText(63<<10), &model.Targets{Where: `node.labels.heavy == "yes"`}))
 	h.node("web01", map[string]string{"heavy": "yes"}, "web")
 	if a := h.p.directory.For(web); a != nil || len(h.changed) != 0 {
 		t.Errorf("assignment %v, changed %v", a, h.changed)
@@ -61,10 +61,10 @@ func TestAssignmentHasALimit(t *testing.T) {
 		t.Errorf("oversized: %v", list)
 	}
 	// What makes it less is no new fault, what makes it more is.
-	if err := h.preview("Check", "c0", shell(long(59<<10), targets)); err != nil {
+	if err := h.preview("Check", "c0", commandCheck(longText(59<<10), targets)); err != nil {
 		t.Errorf("smaller: %v", err)
 	}
-	if err := h.preview("Check", "c0", shell(long(61<<10), targets)); model.ClassOf(err) != model.Limited {
+	if err := h.preview("Check", "c0", commandCheck(longText(61<<10), targets)); model.ClassOf(err) != model.Limited {
 		t.Errorf("larger: %v", err)
 	}
 	h.start() // a restart knows the same
@@ -76,7 +76,7 @@ func TestAssignmentHasALimit(t *testing.T) {
 		t.Errorf("it does not come back: %v", h.p.Inspector().Oversized(10))
 	}
 	h.node("web01", map[string]string{"heavy": "yes"}, "web")
-	h.put("Node", "default", "web01", nil, nil)
+	h.apply("Node", "default", "web01", nil, nil)
 	if h.p.fleet.oversized != 0 {
 		t.Errorf("a deleted node counts")
 	}
@@ -84,12 +84,12 @@ func TestAssignmentHasALimit(t *testing.T) {
 
 // A frame also bounds how many checks there are, and each value.
 func TestMergedPropertiesHaveALimit(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	node := h.node("n", nil, "a", "b", "c", "d", "e")
-	h.put("Check", "default", "c", nil, shell("echo {{ .props.table }}", &model.Targets{Nodes: []string{"n"}}))
+	h.apply("Check", "default", "c", nil, commandCheck("echo {{ .props.table }}", &model.Targets{Nodes: []string{"n"}}))
 	for i, group := range []string{"a", "b", "c", "d", "e"} { // merged member by member
 		value, _ := json.Marshal(map[string]string{fmt.Sprint("k", i): strings.Repeat("v", 60<<10)})
-		h.put("Property", "default", "p-"+group, nil, &model.PropertySpec{Property: "table", Scope: "group:" + group, Value: value})
+		h.apply("Property", "default", "p-"+group, nil, &model.PropertySpec{Property: "table", Scope: "group:" + group, Value: value})
 	}
 	p := h.p.directory.For(node).Properties
 	if len(p) != 1 || p[0].Value != nil || !strings.Contains(p[0].Error, "the limit is 262144") {
@@ -97,7 +97,7 @@ func TestMergedPropertiesHaveALimit(t *testing.T) {
 	}
 	key := strings.Repeat("k", 5000)
 	for i, group := range []string{"a", "b"} {
-		h.put("Property", "default", "q-"+group, nil, &model.PropertySpec{Property: "table", Scope: "group:" + group, Value: json.RawMessage(fmt.Sprintf(`{"%s":%d}`, key, i))})
+		h.apply("Property", "default", "q-"+group, nil, &model.PropertySpec{Property: "table", Scope: "group:" + group, Value: json.RawMessage(fmt.Sprintf(`{"%s":%d}`, key, i))})
 	}
 	for _, p := range h.p.directory.For(node).Properties {
 		if len(p.Error) > 2000 {
@@ -108,7 +108,7 @@ func TestMergedPropertiesHaveALimit(t *testing.T) {
 
 // No resource, however it came into the store, stops the planner for all others.
 func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	node := h.node("n", nil)
 	targets := &model.Targets{Nodes: []string{"n"}}
 	many := map[string]string{}
@@ -118,20 +118,20 @@ func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 	for name, change := range map[string]func(*model.CheckSpec){
 		"long-variable":  func(s *model.CheckSpec) { s.Env = map[string]string{"A": strings.Repeat("x", 40<<10)} },
 		"many-variables": func(s *model.CheckSpec) { s.Env = many },
-		"long":           func(s *model.CheckSpec) { s.Command.Shell = long(300 << 10) },
+		"long":           func(s *model.CheckSpec) { s.Command.Shell = longText(300 << 10) },
 		"many-arguments": func(s *model.CheckSpec) { s.Command = &model.Command{Argv: make([]string, 2000)} },
 		"long-probe": func(s *model.CheckSpec) {
 			s.Command, s.Probe = nil, &model.Probe{Name: "tcp", Args: map[string]string{"address": strings.Repeat("x", 40<<10)}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := shell("true", targets)
+			spec := commandCheck("true", targets)
 			change(spec)
 			if err := h.preview("Check", "bad", spec); model.ClassOf(err) != model.Invalid {
 				t.Errorf("preview: %v", err)
 			}
-			h.put("Check", "default", "bad", nil, spec)
-			h.put("Check", "default", name, nil, shell("true", targets))
+			h.apply("Check", "default", "bad", nil, spec)
+			h.apply("Check", "default", name, nil, commandCheck("true", targets))
 			if a := h.p.directory.For(node); a == nil || a.Chunks[len(a.Chunks)-1].Name != name {
 				t.Errorf("the next check is not in force")
 			}
@@ -151,7 +151,7 @@ func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 // What validation lets through by itself, an agent can be told: each bound of the model
 // is within that of the protocol.
 func TestValidSpecsCompile(t *testing.T) {
-	h := newHouse(t)
+	h := newTestPlanner(t)
 	h.node("n", nil)
 	entries := func(n, size int) map[string]string {
 		m := map[string]string{}
@@ -165,7 +165,7 @@ func TestValidSpecsCompile(t *testing.T) {
 		names[i] = fmt.Sprintf("h%0200d", i)
 	}
 	for name, change := range map[string]func(*model.CheckSpec){
-		"line":      func(s *model.CheckSpec) { s.Command.Shell = long(64<<10 - 2) },
+		"line":      func(s *model.CheckSpec) { s.Command.Shell = longText(64<<10 - 2) },
 		"arguments": func(s *model.CheckSpec) { s.Command = &model.Command{Argv: names} },
 		"argument":  func(s *model.CheckSpec) { s.Command = &model.Command{Argv: []string{"x", strings.Repeat("x", 64<<10)}} },
 		"variables": func(s *model.CheckSpec) { s.Env = entries(1000, 100) },
@@ -183,7 +183,7 @@ func TestValidSpecsCompile(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := shell("true", &model.Targets{Nodes: []string{"n"}})
+			spec := commandCheck("true", &model.Targets{Nodes: []string{"n"}})
 			change(spec)
 			r := &model.Resource{APIVersion: model.APIVersion, Kind: "Check", Metadata: model.Metadata{Name: strings.Repeat("n", 253), Namespace: "default"}, Spec: spec}
 			if err := kind.All().Validate(r); err != nil {
@@ -198,7 +198,7 @@ func TestValidSpecsCompile(t *testing.T) {
 
 // memory is an intent.Store for tests of the planner: what it does with SQL is not
 // their subject, that every write gets an id and a revision is.
-type memory struct {
+type memoryStore struct {
 	mu       sync.Mutex
 	rows     map[intent.Key]intent.Row
 	changes  []intent.Change
@@ -207,11 +207,11 @@ type memory struct {
 	fail     error // of the next Commit
 }
 
-func newMemory() *memory {
-	return &memory{rows: map[intent.Key]intent.Row{}, lastID: map[string]uint32{"Node": 1, "Check": 999, "Namespace": 0}}
+func newMemoryStore() *memoryStore {
+	return &memoryStore{rows: map[intent.Key]intent.Row{}, lastID: map[string]uint32{"Node": 1, "Check": 999, "Namespace": 0}}
 }
 
-func (m *memory) Commit(_ context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
+func (m *memoryStore) Commit(_ context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fail; err != nil {
@@ -246,7 +246,7 @@ func (m *memory) Commit(_ context.Context, by intent.Actor, writes []intent.Writ
 	return done, nil
 }
 
-func (m *memory) Get(_ context.Context, key intent.Key) (intent.Row, error) {
+func (m *memoryStore) Get(_ context.Context, key intent.Key) (intent.Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row, ok := m.rows[key]
@@ -256,7 +256,7 @@ func (m *memory) Get(_ context.Context, key intent.Key) (intent.Row, error) {
 	return row, nil
 }
 
-func (m *memory) GetAll(_ context.Context, keys []intent.Key) (rows []intent.Row, err error) {
+func (m *memoryStore) GetAll(_ context.Context, keys []intent.Key) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range keys {
@@ -267,7 +267,7 @@ func (m *memory) GetAll(_ context.Context, keys []intent.Key) (rows []intent.Row
 	return rows, nil
 }
 
-func (m *memory) List(_ context.Context, q intent.ListQuery) (rows []intent.Row, err error) {
+func (m *memoryStore) List(_ context.Context, q intent.ListQuery) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, row := range m.rows {
@@ -281,7 +281,7 @@ func (m *memory) List(_ context.Context, q intent.ListQuery) (rows []intent.Row,
 	return rows, nil
 }
 
-func (m *memory) Changes(_ context.Context, after int64, limit int) (list []intent.Change, err error) {
+func (m *memoryStore) Changes(_ context.Context, after int64, limit int) (list []intent.Change, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.changes {
@@ -292,25 +292,25 @@ func (m *memory) Changes(_ context.Context, after int64, limit int) (list []inte
 	return list, nil
 }
 
-func (m *memory) ChangesBefore(context.Context, intent.ChangeQuery) ([]intent.Change, error) {
+func (m *memoryStore) ChangesBefore(context.Context, intent.ChangeQuery) ([]intent.Change, error) {
 	return nil, nil // for people; the planner does not ask
 }
 
-func (m *memory) Revision(context.Context) (int64, error) {
+func (m *memoryStore) Revision(context.Context) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.revision, nil
 }
 
-func (m *memory) ForgetChanges(context.Context, time.Time, int) (int, error) { return 0, nil }
+func (m *memoryStore) ForgetChanges(context.Context, time.Time, int) (int, error) { return 0, nil }
 
-func (m *memory) Close() error   { return nil }
-func (m *memory) Trouble() error { return nil }
+func (m *memoryStore) Close() error   { return nil }
+func (m *memoryStore) Trouble() error { return nil }
 
-func (m *memory) BeginLife(context.Context, uint64) error { return nil }
+func (m *memoryStore) BeginLife(context.Context, uint64) error { return nil }
 
 // house is a planner on a store, for tests.
-type house struct {
+type testPlanner struct {
 	t testing.TB
 	*memory
 	p         *Planner
@@ -318,17 +318,17 @@ type house struct {
 	changed   []model.NodeID // of the last put
 }
 
-func newHouse(t testing.TB) *house {
+func newTestPlanner(t testing.TB) *testPlanner {
 	t.Helper()
-	h := &house{t: t, memory: newMemory()}
-	h.put("Namespace", "", "default", nil, &model.NamespaceSpec{})
-	h.put("Namespace", "", "shared", nil, &model.NamespaceSpec{})
+	h := &testPlanner{t: t, memory: newMemoryStore()}
+	h.apply("Namespace", "", "default", nil, &model.NamespaceSpec{})
+	h.apply("Namespace", "", "shared", nil, &model.NamespaceSpec{})
 	h.start()
 	return h
 }
 
 // start begins with a new planner, as after a restart.
-func (h *house) start() {
+func (h *testPlanner) start() {
 	h.t.Helper()
 	h.p = New(Options{Store: h.memory, Epoch: 7, Removed: func(f []Removal) { h.forgotten = append(h.forgotten, f...) }})
 	if err := h.p.Load(context.Background()); err != nil {
@@ -349,7 +349,7 @@ func encode(t testing.TB, kind, ns, name string, labels map[string]string, spec 
 	return data
 }
 
-func (h *house) put(kind, ns, name string, labels map[string]string, spec model.Spec) {
+func (h *testPlanner) apply(kind, ns, name string, labels map[string]string, spec model.Spec) {
 	h.t.Helper()
 	w := intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: -1}
 	if spec != nil {
@@ -358,7 +358,7 @@ func (h *house) put(kind, ns, name string, labels map[string]string, spec model.
 	h.write(w)
 }
 
-func (h *house) write(writes ...intent.Write) {
+func (h *testPlanner) write(writes ...intent.Write) {
 	h.t.Helper()
 	if _, err := h.Commit(context.Background(), intent.Actor{User: "test"}, writes); err != nil {
 		h.t.Fatal(err)
@@ -371,13 +371,13 @@ func (h *house) write(writes ...intent.Write) {
 	}
 }
 
-func (h *house) node(name string, labels map[string]string, groups ...string) model.NodeID {
+func (h *testPlanner) node(name string, labels map[string]string, groups ...string) model.NodeID {
 	h.t.Helper()
-	h.put("Node", "default", name, labels, &model.NodeSpec{Groups: groups})
+	h.apply("Node", "default", name, labels, &model.NodeSpec{Groups: groups})
 	return h.id(name)
 }
 
-func (h *house) id(name string) model.NodeID {
+func (h *testPlanner) id(name string) model.NodeID {
 	h.t.Helper()
 	id, ok := h.p.directory.NodeByName("default", name)
 	if !ok {
@@ -386,11 +386,11 @@ func (h *house) id(name string) model.NodeID {
 	return id
 }
 
-func shell(line string, t *model.Targets) *model.CheckSpec {
+func commandCheck(line string, t *model.Targets) *model.CheckSpec {
 	return &model.CheckSpec{Targets: t, Command: &model.Command{Shell: line}, Interval: model.Duration(60e9)}
 }
 
-func (h *house) checkNames(node string) (names []string) {
+func (h *testPlanner) checkNames(node string) (names []string) {
 	for _, c := range h.p.directory.For(h.id(node)).Chunks {
 		names = append(names, c.Name)
 	}

@@ -19,7 +19,7 @@ import (
 // undoes itself.
 type edit struct{ old, new any }
 
-func undo(edits []edit) []edit {
+func reverseEdits(edits []edit) []edit {
 	back := make([]edit, 0, len(edits))
 	for _, e := range slices.Backward(edits) {
 		back = append(back, edit{old: e.new, new: e.old})
@@ -54,7 +54,7 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 		if !slices.Contains(kinds, c.Key.Kind) {
 			continue
 		}
-		t.noteEnd(&c)
+		t.recordRemoval(&c)
 		var def any
 		if c.After != nil {
 			var err error
@@ -66,7 +66,7 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 			t.deletedUnits = append(t.deletedUnits, model.UnitID(c.ID))
 		}
 		if c.Was != "" {
-			t.set(keyBefore(c), nil)
+			t.set(keyBeforeChange(c), nil)
 		}
 		t.set(c.Key, def)
 	}
@@ -129,8 +129,8 @@ func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) 
 	return nil
 }
 
-// noteEnd notes the end of an absent node, of which handlers are notified.
-func (t *translation) noteEnd(c *intent.Change) {
+// recordRemoval notes the end of an absent node, of which handlers are notified.
+func (t *translation) recordRemoval(c *intent.Change) {
 	if end := c.ForgottenNode(); end != nil {
 		if t.ends == nil {
 			t.ends = map[model.NodeID]*intent.ForgottenNode{}
@@ -139,8 +139,8 @@ func (t *translation) noteEnd(c *intent.Change) {
 	}
 }
 
-// keyBefore returns the key that a renamed row had.
-func keyBefore(c intent.Change) intent.Key {
+// keyBeforeChange returns the key that a renamed row had.
+func keyBeforeChange(c intent.Change) intent.Key {
 	return intent.Key{Kind: c.Key.Kind, Namespace: c.Key.Namespace, Name: c.Was}
 }
 
@@ -215,7 +215,7 @@ func identityOf(def any) identity {
 }
 
 // keep makes the new definitions the present ones.
-func (t *translation) keep(present map[intent.Key]any) {
+func (t *translation) keepPresent(present map[intent.Key]any) {
 	for key, def := range t.defs {
 		if def == nil {
 			delete(present, key)
@@ -308,7 +308,7 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 				deletedNodes[model.NodeID(c.ID)] = was.(*nodeDef).UID
 			}
 		}
-		back.noteEnd(&c)
+		back.recordRemoval(&c)
 		back.revert(c, p.decode)
 	}
 	if err := p.compile(back, func(intent.Key, error) error { return nil }); err != nil {
@@ -317,7 +317,7 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	p.chunks.hash(back.units())
 	back.compare(p.fleet.definitions)
 	var list []Removal
-	p.try(back.edits, func(pass *pass) { list = back.removals(pass.gained, deletedNodes) })
+	p.applyEdits(back.edits, func(pass *pass) { list = back.removals(pass.gained, deletedNodes) })
 	return list, nil
 }
 
@@ -327,7 +327,7 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []byte) (any, error)) {
 	at := c.Key
 	if c.Was != "" {
-		at = keyBefore(c)
+		at = keyBeforeChange(c)
 		if _, known := t.defs[c.Key]; !known {
 			t.set(c.Key, nil) // the name was free
 		}
@@ -347,13 +347,13 @@ func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []
 
 // try makes edits, lets look see the result, and undoes them. Assignments, generations and the directory
 // stay. The caller holds compiling.
-func (p *Planner) try(edits []edit, look func(*pass)) {
+func (p *Planner) applyEdits(edits []edit, look func(*pass)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counts := p.fleet.counts
 	pass := p.fleet.apply(edits)
 	look(pass)
-	p.fleet.apply(undo(edits))
+	p.fleet.apply(reverseEdits(edits))
 	for _, n := range pass.deleted {
 		back := p.fleet.nodes[n.def.ID]
 		back.content, back.generation = n.content, n.generation

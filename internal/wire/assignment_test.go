@@ -185,12 +185,12 @@ func TestProtocolPageNamesTheLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []string{
-		fmt.Sprintf("| a frame | %s", spaced(MaxFrame)),
+		fmt.Sprintf("| a frame | %s", sizeText(MaxFrame)),
 		fmt.Sprintf("| signals in a batch | %d |", MaxSignals),
 		fmt.Sprintf("| streams in a session | %d,", maxStreams),
 		fmt.Sprintf("| names, codes, keys | %d bytes", maxName),
-		fmt.Sprintf("| values of labels and facts | %s, %d of them |", spaced(maxValue), maxPairs),
-		fmt.Sprintf("| one chunk, command, property value | %s |", spaced(maxBody)),
+		fmt.Sprintf("| values of labels and facts | %s, %d of them |", sizeText(maxValue), maxPairs),
+		fmt.Sprintf("| one chunk, command, property value | %s |", sizeText(maxBody)),
 	} {
 		if !strings.Contains(string(page), row) {
 			t.Errorf("docs/protocol/README.md does not say %q", row)
@@ -199,7 +199,7 @@ func TestProtocolPageNamesTheLimits(t *testing.T) {
 }
 
 // spaced is a size as the page writes it: 32 KiB.
-func spaced(n int) string {
+func sizeText(n int) string {
 	text := model.Size(n).String()
 	return text[:len(text)-3] + " " + text[len(text)-3:]
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func hundred() *Batch {
+func batchOfHundred() *Batch {
 	b := &Batch{StreamKey: StreamKey{Stream: 0x1122334455667788}, First: 1 << 20, NowMs: 864_000_500}
 	for i := range 100 {
 		out := make([]byte, 100)
@@ -19,12 +19,12 @@ func hundred() *Batch {
 	return b
 }
 
-func perSignal(b *testing.B, n int) {
+func reportPerSignal(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/signal")
 }
 
 func BenchmarkReadBatch(b *testing.B) {
-	_, body, _ := FrameKind(AppendBatch(nil, hundred()))
+	_, body, _ := FrameKind(AppendBatch(nil, batchOfHundred()))
 	var r BatchReader
 	var s Signal
 	var result Result
@@ -41,11 +41,11 @@ func BenchmarkReadBatch(b *testing.B) {
 			b.Fatal(n, r.Err())
 		}
 	}
-	perSignal(b, 100)
+	reportPerSignal(b, 100)
 }
 
 func BenchmarkAppendSignal(b *testing.B) {
-	batch := hundred()
+	batch := batchOfHundred()
 	results := make([]Result, len(batch.Signals))
 	for i := range batch.Signals {
 		results[i], _ = batch.Signals[i].Result()
@@ -61,21 +61,21 @@ func BenchmarkAppendSignal(b *testing.B) {
 			buf = AppendSignal(buf, &s)
 		}
 	}
-	perSignal(b, 100)
+	reportPerSignal(b, 100)
 }
 
 func BenchmarkAppendBatch(b *testing.B) {
-	batch := hundred()
+	batch := batchOfHundred()
 	var buf []byte
 	b.ReportAllocs()
 	for b.Loop() {
 		buf = AppendBatch(buf[:0], batch)
 	}
-	perSignal(b, 100)
+	reportPerSignal(b, 100)
 }
 
 func BenchmarkResendBatch(b *testing.B) {
-	batch := hundred()
+	batch := batchOfHundred()
 	var signals, buf []byte
 	for i := range batch.Signals {
 		signals = AppendSignal(signals, &batch.Signals[i])
@@ -85,7 +85,7 @@ func BenchmarkResendBatch(b *testing.B) {
 		buf = AppendBatchHeader(buf[:0], batch.StreamKey, batch.First, batch.NowMs, len(signals))
 		buf = append(buf, signals...)
 	}
-	perSignal(b, 100)
+	reportPerSignal(b, 100)
 }
 
 // The long form of a varint is read eight bytes at once where there are eight: it

@@ -123,10 +123,10 @@ func codecs() []codec {
 func text(t *rapid.T) string {
 	return rapid.StringN(0, 20, 60).Draw(t, "text")
 }
-func u32(t *rapid.T) uint32 { return rapid.Uint32().Draw(t, "u32") }
-func u64(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "u64") }
-func yes(t *rapid.T) bool   { return rapid.Bool().Draw(t, "bool") }
-func raw(t *rapid.T, most int) []byte {
+func drawUint32(t *rapid.T) uint32 { return rapid.Uint32().Draw(t, "u32") }
+func drawUint64(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "u64") }
+func drawBool(t *rapid.T) bool     { return rapid.Bool().Draw(t, "bool") }
+func drawBytes(t *rapid.T, most int) []byte {
 	return rapid.SliceOfN(rapid.Byte(), 0, most).Draw(t, "bytes")
 }
 
@@ -170,7 +170,7 @@ func TestCodecFollowsDefinition(t *testing.T) {
 				if err := proto.Unmarshal(ours, got); err != nil {
 					t.Fatalf("protobuf reads it not: %v", err)
 				}
-				noUnknown(t, got)
+				rejectUnknown(t, got)
 				switch {
 				case !proto.Equal(got, want):
 					t.Fatalf("got  %v\nwant %v", got, want)
@@ -202,16 +202,16 @@ var required = map[protoreflect.FullName]bool{
 func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Message {
 	m := dynamicpb.NewMessage(desc)
 	oneof := map[string]bool{}
-	all, gap := yes(t), desc.FullName() == "muster.v1.Batch" && yes(t)
+	all, gap := drawBool(t), desc.FullName() == "muster.v1.Batch" && drawBool(t)
 	for i := range desc.Fields().Len() {
 		f := desc.Fields().Get(i)
 		if o := f.ContainingOneof(); o != nil && !o.IsSynthetic() {
 			last := o.Fields().Get(o.Fields().Len()-1) == f
-			if oneof[string(o.Name())] || !last && yes(t) {
+			if oneof[string(o.Name())] || !last && drawBool(t) {
 				continue
 			}
 			oneof[string(o.Name())] = true
-		} else if !all && !required[f.FullName()] && yes(t) {
+		} else if !all && !required[f.FullName()] && drawBool(t) {
 			continue
 		}
 		if desc.FullName() == "muster.v1.Batch" && (f.Name() == "gap" && !gap || f.Name() == "signals" && gap) {
@@ -232,7 +232,7 @@ func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Mes
 			}
 		}
 	}
-	if f := desc.Fields(); desc.FullName() == "muster.v1.Chunk" && yes(t) { // of a known kind
+	if f := desc.Fields(); desc.FullName() == "muster.v1.Chunk" && drawBool(t) { // of a known kind
 		check := desc.ParentFile().Messages().ByName("CheckChunk")
 		m.Set(f.ByName("kind"), protoreflect.ValueOfUint32(uint32(model.ChunkCheck)))
 		m.Set(f.ByName("body"), protoreflect.ValueOfBytes(marshal(t, drawMessage(t, check), true)))
@@ -250,22 +250,22 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 	case protoreflect.MessageKind:
 		if f.Message().FullName() == "muster.v1.Generation" { // absent and empty are one to us
 			g := dynamicpb.NewMessage(f.Message())
-			g.Set(f.Message().Fields().ByName("epoch"), protoreflect.ValueOfUint64(u64(t)|1))
+			g.Set(f.Message().Fields().ByName("epoch"), protoreflect.ValueOfUint64(drawUint64(t)|1))
 			return protoreflect.ValueOfMessage(g)
 		}
 		return protoreflect.ValueOfMessage(drawMessage(t, f.Message()))
 	case protoreflect.EnumKind:
 		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(0, f.Enum().Values().Len()-1).Draw(t, "enum")))
 	case protoreflect.BoolKind:
-		return protoreflect.ValueOfBool(yes(t))
+		return protoreflect.ValueOfBool(drawBool(t))
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(text(t))
 	case protoreflect.DoubleKind:
 		return protoreflect.ValueOfFloat64(rapid.Float64().Draw(t, "double"))
 	case protoreflect.Int64Kind:
-		return protoreflect.ValueOfInt64(int64(u64(t) >> 1))
+		return protoreflect.ValueOfInt64(int64(drawUint64(t) >> 1))
 	case protoreflect.Uint32Kind:
-		v := u32(t)
+		v := drawUint32(t)
 		switch f.FullName() {
 		case "muster.journal.v1.ServerResultRecord.status":
 			v %= 4
@@ -293,7 +293,7 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 			"muster.journal.v1.ProxyResultRecord.number":
 			return protoreflect.ValueOfUint64(rapid.Uint64Range(0, maxNumber).Draw(t, "number"))
 		}
-		return protoreflect.ValueOfUint64(u64(t))
+		return protoreflect.ValueOfUint64(drawUint64(t))
 	case protoreflect.BytesKind:
 		switch f.FullName() {
 		case "muster.v1.Hello.node":
@@ -307,16 +307,16 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		case "muster.v1.Assignment.packed": // has a test of its own
 			return protoreflect.ValueOfBytes(nil)
 		case "muster.v1.ValueBlock.columns", "muster.v1.Chunk.body": // not empty
-			return protoreflect.ValueOfBytes(append(raw(t, 40), 1))
+			return protoreflect.ValueOfBytes(append(drawBytes(t, 40), 1))
 		case "muster.v1.CheckChunk.severities":
 			return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.ByteRange(0, byte(model.Disaster)), 4, 4).Draw(t, "severities"))
 		}
-		return protoreflect.ValueOfBytes(raw(t, 40))
+		return protoreflect.ValueOfBytes(drawBytes(t, 40))
 	}
 	panic(fmt.Sprintf("BUG: no way to draw %s", f.FullName()))
 }
 
-func noUnknown(t *rapid.T, m protoreflect.Message) {
+func rejectUnknown(t *rapid.T, m protoreflect.Message) {
 	if len(m.GetUnknown()) > 0 {
 		t.Fatalf("%s: fields that the definition does not have: %x", m.Descriptor().FullName(), m.GetUnknown())
 	}
@@ -326,10 +326,10 @@ func noUnknown(t *rapid.T, m protoreflect.Message) {
 		}
 		if f.IsList() {
 			for i := range v.List().Len() {
-				noUnknown(t, v.List().Get(i).Message())
+				rejectUnknown(t, v.List().Get(i).Message())
 			}
 		} else {
-			noUnknown(t, v.Message())
+			rejectUnknown(t, v.Message())
 		}
 		return true
 	})

@@ -200,7 +200,7 @@ func (f *fields) mergeError(inner *fields) {
 }
 
 // room returns whether a list with have elements may grow, and fails where it is full.
-func (f *fields) room(name string, have, limit int) bool {
+func (f *fields) checkCount(name string, have, limit int) bool {
 	if have >= limit {
 		f.fail(name, "more than %d", limit)
 	}
@@ -209,7 +209,7 @@ func (f *fields) room(name string, have, limit int) bool {
 
 // entry reads one entry into the map *m, which may be nil.
 func (f *fields) entry(name string, m *map[string]string, limit int) {
-	if !f.room(name, len(*m), limit) {
+	if !f.checkCount(name, len(*m), limit) {
 		return
 	}
 	if !f.expect(name, typeBytes) {
@@ -256,7 +256,7 @@ func nested[T any](f *fields, name, message string, read func(*fields, *T)) (v T
 
 // nestedList appends one element of a repeated message field to list, which holds at most limit elements.
 func nestedList[T any](f *fields, name, message string, list []T, limit int, read func(*fields, *T)) []T {
-	if f.room(name, len(list), limit) {
+	if f.checkCount(name, len(list), limit) {
 		list = append(list, nested(f, name, message, read))
 	}
 	return list
@@ -265,7 +265,7 @@ func nestedList[T any](f *fields, name, message string, list []T, limit int, rea
 // stringList appends one element of a repeated string field, at most maxBytes long, to list, which
 // holds at most limit elements.
 func (f *fields) stringList(name string, list []string, limit, maxBytes int) []string {
-	if f.room(name, len(list), limit) {
+	if f.checkCount(name, len(list), limit) {
 		list = append(list, f.string(name, maxBytes))
 	}
 	return list
@@ -274,13 +274,13 @@ func (f *fields) stringList(name string, list []string, limit, maxBytes int) []s
 // numbers reads one element of a repeated number, or a packed list of them.
 func numbers[T ~uint32](f *fields, name string, list []T, limit int) []T {
 	if f.typ == typeVarint {
-		if f.room(name, len(list), limit) {
+		if f.checkCount(name, len(list), limit) {
 			list = append(list, T(f.uint32(name)))
 		}
 		return list
 	}
 	data := f.raw(name, MaxFrame)
-	for i := 0; i < len(data) && f.room(name, len(list), limit); {
+	for i := 0; i < len(data) && f.checkCount(name, len(list), limit); {
 		var v uint64
 		if v, i = uvarint(data, i); i < 0 || v > 1<<32-1 {
 			f.fail(name, "not a number of 32 bits")

@@ -13,7 +13,7 @@ import (
 )
 
 // result applies one run of a check.
-func (w *worker) result(p *partition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
+func (w *worker) applyResult(p *partition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
 	r := &w.body
 	if err := r.Decode(signal.Body); err != nil {
 		w.Logger().Error("BUG: result in the journal cannot be read and is left out",
@@ -24,28 +24,28 @@ func (w *worker) result(p *partition, n uint32, signal *wire.Signal, from *shard
 	if c == nil {
 		return shard.UnknownChunk
 	}
-	age := age(from.NowMs, signal.AtMs)
+	age := ageAtSending(from.NowMs, signal.AtMs)
 	executed := w.Received - age
 	id, found := p.nodes[n].find(c.Unit)
 	if !found {
 		if p.suppresses(p.Node(n).ID, c.Unit, executed) {
-			p.release(n, c.Unit)
+			p.releaseReservation(n, c.Unit)
 			return shard.Forgotten
 		}
 		id, _ = w.newState(p, n, c)
 	}
-	s := p.slots.at(id)
+	s := p.slots.slot(id)
 	var lane slotFlags
 	if from.Stream.Lane == wire.Backlog {
 		lane = flagBacklog
 	}
-	s.count(from.Stream.Stream, from.Number)
+	s.countResult(from.Stream.Stream, from.Number)
 	// Within one stream the numbers give the order, whatever the network's delays did to the
 	// ages; across streams an older run does not judge the present. A run that is itself
 	// older than the TTL does not end an expired status.
 	older := executed < s.executed && (s.stream != uint64(from.Stream.Stream) || s.flags&flagBacklog != lane)
 	if older || s.flags&flagExpired != 0 && c.TTL > 0 && age >= int64(c.TTL) {
-		w.lateResult(p, s, c, r, executed)
+		w.emitLateResult(p, s, c, r, executed)
 		return shard.Late
 	}
 	executed = max(executed, s.executed)
@@ -56,7 +56,7 @@ func (w *worker) result(p *partition, n uint32, signal *wire.Signal, from *shard
 	w.judge(p, id, s, c, verdict{status: r.Status, executed: executed, output: r.Output, extra: r.Extra})
 	p.syncKeepalive(n, s)
 	if c.TTL > 0 {
-		p.deadlines.Set(id, w.Listening+max(int64(c.TTL)-age, int64(min(c.TTL, newerFollows))))
+		p.deadlines.Set(id, w.Listening+max(int64(c.TTL)-age, int64(min(c.TTL, minimumTTLWait))))
 	} else {
 		p.deadlines.Clear(id)
 	}
@@ -82,12 +82,12 @@ func (p *partition) setRunner(id uint32, s *slot, by model.NodeID) {
 	}
 }
 
-// newerFollows is the least time that a TTL waits. After an outage results arrive oldest first,
+// minimumTTLWait is the least time that a TTL waits. After an outage results arrive oldest first,
 // and newer ones follow a run that is almost past its TTL.
-const newerFollows = 10 * time.Second
+const minimumTTLWait = 10 * time.Second
 
-// serverResult applies a result of the server itself.
-func (w *worker) serverResult(p *partition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
+// applyServerResult applies a result of the server itself.
+func (w *worker) applyServerResult(p *partition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
 	c := w.check(r.Chunk)
 	if c == nil {
 		return shard.UnknownChunk
@@ -106,8 +106,8 @@ func (w *worker) serverResult(p *partition, node model.NodeID, r *wire.ServerRes
 		}
 		id, _ = w.newState(p, n, c)
 	}
-	s := p.slots.at(id)
-	s.count(0, 0)
+	s := p.slots.slot(id)
+	s.countResult(0, 0)
 	s.stream, s.number, s.durationMs = 0, 0, 0
 	p.setRunner(id, s, 0)
 	w.judge(p, id, s, c, verdict{status: r.Status, executed: w.Received, output: r.Output})
@@ -126,12 +126,12 @@ func (w *worker) newState(p *partition, n uint32, c *model.CheckChunk) (uint32, 
 	if p.Node(n).Namespace == 0 && c.Namespace != 0 {
 		p.MoveNode(n, c.Namespace)
 	}
-	p.release(n, c.Unit)
+	p.releaseReservation(n, c.Unit)
 	return p.addState(n, c.Unit)
 }
 
-// lateResult emits a run that arrived after a newer one, for history.
-func (w *worker) lateResult(p *partition, s *slot, c *model.CheckChunk, r *wire.Result, executed int64) {
+// emitLateResult emits a run that arrived after a newer one, for history.
+func (w *worker) emitLateResult(p *partition, s *slot, c *model.CheckChunk, r *wire.Result, executed int64) {
 	if t := w.emit(p, LateResult, s); t != nil {
 		t.Chunk, t.Status, t.Previous = c.ID, r.Status, s.status
 		t.Severity = c.Severities[r.Status&3]
@@ -158,7 +158,7 @@ func (w *worker) Gap(n uint32, g *wire.Gap) {
 		dropped.Count = min(dropped.Count, g.Last)
 		s := &slot{check: c.Unit, node: n, received: w.Received, executed: w.Received}
 		if id, found := p.nodes[n].find(c.Unit); found {
-			s = p.slots.at(id)
+			s = p.slots.slot(id)
 			s.lost += dropped.Count
 			w.view.watchers.changed(p, id)
 		}
@@ -196,7 +196,7 @@ func (w *worker) emit(p *partition, kind TransitionKind, s *slot) *Transition {
 
 // age is how long before the sending a run ended, in nanoseconds. Nonsense is
 // bounded: a run in the future is now, nothing is older than a year.
-func age(nowMs, atMs uint64) int64 {
+func ageAtSending(nowMs, atMs uint64) int64 {
 	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
 	if atMs >= nowMs {
 		return 0
@@ -245,7 +245,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason s
 }
 
 // release ends a reservation: the state exists now (and is counted), or will not.
-func (p *partition) release(n uint32, check model.CheckID) {
+func (p *partition) releaseReservation(n uint32, check model.CheckID) {
 	if len(p.reserved) == 0 {
 		return
 	}
@@ -260,8 +260,8 @@ func (p *partition) release(n uint32, check model.CheckID) {
 	}
 }
 
-// releaseCapacity ends all reservations of a node, whose session sends nothing more.
-func (p *partition) releaseCapacity(n uint32) {
+// releaseReservations ends all reservations of a node, whose session sends nothing more.
+func (p *partition) releaseReservations(n uint32) {
 	if list := p.reserved[n]; len(list) > 0 {
 		p.view.totals.counter(p.Node(n).Namespace).Add(-int64(len(list)))
 		delete(p.reserved, n)

@@ -30,7 +30,7 @@ const (
 	fleetOutput = 100
 )
 
-const filler = " MB (57% inode=98%);| /=2643MB;5948;5958;0;5968 and so on, up to the hundredth byte of the output of a check"
+const outputFiller = " MB (57% inode=98%);| /=2643MB;5948;5958;0;5968 and so on, up to the hundredth byte of the output of a check"
 
 type fleet struct {
 	nodes   int
@@ -60,15 +60,15 @@ func (f *fleet) options() options {
 	return options{Chunks: func(id model.ChunkID) *model.CheckChunk { return f.chunks[id] }, Emit: func([]Transition) {}}
 }
 
-func (f *fleet) next() *commit {
+func (f *fleet) nextCommit() *commit {
 	f.number++
 	at := time.Duration(f.number) * 5 * time.Millisecond
 	return newCommit(f.number, at, 0)
 }
 
 // sessions begins one for every node.
-func (f *fleet) sessions() *commit {
-	c := f.next()
+func (f *fleet) beginSessions() *commit {
+	c := f.nextCommit()
 	for n := 1; n <= f.nodes; n++ {
 		c.add(section(model.NodeID(n)), &wire.Record{Kind: wire.RecordSession, Node: model.NodeID(n), Session: &wire.SessionMark{
 			Session: 1, Begun: true, Namespace: model.NamespaceID(1 + n%7), TimeoutMs: 3_600_000}})
@@ -77,14 +77,14 @@ func (f *fleet) sessions() *commit {
 }
 
 // add puts a batch of results of a node into the commit.
-func (f *fleet) add(c *commit, node, from, count int) {
+func (f *fleet) addBatch(c *commit, node, from, count int) {
 	f.signals, f.text, f.bodies = f.signals[:0], f.text[:0], f.bodies[:0]
 	for i := range count {
 		chunk := from + i
 		at := len(f.text)
 		f.text = append(f.text, "DISK OK - free space: / "...)
 		f.text = strconv.AppendUint(f.text, f.rng.Uint64(), 10)
-		f.text = append(f.text, filler[:fleetOutput-(len(f.text)-at)]...)
+		f.text = append(f.text, outputFiller[:fleetOutput-(len(f.text)-at)]...)
 		r := wire.Result{DurationMs: 20, Output: f.text[at : at+fleetOutput : at+fleetOutput]}
 		if f.rng.IntN(50) == 0 {
 			r.Status = model.Critical
@@ -105,23 +105,23 @@ func (f *fleet) add(c *commit, node, from, count int) {
 }
 
 // fill makes every state of the fleet.
-func (f *fleet) fill(deliver func(*commit)) {
-	deliver(f.sessions())
+func (f *fleet) createStates(deliver func(*commit)) {
+	deliver(f.beginSessions())
 	for n := 1; n <= f.nodes; n += 100 {
-		c := f.next()
+		c := f.nextCommit()
 		for i := n; i < n+100 && i <= f.nodes; i++ {
-			f.add(c, i, 0, fleetChecks)
+			f.addBatch(c, i, 0, fleetChecks)
 		}
 		deliver(c)
 	}
 }
 
 // traffic makes commits of about 4,000 results in batches of eight.
-func (f *fleet) traffic(commits int) (list []*commit, results int) {
+func (f *fleet) makeTraffic(commits int) (list []*commit, results int) {
 	for range commits {
-		c := f.next()
+		c := f.nextCommit()
 		for range 500 {
-			f.add(c, 1+f.rng.IntN(f.nodes), f.rng.IntN(fleetChecks), 8)
+			f.addBatch(c, 1+f.rng.IntN(f.nodes), f.rng.IntN(fleetChecks), 8)
 			results += 8
 		}
 		list = append(list, c)
@@ -149,21 +149,21 @@ func BenchmarkApply(b *testing.B) {
 				chunk.Pipelines = c.pipelines
 			}
 			v := newView(f.options())
-			f.fill(func(c *commit) { v.applyAll(b, c) })
+			f.createStates(func(c *commit) { v.applyAll(b, c) })
 			b.ReportAllocs()
 			b.ResetTimer()
 			var spent time.Duration
 			done := 0
 			for done < b.N {
 				b.StopTimer()
-				list, results := f.traffic(50)
+				list, results := f.makeTraffic(50)
 				runtime.GC()
 				b.StartTimer()
-				begun := cpu()
+				begun := processCPU()
 				for _, c := range list {
 					v.applyAll(b, c)
 				}
-				spent += cpu() - begun
+				spent += processCPU() - begun
 				done += results
 			}
 			b.ReportMetric(float64(spent.Nanoseconds())/float64(done), "cpu-ns/result")
@@ -176,8 +176,8 @@ func BenchmarkApply(b *testing.B) {
 func BenchmarkTick(b *testing.B) {
 	f := newFleet(fleetNodes / 10)
 	v := newView(f.options())
-	f.fill(func(c *commit) { v.applyAll(b, c) })
-	c := f.next()
+	f.createStates(func(c *commit) { v.applyAll(b, c) })
+	c := f.nextCommit()
 	b.ReportAllocs()
 	for b.Loop() {
 		c.At.Number++
@@ -186,13 +186,13 @@ func BenchmarkTick(b *testing.B) {
 }
 
 // cpu is what this process used so far: the machine may be busy with others.
-func cpu() time.Duration {
+func processCPU() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func rss() uint64 {
+func residentBytes() uint64 {
 	data, _ := os.ReadFile("/proc/self/statm")
 	var size, resident uint64
 	_, _ = fmt.Sscan(string(data), &size, &resident)
@@ -208,19 +208,19 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.GC()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		rssBefore := rss()
+		rssBefore := residentBytes()
 		v := newView(f.options())
-		f.fill(func(c *commit) { v.applyAll(b, c) })
+		f.createStates(func(c *commit) { v.applyAll(b, c) })
 		for range 2 {
 			for n := 1; n <= f.nodes; n += 100 {
-				c := f.next()
+				c := f.nextCommit()
 				for i := n; i < n+100; i++ {
-					f.add(c, i, 0, fleetChecks)
+					f.addBatch(c, i, 0, fleetChecks)
 				}
 				v.applyAll(b, c)
 			}
 		}
-		peak := rss()
+		peak := residentBytes()
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		states := float64(v.Counts(0).States)
@@ -235,7 +235,7 @@ func BenchmarkMemory(b *testing.B) {
 func BenchmarkWrong(b *testing.B) {
 	f := newFleet(fleetNodes)
 	v := newView(f.options())
-	f.fill(func(c *commit) { v.applyAll(b, c) })
+	f.createStates(func(c *commit) { v.applyAll(b, c) })
 	counts := v.Counts(0)
 	for b.Loop() {
 		v.Wrong(0)
@@ -248,8 +248,8 @@ func BenchmarkWrong(b *testing.B) {
 func BenchmarkList(b *testing.B) {
 	f := newFleet(fleetNodes)
 	v := newView(f.options())
-	f.fill(func(c *commit) { v.applyAll(b, c) })
-	rare := f.next() // one state in 1.5 million
+	f.createStates(func(c *commit) { v.applyAll(b, c) })
+	rare := f.nextCommit() // one state in 1.5 million
 	f.chunks[500] = &model.CheckChunk{Chunk: model.Chunk{ID: 500, Unit: 5000}, Severities: f.chunks[100].Severities}
 	rareResult := wire.Batch{StreamKey: wire.StreamKey{Stream: 5}, First: 1, NowMs: 1, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 500, AtMs: 1}, wire.Result{Status: model.Unknown})}}
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &rareResult))
@@ -268,7 +268,7 @@ func BenchmarkList(b *testing.B) {
 	for n := 1; n <= fleetNodes; n += 2 {
 		many = append(many, model.NodeID(n))
 	}
-	list, _ := f.traffic(200)
+	list, _ := f.makeTraffic(200)
 	ctx, cancel := context.WithCancel(context.Background())
 	var busy sync.WaitGroup
 	busy.Add(1)
@@ -326,9 +326,9 @@ func BenchmarkList(b *testing.B) {
 func BenchmarkSnapshot(b *testing.B) {
 	f := newFleet(156)
 	v := newView(f.options())
-	c := f.next()
+	c := f.nextCommit()
 	for n := 1; n <= 156; n++ { // all into one partition
-		f.add(c, n, 0, fleetChecks)
+		f.addBatch(c, n, 0, fleetChecks)
 	}
 	all := &commit{journaltest.Commit{At: c.At, Time: c.Time, Listened: c.Listened}}
 	for _, s := range c.Sections() {
@@ -357,7 +357,7 @@ func BenchmarkSnapshot(b *testing.B) {
 func BenchmarkRecovery(b *testing.B) {
 	f := newFleet(500_000 / fleetChecks)
 	v := newView(f.options())
-	f.fill(func(c *commit) { v.applyAll(b, c) })
+	f.createStates(func(c *commit) { v.applyAll(b, c) })
 	var bodies [model.Partitions][]byte
 	var at journal.Position
 	for p := range bodies {

@@ -55,7 +55,7 @@ func (p *partition) encodeStates(b []byte, n uint32) []byte {
 
 // Times of a state are written as differences to a neighbour: a few bytes each.
 func (p *partition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
-	s := p.slots.at(id)
+	s := p.slots.slot(id)
 	b = append(b, byte(s.status), byte(s.severity), byte(s.flags), s.historyLen)
 	b = binary.AppendUvarint(b, uint64(s.chunk))
 	b = binary.AppendUvarint(b, s.history)
@@ -157,7 +157,7 @@ func (p *partition) decodeState(d *shard.Decoder, n uint32, check model.CheckID)
 		d.Fail("status out of range")
 		return
 	}
-	p.mark(id, s, status, severity)
+	p.setStatusAndSeverity(id, s, status, severity)
 	s.chunk = model.ChunkID(d.Uint32())
 	s.history = d.Uint() & historyMask
 	s.streak = d.Uint32()

@@ -59,22 +59,22 @@ type options struct {
 
 func newView(o options) *View {
 	return New(shard.New(shard.Options{
-		Chunks: sealed(o.Chunks), Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
+		Chunks: sealedChunks(o.Chunks), Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
 		KeepaliveTimeout: o.KeepaliveTimeout, Registerer: o.Registerer, Queues: o.Queues,
 	}), Options{Emit: o.Emit, EmitAfter: o.EmitAfter, Limits: o.Limits, Registerer: o.Registerer, Queues: o.Queues})
 }
 
 // running is a view whose workers run until the test ends.
-type running struct {
+type runningView struct {
 	*View
 	t       testing.TB
 	mu      sync.Mutex
 	emitted []Transition
 }
 
-func run(t testing.TB, o options, restore func(*View)) *running {
+func run(t testing.TB, o options, restore func(*View)) *runningView {
 	t.Helper()
-	r := &running{t: t}
+	r := &runningView{t: t}
 	o.Emit = func(list []Transition) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -97,7 +97,7 @@ func run(t testing.TB, o options, restore func(*View)) *running {
 }
 
 // apply delivers the commits and waits until they are applied.
-func (r *running) apply(commits ...*commit) {
+func (r *runningView) apply(commits ...*commit) {
 	r.t.Helper()
 	for _, c := range commits {
 		r.Deliver(c)
@@ -109,7 +109,7 @@ func (r *running) apply(commits ...*commit) {
 	}
 }
 
-func (r *running) drainEmitted() []Transition {
+func (r *runningView) drainEmitted() []Transition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := r.emitted
@@ -135,7 +135,7 @@ func (p *partition) check(t testing.TB) {
 			t.Fatalf("node %d has an event of a keepalive that is not supervised", p.Node(n).ID)
 		}
 		for _, e := range p.nodes[n].states {
-			s := p.slots.at(e.slot)
+			s := p.slots.slot(e.slot)
 			states++
 			if s.node != n || s.check != e.check {
 				t.Fatalf("slot %d is of node %d check %d, want %d %d", e.slot, s.node, s.check, n, e.check)
@@ -185,7 +185,7 @@ func (p *partition) check(t testing.TB) {
 }
 
 // sealed gives the checks of a test as chunks; each call copies, since workers ask at once.
-func sealed(checks func(model.ChunkID) *model.CheckChunk) func(model.ChunkID) *model.Chunk {
+func sealedChunks(checks func(model.ChunkID) *model.CheckChunk) func(model.ChunkID) *model.Chunk {
 	if checks == nil {
 		return nil
 	}

@@ -63,7 +63,7 @@ func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk
 	case s.occurrences > s.watermark:
 		s.watermark++
 	}
-	s.remember(v.status)
+	s.appendHistory(v.status)
 	s.received, s.executed = w.Received, v.executed
 	if !failing {
 		s.lastOK = v.executed
@@ -72,7 +72,7 @@ func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk
 	if v.expired {
 		s.flags |= flagExpired
 	}
-	p.mark(id, s, v.status, severity)
+	p.setStatusAndSeverity(id, s, v.status, severity)
 	newText := failing && !changed && !sameWords(p.output(s), v.output)
 	p.storeOutput(s, v.output, v.extra)
 
@@ -86,7 +86,7 @@ func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk
 			t.Output = string(v.output)
 		}
 	}
-	w.flap(p, s, c, v.output)
+	w.updateFlapping(p, s, c, v.output)
 	open, flapping := s.flags&flagOpen != 0, s.flags&flagFlapping != 0
 	if newText && open && p.problems[id].KeptOutputs < model.MaxProblemOutputs {
 		w.changeText(p, id, s, v.output)
@@ -147,7 +147,7 @@ func problemID(commit uint64, received int64, node model.NodeID, check model.Che
 func unixNano(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
 // change returns the percentage of changes in a full status history. The youngest change counts 1.18, the oldest 0.80, as Nagios has it.
-func (s *slot) change() uint32 {
+func (s *slot) changePercent() uint32 {
 	if s.historyLen < model.HistoryDepth {
 		return 0
 	}
@@ -162,10 +162,10 @@ func (s *slot) change() uint32 {
 }
 
 // flap starts and ends flapping. Between the two thresholds it changes nothing.
-func (w *worker) flap(p *partition, s *slot, c *model.CheckChunk, output []byte) {
+func (w *worker) updateFlapping(p *partition, s *slot, c *model.CheckChunk, output []byte) {
 	was, is := s.flags&flagFlapping != 0, false
 	if c != nil && c.FlapStart > 0 {
-		if change := s.change(); was {
+		if change := s.changePercent(); was {
 			is = change > c.FlapEnd
 		} else {
 			is = change >= c.FlapStart
@@ -244,7 +244,7 @@ func (w *worker) observe(p *partition, id uint32, s *slot, c *model.CheckChunk, 
 	}
 	flapped, flaps := flags&flagFlapping != 0, s.flags&flagFlapping != 0
 	t.Observation = &Observation{Extra: bytes.Clone(extra), FlappingBegan: flaps && !flapped, FlappingEnded: flapped && !flaps}
-	p.load(id, &t.Observation.State)
+	p.copyState(id, &t.Observation.State)
 	t.Observation.Output = string(p.output(s))
 }
 

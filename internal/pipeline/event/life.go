@@ -19,11 +19,11 @@ func (w *worker) Life(n uint32, change shard.LifeChange) {
 	p := w.p
 	switch change {
 	case shard.SessionBegan, shard.SessionEnded:
-		p.releaseCapacity(n)
+		p.releaseReservations(n)
 	case shard.Heartbeat:
-		w.passWaiting(p, n)
+		w.endHeartbeatWait(p, n)
 	case shard.BacklogDone:
-		w.passBacklog(p, n)
+		w.endBacklogWait(p, n)
 	default:
 		w.changeKeepalive(p, n, change)
 	}
@@ -44,37 +44,37 @@ func (w *worker) changeKeepalive(p *partition, n uint32, change shard.LifeChange
 	case shard.Stopped:
 		v.output, v.byHand = []byte("stopped cleanly"), true
 	case shard.KeepaliveLate:
-		v.status, v.output, v.expired = model.Warning, w.silenceText(node, node.Warning), true
+		v.status, v.output, v.expired = model.Warning, w.missedKeepaliveText(node, node.Warning), true
 	case shard.KeepaliveMissed:
 		w.view.metrics.keepaliveExpired.Inc()
-		v.status, v.output, v.expired = model.Critical, w.silenceText(node, node.Timeout), true
+		v.status, v.output, v.expired = model.Critical, w.missedKeepaliveText(node, node.Timeout), true
 	}
-	w.judge(p, id, p.slots.at(id), w.check(model.BuiltinChunk(model.KeepaliveCheck)), v)
+	w.judge(p, id, p.slots.slot(id), w.check(model.BuiltinChunk(model.KeepaliveCheck)), v)
 	if change == shard.KeepaliveResumed {
 		w.restartTTLs(p, n)
 	}
 }
 
-// silenceText is the output of a keepalive that did not come; it is valid until the next text.
-func (w *worker) silenceText(node *shard.Node, silence int64) []byte {
+// missedKeepaliveText is the output of a keepalive that did not come; it is valid until the next text.
+func (w *worker) missedKeepaliveText(node *shard.Node, silence int64) []byte {
 	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heard %s)",
 		model.Duration(silence), unixNano(node.LastSeen).Format(time.RFC3339))
 	return w.text
 }
 
-// passWaiting lets TTLs pass that waited for a sign of life: at the end of this commit, unless
+// endHeartbeatWait lets TTLs pass that waited for a sign of life: at the end of this commit, unless
 // it brings their results.
-func (w *worker) passWaiting(p *partition, n uint32) {
+func (w *worker) endHeartbeatWait(p *partition, n uint32) {
 	for _, e := range p.nodes[n].states {
-		if s := p.slots.at(e.slot); s.flags&flagWaits != 0 {
+		if s := p.slots.slot(e.slot); s.flags&flagWaits != 0 {
 			s.flags &^= flagWaits
 			p.deadlines.Set(e.slot, max(w.Listening, 1))
 		}
 	}
 }
 
-// passBacklog lets TTLs pass that waited for the node's backlog.
-func (w *worker) passBacklog(p *partition, n uint32) {
+// endBacklogWait lets TTLs pass that waited for the node's backlog.
+func (w *worker) endBacklogWait(p *partition, n uint32) {
 	until := p.Node(n).BacklogUntil
 	for _, e := range p.nodes[n].states {
 		if p.deadlines.Due(e.slot) == until {
@@ -87,7 +87,7 @@ func (w *worker) passBacklog(p *partition, n uint32) {
 // meanwhile, so the time counts from now.
 func (w *worker) restartTTLs(p *partition, n uint32) {
 	for _, e := range p.nodes[n].states {
-		s := p.slots.at(e.slot)
+		s := p.slots.slot(e.slot)
 		if s.flags&flagExpired != 0 || e.check == model.KeepaliveCheck {
 			continue
 		}
@@ -101,17 +101,17 @@ func (w *worker) restartTTLs(p *partition, n uint32) {
 func (w *worker) Expire(ids []uint32) {
 	p := w.p
 	slices.SortFunc(ids, func(a, b uint32) int {
-		x, y := p.slots.at(a), p.slots.at(b)
+		x, y := p.slots.slot(a), p.slots.slot(b)
 		return cmp.Or(cmp.Compare(p.Node(x.node).ID, p.Node(y.node).ID), cmp.Compare(x.check, y.check))
 	})
 	for _, id := range ids {
-		w.expireTTL(p, id, p.slots.at(id))
+		w.expireTTL(p, id, p.slots.slot(id))
 	}
 }
 
 // Period implements shard.Applier: the TTL of a state.
 func (w *worker) Period(id uint32) int64 {
-	if c := w.check(w.p.slots.at(id).chunk); c != nil {
+	if c := w.check(w.p.slots.slot(id).chunk); c != nil {
 		return int64(c.TTL)
 	}
 	return 0
@@ -122,10 +122,10 @@ func (w *worker) Period(id uint32) int64 {
 func (w *worker) expireTTL(p *partition, id uint32, s *slot) {
 	switch until, why := w.Postpone(p.Partition, s.node); why {
 	case shard.ForBacklog:
-		p.deadlines.Set(id, until) // see passBacklog
+		p.deadlines.Set(id, until) // see endBacklogWait
 		return
 	case shard.ForHeartbeat:
-		p.deadlines.Set(id, until) // see passWaiting
+		p.deadlines.Set(id, until) // see endHeartbeatWait
 		s.flags |= flagWaits
 		return
 	case shard.WhileAway:
@@ -136,7 +136,7 @@ func (w *worker) expireTTL(p *partition, id uint32, s *slot) {
 		return
 	}
 	if len(c.Except) > 0 {
-		if left := w.pause(c, s); left > 0 {
+		if left := w.unscheduledTime(c, s); left > 0 {
 			p.deadlines.Set(id, w.Listening+left)
 			return
 		}
@@ -150,7 +150,7 @@ func (w *worker) expireTTL(p *partition, id uint32, s *slot) {
 // pause is how long the TTL of a check still runs that did not run for a while because it is
 // not to (schedule.except): it begins anew with the end of the last such time since its last
 // run. Zero: it has passed. Only the journal's time is asked, so that a replay says the same.
-func (w *worker) pause(c *model.CheckChunk, s *slot) int64 {
+func (w *worker) unscheduledTime(c *model.CheckChunk, s *slot) int64 {
 	set, known := w.calendars[c.ID]
 	if !known {
 		set, _ = window.NewSet(c.Except) // apply refused calendars that do not parse
@@ -185,7 +185,7 @@ func (w *worker) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 			continue
 		}
 		if s, found := p.nodes[n].find(m.Check); found {
-			w.withdraw(p, s, "the check is expected no more")
+			w.removeAcknowledgement(p, s, "the check is expected no more")
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (w *worker) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 func (w *worker) forgetNode(p *partition, id model.NodeID, n uint32, m *wire.ForgetMark) {
 	if n != shard.NoNode {
 		for len(p.nodes[n].states) > 0 {
-			w.withdraw(p, p.nodes[n].states[0].slot, "the node is expected no more")
+			w.removeAcknowledgement(p, p.nodes[n].states[0].slot, "the node is expected no more")
 		}
 	}
 	if m.Deregistered == "" || !m.Deleted || p.Deleted(id) { // a start may write a mark once more
@@ -234,18 +234,18 @@ func (p *partition) suppresses(node model.NodeID, check model.CheckID, executed 
 
 // withdraw removes a state, and closes its problem first, so that notified handlers hear of the
 // end. Callers go in the order of nodes and checks; transitions have the same order.
-func (w *worker) withdraw(p *partition, id uint32, why string) {
-	if s := p.slots.at(id); s.flags&flagOpen != 0 {
+func (w *worker) removeAcknowledgement(p *partition, id uint32, why string) {
+	if s := p.slots.slot(id); s.flags&flagOpen != 0 {
 		w.closeProblem(p, id, s, why)
 	}
-	if s := p.slots.at(id); s.check == model.KeepaliveCheck {
+	if s := p.slots.slot(id); s.check == model.KeepaliveCheck {
 		p.EndKeepalive(s.node)
 	}
 	p.removeState(id)
 }
 
 // action applies an action of a person to an event.
-func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
+func (w *worker) applyAction(p *partition, id model.NodeID, a *wire.Action) {
 	n, ok := p.Find(id)
 	if !ok {
 		return
@@ -259,9 +259,9 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 	}
 	switch a.Verb {
 	case "delete": // comes back with the next result
-		w.withdraw(p, slot, "the event was deleted by "+a.By)
+		w.removeAcknowledgement(p, slot, "the event was deleted by "+a.By)
 	case "resolve":
-		s := p.slots.at(slot)
+		s := p.slots.slot(slot)
 		w.text = append(append(w.text[:0], "resolved by "...), a.By...)
 		if a.Note != "" {
 			w.text = append(append(w.text, ": "...), a.Note...)
@@ -293,7 +293,7 @@ func (w *worker) acknowledge(p *partition, id uint32, ack *model.Ack, kind Trans
 	}
 	next := *was
 	next.Ack = ack
-	s := p.slots.at(id)
+	s := p.slots.slot(id)
 	p.setProblem(id, s, &next)
 	if t := w.emit(p, kind, s); t != nil {
 		t.Problem, t.Output = &next, a.By

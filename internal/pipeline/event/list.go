@@ -31,14 +31,14 @@ func (v *View) List(ctx context.Context, q Query) (Page, error) {
 	if c.MatchWithin > 0 {
 		l.until = time.Now().Add(c.MatchWithin)
 	}
-	err = l.run(ctx)
+	err = l.listStates(ctx)
 	return l.page, err
 }
 
 type listing struct {
 	view  *View
 	query *query
-	at    place // of the last state
+	at    listPosition // of the last state
 	until time.Time
 	page  Page
 
@@ -48,15 +48,15 @@ type listing struct {
 	batch  []State
 	text   []byte
 	bounds []int
-	keys   []slotKey
+	keys   []orderedSlot
 }
 
-func (l *listing) run(ctx context.Context) error {
+func (l *listing) listStates(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		done, err := l.partition()
+		done, err := l.listPartition()
 		if done || err != nil {
 			return err
 		}
@@ -71,17 +71,17 @@ func (l *listing) run(ctx context.Context) error {
 }
 
 // partition adds the matches of one partition and severity (ByNode: all severities), batch by batch.
-func (l *listing) partition() (done bool, err error) {
+func (l *listing) listPartition() (done bool, err error) {
 	q := l.query
 	if q.Nodes != nil && len(q.nodes[l.at.partition]) == 0 {
 		return false, nil
 	}
 	for {
-		more := l.collect()
+		more := l.copyCandidates()
 		for i := range l.batch {
 			s := &l.batch[i]
 			l.at.node, l.at.check = s.Node, s.Check
-			wanted, err := l.match(s)
+			wanted, err := l.matchesCondition(s)
 			if err != nil {
 				return true, err
 			}
@@ -89,8 +89,8 @@ func (l *listing) partition() (done bool, err error) {
 				l.page.States = append(l.page.States, *s)
 			}
 			full := len(l.page.States) == q.Limit
-			if full || (i%8 == 7 || i == len(l.batch)-1) && l.late() {
-				l.page.Next, l.page.Partial = l.token(), !full
+			if full || (i%8 == 7 || i == len(l.batch)-1) && l.isOverTime() {
+				l.page.Next, l.page.Partial = l.pageToken(), !full
 				return true, nil
 			}
 		}
@@ -101,7 +101,7 @@ func (l *listing) partition() (done bool, err error) {
 }
 
 // match asks Query.Match, which no index answers. It clones the output of a match; other outputs are lent.
-func (l *listing) match(s *State) (bool, error) {
+func (l *listing) matchesCondition(s *State) (bool, error) {
 	if l.query.Match == nil {
 		return true, nil
 	}
@@ -112,7 +112,7 @@ func (l *listing) match(s *State) (bool, error) {
 	return ok, err
 }
 
-func (l *listing) late() bool { return !l.until.IsZero() && time.Now().After(l.until) }
+func (l *listing) isOverTime() bool { return !l.until.IsZero() && time.Now().After(l.until) }
 
 // setOutputs gives the batch its texts: of its own where they stay, else lent from
 // l.text until the next batch, because Match may not keep them.
@@ -128,7 +128,7 @@ func (l *listing) setOutputs() {
 	}
 }
 
-func (l *listing) token() string { return token(l.at, l.view.Log()) }
+func (l *listing) pageToken() string { return encodePageToken(l.at, l.view.Log()) }
 
 // Get implements Reader.
 func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
@@ -144,8 +144,8 @@ func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
 	}
 	slot, ok := p.nodes[n].find(check)
 	if ok {
-		p.load(slot, &s)
-		from := p.slots.at(slot)
+		p.copyState(slot, &s)
+		from := p.slots.slot(slot)
 		s.Output, s.Beside = string(p.output(from)), p.extra(from)
 	}
 	return s, ok
@@ -194,7 +194,7 @@ const (
 
 // collect copies the next candidates behind l.at into l.batch and says whether there
 // may be more. It holds the partition's lock; Match is asked without it.
-func (l *listing) collect() (more bool) {
+func (l *listing) copyCandidates() (more bool) {
 	q := l.query
 	p := l.view.partitions[l.at.partition]
 	l.batch, l.text, l.bounds = l.batch[:0], l.text[:0], l.bounds[:0]
@@ -204,7 +204,7 @@ func (l *listing) collect() (more bool) {
 	}
 	p.Lock()
 	defer p.Unlock()
-	if !l.candidates(p) {
+	if !l.intersectIndexes(p) {
 		return false
 	}
 	take := func(slot uint32) bool {
@@ -212,30 +212,30 @@ func (l *listing) collect() (more bool) {
 			return false
 		}
 		l.batch = append(l.batch, State{})
-		p.load(slot, &l.batch[len(l.batch)-1])
-		l.text = append(l.text, p.output(p.slots.at(slot))...)
+		p.copyState(slot, &l.batch[len(l.batch)-1])
+		l.text = append(l.text, p.output(p.slots.slot(slot))...)
 		l.bounds = append(l.bounds, len(l.text))
 		return true
 	}
-	if nodes := l.holders(p); l.found.count <= min(l.view.sparse, nodeCandidates*len(nodes)) {
-		more = !l.eachFound(p, take)
+	if nodes := l.candidateNodes(p); l.found.count <= min(l.view.sparse, nodeCandidates*len(nodes)) {
+		more = !l.walkSorted(p, take)
 	} else {
-		more = !l.eachOf(p, nodes, take)
+		more = !l.walkNodes(p, nodes, take)
 	}
 	l.setOutputs()
 	return more
 }
 
 // candidates intersects the indexes into l.found; false: nothing is left.
-func (l *listing) candidates(p *partition) bool {
+func (l *listing) intersectIndexes(p *partition) bool {
 	q := l.query
 	worst := &p.bySeverity[l.at.severity]
-	if !q.ByNode && worst.count == 0 || q.Problems && p.open.count == 0 || !l.inhabited(p) {
+	if !q.ByNode && worst.count == 0 || q.Problems && p.open.count == 0 || !l.hasWantedNamespace(p) {
 		return false
 	}
 	if l.found.copyFrom(worst); q.ByNode {
 		for i := range p.bySeverity {
-			l.found.unite(&p.bySeverity[i])
+			l.found.union(&p.bySeverity[i])
 		}
 	}
 	if q.Problems {
@@ -244,7 +244,7 @@ func (l *listing) candidates(p *partition) bool {
 	if len(q.Statuses) > 0 {
 		l.scan.reset()
 		for _, s := range q.Statuses {
-			l.scan.unite(&p.byStatus[s&3])
+			l.scan.union(&p.byStatus[s&3])
 		}
 		l.found.intersect(&l.scan)
 	}
@@ -261,7 +261,7 @@ func (l *listing) candidates(p *partition) bool {
 }
 
 // inhabited says whether any node of the partition is in a wanted namespace.
-func (l *listing) inhabited(p *partition) bool {
+func (l *listing) hasWantedNamespace(p *partition) bool {
 	for _, ns := range l.query.Namespaces {
 		if p.NodesOf(ns) != nil {
 			return true
@@ -272,7 +272,7 @@ func (l *listing) inhabited(p *partition) bool {
 
 // holders returns nodes, by id and from l.at on, that include all wanted ones: the nodes of the query, the
 // nodes of its namespaces, or all, whichever are the fewest.
-func (l *listing) holders(p *partition) []uint32 {
+func (l *listing) candidateNodes(p *partition) []uint32 {
 	q := l.query
 	list := p.Order()
 	switch len(q.Namespaces) {
@@ -302,7 +302,7 @@ func (l *listing) holders(p *partition) []uint32 {
 }
 
 // admits checks the conditions on a node, which no index of states has.
-func (l *listing) admits(p *partition, n *shard.Node) bool {
+func (l *listing) wantsNode(p *partition, n *shard.Node) bool {
 	if !admits(l.query.Namespaces, n.Namespace) {
 		return false
 	}
@@ -313,11 +313,11 @@ func (l *listing) admits(p *partition, n *shard.Node) bool {
 	return ok
 }
 
-// eachOf calls fn for the candidates of the nodes in order from l.at, while it returns true.
-func (l *listing) eachOf(p *partition, nodes []uint32, fn func(slot uint32) bool) bool {
+// walkNodes calls fn for the candidates of the nodes in order from l.at, while it returns true.
+func (l *listing) walkNodes(p *partition, nodes []uint32, fn func(slot uint32) bool) bool {
 	for _, at := range nodes {
 		n := p.Node(at)
-		if !l.admits(p, n) {
+		if !l.wantsNode(p, n) {
 			continue
 		}
 		for _, e := range p.nodes[at].states {
@@ -329,21 +329,21 @@ func (l *listing) eachOf(p *partition, nodes []uint32, fn func(slot uint32) bool
 	return true
 }
 
-// eachFound calls fn for the candidates in order from l.at, while it returns true.
-func (l *listing) eachFound(p *partition, fn func(slot uint32) bool) bool {
+// walkSorted calls fn for the candidates in order from l.at, while it returns true.
+func (l *listing) walkSorted(p *partition, fn func(slot uint32) bool) bool {
 	l.keys = l.keys[:0]
 	for w, word := range l.found.words {
 		for ; word != 0; word &= word - 1 {
 			slot := uint32(w<<6 + bits.TrailingZeros64(word))
-			s := p.slots.at(slot)
+			s := p.slots.slot(slot)
 			n := p.Node(s.node)
-			if n.ID < l.at.node || n.ID == l.at.node && s.check <= l.at.check || !l.admits(p, n) {
+			if n.ID < l.at.node || n.ID == l.at.node && s.check <= l.at.check || !l.wantsNode(p, n) {
 				continue
 			}
-			l.keys = append(l.keys, slotKey{uint64(n.ID)<<32 | uint64(s.check), slot})
+			l.keys = append(l.keys, orderedSlot{uint64(n.ID)<<32 | uint64(s.check), slot})
 		}
 	}
-	slices.SortFunc(l.keys, func(a, b slotKey) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(l.keys, func(a, b orderedSlot) int { return cmp.Compare(a.key, b.key) })
 	for _, k := range l.keys {
 		if !fn(k.slot) {
 			return false
@@ -352,7 +352,7 @@ func (l *listing) eachFound(p *partition, fn func(slot uint32) bool) bool {
 	return true
 }
 
-type slotKey struct {
+type orderedSlot struct {
 	key  uint64 // node, check
 	slot uint32
 }

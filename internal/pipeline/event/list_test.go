@@ -20,8 +20,8 @@ type listedState struct {
 	text string
 }
 
-// everyState looks at each of them, in the order of lists.
-func everyState(t rapid.TB, v *View) (all []listedState) {
+// scanStates looks at each of them, in the order of lists.
+func scanStates(t rapid.TB, v *View) (all []listedState) {
 	for _, p := range v.partitions {
 		for _, n := range p.Order() {
 			for _, e := range p.nodes[n].states {
@@ -38,9 +38,9 @@ func everyState(t rapid.TB, v *View) (all []listedState) {
 }
 
 // ids are the highest that a query may name; checks are counted from 1000.
-type ids struct{ nodes, namespaces, checks int }
+type idRanges struct{ nodes, namespaces, checks int }
 
-func (x ids) query(t *rapid.T) Query {
+func (x idRanges) query(t *rapid.T) Query {
 	number := func(low, high int, what string) int { return rapid.IntRange(low, high).Draw(t, what) }
 	q := Query{Problems: rapid.Bool().Draw(t, "problems"), ByNode: rapid.Bool().Draw(t, "byNodeAlone"), Limit: number(1+x.nodes/50, max(4, x.nodes/3), "limit")}
 	for range number(0, 2, "namespaces") {
@@ -74,7 +74,7 @@ func (q *Query) selects(s *State) bool {
 }
 
 // compareLists holds pages against the obvious way: all states, looked at one by one.
-func compareLists(t *rapid.T, v *View, all []listedState, most ids) {
+func compareLists(t *rapid.T, v *View, all []listedState, most idRanges) {
 	q := most.query(t)
 	v.sparse = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
 	var want, got []string
@@ -109,14 +109,14 @@ func compareLists(t *rapid.T, v *View, all []listedState, most ids) {
 // compareWrong holds what is wrong check by check against all states, looked at one by one.
 func compareWrong(t *testing.T, v *View, all []listedState, namespace model.NamespaceID) {
 	t.Helper()
-	want := map[wrongKey]*Wrong{}
-	nodes := map[wrongKey][]model.NodeID{}
+	want := map[failingKey]*Wrong{}
+	nodes := map[failingKey][]model.NodeID{}
 	for i := range all {
 		s := &all[i].State
 		if s.Status == model.OK || namespace != 0 && s.Namespace != namespace {
 			continue
 		}
-		key := wrongKey{s.Check, s.Status}
+		key := failingKey{s.Check, s.Status}
 		w := want[key]
 		if w == nil {
 			w = &Wrong{Check: s.Check, Status: s.Status, Namespace: s.Namespace, First: s.Changed}
@@ -137,7 +137,7 @@ func compareWrong(t *testing.T, v *View, all []listedState, namespace model.Name
 		t.Errorf("namespace %d: %d, want %d", namespace, len(got), len(want))
 	}
 	for i, w := range got {
-		key := wrongKey{w.Check, w.Status}
+		key := failingKey{w.Check, w.Status}
 		slices.Sort(nodes[key])
 		want[key].Examples = nodes[key][:min(3, len(nodes[key]))]
 		if fmt.Sprint(w) != fmt.Sprint(*want[key]) {
@@ -166,7 +166,7 @@ func TestListsMatchAFullScan(t *testing.T) {
 			}
 			slot, s := p.addState(n, model.CheckID(1000+check))
 			status := model.Status(skewed(4))
-			p.mark(slot, s, status, model.Severity(min(skewed(4)+int(status), int(model.Disaster))))
+			p.setStatusAndSeverity(slot, s, status, model.Severity(min(skewed(4)+int(status), int(model.Disaster))))
 			s.output = p.outputs.set(s.output, make([]byte, random.IntN(3)))
 			if status != model.OK && random.IntN(2) == 0 {
 				p.setProblem(slot, s, &model.Problem{ID: fmt.Sprint(id, check)})
@@ -188,7 +188,7 @@ func TestListsMatchAFullScan(t *testing.T) {
 	for _, p := range v.partitions[:3] {
 		p.check(t)
 	}
-	all := everyState(t, v)
+	all := scanStates(t, v)
 	if len(all) < 2000 {
 		t.Fatalf("only %d states", len(all))
 	}
@@ -196,7 +196,7 @@ func TestListsMatchAFullScan(t *testing.T) {
 		compareWrong(t, v, all, ns)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		compareLists(rt, v, all, ids{nodes: nodes + 20, namespaces: namespaces, checks: checks})
+		compareLists(rt, v, all, idRanges{nodes: nodes + 20, namespaces: namespaces, checks: checks})
 	})
 }
 
@@ -208,7 +208,7 @@ func TestListByNodeHasEveryStateOnce(t *testing.T) {
 	for id := model.NodeID(1); id <= nodes; id++ {
 		p := v.partitions[id%model.Partitions]
 		slot, s := p.addState(p.AddNode(id, 1), 1000)
-		p.mark(slot, s, model.Warning, model.Severity(id%2)+model.Average)
+		p.setStatusAndSeverity(slot, s, model.Warning, model.Severity(id%2)+model.Average)
 	}
 	swapSeverities := func() {
 		for id := model.NodeID(1); id <= nodes; id++ {
@@ -216,8 +216,8 @@ func TestListByNodeHasEveryStateOnce(t *testing.T) {
 			p.Lock()
 			n, _ := p.Find(id)
 			slot, _ := p.nodes[n].find(1000)
-			s := p.slots.at(slot)
-			p.mark(slot, s, model.Warning, model.Average+model.High-s.severity)
+			s := p.slots.slot(slot)
+			p.setStatusAndSeverity(slot, s, model.Warning, model.Average+model.High-s.severity)
 			p.Unlock()
 		}
 	}

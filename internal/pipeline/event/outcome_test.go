@@ -65,7 +65,7 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 
 // Namespace 1 has room for three states of a node, namespace 2 for four in all; the
 // keepalive that a session brings is one of them.
-func limitsOfTest(ns model.NamespaceID) model.Limits {
+func testLimits(ns model.NamespaceID) model.Limits {
 	if ns == 2 {
 		return model.Limits{States: 4}
 	}
@@ -78,8 +78,8 @@ func beginSession(c *commit, node model.NodeID, session uint64, ns model.Namespa
 
 // Results under way count: what was admitted has its room when the journal brings it,
 // and nobody else is promised that room.
-func TestAdmitPromisesRoom(t *testing.T) {
-	r := run(t, options{Chunks: plainChunks, Limits: limitsOfTest}, nil)
+func TestAdmitReservesCapacity(t *testing.T) {
+	r := run(t, options{Chunks: plainChunks, Limits: testLimits}, nil)
 	c := newCommit(1, time.Second, 0)
 	beginSession(c, 1, 1, 1)
 	beginSession(c, 2, 1, 2)
@@ -102,7 +102,7 @@ func TestAdmitPromisesRoom(t *testing.T) {
 	admit(77, 10, "")               // nobody knows it: forgotten when it comes
 
 	// A promise is kept, and counts no more beside its state.
-	r.apply(one(t, 2, 1, 10, 0, ""))
+	r.apply(singleResult(t, 2, 1, 10, 0, ""))
 	admit(1, 11, "")
 	admit(1, 12, "node_limit")
 	if total := r.totals.counter(1).Load(); total != 3 {
@@ -117,7 +117,7 @@ func TestAdmitPromisesRoom(t *testing.T) {
 	// So does one whose result makes no state: its check is deleted meanwhile.
 	c = newCommit(4, 4*time.Second, 0)
 	c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: plainChunks(12).Unit, Deleted: true}})
-	r.apply(c, one(t, 5, 1, 12, 0, ""))
+	r.apply(c, singleResult(t, 5, 1, 12, 0, ""))
 	admit(1, 11, "")
 	if total := r.totals.counter(1).Load(); total != 3 {
 		t.Errorf("namespace 1 counts %d", total)
@@ -138,7 +138,7 @@ func TestJournalIsNotRefused(t *testing.T) {
 		r := run(t, options{Chunks: plainChunks, Limits: limits}, nil)
 		c := newCommit(1, time.Second, 0)
 		beginSession(c, 1, 1, 1)
-		r.apply(c, one(t, 2, 1, 10, 0, ""), one(t, 3, 1, 11, 0, ""), one(t, 4, 1, 12, 0, ""))
+		r.apply(c, singleResult(t, 2, 1, 10, 0, ""), singleResult(t, 3, 1, 11, 0, ""), singleResult(t, 4, 1, 12, 0, ""))
 		if n := r.Counts(0).States; n != 4 {
 			t.Errorf("%d states, want 4", n)
 		}

@@ -37,8 +37,8 @@ const (
 	classes   = 40
 )
 
-// classOf is the class of a size from 1 to maxExtent.
-func classOf(size uint32) int {
+// sizeClass is the class of a size from 1 to maxExtent.
+func sizeClass(size uint32) int {
 	if size <= 256 {
 		return int(size-1) / unit
 	}
@@ -47,8 +47,8 @@ func classOf(size uint32) int {
 	return 16 + (exp-8)*4 + int(quarter)
 }
 
-// classBytes is the room of a class, a multiple of unit.
-func classBytes(class int) int {
+// sizeOfClass is the room of a class, a multiple of unit.
+func sizeOfClass(class int) int {
 	if class < 16 {
 		return (class + 1) * unit
 	}
@@ -64,10 +64,10 @@ func (o *outputs) bytes(r outputRef) []byte {
 	case r.size > maxExtent:
 		return o.big[r.at]
 	}
-	return o.extent(r)[:r.size]
+	return o.bytesOf(r)[:r.size]
 }
 
-func (o *outputs) extent(r outputRef) []byte {
+func (o *outputs) bytesOf(r outputRef) []byte {
 	page := o.pages[r.at>>pageBits]
 	return page[int(r.at&(1<<pageBits-1))*unit:]
 }
@@ -75,9 +75,9 @@ func (o *outputs) extent(r outputRef) []byte {
 // set replaces the text of r and returns the new reference.
 func (o *outputs) set(r outputRef, text []byte) outputRef {
 	size := uint32(len(text))
-	if r.size != 0 && size != 0 && r.size <= maxExtent && size <= maxExtent && classOf(r.size) == classOf(size) {
+	if r.size != 0 && size != 0 && r.size <= maxExtent && size <= maxExtent && sizeClass(r.size) == sizeClass(size) {
 		r.size = size
-		copy(o.extent(r), text)
+		copy(o.bytesOf(r), text)
 		return r
 	}
 	o.drop(r)
@@ -92,9 +92,9 @@ func (o *outputs) set(r outputRef, text []byte) outputRef {
 		o.big[o.bigNo] = append([]byte(nil), text...)
 		return outputRef{o.bigNo, size}
 	}
-	r = o.allocate(classOf(size))
+	r = o.allocate(sizeClass(size))
 	r.size = size
-	copy(o.extent(r), text)
+	copy(o.bytesOf(r), text)
 	return r
 }
 
@@ -104,7 +104,7 @@ func (o *outputs) drop(r outputRef) {
 	case r.size > maxExtent:
 		delete(o.big, r.at)
 	default:
-		class := classOf(r.size)
+		class := sizeClass(r.size)
 		o.free[class] = append(o.free[class], r)
 	}
 }
@@ -115,7 +115,7 @@ func (o *outputs) allocate(class int) outputRef {
 		o.free[class] = list[:len(list)-1]
 		return r
 	}
-	size := classBytes(class)
+	size := sizeOfClass(class)
 	last := len(o.pages) - 1
 	if last < 0 || len(o.pages[last])-o.used < size {
 		// Pages grow with the partition: 256 partitions of a small fleet stay small.
@@ -239,7 +239,7 @@ func (b *bitset) intersect(o *bitset) {
 }
 
 // unite adds all slots of o.
-func (b *bitset) unite(o *bitset) {
+func (b *bitset) union(o *bitset) {
 	for len(b.words) < len(o.words) {
 		b.words = append(b.words, 0)
 	}

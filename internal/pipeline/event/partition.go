@@ -17,8 +17,8 @@ type partition struct {
 	*shard.Partition
 	view *View
 
-	nodes     []node // by the shard's index of the node
-	slots     slab
+	nodes     []nodeStates // by the shard's index of the node
+	slots     slotPages
 	outputs   outputs
 	joined    []byte                     // scratch of storeOutput
 	deadlines *expect.Engine             // by slot
@@ -60,7 +60,7 @@ func (p *partition) countsOf(ns model.NamespaceID) *Counts {
 // does not have yet.
 func (p *partition) addState(n uint32, check model.CheckID) (uint32, *slot) {
 	id := p.slots.allocate()
-	s := p.slots.at(id)
+	s := p.slots.slot(id)
 	*s = slot{check: check, node: n}
 	p.nodes[n].insert(check, id)
 	p.byStatus[s.status].add(id)
@@ -75,7 +75,7 @@ func (p *partition) addState(n uint32, check model.CheckID) (uint32, *slot) {
 }
 
 func (p *partition) removeState(id uint32) {
-	s := p.slots.at(id)
+	s := p.slots.slot(id)
 	ns := p.Node(s.node).Namespace
 	c := p.counts[ns]
 	c.ByStatus[s.status]--
@@ -106,7 +106,7 @@ func (p *partition) removeState(id uint32) {
 }
 
 // mark gives a state another status and severity, in the indexes too.
-func (p *partition) mark(id uint32, s *slot, status model.Status, severity model.Severity) {
+func (p *partition) setStatusAndSeverity(id uint32, s *slot, status model.Status, severity model.Severity) {
 	if s.status != status {
 		c := p.counts[p.Node(s.node).Namespace]
 		c.ByStatus[s.status]--
@@ -142,15 +142,15 @@ func (p *partition) setProblem(id uint32, s *slot, problem *model.Problem) {
 }
 
 // load copies a state out, all but its output.
-func (p *partition) load(id uint32, dst *State) {
-	s := p.slots.at(id)
+func (p *partition) copyState(id uint32, dst *State) {
+	s := p.slots.slot(id)
 	n := p.Node(s.node)
 	*dst = State{
 		Node: n.ID, Check: s.check, Chunk: s.chunk, Namespace: n.Namespace,
 		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
 		Occurrences: s.occurrences, Watermark: s.watermark,
 		StatusHistory: StatusHistory{
-			History: s.history, HistoryLen: s.historyLen, Change: s.change(), Flapping: s.flags&flagFlapping != 0, StateChanges: s.stateChanges,
+			History: s.history, HistoryLen: s.historyLen, Change: s.changePercent(), Flapping: s.flags&flagFlapping != 0, StateChanges: s.stateChanges,
 		},
 		Counters: Counters{Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number, Order: s.order},
 		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,
@@ -170,7 +170,7 @@ func (p *partition) load(id uint32, dst *State) {
 
 // node is the event states of a machine, by check id. It lies beside the shard's node, under
 // the same index.
-type node struct{ states []nodeState }
+type nodeStates struct{ states []nodeState }
 
 type nodeState struct {
 	check model.CheckID
@@ -179,7 +179,7 @@ type nodeState struct {
 
 // find is a binary search: nodes have tens of checks, and their ids lie in a few
 // cache lines.
-func (n *node) find(check model.CheckID) (slot uint32, ok bool) {
+func (n *nodeStates) find(check model.CheckID) (slot uint32, ok bool) {
 	low, high := 0, len(n.states)
 	for low < high {
 		mid := int(uint(low+high) >> 1)
@@ -195,13 +195,13 @@ func (n *node) find(check model.CheckID) (slot uint32, ok bool) {
 	return 0, false
 }
 
-func (n *node) search(check model.CheckID) (int, bool) {
+func (n *nodeStates) search(check model.CheckID) (int, bool) {
 	return slices.BinarySearchFunc(n.states, check, func(e nodeState, c model.CheckID) int {
 		return int(int64(e.check) - int64(c))
 	})
 }
 
-func (n *node) insert(check model.CheckID, slot uint32) {
+func (n *nodeStates) insert(check model.CheckID, slot uint32) {
 	at, found := n.search(check)
 	if found {
 		panic("BUG: state added twice")
@@ -212,7 +212,7 @@ func (n *node) insert(check model.CheckID, slot uint32) {
 	n.states = slices.Insert(n.states, at, nodeState{check, slot})
 }
 
-func (n *node) remove(check model.CheckID) {
+func (n *nodeStates) remove(check model.CheckID) {
 	at, found := n.search(check)
 	if !found {
 		panic("BUG: the node has no such state to remove")
@@ -223,7 +223,7 @@ func (n *node) remove(check model.CheckID) {
 // addNode makes room for the states of a new node.
 func (p *partition) addNode(n uint32) {
 	if int(n) == len(p.nodes) {
-		p.nodes = append(p.nodes, node{})
+		p.nodes = append(p.nodes, nodeStates{})
 	}
 }
 
@@ -232,8 +232,8 @@ func (p *partition) removeNode(n uint32) {
 	for states := p.nodes[n].states; len(states) > 0; states = p.nodes[n].states {
 		p.removeState(states[len(states)-1].slot)
 	}
-	p.releaseCapacity(n)
-	p.nodes[n] = node{}
+	p.releaseReservations(n)
+	p.nodes[n] = nodeStates{}
 }
 
 // moveNode moves the counts of a node's states to its new namespace.
@@ -248,7 +248,7 @@ func (p *partition) moveNode(n uint32, from model.NamespaceID) {
 	}
 	var moved Counts
 	for _, e := range states {
-		s := p.slots.at(e.slot)
+		s := p.slots.slot(e.slot)
 		moved.States++
 		moved.ByStatus[s.status]++
 		if s.flags&flagOpen != 0 {
@@ -310,15 +310,15 @@ const flagProxied slotFlags = 1 << 6
 const slabSlots = 64
 
 // slab holds slots in pages that never move.
-type slab struct {
+type slotPages struct {
 	pages []*[slabSlots]slot
 	free  []uint32
 	high  uint32 // slots ever taken
 }
 
-func (s *slab) at(i uint32) *slot { return &s.pages[i/slabSlots][i%slabSlots] }
+func (s *slotPages) slot(i uint32) *slot { return &s.pages[i/slabSlots][i%slabSlots] }
 
-func (s *slab) allocate() uint32 {
+func (s *slotPages) allocate() uint32 {
 	if n := len(s.free); n > 0 {
 		i := s.free[n-1]
 		s.free = s.free[:n-1]
@@ -331,20 +331,20 @@ func (s *slab) allocate() uint32 {
 	return s.high - 1
 }
 
-func (s *slab) release(i uint32) {
-	*s.at(i) = slot{}
+func (s *slotPages) release(i uint32) {
+	*s.slot(i) = slot{}
 	s.free = append(s.free, i)
 }
 
 // count adds one result to the counters of the state.
-func (s *slot) count(stream wire.StreamID, number uint64) {
+func (s *slot) countResult(stream wire.StreamID, number uint64) {
 	s.order = s.order.Append(uint64(stream), number)
 	s.results++
 }
 
 const historyMask = 1<<(2*model.HistoryDepth) - 1
 
-func (s *slot) remember(status model.Status) {
+func (s *slot) appendHistory(status model.Status) {
 	s.history = (s.history<<2 | uint64(status)) & historyMask
 	if s.historyLen < model.HistoryDepth {
 		s.historyLen++

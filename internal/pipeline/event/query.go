@@ -135,7 +135,7 @@ func (v *View) Chunks() map[model.ChunkID]bool {
 		p.Lock()
 		for _, n := range p.Order() {
 			for _, e := range p.nodes[n].states {
-				named[p.slots.at(e.slot).chunk] = true
+				named[p.slots.slot(e.slot).chunk] = true
 			}
 		}
 		for _, problem := range p.problems {
@@ -167,11 +167,11 @@ func (v *View) OpenProblems(fn func(*model.Problem)) {
 type query struct {
 	Query
 	nodes [model.Partitions][]model.NodeID // wanted ones, sorted; only if Nodes is not nil
-	from  place
+	from  listPosition
 }
 
 // place is a key in list order. A page goes on behind it.
-type place struct {
+type listPosition struct {
 	severity  int // from Disaster down
 	partition int
 	node      model.NodeID
@@ -226,15 +226,15 @@ func admits[T cmp.Ordered](wanted []T, id T) bool {
 	return ok
 }
 
-// admitsIDs checks the ids of a state, which stay the same while an event waits for its reader.
-func (q *query) admitsIDs(p *partition, s *slot) bool {
+// wantsIDs checks the ids of a state, which stay the same while an event waits for its reader.
+func (q *query) wantsIDs(p *partition, s *slot) bool {
 	n := p.Node(s.node)
 	none := q.Nodes != nil && len(q.Nodes) == 0
 	return !none && admits(q.Nodes, n.ID) && admits(q.Namespaces, n.Namespace) && admits(q.Checks, s.check)
 }
 
-// admitsState checks the status of a state, which a list finds by its indexes.
-func (q *query) admitsState(s *State) bool {
+// wantsState checks the status of a state, which a list finds by its indexes.
+func (q *query) wantsState(s *State) bool {
 	return (!q.Problems || s.Problem != nil) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))
 }
@@ -246,7 +246,7 @@ const (
 	tokenBytes   = 1 + 8 + 1 + 1 + 4 + 4
 )
 
-func token(at place, log uint64) string {
+func encodePageToken(at listPosition, log uint64) string {
 	b := make([]byte, 0, tokenBytes)
 	b = append(b, tokenVersion)
 	b = binary.BigEndian.AppendUint64(b, log)
@@ -256,17 +256,17 @@ func token(at place, log uint64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func parseToken(text string, log uint64) (place, error) {
+func parseToken(text string, log uint64) (listPosition, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != tokenBytes || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
-		return place{}, model.Errorf(model.Invalid, "the page token is not one of ours").
+		return listPosition{}, model.Errorf(model.Invalid, "the page token is not one of ours").
 			WithHint("list again without it")
 	}
 	if binary.BigEndian.Uint64(b[1:]) != log {
-		return place{}, model.Errorf(model.Conflict, "the page token is of another life of this server's data").
+		return listPosition{}, model.Errorf(model.Conflict, "the page token is of another life of this server's data").
 			WithHint("list again without it")
 	}
-	return place{
+	return listPosition{
 		severity: int(b[9]), partition: int(b[10]),
 		node:  model.NodeID(binary.BigEndian.Uint32(b[11:])),
 		check: model.CheckID(binary.BigEndian.Uint32(b[15:])),
@@ -314,7 +314,7 @@ func (v *View) VerdictOn(node model.NodeID, check model.CheckID, stream, number 
 	if !ok {
 		return at, false
 	}
-	s := p.slots.at(id)
+	s := p.slots.slot(id)
 	if s.stream != stream || s.number != number || s.received != received {
 		return at, false
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // life is one run of a server on a file system: a journal, a view, snapshots.
-type life struct {
+type testServer struct {
 	t     *testing.T
 	log   *journal.Log
 	view  *event.View
@@ -35,11 +35,11 @@ func chunk(id model.ChunkID) *model.CheckChunk {
 	return c
 }
 
-// openLife starts as internal/app does: snapshots, then the journal from the lowest of
+// openTestServer starts as internal/app does: snapshots, then the journal from the lowest of
 // them, then what is new.
-func openLife(t *testing.T, fs *memfs.FS, withSnapshots bool) *life {
+func openTestServer(t *testing.T, fs *memfs.FS, withSnapshots bool) *testServer {
 	t.Helper()
-	l := &life{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
+	l := &testServer{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
 	l.view = event.New(shard.New(shard.Options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return chunk(id).Seal() }}), event.Options{})
 	ready := make(chan struct{})
 	var err error
@@ -90,7 +90,7 @@ func openLife(t *testing.T, fs *memfs.FS, withSnapshots bool) *life {
 	return l
 }
 
-func (l *life) end() {
+func (l *testServer) stopServer() {
 	l.stop()
 	<-l.done
 	if err := l.log.Close(); err != nil {
@@ -99,10 +99,10 @@ func (l *life) end() {
 }
 
 // Committed implements journal.Waiter.
-func (l *life) Committed(_ uint64, _ journal.Position, err error) { l.acked <- err }
+func (l *testServer) Committed(_ uint64, _ journal.Position, err error) { l.acked <- err }
 
 // send journals results of a node and waits until they are kept.
-func (l *life) send(node model.NodeID, first uint64, rng *rand.Rand) {
+func (l *testServer) sendResults(node model.NodeID, first uint64, rng *rand.Rand) {
 	l.t.Helper()
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1000}
 	for range 4 {
@@ -131,7 +131,7 @@ func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
 	fs := memfs.New()
 	sent := map[model.NodeID]uint64{}
 	for round := range uint64(8) {
-		l := openLife(t, fs, true)
+		l := openTestServer(t, fs, true)
 		for node, n := range sent {
 			last, err := l.view.LastNumbers(t.Context(), node, l.log.Head())
 			if err != nil || len(last) != 1 || last[0].Last != n {
@@ -149,16 +149,16 @@ func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
 				t.Fatalf("round %d: node %d has %d results, %d were acknowledged", round, node, results, n)
 			}
 		}
-		whole := openLife(t, fs.Crash(0, round), false)
+		whole := openTestServer(t, fs.Crash(0, round), false)
 		for p := range model.Partitions {
 			if l.view.Hash(model.Partition(p)) != whole.view.Hash(model.Partition(p)) {
 				t.Fatalf("round %d: partition %d differs from the whole replay", round, p)
 			}
 		}
-		whole.end()
+		whole.stopServer()
 		for range 20 {
 			node := model.NodeID(1 + rng.IntN(12))
-			l.send(node, sent[node]+1, rng)
+			l.sendResults(node, sent[node]+1, rng)
 			sent[node] += 4
 			if rng.IntN(5) == 0 {
 				for p := rng.IntN(13); p < model.Partitions; p += 1 + rng.IntN(5) {
@@ -169,7 +169,7 @@ func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
 			}
 		}
 		crashed := fs.Crash(rng.IntN(101), round)
-		l.end()
+		l.stopServer()
 		fs = crashed
 	}
 }

@@ -109,13 +109,13 @@ func drawJournal(t *rapid.T, tb testing.TB) []*commit {
 }
 
 // replayed is a view without goroutines of its own.
-type replayed struct {
+type replayedView struct {
 	*View
 	emitted map[model.Partition][]Transition
 }
 
-func replay(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*commit) *replayed {
-	r := &replayed{emitted: map[model.Partition][]Transition{}}
+func replayCommits(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*commit) *replayedView {
+	r := &replayedView{emitted: map[model.Partition][]Transition{}}
 	r.View = newView(options{
 		Workers: workers, EmitAfter: after,
 		Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] },
@@ -128,11 +128,11 @@ func replay(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers i
 	if restore != nil {
 		restore(r.View)
 	}
-	r.continueWith(tb, commits)
+	r.applyCommits(tb, commits)
 	return r
 }
 
-func (r *replayed) continueWith(tb testing.TB, commits []*commit) {
+func (r *replayedView) applyCommits(tb testing.TB, commits []*commit) {
 	for _, c := range commits {
 		if err := r.Apply(c); err != nil {
 			tb.Fatal(err)
@@ -153,7 +153,7 @@ func equalViews(t *rapid.T, what string, a, b *View) {
 	}
 }
 
-func key(t Transition) string {
+func transitionKey(t Transition) string {
 	id := ""
 	if t.Problem != nil {
 		id = t.Problem.ID
@@ -161,10 +161,10 @@ func key(t Transition) string {
 	return fmt.Sprint(t.At, t.Index, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, id)
 }
 
-func keys(list []Transition, after journal.Position) (out []string) {
+func transitionKeys(list []Transition, after journal.Position) (out []string) {
 	for _, t := range list {
 		if order, _ := t.At.Compare(after); order > 0 {
-			out = append(out, key(t))
+			out = append(out, transitionKey(t))
 		}
 	}
 	return out
@@ -173,12 +173,12 @@ func keys(list []Transition, after journal.Position) (out []string) {
 // Whatever the journal holds: the view is the same with one worker, with four, and
 // from snapshots taken anywhere, each partition's at another place; and so are the
 // transitions after the place up to which reactions have taken theirs.
-func TestEveryWayToTheSameView(t *testing.T) {
+func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		chunks := drawChunks(rt)
 		commits := drawJournal(rt, t)
-		whole := replay(t, chunks, 1, journal.Position{}, nil, commits)
-		equalViews(rt, "four workers", whole.View, replay(t, chunks, 4, journal.Position{}, nil, commits).View)
+		whole := replayCommits(t, chunks, 1, journal.Position{}, nil, commits)
+		equalViews(rt, "four workers", whole.View, replayCommits(t, chunks, 4, journal.Position{}, nil, commits).View)
 
 		type saved struct {
 			body []byte
@@ -188,7 +188,7 @@ func TestEveryWayToTheSameView(t *testing.T) {
 		lowest, highest := uint64(len(commits)), uint64(0)
 		for p := range snapshots {
 			k := rapid.IntRange(0, len(commits)).Draw(rt, "snapshot")
-			part := replay(t, chunks, 2, journal.Position{}, nil, commits[:k])
+			part := replayCommits(t, chunks, 2, journal.Position{}, nil, commits[:k])
 			snapshots[p].body, snapshots[p].at = part.Snapshot(model.Partition(p), nil)
 			if snapshots[p].at.Number != uint64(k) {
 				rt.Fatalf("snapshot after commit %d says %d", k, snapshots[p].at.Number)
@@ -196,7 +196,7 @@ func TestEveryWayToTheSameView(t *testing.T) {
 			lowest, highest = min(lowest, uint64(k)), max(highest, uint64(k))
 		}
 		reacted := journal.Position{Log: testLog, Number: highest}
-		again := replay(t, chunks, 2, reacted, func(v *View) {
+		again := replayCommits(t, chunks, 2, reacted, func(v *View) {
 			for p, s := range snapshots {
 				if err := v.Restore(model.Partition(p), s.at, s.body); err != nil {
 					rt.Fatal(err)
@@ -205,23 +205,23 @@ func TestEveryWayToTheSameView(t *testing.T) {
 		}, commits[lowest:])
 		equalViews(rt, "snapshots", whole.View, again.View)
 		for p := range model.Partition(4) {
-			if want, got := keys(whole.emitted[p], reacted), keys(again.emitted[p], journal.Position{}); !slices.Equal(want, got) {
+			if want, got := transitionKeys(whole.emitted[p], reacted), transitionKeys(again.emitted[p], journal.Position{}); !slices.Equal(want, got) {
 				rt.Fatalf("partition %d: transitions\n%q, want\n%q", p, got, want)
 			}
 		}
-		compareLists(rt, whole.View, everyState(rt, whole.View), ids{nodes: 7, namespaces: 3, checks: 4})
+		compareLists(rt, whole.View, scanStates(rt, whole.View), idRanges{nodes: 7, namespaces: 3, checks: 4})
 	})
 }
 
 // A page token comes from outside: it is refused with a class, or means one place.
 func FuzzPageToken(f *testing.F) {
 	const log = 7
-	for _, at := range []place{{severity: int(model.Disaster)}, {severity: 3, partition: 255, node: 1<<32 - 1, check: 1000}} {
-		f.Add(token(at, log))
+	for _, at := range []listPosition{{severity: int(model.Disaster)}, {severity: 3, partition: 255, node: 1<<32 - 1, check: 1000}} {
+		f.Add(encodePageToken(at, log))
 	}
 	f.Add("")
 	f.Add("AQ")
-	f.Add(token(place{}, log+1))
+	f.Add(encodePageToken(listPosition{}, log+1))
 	f.Fuzz(func(t *testing.T, text string) {
 		at, err := parseToken(text, log)
 		if err != nil {
@@ -233,7 +233,7 @@ func FuzzPageToken(f *testing.F) {
 		if at.severity > int(model.Disaster) || at.partition >= model.Partitions {
 			t.Errorf("%q means %+v", text, at)
 		}
-		if again, err := parseToken(token(at, log), log); err != nil || again != at {
+		if again, err := parseToken(encodePageToken(at, log), log); err != nil || again != at {
 			t.Errorf("%q means %+v, written again %+v, %v", text, at, again, err)
 		}
 	})

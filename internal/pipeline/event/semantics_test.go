@@ -18,7 +18,7 @@ import (
 
 // Each file of testdata/*.txt is a story: what the journal said and what the view
 // made of it. One line is one step; testdata/README.md lists the words.
-func TestStories(t *testing.T) {
+func TestScriptedTransitions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no stories", err)
@@ -30,11 +30,11 @@ func TestStories(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			s := newStory(t)
+			s := newScript(t)
 			scanner := bufio.NewScanner(f)
 			for line := 1; scanner.Scan(); line++ {
 				s.where = fmt.Sprintf("%s:%d", file, line)
-				s.step(scanner.Text())
+				s.runLine(scanner.Text())
 			}
 			s.flush()
 			for _, p := range s.view.partitions {
@@ -44,10 +44,10 @@ func TestStories(t *testing.T) {
 	}
 }
 
-type story struct {
+type script struct {
 	t       *testing.T
 	where   string
-	view    *running
+	view    *runningView
 	chunks  map[model.ChunkID]*model.CheckChunk
 	number  uint64
 	at      time.Duration
@@ -56,18 +56,18 @@ type story struct {
 	streams map[string]uint64
 }
 
-func newStory(t *testing.T) *story {
-	s := &story{t: t, chunks: map[model.ChunkID]*model.CheckChunk{}, streams: map[string]uint64{}}
+func newScript(t *testing.T) *script {
+	s := &script{t: t, chunks: map[model.ChunkID]*model.CheckChunk{}, streams: map[string]uint64{}}
 	s.view = run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return s.chunks[id] }}, nil)
 	return s
 }
 
-func (s *story) fatalf(format string, args ...any) {
+func (s *script) fatalf(format string, args ...any) {
 	s.t.Helper()
 	s.t.Fatalf("%s: %s", s.where, fmt.Sprintf(format, args...))
 }
 
-func (s *story) flush() {
+func (s *script) flush() {
 	if s.commit != nil {
 		s.view.apply(s.commit)
 		s.commit = nil
@@ -75,14 +75,14 @@ func (s *story) flush() {
 }
 
 // words are a line's first word, its plain arguments and its key=value ones.
-type words struct {
-	s     *story
+type arguments struct {
+	s     *script
 	verb  string
 	plain []string
 	named map[string]string
 }
 
-func (s *story) parse(line string) (w words) {
+func (s *script) parse(line string) (w arguments) {
 	w.s, w.named = s, map[string]string{}
 	if i := strings.Index(line, "#"); i >= 0 {
 		line = line[:i]
@@ -113,7 +113,7 @@ func (s *story) parse(line string) (w words) {
 	return w
 }
 
-func (w words) num(key string, preset uint64) uint64 {
+func (w arguments) number(key string, preset uint64) uint64 {
 	text, ok := w.named[key]
 	if !ok {
 		return preset
@@ -125,7 +125,7 @@ func (w words) num(key string, preset uint64) uint64 {
 	return n
 }
 
-func (w words) dur(key string, preset time.Duration) time.Duration {
+func (w arguments) duration(key string, preset time.Duration) time.Duration {
 	text, ok := w.named[key]
 	if !ok {
 		return preset
@@ -137,7 +137,7 @@ func (w words) dur(key string, preset time.Duration) time.Duration {
 	return d
 }
 
-func (w words) has(word string) bool {
+func (w arguments) has(word string) bool {
 	for _, p := range w.plain {
 		if p == word {
 			return true
@@ -147,7 +147,7 @@ func (w words) has(word string) bool {
 }
 
 // event reads NODE/CHECK; "keepalive" is a check.
-func (w words) event() (model.NodeID, model.CheckID) {
+func (w arguments) event() (model.NodeID, model.CheckID) {
 	node, check, _ := strings.Cut(w.plain[0], "/")
 	n, _ := strconv.ParseUint(node, 10, 32)
 	if check == "keepalive" {
@@ -157,7 +157,7 @@ func (w words) event() (model.NodeID, model.CheckID) {
 	return model.NodeID(n), model.CheckID(c)
 }
 
-func (w words) status(key string) model.Status {
+func (w arguments) status(key string) model.Status {
 	st, ok := model.ParseStatus(w.named[key])
 	if !ok {
 		w.s.fatalf("no status %q", w.named[key])
@@ -165,7 +165,7 @@ func (w words) status(key string) model.Status {
 	return st
 }
 
-func (s *story) step(line string) {
+func (s *script) runLine(line string) {
 	w := s.parse(line)
 	var node model.NodeID
 	var check model.CheckID
@@ -185,12 +185,12 @@ func (s *story) step(line string) {
 	case "chunk":
 		id := model.ChunkID(node)
 		c := &model.CheckChunk{
-			Chunk: model.Chunk{ID: id, Unit: model.CheckID(w.num("check", 0)), Namespace: 1}, TTL: w.dur("ttl", 0),
-			FailAfter: uint32(w.num("failAfter", 1)), RecoverAfter: uint32(w.num("recoverAfter", 1)),
-			FlapStart: uint32(w.num("flapStart", 0)), FlapEnd: uint32(w.num("flapEnd", 0)),
+			Chunk: model.Chunk{ID: id, Unit: model.CheckID(w.number("check", 0)), Namespace: 1}, TTL: w.duration("ttl", 0),
+			FailAfter: uint32(w.number("failAfter", 1)), RecoverAfter: uint32(w.number("recoverAfter", 1)),
+			FlapStart: uint32(w.number("flapStart", 0)), FlapEnd: uint32(w.number("flapEnd", 0)),
 		}
 		for st := range c.Severities {
-			c.Severities[st] = model.Severity(w.num(strings.ToLower(model.Status(st).String()), uint64(model.DefaultSeverity(model.Status(st)))))
+			c.Severities[st] = model.Severity(w.number(strings.ToLower(model.Status(st).String()), uint64(model.DefaultSeverity(model.Status(st)))))
 		}
 		if during := w.named["except"]; during != "" {
 			c.Except = []model.Span{window.Inline(during, "")}
@@ -212,9 +212,9 @@ func (s *story) step(line string) {
 		s.down += d
 	case "begin", "end":
 		mark(&wire.Record{Kind: wire.RecordSession, Session: &wire.SessionMark{
-			Session: w.num("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"), NoKeepalive: w.has("visit"),
-			Namespace: model.NamespaceID(w.num("namespace", 1)), Backlog: w.num("backlog", 0),
-			TimeoutMs: uint32(w.dur("timeout", 0) / time.Millisecond), WarningMs: uint32(w.dur("warning", 0) / time.Millisecond),
+			Session: w.number("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"), NoKeepalive: w.has("visit"),
+			Namespace: model.NamespaceID(w.number("namespace", 1)), Backlog: w.number("backlog", 0),
+			TimeoutMs: uint32(w.duration("timeout", 0) / time.Millisecond), WarningMs: uint32(w.duration("warning", 0) / time.Millisecond),
 		}})
 	case "result", "keepalive", "gap":
 		s.batch(w, node)
@@ -224,13 +224,13 @@ func (s *story) step(line string) {
 		mark(&wire.Record{Kind: wire.RecordForget, Forget: &wire.ForgetMark{Check: check, Deleted: w.has("gone")}})
 	case "resolve", "delete", "acknowledge", "unacknowledge":
 		action := &wire.Action{Verb: w.verb, Check: check, By: w.named["by"], Note: w.named["note"]}
-		if until := w.dur("until", 0); until > 0 {
+		if until := w.duration("until", 0); until > 0 {
 			action.Until = uint64((epoch + int64(until)) / 1e6)
 		}
 		mark(&wire.Record{Kind: wire.RecordAction, Action: action})
 	case "own":
 		mark(&wire.Record{Kind: wire.RecordServerResult, ServerResult: &wire.ServerResult{
-			Chunk: model.ChunkID(w.num("chunk", 0)), Status: w.status("status"), Output: []byte(w.named["output"])}})
+			Chunk: model.ChunkID(w.number("chunk", 0)), Status: w.status("status"), Output: []byte(w.named["output"])}})
 	case "state":
 		s.flush()
 		s.expect(w, node, check)
@@ -290,30 +290,30 @@ func describe(t *Transition) string {
 	return "?"
 }
 
-func (s *story) batch(w words, node model.NodeID) {
-	key := wire.StreamKey{Stream: wire.StreamID(w.num("stream", 1))}
+func (s *script) batch(w arguments, node model.NodeID) {
+	key := wire.StreamKey{Stream: wire.StreamID(w.number("stream", 1))}
 	if w.named["lane"] == "backlog" {
 		key.Lane = wire.Backlog
 	}
 	numbering := fmt.Sprint(node, key)
-	b := &wire.Batch{StreamKey: key, First: w.num("number", s.streams[numbering]+1), NowMs: 1 << 40}
-	at := b.NowMs - uint64(w.dur("age", 0)/time.Millisecond)
+	b := &wire.Batch{StreamKey: key, First: w.number("number", s.streams[numbering]+1), NowMs: 1 << 40}
+	at := b.NowMs - uint64(w.duration("age", 0)/time.Millisecond)
 	last := b.First
 	switch w.verb {
 	case "keepalive":
 		b.Signals = []wire.Signal{{Kind: wire.SignalKeepalive, AtMs: at}}
 	case "gap":
-		last = w.num("last", b.First)
+		last = w.number("last", b.First)
 		b.Gap = &wire.Gap{Last: last, Reason: "spool is full", Counts: []wire.GapCount{
-			{Kind: wire.SignalResult, Chunk: model.ChunkID(w.num("chunk", 0)), Count: last - b.First + 1}}}
+			{Kind: wire.SignalResult, Chunk: model.ChunkID(w.number("chunk", 0)), Count: last - b.First + 1}}}
 	default:
-		b.Signals = []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(w.num("chunk", 0)), AtMs: at}, wire.Result{Status: w.status("status"), DurationMs: 250, Output: []byte(w.named["output"])})}
+		b.Signals = []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(w.number("chunk", 0)), AtMs: at}, wire.Result{Status: w.status("status"), DurationMs: 250, Output: []byte(w.named["output"])})}
 	}
 	s.streams[numbering] = last
 	s.commit.batch(s.t, node, b)
 }
 
-func (s *story) expect(w words, node model.NodeID, check model.CheckID) {
+func (s *script) expect(w arguments, node model.NodeID, check model.CheckID) {
 	got, ok := s.view.Get(node, check)
 	if !ok {
 		s.fatalf("there is no state")

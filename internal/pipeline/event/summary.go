@@ -54,7 +54,7 @@ func (p *partition) summarize(id model.NodeID, out *Summary) {
 	n := p.Node(at)
 	out.Heard, out.Stopped = n.LastSeen, n.Stopped
 	for _, e := range p.nodes[at].states {
-		s := p.slots.at(e.slot)
+		s := p.slots.slot(e.slot)
 		out.ByStatus[s.status&3]++
 		out.Severity = max(out.Severity, s.severity)
 		if s.flags&flagOpen != 0 {
@@ -72,7 +72,7 @@ func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 	for _, p := range v.partitions {
 		p.Lock()
 		for _, slot := range p.byCheck[check] {
-			s := p.slots.at(slot)
+			s := p.slots.slot(slot)
 			sum.States++
 			sum.ByStatus[s.status&3]++
 			if s.flags&flagOpen != 0 {
@@ -100,18 +100,18 @@ type Wrong struct {
 	Examples  []model.NodeID // some of them, by id
 }
 
-type wrongKey struct {
+type failingKey struct {
 	check  model.CheckID
 	status model.Status
 }
 
 // Wrong implements Reader. It looks at every state that is not OK, and at no other.
 func (v *View) Wrong(namespace model.NamespaceID) []Wrong {
-	all := map[wrongKey]*Wrong{}
+	all := map[failingKey]*Wrong{}
 	for _, p := range v.partitions {
 		p.Lock()
 		for status := model.Warning; status <= model.Unknown; status++ {
-			p.wrong(status, namespace, all)
+			p.addFailingChecks(status, namespace, all)
 		}
 		p.Unlock()
 	}
@@ -130,19 +130,19 @@ func CompareWrong(a, b Wrong) int {
 }
 
 // wrong adds the states of one status; mu is held.
-func (p *partition) wrong(status model.Status, namespace model.NamespaceID, all map[wrongKey]*Wrong) {
+func (p *partition) addFailingChecks(status model.Status, namespace model.NamespaceID, all map[failingKey]*Wrong) {
 	set := &p.byStatus[status]
 	if set.count == 0 || namespace != 0 && p.counts[namespace] == nil {
 		return
 	}
 	for at, word := range set.words {
 		for ; word != 0; word &= word - 1 {
-			s := p.slots.at(uint32(at<<6 + bits.TrailingZeros64(word)))
+			s := p.slots.slot(uint32(at<<6 + bits.TrailingZeros64(word)))
 			n := p.Node(s.node)
 			if namespace != 0 && n.Namespace != namespace {
 				continue
 			}
-			key := wrongKey{s.check, status}
+			key := failingKey{s.check, status}
 			w := all[key]
 			if w == nil {
 				w = &Wrong{Check: s.check, Status: status, Namespace: n.Namespace, First: s.changed}

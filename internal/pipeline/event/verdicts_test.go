@@ -15,13 +15,13 @@ import (
 )
 
 // sensu counts as Sensu's documentation says, result by result, on plain lists.
-type sensu struct {
+type sensuReference struct {
 	history                []model.Status
 	occurrences, watermark int
 	flapping               bool
 }
 
-func (x *sensu) next(status model.Status, low, high float64) {
+func (x *sensuReference) applyStatus(status model.Status, low, high float64) {
 	first, previous := len(x.history) == 0, model.OK
 	if !first {
 		previous = x.history[len(x.history)-1]
@@ -48,7 +48,7 @@ func (x *sensu) next(status model.Status, low, high float64) {
 	}
 }
 
-func (x *sensu) change() float64 {
+func (x *sensuReference) change() float64 {
 	if len(x.history) < 21 {
 		return 0
 	}
@@ -66,8 +66,8 @@ func TestCountsAsDocumented(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		high := rapid.IntRange(2, 100).Draw(t, "start")
 		low := rapid.IntRange(0, high-1).Draw(t, "end")
-		r := replay(outer, map[model.ChunkID]*model.CheckChunk{10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, FlapStart: uint32(high), FlapEnd: uint32(low)}}, 1, journal.Position{}, nil, nil)
-		var want sensu
+		r := replayCommits(outer, map[model.ChunkID]*model.CheckChunk{10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, FlapStart: uint32(high), FlapEnd: uint32(low)}}, 1, journal.Position{}, nil, nil)
+		var want sensuReference
 		status := model.OK
 		for i := range rapid.IntRange(1, 80).Draw(t, "results") {
 			if rapid.IntRange(0, 2).Draw(t, "another") == 0 {
@@ -76,8 +76,8 @@ func TestCountsAsDocumented(outer *testing.T) {
 			c := newCommit(uint64(i+1), 0, 0)
 			c.batch(outer, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(i + 1), NowMs: 1 << 40,
 				Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte(fmt.Sprint(i))})}})
-			r.continueWith(outer, []*commit{c})
-			want.next(status, float64(low), float64(high))
+			r.applyCommits(outer, []*commit{c})
+			want.applyStatus(status, float64(low), float64(high))
 			got, _ := r.View.Get(1, 1000)
 			if int(got.Occurrences) != want.occurrences || int(got.Watermark) != want.watermark ||
 				float64(got.Change) != want.change() || got.Flapping != want.flapping {
@@ -91,7 +91,7 @@ func TestCountsAsDocumented(outer *testing.T) {
 	})
 }
 
-func TestSameWords(t *testing.T) {
+func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
 		same bool
@@ -241,7 +241,7 @@ func TestKeepaliveChangesAreObserved(t *testing.T) {
 }
 
 // There are millions of states.
-func TestSlotIsSmall(t *testing.T) {
+func TestSlotSizeIsBounded(t *testing.T) {
 	if size := unsafe.Sizeof(slot{}); size > 120 {
 		t.Errorf("%d bytes per state, at most 120", size)
 	}
@@ -249,7 +249,7 @@ func TestSlotIsSmall(t *testing.T) {
 
 // The order of a state is that of all its results, also of those that came too late to judge it
 // and of those without an agent, whatever comes between them; what comes twice is in it once.
-func TestOrderOfResults(t *testing.T) {
+func TestOlderResultsAreLate(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{11: {Chunk: model.Chunk{ID: 11, Unit: 1001}, Proxy: true}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}}}
 	result := func(chunk model.ChunkID, at uint64) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
@@ -270,16 +270,16 @@ func TestOrderOfResults(t *testing.T) {
 		own, proxied,
 	}
 	want := model.ResultDigest(0).Append(7, 5).Append(7, 8).Append(7, 9).Append(8, 1).Append(0, 0).Append(0xaabb, 12)
-	r := replay(t, chunks, 1, journal.Position{}, nil, commits)
+	r := replayCommits(t, chunks, 1, journal.Position{}, nil, commits)
 	st, _ := r.Get(1, 1001)
 	if st.Results != 6 || st.Order != want {
 		t.Fatalf("%d results, order %s, want 6 and %s", st.Results, st.Order, want)
 	}
 
 	// From a snapshot in the middle it is the same.
-	begun := replay(t, chunks, 1, journal.Position{}, nil, commits[:2])
+	begun := replayCommits(t, chunks, 1, journal.Position{}, nil, commits[:2])
 	body, at := begun.Snapshot(model.Partition(section(1)), nil)
-	again := replay(t, chunks, 1, at, func(v *View) {
+	again := replayCommits(t, chunks, 1, at, func(v *View) {
 		if err := v.Restore(model.Partition(section(1)), at, body); err != nil {
 			t.Fatal(err)
 		}
@@ -301,17 +301,17 @@ func proxyResult(number uint64, s wire.Signal) *wire.ProxyResult {
 
 // A result about a proxy node makes that node's state and problem, says who ran it, and is
 // counted once: what stands in the sender's batch in its place is no result.
-func TestResultsAboutProxyNodes(t *testing.T) {
+func TestResultsOfProxyNodesKeepTheirSender(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		11: {Chunk: model.Chunk{ID: 11, Unit: 1001, Namespace: 9}, FailAfter: 1, Proxy: true, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
 	}
-	r := replay(t, chunks, 1, journal.Position{}, nil, nil)
+	r := replayCommits(t, chunks, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)
 	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 1, NowMs: 5000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{AtMs: 4900, Node: 7}, wire.Result{}), {Kind: wire.SignalKeepalive, AtMs: 5000},
 	}})
 	c.add(3, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")}))})
-	r.continueWith(t, []*commit{c})
+	r.applyCommits(t, []*commit{c})
 	st, ok := r.Get(7, 1001)
 	if !ok || st.Status != model.Critical || st.RanBy != 1 || st.Problem == nil || st.Problem.NodeID != 7 || st.Namespace != 3 || st.Output != "no answer" || st.Results != 1 {
 		t.Fatalf("the proxy node's state is %+v", st)
@@ -340,7 +340,7 @@ func TestResultsAboutProxyNodes(t *testing.T) {
 	}
 	c = newCommit(2, time.Minute, time.Hour)
 	c.add(3, &wire.Record{Kind: wire.RecordServerResult, Node: 7, ServerResult: &wire.ServerResult{Chunk: 11, Status: model.Unknown, Output: []byte("nobody runs it")}})
-	r.continueWith(t, []*commit{c})
+	r.applyCommits(t, []*commit{c})
 	if st, _ := r.Get(7, 1001); st.RanBy != 0 || st.Status != model.Unknown {
 		t.Errorf("after the server's word: %+v", st)
 	}

@@ -126,16 +126,16 @@ func (w *worker) EnterPartition(p *shard.Partition) {
 
 // Signal implements shard.Applier.
 func (w *worker) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
-	return w.result(w.p, n, s, from)
+	return w.applyResult(w.p, n, s, from)
 }
 
 // Record implements shard.Applier.
 func (w *worker) Record(r *wire.Record) {
 	switch r.Kind {
 	case wire.RecordServerResult:
-		w.Count(w.serverResult(w.p, r.Node, r.ServerResult), 1)
+		w.Count(w.applyServerResult(w.p, r.Node, r.ServerResult), 1)
 	case wire.RecordAction:
-		w.action(w.p, r.Node, r.Action)
+		w.applyAction(w.p, r.Node, r.Action)
 	}
 }
 

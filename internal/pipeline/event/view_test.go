@@ -46,7 +46,7 @@ var plainChunks = func() func(model.ChunkID) *model.CheckChunk {
 }()
 
 // one is a commit with one result.
-func one(t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string) *commit {
+func singleResult(t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string) *commit {
 	c := newCommit(number, time.Duration(number)*time.Second, 0)
 	c.batch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: 1000}, wire.Result{Status: status, Output: []byte(output)})}})
@@ -64,7 +64,7 @@ func TestFullQueueHoldsTheJournalBack(t *testing.T) {
 		var mu sync.Mutex
 		go func() {
 			for n := uint64(1); n <= 4; n++ {
-				v.Deliver(one(t, n, 1, 10, model.Status(n%2*2), ""))
+				v.Deliver(singleResult(t, n, 1, 10, model.Status(n%2*2), ""))
 				mu.Lock()
 				delivered++
 				mu.Unlock()
@@ -93,9 +93,9 @@ func TestFullQueueHoldsTheJournalBack(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		v.Deliver(one(t, 5, 1, 10, 0, "")) // nobody applies it; it must not block
-		v.Deliver(one(t, 6, 1, 10, 0, ""))
-		v.Deliver(one(t, 7, 1, 10, 0, ""))
+		v.Deliver(singleResult(t, 5, 1, 10, 0, "")) // nobody applies it; it must not block
+		v.Deliver(singleResult(t, 6, 1, 10, 0, ""))
+		v.Deliver(singleResult(t, 7, 1, 10, 0, ""))
 	})
 }
 
@@ -123,13 +123,13 @@ func TestWatchGivesTheNewestToASlowReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.apply(one(t, 1, 1, 10, model.OK, "first"))
+	r.apply(singleResult(t, 1, 1, 10, model.OK, "first"))
 	// The watcher may have read the first already; of the hundred after it the reader
 	// sees at most two: the one that waits for it, and the newest.
 	for n := uint64(2); n <= 100; n++ {
-		r.apply(one(t, n, 1, 10, model.OK, "more"))
+		r.apply(singleResult(t, n, 1, 10, model.OK, "more"))
 	}
-	c := one(t, 101, 1, 10, model.Critical, "last")
+	c := singleResult(t, 101, 1, 10, model.Critical, "last")
 	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 2}, First: 1, NowMs: 1, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{Chunk: 11}, wire.Result{Output: []byte("of a check not asked for")})}})
 	r.apply(c)
@@ -150,7 +150,7 @@ func TestWatchGivesTheNewestToASlowReader(t *testing.T) {
 	}
 }
 
-func TestOverrunWatchIsClosed(t *testing.T) {
+func TestWatchThatFallsBehindIsClosed(t *testing.T) {
 	const pending = 100
 	settings, err := queue.ParseSettings([]string{fmt.Sprint("watch-events=", pending), "watches=1"})
 	if err != nil {
@@ -169,18 +169,18 @@ func TestOverrunWatchIsClosed(t *testing.T) {
 	for n := model.NodeID(1); n <= pending+1; n++ {
 		i := p.AddNode(n, 1)
 		id, _ := p.addState(i, 1000)
-		w.note(p, id)
-		w.note(p, id)
+		w.noteChange(p, id)
+		w.noteChange(p, id)
 	}
 	for _, q := range queues.List() {
 		if q.Name == "watch-events" && (q.Depth != pending || q.Capacity != pending || q.Passed != pending) || q.Name == "watches" && (q.Depth != 1 || q.Overflow != 1) {
 			t.Errorf("%+v", q)
 		}
 	}
-	if keys, overrun := w.drain(nil); !overrun || len(keys) != pending {
+	if keys, overrun := w.takeChanges(nil); !overrun || len(keys) != pending {
 		t.Fatalf("%d pending, overrun %v", len(keys), overrun)
 	}
-	w.note(p, 0)
+	w.noteChange(p, 0)
 	out := make(chan State)
 	v.serveWatch(t.Context(), w, out)
 	if got := testutil.ToFloat64(v.metrics.watchEnded); got != 1 {
@@ -190,12 +190,12 @@ func TestOverrunWatchIsClosed(t *testing.T) {
 
 func TestTokensOfAnotherIncarnationAreRefused(t *testing.T) {
 	r := run(t, options{Chunks: plainChunks}, nil)
-	r.apply(one(t, 1, 1, 10, 0, ""), one(t, 2, 2, 10, 0, ""))
+	r.apply(singleResult(t, 1, 1, 10, 0, ""), singleResult(t, 2, 2, 10, 0, ""))
 	page, err := r.List(t.Context(), Query{Limit: 1})
 	if err != nil || page.Next == "" {
 		t.Fatalf("%+v %v", page, err)
 	}
-	other := one(t, 3, 1, 10, 0, "")
+	other := singleResult(t, 3, 1, 10, 0, "")
 	other.At.Log++
 	r.apply(other)
 	if _, err := r.List(t.Context(), Query{After: page.Next}); model.ClassOf(err) != model.Conflict {
@@ -207,7 +207,7 @@ func TestTokensOfAnotherIncarnationAreRefused(t *testing.T) {
 // Run may have begun before: what was restored is not applied again.
 func TestRestoredPositionsCountAsApplied(t *testing.T) {
 	first := run(t, options{Chunks: plainChunks}, nil)
-	first.apply(one(t, 1, 1, 10, 0, ""), one(t, 2, 1, 10, 0, ""))
+	first.apply(singleResult(t, 1, 1, 10, 0, ""), singleResult(t, 2, 1, 10, 0, ""))
 	again := run(t, options{Chunks: plainChunks, Workers: 2}, nil)
 	for p := range model.Partitions {
 		body, at := first.Snapshot(model.Partition(p), nil)
@@ -218,7 +218,7 @@ func TestRestoredPositionsCountAsApplied(t *testing.T) {
 	if err := again.WaitApplied(t.Context(), journal.Position{Log: testLog, Number: 2}); err != nil {
 		t.Fatal(err)
 	}
-	again.apply(one(t, 2, 1, 10, 0, ""), one(t, 3, 1, 10, 0, ""))
+	again.apply(singleResult(t, 2, 1, 10, 0, ""), singleResult(t, 3, 1, 10, 0, ""))
 	if s, _ := again.Get(1, 1000); s.Results != 3 {
 		t.Fatalf("%d results, want 3", s.Results)
 	}
@@ -226,7 +226,7 @@ func TestRestoredPositionsCountAsApplied(t *testing.T) {
 
 // What is done to a problem is done to no other one that opened in its place, and to nothing where it
 // closed; what names none is done to whatever is there.
-func TestActionOnAClosedProblem(t *testing.T) {
+func TestActionOnAClosedProblemChangesNothing(t *testing.T) {
 	v := run(t, options{Workers: 1, Chunks: func(model.ChunkID) *model.CheckChunk {
 		return &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 1000}}
 	}}, nil)
@@ -274,7 +274,7 @@ func TestActionOnAClosedProblem(t *testing.T) {
 
 // goldenView has one of everything that a snapshot holds.
 func goldenView(t testing.TB) *View {
-	r := replay(t, map[model.ChunkID]*model.CheckChunk{
+	r := replayCommits(t, map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
 		11: {Chunk: model.Chunk{ID: 11, Unit: 1001}},
 	}, 1, journal.Position{}, nil, nil)
@@ -291,7 +291,7 @@ func goldenView(t testing.TB) *View {
 	c.add(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: &wire.Action{
 		Verb: "acknowledge", Check: 1000, By: "ann", Note: "on it", Until: 1795300000000}})
 	c.add(1, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")}))})
-	r.continueWith(t, []*commit{c})
+	r.applyCommits(t, []*commit{c})
 	return r.View
 }
 
@@ -351,7 +351,7 @@ func FuzzRestore(f *testing.F) {
 }
 
 // A forgotten check is remembered as long as a spool may hold results of it, and not longer.
-func TestAbsencesEnd(t *testing.T) {
+func TestTombstonesExpire(t *testing.T) {
 	forget := func(number uint64, after time.Duration) *commit {
 		c := newCommit(number, time.Second, after)
 		c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
@@ -368,7 +368,7 @@ func TestAbsencesEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	for _, v := range []*running{v, again} {
+	for _, v := range []*runningView{v, again} {
 		v.apply(forget(3, shard.TombstoneAge+time.Hour))
 		if p := v.partitions[1]; p.absent.Len() != 2 {
 			t.Errorf("%d absences, want 2", p.absent.Len())

@@ -84,13 +84,13 @@ func (x *watchers) changed(p *partition, id uint32) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for _, w := range x.list {
-		w.note(p, id)
+		w.noteChange(p, id)
 	}
 }
 
-func (w *watcher) note(p *partition, id uint32) {
-	s := p.slots.at(id)
-	if !w.query.admitsIDs(p, s) {
+func (w *watcher) noteChange(p *partition, id uint32) {
+	s := p.slots.slot(id)
+	if !w.query.wantsIDs(p, s) {
 		return
 	}
 	key := stateKey{p.Node(s.node).ID, s.check}
@@ -113,7 +113,7 @@ func (w *watcher) note(p *partition, id uint32) {
 }
 
 // drain swaps the pending events out.
-func (w *watcher) drain(into []stateKey) (keys []stateKey, overrun bool) {
+func (w *watcher) takeChanges(into []stateKey) (keys []stateKey, overrun bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys, w.queue = w.queue, into[:0]
@@ -151,7 +151,7 @@ func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 		case <-w.wake:
 		}
 		var overrun bool
-		keys, overrun = w.drain(keys)
+		keys, overrun = w.takeChanges(keys)
 		if overrun {
 			v.metrics.watchEnded.Inc()
 			v.watchers.overrun.Add(1)
@@ -159,7 +159,7 @@ func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 		}
 		for _, key := range keys {
 			s, ok := v.Get(key.node, key.check)
-			if !ok || !w.query.admitsState(&s) {
+			if !ok || !w.query.wantsState(&s) {
 				continue
 			}
 			if w.query.Match != nil {

@@ -79,7 +79,7 @@ func (w *Worker) heartbeat(p *Partition, n uint32) {
 	if node.Timeout == 0 {
 		return // never had a session: no mark says how often to expect it
 	}
-	p.keepalives.Set(n, w.Listening+node.patience())
+	p.keepalives.Set(n, w.Listening+node.keepaliveTimeout())
 	if node.waits {
 		node.waits = false
 		w.change(n, Heartbeat)
@@ -150,7 +150,7 @@ func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
 // RestartKeepalive gives a node that did not stop its whole patience again, from now.
 func (w *Worker) RestartKeepalive(p *Partition, n uint32) {
 	if node := &p.nodes[n]; node.Timeout > 0 && !node.Stopped {
-		p.keepalives.Set(n, w.Listening+node.patience())
+		p.keepalives.Set(n, w.Listening+node.keepaliveTimeout())
 	}
 }
 

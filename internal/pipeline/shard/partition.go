@@ -140,7 +140,7 @@ const (
 )
 
 // patience is how long the node may be silent before its keepalive changes, ns.
-func (n *Node) patience() int64 {
+func (n *Node) keepaliveTimeout() int64 {
 	if n.Warning > 0 {
 		return n.Warning
 	}

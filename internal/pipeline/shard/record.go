@@ -33,7 +33,7 @@ func (w *Worker) entry(p *Partition, data []byte) {
 	case wire.RecordForget:
 		w.forget(p, r.Node, r.Forget)
 	case wire.RecordProxyResult:
-		w.Count(w.proxied(p, r.Node, r.ProxyResult), 1)
+		w.Count(w.applyProxyResult(p, r.Node, r.ProxyResult), 1)
 	default:
 		if int(r.Kind) < recordKinds && w.records[r.Kind] != nil {
 			w.records[r.Kind].Record(r)
@@ -106,7 +106,7 @@ func (w *Worker) gap(n uint32, first uint64) {
 // proxied applies a signal about a proxy node. Its number is in the batch of the sender, in
 // the same commit: the source lets no number come twice, so that nothing is
 // counted twice here.
-func (w *Worker) proxied(p *Partition, id model.NodeID, r *wire.ProxyResult) Outcome {
+func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyResult) Outcome {
 	s := &w.signal
 	err := s.Decode(r.Signal)
 	if err != nil || s.Kind == wire.SignalKeepalive || s.Kind > maxSignalKind || w.signals[s.Kind] == nil {

@@ -76,7 +76,7 @@ func apply(t *testing.T, s *Shard, list []*commit) {
 // A second reducer stands on the shard without copying anything: duplicates are dropped, its
 // deadlines get the grace and wait for a stopped node, deleted nodes stay deleted, and its
 // section restores it from a snapshot after any commit.
-func TestAnotherReducer(t *testing.T) {
+func TestSecondReducerGetsItsSignals(t *testing.T) {
 	commits := countCommits(t)
 	whole, c := countShard()
 	apply(t, whole, commits)
@@ -161,7 +161,7 @@ func FuzzRestoreSections(f *testing.F) {
 
 // A deleted node is remembered as long as a spool may hold results of it, and not
 // longer; a fleet that is deleted at once costs no look at each for each.
-func TestTombstonesEnd(t *testing.T) {
+func TestTombstonesExpire(t *testing.T) {
 	const many = 50_000
 	first := newCommit(1, 0)
 	for i := range many {
