@@ -95,7 +95,7 @@ func (d *Draft) DeleteNode(id model.NodeID) {
 	}
 }
 
-// unindex removes the index entries of a node that its next record does not share.
+// removeFromIndexes removes the index entries of a node that its next record does not share.
 func (d *Draft) removeFromIndexes(old, next *Node) {
 	if at, ok := d.nodeNames.Get(old.Name); ok && at == old.ID && next.Name != old.Name {
 		d.nodeNames.delete(old.Name, d.number)
@@ -263,7 +263,7 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// writable returns the entries beside a key, which the draft may change.
+// entriesToChange returns the entries beside a key, which the draft may change.
 func (m *Map[K, V]) entriesToChange(key K, draft uint64) map[K]V {
 	if m.draft != draft {
 		next := new([shards]shard[K, V])

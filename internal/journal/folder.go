@@ -168,7 +168,7 @@ func (f *folder) check(o *Options, dir string) (changed bool, err error) {
 }
 
 // newFolder returns a folder without an incarnation.
-func newTestFolder(o *Options) *folder {
+func newFolder(o *Options) *folder {
 	f := &folder{partitions: o.Partitions, stores: map[string]int{}}
 	maps.Copy(f.stores, o.Stores)
 	return f

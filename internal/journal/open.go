@@ -126,7 +126,7 @@ func openFolder(o *Options, dir string, empty bool) (*folder, error) {
 		return nil, err
 	}
 	if f == nil {
-		f = newTestFolder(o)
+		f = newFolder(o)
 		if err := f.renew(o, 0); err != nil {
 			return nil, err
 		}

@@ -59,7 +59,7 @@ func Repair(dir string, o Options) ([]Loss, error) {
 
 // createEmpty makes an empty log in place of a lost one.
 func createEmpty(o *Options, dir string) ([]Loss, error) {
-	f := newTestFolder(o)
+	f := newFolder(o)
 	if err := f.renew(o, 0); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (r *repair) readFolder(segments []*segment) (err error) {
 	if err == nil && r.folder != nil || err != nil && !errors.Is(err, errFormat) {
 		return err
 	}
-	r.folder = newTestFolder(r.o)
+	r.folder = newFolder(r.o)
 	for _, s := range segments {
 		data, err := disk.ReadFile(r.o.FS, s.path)
 		if err != nil {

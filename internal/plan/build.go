@@ -66,7 +66,7 @@ func (n *node) dropContent() {
 	}
 }
 
-// differing returns the nodes that build would change, and changes nothing. It is an error if one would
+// compareAssignments returns the nodes that build would change, and changes nothing. It is an error if one would
 // get too large an assignment, and larger than the one before.
 func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 	b := f.builder(p)
@@ -135,8 +135,8 @@ func (b *builder) sameProperties(n *node, c *composition) bool {
 		(n.content.composition == c || slices.Equal(n.content.names, c.names))
 }
 
-// composition returns the composition of a unit set, made again if the pass redefined a unit of it.
-func (b *builder) compose(s *unitSet) *composition {
+// compositionOf returns the composition of a unit set, made again if the pass redefined a unit of it.
+func (b *builder) compositionOf(s *unitSet) *composition {
 	if c := b.compositions[s]; c != nil {
 		return c
 	}
@@ -173,7 +173,7 @@ func (b *builder) compose(s *unitSet) *composition {
 	return c
 }
 
-// recompose makes a composition from the one before, with the chunks of redefined units replaced; nil
+// composeAgain makes a composition from the one before, with the chunks of redefined units replaced; nil
 // where more than chunks differs.
 func (b *builder) composeAgain(s *unitSet) *composition {
 	old := s.composed

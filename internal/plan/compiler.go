@@ -388,7 +388,7 @@ func groupName(ns, name string) (route.Name, bool) {
 	return route.Name{}, false
 }
 
-// reaches reports whether a resource of namespace owner may land on nodes of ns.
+// isVisibleIn reports whether a resource of namespace owner may land on nodes of ns.
 func isVisibleIn(owner, ns string) bool { return owner == ns || owner == shared }
 
 // EffectiveLabels merges the labels of a node by owner: those the server keeps

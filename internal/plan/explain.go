@@ -107,7 +107,7 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	return Explanation{Lands: true, Text: name + " is assigned to this node", Under: yes}
 }
 
-// nearest says which change would bring the node in, where there is a plain one.
+// closestGroup says which change would bring the node in, where there is a plain one.
 func (w *explainer) closestGroup(name string, t *targets) string {
 	for _, g := range t.groups {
 		r := w.f.groupNumbers.name(g)
@@ -319,7 +319,7 @@ func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	return o, true
 }
 
-// effect compares a value with the one in force.
+// effectText compares a value with the one in force.
 func effectText(said, now any) string {
 	var same, other, clashes int
 	var walk func(said, now any)
@@ -356,7 +356,7 @@ func effectText(said, now any) string {
 	return Overridden
 }
 
-// merged is the value of all levels as a tree, clashes included; nil: nobody says
+// mergeLevels is the value of all levels as a tree, clashes included; nil: nobody says
 // anything. Sources of one level are merged in a fixed order, so that an error reads the
 // same on every node.
 func mergeLevels(name string, levels [][]source) (value any) {

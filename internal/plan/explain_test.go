@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// sentences is a Explanation as people read it.
+// flattenExplanation is a Explanation as people read it.
 func flattenExplanation(w Explanation) string {
 	text := "- "
 	if w.Lands {

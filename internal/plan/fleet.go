@@ -324,7 +324,7 @@ type content struct {
 	faults         atomic.Pointer[[]fault] // nil: nobody has asked yet
 }
 
-// excess returns by how many bytes, at least one, the content is too large; zero: it fits.
+// bytesOverLimit returns by how many bytes, at least one, the content is too large; zero: it fits.
 func (c *content) bytesOverLimit() int {
 	most := max(len(c.chunks), len(c.Properties))
 	if c.proxied != nil {

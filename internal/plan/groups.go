@@ -70,7 +70,7 @@ func (f *fleet) groupNames(s *groupSet) []string {
 	return s.names
 }
 
-// refill computes the members of changed groups and, where they differ, of the
+// updateMembersOfGroups computes the members of changed groups and, where they differ, of the
 // groups that contain them. Whoever came or went joins p.nodes.
 func (f *fleet) updateMembersOfGroups(p *pass) {
 	reach := map[directory.GroupID]bool{} // false: not yet, true: done or under way
@@ -132,7 +132,7 @@ func (f *fleet) updateMembersOfGroups(p *pass) {
 	}
 }
 
-// regroup computes the groups of a node from nothing.
+// updateGroupsOfNode computes the groups of a node from nothing.
 func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 	f.counts.Nodes++
 	id, ns := uint32(n.def.ID), n.def.Namespace

@@ -306,7 +306,7 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 	}
 }
 
-// mention enters a user into, or removes it from, the indexes by node name and by condition. The
+// addUsers enters a user into, or removes it from, the indexes by node name and by condition. The
 // condition must be acquired.
 func (f *fleet) addUsers(t targets, change func(*users)) {
 	for _, name := range t.nodes {

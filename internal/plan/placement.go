@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// retarget computes the nodes of a unit whose targets may have changed.
+// updateTargets computes the nodes of a unit whose targets may have changed.
 func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	f.counts.Units++
 	u := f.units[id]
@@ -37,7 +37,7 @@ func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	}
 }
 
-// reunit computes the units of a node from nothing.
+// updateUnitsOfNode computes the units of a node from nothing.
 func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	id := uint32(n.def.ID)
 	var found []model.UnitID
@@ -65,7 +65,7 @@ func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	f.assignUnits(p, n, slices.Compact(found))
 }
 
-// place gives a node a list of units, each with the body that the node is to have.
+// assignUnits gives a node a list of units, each with the body that the node is to have.
 func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	id := n.def.ID
 	difference(n.units.ids, units,
@@ -201,7 +201,7 @@ func (f *fleet) selectedBy(t *targets, owner string, holds func(*condition) *roa
 	return set
 }
 
-// lands asks the same of one node.
+// targetsSelect asks the same of one node.
 func (f *fleet) targetsSelect(t *targets, owner string, n *node) bool {
 	if t == nil || !isVisibleIn(owner, n.def.Namespace) || !f.conditionSelects(t, n) {
 		return false

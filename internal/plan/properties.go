@@ -104,7 +104,7 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	return list
 }
 
-// revalue marks that the value of a property at one place may differ, and counts the Property resources
+// updatePropertyUsers marks that the value of a property at one place may differ, and counts the Property resources
 // there.
 func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
 	p.revalued = append(p.revalued, at)
@@ -182,7 +182,7 @@ func (r *resolver) property(n *node, name string) *wire.Property {
 	return v
 }
 
-// common returns the values of the levels above the node.
+// sharedSources returns the values of the levels above the node.
 func (f *fleet) sharedSources(n *node, name string) [][]source {
 	var groups []source
 	x, ns := f.properties, n.def.Namespace
@@ -251,7 +251,7 @@ func tree(s source, depth int) any {
 	return leaf{compact.String(), s.from}
 }
 
-// join merges two sources of one level.
+// mergeValues merges two sources of one level.
 func mergeValues(path string, a, b any) any {
 	if a == nil {
 		return b
@@ -319,7 +319,7 @@ func findClash(v any) *clash {
 	return nil
 }
 
-// write prints compact JSON with members in order: equal values are equal bytes.
+// writeJSON prints compact JSON with members in order: equal values are equal bytes.
 func writeJSON(out *bytes.Buffer, v any) {
 	switch v := v.(type) {
 	case leaf:

@@ -196,7 +196,7 @@ func TestValidSpecsCompile(t *testing.T) {
 	}
 }
 
-// memory is an intent.Store for tests of the planner: what it does with SQL is not
+// memoryStore is an intent.Store for tests of the planner: what it does with SQL is not
 // their subject, that every write gets an id and a revision is.
 type memoryStore struct {
 	mu       sync.Mutex
@@ -309,7 +309,7 @@ func (m *memoryStore) Trouble() error { return nil }
 
 func (m *memoryStore) BeginLife(context.Context, uint64) error { return nil }
 
-// house is a planner on a store, for tests.
+// testPlanner is a planner on a store, for tests.
 type testPlanner struct {
 	t testing.TB
 	*memory

@@ -214,7 +214,7 @@ func identityOf(def any) identity {
 	return identity{}
 }
 
-// keep makes the new definitions the present ones.
+// keepPresent makes the new definitions the present ones.
 func (t *translation) keepPresent(present map[intent.Key]any) {
 	for key, def := range t.defs {
 		if def == nil {
@@ -345,7 +345,7 @@ func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []
 	t.set(at, def)
 }
 
-// try makes edits, lets look see the result, and undoes them. Assignments, generations and the directory
+// applyEdits makes edits, lets look see the result, and undoes them. Assignments, generations and the directory
 // stay. The caller holds compiling.
 func (p *Planner) applyEdits(edits []edit, look func(*pass)) {
 	p.mu.Lock()

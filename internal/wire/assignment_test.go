@@ -198,7 +198,7 @@ func TestProtocolPageNamesTheLimits(t *testing.T) {
 	}
 }
 
-// spaced is a size as the page writes it: 32 KiB.
+// sizeText is a size as the page writes it: 32 KiB.
 func sizeText(n int) string {
 	text := model.Size(n).String()
 	return text[:len(text)-3] + " " + text[len(text)-3:]

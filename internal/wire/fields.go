@@ -199,7 +199,7 @@ func (f *fields) mergeError(inner *fields) {
 	}
 }
 
-// room returns whether a list with have elements may grow, and fails where it is full.
+// checkCount returns whether a list with have elements may grow, and fails where it is full.
 func (f *fields) checkCount(name string, have, limit int) bool {
 	if have >= limit {
 		f.fail(name, "more than %d", limit)

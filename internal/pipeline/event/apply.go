@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// result applies one run of a check.
+// applyResult applies one run of a check.
 func (w *worker) applyResult(p *partition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
 	r := &w.body
 	if err := r.Decode(signal.Body); err != nil {
@@ -194,7 +194,7 @@ func (w *worker) emit(p *partition, kind TransitionKind, s *slot) *Transition {
 	return &w.transitions[len(w.transitions)-1]
 }
 
-// age is how long before the sending a run ended, in nanoseconds. Nonsense is
+// ageAtSending is how long before the sending a run ended, in nanoseconds. Nonsense is
 // bounded: a run in the future is now, nothing is older than a year.
 func ageAtSending(nowMs, atMs uint64) int64 {
 	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
@@ -244,7 +244,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason s
 	return "", ""
 }
 
-// release ends a reservation: the state exists now (and is counted), or will not.
+// releaseReservation ends a reservation: the state exists now (and is counted), or will not.
 func (p *partition) releaseReservation(n uint32, check model.CheckID) {
 	if len(p.reserved) == 0 {
 		return

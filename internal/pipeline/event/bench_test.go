@@ -66,7 +66,7 @@ func (f *fleet) nextCommit() *commit {
 	return newCommit(f.number, at, 0)
 }
 
-// sessions begins one for every node.
+// beginSessions returns a commit that begins a session of every node.
 func (f *fleet) beginSessions() *commit {
 	c := f.nextCommit()
 	for n := 1; n <= f.nodes; n++ {
@@ -76,7 +76,7 @@ func (f *fleet) beginSessions() *commit {
 	return c
 }
 
-// add puts a batch of results of a node into the commit.
+// addBatch puts a batch of results of a node into the commit.
 func (f *fleet) addBatch(c *commit, node, from, count int) {
 	f.signals, f.text, f.bodies = f.signals[:0], f.text[:0], f.bodies[:0]
 	for i := range count {
@@ -104,7 +104,7 @@ func (f *fleet) addBatch(c *commit, node, from, count int) {
 	c.AddEntry(section(model.NodeID(node)), append(wire.AppendBatchRecord(nil, model.NodeID(node)), body...))
 }
 
-// fill makes every state of the fleet.
+// createStates delivers the first result of every check on every node.
 func (f *fleet) createStates(deliver func(*commit)) {
 	deliver(f.beginSessions())
 	for n := 1; n <= f.nodes; n += 100 {
@@ -116,7 +116,7 @@ func (f *fleet) createStates(deliver func(*commit)) {
 	}
 }
 
-// traffic makes commits of about 4,000 results in batches of eight.
+// makeTraffic makes commits of about 4,000 results in batches of eight.
 func (f *fleet) makeTraffic(commits int) (list []*commit, results int) {
 	for range commits {
 		c := f.nextCommit()
@@ -185,7 +185,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// cpu is what this process used so far: the machine may be busy with others.
+// processCPU returns the CPU time of this process, which other processes of the machine do not change.
 func processCPU() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -64,7 +64,7 @@ func newView(o options) *View {
 	}), Options{Emit: o.Emit, EmitAfter: o.EmitAfter, Limits: o.Limits, Registerer: o.Registerer, Queues: o.Queues})
 }
 
-// running is a view whose workers run until the test ends.
+// runningView is a view whose workers run until the test ends.
 type runningView struct {
 	*View
 	t       testing.TB
@@ -184,7 +184,7 @@ func (p *partition) check(t testing.TB) {
 	}
 }
 
-// sealed gives the checks of a test as chunks; each call copies, since workers ask at once.
+// sealedChunks gives the checks of a test as chunks; each call copies, since workers ask at once.
 func sealedChunks(checks func(model.ChunkID) *model.CheckChunk) func(model.ChunkID) *model.Chunk {
 	if checks == nil {
 		return nil

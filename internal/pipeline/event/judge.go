@@ -146,7 +146,7 @@ func problemID(commit uint64, received int64, node model.NodeID, check model.Che
 
 func unixNano(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
-// change returns the percentage of changes in a full status history. The youngest change counts 1.18, the oldest 0.80, as Nagios has it.
+// changePercent returns the percentage of changes in a full status history. The youngest change counts 1.18, the oldest 0.80, as Nagios has it.
 func (s *slot) changePercent() uint32 {
 	if s.historyLen < model.HistoryDepth {
 		return 0
@@ -161,7 +161,7 @@ func (s *slot) changePercent() uint32 {
 	return sum / (model.HistoryDepth - 1)
 }
 
-// flap starts and ends flapping. Between the two thresholds it changes nothing.
+// updateFlapping starts and ends flapping. Between the two thresholds it changes nothing.
 func (w *worker) updateFlapping(p *partition, s *slot, c *model.CheckChunk, output []byte) {
 	was, is := s.flags&flagFlapping != 0, false
 	if c != nil && c.FlapStart > 0 {

@@ -136,7 +136,7 @@ func (w *worker) expireTTL(p *partition, id uint32, s *slot) {
 		return
 	}
 	if len(c.Except) > 0 {
-		if left := w.unscheduledTime(c, s); left > 0 {
+		if left := w.remainingTTL(c, s); left > 0 {
 			p.deadlines.Set(id, w.Listening+left)
 			return
 		}
@@ -147,10 +147,10 @@ func (w *worker) expireTTL(p *partition, id uint32, s *slot) {
 	w.judge(p, id, s, c, verdict{status: model.Unknown, executed: s.executed, output: w.text, expired: true})
 }
 
-// pause is how long the TTL of a check still runs that did not run for a while because it is
-// not to (schedule.except): it begins anew with the end of the last such time since its last
-// run. Zero: it has passed. Only the journal's time is asked, so that a replay says the same.
-func (w *worker) unscheduledTime(c *model.CheckChunk, s *slot) int64 {
+// remainingTTL returns the rest of the TTL of a check whose schedule had a pause (schedule.except): the TTL begins
+// again at the end of the last pause since the last run. Zero: the TTL has passed, in ns. It reads the journal's time
+// only, so that a replay gives the same.
+func (w *worker) remainingTTL(c *model.CheckChunk, s *slot) int64 {
 	set, known := w.calendars[c.ID]
 	if !known {
 		set, _ = window.NewSet(c.Except) // apply refused calendars that do not parse
@@ -185,7 +185,7 @@ func (w *worker) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 			continue
 		}
 		if s, found := p.nodes[n].find(m.Check); found {
-			w.removeAcknowledgement(p, s, "the check is expected no more")
+			w.deleteEvent(p, s, "the check is expected no more")
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (w *worker) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 func (w *worker) forgetNode(p *partition, id model.NodeID, n uint32, m *wire.ForgetMark) {
 	if n != shard.NoNode {
 		for len(p.nodes[n].states) > 0 {
-			w.removeAcknowledgement(p, p.nodes[n].states[0].slot, "the node is expected no more")
+			w.deleteEvent(p, p.nodes[n].states[0].slot, "the node is expected no more")
 		}
 	}
 	if m.Deregistered == "" || !m.Deleted || p.Deleted(id) { // a start may write a mark once more
@@ -232,9 +232,9 @@ func (p *partition) suppresses(node model.NodeID, check model.CheckID, executed 
 	return false
 }
 
-// withdraw removes a state, and closes its problem first, so that notified handlers hear of the
+// deleteEvent removes a state, and closes its problem first, so that notified handlers hear of the
 // end. Callers go in the order of nodes and checks; transitions have the same order.
-func (w *worker) removeAcknowledgement(p *partition, id uint32, why string) {
+func (w *worker) deleteEvent(p *partition, id uint32, why string) {
 	if s := p.slots.slot(id); s.flags&flagOpen != 0 {
 		w.closeProblem(p, id, s, why)
 	}
@@ -244,7 +244,7 @@ func (w *worker) removeAcknowledgement(p *partition, id uint32, why string) {
 	p.removeState(id)
 }
 
-// action applies an action of a person to an event.
+// applyAction applies an action of a person to an event.
 func (w *worker) applyAction(p *partition, id model.NodeID, a *wire.Action) {
 	n, ok := p.Find(id)
 	if !ok {
@@ -259,7 +259,7 @@ func (w *worker) applyAction(p *partition, id model.NodeID, a *wire.Action) {
 	}
 	switch a.Verb {
 	case "delete": // comes back with the next result
-		w.removeAcknowledgement(p, slot, "the event was deleted by "+a.By)
+		w.deleteEvent(p, slot, "the event was deleted by "+a.By)
 	case "resolve":
 		s := p.slots.slot(slot)
 		w.text = append(append(w.text[:0], "resolved by "...), a.By...)

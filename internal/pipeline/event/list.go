@@ -70,7 +70,7 @@ func (l *listing) listStates(ctx context.Context) error {
 	}
 }
 
-// partition adds the matches of one partition and severity (ByNode: all severities), batch by batch.
+// listPartition adds the matches of one partition and severity (ByNode: all severities), batch by batch.
 func (l *listing) listPartition() (done bool, err error) {
 	q := l.query
 	if q.Nodes != nil && len(q.nodes[l.at.partition]) == 0 {
@@ -100,7 +100,7 @@ func (l *listing) listPartition() (done bool, err error) {
 	}
 }
 
-// match asks Query.Match, which no index answers. It clones the output of a match; other outputs are lent.
+// matchesCondition evaluates Query.Match, which no index answers. It clones the output of a state that matches; other outputs are valid until the next batch.
 func (l *listing) matchesCondition(s *State) (bool, error) {
 	if l.query.Match == nil {
 		return true, nil
@@ -192,7 +192,7 @@ const (
 	nodeCandidates = 3
 )
 
-// collect copies the next candidates behind l.at into l.batch and says whether there
+// copyCandidates copies the next candidates behind l.at into l.batch and says whether there
 // may be more. It holds the partition's lock; Match is asked without it.
 func (l *listing) copyCandidates() (more bool) {
 	q := l.query
@@ -226,7 +226,7 @@ func (l *listing) copyCandidates() (more bool) {
 	return more
 }
 
-// candidates intersects the indexes into l.found; false: nothing is left.
+// intersectIndexes writes the intersection of the indexes that the query names into l.found; false: it is empty.
 func (l *listing) intersectIndexes(p *partition) bool {
 	q := l.query
 	worst := &p.bySeverity[l.at.severity]
@@ -260,7 +260,7 @@ func (l *listing) intersectIndexes(p *partition) bool {
 	return l.found.count > 0
 }
 
-// inhabited says whether any node of the partition is in a wanted namespace.
+// hasWantedNamespace reports whether a node of the partition is in a namespace of the query.
 func (l *listing) hasWantedNamespace(p *partition) bool {
 	for _, ns := range l.query.Namespaces {
 		if p.NodesOf(ns) != nil {
@@ -270,8 +270,8 @@ func (l *listing) hasWantedNamespace(p *partition) bool {
 	return len(l.query.Namespaces) == 0
 }
 
-// holders returns nodes, by id and from l.at on, that include all wanted ones: the nodes of the query, the
-// nodes of its namespaces, or all, whichever are the fewest.
+// candidateNodes returns nodes by id, from l.at on, that include all wanted nodes: the shortest list of the nodes of the query,
+// the nodes of its namespaces, or all nodes.
 func (l *listing) candidateNodes(p *partition) []uint32 {
 	q := l.query
 	list := p.Order()
@@ -301,7 +301,7 @@ func (l *listing) candidateNodes(p *partition) []uint32 {
 	return list[from:]
 }
 
-// admits checks the conditions on a node, which no index of states has.
+// wantsNode reports whether the query selects a node by namespace and id, which no index of states has.
 func (l *listing) wantsNode(p *partition, n *shard.Node) bool {
 	if !admits(l.query.Namespaces, n.Namespace) {
 		return false

@@ -37,7 +37,7 @@ func scanStates(t rapid.TB, v *View) (all []listedState) {
 	return all
 }
 
-// ids are the highest that a query may name; checks are counted from 1000.
+// idRanges are the highest that a query may name; checks are counted from 1000.
 type idRanges struct{ nodes, namespaces, checks int }
 
 func (x idRanges) query(t *rapid.T) Query {

@@ -238,7 +238,7 @@ func (b *bitset) intersect(o *bitset) {
 	}
 }
 
-// unite adds all slots of o.
+// union adds all slots of o.
 func (b *bitset) union(o *bitset) {
 	for len(b.words) < len(o.words) {
 		b.words = append(b.words, 0)

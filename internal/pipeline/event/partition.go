@@ -105,7 +105,7 @@ func (p *partition) removeState(id uint32) {
 	p.slots.release(id)
 }
 
-// mark gives a state another status and severity, in the indexes too.
+// setStatusAndSeverity sets status and severity of a state, in the indexes too.
 func (p *partition) setStatusAndSeverity(id uint32, s *slot, status model.Status, severity model.Severity) {
 	if s.status != status {
 		c := p.counts[p.Node(s.node).Namespace]
@@ -141,7 +141,7 @@ func (p *partition) setProblem(id uint32, s *slot, problem *model.Problem) {
 	}
 }
 
-// load copies a state out, all but its output.
+// copyState copies a state into dst, without its output.
 func (p *partition) copyState(id uint32, dst *State) {
 	s := p.slots.slot(id)
 	n := p.Node(s.node)
@@ -168,7 +168,7 @@ func (p *partition) copyState(id uint32, dst *State) {
 	}
 }
 
-// node is the event states of a machine, by check id. It lies beside the shard's node, under
+// nodeStates is the event states of a machine, by check id. It lies beside the shard's node, under
 // the same index.
 type nodeStates struct{ states []nodeState }
 
@@ -309,7 +309,7 @@ const flagProxied slotFlags = 1 << 6
 
 const slabSlots = 64
 
-// slab holds slots in pages that never move.
+// slotPages holds slots in pages that never move.
 type slotPages struct {
 	pages []*[slabSlots]slot
 	free  []uint32
@@ -336,7 +336,7 @@ func (s *slotPages) release(i uint32) {
 	s.free = append(s.free, i)
 }
 
-// count adds one result to the counters of the state.
+// countResult adds one result to the counters of the state.
 func (s *slot) countResult(stream wire.StreamID, number uint64) {
 	s.order = s.order.Append(uint64(stream), number)
 	s.results++

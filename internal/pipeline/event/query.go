@@ -170,7 +170,7 @@ type query struct {
 	from  listPosition
 }
 
-// place is a key in list order. A page goes on behind it.
+// listPosition is a key in list order. A page goes on behind it.
 type listPosition struct {
 	severity  int // from Disaster down
 	partition int

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// life is one run of a server on a file system: a journal, a view, snapshots.
+// testServer is one run of a server on a file system: a journal, a view, snapshots.
 type testServer struct {
 	t     *testing.T
 	log   *journal.Log
@@ -101,7 +101,7 @@ func (l *testServer) stopServer() {
 // Committed implements journal.Waiter.
 func (l *testServer) Committed(_ uint64, _ journal.Position, err error) { l.acked <- err }
 
-// send journals results of a node and waits until they are kept.
+// sendResults journals results of a node and waits until they are kept.
 func (l *testServer) sendResults(node model.NodeID, first uint64, rng *rand.Rand) {
 	l.t.Helper()
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1000}

@@ -108,7 +108,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*commit {
 	return commits
 }
 
-// replayed is a view without goroutines of its own.
+// replayedView is a view without goroutines of its own.
 type replayedView struct {
 	*View
 	emitted map[model.Partition][]Transition

@@ -74,7 +74,7 @@ func (s *script) flush() {
 	}
 }
 
-// words are a line's first word, its plain arguments and its key=value ones.
+// arguments are a line's first word, its plain arguments and its key=value ones.
 type arguments struct {
 	s     *script
 	verb  string

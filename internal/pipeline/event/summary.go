@@ -129,7 +129,7 @@ func CompareWrong(a, b Wrong) int {
 		cmp.Compare(a.Check, b.Check), cmp.Compare(a.Status, b.Status))
 }
 
-// wrong adds the states of one status; mu is held.
+// addFailingChecks adds the states of one status; mu is held.
 func (p *partition) addFailingChecks(status model.Status, namespace model.NamespaceID, all map[failingKey]*Wrong) {
 	set := &p.byStatus[status]
 	if set.count == 0 || namespace != 0 && p.counts[namespace] == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sensu counts as Sensu's documentation says, result by result, on plain lists.
+// sensuReference counts as Sensu's documentation says, result by result, on plain lists.
 type sensuReference struct {
 	history                []model.Status
 	occurrences, watermark int

@@ -45,7 +45,7 @@ var plainChunks = func() func(model.ChunkID) *model.CheckChunk {
 	}
 }()
 
-// one is a commit with one result.
+// singleResult returns a commit with one result.
 func singleResult(t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string) *commit {
 	c := newCommit(number, time.Duration(number)*time.Second, 0)
 	c.batch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1000, Signals: []wire.Signal{

@@ -112,7 +112,7 @@ func (w *watcher) noteChange(p *partition, id uint32) {
 	}
 }
 
-// drain swaps the pending events out.
+// takeChanges returns the pending events and begins an empty list.
 func (w *watcher) takeChanges(into []stateKey) (keys []stateKey, overrun bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

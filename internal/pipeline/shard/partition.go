@@ -139,7 +139,7 @@ const (
 	keepaliveStates
 )
 
-// patience is how long the node may be silent before its keepalive changes, ns.
+// keepaliveTimeout returns the silence of a node, in ns, after which its keepalive changes.
 func (n *Node) keepaliveTimeout() int64 {
 	if n.Warning > 0 {
 		return n.Warning

@@ -103,7 +103,7 @@ func (w *Worker) gap(n uint32, first uint64) {
 	}
 }
 
-// proxied applies a signal about a proxy node. Its number is in the batch of the sender, in
+// applyProxyResult applies a signal about a proxy node. Its number is in the batch of the sender, in
 // the same commit: the source lets no number come twice, so that nothing is
 // counted twice here.
 func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyResult) Outcome {
