@@ -95,7 +95,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) run(ctx context.Context) error {
 	ctx, a.stop = context.WithCancel(ctx)
 	defer a.stop()
-	folder, err := lock(a.cfg.StateDir)
+	folder, err := lockStateFolder(a.cfg.StateDir)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (a *Agent) runParts(ctx context.Context, id *pki.Identity, assignment *link
 	defer stopChecks()
 	linkCtx, stopLink := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLink()
-	a.requests.start(ctx)
+	a.requests.acceptRequests(ctx)
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	watchers.Go(func() { a.facts.watch(checksCtx, &a.cfg) })
@@ -164,7 +164,7 @@ func (a *Agent) runParts(ctx context.Context, id *pki.Identity, assignment *link
 		linked <- err
 	}()
 	_ = a.checks.scheduler.Run(checksCtx)
-	a.requests.stopAll()
+	a.requests.stopRuns()
 	stopLink()
 	return <-linked
 }
@@ -245,12 +245,12 @@ func ThisMachine() Machine {
 	host, _ := os.Hostname()
 	meter := facts.New(facts.LocalSystem())
 	return Machine{
-		ID: firstLine("/etc/machine-id", "/var/lib/dbus/machine-id"), Boot: bootID(), Host: host,
+		ID: firstLineOfFile("/etc/machine-id", "/var/lib/dbus/machine-id"), Boot: bootID(), Host: host,
 		BootMs: bootMs(), Now: time.Now, Facts: meter.Measure, Resolve: meter.Resolve,
 	}
 }
 
-func firstLine(files ...string) string {
+func firstLineOfFile(files ...string) string {
 	for _, f := range files {
 		if data, err := os.ReadFile(f); err == nil {
 			line, _, _ := strings.Cut(string(data), "\n")

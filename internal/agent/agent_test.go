@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func config(s *server, dir string) Config {
+func testConfig(s *testServer, dir string) Config {
 	return Config{
 		StateDir: dir, Token: s.token, Linger: 20 * time.Millisecond, FirstWithin: 50 * time.Millisecond,
 		StopGrace: time.Second, Labels: map[string]string{"env": "test"}, Version: "1.2.3",
@@ -76,25 +76,25 @@ func startAgent(t testing.TB, cfg Config) (*Agent, func() error) {
 	return a, stop
 }
 
-func shell(id model.ChunkID, line string, interval time.Duration) *model.CheckChunk {
+func shellCheck(id model.ChunkID, line string, interval time.Duration) *model.CheckChunk {
 	return &model.CheckChunk{
 		Chunk: model.Chunk{ID: id, Unit: model.FirstCheck + model.CheckID(id), Name: "check"}, Command: &model.Command{Shell: line},
 		Interval: interval, Timeout: 5 * time.Second, FailAfter: 1, RecoverAfter: 1,
 	}
 }
 
-func TestFromTokenToResult(t *testing.T) {
-	s := newServer(t)
-	disk := shell(2, "", time.Hour)
+func TestJoinedAgentRunsItsChecks(t *testing.T) {
+	s := newTestServer(t)
+	disk := shellCheck(2, "", time.Hour)
 	disk.Command, disk.Probe = nil, &model.Probe{Name: "disk", Args: map[string]string{"path": `{{ .props.mount | default "/" }}`, "warn": "0%", "crit": "0%"}}
 	s.assign(
 		[]wire.Property{{Name: "greeting", Value: []byte(`"it's $HOME"`)}, {Name: "torn", Error: "groups web and db disagree"}},
-		shell(1, "echo {{ .props.greeting }}; exit 1", time.Hour), disk,
-		shell(3, "echo {{ .props.unset }}", time.Hour), shell(4, "echo {{ .props.torn }}", time.Hour),
-		shell(5, "exit 77", time.Hour),
+		shellCheck(1, "echo {{ .props.greeting }}; exit 1", time.Hour), disk,
+		shellCheck(3, "echo {{ .props.unset }}", time.Hour), shellCheck(4, "echo {{ .props.torn }}", time.Hour),
+		shellCheck(5, "exit 77", time.Hour),
 	)
-	a, stop := startAgent(t, config(s, t.TempDir()))
-	s.wait("five results", func() bool { return len(s.results) >= 5 })
+	a, stop := startAgent(t, testConfig(s, t.TempDir()))
+	s.await("five results", func() bool { return len(s.results) >= 5 })
 	s.mu.Lock()
 	for id, want := range map[model.ChunkID]struct {
 		status model.Status
@@ -105,7 +105,7 @@ func TestFromTokenToResult(t *testing.T) {
 		4: {model.Unknown, `property "torn" has no value here: groups web and db disagree`},
 		5: {model.Unknown, "exit code 77"},
 	} {
-		if r := s.of(id); len(r) != 1 || r[0].Status != want.status || !bytes.Contains(r[0].Output, []byte(want.text)) {
+		if r := s.resultsOf(id); len(r) != 1 || r[0].Status != want.status || !bytes.Contains(r[0].Output, []byte(want.text)) {
 			t.Errorf("chunk %d: %+v", id, r)
 		}
 	}
@@ -115,22 +115,22 @@ func TestFromTokenToResult(t *testing.T) {
 	s.mu.Unlock()
 
 	// A changed definition arrives while connected.
-	s.assign(nil, shell(6, "echo new", time.Hour))
-	s.wait("result of the new check", func() bool { return len(s.of(6)) == 1 })
-	if self := a.self(); self.Runs != 6 || self.Forks != 3 || self.Lost != 0 {
+	s.assign(nil, shellCheck(6, "echo new", time.Hour))
+	s.await("result of the new check", func() bool { return len(s.resultsOf(6)) == 1 })
+	if self := a.counters(); self.Runs != 6 || self.Forks != 3 || self.Lost != 0 {
 		t.Errorf("of itself it says %+v", self)
 	}
 	if offset, ok := a.ServerOffset(); !ok || offset > 5*time.Second || offset < -5*time.Second {
 		t.Errorf("offset %v %v", offset, ok)
 	}
 	testenv.NoError(t, stop())
-	s.wait("a clean end", func() bool { return s.clean == 1 })
+	s.await("a clean end", func() bool { return s.clean == 1 })
 }
 
 // What changes about the machine is said while the session stays, whole, and once.
 func TestChangedFactsAreSent(t *testing.T) {
-	s := newServer(t)
-	cfg := config(s, t.TempDir())
+	s := newTestServer(t)
+	cfg := testConfig(s, t.TempDir())
 	var kernel, resolved atomic.Pointer[string]
 	empty, first := "", "6.1"
 	kernel.Store(&first)
@@ -153,12 +153,12 @@ func TestChangedFactsAreSent(t *testing.T) {
 		resolved.Store(&name)
 	}
 	startAgent(t, cfg)
-	s.wait("the name is resolved", func() bool {
+	s.await("the name is resolved", func() bool {
 		return len(s.hellos) == 2 && s.hellos[0].Facts["fqdn"] == "" && s.hellos[1].Facts["fqdn"] == "web01.example.com"
 	})
 	second := "6.12"
 	kernel.Store(&second)
-	s.wait("the new kernel", func() bool { return len(s.hellos) == 3 })
+	s.await("the new kernel", func() bool { return len(s.hellos) == 3 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := s.hellos[2]
@@ -168,39 +168,39 @@ func TestChangedFactsAreSent(t *testing.T) {
 }
 
 // The server is away, the agent is restarted meanwhile, and nothing is lost.
-func TestChecksRunWithoutServer(t *testing.T) {
-	s := newServer(t)
-	s.assign(nil, shell(1, "echo $((n+1))", 200*time.Millisecond))
-	cfg := config(s, t.TempDir())
+func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
+	s := newTestServer(t)
+	s.assign(nil, shellCheck(1, "echo $((n+1))", 200*time.Millisecond))
+	cfg := testConfig(s, t.TempDir())
 	_, stop := startAgent(t, cfg)
-	s.wait("the first results", func() bool { return len(s.of(1)) >= 2 })
+	s.await("the first results", func() bool { return len(s.resultsOf(1)) >= 2 })
 	s.stop()
 	testenv.NoError(t, stop())
 	// Restarted while there is no server: it runs what it was told last.
 	a, _ := startAgent(t, cfg)
 	<-a.ready
-	before := a.self().Waiting
-	testenv.Until(t, "results are spooled", func() bool { return a.self().Waiting >= before+5 })
+	before := a.counters().Waiting
+	testenv.Until(t, "results are spooled", func() bool { return a.counters().Waiting >= before+5 })
 	s.mu.Lock()
-	had := len(s.of(1))
+	had := len(s.resultsOf(1))
 	s.mu.Unlock()
 	s.restart()
-	s.wait("what was spooled", func() bool { return len(s.of(1)) >= had+5 })
+	s.await("what was spooled", func() bool { return len(s.resultsOf(1)) >= had+5 })
 }
 
 // A machine that was retired runs nothing more, also after a start of its own; a server that
 // merely does not know it (yet again) changes nothing, and one that takes it back all.
 func TestRetiredMachineRunsNothing(t *testing.T) {
-	s := newServer(t)
-	s.assign(nil, shell(1, "true", 100*time.Millisecond))
-	cfg := config(s, t.TempDir())
+	s := newTestServer(t)
+	s.assign(nil, shellCheck(1, "true", 100*time.Millisecond))
+	cfg := testConfig(s, t.TempDir())
 	a, stop := startAgent(t, cfg)
-	s.wait("the first result", func() bool { return len(s.of(1)) >= 1 })
+	s.await("the first result", func() bool { return len(s.resultsOf(1)) >= 1 })
 	again := func(gone muster.Retirement) {
 		t.Helper()
 		testenv.NoError(t, stop())
 		s.mu.Lock()
-		s.gone = gone
+		s.retirement = gone
 		s.mu.Unlock()
 		a, stop = startAgent(t, cfg)
 		<-a.ready
@@ -211,8 +211,8 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 	again(muster.Retirement{Code: "unknown", Sentence: "a restored server"})
 	testenv.Until(t, "it runs without a session", func() bool { return a.checks.scheduler.Stats().Started >= 3 })
 	again(muster.Retirement{})
-	had := len(s.of(1))
-	s.wait("results again", func() bool { return len(s.of(1)) > had })
+	had := len(s.resultsOf(1))
+	s.await("results again", func() bool { return len(s.resultsOf(1)) > had })
 
 	a.units.suspend("clone")
 	if jobs() != 0 {
@@ -225,11 +225,11 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 }
 
 // kill -9 of the agent: what it had spooled arrives from its next life.
-func TestKilledAgentContinues(t *testing.T) {
-	s := newServer(t)
+func TestKilledAgentSendsItsSpooledResults(t *testing.T) {
+	s := newTestServer(t)
 	dir := t.TempDir()
 	mark := filepath.Join(t.TempDir(), "runs")
-	s.assign(nil, shell(1, "echo x >>"+mark+"; echo run", 100*time.Millisecond), shell(2, "exec sleep 1000", time.Hour))
+	s.assign(nil, shellCheck(1, "echo x >>"+mark+"; echo run", 100*time.Millisecond), shellCheck(2, "exec sleep 1000", time.Hour))
 	life := func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "AGENT_UNDER_TEST="+dir, "AGENT_TOKEN="+s.token)
@@ -238,29 +238,29 @@ func TestKilledAgentContinues(t *testing.T) {
 		return cmd
 	}
 	first := life()
-	s.wait("results", func() bool { return len(s.of(1)) >= 5 })
+	s.await("results", func() bool { return len(s.resultsOf(1)) >= 5 })
 	_ = first.Process.Signal(syscall.SIGKILL)
 	_ = first.Wait()
 	s.mu.Lock()
-	had := len(s.of(1))
+	had := len(s.resultsOf(1))
 	s.mu.Unlock()
 	second := life()
 	defer func() { _ = second.Process.Kill(); _ = second.Wait() }()
-	s.wait("results of the second life", func() bool { return len(s.of(1)) >= had+5 })
+	s.await("results of the second life", func() bool { return len(s.resultsOf(1)) >= had+5 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.hellos) < 2 || s.hellos[0].Node != s.hellos[len(s.hellos)-1].Node {
 		t.Error("the second life is another node")
 	}
 	data, _ := os.ReadFile(mark)
-	if runs := bytes.Count(data, []byte("x")); len(s.of(1)) > runs {
-		t.Errorf("%d results of %d runs", len(s.of(1)), runs)
+	if runs := bytes.Count(data, []byte("x")); len(s.resultsOf(1)) > runs {
+		t.Errorf("%d results of %d runs", len(s.resultsOf(1)), runs)
 	}
 }
 
-func TestRefusesASecondAgentAndABadToken(t *testing.T) {
-	s := newServer(t)
-	cfg := config(s, t.TempDir())
+func TestSecondAgentAndInvalidTokenAreRefused(t *testing.T) {
+	s := newTestServer(t)
+	cfg := testConfig(s, t.TempDir())
 	a, _ := startAgent(t, cfg)
 	<-a.ready
 	second, _ := New(cfg)
@@ -276,11 +276,11 @@ func TestRefusesASecondAgentAndABadToken(t *testing.T) {
 }
 
 func TestDamagedAssignmentIsSentAgain(t *testing.T) {
-	s := newServer(t)
-	s.assign(nil, shell(1, "echo fine", time.Hour))
-	cfg := config(s, t.TempDir())
+	s := newTestServer(t)
+	s.assign(nil, shellCheck(1, "echo fine", time.Hour))
+	cfg := testConfig(s, t.TempDir())
 	_, stop := startAgent(t, cfg)
-	s.wait("a result", func() bool { return len(s.of(1)) == 1 })
+	s.await("a result", func() bool { return len(s.resultsOf(1)) == 1 })
 	testenv.NoError(t, stop())
 	path := filepath.Join(cfg.StateDir, assignmentFile)
 	data, err := os.ReadFile(path)
@@ -288,29 +288,29 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	data[len(data)/2] ^= 1
 	testenv.NoError(t, os.WriteFile(path, data, 0o600))
 	startAgent(t, cfg)
-	s.wait("a result of the second life", func() bool { return len(s.of(1)) == 2 })
+	s.await("a result of the second life", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
 // A unit with a chunk that cannot be read, and an assignment of 10 MB: see docs/decisions/0013-large-bodies.md.
-func TestLargeAssignment(t *testing.T) {
-	s := newServer(t)
+func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
+	s := newTestServer(t)
 	const units, bodyBytes = 45, 230 << 10
 	var chunks []*model.CheckChunk
 	total := 0
 	for id := model.ChunkID(1); id <= units; id++ {
-		c := shell(id, "true", time.Hour)
+		c := shellCheck(id, "true", time.Hour)
 		c.Stdin = strings.Repeat("x", bodyBytes)
 		chunks = append(chunks, c)
 		total += len(c.Stdin)
 	}
-	bad := shell(units+1, "true", time.Hour)
+	bad := shellCheck(units+1, "true", time.Hour)
 	bad.Stdin = strings.Repeat("x", wire.MaxBody)
 	s.assign(nil, append(chunks, bad)...)
-	cfg := config(s, t.TempDir())
+	cfg := testConfig(s, t.TempDir())
 	a, stop := startAgent(t, cfg)
-	s.wait("a result of every unit that can be read", func() bool { return len(s.results) >= units })
+	s.await("a result of every unit that can be read", func() bool { return len(s.results) >= units })
 	s.mu.Lock()
-	if n := len(s.of(bad.ID)); n != 0 || total < 10_000_000 {
+	if n := len(s.resultsOf(bad.ID)); n != 0 || total < 10_000_000 {
 		t.Errorf("%d results of the refused unit, %d bytes of bodies", n, total)
 	}
 	s.mu.Unlock()
@@ -331,21 +331,21 @@ func TestLargeAssignment(t *testing.T) {
 	}
 }
 
-// toyPart counts its chunks: a kind of its own, beside checks.
-type toyPart struct{ chunks int }
+// countingPart counts its chunks: a kind of its own, beside checks.
+type countingPart struct{ chunks int }
 
-func (p *toyPart) apply(_ *link.Assignment, chunks []*model.Chunk) error {
+func (p *countingPart) apply(_ *link.Assignment, chunks []*model.Chunk) error {
 	p.chunks = len(chunks)
 	return nil
 }
-func (p *toyPart) suspend() { p.chunks = 0 }
+func (p *countingPart) suspend() { p.chunks = 0 }
 
 // One table decides what Hello announces, which chunks are refused, and which part runs the others.
-func TestPartsByKind(t *testing.T) {
+func TestEachKindOfChunkRunsInItsPart(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
 	testenv.NoError(t, err)
 	const toyKind, otherKind model.ChunkKind = 77, 78
-	toy := &toyPart{}
+	toy := &countingPart{}
 	a.units.parts = map[model.ChunkKind]part{toyKind: toy}
 	if got := a.units.features(); !slices.Equal(got, []string{wire.ChunkFeature(toyKind)}) {
 		t.Errorf("features %q", got)
@@ -375,18 +375,18 @@ func TestPartsByKind(t *testing.T) {
 	}
 }
 
-func TestRunNow(t *testing.T) {
-	s := newServer(t)
-	s.assign(nil, shell(1, "echo now", 24*time.Hour))
-	a, _ := startAgent(t, config(s, t.TempDir()))
-	s.wait("the first run", func() bool { return len(s.of(1)) == 1 })
+func TestRequestedCheckRunsAtOnce(t *testing.T) {
+	s := newTestServer(t)
+	s.assign(nil, shellCheck(1, "echo now", 24*time.Hour))
+	a, _ := startAgent(t, testConfig(s, t.TempDir()))
+	s.await("the first run", func() bool { return len(s.resultsOf(1)) == 1 })
 	(*events)(a).RunNow(nil, &wire.Run{Chunk: 1})
 	(*events)(a).RunNow(nil, &wire.Run{Chunk: 99}) // not ours: logged
-	s.wait("the run asked for", func() bool { return len(s.of(1)) == 2 })
+	s.await("the run asked for", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
 // The agent as it is shipped stays within its bounds with 40 checks.
-func TestSmall(t *testing.T) {
+func TestShippedAgentStaysSmall(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("builds and runs the real binary")
 	}
@@ -400,10 +400,10 @@ func TestSmall(t *testing.T) {
 	if err != nil || info.Size() > 15<<20 {
 		t.Errorf("the binary has %d bytes (%v)", info.Size(), err)
 	}
-	s := newServer(t)
+	s := newTestServer(t)
 	var chunks []*model.CheckChunk
 	for id := model.ChunkID(1); id <= 40; id++ {
-		c := shell(id, "echo fine; exit 0", 2*time.Second)
+		c := shellCheck(id, "echo fine; exit 0", 2*time.Second)
 		if id%2 == 0 {
 			c.Command, c.Probe = nil, &model.Probe{Name: []string{"disk", "memory", "swap", "load", "processes", "reboot"}[id%6]}
 		}
@@ -415,7 +415,7 @@ func TestSmall(t *testing.T) {
 	agent.Stderr = os.Stderr
 	testenv.NoError(t, agent.Start())
 	defer func() { _ = agent.Process.Kill(); _ = agent.Wait() }()
-	s.wait("three rounds of results", func() bool { return len(s.results) >= 120 })
+	s.await("three rounds of results", func() bool { return len(s.results) >= 120 })
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", agent.Process.Pid))
 	testenv.NoError(t, err)
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")

@@ -26,7 +26,7 @@ const assetWait = 10 * time.Second
 
 // buildFor returns the archive of an asset for this machine.
 func (c *checks) buildFor(a *model.ChunkAsset) (sum asset.Sum, ok bool) {
-	if b := model.SelectBuild(a.Builds, c.agent.facts.load()); b != nil {
+	if b := model.SelectBuild(a.Builds, c.agent.facts.current()); b != nil {
 		return b.SHA512, true
 	}
 	return "", false
@@ -61,7 +61,7 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 		a := &x.chunk.Assets[i]
 		sum, ok := c.buildFor(a)
 		if !ok {
-			return nil, model.MissingBuildError(a.Name, "this machine", c.agent.facts.load()).Error()
+			return nil, model.MissingBuildError(a.Name, "this machine", c.agent.facts.current()).Error()
 		}
 		dir, err := c.assets.Dir(ctx, sum)
 		if err != nil {
@@ -77,7 +77,7 @@ func (c *checks) retryWithAsset(asset.Sum) {
 	var keys []schedule.Key
 	c.mu.Lock()
 	for key, x := range c.byKey {
-		if x.carried.lacksFile.Load() && !x.chunk.RoundRobin {
+		if x.state.missingAsset.Load() && !x.chunk.RoundRobin {
 			keys = append(keys, key)
 		}
 	}

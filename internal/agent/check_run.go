@@ -21,7 +21,7 @@ import (
 func (c *checks) run(ctx context.Context, x *check) {
 	var stream func([]byte)
 	if x.proxy == 0 {
-		stream = c.agent.requests.listeners(x.chunk.Unit)
+		stream = c.agent.requests.outputReceiver(x.chunk.Unit)
 	}
 	keep := x.chunk.MaxOutput // bytes of its output
 	if keep <= 0 {
@@ -31,21 +31,21 @@ func (c *checks) run(ctx context.Context, x *check) {
 	if len(x.chunk.Secrets) > 0 && x.problem == "" {
 		x = c.withSecrets(ctx, x)
 	}
-	result := c.execute(ctx, x, stream, keep)
-	extra := c.extra(ctx, x, &result, keep)
+	result := c.runProbeOrCommand(ctx, x, stream, keep)
+	extra := c.encodeExtra(ctx, x, &result, keep)
 	if x.proxy == 0 {
-		c.agent.requests.checkEnded(x.chunk.Unit, result)
+		c.agent.requests.finishRunsOfCheck(x.chunk.Unit, result)
 	}
 	if ctx.Err() != nil {
 		return // the agent stops: the run was cut short and has no result
 	}
-	before := x.carried.status.Swap(uint32(result.Status) + 1)
+	before := x.state.status.Swap(uint32(result.Status) + 1)
 	changed := before != uint32(result.Status)+1 && (before != 0 || result.Status != model.OK)
 	signal := wire.ResultSignal(wire.Signal{Chunk: x.chunk.ID, Node: x.proxy, AtMs: c.agent.cfg.Machine.BootMs()}, wire.Result{
 		Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Extra: extra,
 	})
 	if err := c.agent.spool.Append(&signal, changed || x.chunk.RoundRobin); err != nil {
-		c.lost.Add(1)
+		c.lostResults.Add(1)
 		c.agent.cfg.Log.Error("lost a result: the spool refused it", "check", x.chunk.Name, "err", err)
 	}
 	c.agent.logClockOffset()
@@ -77,8 +77,8 @@ func (c *checks) withSecrets(ctx context.Context, x *check) *check {
 	return &now
 }
 
-// execute runs the check's probe or command. A check with a problem is UNKNOWN and runs nothing.
-func (c *checks) execute(ctx context.Context, x *check, stream func([]byte), keep int) run.Result {
+// runProbeOrCommand runs the check's probe or command. A check with a problem is UNKNOWN and runs nothing.
+func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]byte), keep int) run.Result {
 	unknown := func(problem string) run.Result {
 		return run.Result{Status: model.Unknown, Code: -1, Output: []byte(problem)}
 	}
@@ -86,10 +86,10 @@ func (c *checks) execute(ctx context.Context, x *check, stream func([]byte), kee
 	case x.problem != "":
 		return unknown(x.problem)
 	case x.command.Probe != "":
-		return c.probe(ctx, x, keep)
+		return c.runProbe(ctx, x, keep)
 	}
 	assets, problem := c.assetDirs(ctx, x)
-	if x.carried.lacksFile.Store(problem != ""); problem != "" {
+	if x.state.missingAsset.Store(problem != ""); problem != "" {
 		return unknown(problem)
 	}
 	return c.runner.Run(ctx, run.Command{
@@ -98,14 +98,14 @@ func (c *checks) execute(ctx context.Context, x *check, stream func([]byte), kee
 	})
 }
 
-func (c *checks) probe(ctx context.Context, x *check, keep int) run.Result {
+func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 	if x.chunk.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, x.chunk.Timeout)
 		defer cancel()
 	}
 	start := time.Now()
-	env := probe.Env{Now: c.agent.cfg.Machine.Now, ServerOffset: c.agent.ServerOffset, Self: c.agent.self, Memory: &x.carried.memory}
+	env := probe.Env{Now: c.agent.cfg.Machine.Now, ServerOffset: c.agent.ServerOffset, Self: c.agent.counters, Memory: &x.state.memory}
 	status, text := probe.Run(ctx, &env, x.command.Probe, x.command.Args)
 	text, cut := run.Cut(text, keep)
 	return run.Result{Status: status, Code: int(status), Output: text, Cut: cut, Duration: time.Since(start)}
@@ -117,10 +117,10 @@ const (
 	hookOverhead = 64               // most bytes that a hook's result takes besides its name and output
 )
 
-// extra finds the values in the output and runs the hooks. It returns the encoded extra fields,
+// encodeExtra finds the values in the output and runs the hooks. It returns the encoded extra fields,
 // which fit the server's limit together with the output. Values that do not fit are left out, and
 // the output says how many.
-func (c *checks) extra(ctx context.Context, x *check, result *run.Result, keep int) []byte {
+func (c *checks) encodeExtra(ctx context.Context, x *check, result *run.Result, keep int) []byte {
 	if x.chunk.Metrics == nil && len(x.chunk.Hooks) == 0 {
 		discardOutput(x, result)
 		return nil

@@ -12,20 +12,20 @@ import (
 
 // A command reads what its check gives it, with the node's properties in it and nothing of
 // a shell.
-func TestStdinOfACheck(t *testing.T) {
-	s := newServer(t)
-	given, missing := shell(1, "", time.Hour), shell(2, "cat", time.Hour)
+func TestCheckGetsItsStandardInput(t *testing.T) {
+	s := newTestServer(t)
+	given, missing := shellCheck(1, "", time.Hour), shellCheck(2, "cat", time.Hour)
 	given.Command = &model.Command{Argv: []string{"cat"}}
 	given.Stdin, missing.Stdin = "SELECT {{ .props.table }}; -- $HOME `id`\n", "{{ .props.unset }}"
 	s.assign([]wire.Property{{Name: "table", Value: []byte(`"jobs"`)}}, given, missing)
-	startAgent(t, config(s, t.TempDir()))
-	s.wait("both results", func() bool { return len(s.of(1)) == 1 && len(s.of(2)) == 1 })
+	startAgent(t, testConfig(s, t.TempDir()))
+	s.await("both results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.of(1)[0]; r.Status != model.OK || string(r.Output) != "SELECT jobs; -- $HOME `id`" {
+	if r := s.resultsOf(1)[0]; r.Status != model.OK || string(r.Output) != "SELECT jobs; -- $HOME `id`" {
 		t.Errorf("%s %q", r.Status, r.Output)
 	}
-	if r := s.of(2)[0]; r.Status != model.Unknown {
+	if r := s.resultsOf(2)[0]; r.Status != model.Unknown {
 		t.Errorf("%s %q", r.Status, r.Output)
 	}
 }
@@ -33,8 +33,8 @@ func TestStdinOfACheck(t *testing.T) {
 // A hook runs after the results that it names, with the check's environment, and what it says
 // goes with the result; what it cannot do does not hold the result back.
 func TestHooksRunByStatus(t *testing.T) {
-	s := newServer(t)
-	bad, odd, fine := shell(1, "echo down; exit 2", time.Hour), shell(2, "echo odd; exit 42", time.Hour), shell(3, "echo up", time.Hour)
+	s := newTestServer(t)
+	bad, odd, fine := shellCheck(1, "echo down; exit 2", time.Hour), shellCheck(2, "echo odd; exit 42", time.Hour), shellCheck(3, "echo up", time.Hour)
 	bad.Env = map[string]string{"WHERE": "{{ .props.where }}"}
 	bad.Hooks = []model.Hook{
 		{Name: "look", When: []string{"critical"}, Command: &model.Command{Shell: "echo looked $WHERE {{ .props.where }}; exit 1"}},
@@ -46,12 +46,12 @@ func TestHooksRunByStatus(t *testing.T) {
 	fine.Hooks = []model.Hook{{Name: "fine", When: []string{"ok"}, Command: &model.Command{Argv: []string{"echo", "was fine"}}},
 		{Name: "told", When: []string{"ok"}, Command: &model.Command{Shell: "cat"}, Stdin: true}}
 	s.assign([]wire.Property{{Name: "where", Value: []byte(`"the cellar"`)}}, bad, odd, fine)
-	startAgent(t, config(s, t.TempDir()))
-	s.wait("all results", func() bool { return len(s.of(1)) == 1 && len(s.of(2)) == 1 && len(s.of(3)) == 1 })
+	startAgent(t, testConfig(s, t.TempDir()))
+	s.await("all results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 && len(s.resultsOf(3)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	hooks := func(id model.ChunkID) []model.HookResult {
-		x, err := wire.DecodeExtra(s.of(id)[0].Extra)
+		x, err := wire.DecodeExtra(s.resultsOf(id)[0].Extra)
 		testenv.NoError(t, err)
 		return x.Hooks
 	}
@@ -65,7 +65,7 @@ func TestHooksRunByStatus(t *testing.T) {
 	if got[2].Name != "flood" || len(got[2].Output) > model.MaxHookOutput || got[2].Cut < 1000000-model.MaxHookOutput {
 		t.Errorf("%d bytes, %d cut", len(got[2].Output), got[2].Cut)
 	}
-	if got := hooks(2); len(got) != 1 || got[0].Output != "forty-two" || s.of(2)[0].Status != model.Unknown {
+	if got := hooks(2); len(got) != 1 || got[0].Output != "forty-two" || s.resultsOf(2)[0].Status != model.Unknown {
 		t.Errorf("%+v", got)
 	}
 	if got := hooks(3); len(got) != 2 || got[0].Output != "was fine" || !strings.HasPrefix(got[1].Output, `{"entity":{"metadata":{"name":`) ||
@@ -76,23 +76,23 @@ func TestHooksRunByStatus(t *testing.T) {
 
 // Values travel with the result; one beyond its threshold raises the status and says so
 // first.
-func TestMetricsAndThresholds(t *testing.T) {
-	s := newServer(t)
+func TestThresholdsRaiseTheStatus(t *testing.T) {
+	s := newTestServer(t)
 	most := 0.5
-	load := shell(1, "echo 'LOAD OK|load1=0.75 load5=0.25'", time.Hour)
+	load := shellCheck(1, "echo 'LOAD OK|load1=0.75 load5=0.25'", time.Hour)
 	load.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"team": "web"}}
 	load.Thresholds = []model.Threshold{{Metric: "load1", Warning: &model.Bounds{Max: &most}}, {Metric: "load15", Missing: "critical"}}
 	load.Hooks = []model.Hook{{Name: "top", When: []string{"critical"}, Command: &model.Command{Shell: "echo top"}}}
-	failed := shell(2, "echo 'cannot measure'; exit 3", time.Hour)
+	failed := shellCheck(2, "echo 'cannot measure'; exit 3", time.Hour)
 	failed.Metrics, failed.Thresholds = load.Metrics, load.Thresholds
-	many := shell(3, "seq -f 'series.number.%.0f 1' 1 1000", time.Hour)
+	many := shellCheck(3, "seq -f 'series.number.%.0f 1' 1 1000", time.Hour)
 	many.Metrics, many.MaxOutput = &model.Metrics{Format: "graphite", Tags: map[string]string{"long": strings.Repeat("x", 255)}}, 64<<10
 	s.assign(nil, load, failed, many)
-	startAgent(t, config(s, t.TempDir()))
-	s.wait("all results", func() bool { return len(s.of(1)) == 1 && len(s.of(2)) == 1 && len(s.of(3)) == 1 })
+	startAgent(t, testConfig(s, t.TempDir()))
+	s.await("all results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 && len(s.resultsOf(3)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.of(1)[0]
+	r := s.resultsOf(1)[0]
 	if r.Status != model.Critical || !strings.HasPrefix(string(r.Output), "WARNING: load1{team=web} is 0.75, more than 0.5\nCRITICAL: the output has no load15\nLOAD OK|") {
 		t.Errorf("%s %q", r.Status, r.Output)
 	}
@@ -100,10 +100,10 @@ func TestMetricsAndThresholds(t *testing.T) {
 	if err != nil || len(x.Values) != 2 || x.Values[0].Name != "load1" || x.Values[0].Value != 0.75 || x.Values[0].Tags["team"] != "web" || len(x.Hooks) != 1 {
 		t.Errorf("%+v %v", x, err)
 	}
-	if r := s.of(2)[0]; r.Status != model.Unknown || string(r.Output) != "cannot measure" {
+	if r := s.resultsOf(2)[0]; r.Status != model.Unknown || string(r.Output) != "cannot measure" {
 		t.Errorf("%s %q", r.Status, r.Output)
 	}
-	r = s.of(3)[0]
+	r = s.resultsOf(3)[0]
 	if x, err = wire.DecodeExtra(r.Extra); err != nil || len(x.Values) < 100 || len(x.Values) == 1000 || len(r.Extra) > maxExtra ||
 		!strings.Contains(string(r.Output), " of 1000 values omitted") {
 		t.Errorf("%d values in %d bytes, %v; …%s", len(x.Values), len(r.Extra), err, r.Output[len(r.Output)-80:])
@@ -112,11 +112,11 @@ func TestMetricsAndThresholds(t *testing.T) {
 
 // An output that is to be discarded leaves its numbers, and hooks read it; what the agent says itself of
 // a run stays.
-func TestOutputsAreDiscarded(t *testing.T) {
-	s := newServer(t)
+func TestDiscardOutputKeepsTheNotesOfTheAgent(t *testing.T) {
+	s := newTestServer(t)
 	most := 10.0
-	fine, beyond, odd := shell(1, "echo 'secrets | used=3'", time.Hour), shell(2, "echo 'secrets | used=30'", time.Hour), shell(3, "echo secrets; exit 42", time.Hour)
-	gone, plain := shell(4, "/nowhere/secrets", time.Hour), shell(5, "echo secrets", time.Hour)
+	fine, beyond, odd := shellCheck(1, "echo 'secrets | used=3'", time.Hour), shellCheck(2, "echo 'secrets | used=30'", time.Hour), shellCheck(3, "echo secrets; exit 42", time.Hour)
+	gone, plain := shellCheck(4, "/nowhere/secrets", time.Hour), shellCheck(5, "echo secrets", time.Hour)
 	gone.Command = &model.Command{Argv: []string{"/nowhere/plug-in"}}
 	for _, c := range []*model.CheckChunk{fine, beyond} {
 		c.Metrics, c.Thresholds = &model.Metrics{Format: "nagios"}, []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
@@ -126,10 +126,10 @@ func TestOutputsAreDiscarded(t *testing.T) {
 		c.DiscardOutput = true
 	}
 	s.assign(nil, fine, beyond, odd, gone, plain)
-	startAgent(t, config(s, t.TempDir()))
-	s.wait("all results", func() bool {
+	startAgent(t, testConfig(s, t.TempDir()))
+	s.await("all results", func() bool {
 		for id := model.ChunkID(1); id <= 5; id++ {
-			if len(s.of(id)) == 0 {
+			if len(s.resultsOf(id)) == 0 {
 				return false
 			}
 		}
@@ -144,15 +144,15 @@ func TestOutputsAreDiscarded(t *testing.T) {
 		1: {model.OK, model.OutputDiscarded}, 2: {model.Critical, "CRITICAL: used is 30, more than 10"}, 3: {model.Unknown, "exit code 42"},
 		4: {model.Unknown, ""}, 5: {model.OK, model.OutputDiscarded},
 	} {
-		r := s.of(id)[0]
+		r := s.resultsOf(id)[0]
 		if r.Status != want.status || !strings.HasPrefix(string(r.Output), want.output) || strings.Contains(string(r.Output), "secrets") || len(r.Output) == 0 {
 			t.Errorf("%d: %s %q", id, r.Status, r.Output)
 		}
 	}
-	if text := string(s.of(4)[0].Output); !strings.Contains(text, "/nowhere/plug-in") {
+	if text := string(s.resultsOf(4)[0].Output); !strings.Contains(text, "/nowhere/plug-in") {
 		t.Errorf("why it did not run: %q", text)
 	}
-	x, err := wire.DecodeExtra(s.of(1)[0].Extra)
+	x, err := wire.DecodeExtra(s.resultsOf(1)[0].Extra)
 	if err != nil || len(x.Values) != 1 || x.Values[0].Value != 3 || len(x.Hooks) != 1 || x.Hooks[0].Output != "1" {
 		t.Errorf("%+v, %v", x, err)
 	}

@@ -30,12 +30,12 @@ const fallbackInterval = 5 * time.Minute
 // checks is the part of the agent that runs chunks of kind ChunkCheck: it schedules them, fetches
 // their assets and spools their results. mu guards the two maps and is never held during a run.
 type checks struct {
-	agent     *Agent
-	runner    *run.Runner
-	scheduler *schedule.Scheduler
-	assets    *asset.Cache
-	maxOutput atomic.Int64  // bytes of one result that the server accepts; zero: not known yet
-	lost      atomic.Uint64 // results that the spool refused
+	agent       *Agent
+	runner      *run.Runner
+	scheduler   *schedule.Scheduler
+	assets      *asset.Cache
+	maxOutput   atomic.Int64  // bytes of one result that the server accepts; zero: not known yet
+	lostResults atomic.Uint64 // results that the spool refused
 
 	mu    sync.Mutex
 	byKey map[schedule.Key]*check
@@ -49,14 +49,14 @@ type check struct {
 	command model.ExpandedCommand
 	problem string   // why it cannot run here; its result is UNKNOWN with this text
 	hide    []string // secrets in command.Env; of one run only
-	carried *carried
+	state   *checkState
 }
 
-// carried is the state that a check keeps from run to run, also when its definition changes.
-type carried struct {
-	memory    probe.Memory
-	status    atomic.Uint32 // of the last run, plus 1; zero: no run yet
-	lacksFile atomic.Bool   // the last run failed because an asset was missing
+// checkState is the state that a check keeps from run to run, also when its definition changes.
+type checkState struct {
+	memory       probe.Memory
+	status       atomic.Uint32 // of the last run, plus 1; zero: no run yet
+	missingAsset atomic.Bool   // the last run failed because an asset was missing
 }
 
 // open makes the scheduler and opens the folder of assets.
@@ -73,8 +73,8 @@ func (c *checks) open(node uuid.UUID) (err error) {
 	return err
 }
 
-// find returns the check of a chunk. own is false for a proxy check, which runs for other nodes.
-func (c *checks) find(chunk model.ChunkID) (check model.CheckID, own, assigned bool) {
+// findCheck returns the check of a chunk. own is false for a proxy check, which runs for other nodes.
+func (c *checks) findCheck(chunk model.ChunkID) (check model.CheckID, own, assigned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	check, assigned = c.units[chunk]
@@ -86,7 +86,7 @@ func (c *checks) find(chunk model.ChunkID) (check model.CheckID, own, assigned b
 func (c *checks) apply(a *link.Assignment, chunks []*model.Chunk) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	self := target{values: propertyValues(a.Properties)}
+	self := resultTarget{values: propertyValues(a.Properties)}
 	proxies := proxyTargets(&a.ProxyChecks)
 	byKey := make(map[schedule.Key]*check, len(chunks))
 	units := make(map[model.ChunkID]model.CheckID, len(chunks))
@@ -96,15 +96,15 @@ func (c *checks) apply(a *link.Assignment, chunks []*model.Chunk) error {
 		definition := chunk.AsCheck()
 		definitions, units[chunk.ID] = append(definitions, definition), chunk.Unit
 		template, err := definition.Template()
-		targets := []target{self}
+		targets := []resultTarget{self}
 		if definition.Proxy {
 			targets = proxies[chunk.ID]
 		}
 		for _, t := range targets {
-			x := prepare(definition, template, err, t)
+			x := prepareCheck(definition, template, err, t)
 			key := schedule.Key{Check: chunk.Unit, ProxyNode: t.node}
 			if old, ok := c.byKey[key]; ok {
-				x.carried = old.carried
+				x.state = old.state
 			}
 			if byKey[key] == nil { // of two definitions of one check the later one wins
 				keys = append(keys, key)
@@ -114,7 +114,7 @@ func (c *checks) apply(a *link.Assignment, chunks []*model.Chunk) error {
 	}
 	jobs := make([]schedule.Job, 0, len(keys))
 	for _, key := range keys {
-		jobs = append(jobs, c.job(byKey[key], key))
+		jobs = append(jobs, c.scheduleJob(byKey[key], key))
 	}
 	if err := c.scheduler.Set(jobs); err != nil {
 		return err
@@ -128,9 +128,9 @@ func (c *checks) apply(a *link.Assignment, chunks []*model.Chunk) error {
 // suspend implements part.
 func (c *checks) suspend() { _ = c.scheduler.Set(nil) } // an empty list has no error
 
-// job returns the times of a check and the function that runs it. Times that cannot be read become
+// scheduleJob returns the times of a check and the function that runs it. Times that cannot be read become
 // the problem of x, which no other goroutine knows yet.
-func (c *checks) job(x *check, key schedule.Key) schedule.Job {
+func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
 	chunk := x.chunk
 	job := schedule.Job{Key: key, Interval: chunk.Interval, Cron: chunk.Cron, Zone: chunk.TimeZone, OnRequest: chunk.RoundRobin}
 	if job.Cron != "" {
@@ -156,9 +156,9 @@ func (c *checks) job(x *check, key schedule.Key) schedule.Job {
 	return job
 }
 
-// prepare expands a definition with the properties of its target. err is the template's error.
-func prepare(chunk *model.CheckChunk, template *model.CommandTemplate, err error, t target) *check {
-	x := &check{chunk: chunk, proxy: t.node, carried: &carried{}}
+// prepareCheck expands a definition with the properties of its target. err is the template's error.
+func prepareCheck(chunk *model.CheckChunk, template *model.CommandTemplate, err error, t resultTarget) *check {
+	x := &check{chunk: chunk, proxy: t.node, state: &checkState{}}
 	if err == nil {
 		x.command, err = template.Expand(t.values)
 	}
@@ -196,24 +196,24 @@ func propertyValues(list []wire.Property) model.PropertyValues {
 // proxyNodeVariable names the proxy node in the environment of a proxy check's command.
 const proxyNodeVariable = "MUSTER_NODE"
 
-// target is the node whose properties a check uses and whose event its results change: this node
+// resultTarget is the node whose properties a check uses and whose event its results change: this node
 // (zero number), or a proxy node.
-type target struct {
+type resultTarget struct {
 	node   model.NodeID
 	name   string
 	values model.PropertyValues
 }
 
 // proxyTargets returns the proxy nodes of each chunk.
-func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]target {
-	nodes := make(map[model.NodeID]target, len(p.Nodes))
+func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
+	nodes := make(map[model.NodeID]resultTarget, len(p.Nodes))
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
-		nodes[n.Node] = target{n.Node, n.Name, propertyValues(n.Properties)}
+		nodes[n.Node] = resultTarget{n.Node, n.Name, propertyValues(n.Properties)}
 	}
-	targets := map[model.ChunkID][]target{}
+	targets := map[model.ChunkID][]resultTarget{}
 	for _, set := range p.Sets {
-		list := make([]target, 0, len(set.Nodes))
+		list := make([]resultTarget, 0, len(set.Nodes))
 		for _, id := range set.Nodes {
 			if t, ok := nodes[id]; ok {
 				list = append(list, t)
@@ -230,7 +230,7 @@ func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]target {
 // another node when no result of it arrives.
 func (c *checks) runTurn(t *wire.Turn) {
 	for _, r := range t.Runs {
-		check, _, assigned := c.find(r.Chunk)
+		check, _, assigned := c.findCheck(r.Chunk)
 		if !assigned || !c.scheduler.RunNow(schedule.Key{Check: check, ProxyNode: r.Node}) {
 			c.agent.cfg.Log.Debug("round-robin run of a check that is not in the assignment", "chunk", r.Chunk, "proxyNode", r.Node)
 		}

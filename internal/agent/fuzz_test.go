@@ -22,7 +22,7 @@ import (
 func FuzzState(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	id := &pki.Identity{Node: uuid.UUID{1}, ServerKey: key.Public().(ed25519.PublicKey)}
-	f.Add(wire.AppendAssignment(nil, signed(key, id, &wire.Assignment{
+	f.Add(wire.AppendAssignment(nil, signAssignment(key, id, &wire.Assignment{
 		Generation: wire.Generation{Epoch: 3, Revision: 9}, HasProperties: true,
 		Properties: []wire.Property{{Name: "disk_warn", Value: []byte(`"15%"`)}},
 		Add: []wire.AssignedChunk{{ID: 17, Body: wire.AppendChunk(nil, (&model.CheckChunk{
@@ -51,13 +51,13 @@ func FuzzState(f *testing.F) {
 		check(data)
 		var a wire.Assignment
 		if kind, body, err := wire.FrameKind(data); err == nil && kind == wire.KindAssignment && a.Decode(body) == nil {
-			check(wire.AppendAssignment(nil, signed(key, id, &a)))
+			check(wire.AppendAssignment(nil, signAssignment(key, id, &a)))
 		}
 	})
 }
 
-// signed makes hash and signature right, as far as definitions can be read.
-func signed(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment) *wire.Assignment {
+// signAssignment makes hash and signature right, as far as definitions can be read.
+func signAssignment(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment) *wire.Assignment {
 	var h link.Assignment
 	for _, c := range a.Add {
 		if chunk, err := wire.DecodeChunk(c.ID, c.Body); err == nil {

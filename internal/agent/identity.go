@@ -43,7 +43,7 @@ func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
 		if !retry {
 			return nil, err
 		}
-		a.cfg.State(Waits + ": " + oneLine(err))
+		a.cfg.State(Waits + ": " + joinLines(err))
 		a.cfg.Log.Warn("cannot join yet; trying again", "err", err, "in", delay)
 		if pause.For(ctx, delay) != nil {
 			return nil, nil
@@ -111,7 +111,7 @@ func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Ide
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, false, err
 	}
-	folder, err := lock(c.StateDir)
+	folder, err := lockStateFolder(c.StateDir)
 	if err != nil {
 		return nil, false, err
 	}
@@ -215,7 +215,7 @@ func (a *Agent) keepCertificate(ctx context.Context) {
 func (a *Agent) renew(ctx context.Context, wasPending bool) (retry time.Duration) {
 	next, err := pki.Renew(ctx, pki.RenewConfig{
 		Identity: a.credentials.id.Load(), StateDir: a.cfg.StateDir, Servers: *a.credentials.servers.Load(), Dial: a.cfg.Dial, Now: a.cfg.Machine.Now,
-		Says: pki.EnrolRequest{Name: *a.name.Load(), MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels, Facts: a.facts.load(), Groups: a.cfg.Groups},
+		Says: pki.EnrolRequest{Name: *a.name.Load(), MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels, Facts: a.facts.current(), Groups: a.cfg.Groups},
 	})
 	var pending *pki.PendingError
 	class := model.ClassOf(err)
@@ -229,7 +229,7 @@ func (a *Agent) renew(ctx context.Context, wasPending bool) (retry time.Duration
 			a.cfg.Log.Warn("the server does not know this node; an operator must accept it again; the spool keeps its results",
 				"server", pending.Server, "key", pending.Key, "hint", "on the server: muster node list --pending; muster node accept "+*a.name.Load())
 		}
-		a.cfg.State("waits for an operator to accept it again: " + oneLine(err))
+		a.cfg.State("waits for an operator to accept it again: " + joinLines(err))
 		retry, _ = RetryJoin(err, pending.Again)
 		return retry
 	case wasPending && passes:

@@ -19,11 +19,11 @@ func bootMs() func() uint64 {
 	}
 }
 
-func bootID() string { return firstLine("/proc/sys/kernel/random/boot_id") }
+func bootID() string { return firstLineOfFile("/proc/sys/kernel/random/boot_id") }
 
 // residentBytes is the memory of this process.
 func residentBytes() uint64 {
-	fields := strings.Fields(firstLine("/proc/self/statm"))
+	fields := strings.Fields(firstLineOfFile("/proc/self/statm"))
 	if len(fields) < 2 {
 		return 0
 	}

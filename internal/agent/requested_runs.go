@@ -42,21 +42,21 @@ type requestedRuns struct {
 
 // requestedRun is one run; requestedRuns.mu guards it.
 type requestedRun struct {
-	id        uint64
-	check     model.CheckID           // zero: a command
-	cancel    context.CancelCauseFunc // of a command
-	room      int                     // bytes of output that are still accepted
-	cut       uint64                  // bytes beyond them
-	out       []byte                  // unsent output
-	streamed  bool                    // output arrived during the run
-	flushing  bool                    // a timer will queue it
-	queued    bool
-	last      *wire.RunOutput // the end of the run
-	abandoned bool            // its session has ended, or it was cancelled
+	id         uint64
+	check      model.CheckID           // zero: a command
+	cancel     context.CancelCauseFunc // of a command
+	outputLeft int                     // bytes of output that are still accepted
+	cutBytes   uint64                  // bytes beyond them
+	unsent     []byte                  // unsent output
+	streamed   bool                    // output arrived during the run
+	flushing   bool                    // a timer will queue it
+	queued     bool
+	end        *wire.RunOutput // the end of the run
+	abandoned  bool            // its session has ended, or it was cancelled
 }
 
-// start accepts requests; ctx ends their commands.
-func (k *requestedRuns) start(ctx context.Context) {
+// acceptRequests accepts requests; ctx ends their commands.
+func (k *requestedRuns) acceptRequests(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ctx, k.byID = ctx, map[uint64]*requestedRun{}
@@ -66,11 +66,11 @@ func (k *requestedRuns) start(ctx context.Context) {
 // requests beyond maxRequests have no answer.
 func (k *requestedRuns) request(r *wire.Run) {
 	if r.Cancel {
-		k.cancel(r.ID)
+		k.cancelRun(r.ID)
 		return
 	}
-	check, own, assigned := k.agent.checks.find(r.Chunk)
-	x := &requestedRun{id: r.ID, room: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
+	check, own, assigned := k.agent.checks.findCheck(r.Chunk)
+	x := &requestedRun{id: r.ID, outputLeft: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped || k.ctx == nil || r.ID == 0 && r.Command != nil || r.ID != 0 && k.byID[r.ID] != nil || len(k.byID) >= maxRequests {
@@ -91,7 +91,7 @@ func (k *requestedRuns) request(r *wire.Run) {
 		var ctx context.Context
 		ctx, x.cancel = context.WithCancelCause(k.ctx)
 		k.commands++
-		k.running.Go(func() { k.command(ctx, x, r) })
+		k.running.Go(func() { k.runCommand(ctx, x, r) })
 	case assigned && !own:
 		refusal = "a proxy check runs only by its own schedule, for each proxy node"
 	case !assigned:
@@ -106,71 +106,71 @@ func (k *requestedRuns) request(r *wire.Run) {
 	}
 }
 
-// command runs a command of a person, within the limits of checks.
-func (k *requestedRuns) command(ctx context.Context, x *requestedRun, r *wire.Run) {
+// runCommand runs a command of a person, within the limits of checks.
+func (k *requestedRuns) runCommand(ctx context.Context, x *requestedRun, r *wire.Run) {
 	defer x.cancel(nil)
 	timeout := min(time.Duration(r.TimeoutMs)*time.Millisecond, maxCommandTime)
 	k.agent.cfg.Log.Info("requested command runs", "shell", r.Command.Shell, "argv", r.Command.Argv)
 	result := k.agent.checks.runner.Run(ctx, run.Command{
-		Shell: r.Command.Shell, Argv: r.Command.Argv, Timeout: cmp.Or(timeout, commandTimeout), MaxOutput: x.room, AdHoc: true,
-		Stream: func(p []byte) { k.add(x, p) },
+		Shell: r.Command.Shell, Argv: r.Command.Argv, Timeout: cmp.Or(timeout, commandTimeout), MaxOutput: x.outputLeft, AdHoc: true,
+		Stream: func(p []byte) { k.addOutput(x, p) },
 	})
 	k.mu.Lock()
 	k.commands--
 	k.mu.Unlock()
-	k.finish(x, result)
+	k.finishRun(x, result)
 }
 
-// ofCheckLocked returns the requested runs of a check that have not ended.
-func (k *requestedRuns) ofCheckLocked(check model.CheckID) (list []*requestedRun) {
+// runsOfCheckLocked returns the requested runs of a check that have not ended.
+func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requestedRun) {
 	for _, x := range k.byID {
-		if x.check == check && x.last == nil {
+		if x.check == check && x.end == nil {
 			list = append(list, x)
 		}
 	}
 	return list
 }
 
-// listeners returns a function that takes the output of a check that starts, for the requests of it;
+// outputReceiver returns a function that takes the output of a check that starts, for the requests of it;
 // nil: there are none.
-func (k *requestedRuns) listeners(check model.CheckID) func([]byte) {
+func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	list := k.ofCheckLocked(check)
+	list := k.runsOfCheckLocked(check)
 	if list == nil {
 		return nil
 	}
 	return func(p []byte) {
 		for _, x := range list {
-			k.add(x, p)
+			k.addOutput(x, p)
 		}
 	}
 }
 
-// checkEnded ends the requests of a check, also those that arrived while it ran.
-func (k *requestedRuns) checkEnded(check model.CheckID, result run.Result) {
+// finishRunsOfCheck ends the requests of a check, also those that arrived while it ran.
+func (k *requestedRuns) finishRunsOfCheck(check model.CheckID, result run.Result) {
 	k.mu.Lock()
-	list := k.ofCheckLocked(check)
+	list := k.runsOfCheckLocked(check)
 	k.mu.Unlock()
 	for _, x := range list {
-		k.finish(x, result)
+		k.finishRun(x, result)
 	}
 }
 
-// add keeps a piece of output until it is sent.
-func (k *requestedRuns) add(x *requestedRun, p []byte) {
+// addOutput keeps a piece of output until it is sent.
+func (k *requestedRuns) addOutput(x *requestedRun, p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if x.abandoned {
 		return
 	}
 	x.streamed = true
-	x.cut += uint64(max(0, len(p)-x.room))
-	p = p[:min(len(p), x.room)]
-	x.room -= len(p)
-	x.out = append(x.out, p...)
+	x.cutBytes += uint64(max(0, len(p)-x.outputLeft))
+	p = p[:min(len(p), x.outputLeft)]
+	x.outputLeft -= len(p)
+	x.unsent = append(x.unsent, p...)
 	switch {
-	case len(x.out) >= flushBytes:
+	case len(x.unsent) >= flushBytes:
 		k.queueLocked(x)
 	case !x.flushing && !x.queued:
 		x.flushing = true
@@ -183,30 +183,30 @@ func (k *requestedRuns) add(x *requestedRun, p []byte) {
 	}
 }
 
-// finish ends a run with its result.
-func (k *requestedRuns) finish(x *requestedRun, result run.Result) {
+// finishRun ends a run with its result.
+func (k *requestedRuns) finishRun(x *requestedRun, result run.Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	last := &wire.RunOutput{Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Cut: result.Unheard + x.cut}
+	last := &wire.RunOutput{Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Cut: result.Unheard + x.cutBytes}
 	switch {
 	case result.Refused:
 		last.Refused = string(result.Output)
 	case !x.streamed:
 		last.Cut = result.Cut
-		x.out = append(x.out, result.Output[:min(len(result.Output), x.room)]...)
-		last.Cut += uint64(max(0, len(result.Output)-x.room))
+		x.unsent = append(x.unsent, result.Output[:min(len(result.Output), x.outputLeft)]...)
+		last.Cut += uint64(max(0, len(result.Output)-x.outputLeft))
 	case result.Note != "":
-		if n := len(x.out); n > 0 && x.out[n-1] != '\n' {
-			x.out = append(x.out, '\n')
+		if n := len(x.unsent); n > 0 && x.unsent[n-1] != '\n' {
+			x.unsent = append(x.unsent, '\n')
 		}
-		x.out = append(x.out, result.Note...)
+		x.unsent = append(x.unsent, result.Note...)
 	}
 	k.endLocked(x, last)
 }
 
 func (k *requestedRuns) endLocked(x *requestedRun, last *wire.RunOutput) {
 	last.ID, last.Done = x.id, true
-	x.last = last
+	x.end = last
 	k.queueLocked(x)
 }
 
@@ -231,20 +231,20 @@ func (k *requestedRuns) Next(most int) (wire.RunOutput, bool) {
 		x := k.queue[0]
 		k.queue = k.queue[1:]
 		x.queued = false
-		n := min(len(x.out), max(utf8.UTFMax, most))
-		if n < len(x.out) || x.last == nil {
-			n = wholeRunes(x.out[:n])
+		n := min(len(x.unsent), max(utf8.UTFMax, most))
+		if n < len(x.unsent) || x.end == nil {
+			n = lengthOfWholeRunes(x.unsent[:n])
 		}
-		ran := wire.RunOutput{ID: x.id, Output: x.out[:n]}
-		x.out = x.out[n:]
+		ran := wire.RunOutput{ID: x.id, Output: x.unsent[:n]}
+		x.unsent = x.unsent[n:]
 		switch {
-		case x.last != nil && len(x.out) == 0:
-			last := *x.last
+		case x.end != nil && len(x.unsent) == 0:
+			last := *x.end
 			last.Output = ran.Output
 			x.abandoned = true
 			delete(k.byID, x.id)
 			return last, true
-		case x.last != nil || len(x.out) >= utf8.UTFMax:
+		case x.end != nil || len(x.unsent) >= utf8.UTFMax:
 			x.queued = true
 			k.queue = append(k.queue, x)
 		}
@@ -255,8 +255,8 @@ func (k *requestedRuns) Next(most int) (wire.RunOutput, bool) {
 	return wire.RunOutput{}, false
 }
 
-// wholeRunes returns the length of p without an incomplete character at its end.
-func wholeRunes(p []byte) int {
+// lengthOfWholeRunes returns the length of p without an incomplete character at its end.
+func lengthOfWholeRunes(p []byte) int {
 	for back := 1; back <= min(len(p), utf8.UTFMax-1); back++ {
 		if at := len(p) - back; utf8.RuneStart(p[at]) {
 			if !utf8.FullRune(p[at:]) {
@@ -273,8 +273,8 @@ var (
 	errNoSession = errors.New("ended because the session with the server ended")
 )
 
-// cancel ends a command. A check runs on; only its answer ends.
-func (k *requestedRuns) cancel(id uint64) {
+// cancelRun ends a command. A check runs on; only its answer ends.
+func (k *requestedRuns) cancelRun(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	x := k.byID[id]
@@ -288,12 +288,12 @@ func (k *requestedRuns) cancel(id uint64) {
 	}
 }
 
-// abandon drops all requests at the end of their session and ends its commands.
-func (k *requestedRuns) abandon() {
+// abandonRuns drops all requests at the end of their session and ends its commands.
+func (k *requestedRuns) abandonRuns() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, x := range k.byID {
-		x.abandoned, x.out = true, nil
+		x.abandoned, x.unsent = true, nil
 		if x.cancel != nil {
 			x.cancel(errNoSession)
 		}
@@ -302,8 +302,8 @@ func (k *requestedRuns) abandon() {
 	k.queue = nil
 }
 
-// stopAll starts no more runs and waits for the commands, which end with the context of start.
-func (k *requestedRuns) stopAll() {
+// stopRuns starts no more runs and waits for the commands, which end with the context of start.
+func (k *requestedRuns) stopRuns() {
 	k.mu.Lock()
 	k.stopped = true
 	k.mu.Unlock()

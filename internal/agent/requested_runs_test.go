@@ -28,15 +28,15 @@ func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelC
 	testenv.NoError(t, err)
 	ctx, stop := context.WithCancelCause(context.Background())
 	a.facts.measure(&a.cfg.Machine) // as Run does first
-	a.requests.start(ctx)
-	t.Cleanup(func() { stop(nil); a.requests.stopAll() })
+	a.requests.acceptRequests(ctx)
+	t.Cleanup(func() { stop(nil); a.requests.stopRuns() })
 	return a, stop
 }
 
-func line(text string) *model.Command { return &model.Command{Shell: text} }
+func shellCommand(text string) *model.Command { return &model.Command{Shell: text} }
 
-// answers reads until every one of so many runs is done.
-func answers(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput {
+// collectOutputs reads until every one of so many runs is done.
+func collectOutputs(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput {
 	t.Helper()
 	all := map[uint64]wire.RunOutput{}
 	late := time.After(time.Minute)
@@ -62,26 +62,26 @@ func answers(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput {
 	return all
 }
 
-func TestCommands(t *testing.T) {
+func TestRequestedCommandReturnsItsOutputAndStatus(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	for i, c := range []struct {
 		run  wire.Run
 		want wire.RunOutput
 		says string
 	}{
-		{wire.Run{Command: line("echo fine")}, wire.RunOutput{}, "fine\n"},
-		{wire.Run{Command: line("echo half; exit 2")}, wire.RunOutput{Status: model.Critical}, "half\n"},
-		{wire.Run{Command: line("printf half; exit 42")}, wire.RunOutput{Status: model.Unknown}, "half\nexit code 42"},
-		{wire.Run{Command: line("true")}, wire.RunOutput{}, "(no output)"},
+		{wire.Run{Command: shellCommand("echo fine")}, wire.RunOutput{}, "fine\n"},
+		{wire.Run{Command: shellCommand("echo half; exit 2")}, wire.RunOutput{Status: model.Critical}, "half\n"},
+		{wire.Run{Command: shellCommand("printf half; exit 42")}, wire.RunOutput{Status: model.Unknown}, "half\nexit code 42"},
+		{wire.Run{Command: shellCommand("true")}, wire.RunOutput{}, "(no output)"},
 		{wire.Run{Command: &model.Command{Argv: []string{"echo", "a;b"}}}, wire.RunOutput{}, "a;b\n"},
-		{wire.Run{Command: line("echo began; sleep 60"), TimeoutMs: 1000}, wire.RunOutput{Status: model.Unknown}, "began\ntimed out after 1s"},
-		{wire.Run{Command: line("yes | head -c 100000"), MaxOutput: 10}, wire.RunOutput{Cut: 99990}, "y\ny\ny\ny\ny\n"},
-		{wire.Run{Command: line("printf '\\303'; sleep 0.3; printf '\\244'")}, wire.RunOutput{}, "ä"},
+		{wire.Run{Command: shellCommand("echo began; sleep 60"), TimeoutMs: 1000}, wire.RunOutput{Status: model.Unknown}, "began\ntimed out after 1s"},
+		{wire.Run{Command: shellCommand("yes | head -c 100000"), MaxOutput: 10}, wire.RunOutput{Cut: 99990}, "y\ny\ny\ny\ny\n"},
+		{wire.Run{Command: shellCommand("printf '\\303'; sleep 0.3; printf '\\244'")}, wire.RunOutput{}, "ä"},
 		{wire.Run{Chunk: 5}, wire.RunOutput{Refused: "not assigned"}, ""},
 	} {
 		c.run.ID = uint64(i + 1)
 		a.requests.request(&c.run)
-		got := answers(t, a, 1)[c.run.ID]
+		got := collectOutputs(t, a, 1)[c.run.ID]
 		if string(got.Output) != c.says || got.Status != c.want.Status || got.Cut != c.want.Cut || (got.Refused == "") != (c.want.Refused == "") {
 			t.Errorf("%+v: %q %+v, want %q", c.run, got.Output, got, c.says)
 		}
@@ -95,24 +95,24 @@ func TestCommands(t *testing.T) {
 func TestCommandOutputIsStreamed(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	gate := filepath.Join(t.TempDir(), "gate")
-	a.requests.request(&wire.Run{ID: 1, Command: line("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
+	a.requests.request(&wire.Run{ID: 1, Command: shellCommand("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
 	<-a.requests.Ready()
 	if ran, ok := a.requests.Next(1000); !ok || ran.Done || string(ran.Output) != "began\n" {
 		t.Fatalf("while it runs: %+v", ran)
 	}
 	testenv.NoError(t, os.WriteFile(gate, nil, 0o600))
-	if got := answers(t, a, 1)[1]; string(got.Output) != "ended\n" || got.Status != model.OK {
+	if got := collectOutputs(t, a, 1)[1]; string(got.Output) != "ended\n" || got.Status != model.OK {
 		t.Errorf("at the end: %+v", got)
 	}
 }
 
-func TestCommandsEnd(t *testing.T) {
+func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	if _, err := os.Stat("/proc"); err != nil {
 		testenv.LeftOut(t, "no /proc to look for processes in", "")
 	}
 	dir := t.TempDir()
 	sleeps := func(id uint64) *wire.Run {
-		return &wire.Run{ID: id, Command: line(fmt.Sprintf("echo began; sh -c 'sleep 600; : %s' & wait", dir))}
+		return &wire.Run{ID: id, Command: shellCommand(fmt.Sprintf("echo began; sh -c 'sleep 600; : %s' & wait", dir))}
 	}
 	began := func(t *testing.T, a *Agent) {
 		t.Helper()
@@ -120,7 +120,7 @@ func TestCommandsEnd(t *testing.T) {
 	}
 	gone := func(t *testing.T) {
 		t.Helper()
-		testenv.Until(t, "its processes are gone", func() bool { return len(naming(dir)) == 0 })
+		testenv.Until(t, "its processes are gone", func() bool { return len(processesNaming(dir)) == 0 })
 	}
 	t.Run("by a cancel", func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)
@@ -128,7 +128,7 @@ func TestCommandsEnd(t *testing.T) {
 		began(t, a)
 		a.requests.request(&wire.Run{ID: 2, Cancel: true}) // of nobody
 		a.requests.request(&wire.Run{ID: 1, Cancel: true})
-		if got := answers(t, a, 1)[1]; !strings.Contains(string(got.Output), "cancelled") {
+		if got := collectOutputs(t, a, 1)[1]; !strings.Contains(string(got.Output), "cancelled") {
 			t.Errorf("%q", got.Output)
 		}
 		gone(t)
@@ -148,8 +148,8 @@ func TestCommandsEnd(t *testing.T) {
 		a.requests.request(sleeps(1))
 		began(t, a)
 		stop(nil)
-		a.requests.stopAll()
-		if got := answers(t, a, 1)[1]; !strings.Contains(string(got.Output), "the agent stops") {
+		a.requests.stopRuns()
+		if got := collectOutputs(t, a, 1)[1]; !strings.Contains(string(got.Output), "the agent stops") {
 			t.Errorf("%q", got.Output)
 		}
 		gone(t)
@@ -160,8 +160,8 @@ func TestCommandsEnd(t *testing.T) {
 	})
 }
 
-// naming are the processes whose command line names a folder.
-func naming(dir string) (pids []string) {
+// processesNaming are the processes whose command line names a folder.
+func processesNaming(dir string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		if data, err := os.ReadFile(f); err == nil && strings.Contains(string(data), dir) {
@@ -174,13 +174,13 @@ func naming(dir string) (pids []string) {
 func TestRequestedCommandsAreLimited(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	for id := uint64(1); id <= maxCommands+1; id++ {
-		a.requests.request(&wire.Run{ID: id, Command: line("sleep 600")})
+		a.requests.request(&wire.Run{ID: id, Command: shellCommand("sleep 600")})
 	}
-	if got := answers(t, a, 1)[maxCommands+1]; got.Refused == "" {
+	if got := collectOutputs(t, a, 1)[maxCommands+1]; got.Refused == "" {
 		t.Errorf("%+v", got)
 	}
 	for id := uint64(1000); id < 1000+2*maxRequests; id++ { // refusals that nobody fetches are bounded too
-		a.requests.request(&wire.Run{ID: id, Command: line("true")})
+		a.requests.request(&wire.Run{ID: id, Command: shellCommand("true")})
 	}
 	if n := len(a.requests.byID); n > maxRequests {
 		t.Errorf("%d answers wait", n)
@@ -188,7 +188,7 @@ func TestRequestedCommandsAreLimited(t *testing.T) {
 }
 
 // What the agent's own settings refuse, no server can ask for.
-func TestRefusals(t *testing.T) {
+func TestRefusedRunsReturnTheReason(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(*Config)
@@ -201,15 +201,15 @@ func TestRefusals(t *testing.T) {
 	} {
 		a, _ := newRequestTest(t, c.change)
 		mark := filepath.Join(t.TempDir(), "ran")
-		a.requests.request(&wire.Run{ID: 1, Command: line("touch " + mark)})
-		if got := answers(t, a, 1)[1]; !strings.Contains(got.Refused, c.says) || len(got.Output) > 0 {
+		a.requests.request(&wire.Run{ID: 1, Command: shellCommand("touch " + mark)})
+		if got := collectOutputs(t, a, 1)[1]; !strings.Contains(got.Refused, c.says) || len(got.Output) > 0 {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 		if _, err := os.Stat(mark); err == nil {
 			t.Errorf("%s: it ran", c.name)
 		}
 		a.facts.measure(&a.cfg.Machine) // as it does when it begins
-		if got := a.hello().Restrictions; len(got) != 1 || got[0] != c.refuses {
+		if got := a.composeHello().Restrictions; len(got) != 1 || got[0] != c.refuses {
 			t.Errorf("%s: Hello refuses %v", c.name, got)
 		}
 	}
@@ -220,34 +220,34 @@ func TestRefusals(t *testing.T) {
 
 // A check that was asked for answers as it runs, also whoever asked while it ran; a cancel
 // ends the answer and not the check.
-func TestChecksAnswer(t *testing.T) {
+func TestRequestedCheckReturnsItsResult(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	k := &a.requests
 	for id := uint64(1); id <= 2; id++ {
-		k.byID[id] = &requestedRun{id: id, check: 7, room: 100}
+		k.byID[id] = &requestedRun{id: id, check: 7, outputLeft: 100}
 	}
-	hear := k.listeners(7)
-	k.byID[3] = &requestedRun{id: 3, check: 7, room: 100}
+	hear := k.outputReceiver(7)
+	k.byID[3] = &requestedRun{id: 3, check: 7, outputLeft: 100}
 	hear([]byte("half"))
 	k.request(&wire.Run{ID: 2, Cancel: true})
-	k.checkEnded(7, run.Result{Status: model.Warning, Output: []byte("timed out\nhalf"), Note: "timed out"})
-	got := answers(t, a, 2)
+	k.finishRunsOfCheck(7, run.Result{Status: model.Warning, Output: []byte("timed out\nhalf"), Note: "timed out"})
+	got := collectOutputs(t, a, 2)
 	if string(got[1].Output) != "half\ntimed out" || string(got[3].Output) != "timed out\nhalf" || got[1].Status != model.Warning {
 		t.Errorf("%+v", got)
 	}
-	if k.listeners(7) != nil {
+	if k.outputReceiver(7) != nil {
 		t.Error("somebody still listens")
 	}
 }
 
 // Small pieces leave together, after a moment or when they are many.
-func TestPiecesLeaveTogether(t *testing.T) {
+func TestOutputGathersBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)
-		x := &requestedRun{id: 1, room: 1 << 20}
+		x := &requestedRun{id: 1, outputLeft: 1 << 20}
 		a.requests.byID[1] = x
 		for range 10 {
-			a.requests.add(x, []byte("x"))
+			a.requests.addOutput(x, []byte("x"))
 			time.Sleep(flushAfter / 20)
 		}
 		if ran, ok := a.requests.Next(100); ok {
@@ -257,7 +257,7 @@ func TestPiecesLeaveTogether(t *testing.T) {
 		if ran, ok := a.requests.Next(100); !ok || string(ran.Output) != "xxxxxxxxxx" {
 			t.Errorf("%+v", ran)
 		}
-		a.requests.add(x, make([]byte, flushBytes))
+		a.requests.addOutput(x, make([]byte, flushBytes))
 		if ran, ok := a.requests.Next(100); !ok || len(ran.Output) != 100 {
 			t.Errorf("much does not leave at once: %d", len(ran.Output))
 		}

@@ -21,9 +21,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// server is the server's side with a real journal, real TLS and real enrolment, and
+// testServer is the server's side with a real journal, real TLS and real enrolment, and
 // with the smallest intent, plan and view that do.
-type server struct {
+type testServer struct {
 	t         testing.TB
 	dir       string
 	authority *pki.Authority
@@ -31,30 +31,30 @@ type server struct {
 	token     string
 	stop      func()
 
-	mu       sync.Mutex
-	changed  *sync.Cond
-	tokens   map[string]pki.JoinToken
-	uid      uuid.UUID // of the one node
-	request  pki.EnrolRequest
-	hellos   []wire.Hello
-	key      string            // of the machine that the node has
-	gone     muster.Retirement // with a code: there is no such node any more
-	tell     func(directory.Change)
-	assigned *directory.Assignment
-	chunks   map[model.ChunkID]*model.Chunk
-	revision uint64
-	last     map[wire.StreamKey]uint64
-	results  []decoded   // as committed, in order
-	lanes    []wire.Lane // of each
-	repeats  int         // numbers committed twice
-	clean    int         // sessions ended by Bye
+	mu         sync.Mutex
+	changed    *sync.Cond
+	tokens     map[string]pki.JoinToken
+	uid        uuid.UUID // of the one node
+	request    pki.EnrolRequest
+	hellos     []wire.Hello
+	key        string            // of the machine that the node has
+	retirement muster.Retirement // with a code: there is no such node any more
+	notify     func(directory.Change)
+	assigned   *directory.Assignment
+	chunks     map[model.ChunkID]*model.Chunk
+	revision   uint64
+	last       map[wire.StreamKey]uint64
+	results    []decodedResult // as committed, in order
+	lanes      []wire.Lane     // of each
+	repeats    int             // numbers committed twice
+	clean      int             // sessions ended by Bye
 }
 
-const theNode model.NodeID = 77
+const testNode model.NodeID = 77
 
-func newServer(t testing.TB) *server {
+func newTestServer(t testing.TB) *testServer {
 	t.Helper()
-	s := &server{
+	s := &testServer{
 		t: t, dir: t.TempDir(), tokens: map[string]pki.JoinToken{},
 		chunks: map[model.ChunkID]*model.Chunk{}, last: map[wire.StreamKey]uint64{},
 	}
@@ -75,7 +75,7 @@ func newServer(t testing.TB) *server {
 }
 
 // serve serves on l until stop.
-func (s *server) serve(l net.Listener) {
+func (s *testServer) serve(l net.Listener) {
 	s.t.Helper()
 	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.deliver, Reserve: -1})
 	testenv.NoError(s.t, err)
@@ -100,14 +100,14 @@ func (s *server) serve(l net.Listener) {
 }
 
 // restart begins again on the same address.
-func (s *server) restart() {
+func (s *testServer) restart() {
 	s.t.Helper()
 	l, err := net.Listen("tcp", s.addr)
 	testenv.NoError(s.t, err)
 	s.serve(l)
 }
 
-func (s *server) deliver(c journal.Commit) {
+func (s *testServer) deliver(c journal.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.changed.Broadcast()
@@ -139,7 +139,7 @@ func (s *server) deliver(c journal.Commit) {
 					if err != nil {
 						return err
 					}
-					s.results, s.lanes = append(s.results, decoded{sig, r}), append(s.lanes, b.Lane)
+					s.results, s.lanes = append(s.results, decodedResult{sig, r}), append(s.lanes, b.Lane)
 				}
 			}
 			if b.Gap != nil {
@@ -151,10 +151,10 @@ func (s *server) deliver(c journal.Commit) {
 }
 
 // assign gives the node these checks and properties.
-func (s *server) assign(properties []wire.Property, chunks ...*model.CheckChunk) {
+func (s *testServer) assign(properties []wire.Property, chunks ...*model.CheckChunk) {
 	s.mu.Lock()
 	s.revision++
-	a := &directory.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1, Revision: s.revision}, Properties: properties}
+	a := &directory.Assignment{Node: testNode, UID: s.uid, Generation: wire.Generation{Epoch: 1, Revision: s.revision}, Properties: properties}
 	for _, c := range chunks {
 		c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
 		s.chunks[c.ID] = &c.Chunk
@@ -162,15 +162,15 @@ func (s *server) assign(properties []wire.Property, chunks ...*model.CheckChunk)
 	}
 	a.Hash = wire.AssignmentHash(a.Chunks, a.Properties, nil)
 	s.assigned = a
-	tell := s.tell
+	tell := s.notify
 	s.mu.Unlock()
 	if tell != nil {
-		tell(directory.Change{Assignments: []model.NodeID{theNode}})
+		tell(directory.Change{Assignments: []model.NodeID{testNode}})
 	}
 }
 
-// wait waits until ok, asked with the lock held.
-func (s *server) wait(what string, ok func() bool) {
+// await waits until ok, asked with the lock held.
+func (s *testServer) await(what string, ok func() bool) {
 	s.t.Helper()
 	late := false
 	timer := time.AfterFunc(time.Minute, func() { s.mu.Lock(); late = true; s.mu.Unlock(); s.changed.Broadcast() })
@@ -185,14 +185,14 @@ func (s *server) wait(what string, ok func() bool) {
 	}
 }
 
-// decoded is a signal with what its body says; of a keepalive nothing.
-type decoded struct {
+// decodedResult is a signal with what its body says; of a keepalive nothing.
+type decodedResult struct {
 	wire.Signal
 	wire.Result
 }
 
-// of returns the results of a chunk; the lock must be held.
-func (s *server) of(chunk model.ChunkID) (list []decoded) {
+// resultsOf returns the results of a chunk; the lock must be held.
+func (s *testServer) resultsOf(chunk model.ChunkID) (list []decodedResult) {
 	for _, r := range s.results {
 		if r.Chunk == chunk {
 			list = append(list, r)
@@ -203,13 +203,13 @@ func (s *server) of(chunk model.ChunkID) (list []decoded) {
 
 // Nodes.
 
-func (s *server) Retirement(uuid.UUID, string) muster.Retirement {
+func (s *testServer) Retirement(uuid.UUID, string) muster.Retirement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.gone
+	return s.retirement
 }
 
-func (s *server) FirstKey(_ uuid.UUID, key string) (onRecord, holder string) {
+func (s *testServer) FirstKey(_ uuid.UUID, key string) (onRecord, holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.key == "" {
@@ -218,15 +218,15 @@ func (s *server) FirstKey(_ uuid.UUID, key string) (onRecord, holder string) {
 	return s.key, ""
 }
 
-func (s *server) Lookup(uid uuid.UUID) (core.Node, bool) {
+func (s *testServer) Lookup(uid uuid.UUID) (core.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return core.Node{ID: theNode, Name: "web01", Namespace: 1, Key: s.key}, uid == s.uid && s.gone.Code == ""
+	return core.Node{ID: testNode, Name: "web01", Namespace: 1, Key: s.key}, uid == s.uid && s.retirement.Code == ""
 }
 
-func (s *server) Namespace(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{} }
+func (s *testServer) Namespace(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{} }
 
-func (s *server) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason string) {
+func (s *testServer) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hellos = append(s.hellos, *hello)
@@ -236,7 +236,7 @@ func (s *server) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason stri
 
 // View.
 
-func (s *server) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, _ error) {
+func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, n := range s.last {
@@ -245,36 +245,36 @@ func (s *server) LastNumbers(context.Context, model.NodeID, journal.Position) (l
 	return list, nil
 }
 
-func (s *server) Admit(model.NodeID, *model.CheckChunk) (code, reason string) { return "", "" }
+func (s *testServer) Admit(model.NodeID, *model.CheckChunk) (code, reason string) { return "", "" }
 
 // Assignments.
 
-func (s *server) For(model.NodeID) *directory.Assignment {
+func (s *testServer) For(model.NodeID) *directory.Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.assigned == nil {
-		return &directory.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1}, Hash: wire.AssignmentHash(nil, nil, nil)}
+		return &directory.Assignment{Node: testNode, UID: s.uid, Generation: wire.Generation{Epoch: 1}, Hash: wire.AssignmentHash(nil, nil, nil)}
 	}
 	a := *s.assigned
 	a.UID = s.uid
 	return &a
 }
 
-func (s *server) Chunk(id model.ChunkID) *model.Chunk {
+func (s *testServer) Chunk(id model.ChunkID) *model.Chunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chunks[id]
 }
 
-func (s *server) Subscribe(fn func(directory.Change)) {
+func (s *testServer) Subscribe(fn func(directory.Change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tell = fn
+	s.notify = fn
 }
 
 // Enrolment.
 
-func (s *server) Find(_ context.Context, id string) (pki.JoinToken, error) {
+func (s *testServer) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, ok := s.tokens[id]
@@ -284,11 +284,11 @@ func (s *server) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	return t, nil
 }
 
-func (s *server) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
-func (s *server) RefuseKey(string) error              { return nil }
-func (s *server) UnknownNode(uuid.UUID) bool          { return false }
+func (s *testServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
+func (s *testServer) RefuseKey(string) error              { return nil }
+func (s *testServer) UnknownNode(uuid.UUID) bool          { return false }
 
-func (s *server) Register(_ context.Context, _ string, t pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
+func (s *testServer) Register(_ context.Context, _ string, t pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uid, s.request = uuid.New(), request

@@ -77,38 +77,38 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
 		Servers: servers, SavedServers: a.session.Servers, TLS: a.credentials.tls.Load, RetryNow: a.retryNow, Linger: a.cfg.Linger,
-		Assignment: assignment, Hello: a.hello, Facts: a.currentFacts, FactsChanged: a.facts.changed, Stats: a.stats,
+		Assignment: assignment, Hello: a.composeHello, Facts: a.currentFacts, FactsChanged: a.facts.changed, Stats: a.stats,
 		RunOutputs: &a.requests, Requests: a.secrets,
 	}
 }
 
-func (a *Agent) hello() wire.Hello {
+func (a *Agent) composeHello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Incarnation: a.session.Incarnation, Labels: a.cfg.Labels,
-		Facts: a.facts.load(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(),
+		Facts: a.facts.current(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(),
 		Restrictions: a.cfg.restrictions(), Features: a.units.features(),
 	}
 }
 
 // currentFacts returns the facts that a session must know. The maps are shared and never changed.
 func (a *Agent) currentFacts() wire.Facts {
-	return wire.Facts{Labels: a.cfg.Labels, Facts: a.facts.load(), Groups: a.cfg.Groups}
+	return wire.Facts{Labels: a.cfg.Labels, Facts: a.facts.current(), Groups: a.cfg.Groups}
 }
 
-// self returns the agent's own counters, for its probe "agent".
-func (a *Agent) self() probe.Self {
+// counters returns the agent's own counters, for its probe "agent".
+func (a *Agent) counters() probe.Self {
 	plan, spool := a.checks.scheduler.Stats(), a.spool.Stats()
 	return probe.Self{
 		Waiting: spool.Held, SpoolBytes: spool.Bytes, SpoolMost: spool.Most, Blocked: spool.Blocked,
-		Evicted: spool.Evicted, Refused: spool.Refused, Lost: a.checks.lost.Load(),
+		Evicted: spool.Evicted, Refused: spool.Refused, Lost: a.checks.lostResults.Load(),
 		Runs: plan.Started, Skipped: plan.Skipped, Late: plan.Late, Forks: a.checks.runner.Forks(),
 	}
 }
 
 // stats returns the same counters for the server.
 func (a *Agent) stats() wire.Stats {
-	self := a.self()
+	self := a.counters()
 	x := wire.Stats{
 		UptimeMs: a.cfg.Machine.BootMs() - a.started, Spooled: self.Waiting, SpoolBytes: uint64(self.SpoolBytes),
 		Runs: self.Runs, Forks: self.Forks, Skipped: self.Skipped, Late: self.Late,
@@ -156,9 +156,9 @@ func (e *events) Disconnected(server string, err error) {
 	if a.connected.Swap(false) {
 		a.spool.Offline()
 	}
-	a.requests.abandon()
+	a.requests.abandonRuns()
 	a.secrets.Disconnected()
-	a.cfg.State("no session with " + server + ": " + oneLine(err))
+	a.cfg.State("no session with " + server + ": " + joinLines(err))
 	a.cfg.Log.Warn("no session", "server", server, "err", err)
 	a.credentials.checkRefusal(err)
 	var refused *link.RefusedError
@@ -293,7 +293,7 @@ type factWatch struct {
 	changed  chan struct{}                     // capacity 1: the facts differ from before
 }
 
-func (f *factWatch) load() map[string]string { return *f.measured.Load() }
+func (f *factWatch) current() map[string]string { return *f.measured.Load() }
 
 // measure stores the present facts and returns whether they differ from the last ones.
 func (f *factWatch) measure(m *Machine) bool {

@@ -32,8 +32,8 @@ type session struct {
 	Own         []string `json:"own,omitempty"`     // --server at that time
 }
 
-// lock locks the state folder against a second agent; the kernel releases it when the process dies.
-func lock(dir string) (io.Closer, error) {
+// lockStateFolder locks the state folder against a second agent; the kernel releases it when the process dies.
+func lockStateFolder(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the agent's state folder: %w", err)
 	}
@@ -131,7 +131,7 @@ func Reset(stateDir string, confirm func(id *pki.Identity, names []string) error
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
 		return confirm(nil, nil)
 	}
-	folder, err := lock(stateDir)
+	folder, err := lockStateFolder(stateDir)
 	if err != nil {
 		return err
 	}
@@ -157,4 +157,4 @@ func Reset(stateDir string, confirm func(id *pki.Identity, names []string) error
 	return nil
 }
 
-func oneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }
+func joinLines(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }

@@ -60,7 +60,7 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 			c.usage(set, helpOut)
 			return nil, err
 		} else if err != nil {
-			return nil, wrongFlag(set, err)
+			return nil, flagError(set, err)
 		}
 		if rest = set.Args(); len(rest) == 0 || o.Probe {
 			o.Rest = append(o.Rest, rest...)
@@ -68,7 +68,7 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 		}
 		o.Rest, rest = append(o.Rest, rest[0]), rest[1:] // flags may follow
 	}
-	errs := o.fill(set, getenv, c.name == "")
+	errs := o.fillFromEnvironment(set, getenv, c.name == "")
 	if len(o.Rest) > c.words && !o.Probe {
 		errs = append(errs, c.extraArgument(o.Rest[c.words]))
 	}
@@ -94,14 +94,14 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 		}
 	}
 	a := &o.Agent
-	a.Servers, a.Groups = list(w.servers), list(w.groups)
-	a.StateDir = cmp.Or(a.StateDir, userPlace(getenv, "/var/lib/muster-agent", "XDG_STATE_HOME", ".local/state", "muster-agent"))
+	a.Servers, a.Groups = splitList(w.servers), splitList(w.groups)
+	a.StateDir = cmp.Or(a.StateDir, userPath(getenv, "/var/lib/muster-agent", "XDG_STATE_HOME", ".local/state", "muster-agent"))
 	var err error
 	a.CA, err = w.ca()
 	check("", err)
 	a.Dial, err = w.dialer(getenv)
 	check("", err)
-	a.Labels, err = pairs(w.labels, ",")
+	a.Labels, err = parsePairs(w.labels, ",")
 	check("--labels: ", err)
 	spool, err := model.ParseSize(w.spool)
 	check("--spool-size: ", err)
@@ -116,7 +116,7 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 	if o.LogLevel.UnmarshalText([]byte(w.level)) != nil {
 		check("", fmt.Errorf("--log-level %q: want debug, info, warn or error", w.level))
 	}
-	a.Commands.Allow, err = allowed(w.allow)
+	a.Commands.Allow, err = parseAllowed(w.allow)
 	check("--allow-commands: ", err)
 	if o.LogJSON = w.format == "json"; !o.LogJSON && w.format != "text" {
 		check("", fmt.Errorf("--log-format %q: want text or json", w.format))
@@ -129,9 +129,9 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 	return errs
 }
 
-// fill sets flags that were not given from the environment, and then from the file. there: a file that
+// fillFromEnvironment sets flags that were not given from the environment, and then from the file. there: a file that
 // was named must exist (join writes it).
-func (o *Options) fill(set *flag.FlagSet, getenv func(string) string, there bool) (errs []error) {
+func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) string, there bool) (errs []error) {
 	o.Given = map[string]string{}
 	set.Visit(func(f *flag.Flag) { o.Given[f.Name] = f.Value.String() })
 	take := func(f *flag.Flag, value, whence string) {
@@ -173,7 +173,7 @@ type Env struct {
 func Main(ctx context.Context, args []string, env Env) int {
 	env.Program = cmp.Or(env.Program, "muster-agent")
 	err := dispatch(ctx, args, env)
-	var ended exit
+	var ended exitCode
 	if errors.As(err, &ended) {
 		return int(ended)
 	}
@@ -184,10 +184,10 @@ func Main(ctx context.Context, args []string, env Env) int {
 	return model.ClassOf(err).Exit()
 }
 
-// exit is an exit code without a message.
-type exit int
+// exitCode is an exit code without a message.
+type exitCode int
 
-func (e exit) Error() string { return fmt.Sprint("ends with ", int(e)) }
+func (e exitCode) Error() string { return fmt.Sprint("ends with ", int(e)) }
 
 func dispatch(ctx context.Context, args []string, env Env) error {
 	if len(args) > 0 {
@@ -209,7 +209,7 @@ func dispatch(ctx context.Context, args []string, env Env) error {
 		fmt.Fprintln(env.Out, version.Get())
 		return nil
 	case o.Probe:
-		return exit(oneProbe(ctx, o.Rest, env.Out, env.Err))
+		return exitCode(runProbe(ctx, o.Rest, env.Out, env.Err))
 	}
 	return runAgent(ctx, o, env)
 }
@@ -265,14 +265,14 @@ func limitMemory(getenv func(string) string) {
 	}
 }
 
-func oneProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
+func runProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 	if len(words) == 0 {
 		for _, p := range probe.All() {
 			fmt.Fprintf(out, "%-10s %s\n", p.Name, p.Summary)
 		}
 		return 0
 	}
-	args, err := pairs(strings.Join(words[1:], "\x00"), "\x00")
+	args, err := parsePairs(strings.Join(words[1:], "\x00"), "\x00")
 	if err != nil {
 		fmt.Fprintln(errOut, "muster-agent:", err)
 		return int(model.Unknown)
@@ -286,11 +286,11 @@ func oneProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 
 // defaultConfig is the system's file for root, else one of the user's.
 func defaultConfig(getenv func(string) string) string {
-	return userPlace(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
+	return userPath(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
 }
 
-// userPlace returns system for root, else name in the folder of the variable xdg, or in the folder below HOME.
-func userPlace(getenv func(string) string, system, xdg, folder, name string) string {
+// userPath returns system for root, else name in the folder of the variable xdg, or in the folder below HOME.
+func userPath(getenv func(string) string, system, xdg, folder, name string) string {
 	if os.Geteuid() == 0 {
 		return system
 	}
@@ -322,7 +322,7 @@ func (w *rawValues) ca() (sum [32]byte, err error) {
 	return sum, nil
 }
 
-func list(text string) []string {
+func splitList(text string) []string {
 	var out []string
 	for _, s := range strings.Split(text, ",") {
 		if s = strings.TrimSpace(s); s != "" {
@@ -332,12 +332,12 @@ func list(text string) []string {
 	return out
 }
 
-// allowed reads the list of programs that may run, or its file: one entry a line, # begins a comment
+// parseAllowed reads the list of programs that may run, or its file: one entry a line, # begins a comment
 // line.
-func allowed(text string) (entries []string, err error) {
+func parseAllowed(text string) (entries []string, err error) {
 	file, isFile := strings.CutPrefix(text, "@")
 	if !isFile {
-		entries = list(text)
+		entries = splitList(text)
 	} else {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -356,8 +356,8 @@ func allowed(text string) (entries []string, err error) {
 	return entries, err
 }
 
-// pairs reads key=value pairs.
-func pairs(text, separator string) (map[string]string, error) {
+// parsePairs reads key=value pairs.
+func parsePairs(text, separator string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, word := range strings.Split(text, separator) {
 		if word = strings.TrimSpace(word); word == "" {

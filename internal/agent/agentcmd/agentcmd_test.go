@@ -27,7 +27,7 @@ func TestFlagsOverEnvironmentOverDefaults(t *testing.T) {
 	}
 }
 
-func TestAllProblemsAtOnce(t *testing.T) {
+func TestInvalidSettingsAreReportedTogether(t *testing.T) {
 	_, err := Parse([]string{"--labels", "x", "--log-level", "loud", "--spool-size", "much", "what"}, func(string) string { return "" }, &bytes.Buffer{})
 	for _, want := range []string{"--labels", "--log-level", "--spool-size", `"what"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -37,7 +37,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 }
 
 // An unknown flag is one message that names the one that was meant, not a page of usage.
-func TestWrongFlags(t *testing.T) {
+func TestUnknownFlagSuggestsTheNearest(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"--stat-dir=x", "muster-agent: unknown flag --stat-dir\n  did you mean --state-dir? all settings: muster-agent --help\n"},
 		{"--zzz", "muster-agent: unknown flag --zzz\n  all settings: muster-agent --help\n"},
@@ -45,13 +45,13 @@ func TestWrongFlags(t *testing.T) {
 		{"web01", "muster-agent: unexpected argument \"web01\": the agent takes flags only\n  all settings: muster-agent --help\n"},
 	} {
 		var out, errOut bytes.Buffer
-		if code := Main(t.Context(), []string{c.arg}, envOfTest(t, &out, &errOut)); code != 2 || errOut.String() != c.want {
+		if code := Main(t.Context(), []string{c.arg}, testEnv(t, &out, &errOut)); code != 2 || errOut.String() != c.want {
 			t.Errorf("%s: code %d, %q", c.arg, code, errOut.String())
 		}
 	}
 }
 
-func TestOneProbe(t *testing.T) {
+func TestProbeFlagRunsOneProbe(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		code int
@@ -64,21 +64,21 @@ func TestOneProbe(t *testing.T) {
 		{[]string{"--version"}, 0, "muster "},
 	} {
 		var out, errOut bytes.Buffer
-		code := Main(t.Context(), c.args, envOfTest(t, &out, &errOut))
+		code := Main(t.Context(), c.args, testEnv(t, &out, &errOut))
 		if code != c.code || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%v: %d %s%s", c.args, code, out.String(), errOut.String())
 		}
 	}
 }
 
-// envOfTest is a machine without settings.
-func envOfTest(t *testing.T, out, errOut *bytes.Buffer) Env {
+// testEnv is a machine without settings.
+func testEnv(t *testing.T, out, errOut *bytes.Buffer) Env {
 	env := map[string]string{"MUSTER_CONFIG": os.DevNull, "MUSTER_STATE_DIR": filepath.Join(t.TempDir(), "state")}
 	return Env{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(""), Out: out, Err: errOut}
 }
 
-// settingsOf parses with a file of settings and nothing else.
-func settingsOf(t *testing.T, text string, args ...string) (*Options, error) {
+// parseSettingsFile parses with a file of settings and nothing else.
+func parseSettingsFile(t *testing.T, text string, args ...string) (*Options, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent.env")
 	testenv.NoError(t, os.WriteFile(file, []byte(text), 0o600))
@@ -86,8 +86,8 @@ func settingsOf(t *testing.T, text string, args ...string) (*Options, error) {
 	return Parse(args, func(k string) string { return env[k] }, &bytes.Buffer{})
 }
 
-func TestFileOfSettings(t *testing.T) {
-	o, err := settingsOf(t, "# why\n\n MUSTER_NAME = web01 \nMUSTER_LABELS=\"env=prod,tier=1\"\r\nMUSTER_NICE=1\nMUSTER_AUDIT_ONLY=true\nMUSTER_LOG_LEVEL=debug", "--log-level", "warn")
+func TestSettingsFileIsReadAfterEnvironment(t *testing.T) {
+	o, err := parseSettingsFile(t, "# why\n\n MUSTER_NAME = web01 \nMUSTER_LABELS=\"env=prod,tier=1\"\r\nMUSTER_NICE=1\nMUSTER_AUDIT_ONLY=true\nMUSTER_LOG_LEVEL=debug", "--log-level", "warn")
 	testenv.NoError(t, err)
 	a := o.Agent
 	if a.Name != "web01" || a.Labels["tier"] != "1" || a.Commands.Nice != 7 || !a.Commands.AuditOnly || o.LogLevel.String() != "WARN" {
@@ -97,7 +97,7 @@ func TestFileOfSettings(t *testing.T) {
 
 // Every line that is wrong is named, with the setting that was meant.
 func TestInvalidSettingsFileIsRefused(t *testing.T) {
-	_, err := settingsOf(t, "MUSTER_LABLES=a=b\nhello\nMUSTER_CONFIG=/x\nPATH=/bin\n")
+	_, err := parseSettingsFile(t, "MUSTER_LABLES=a=b\nhello\nMUSTER_CONFIG=/x\nPATH=/bin\n")
 	if err == nil {
 		t.Fatal("taken")
 	}
@@ -106,7 +106,7 @@ func TestInvalidSettingsFileIsRefused(t *testing.T) {
 			t.Errorf("%v\ndoes not speak of %q", err, want)
 		}
 	}
-	if _, err := settingsOf(t, "MUSTER_NICE=much\nMUSTER_MAX_CONCURRENT=much\n"); err == nil || !strings.Contains(err.Error(), "MUSTER_MAX_CONCURRENT") || strings.Contains(err.Error(), "MUSTER_NICE") {
+	if _, err := parseSettingsFile(t, "MUSTER_NICE=much\nMUSTER_MAX_CONCURRENT=much\n"); err == nil || !strings.Contains(err.Error(), "MUSTER_MAX_CONCURRENT") || strings.Contains(err.Error(), "MUSTER_NICE") {
 		t.Errorf("%v: the environment wins over MUSTER_NICE", err)
 	}
 	if _, err := Parse([]string{"--config", "/no/such/file"}, func(string) string { return "" }, &bytes.Buffer{}); err == nil {
@@ -114,7 +114,7 @@ func TestInvalidSettingsFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestChangeSettings(t *testing.T) {
+func TestChangedSettingsKeepOtherLines(t *testing.T) {
 	const before = "# mine\nMUSTER_NAME=a\nMUSTER_TOKEN=mj1.x\nMUSTER_NAME=b"
 	got := changeSettings(before, map[string]string{"MUSTER_NAME": " c", "MUSTER_TOKEN": "", "MUSTER_SERVER": "h:1", "MUSTER_NICE": ""})
 	if want := "# mine\nMUSTER_NAME=\" c\"\nMUSTER_SERVER=h:1\n"; got != want {

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-const joinAbout = `usage: muster-agent join [TOKEN|@FILE] [flags]
+const joinUsage = `usage: muster-agent join [TOKEN|@FILE] [flags]
 
 Makes this machine a node of a server, and writes what was given into the file of settings, so that
 the agent needs no flags afterwards. TOKEN is what muster node token prints on the server; before
@@ -47,7 +47,7 @@ func (j *joiner) flags(set *flag.FlagSet) {
 func (j *joiner) run(ctx context.Context, o *Options, env Env) (err error) {
 	j.o, j.env = o, env
 	if len(o.Rest) > 0 {
-		if o.Agent.Token, err = tokenOf(o.Rest[0]); err != nil {
+		if o.Agent.Token, err = readToken(o.Rest[0]); err != nil {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func (j *joiner) run(ctx context.Context, o *Options, env Env) (err error) {
 		return model.Errorf(model.Invalid, "--keep-token without a token").WithHint("muster-agent join TOKEN --keep-token")
 	}
 	if j.service {
-		if err := s.possible(ctx); err != nil {
+		if err := s.checkSystemd(ctx); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (j *joiner) run(ctx context.Context, o *Options, env Env) (err error) {
 	if err != nil && !(j.service && errors.As(err, &pending)) {
 		return err
 	}
-	if err := keepSettings(o.Config, j.settings()); err != nil {
+	if err := writeSettings(o.Config, j.settings()); err != nil {
 		return err
 	}
 	if id != nil {
@@ -78,12 +78,12 @@ func (j *joiner) run(ctx context.Context, o *Options, env Env) (err error) {
 	if j.service {
 		return s.install(ctx, id != nil)
 	}
-	fmt.Fprint(env.Out, s.next())
+	fmt.Fprint(env.Out, s.startHint())
 	return nil
 }
 
-// tokenOf returns a token from the command line, or of a file (@FILE).
-func tokenOf(word string) (string, error) {
+// readToken returns a token from the command line, or of a file (@FILE).
+func readToken(word string) (string, error) {
 	file, ok := strings.CutPrefix(word, "@")
 	if !ok {
 		return word, nil
@@ -159,7 +159,7 @@ func (j *joiner) printNode(id *pki.Identity) {
 	}
 }
 
-const resetAbout = `usage: muster-agent reset-identity [flags]
+const resetUsage = `usage: muster-agent reset-identity [flags]
 
 Takes away who this machine is: the identity, and with it the results that still wait and the assignment,
 which belong to that node. For a machine that was cloned, or shall join another server. The agent must not

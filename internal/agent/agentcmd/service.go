@@ -22,17 +22,17 @@ const unitName = "muster-agent.service"
 
 // service is the agent as systemd starts it: of the machine for root, else of the user.
 type service struct {
-	env      Env
-	root     string // folder that stands for /; empty: that
-	user     bool
-	program  string // the running binary
-	stateDir string
-	config   string // empty: where the agent looks by itself
-	within   time.Duration
+	env            Env
+	root           string // folder that stands for /; empty: that
+	user           bool
+	program        string // the running binary
+	stateDir       string
+	config         string // empty: where the agent looks by itself
+	connectTimeout time.Duration
 }
 
 func newService(env Env, o *Options) *service {
-	s := &service{env: env, user: os.Geteuid() != 0, stateDir: o.Agent.StateDir, within: 30 * time.Second}
+	s := &service{env: env, user: os.Geteuid() != 0, stateDir: o.Agent.StateDir, connectTimeout: 30 * time.Second}
 	s.program, _ = os.Executable()
 	if real, err := filepath.EvalSymlinks(s.program); err == nil {
 		s.program = real
@@ -57,17 +57,17 @@ func (s *service) withConfig(command string) string {
 	return command + " --config " + s.config
 }
 
-// next tells how to start an agent that has joined, with or without its unit.
-func (s *service) next() string {
+// startHint tells how to start an agent that has joined, with or without its unit.
+func (s *service) startHint() string {
 	if _, err := os.Stat(s.unitFile()); err == nil && s.config == "" {
 		return "\nStart the service:  " + s.forUser("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
 	}
 	return fmt.Sprintf("\nStart the agent:  %s\nAs a service:     %s\n", s.withConfig(s.env.Program), s.withConfig(s.env.Program+" join --service"))
 }
 
-// words returns the words of ExecStart.
-func (s *service) words() []string {
-	words := []string{s.installed()}
+// execWords returns the words of ExecStart.
+func (s *service) execWords() []string {
+	words := []string{s.installedPath()}
 	if strings.Contains(s.env.Program, " ") { // muster agent
 		words = append(words, "agent")
 	}
@@ -80,8 +80,8 @@ func (s *service) words() []string {
 // systemFolders hold programs that everybody may start and only root may change.
 var systemFolders = [...]string{"/usr/", "/bin/", "/sbin/", "/opt/", "/nix/store/"}
 
-// installed returns the path of the installed binary. A user's binary stays in place.
-func (s *service) installed() string {
+// installedPath returns the path of the installed binary. A user's binary stays in place.
+func (s *service) installedPath() string {
 	if s.user || slices.ContainsFunc(systemFolders[:], func(f string) bool { return strings.HasPrefix(s.program, f) }) {
 		return s.program
 	}
@@ -92,8 +92,8 @@ func (s *service) installed() string {
 	return "/usr/local/bin/" + name
 }
 
-// possible returns the reason why no service can be installed; nil: it can.
-func (s *service) possible(ctx context.Context) error {
+// checkSystemd returns the reason why no service can be installed; nil: it can.
+func (s *service) checkSystemd(ctx context.Context) error {
 	if _, err := os.Stat(s.root + "/run/systemd/system"); err != nil {
 		return model.Errorf(model.Unavailable, "--service needs systemd, which does not run here").
 			WithHint("start %s with this system's service manager; print the systemd unit as an example: %s join --print-unit", s.withConfig(s.env.Program), s.env.Program)
@@ -127,10 +127,10 @@ func (s *service) install(ctx context.Context, joined bool) error {
 	fmt.Fprintf(s.env.Out, "  %-9s %s\n", "unit", file)
 	for _, words := range [][]string{{"daemon-reload"}, {"enable", unitName}, {"restart", unitName}} {
 		if _, err := s.systemctl(ctx, words...); err != nil {
-			return s.failed(ctx, err)
+			return s.withLastLogLines(ctx, err)
 		}
 	}
-	return s.await(ctx, joined)
+	return s.awaitConnection(ctx, joined)
 }
 
 func (s *service) unitFile() string {
@@ -142,8 +142,8 @@ func (s *service) unitFile() string {
 
 // copyBinary installs the running program, whole or not at all.
 func (s *service) copyBinary() error {
-	to := s.root + s.installed()
-	if s.installed() == s.program {
+	to := s.root + s.installedPath()
+	if s.installedPath() == s.program {
 		return nil
 	}
 	from, err := os.Open(s.program)
@@ -171,18 +171,18 @@ func (s *service) copyBinary() error {
 	return nil
 }
 
-// await polls the status that the agent reports to systemd.
-func (s *service) await(ctx context.Context, joined bool) error {
-	deadline := time.NewTimer(s.within)
+// awaitConnection polls the status that the agent reports to systemd.
+func (s *service) awaitConnection(ctx context.Context, joined bool) error {
+	deadline := time.NewTimer(s.connectTimeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		state, err := s.systemctl(ctx, "show", "--property=ActiveState", "--property=StatusText", unitName)
 		if err != nil {
-			return s.failed(ctx, err)
+			return s.withLastLogLines(ctx, err)
 		}
-		text := property(state, "StatusText")
+		text := systemdProperty(state, "StatusText")
 		switch {
 		case strings.HasPrefix(text, agent.Connected):
 			fmt.Fprintf(s.env.Out, "\nThe service runs and is %s.\n", text)
@@ -194,14 +194,14 @@ func (s *service) await(ctx context.Context, joined bool) error {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			return s.failed(ctx, fmt.Errorf("the service is not connected after %s: its state is %s, %q", s.within, property(state, "ActiveState"), text))
+			return s.withLastLogLines(ctx, fmt.Errorf("the service is not connected after %s: its state is %s, %q", s.connectTimeout, systemdProperty(state, "ActiveState"), text))
 		case <-ctx.Done():
-			return s.failed(context.WithoutCancel(ctx), errors.New("interrupted before the service connected; the service continues"))
+			return s.withLastLogLines(context.WithoutCancel(ctx), errors.New("interrupted before the service connected; the service continues"))
 		}
 	}
 }
 
-func property(shown, name string) string {
+func systemdProperty(shown, name string) string {
 	for line := range strings.Lines(shown) {
 		if value, ok := strings.CutPrefix(line, name+"="); ok {
 			return strings.TrimSpace(value)
@@ -210,9 +210,9 @@ func property(shown, name string) string {
 	return ""
 }
 
-// failed adds the last lines of the agent's log.
-func (s *service) failed(ctx context.Context, err error) error {
-	log, _ := s.run(ctx, "journalctl", s.forUser("--unit", "--user-unit"), unitName, "--identifier", filepath.Base(s.installed()),
+// withLastLogLines adds the last lines of the agent's log.
+func (s *service) withLastLogLines(ctx context.Context, err error) error {
+	log, _ := s.run(ctx, "journalctl", s.forUser("--unit", "--user-unit"), unitName, "--identifier", filepath.Base(s.installedPath()),
 		"--lines", "10", "--no-pager", "--output", "cat")
 	if log = strings.TrimSpace(log); log != "" {
 		err = fmt.Errorf("%w\n%s", err, log)
@@ -311,9 +311,9 @@ NoNewPrivileges=yes
 // unit is the file as it is to be.
 func (s *service) unit() string {
 	var b strings.Builder
-	words := s.words()
+	words := s.execWords()
 	for i := range words {
-		words[i] = execWord(words[i])
+		words[i] = quoteExecWord(words[i])
 	}
 	fmt.Fprintf(&b, unitHead, strings.Join(words, " "))
 	target := "multi-user.target"
@@ -323,7 +323,7 @@ func (s *service) unit() string {
 	} else {
 		state := "StateDirectory=muster-agent\nStateDirectoryMode=0700"
 		if s.stateDir != "/var/lib/muster-agent" {
-			state = "# Here it is another folder.\nReadWritePaths=" + execWord("-"+s.stateDir)
+			state = "# Here it is another folder.\nReadWritePaths=" + quoteExecWord("-"+s.stateDir)
 		}
 		fmt.Fprintf(&b, unitSystem, state)
 	}
@@ -331,8 +331,8 @@ func (s *service) unit() string {
 	return b.String()
 }
 
-// execWord is a word as systemd reads it back.
-func execWord(w string) string {
+// quoteExecWord is a word as systemd reads it back.
+func quoteExecWord(w string) string {
 	w = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(w)
 	if strings.ContainsAny(w, " \t'\"\\;") {
 		return `"` + w + `"`

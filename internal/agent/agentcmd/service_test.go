@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// units are the service of the machine, one with other places, and that of a user.
-func units(program string) map[string]*service {
+// exampleServices are the service of the machine, one with other places, and that of a user.
+func exampleServices(program string) map[string]*service {
 	env := Env{Program: "muster-agent", Getenv: os.Getenv}
 	return map[string]*service{
 		"machine": {env: env, program: program, stateDir: "/var/lib/muster-agent"},
@@ -28,7 +28,7 @@ func units(program string) map[string]*service {
 
 func TestSystemdAcceptsTheUnit(t *testing.T) {
 	analyze := testenv.Program(t, "systemd-analyze", "systemd")
-	for name, s := range units("/usr/bin/true") {
+	for name, s := range exampleServices("/usr/bin/true") {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), unitName)
 			testenv.NoError(t, os.WriteFile(file, []byte(s.unit()), 0o600))
@@ -45,8 +45,8 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	}
 }
 
-func TestUnitQuotes(t *testing.T) {
-	unit := units("/usr/bin/muster")["other"].unit()
+func TestUnitQuotesWords(t *testing.T) {
+	unit := exampleServices("/usr/bin/muster")["other"].unit()
 	for _, want := range []string{
 		`ExecStart=/usr/bin/muster agent --config "/srv/my \"agent\".env"` + "\n", `ReadWritePaths="-/home/some one/100%%"` + "\n",
 	} {
@@ -82,9 +82,9 @@ func TestServiceIsInstalled(t *testing.T) {
 	testenv.NoError(t, os.Mkdir(filepath.Dir(program), 0o755))
 	testenv.NoError(t, os.WriteFile(program, []byte("the binary"), 0o600))
 	var out bytes.Buffer
-	s := units(program)["machine"]
-	s.root, s.env.Out, s.within = root, &out, time.Minute
-	testenv.NoError(t, s.possible(t.Context()))
+	s := exampleServices(program)["machine"]
+	s.root, s.env.Out, s.connectTimeout = root, &out, time.Minute
+	testenv.NoError(t, s.checkSystemd(t.Context()))
 	testenv.NoError(t, s.install(t.Context(), true))
 	installed := filepath.Join(root, "usr/local/bin/muster-agent")
 	if data, err := os.ReadFile(installed); string(data) != "the binary" {
@@ -106,11 +106,11 @@ func TestServiceIsInstalled(t *testing.T) {
 
 // A service that does not come up is told with what the agent wrote, and one that is no
 // node yet may wait.
-func TestServiceWithoutConnection(t *testing.T) {
+func TestServiceWithoutConnectionShowsTheLog(t *testing.T) {
 	root, _ := fakeSystemd(t, "waits to join: somebody has to accept it")
 	var out bytes.Buffer
-	s := units("/usr/bin/true")["machine"]
-	s.root, s.env.Out, s.within = root, &out, time.Millisecond
+	s := exampleServices("/usr/bin/true")["machine"]
+	s.root, s.env.Out, s.connectTimeout = root, &out, time.Millisecond
 	err := s.install(t.Context(), true)
 	if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "waits to join") || !strings.Contains(err.Error(), "the agent wrote this") || !strings.Contains(err.Error(), "journalctl -f") {
 		t.Errorf("%v", err)
@@ -121,9 +121,9 @@ func TestServiceWithoutConnection(t *testing.T) {
 }
 
 func TestServiceWithoutSystemd(t *testing.T) {
-	s := units("/usr/bin/true")["machine"]
+	s := exampleServices("/usr/bin/true")["machine"]
 	s.root = t.TempDir()
-	if err := s.possible(t.Context()); model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "--print-unit") {
+	if err := s.checkSystemd(t.Context()); model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "--print-unit") {
 		t.Errorf("%v", err)
 	}
 }

@@ -82,8 +82,8 @@ func Usage() string {
 	return b.String()
 }
 
-// wrongFlag returns the error of a flag, with the nearest name.
-func wrongFlag(set *flag.FlagSet, err error) error {
+// flagError returns the error of a flag, with the nearest name.
+func flagError(set *flag.FlagSet, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
 		return model.Errorf(model.Invalid, "%w", err).WithHint("all settings: muster-agent --help")
@@ -195,21 +195,21 @@ func parseSettings(data []byte, set *flag.FlagSet) ([]setting, error) {
 			errs = append(errs, fmt.Errorf("line %d: unknown setting %s%s", number, name, hint))
 			continue
 		}
-		out = append(out, setting{name, unquote(strings.TrimSpace(value)), f})
+		out = append(out, setting{name, unquoteValue(strings.TrimSpace(value)), f})
 	}
 	return out, errors.Join(errs...)
 }
 
-func unquote(s string) string {
+func unquoteValue(s string) string {
 	if len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
 		return s[1 : len(s)-1]
 	}
 	return s
 }
 
-// quote protects a value from unquote and TrimSpace.
-func quote(s string) string {
-	if s != strings.TrimSpace(s) || s != unquote(s) {
+// quoteValue protects a value from unquote and TrimSpace.
+func quoteValue(s string) string {
+	if s != strings.TrimSpace(s) || s != unquoteValue(s) {
 		return `"` + s + `"`
 	}
 	return s
@@ -230,20 +230,20 @@ func changeSettings(text string, change map[string]string) string {
 		if !ok || !changes {
 			b.WriteString(strings.TrimSuffix(line, "\n") + "\n")
 		} else if value != "" && !done[name] {
-			b.WriteString(name + "=" + quote(value) + "\n")
+			b.WriteString(name + "=" + quoteValue(value) + "\n")
 		}
 		done[name] = done[name] || ok && changes
 	}
 	for _, name := range slices.Sorted(maps.Keys(change)) {
 		if !done[name] && change[name] != "" {
-			b.WriteString(name + "=" + quote(change[name]) + "\n")
+			b.WriteString(name + "=" + quoteValue(change[name]) + "\n")
 		}
 	}
 	return b.String()
 }
 
-// keepSettings changes the file. Only its owner can read it, because it may have a token.
-func keepSettings(path string, change map[string]string) error {
+// writeSettings changes the file. Only its owner can read it, because it may have a token.
+func writeSettings(path string, change map[string]string) error {
 	for name, value := range change {
 		if strings.ContainsAny(value, "\n\r") {
 			return model.Errorf(model.Invalid, "%s has more than one line, which a settings file cannot store", name)
@@ -278,8 +278,8 @@ type command struct {
 func commands() []command {
 	j, r := &joiner{}, &reset{}
 	return []command{
-		{name: "join", words: 1, about: joinAbout, flags: j.flags, run: j.run},
-		{name: "reset-identity", about: resetAbout, flags: r.flags, run: r.run},
+		{name: "join", words: 1, about: joinUsage, flags: j.flags, run: j.run},
+		{name: "reset-identity", about: resetUsage, flags: r.flags, run: r.run},
 	}
 }
 

@@ -203,7 +203,7 @@ func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 // Use returns Dir of an archive that is not removed until done is called.
 func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err error) {
 	for {
-		c.look(sum)
+		c.verifyFolder(sum)
 		c.mu.Lock()
 		e, changed := c.entries[sum], c.changed
 		switch {
@@ -220,7 +220,7 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 			if stale {
 				_ = os.Chtimes(c.path(sum), time.Time{}, time.Now()) // keeps the time of use over a restart
 			}
-			return c.path(sum), func() { c.leave(e) }, nil
+			return c.path(sum), func() { c.releaseEntry(e) }, nil
 		case e.why != "":
 			defer c.mu.Unlock()
 			return "", nil, errors.New(e.why)
@@ -234,8 +234,8 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 	}
 }
 
-// leave releases an entry after a command has ended.
-func (c *Cache) leave(e *entry) {
+// releaseEntry releases an entry after a command has ended.
+func (c *Cache) releaseEntry(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e.users--; e.users == 0 && !e.wanted {
@@ -246,9 +246,9 @@ func (c *Cache) leave(e *entry) {
 // Run fetches and extracts wanted archives until ctx ends.
 func (c *Cache) Run(ctx context.Context) {
 	for {
-		sum, wait := c.next()
+		sum, wait := c.nextFetch()
 		if sum != "" {
-			c.get(ctx, sum)
+			c.fetchArchive(ctx, sum)
 			continue
 		}
 		select {
@@ -260,8 +260,8 @@ func (c *Cache) Run(ctx context.Context) {
 	}
 }
 
-// next returns the archive to fetch now, or the time until the next attempt.
-func (c *Cache) next() (Sum, time.Duration) {
+// nextFetch returns the archive to fetch now, or the time until the next attempt.
+func (c *Cache) nextFetch() (Sum, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wait := longestWait
@@ -278,11 +278,11 @@ func (c *Cache) next() (Sum, time.Duration) {
 	return "", wait
 }
 
-// bad is an error of the archive itself, which another attempt does not solve.
-type bad struct{ error }
+// invalidArchive is an error of the archive itself, which another attempt does not solve.
+type invalidArchive struct{ error }
 
-// get fetches and extracts one archive and records the outcome in its entry.
-func (c *Cache) get(ctx context.Context, sum Sum) {
+// fetchArchive fetches and extracts one archive and records the outcome in its entry.
+func (c *Cache) fetchArchive(ctx context.Context, sum Sum) {
 	began := time.Now()
 	bytes, err := c.fetchAndExtract(ctx, sum)
 	if ctx.Err() != nil {
@@ -315,7 +315,7 @@ func (c *Cache) get(ctx context.Context, sum Sum) {
 		return
 	}
 	e.why, e.wait = err.Error(), min(max(firstWait, 2*e.wait), longestWait)
-	if errors.As(err, new(bad)) {
+	if errors.As(err, new(invalidArchive)) {
 		e.wait = badWait
 	}
 	e.again = time.Now().Add(e.wait/2 + rand.N(e.wait))
@@ -388,7 +388,7 @@ func (c *Cache) fetchAndExtract(ctx context.Context, sum Sum) (bytes int64, err 
 	if err := c.fetch(ctx, sum, f); err != nil {
 		return 0, err
 	}
-	size, err := check(f, sum)
+	size, err := verifySum(f, sum)
 	if err == nil {
 		bytes, err = c.extract(sum, f, size)
 	}
@@ -417,7 +417,7 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 		return 0, err
 	}
 	limits := c.cfg.Limits
-	room, err := c.room()
+	room, err := c.freeSpace()
 	if err != nil {
 		return 0, errors.Join(err, root.Close())
 	}
@@ -425,13 +425,13 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 	bytes, err = Extract(root, f, size, limits)
 	if err = errors.Join(err, root.Close()); err != nil {
 		if limits.Bytes < c.cfg.Limits.Bytes && bytes > limits.Bytes {
-			return 0, c.noRoom(room + c.cfg.Reserve)
+			return 0, c.diskFullError(room + c.cfg.Reserve)
 		}
 		var ours *fs.PathError
 		if errors.As(err, &ours) || disk.IsFull(err) {
 			return 0, fmt.Errorf("cannot extract it into %s: %w", c.cfg.Dir, err)
 		}
-		return 0, bad{fmt.Errorf("the archive is invalid: %w", err)}
+		return 0, invalidArchive{fmt.Errorf("the archive is invalid: %w", err)}
 	}
 	if err := os.Chmod(fresh, 0o755); err != nil { // independent of the umask
 		return 0, err
@@ -450,19 +450,19 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 	return bytes, disk.OS{}.SyncDir(c.cfg.Dir)
 }
 
-// room returns the bytes of disk space that may be filled.
-func (c *Cache) room() (int64, error) {
+// freeSpace returns the bytes of disk space that may be filled.
+func (c *Cache) freeSpace() (int64, error) {
 	if c.cfg.Reserve <= 0 {
 		return math.MaxInt64, nil
 	}
 	free, err := disk.OS{}.Free(c.cfg.Dir)
 	if err == nil && free <= c.cfg.Reserve {
-		err = c.noRoom(free)
+		err = c.diskFullError(free)
 	}
 	return free - c.cfg.Reserve, err
 }
 
-// noRoom returns the error of a disk that has only the reserve left.
-func (c *Cache) noRoom(free int64) error {
+// diskFullError returns the error of a disk that has only the reserve left.
+func (c *Cache) diskFullError(free int64) error {
 	return fmt.Errorf("cannot extract it into %s: the disk has only %s free, and the agent reserves %s", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// depot is a server with archives, and what was asked of it.
-type depot struct {
+// assetServer is a server with archives, and what was asked of it.
+type assetServer struct {
 	t     *testing.T
 	dir   string
 	cache *Cache
@@ -36,14 +36,16 @@ type depot struct {
 	stop  func()
 }
 
-func newDepot(t *testing.T) *depot {
-	return &depot{t: t, dir: filepath.Join(t.TempDir(), "assets"), has: map[Sum][]byte{}}
+func newAssetServer(t *testing.T) *assetServer {
+	return &assetServer{t: t, dir: filepath.Join(t.TempDir(), "assets"), has: map[Sum][]byte{}}
 }
 
 // add is an archive that has one file of this text.
-func (d *depot) add(name, text string) Sum { return d.keep(packed(d.t, false, file(name, text))) }
+func (d *assetServer) add(name, text string) Sum {
+	return d.keep(makeTar(d.t, false, file(name, text)))
+}
 
-func (d *depot) keep(data []byte) Sum {
+func (d *assetServer) keep(data []byte) Sum {
 	digest := sha512.Sum512(data)
 	sum := hex.EncodeToString(digest[:])
 	d.has[sum] = data
@@ -51,7 +53,7 @@ func (d *depot) keep(data []byte) Sum {
 }
 
 // open begins a life of the agent.
-func (d *depot) open() {
+func (d *assetServer) open() {
 	d.t.Helper()
 	var err error
 	config := Config{Dir: d.dir, Bytes: d.limit, Limits: Limits{Bytes: 1 << 20, Free: 64 << 10, Ratio: 2, Files: 10}, Arrived: func(Sum) { d.came.Add(1) }, Fetch: func(ctx context.Context, sum Sum, from int64) (*Source, error) {
@@ -75,23 +77,23 @@ func (d *depot) open() {
 }
 
 // times is how often something was asked for.
-func (d *depot) times() int {
+func (d *assetServer) times() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.asked)
 }
 
 // sleep lets time pass, and what is due in it be done. It is called in a bubble.
-func (d *depot) sleep(how time.Duration) {
+func (d *assetServer) sleep(how time.Duration) {
 	time.Sleep(how)
 	synctest.Wait()
 }
 
-func (d *depot) source(sum Sum, from int64) (*Source, error) {
+func (d *assetServer) source(sum Sum, from int64) (*Source, error) {
 	return &Source{Body: io.NopCloser(bytes.NewReader(d.has[sum][from:])), From: from}, nil
 }
 
-func (d *depot) want(sums ...Sum) {
+func (d *assetServer) want(sums ...Sum) {
 	all := map[Sum]bool{}
 	for _, sum := range sums {
 		all[sum] = true
@@ -100,13 +102,13 @@ func (d *depot) want(sums ...Sum) {
 }
 
 // get is what a run gets that begins now.
-func (d *depot) get(sum Sum) (dir string, err error) {
+func (d *assetServer) get(sum Sum) (dir string, err error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
 	defer cancel()
 	return d.cache.Dir(ctx, sum)
 }
 
-func (d *depot) checkFolders(sum Sum, name, text string) {
+func (d *assetServer) checkFolders(sum Sum, name, text string) {
 	d.t.Helper()
 	dir, err := d.get(sum)
 	testenv.NoError(d.t, err)
@@ -115,7 +117,7 @@ func (d *depot) checkFolders(sum Sum, name, text string) {
 	}
 }
 
-func (d *depot) waitForError(sum Sum, words string) {
+func (d *assetServer) waitForError(sum Sum, words string) {
 	d.t.Helper()
 	if dir, err := d.get(sum); err == nil || !strings.Contains(err.Error(), words) {
 		d.t.Fatalf("%q %v, want: %s", dir, err, words)
@@ -123,7 +125,7 @@ func (d *depot) waitForError(sum Sum, words string) {
 }
 
 // lies are the names in the folder.
-func (d *depot) storedFiles(want ...string) {
+func (d *assetServer) storedFiles(want ...string) {
 	d.t.Helper()
 	list, err := os.ReadDir(d.dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -138,10 +140,10 @@ func (d *depot) storedFiles(want ...string) {
 	}
 }
 
-// inBubble runs it on a clock of its own: a wait of an hour takes no time.
-func inBubble(t *testing.T, fn func(d *depot), change ...func(d *depot)) {
+// runInBubble runs it on a clock of its own: a wait of an hour takes no time.
+func runInBubble(t *testing.T, fn func(d *assetServer), change ...func(d *assetServer)) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDepot(t)
+		d := newAssetServer(t)
 		for _, c := range change {
 			c(d)
 		}
@@ -151,51 +153,51 @@ func inBubble(t *testing.T, fn func(d *depot), change ...func(d *depot)) {
 	})
 }
 
-// broken gives some bytes, and then an error.
-type broken struct {
+// brokenBody gives some bytes, and then an error.
+type brokenBody struct {
 	io.Reader
 	err error
 }
 
-func (b broken) Read(p []byte) (int, error) {
+func (b brokenBody) Read(p []byte) (int, error) {
 	if n, err := b.Reader.Read(p); err == nil {
 		return n, nil
 	}
 	return 0, b.err
 }
-func (broken) Close() error { return nil }
+func (brokenBody) Close() error { return nil }
 
-// hangs gives some bytes, and then nothing until whoever asked gives up.
-type hangs struct {
+// hangingBody gives some bytes, and then nothing until whoever asked gives up.
+type hangingBody struct {
 	io.Reader
 	ctx context.Context
 }
 
-func (h hangs) Read(p []byte) (int, error) {
+func (h hangingBody) Read(p []byte) (int, error) {
 	if n, err := h.Reader.Read(p); err == nil {
 		return n, nil
 	}
 	<-h.ctx.Done()
 	return 0, h.ctx.Err()
 }
-func (hangs) Close() error { return nil }
+func (hangingBody) Close() error { return nil }
 
 // A download that breaks off, or of which nothing comes for half a minute, goes on where it was: also after the agent
 // was ended meanwhile, and when the server begins anew.
 func TestInterruptedDownloadContinues(t *testing.T) {
-	inBubble(t, func(d *depot) {
+	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", strings.Repeat("abc", 5000))
 		data := d.has[sum]
 		d.fetch = func(ctx context.Context, _ Sum, from int64) (*Source, error) {
 			switch len(d.asked) {
 			case 1:
-				return &Source{Body: broken{bytes.NewReader(data[:4000]), errors.New("connection reset")}}, nil
+				return &Source{Body: brokenBody{bytes.NewReader(data[:4000]), errors.New("connection reset")}}, nil
 			case 2:
-				return &Source{Body: hangs{bytes.NewReader(data[from:9000]), ctx}, From: from}, nil
+				return &Source{Body: hangingBody{bytes.NewReader(data[from:9000]), ctx}, From: from}, nil
 			case 3:
 				return nil, errors.New("no server answers")
 			case 4:
-				return &Source{Body: broken{bytes.NewReader(data[:9100]), errors.New("connection reset")}}, nil // from its beginning
+				return &Source{Body: brokenBody{bytes.NewReader(data[:9100]), errors.New("connection reset")}}, nil // from its beginning
 			}
 			return d.source(sum, from)
 		}
@@ -220,7 +222,7 @@ func TestInterruptedDownloadContinues(t *testing.T) {
 // What has another sum is thrown away and fetched again, later each time; the server sends another part than was asked for,
 // or more than an archive may have.
 func TestWrongArchiveIsRefused(t *testing.T) {
-	inBubble(t, func(d *depot) {
+	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", "right")
 		began := time.Now()
 		d.fetch = func(_ context.Context, _ Sum, from int64) (*Source, error) {
@@ -256,10 +258,10 @@ func TestWrongArchiveIsRefused(t *testing.T) {
 
 // An archive that is refused for what it holds is not fetched every minute, and nothing of it stays.
 func TestRefusedArchive(t *testing.T) {
-	inBubble(t, func(d *depot) {
-		bomb := d.keep(packed(d.t, true, file("x", strings.Repeat("\x00", 1<<18))))
-		escape := d.keep(packed(d.t, true, file("bin/x", "x"), file("../escaped", "x")))
-		odd := d.keep(packed(d.t, true, file("b\xefn", "x"), file("b\xefn/x", "y")))
+	runInBubble(t, func(d *assetServer) {
+		bomb := d.keep(makeTar(d.t, true, file("x", strings.Repeat("\x00", 1<<18))))
+		escape := d.keep(makeTar(d.t, true, file("bin/x", "x"), file("../escaped", "x")))
+		odd := d.keep(makeTar(d.t, true, file("b\xefn", "x"), file("b\xefn/x", "y")))
 		fine := d.add("b\xefn/x", "not UTF-8")
 		d.want(bomb, escape, odd, fine)
 		d.sleep(time.Minute)
@@ -284,14 +286,14 @@ func TestRefusedArchive(t *testing.T) {
 }
 
 // Two archives at once, each for several runs; an archive that hangs holds the other up for half a minute, and not for longer.
-func TestTwoAtOnce(t *testing.T) {
-	inBubble(t, func(d *depot) {
+func TestTwoRunsWaitForOneDownload(t *testing.T) {
+	runInBubble(t, func(d *assetServer) {
 		slow, quick := d.add("x", "slow"), d.add("x", "quick")
 		var stuck atomic.Bool
 		stuck.Store(true)
 		d.fetch = func(ctx context.Context, sum Sum, from int64) (*Source, error) {
 			if sum == slow && stuck.Load() {
-				return &Source{Body: hangs{strings.NewReader(""), ctx}, From: from}, nil
+				return &Source{Body: hangingBody{strings.NewReader(""), ctx}, From: from}, nil
 			}
 			return d.source(sum, from)
 		}
@@ -302,11 +304,11 @@ func TestTwoAtOnce(t *testing.T) {
 				go func() { dir, _ := d.cache.Dir(d.t.Context(), sum); done <- dir }()
 			}
 		}
-		d.sleep(stalled + 2*spread)
+		d.sleep(stallTimeout + 2*spread)
 		d.checkFolders(quick, "x", "quick")
 		stuck.Store(false)
 		d.cache.RetryNow()
-		d.sleep(stalled + 2*spread)
+		d.sleep(stallTimeout + 2*spread)
 		d.checkFolders(slow, "x", "slow")
 		for range 6 {
 			<-done
@@ -318,14 +320,14 @@ func TestTwoAtOnce(t *testing.T) {
 }
 
 // A disk that is full says so, whatever is being written; when there is room again the archive comes.
-func TestFullDisk(t *testing.T) {
-	inBubble(t, func(d *depot) {
+func TestFullDiskIsReportedAndRetried(t *testing.T) {
+	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", "text")
 		var full atomic.Bool
 		full.Store(true)
 		d.fetch = func(_ context.Context, _ Sum, from int64) (*Source, error) {
 			if full.Load() {
-				return &Source{Body: broken{strings.NewReader(""), &os.PathError{Op: "write", Path: "x.part", Err: syscall.ENOSPC}}, From: from}, nil
+				return &Source{Body: brokenBody{strings.NewReader(""), &os.PathError{Op: "write", Path: "x.part", Err: syscall.ENOSPC}}, From: from}, nil
 			}
 			return d.source(sum, from)
 		}
@@ -341,7 +343,7 @@ func TestFullDisk(t *testing.T) {
 // The bound holds over all that is extracted: what no check needs goes first, and of that what was not used for longest, also
 // counted over a restart. What checks need does not go; then what comes last is the one that is not here, until another is let go.
 func TestUnusedAssetsAreEvicted(t *testing.T) {
-	inBubble(t, func(d *depot) {
+	runInBubble(t, func(d *assetServer) {
 		a, b, c, e := d.add("x", strings.Repeat("a", 100)), d.add("x", strings.Repeat("b", 100)), d.add("x", strings.Repeat("c", 100)), d.add("x", strings.Repeat("e", 100))
 		for _, sum := range []Sum{a, b} {
 			d.want(sum)
@@ -354,30 +356,30 @@ func TestUnusedAssetsAreEvicted(t *testing.T) {
 		d.open()
 		d.want(c)
 		d.sleep(time.Minute)
-		d.storedFiles(sorted(a, c)...)
+		d.storedFiles(sortedSums(a, c)...)
 		d.want(a, c)
 		d.want(a, c, e)
 		d.sleep(time.Minute)
 		d.waitForError(e, "the assets of this node's checks have 300, more than the limit of 250")
-		d.storedFiles(sorted(a, c)...)
+		d.storedFiles(sortedSums(a, c)...)
 		d.want(c, e)
 		d.sleep(time.Minute)
 		d.checkFolders(e, "x", strings.Repeat("e", 100))
-		d.storedFiles(sorted(c, e)...)
-	}, func(d *depot) { d.limit = 250 })
+		d.storedFiles(sortedSums(c, e)...)
+	}, func(d *assetServer) { d.limit = 250 })
 }
 
-func sorted(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
+func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
 // An archive that no check needs any more while it comes is of use if one needs it again, and leaves nothing if it never comes.
 func TestDownloadOfUnneededAssetStops(t *testing.T) {
-	inBubble(t, func(d *depot) {
+	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", "text")
 		held, fail := make(chan struct{}), false
 		d.fetch = func(_ context.Context, _ Sum, from int64) (*Source, error) {
 			<-held
 			if fail {
-				return &Source{Body: broken{bytes.NewReader(d.has[sum][:700]), errors.New("connection reset")}}, nil
+				return &Source{Body: brokenBody{bytes.NewReader(d.has[sum][:700]), errors.New("connection reset")}}, nil
 			}
 			return d.source(sum, from)
 		}
@@ -409,7 +411,7 @@ func TestDownloadOfUnneededAssetStops(t *testing.T) {
 // What a life of before left: half a folder goes, half a download goes when no check needs it, a folder whose name had not come
 // to the disk gives way to the right one, and what is not ours stays.
 func TestLeftoversOfACrashAreRemoved(t *testing.T) {
-	inBubble(t, func(d *depot) {
+	runInBubble(t, func(d *assetServer) {
 		d.stop()
 		needed, gone := d.add("x", strings.Repeat("x", 1000)), d.add("x", "gone")
 		for _, dir := range []string{needed + ".new/half", gone + ".old.new"} {

@@ -47,7 +47,7 @@ const (
 func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (bytes int64, err error) {
 	x := &extraction{root: root, limits: limits, dirs: map[string]bool{".": true}}
 	x.most = min(limits.Bytes, max(limits.Free, limits.Ratio*size))
-	if err := x.all(archive, size); err != nil {
+	if err := x.unpack(archive, size); err != nil {
 		return x.bytes, err
 	}
 	return x.bytes, x.finish()
@@ -64,7 +64,7 @@ type extraction struct {
 	links  []string        // symbolic links, verified at the end
 }
 
-func (x *extraction) all(archive io.ReaderAt, size int64) error {
+func (x *extraction) unpack(archive io.ReaderAt, size int64) error {
 	head := make([]byte, 6)
 	n, err := archive.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -125,7 +125,7 @@ func (x *extraction) tar(r io.Reader) error {
 		default:
 			m.mode = fs.ModeIrregular
 		}
-		if err := x.add(m, t); err != nil {
+		if err := x.addMember(m, t); err != nil {
 			return err
 		}
 	}
@@ -171,48 +171,48 @@ func (x *extraction) zipped(f *zip.File) error {
 		m.mode = fs.ModeDir
 	}
 	if !m.mode.IsRegular() && m.mode.Type() != fs.ModeSymlink {
-		return x.add(m, nil)
+		return x.addMember(m, nil)
 	}
 	r, err := f.Open()
 	if err != nil {
-		return fmt.Errorf("%q: %w", short(f.Name), err)
+		return fmt.Errorf("%q: %w", shortName(f.Name), err)
 	}
 	defer r.Close()
 	if m.mode.IsRegular() {
-		return x.add(m, r)
+		return x.addMember(m, r)
 	}
 	target, err := io.ReadAll(io.LimitReader(r, maxNameBytes+1))
 	if err != nil {
-		return fmt.Errorf("%q: %w", short(f.Name), err)
+		return fmt.Errorf("%q: %w", shortName(f.Name), err)
 	}
 	m.link = string(target)
-	return x.add(m, nil)
+	return x.addMember(m, nil)
 }
 
-// place returns the path in root of a name in the archive.
-func place(name string) (string, error) {
+// localPath returns the path in root of a name in the archive.
+func localPath(name string) (string, error) {
 	switch {
 	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth || slices.ContainsFunc(strings.Split(name, "/"), tooLong):
-		return "", fmt.Errorf("the name %q is too long", short(name))
+		return "", fmt.Errorf("the name %q is too long", shortName(name))
 	case strings.ContainsAny(name, "\x00\\"):
-		return "", fmt.Errorf("the name %q has forbidden characters", short(name))
+		return "", fmt.Errorf("the name %q has forbidden characters", shortName(name))
 	case strings.HasPrefix(name, "/") || slices.Contains(strings.Split(name, "/"), ".."):
-		return "", fmt.Errorf("%q is outside the archive's folder", short(name))
+		return "", fmt.Errorf("%q is outside the archive's folder", shortName(name))
 	}
 	clean := path.Clean(name)
 	if name == "" || !filepath.IsLocal(filepath.FromSlash(clean)) {
-		return "", fmt.Errorf("%q is outside the archive's folder", short(name))
+		return "", fmt.Errorf("%q is outside the archive's folder", shortName(name))
 	}
 	return clean, nil
 }
 
-// add counts an entry, makes its parent folders and writes it; r has the content of a file.
-func (x *extraction) add(m member, r io.Reader) error {
+// addMember counts an entry, makes its parent folders and writes it; r has the content of a file.
+func (x *extraction) addMember(m member, r io.Reader) error {
 	kind := m.mode.Type()
 	if kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink {
-		return fmt.Errorf("%q is a device, a pipe or another special file", short(m.name))
+		return fmt.Errorf("%q is a device, a pipe or another special file", shortName(m.name))
 	}
-	at, err := place(m.name)
+	at, err := localPath(m.name)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (x *extraction) mkdir(at string) error {
 		return entryError(at, err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("the archive has %q twice, as a folder and as another type", short(at))
+		return fmt.Errorf("the archive has %q twice, as a folder and as another type", shortName(at))
 	}
 	x.dirs[at] = true
 	return entryError(at, x.root.Chmod(at, 0o755)) // independent of the umask
@@ -283,7 +283,7 @@ func (x *extraction) file(at string, mode fs.FileMode, r io.Reader) error {
 func (x *extraction) symlink(at, target string) error {
 	if target == "" || len(target) > maxNameBytes || strings.ContainsAny(target, "\x00\\") || strings.HasPrefix(target, "/") ||
 		!filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(at), target))) {
-		return fmt.Errorf("%q is a link to a place outside the archive's folder (%q)", short(at), short(target))
+		return fmt.Errorf("%q is a link to a place outside the archive's folder (%q)", shortName(at), shortName(target))
 	}
 	x.links = append(x.links, at)
 	return entryError(at, x.root.Symlink(filepath.FromSlash(target), at))
@@ -291,12 +291,12 @@ func (x *extraction) symlink(at, target string) error {
 
 // hardlink makes a second name of an earlier file.
 func (x *extraction) hardlink(at, target string) error {
-	to, err := place(target)
+	to, err := localPath(target)
 	if err != nil {
 		return err
 	}
 	if info, err := x.root.Lstat(to); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%q is a hard link to %q, which is not an earlier file of the archive", short(at), short(target))
+		return fmt.Errorf("%q is a hard link to %q, which is not an earlier file of the archive", shortName(at), shortName(target))
 	}
 	return entryError(at, x.root.Link(to, at))
 }
@@ -305,7 +305,7 @@ func (x *extraction) hardlink(at, target string) error {
 func (x *extraction) finish() error {
 	for _, at := range x.links {
 		if _, err := x.root.Stat(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%q is a link to a place outside the archive's folder, or a loop", short(at))
+			return fmt.Errorf("%q is a link to a place outside the archive's folder, or a loop", shortName(at))
 		}
 	}
 	for at := range x.dirs {
@@ -322,11 +322,11 @@ func entryError(at string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("the archive has %q twice", short(at))
+		return fmt.Errorf("the archive has %q twice", shortName(at))
 	}
-	return fmt.Errorf("%q: %w", short(at), err)
+	return fmt.Errorf("%q: %w", shortName(at), err)
 }
 
 func tooLong(part string) bool { return len(part) > maxPartBytes }
 
-func short(name string) string { return model.Truncate(name, 200) }
+func shortName(name string) string { return model.Truncate(name, 200) }

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// packed is a tar file, gzipped if asked for.
-func packed(t testing.TB, zipped bool, headers ...tar.Header) []byte {
+// makeTar is a tar file, gzipped if asked for.
+func makeTar(t testing.TB, zipped bool, headers ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	var out io.Writer = &b
@@ -81,8 +81,8 @@ func TestExtract(t *testing.T) {
 	program := file("./bin/check", "#!/bin/sh\n")
 	program.Mode = 0o4777 // setuid, and for everybody to write
 	for name, data := range map[string][]byte{
-		"tar": packed(t, false, program, file("lib/x.so", "x"), link(tar.TypeSymlink, "bin/same", "check"), link(tar.TypeLink, "bin/hard", "bin/check")),
-		"tar.gz": packed(t, true, tar.Header{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o700}, program, file("lib/x.so", "x"), link(tar.TypeSymlink, "bin/same", "../bin/check"),
+		"tar": makeTar(t, false, program, file("lib/x.so", "x"), link(tar.TypeSymlink, "bin/same", "check"), link(tar.TypeLink, "bin/hard", "bin/check")),
+		"tar.gz": makeTar(t, true, tar.Header{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o700}, program, file("lib/x.so", "x"), link(tar.TypeSymlink, "bin/same", "../bin/check"),
 			link(tar.TypeLink, "bin/hard", "./bin/check")),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-func zipped(t testing.TB, mode fs.FileMode, name, text string) []byte {
+func makeZip(t testing.TB, mode fs.FileMode, name, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -120,15 +120,15 @@ func zipped(t testing.TB, mode fs.FileMode, name, text string) []byte {
 }
 
 func TestExtractZip(t *testing.T) {
-	dir, err := extract(t, zipped(t, 0o755, "bin/check", "x"), DefaultLimits())
+	dir, err := extract(t, makeZip(t, 0o755, "bin/check", "x"), DefaultLimits())
 	testenv.NoError(t, err)
 	if info, err := os.Stat(filepath.Join(dir, "bin/check")); err != nil || info.Mode() != 0o755 {
 		t.Fatalf("%v %v", info, err)
 	}
 }
 
-// manyZipped are so many empty files.
-func manyZipped(t testing.TB, count int) []byte {
+// makeLongZip are so many empty files.
+func makeLongZip(t testing.TB, count int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -141,8 +141,8 @@ func manyZipped(t testing.TB, count int) []byte {
 	return b.Bytes()
 }
 
-// small are limits that an archive of a test reaches.
-func small() Limits { return Limits{Bytes: 1 << 20, Free: 100, Ratio: 2, Files: 10} }
+// smallLimits are limits that an archive of a test reaches.
+func smallLimits() Limits { return Limits{Bytes: 1 << 20, Free: 100, Ratio: 2, Files: 10} }
 
 func TestExtractRefuses(t *testing.T) {
 	many := []tar.Header{}
@@ -160,42 +160,42 @@ func TestExtractRefuses(t *testing.T) {
 	}{
 		"nothing":               {nil, "it is empty, or not an archive"},
 		"no archive":            {[]byte("hello, this is a text and no archive at all"), "incomplete or invalid archive"},
-		"cut":                   {packed(t, false, file("a", strings.Repeat("x", 90)))[:520], "unexpected EOF"},
+		"cut":                   {makeTar(t, false, file("a", strings.Repeat("x", 90)))[:520], "unexpected EOF"},
 		"xz":                    {[]byte("\xfd7zXZ\x00...."), "use gzip"},
-		"absolute":              {packed(t, true, file("/etc/passwd", "x")), out},
-		"up":                    {packed(t, true, file("../x", "x")), out},
-		"up within":             {packed(t, true, file("a/../../x", "x")), out},
-		"up and down":           {packed(t, true, file("a/../b", "x")), out},
-		"folder up":             {packed(t, true, tar.Header{Name: "../x/", Typeflag: tar.TypeDir}), out},
-		"zip up":                {zipped(t, 0o644, "../x", "x"), out},
-		"zip backslash":         {zipped(t, 0o644, `..\x`, "x"), "has forbidden characters"},
-		"zip link":              {zipped(t, 0o777|fs.ModeSymlink, "x", "/etc/passwd"), out},
-		"zip pipe":              {zipped(t, 0o644|fs.ModeNamedPipe, "x", ""), "device"},
-		"link absolute":         {packed(t, true, link(tar.TypeSymlink, "x", "/etc/passwd")), out},
-		"link up":               {packed(t, true, link(tar.TypeSymlink, "a/x", "../../x")), out},
-		"link through link":     {packed(t, true, link(tar.TypeSymlink, "a/b/c", ".."), link(tar.TypeSymlink, "x", "a/b/c/../../.."), file("y", "")), out},
-		"circle":                {packed(t, true, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a")), "or a loop"},
-		"through a link":        {packed(t, true, link(tar.TypeSymlink, "a", "b"), file("a/x", "x")), "twice"},
-		"file over link":        {packed(t, true, link(tar.TypeSymlink, "a", "b"), file("a", "x")), "twice"},
-		"hard link up":          {packed(t, true, link(tar.TypeLink, "a", "../../etc/passwd")), out},
-		"hard link to link":     {packed(t, true, link(tar.TypeSymlink, "a", "b"), link(tar.TypeLink, "c", "a")), "not an earlier file"},
-		"hard link to no file":  {packed(t, true, link(tar.TypeLink, "a", "b")), "not an earlier file"},
-		"twice":                 {packed(t, true, file("a", "x"), file("a", "y")), "twice"},
-		"device":                {packed(t, true, tar.Header{Name: "a", Typeflag: tar.TypeChar, Devmajor: 1}), "device"},
-		"pipe":                  {packed(t, true, tar.Header{Name: "a", Typeflag: tar.TypeFifo}), "device"},
-		"long name":             {packed(t, true, file(strings.Repeat("a/", 400)+"x", "x")), "too long"},
-		"long part":             {packed(t, true, file(strings.Repeat("\xef", 256), "x")), "too long"},
-		"endless headers":       {packed(t, true, heads...), "more than 10 headers"},
-		"endless list":          {manyZipped(t, 2000), "its index is longer"},
-		"too many zipped":       {manyZipped(t, 11), "more than 10 files"},
-		"too many":              {packed(t, true, many...), "more than 10 files"},
-		"too many folders":      {packed(t, true, file("a/b/c/d/e/f/g/h/i/j/k/l", "")), "more than 10 folders"},
-		"bomb":                  {packed(t, true, file("a", strings.Repeat("\x00", 1<<20))), "the archive is too large"},
-		"bomb of several files": {packed(t, true, file("a", strings.Repeat("\x00", 1<<14)), file("b", strings.Repeat("\x00", 1<<14))), "the archive is too large"},
-		"zip bomb":              {zipped(t, 0o644, "a", strings.Repeat("\x00", 1<<20)), "the archive is too large"},
+		"absolute":              {makeTar(t, true, file("/etc/passwd", "x")), out},
+		"up":                    {makeTar(t, true, file("../x", "x")), out},
+		"up within":             {makeTar(t, true, file("a/../../x", "x")), out},
+		"up and down":           {makeTar(t, true, file("a/../b", "x")), out},
+		"folder up":             {makeTar(t, true, tar.Header{Name: "../x/", Typeflag: tar.TypeDir}), out},
+		"zip up":                {makeZip(t, 0o644, "../x", "x"), out},
+		"zip backslash":         {makeZip(t, 0o644, `..\x`, "x"), "has forbidden characters"},
+		"zip link":              {makeZip(t, 0o777|fs.ModeSymlink, "x", "/etc/passwd"), out},
+		"zip pipe":              {makeZip(t, 0o644|fs.ModeNamedPipe, "x", ""), "device"},
+		"link absolute":         {makeTar(t, true, link(tar.TypeSymlink, "x", "/etc/passwd")), out},
+		"link up":               {makeTar(t, true, link(tar.TypeSymlink, "a/x", "../../x")), out},
+		"link through link":     {makeTar(t, true, link(tar.TypeSymlink, "a/b/c", ".."), link(tar.TypeSymlink, "x", "a/b/c/../../.."), file("y", "")), out},
+		"circle":                {makeTar(t, true, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a")), "or a loop"},
+		"through a link":        {makeTar(t, true, link(tar.TypeSymlink, "a", "b"), file("a/x", "x")), "twice"},
+		"file over link":        {makeTar(t, true, link(tar.TypeSymlink, "a", "b"), file("a", "x")), "twice"},
+		"hard link up":          {makeTar(t, true, link(tar.TypeLink, "a", "../../etc/passwd")), out},
+		"hard link to link":     {makeTar(t, true, link(tar.TypeSymlink, "a", "b"), link(tar.TypeLink, "c", "a")), "not an earlier file"},
+		"hard link to no file":  {makeTar(t, true, link(tar.TypeLink, "a", "b")), "not an earlier file"},
+		"twice":                 {makeTar(t, true, file("a", "x"), file("a", "y")), "twice"},
+		"device":                {makeTar(t, true, tar.Header{Name: "a", Typeflag: tar.TypeChar, Devmajor: 1}), "device"},
+		"pipe":                  {makeTar(t, true, tar.Header{Name: "a", Typeflag: tar.TypeFifo}), "device"},
+		"long name":             {makeTar(t, true, file(strings.Repeat("a/", 400)+"x", "x")), "too long"},
+		"long part":             {makeTar(t, true, file(strings.Repeat("\xef", 256), "x")), "too long"},
+		"endless headers":       {makeTar(t, true, heads...), "more than 10 headers"},
+		"endless list":          {makeLongZip(t, 2000), "its index is longer"},
+		"too many zipped":       {makeLongZip(t, 11), "more than 10 files"},
+		"too many":              {makeTar(t, true, many...), "more than 10 files"},
+		"too many folders":      {makeTar(t, true, file("a/b/c/d/e/f/g/h/i/j/k/l", "")), "more than 10 folders"},
+		"bomb":                  {makeTar(t, true, file("a", strings.Repeat("\x00", 1<<20))), "the archive is too large"},
+		"bomb of several files": {makeTar(t, true, file("a", strings.Repeat("\x00", 1<<14)), file("b", strings.Repeat("\x00", 1<<14))), "the archive is too large"},
+		"zip bomb":              {makeZip(t, 0o644, "a", strings.Repeat("\x00", 1<<20)), "the archive is too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := extract(t, x.data, small()); err == nil || !strings.Contains(err.Error(), x.says) {
+			if _, err := extract(t, x.data, smallLimits()); err == nil || !strings.Contains(err.Error(), x.says) {
 				t.Fatalf("got %v, want: %s", err, x.says)
 			}
 		})
@@ -205,21 +205,21 @@ func TestExtractRefuses(t *testing.T) {
 // Whatever an archive holds: nothing lies beside the folder, no link in it leads out, nothing
 // in it is anything but a file, a folder or a link, and it is no larger than it may be.
 func FuzzExtract(f *testing.F) {
-	f.Add(packed(f, false, file("bin/a", "x"), link(tar.TypeSymlink, "b", "bin/a"), link(tar.TypeLink, "c", "bin/a")))
-	f.Add(packed(f, false, link(tar.TypeSymlink, "a/b", ".."), link(tar.TypeSymlink, "x", "a/b/.."), file("../y", "")))
-	f.Add(packed(f, true, file("bin/a", "x")))
-	f.Add(packed(f, false, file("b\xefn/a", "x"), link(tar.TypeSymlink, "b", "b\xefn/a")))
-	f.Add(packed(f, true, file("a", strings.Repeat("\x00", 1<<16))))
-	f.Add(packed(f, false, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a"), file("c/\xff\xfe", "x"), link(tar.TypeLink, "d", "c/\xff\xfe")))
-	f.Add(packed(f, false, tar.Header{Typeflag: tar.TypeXGlobalHeader}, tar.Header{Name: "d/", Typeflag: tar.TypeDir}, file("d", "x")))
-	f.Add(packed(f, false, tar.Header{Name: "dev", Typeflag: tar.TypeChar, Devmajor: 1}))
-	f.Add(packed(f, false, file("a", strings.Repeat("x", 90)))[:520])
+	f.Add(makeTar(f, false, file("bin/a", "x"), link(tar.TypeSymlink, "b", "bin/a"), link(tar.TypeLink, "c", "bin/a")))
+	f.Add(makeTar(f, false, link(tar.TypeSymlink, "a/b", ".."), link(tar.TypeSymlink, "x", "a/b/.."), file("../y", "")))
+	f.Add(makeTar(f, true, file("bin/a", "x")))
+	f.Add(makeTar(f, false, file("b\xefn/a", "x"), link(tar.TypeSymlink, "b", "b\xefn/a")))
+	f.Add(makeTar(f, true, file("a", strings.Repeat("\x00", 1<<16))))
+	f.Add(makeTar(f, false, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a"), file("c/\xff\xfe", "x"), link(tar.TypeLink, "d", "c/\xff\xfe")))
+	f.Add(makeTar(f, false, tar.Header{Typeflag: tar.TypeXGlobalHeader}, tar.Header{Name: "d/", Typeflag: tar.TypeDir}, file("d", "x")))
+	f.Add(makeTar(f, false, tar.Header{Name: "dev", Typeflag: tar.TypeChar, Devmajor: 1}))
+	f.Add(makeTar(f, false, file("a", strings.Repeat("x", 90)))[:520])
 	f.Add([]byte("BZh91AY&SY"))
-	f.Add(manyZipped(f, 3))
-	f.Add(zipped(f, 0o755, "bin/a", "x"))
-	f.Add(zipped(f, 0o777|fs.ModeSymlink, "a", "../b"))
+	f.Add(makeLongZip(f, 3))
+	f.Add(makeZip(f, 0o755, "bin/a", "x"))
+	f.Add(makeZip(f, 0o777|fs.ModeSymlink, "a", "../b"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		dir, err := extract(t, data, small())
+		dir, err := extract(t, data, smallLimits())
 		if err != nil {
 			return
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// stalled is the longest time without a byte before a download is cancelled.
-const stalled = 30 * time.Second
+// stallTimeout is the longest time without a byte before a download is cancelled.
+const stallTimeout = 30 * time.Second
 
 // fetch downloads the rest of the file.
 func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
@@ -29,7 +29,7 @@ func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watch := time.AfterFunc(stalled, cancel)
+	watch := time.AfterFunc(stallTimeout, cancel)
 	defer watch.Stop()
 	source, err := c.cfg.Fetch(ctx, sum, info.Size())
 	if err != nil {
@@ -48,12 +48,12 @@ func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
 	at, buffer := source.From, make([]byte, 64<<10)
 	for {
 		n, err := source.Body.Read(buffer)
-		watch.Reset(stalled)
+		watch.Reset(stallTimeout)
 		if at += int64(n); at > model.MaxAssetBytes {
 			_ = f.Truncate(0)
-			return bad{fmt.Errorf("the server sent more than %s", model.Size(model.MaxAssetBytes))}
+			return invalidArchive{fmt.Errorf("the server sent more than %s", model.Size(model.MaxAssetBytes))}
 		}
-		if _, err := c.room(); err != nil {
+		if _, err := c.freeSpace(); err != nil {
 			return err
 		}
 		if _, err := f.Write(buffer[:n]); err != nil {
@@ -68,8 +68,8 @@ func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
 	}
 }
 
-// check verifies the SHA-512 of the file.
-func check(f *os.File, sum Sum) (size int64, err error) {
+// verifySum verifies the SHA-512 of the file.
+func verifySum(f *os.File, sum Sum) (size int64, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
@@ -91,9 +91,9 @@ const listHead = "muster asset list 1\n"
 // maxListed is the longest list in bytes that is read.
 const maxListed = 64 << 20
 
-// lineOf describes one entry. Of a folder only its name counts: a program may add files, such as compiled
+// listLine describes one entry. Of a folder only its name counts: a program may add files, such as compiled
 // ones.
-func lineOf(name string, info fs.FileInfo) string {
+func listLine(name string, info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
 		return fmt.Sprintf("d %q\n", name)
@@ -118,7 +118,7 @@ func writeList(dir string) error {
 		}
 		name, err := filepath.Rel(dir, path)
 		if err == nil {
-			b.WriteString(lineOf(name, info))
+			b.WriteString(listLine(name, info))
 		}
 		return err
 	})
@@ -128,9 +128,9 @@ func writeList(dir string) error {
 	return os.WriteFile(dir+listSuffix, b.Bytes(), 0o600)
 }
 
-// changed describes the first entry of a folder that differs from its list; empty: none. A folder
+// findChange describes the first entry of a folder that differs from its list; empty: none. A folder
 // without a list is not checked.
-func changed(dir string) (difference string, err error) {
+func findChange(dir string) (difference string, err error) {
 	if info, err := os.Stat(dir + listSuffix); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return "its folder is missing", nil
@@ -154,15 +154,15 @@ func changed(dir string) (difference string, err error) {
 			return fmt.Sprintf("%q is missing", name), nil
 		case err != nil:
 			return "", err
-		case lineOf(name, is) != string(line):
+		case listLine(name, is) != string(line):
 			return fmt.Sprintf("%q has changed", name), nil
 		}
 	}
 	return "", nil
 }
 
-// look compares a folder with its list once per Config.Look, and fetches a changed archive again.
-func (c *Cache) look(sum Sum) {
+// verifyFolder compares a folder with its list once per Config.Look, and fetches a changed archive again.
+func (c *Cache) verifyFolder(sum Sum) {
 	if c.cfg.Look <= 0 {
 		return
 	}
@@ -174,7 +174,7 @@ func (c *Cache) look(sum Sum) {
 	}
 	e.looked = time.Now()
 	c.mu.Unlock()
-	difference, err := changed(c.path(sum))
+	difference, err := findChange(c.path(sum))
 	if err != nil {
 		difference = err.Error()
 	}

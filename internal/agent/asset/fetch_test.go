@@ -14,8 +14,8 @@ import (
 // What is not any more as it was extracted is extracted again before it is used; what a program writes beside
 // is its own.
 func TestDamagedAssetIsExtractedAgain(t *testing.T) {
-	inBubble(t, func(d *depot) {
-		sum := d.keep(packed(t, true, file("bin/x y", "text"), file("lib/z", "more")))
+	runInBubble(t, func(d *assetServer) {
+		sum := d.keep(makeTar(t, true, file("bin/x y", "text"), file("lib/z", "more")))
 		d.want(sum)
 		d.checkFolders(sum, "bin/x y", "text")
 		at := func(name string) string { return filepath.Join(d.dir, sum, name) }
@@ -54,7 +54,7 @@ func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 		testenv.NoError(t, os.RemoveAll(at("")))
 		d.open()
 		d.storedFiles() // nor its list
-	}, func(d *depot) { d.more = func(c *Config) { c.Look, c.Alone = time.Minute, true } })
+	}, func(d *assetServer) { d.more = func(c *Config) { c.Look, c.Alone = time.Minute, true } })
 }
 
 // A list is read by the versions to come.
@@ -72,14 +72,14 @@ func TestListGolden(t *testing.T) {
 	if err != nil || string(data) != want {
 		t.Errorf("%q %v, want %q", data, err, want)
 	}
-	if what, err := changed(dir); what != "" || err != nil {
+	if what, err := findChange(dir); what != "" || err != nil {
 		t.Errorf("%q %v", what, err)
 	}
 }
 
 // What a command runs with stays until it has ended, also where nobody wants it any more and there is no room.
 func TestUsedAssetsStay(t *testing.T) {
-	inBubble(t, func(d *depot) {
+	runInBubble(t, func(d *assetServer) {
 		old, next := d.add("x", strings.Repeat("o", 60)), d.add("x", strings.Repeat("n", 60))
 		d.want(old)
 		dir, done, err := d.cache.Use(d.t.Context(), old)
@@ -91,12 +91,12 @@ func TestUsedAssetsStay(t *testing.T) {
 		}
 		done()
 		d.storedFiles(next)
-	}, func(d *depot) { d.limit = 100 })
+	}, func(d *assetServer) { d.limit = 100 })
 }
 
 // The rest of the disk is left to others.
 func TestDiskReserveIsKept(t *testing.T) {
-	inBubble(t, func(d *depot) {
+	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", "text")
 		d.want(sum)
 		d.sleep(time.Minute)
@@ -104,5 +104,5 @@ func TestDiskReserveIsKept(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(d.dir, sum)); !os.IsNotExist(err) {
 			t.Error(err)
 		}
-	}, func(d *depot) { d.more = func(c *Config) { c.Reserve = 1 << 60 } })
+	}, func(d *assetServer) { d.more = func(c *Config) { c.Reserve = 1 << 60 } })
 }

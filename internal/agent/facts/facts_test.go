@@ -14,10 +14,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// machine is a tree of files by path, as it was found on a machine of that kind.
-type machine map[string]string
+// machineFiles is a tree of files by path, as it was found on a machine of that kind.
+type machineFiles map[string]string
 
-func (m machine) tree() fstest.MapFS {
+func (m machineFiles) tree() fstest.MapFS {
 	root := fstest.MapFS{}
 	for path, text := range m {
 		root[path] = &fstest.MapFile{Data: []byte(text)}
@@ -25,7 +25,7 @@ func (m machine) tree() fstest.MapFS {
 	return root
 }
 
-func (m machine) meter() *Meter {
+func (m machineFiles) meter() *Meter {
 	return New(System{Root: m.tree(), CPUs: 4, OS: "linux", Arch: "amd64"})
 }
 
@@ -34,10 +34,10 @@ const clocks = "sys/devices/system/clocksource/clocksource0/available_clocksourc
 
 func TestCloudsAreDetected(t *testing.T) {
 	for name, c := range map[string]struct {
-		files machine
+		files machineFiles
 		want  map[string]string
 	}{
-		"a server of one's own": {machine{
+		"a server of one's own": {machineFiles{
 			"proc/sys/kernel/hostname": "db01\n", "proc/sys/kernel/osrelease": "6.1.0-28-amd64\n",
 			"proc/meminfo":     "MemTotal:       16286668 kB\nMemFree:         1 kB\n",
 			"etc/os-release":   "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nID=debian\n",
@@ -48,73 +48,73 @@ func TestCloudsAreDetected(t *testing.T) {
 			Hostname: "db01", FQDN: "db01.example.com", Kernel: "6.1.0-28-amd64", Memory: "16677548032", OS: "linux", Arch: "amd64", CPUs: "4",
 			Distribution: "debian", DistributionVersion: "12", DistributionName: "Debian GNU/Linux 12 (bookworm)", Virtualisation: "none",
 		}},
-		"an instance of EC2": {machine{
+		"an instance of EC2": {machineFiles{
 			dmi + "sys_vendor": "Amazon EC2\n", dmi + "product_name": "m6i.large\n", dmi + "board_asset_tag": "i-0abcd1234ef567890\n",
 			clocks: "kvm-clock tsc acpi_pm \n",
 		}, map[string]string{Virtualisation: "kvm", Cloud: "aws", CloudInstance: "i-0abcd1234ef567890", CloudType: "m6i.large"}},
-		"bare metal of EC2": {machine{
+		"bare metal of EC2": {machineFiles{
 			dmi + "sys_vendor": "Amazon EC2\n", dmi + "product_name": "c5.metal\n", dmi + "board_asset_tag": "i-0abcd1234ef567891\n", clocks: "tsc hpet\n",
 		}, map[string]string{Virtualisation: "none", Cloud: "aws", CloudInstance: "i-0abcd1234ef567891", CloudType: "c5.metal"}},
-		"EC2 on Xen": {machine{
+		"EC2 on Xen": {machineFiles{
 			"sys/hypervisor/type": "xen\n", "sys/hypervisor/uuid": "ec2f1f0e-8ee8-4a2c-8f3c-9d6a5f0a3d0e\n", "proc/xen/capabilities": "",
 			dmi + "sys_vendor": "Xen\n", dmi + "product_name": "HVM domU\n", dmi + "bios_version": "4.11.amazon\n",
 		}, map[string]string{Virtualisation: "xen", Cloud: "aws"}},
-		"Google": {machine{
+		"Google": {machineFiles{
 			dmi + "sys_vendor": "Google\n", dmi + "product_name": "Google Compute Engine\n", clocks: "kvm-clock tsc acpi_pm \n",
 			"run/cloud-init/instance-data.json": `{"base64_encoded_keys": [], "v1": {"availability_zone": "europe-west1-b", "cloud_name": "gce", "instance_id": "5829182736451920384", "platform": "gce", "region": "europe-west1"}}`,
 		}, map[string]string{Virtualisation: "kvm", Cloud: "gcp", CloudInstance: "5829182736451920384", CloudRegion: "europe-west1", CloudZone: "europe-west1-b"}},
-		"Azure": {machine{
+		"Azure": {machineFiles{
 			dmi + "sys_vendor": "Microsoft Corporation\n", dmi + "product_name": "Virtual Machine\n",
 			dmi + "chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77\n", clocks: "hyperv_clocksource_tsc_page acpi_pm \n",
 		}, map[string]string{Virtualisation: "hyper-v", Cloud: "azure"}},
-		"Hyper-V at home": {machine{
+		"Hyper-V at home": {machineFiles{
 			dmi + "sys_vendor": "Microsoft Corporation\n", dmi + "product_name": "Virtual Machine\n", dmi + "chassis_asset_tag": "1234-5678\n",
 		}, map[string]string{Virtualisation: "hyper-v"}},
-		"DigitalOcean": {machine{
+		"DigitalOcean": {machineFiles{
 			dmi + "sys_vendor": "DigitalOcean\n", dmi + "product_name": "Droplet\n", dmi + "product_serial": "412345678\n", clocks: "kvm-clock tsc \n",
 		}, map[string]string{Virtualisation: "kvm", Cloud: "digitalocean", CloudInstance: "412345678"}},
-		"Hetzner, an agent that is not root": {machine{
+		"Hetzner, an agent that is not root": {machineFiles{
 			dmi + "sys_vendor": "Hetzner\n", dmi + "product_name": "vServer\n", clocks: "kvm-clock tsc \n",
 		}, map[string]string{Virtualisation: "kvm", Cloud: "hetzner"}},
-		"OpenStack": {machine{
+		"OpenStack": {machineFiles{
 			dmi + "sys_vendor": "OpenStack Foundation\n", dmi + "product_name": "OpenStack Nova\n",
 			dmi + "product_uuid": "8D1B3D0E-5C2E-4C0B-9E5C-0A7A5C1B2F3D\n", clocks: "kvm-clock tsc \n",
 		}, map[string]string{Virtualisation: "kvm", Cloud: "openstack", CloudInstance: "8d1b3d0e-5c2e-4c0b-9e5c-0a7a5c1b2f3d"}},
-		"VMware": {machine{
+		"VMware": {machineFiles{
 			dmi + "sys_vendor": "VMware, Inc.\n", dmi + "product_name": "VMware Virtual Platform\n", clocks: "tsc acpi_pm \n",
 			"run/cloud-init/instance-data.json": `{"v1": {"cloud_name": "nocloud", "instance_id": "nocloud"}}`,
 		}, map[string]string{Virtualisation: "vmware"}},
-		"VirtualBox":      {machine{dmi + "sys_vendor": "innotek GmbH\n", dmi + "product_name": "VirtualBox\n"}, map[string]string{Virtualisation: "virtualbox"}},
-		"QEMU, emulated":  {machine{dmi + "sys_vendor": "QEMU\n", clocks: "tsc hpet acpi_pm \n"}, map[string]string{Virtualisation: "qemu"}},
-		"QEMU with KVM":   {machine{dmi + "sys_vendor": "QEMU\n", clocks: "kvm-clock tsc hpet acpi_pm \n"}, map[string]string{Virtualisation: "kvm"}},
-		"a micro VM":      {machine{clocks: "tsc \n", "proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n"}, map[string]string{Virtualisation: "vm"}},
-		"the host of Xen": {machine{"proc/xen/capabilities": "control_d\n", "sys/hypervisor/type": "xen\n"}, map[string]string{Virtualisation: "none"}},
-		"KVM on arm":      {machine{"proc/device-tree/hypervisor/compatible": "linux,kvm\x00"}, map[string]string{Virtualisation: "kvm"}},
-		"a container of Docker on a virtual machine": {machine{
+		"VirtualBox":      {machineFiles{dmi + "sys_vendor": "innotek GmbH\n", dmi + "product_name": "VirtualBox\n"}, map[string]string{Virtualisation: "virtualbox"}},
+		"QEMU, emulated":  {machineFiles{dmi + "sys_vendor": "QEMU\n", clocks: "tsc hpet acpi_pm \n"}, map[string]string{Virtualisation: "qemu"}},
+		"QEMU with KVM":   {machineFiles{dmi + "sys_vendor": "QEMU\n", clocks: "kvm-clock tsc hpet acpi_pm \n"}, map[string]string{Virtualisation: "kvm"}},
+		"a micro VM":      {machineFiles{clocks: "tsc \n", "proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n"}, map[string]string{Virtualisation: "vm"}},
+		"the host of Xen": {machineFiles{"proc/xen/capabilities": "control_d\n", "sys/hypervisor/type": "xen\n"}, map[string]string{Virtualisation: "none"}},
+		"KVM on arm":      {machineFiles{"proc/device-tree/hypervisor/compatible": "linux,kvm\x00"}, map[string]string{Virtualisation: "kvm"}},
+		"a container of Docker on a virtual machine": {machineFiles{
 			".dockerenv": "", clocks: "kvm-clock tsc \n", "proc/1/cgroup": "0::/\n",
 		}, map[string]string{Virtualisation: "docker"}},
-		"Docker with the old groups": {machine{
+		"Docker with the old groups": {machineFiles{
 			"proc/1/cgroup": "12:pids:/docker/7f1b0c2d\n1:name=systemd:/docker/7f1b0c2d\n",
 		}, map[string]string{Virtualisation: "docker"}},
-		"the host of containers": {machine{
+		"the host of containers": {machineFiles{
 			"proc/1/cgroup": "0::/init.scope\n", clocks: "tsc hpet \n",
 		}, map[string]string{Virtualisation: "none"}},
-		"podman":                       {machine{"run/.containerenv": "engine=\"podman-4.3.1\"\n"}, map[string]string{Virtualisation: "podman"}},
-		"LXC":                          {machine{"run/systemd/container": "lxc\n"}, map[string]string{Virtualisation: "lxc"}},
-		"LXC, told by its environment": {machine{"proc/1/environ": "TERM=linux\x00container=lxc\x00"}, map[string]string{Virtualisation: "lxc"}},
-		"nspawn":                       {machine{"run/systemd/container": "systemd-nspawn\n"}, map[string]string{Virtualisation: "systemd-nspawn"}},
-		"OpenVZ":                       {machine{"proc/vz/version": ""}, map[string]string{Virtualisation: "openvz"}},
-		"Kubernetes":                   {machine{"var/run/secrets/kubernetes.io/serviceaccount/token": "x"}, map[string]string{Virtualisation: "kubernetes"}},
-		"WSL": {machine{"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n"},
+		"podman":                       {machineFiles{"run/.containerenv": "engine=\"podman-4.3.1\"\n"}, map[string]string{Virtualisation: "podman"}},
+		"LXC":                          {machineFiles{"run/systemd/container": "lxc\n"}, map[string]string{Virtualisation: "lxc"}},
+		"LXC, told by its environment": {machineFiles{"proc/1/environ": "TERM=linux\x00container=lxc\x00"}, map[string]string{Virtualisation: "lxc"}},
+		"nspawn":                       {machineFiles{"run/systemd/container": "systemd-nspawn\n"}, map[string]string{Virtualisation: "systemd-nspawn"}},
+		"OpenVZ":                       {machineFiles{"proc/vz/version": ""}, map[string]string{Virtualisation: "openvz"}},
+		"Kubernetes":                   {machineFiles{"var/run/secrets/kubernetes.io/serviceaccount/token": "x"}, map[string]string{Virtualisation: "kubernetes"}},
+		"WSL": {machineFiles{"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n"},
 			map[string]string{Virtualisation: "wsl", Kernel: "5.15.167.4-microsoft-standard-WSL2"}},
-		"an image that was moved to another cloud": {machine{
+		"an image that was moved to another cloud": {machineFiles{
 			dmi + "sys_vendor": "Hetzner\n", dmi + "product_serial": "4711\n", clocks: "kvm-clock \n",
 			"run/cloud-init/instance-data.json": `{"v1": {"cloud_name": "aws", "instance_id": "i-0"}, "ds": {"meta_data": {"instance-type": "t2.micro"}}}`,
 		}, map[string]string{Virtualisation: "kvm", Cloud: "aws", CloudInstance: "i-0", CloudType: "t2.micro"}},
-		"Alpine, without a version": {machine{
+		"Alpine, without a version": {machineFiles{
 			"usr/lib/os-release": "ID=alpine\nPRETTY_NAME='Alpine Linux edge'\n",
 		}, map[string]string{Distribution: "alpine", DistributionName: "Alpine Linux edge", Virtualisation: "none"}},
-		"values that are no text": {machine{
+		"values that are no text": {machineFiles{
 			"proc/sys/kernel/hostname": "a\x01b\xff\n", "etc/os-release": "ID=\"\n\"\n", "proc/meminfo": "MemTotal: lots kB\n",
 			"run/cloud-init/instance-data.json": `{"v1": [`,
 		}, map[string]string{Hostname: "ab", Distribution: `"`, Virtualisation: "none"}},
@@ -131,7 +131,7 @@ func TestCloudsAreDetected(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
+func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	var list []netip.Prefix
 	for _, p := range []string{"127.0.0.1/8", "::1/128", "fe80::1/64", "2001:db8::7/64", "192.0.2.7/24", "10.0.0.1/8", "169.254.1.1/16", "::ffff:192.0.2.7/120", "fd00::1/8"} {
 		list = append(list, netip.MustParsePrefix(p))
@@ -143,14 +143,14 @@ func TestAddresses(t *testing.T) {
 
 // The resolver is asked only for what files do not say, within the time given, and what
 // it said once stays while it is away.
-func TestFullName(t *testing.T) {
+func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	asked, answer := 0, "web01.example.com"
 	system := System{OS: "linux", Canonical: func(ctx context.Context, host string) (string, bool) {
 		asked++
 		return answer, answer != "" && ctx.Err() == nil && host == "web01"
 	}}
 	name := func(hostname, hosts string) *Meter {
-		system.Root = machine{"proc/sys/kernel/hostname": hostname, "etc/hosts": hosts}.tree()
+		system.Root = machineFiles{"proc/sys/kernel/hostname": hostname, "etc/hosts": hosts}.tree()
 		return New(system)
 	}
 	for _, c := range []struct{ hostname, hosts, want string }{
@@ -174,14 +174,14 @@ func TestFullName(t *testing.T) {
 	if got := m.Measure()[FQDN]; got != "web01.example.com" || asked != 2 {
 		t.Errorf("%q after %d questions", got, asked)
 	}
-	m.system.Root = machine{"proc/sys/kernel/hostname": "web02"}.tree()
+	m.system.Root = machineFiles{"proc/sys/kernel/hostname": "web02"}.tree()
 	if got := m.Measure()[FQDN]; got != "" {
 		t.Errorf("a new host name has the full name of the old one: %s", got)
 	}
 }
 
 // On the machine of the test: what the system's own programs say.
-func TestThisMachine(t *testing.T) {
+func TestLocalSystemHasItsFacts(t *testing.T) {
 	got := New(LocalSystem()).Measure()
 	host, err := os.Hostname()
 	if err != nil || got[Hostname] != host || got[CPUs] == "" || got[Memory] == "" && got[OS] == "linux" {
@@ -212,7 +212,7 @@ func FuzzFacts(f *testing.F) {
 	f.Add(`{"v1": 1}`, "ID='\nVERSION_ID=\"\\", "#", "a.b")
 	f.Fuzz(func(t *testing.T, instance, release, hosts, host string) {
 		decodeInstance([]byte(instance))
-		m := machine{"run/cloud-init/instance-data.json": instance, "etc/os-release": release, "etc/hosts": hosts, "proc/sys/kernel/hostname": host}
+		m := machineFiles{"run/cloud-init/instance-data.json": instance, "etc/os-release": release, "etc/hosts": hosts, "proc/sys/kernel/hostname": host}
 		for name, value := range m.meter().Measure() {
 			if value == "" || len(value) > maxValue || strings.ContainsAny(value, "\n\x00") || value != strings.ToValidUTF8(value, "") {
 				t.Errorf("%s: %q", name, value)

@@ -138,7 +138,7 @@ func (m *Meter) Measure() map[string]string {
 	}
 	t.cloud(f)
 	for name, value := range f {
-		if f[name] = clean(value); f[name] == "" {
+		if f[name] = cleanValue(value); f[name] == "" {
 			delete(f, name)
 		}
 	}
@@ -148,8 +148,8 @@ func (m *Meter) Measure() map[string]string {
 // maxValue is the longest fact in bytes.
 const maxValue = 2048
 
-// clean removes control characters and invalid UTF-8.
-func clean(value string) string {
+// cleanValue removes control characters and invalid UTF-8.
+func cleanValue(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1

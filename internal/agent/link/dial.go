@@ -259,8 +259,8 @@ func explainDial(addr string, err error) error {
 		WithHint("check the connection: nc -vz %s %s; on the server: muster status", host, port)
 }
 
-// explainEnd returns an error with a hint where the connection ended without Bye.
-func explainEnd(err error) error {
+// explainLostConnection returns an error with a hint where the connection ended without Bye.
+func explainLostConnection(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		lost := &model.Error{Class: model.Unavailable, Message: "the connection was lost", Cause: err}
 		return lost.WithHint("the server stopped, or a proxy or firewall closed the connection; results stay in the spool, the agent connects again")

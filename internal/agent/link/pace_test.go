@@ -103,7 +103,7 @@ func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Durati
 				t.Error(err)
 				return
 			}
-			p := &peer{t: t, conn: conn}
+			p := &serverConn{t: t, conn: conn}
 			p.welcome(wire.Welcome{KeepaliveMs: 120_000})
 			p.ackBatches(func(*wire.Batch) {
 				now := time.Since(began) - 10*time.Second

@@ -81,7 +81,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 		return true, err
 	}
 	if ctx.Err() != nil {
-		_, _ = r.drain(s) // the last results; unacknowledged ones are sent again after the next start
+		_, _ = r.sendBatches(s) // the last results; unacknowledged ones are sent again after the next start
 		_ = r.sendRunOutputs(s)
 		s.Bye("the agent stops")
 	} else {
@@ -127,7 +127,7 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 			if err := r.sendRequests(s); err != nil {
 				return err
 			}
-		case <-s.room:
+		case <-s.windowOpened:
 		case <-timer.C:
 		case <-r.cfg.FactsChanged:
 			if err := r.sendFacts(s); err != nil {
@@ -154,7 +154,7 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 		}
 		due, slowed := r.sendTime(now, lingering)
 		if r.waiting || signals > 0 && (!slowed && (urgent || signals >= frameFull) || !now.Before(due)) {
-			sentAny, err := r.drain(s)
+			sentAny, err := r.sendBatches(s)
 			if err != nil {
 				return err
 			}
@@ -235,8 +235,8 @@ func (r *runner) setPace(m *wire.BackPressure) (slowed bool) {
 	return slowed
 }
 
-// drain sends batches until the source is empty or the window is full. sent: at least one left.
-func (r *runner) drain(s *Session) (sent bool, err error) {
+// sendBatches sends batches until the source is empty or the window is full. sent: at least one left.
+func (r *runner) sendBatches(s *Session) (sent bool, err error) {
 	for {
 		if !r.waiting {
 			most := s.MaxBatch() - frameRoom
@@ -272,7 +272,7 @@ func (r *runner) sendRunOutputs(s *Session) error {
 			return err
 		}
 		if signals, urgent := r.source.Unsent(); urgent || signals >= frameFull {
-			if _, err := r.drain(s); err != nil {
+			if _, err := r.sendBatches(s); err != nil {
 				return err
 			}
 		}
@@ -310,7 +310,7 @@ func (r *runner) OpenedSession(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
 	r.setPace(&wire.BackPressure{})
 	r.welcomeServers = slices.Clone(w.Servers)
-	r.first.Store(&r.order()[0])
+	r.first.Store(&r.serverOrder()[0])
 	if err := r.source.Resume(w.Last); err != nil {
 		r.base.Log.Error("resume the spool", "error", err)
 	}

@@ -98,7 +98,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 	r.cfg.Linger = cmp.Or(cfg.Linger, 500*time.Millisecond)
 	r.cfg.HomeAfter = cmp.Or(cfg.HomeAfter, defaultHomeAfter)
 	for n, next := 0, 0; ; {
-		servers := r.order()
+		servers := r.serverOrder()
 		if len(servers) == 0 {
 			return errors.New("BUG: agent without a server to connect to")
 		}
@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 		if ctx.Err() != nil {
 			return nil
 		}
-		r.Disconnected(server, explainEnd(err))
+		r.Disconnected(server, explainLostConnection(err))
 		wait, stop := r.cfg.Backoff.wait(err, n, r.random())
 		if stop {
 			return err
@@ -144,9 +144,9 @@ func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, sto
 	return wait, false
 }
 
-// order returns the servers to try: first the last Welcome's, then the agent's own, so that a wrong
+// serverOrder returns the servers to try: first the last Welcome's, then the agent's own, so that a wrong
 // list in Welcome locks no agent out.
-func (r *runner) order() []string {
+func (r *runner) serverOrder() []string {
 	isListed := func(server string) bool { return slices.Contains(r.welcomeServers, server) }
 	return slices.Concat(r.welcomeServers, slices.DeleteFunc(slices.Clone(r.cfg.Servers), isListed))
 }

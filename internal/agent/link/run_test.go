@@ -32,21 +32,21 @@ type scriptedServer struct {
 	l     net.Listener
 	mu    sync.Mutex
 	n     int
-	steps []func(*peer)
+	steps []func(*serverConn)
 	wg    sync.WaitGroup
 }
 
-// peer is the server's end of one connection.
-type peer struct {
+// serverConn is the server's end of one connection.
+type serverConn struct {
 	t    *testing.T
 	conn *wsconn.Conn
 }
 
-func startServer(t *testing.T, steps ...func(*peer)) *scriptedServer {
+func startServer(t *testing.T, steps ...func(*serverConn)) *scriptedServer {
 	return startServerAt(t, "127.0.0.1:0", steps...)
 }
 
-func startServerAt(t *testing.T, address string, steps ...func(*peer)) *scriptedServer {
+func startServerAt(t *testing.T, address string, steps ...func(*serverConn)) *scriptedServer {
 	l, err := net.Listen("tcp", address)
 	testenv.NoError(t, err)
 	s := &scriptedServer{t: t, l: l, steps: steps}
@@ -70,7 +70,7 @@ func startServerAt(t *testing.T, address string, steps ...func(*peer)) *scripted
 					t.Error(err)
 					return
 				}
-				step(&peer{t: t, conn: conn})
+				step(&serverConn{t: t, conn: conn})
 			})
 		}
 	})
@@ -78,10 +78,12 @@ func startServerAt(t *testing.T, address string, steps ...func(*peer)) *scripted
 	return s
 }
 
-func (p *peer) write(frame []byte) { _ = p.conn.Write(append(make([]byte, wsconn.Headroom), frame...)) }
+func (p *serverConn) write(frame []byte) {
+	_ = p.conn.Write(append(make([]byte, wsconn.Headroom), frame...))
+}
 
 // read returns the next message; kind 0 at the end.
-func (p *peer) read() (wire.Kind, []byte) {
+func (p *serverConn) read() (wire.Kind, []byte) {
 	for {
 		op, frame, err := p.conn.Read(wire.MaxFrame)
 		if err != nil {
@@ -98,7 +100,7 @@ func (p *peer) read() (wire.Kind, []byte) {
 }
 
 // welcome reads Hello and answers it.
-func (p *peer) welcome(w wire.Welcome) wire.Hello {
+func (p *serverConn) welcome(w wire.Welcome) wire.Hello {
 	var h wire.Hello
 	if kind, body := p.read(); kind != wire.KindHello || h.Decode(body) != nil {
 		p.t.Errorf("message %d before Hello", kind)
@@ -112,7 +114,7 @@ func (p *peer) welcome(w wire.Welcome) wire.Hello {
 }
 
 // batch reads the next batch; nil at the end.
-func (p *peer) batch() *wire.Batch {
+func (p *serverConn) batch() *wire.Batch {
 	for {
 		kind, body := p.read()
 		switch kind {
@@ -129,14 +131,14 @@ func (p *peer) batch() *wire.Batch {
 }
 
 // ackBatches passes each batch to receive and acknowledges it, until the session ends.
-func (p *peer) ackBatches(receive func(*wire.Batch)) {
+func (p *serverConn) ackBatches(receive func(*wire.Batch)) {
 	for b := p.batch(); b != nil; b = p.batch() {
 		receive(b)
 		p.ack(b.First + uint64(len(b.Signals)) - 1)
 	}
 }
 
-func (p *peer) ack(last uint64) {
+func (p *serverConn) ack(last uint64) {
 	p.write(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: last}}}))
 }
 
@@ -266,7 +268,7 @@ func (s *memorySource) waitAck(t *testing.T, want uint64) {
 
 func TestSignalsLingerUnlessUrgent(t *testing.T) {
 	got := make(chan *wire.Batch, 10)
-	s := startServer(t, func(p *peer) {
+	s := startServer(t, func(p *serverConn) {
 		p.welcome(wire.Welcome{})
 		p.ackBatches(func(b *wire.Batch) { got <- b })
 	})
@@ -289,11 +291,11 @@ func TestSignalsLingerUnlessUrgent(t *testing.T) {
 
 func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 	s := startServer(t,
-		func(p *peer) { // receives three signals and ends the session without an acknowledgement
+		func(p *serverConn) { // receives three signals and ends the session without an acknowledgement
 			p.welcome(wire.Welcome{})
 			p.batch()
 		},
-		func(p *peer) { // has stored two of them
+		func(p *serverConn) { // has stored two of them
 			h := p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key, Last: 2}}})
 			if h.Backlog != 3 || h.Streams[0].Last != 3 {
 				t.Errorf("hello %+v", h)
@@ -313,7 +315,7 @@ func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 // TestOutputLongerThanAFrameIsCut sends a result that is longer than this server's frames, and a second one.
 func TestOutputLongerThanAFrameIsCut(t *testing.T) {
 	got := make(chan wire.Signal, 10)
-	s := startServer(t, func(p *peer) {
+	s := startServer(t, func(p *serverConn) {
 		p.welcome(wire.Welcome{MaxFrame: 4096})
 		p.ackBatches(func(b *wire.Batch) {
 			b.Signals[0].Body = bytes.Clone(b.Signals[0].Body)
@@ -341,7 +343,7 @@ func TestUnreachableServerIsFollowedByTheNext(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
 	dead.Close()
-	s := startServer(t, func(p *peer) {
+	s := startServer(t, func(p *serverConn) {
 		p.welcome(wire.Welcome{})
 		p.batch()
 		p.ack(1)
@@ -354,7 +356,7 @@ func TestUnreachableServerIsFollowedByTheNext(t *testing.T) {
 }
 
 func TestFinalRefusalEndsRun(t *testing.T) {
-	s := startServer(t, func(p *peer) {
+	s := startServer(t, func(p *serverConn) {
 		p.read()
 		p.write(wire.AppendRefuse(nil, &wire.Refuse{Code: "identity", Message: "not you", Hint: "enrol"}))
 		p.read()
@@ -367,7 +369,7 @@ func TestFinalRefusalEndsRun(t *testing.T) {
 }
 
 func TestSilentSessionSendsKeepalives(t *testing.T) {
-	s := startServer(t, func(p *peer) {
+	s := startServer(t, func(p *serverConn) {
 		p.welcome(wire.Welcome{KeepaliveMs: 30})
 		p.ackBatches(func(b *wire.Batch) {
 			if b.Signals[0].Kind != wire.SignalKeepalive {
@@ -382,7 +384,7 @@ func TestSilentSessionSendsKeepalives(t *testing.T) {
 
 func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	step := make(chan struct{})
-	s := startServer(t, func(p *peer) {
+	s := startServer(t, func(p *serverConn) {
 		p.welcome(wire.Welcome{MaxUnacked: 1})
 		p.batch()
 		<-step // the second one cannot be under way
@@ -476,7 +478,7 @@ func TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy(t *testing.T) {
 // TestStatsLeaveSoonAfterEachSessionOpens expects Stats without any signal, and bytes counted over sessions.
 func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
 	received := make(chan wire.Stats, 100)
-	s := startServer(t, func(p *peer) {
+	s := startServer(t, func(p *serverConn) {
 		p.welcome(wire.Welcome{})
 		kind, body := p.read()
 		for kind != 0 && kind != wire.KindStats {

@@ -21,7 +21,7 @@ func TestServersOfWelcomeAreTriedBeforeConfiguredOnes(t *testing.T) {
 		{[]string{"b:1", "c:1"}, []string{"a:1", "b:1"}, []string{"b:1", "c:1", "a:1"}},
 	} {
 		r := &runner{cfg: RunConfig{Servers: c.own}, welcomeServers: c.welcome}
-		if got := r.order(); !slices.Equal(got, c.want) {
+		if got := r.serverOrder(); !slices.Equal(got, c.want) {
 			t.Errorf("servers of Welcome %v, configured %v: order %v, want %v", c.welcome, c.own, got, c.want)
 		}
 	}
@@ -40,7 +40,7 @@ func awaitReceive(t *testing.T, came <-chan struct{}, what string) {
 func TestWrongServerListKeepsConfiguredServers(t *testing.T) {
 	came := make(chan struct{}, 10)
 	nobody, either := testenv.Port(t), testenv.Port(t)
-	s := startServer(t, func(p *peer) {
+	s := startServer(t, func(p *serverConn) {
 		p.welcome(wire.Welcome{Servers: []string{nobody, either}})
 		came <- struct{}{} // and the session ends
 	})
@@ -54,7 +54,7 @@ func TestWrongServerListKeepsConfiguredServers(t *testing.T) {
 func TestSessionReturnsToThePreferredServer(t *testing.T) {
 	first := testenv.Port(t) // nobody listens there
 	second, byes := make(chan struct{}, 10), make(chan struct{}, 10)
-	s := startServer(t, func(p *peer) {
+	s := startServer(t, func(p *serverConn) {
 		p.welcome(wire.Welcome{})
 		second <- struct{}{}
 		for kind, _ := p.read(); kind != 0; kind, _ = p.read() {
@@ -66,7 +66,7 @@ func TestSessionReturnsToThePreferredServer(t *testing.T) {
 	startRun(t, newMemorySource(), func(c *RunConfig) { c.HomeAfter = 20 * time.Millisecond }, first, s.l.Addr().String())
 	awaitReceive(t, second, "a session at the second server")
 	home := make(chan struct{}, 10)
-	startServerAt(t, first, func(p *peer) {
+	startServerAt(t, first, func(p *serverConn) {
 		if kind, _ := p.read(); kind == wire.KindHello {
 			home <- struct{}{}
 		}
@@ -77,12 +77,12 @@ func TestSessionReturnsToThePreferredServer(t *testing.T) {
 
 func TestSessionMovesToTheServerThatWelcomeNamesFirst(t *testing.T) {
 	home := make(chan struct{}, 10)
-	better := startServer(t, func(p *peer) {
+	better := startServer(t, func(p *serverConn) {
 		if kind, _ := p.read(); kind == wire.KindHello {
 			home <- struct{}{}
 		}
 	})
-	old := startServer(t, func(p *peer) {
+	old := startServer(t, func(p *serverConn) {
 		p.welcome(wire.Welcome{Servers: []string{better.l.Addr().String()}})
 		p.batch()
 	})
@@ -137,13 +137,13 @@ func FuzzServer(f *testing.F) {
 	f.Add(wire.AppendBye(nil, &wire.Bye{RetryMs: 5, Reason: "drain"}), wire.AppendRefuse(nil, &wire.Refuse{Code: "unknown", Message: "who?", Hint: "muster agent"}))
 	cfg := (&Config{}).complete() // no key: whatever is read is in force, if its hash fits
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		s := &Session{cfg: cfg, h: ignoredMessages{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, flights: []flight{{key, 1, 10}, {key, 2, 20}}}
+		s := &Session{cfg: cfg, h: ignoredMessages{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, unackedBatches: []unackedBatch{{key, 1, 10}, {key, 2, 20}}}
 		for _, message := range [][]byte{first, second} {
-			if s.frame(message) != nil {
+			if s.deliverFrame(message) != nil {
 				break
 			}
 			under := 0
-			for _, f := range s.flights {
+			for _, f := range s.unackedBatches {
 				under += f.size
 			}
 			if s.Unacked() != under {

@@ -35,17 +35,17 @@ type Session struct {
 	sent   atomic.Uint64 // bytes of frames
 
 	// Window of RunOutputs: a pong says that the server has read all bytes before the ping.
-	outputBytes atomic.Int64  // sent since the last pong
-	room        chan struct{} // capacity 1: the window is open again
+	outputBytes  atomic.Int64  // sent since the last pong
+	windowOpened chan struct{} // capacity 1: the window is open again
 
-	mu      sync.Mutex
-	held    *Assignment // in force; nil: none
-	flights []flight    // sent and not acknowledged, oldest first
-	unacked int         // their bytes
+	mu             sync.Mutex
+	held           *Assignment    // in force; nil: none
+	unackedBatches []unackedBatch // sent and not acknowledged, oldest first
+	unacked        int            // their bytes
 }
 
-// flight is one unacknowledged batch.
-type flight struct {
+// unackedBatch is one unacknowledged batch.
+type unackedBatch struct {
 	wire.StreamKey
 	last uint64
 	size int
@@ -77,7 +77,7 @@ func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held
 	if err != nil {
 		return nil, fmt.Errorf("connect to server %s: %w", addr, err)
 	}
-	s := &Session{cfg: cfg, h: h, held: held, room: make(chan struct{}, 1)}
+	s := &Session{cfg: cfg, h: h, held: held, windowOpened: make(chan struct{}, 1)}
 	unwatch := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	err = s.open(ctx, nc, addr, hello)
 	if !unwatch() && err == nil {
@@ -180,19 +180,19 @@ func (s *Session) Read() error {
 		s.heard.Store(int64(s.cfg.Now().Sub(s.began)))
 		if op == wsconn.Pong {
 			s.outputBytes.Store(0)
-			pause.Wake(s.room)
+			pause.Wake(s.windowOpened)
 		}
 		if op != wsconn.Binary {
 			continue
 		}
-		if err := s.frame(frame); err != nil {
+		if err := s.deliverFrame(frame); err != nil {
 			return err
 		}
 	}
 }
 
-// frame delivers one message of the server.
-func (s *Session) frame(frame []byte) error {
+// deliverFrame delivers one message of the server.
+func (s *Session) deliverFrame(frame []byte) error {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func (s *Session) acked(body []byte) error {
 		return err
 	}
 	s.mu.Lock()
-	s.flights = slices.DeleteFunc(s.flights, func(f flight) bool {
+	s.unackedBatches = slices.DeleteFunc(s.unackedBatches, func(f unackedBatch) bool {
 		i := slices.IndexFunc(ack.Last, func(l wire.StreamLast) bool { return l.StreamKey == f.StreamKey })
 		covered := i >= 0 && f.last <= ack.Last[i].Last
 		if covered {
@@ -326,10 +326,10 @@ func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error
 		return ErrWindowFull
 	}
 	s.unacked += size
-	s.flights = append(s.flights, flight{StreamKey: key, last: last, size: size})
+	s.unackedBatches = append(s.unackedBatches, unackedBatch{StreamKey: key, last: last, size: size})
 	s.mu.Unlock()
 	s.sent.Add(uint64(size))
-	return s.ended(s.conn.Write(frame))
+	return s.closeAfterError(s.conn.Write(frame))
 }
 
 // SendFacts sends the facts of the machine. Facts that are longer than a frame of this server are
@@ -342,7 +342,7 @@ func (s *Session) SendFacts(f *wire.Facts) error {
 		s.cfg.Log.Warn("changed facts not sent: they are longer than a frame of this server", "bytes", size, "most", s.maxFrame)
 		return nil
 	}
-	return s.ended(s.conn.Write(*buf))
+	return s.closeAfterError(s.conn.Write(*buf))
 }
 
 // write encodes and sends one frame that the window does not count.
@@ -351,7 +351,7 @@ func (s *Session) write(encode func([]byte) []byte) error {
 	defer s.cfg.Shared.frames.Put(buf)
 	*buf = encode((*buf)[:wsconn.Headroom])
 	s.sent.Add(uint64(len(*buf) - wsconn.Headroom))
-	return s.ended(s.conn.Write(*buf))
+	return s.closeAfterError(s.conn.Write(*buf))
 }
 
 // outputWindow bounds the bytes of RunOutputs in flight: results on a slow connection wait for no more.
@@ -367,13 +367,13 @@ func (s *Session) SendRunOutput(ran *wire.RunOutput) error {
 	}
 	size := int64(len(ran.Output) + len(ran.Refused) + head)
 	if after := s.outputBytes.Add(size); after >= outputWindow && after-size < outputWindow {
-		return s.ended(s.conn.Ping(nil))
+		return s.closeAfterError(s.conn.Ping(nil))
 	}
 	return nil
 }
 
-// ended closes the connection after a failed write, because part of a frame may have left.
-func (s *Session) ended(err error) error {
+// closeAfterError closes the connection after a failed write, because part of a frame may have left.
+func (s *Session) closeAfterError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -403,7 +403,7 @@ func (s *Session) Tick(now time.Time) {
 		s.conn.Close()
 	case silent > int64(s.cfg.PingAfter) && at-s.pinged.Load() > int64(s.cfg.PingAfter):
 		s.pinged.Store(at)
-		_ = s.ended(s.conn.Ping(nil))
+		_ = s.closeAfterError(s.conn.Ping(nil))
 	}
 }
 

@@ -90,7 +90,7 @@ func judgeDisk(env *Env, a args, r *report, path string, u usage) {
 	r.add(status, "%s", text)
 	r.measure(path, u.used, "B", space.usedLevels(u.total), 0, u.total)
 	if known {
-		r.measure(path+" days", float64(int64(min(days, 1e6)*10))/10, "d", levels{}, 0, nan())
+		r.measure(path+" days", float64(int64(min(days, 1e6)*10))/10, "d", levels{}, 0, noBound())
 	}
 }
 
@@ -182,7 +182,7 @@ func runFile(_ context.Context, env *Env, a args, r *report) error {
 	age := env.now().Sub(newest.ModTime())
 	most := a.levels("warnAge", "critAge", atMost)
 	r.add(most.status(max(age, 0).Seconds()), "%s is %s old and has %s", newest.Name(), ageText(max(age, 0)), bytesText(float64(newest.Size())))
-	r.measure("age", age.Truncate(time.Second).Seconds(), "s", most, nan(), nan())
-	r.measure("size", float64(newest.Size()), "B", levels{}, 0, nan())
+	r.measure("age", age.Truncate(time.Second).Seconds(), "s", most, noBound(), noBound())
+	r.measure("size", float64(newest.Size()), "B", levels{}, 0, noBound())
 	return nil
 }

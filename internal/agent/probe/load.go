@@ -15,8 +15,8 @@ import (
 )
 
 func runLoad(_ context.Context, env *Env, a args, r *report) error {
-	warn, errWarn := triple(a.list("warn"))
-	crit, errCrit := triple(a.list("crit"))
+	warn, errWarn := parseLoadThresholds(a.list("warn"))
+	crit, errCrit := parseLoadThresholds(a.list("crit"))
 	if err := cmp.Or(errWarn, errCrit); err != nil {
 		return err
 	}
@@ -41,13 +41,13 @@ func runLoad(_ context.Context, env *Env, a args, r *report) error {
 		most := levels{atMost(warn[i] * share), atMost(crit[i] * share)}
 		status = worse(status, most.status(v))
 		texts = append(texts, text)
-		r.measure(name, v, "", most, 0, nan())
+		r.measure(name, v, "", most, 0, noBound())
 	}
 	r.add(status, "load average %s on %s", strings.Join(texts, ", "), plural(cpus, "CPU", "CPUs"))
 	return nil
 }
 
-func triple(list []string) (v [3]float64, err error) {
+func parseLoadThresholds(list []string) (v [3]float64, err error) {
 	if len(list) != 1 && len(list) != 3 {
 		return v, fmt.Errorf("%q: want one number or three, such as 4, 2, 1.5", strings.Join(list, ", "))
 	}
@@ -172,12 +172,12 @@ func runProcesses(ctx context.Context, env *Env, a args, r *report) error {
 		}
 	}
 	r.add(allowed.status(float64(count)), "%d %s", count, what)
-	r.measure("processes", float64(count), "", allowed, 0, nan())
+	r.measure("processes", float64(count), "", allowed, 0, noBound())
 	most := a.levels("zombiesWarn", "zombiesCrit", atMost)
 	if status := most.status(float64(zombies)); status != model.OK {
 		r.add(status, "%d zombies", zombies)
 	}
-	r.measure("zombies", float64(zombies), "", most, 0, nan())
+	r.measure("zombies", float64(zombies), "", most, 0, noBound())
 	return nil
 }
 

@@ -25,7 +25,7 @@ import (
 const bodyLimit = 1 << 20
 
 func runHTTP(ctx context.Context, env *Env, a args, r *report) error {
-	roots, err := rootsFrom(env, a.text("ca"))
+	roots, err := loadRoots(env, a.text("ca"))
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func runHTTP(ctx context.Context, env *Env, a args, r *report) error {
 	if re := a.regexp("bodyNot"); re != nil && re.Match(body) {
 		r.add(model.Critical, "body matches %s", re)
 	}
-	r.measure("size", float64(len(body)), "B", levels{}, 0, nan())
+	r.measure("size", float64(len(body)), "B", levels{}, 0, noBound())
 	if answer.TLS != nil && len(answer.TLS.PeerCertificates) > 0 {
 		judgeExpiry(env, a, r, "certWarn", "certCrit", answer.TLS.PeerCertificates[0])
 	}
@@ -135,7 +135,7 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) error {
 func judgeLatency(a args, r *report, took time.Duration, what string) {
 	most := a.levels("warn", "crit", atMost)
 	r.add(most.status(took.Seconds()), "%s in %s", what, ageText(took))
-	r.measure("time", took.Seconds(), "s", most, 0, nan())
+	r.measure("time", took.Seconds(), "s", most, 0, noBound())
 }
 
 func runCert(ctx context.Context, env *Env, a args, r *report) error {
@@ -160,7 +160,7 @@ func runCertAddress(ctx context.Context, env *Env, a args, r *report, address st
 		return fmt.Errorf("address %q: want host:port", address)
 	}
 	host = cmp.Or(a.text("serverName"), host)
-	roots, err := rootsFrom(env, a.text("ca"))
+	roots, err := loadRoots(env, a.text("ca"))
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func judgeExpiry(env *Env, a args, r *report, warnArg, critArg string, cert *x50
 		r.add(status, "certificate of %s expires in %s (%s)", name, ageText(left), day)
 	}
 	days := a.levels(warnArg, critArg, func(seconds float64) *model.Range { return atLeast(math.Floor(seconds / (24 * 3600))) })
-	r.measure("days", float64(int(left.Hours()/24)), "d", days, nan(), nan())
+	r.measure("days", float64(int(left.Hours()/24)), "d", days, noBound(), noBound())
 }
 
 func readCertificates(file string) ([]*x509.Certificate, error) {
@@ -245,7 +245,7 @@ func firstToExpire(certs []*x509.Certificate) *x509.Certificate {
 	return slices.MinFunc(certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }
 
-func rootsFrom(env *Env, file string) (*x509.CertPool, error) {
+func loadRoots(env *Env, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil // http and x509 then use the system's roots
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// expect runs a probe and compares status and a part of the text.
-func expect(t *testing.T, env *Env, name string, args map[string]string, status model.Status, parts ...string) string {
+// assertProbe runs a probe and compares status and a part of the text.
+func assertProbe(t *testing.T, env *Env, name string, args map[string]string, status model.Status, parts ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -36,7 +36,7 @@ func expect(t *testing.T, env *Env, name string, args map[string]string, status 
 	return string(text)
 }
 
-func args1(pairs ...string) map[string]string {
+func argMap(pairs ...string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
 		m[pairs[i]] = pairs[i+1]
@@ -44,8 +44,8 @@ func args1(pairs ...string) map[string]string {
 	return m
 }
 
-// machine makes files of a machine that tests look at.
-func machine(t *testing.T, files map[string]string) *Env {
+// machineWithFiles makes files of a machine that tests look at.
+func machineWithFiles(t *testing.T, files map[string]string) *Env {
 	t.Helper()
 	root := t.TempDir()
 	for path, text := range files {
@@ -56,36 +56,36 @@ func machine(t *testing.T, files map[string]string) *Env {
 	return &Env{Root: root}
 }
 
-func TestMemorySwapLoad(t *testing.T) {
-	env := machine(t, map[string]string{
+func TestMemorySwapAndLoadThresholds(t *testing.T) {
+	env := machineWithFiles(t, map[string]string{
 		"/proc/meminfo": "MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:    80 kB\nSwapTotal: 100 kB\nSwapFree: 10 kB\n",
 		"/proc/loadavg": "9.00 3.00 1.00 1/100 1234\n",
 		"/proc/stat":    "cpu  1 2 3\ncpu0 1 2\ncpu1 1 2\nintr 5\n",
 	})
-	expect(t, env, "memory", nil, model.Warning, "MEMORY WARNING - 80.0 KiB of 1000.0 KiB available (8.0%) | memory=942080B;921600;972800;0;1024000")
-	expect(t, env, "memory", args1("crit", "100KiB"), model.Critical, "CRITICAL")
-	expect(t, env, "swap", nil, model.Critical, "10.0 KiB of 100.0 KiB")
-	expect(t, machine(t, map[string]string{"/proc/meminfo": "MemTotal: 5 kB\nSwapTotal: 0 kB\n"}), "swap", nil, model.OK, "no swap")
-	expect(t, env, "load", nil, model.Warning, "load average 9.00, 3.00, 1.00 on 2 CPUs | load1=9;8;16;0")
-	expect(t, env, "load", args1("warn", "1", "crit", "2, 2, 2"), model.Critical, "CRITICAL")
-	expect(t, env, "load", args1("warn", "1, 2"), model.Unknown, "one number or three")
-	expect(t, machine(t, nil), "memory", nil, model.Unknown, "not possible")
+	assertProbe(t, env, "memory", nil, model.Warning, "MEMORY WARNING - 80.0 KiB of 1000.0 KiB available (8.0%) | memory=942080B;921600;972800;0;1024000")
+	assertProbe(t, env, "memory", argMap("crit", "100KiB"), model.Critical, "CRITICAL")
+	assertProbe(t, env, "swap", nil, model.Critical, "10.0 KiB of 100.0 KiB")
+	assertProbe(t, machineWithFiles(t, map[string]string{"/proc/meminfo": "MemTotal: 5 kB\nSwapTotal: 0 kB\n"}), "swap", nil, model.OK, "no swap")
+	assertProbe(t, env, "load", nil, model.Warning, "load average 9.00, 3.00, 1.00 on 2 CPUs | load1=9;8;16;0")
+	assertProbe(t, env, "load", argMap("warn", "1", "crit", "2, 2, 2"), model.Critical, "CRITICAL")
+	assertProbe(t, env, "load", argMap("warn", "1, 2"), model.Unknown, "one number or three")
+	assertProbe(t, machineWithFiles(t, nil), "memory", nil, model.Unknown, "not possible")
 }
 
-func TestProcesses(t *testing.T) {
-	env := machine(t, map[string]string{
+func TestProcessesAreCountedByName(t *testing.T) {
+	env := machineWithFiles(t, map[string]string{
 		"/proc/1/stat": "1 (init) S 0", "/proc/2/stat": "2 (a (b) c) R 1", "/proc/3/stat": "3 (sshd) Z 1",
 		"/proc/4/stat": "4 (a-very-long-pro) S 1", "/proc/4/cmdline": "/usr/bin/a-very-long-program\x00-d\x00", "/proc/self/stat": "x",
 	})
-	expect(t, env, "processes", nil, model.OK, "4 processes | processes=4;;;0 zombies=1;20")
-	expect(t, env, "processes", args1("name", "a (b) c"), model.OK, "1 processes of a (b) c")
-	expect(t, env, "processes", args1("name", "a-very-long-program"), model.OK, "1 processes")
-	expect(t, env, "processes", args1("name", "sshd"), model.Critical, "0 processes of sshd")
-	expect(t, env, "processes", args1("zombiesCrit", "0"), model.Critical, "1 zombies")
-	expect(t, env, "processes", args1("warn", "10:"), model.Warning, "4 processes")
+	assertProbe(t, env, "processes", nil, model.OK, "4 processes | processes=4;;;0 zombies=1;20")
+	assertProbe(t, env, "processes", argMap("name", "a (b) c"), model.OK, "1 processes of a (b) c")
+	assertProbe(t, env, "processes", argMap("name", "a-very-long-program"), model.OK, "1 processes")
+	assertProbe(t, env, "processes", argMap("name", "sshd"), model.Critical, "0 processes of sshd")
+	assertProbe(t, env, "processes", argMap("zombiesCrit", "0"), model.Critical, "1 zombies")
+	assertProbe(t, env, "processes", argMap("warn", "10:"), model.Warning, "4 processes")
 }
 
-func TestReboot(t *testing.T) {
+func TestRebootIsPendingForANewerKernel(t *testing.T) {
 	judge := func(env *Env, running string) string {
 		r := &report{name: "reboot"}
 		judgeReboot(env, r, model.Warning, running)
@@ -98,18 +98,18 @@ func TestReboot(t *testing.T) {
 		{"6.1.0-10-amd64", "REBOOT OK"},
 		{"6.18.44-own", "REBOOT OK"}, // not one of those in /boot: a container
 	} {
-		if got := judge(machine(t, kernels), c.running); !strings.HasPrefix(got, c.want) {
+		if got := judge(machineWithFiles(t, kernels), c.running); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %s", c.running, got)
 		}
 	}
-	flag := machine(t, map[string]string{"/run/reboot-required": "", "/run/reboot-required.pkgs": "linux-image\nlibc6\n"})
+	flag := machineWithFiles(t, map[string]string{"/run/reboot-required": "", "/run/reboot-required.pkgs": "linux-image\nlibc6\n"})
 	if got := judge(flag, "6.1"); !strings.Contains(got, "a reboot is required by linux-image, libc6") {
 		t.Error(got)
 	}
 }
 
-func TestSystemd(t *testing.T) {
-	expect(t, machine(t, nil), "systemd", nil, model.OK, "does not run systemd")
+func TestFailedUnitsAreListed(t *testing.T) {
+	assertProbe(t, machineWithFiles(t, nil), "systemd", nil, model.OK, "does not run systemd")
 	p, _ := Find("systemd")
 	listing := "ssh.service loaded failed failed OpenSSH\nbackup.service loaded failed failed Backup\n"
 	for _, c := range []struct {
@@ -117,8 +117,8 @@ func TestSystemd(t *testing.T) {
 		want string
 	}{
 		{nil, "SYSTEMD CRITICAL - ssh.service failed; backup.service failed | failed=2;;;0"},
-		{args1("exclude", "ssh*, back*"), "SYSTEMD OK - no unit has failed"},
-		{args1("unit", "nginx.*"), "SYSTEMD WARNING"},
+		{argMap("exclude", "ssh*, back*"), "SYSTEMD OK - no unit has failed"},
+		{argMap("unit", "nginx.*"), "SYSTEMD WARNING"},
 	} {
 		a, errs := p.parse(c.args, false)
 		r := &report{name: "systemd"}
@@ -129,36 +129,36 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-func TestClock(t *testing.T) {
+func TestClockOffsetIsJudged(t *testing.T) {
 	offset := 1500 * time.Millisecond
 	env := &Env{ServerOffset: func() (time.Duration, bool) { return offset, true }}
 	if runtime.GOOS != "linux" {
 		t.Skip("the kernel's clock is read on Linux only")
 	}
-	expect(t, env, "clock", nil, model.Warning, "1.5 s ahead, says the Muster server; synchronise it on that machine: timedatectl set-ntp true | offset=1.5s;-1:1;-10:10")
+	assertProbe(t, env, "clock", nil, model.Warning, "1.5 s ahead, says the Muster server; synchronise it on that machine: timedatectl set-ntp true | offset=1.5s;-1:1;-10:10")
 	offset = -20 * time.Second
-	expect(t, env, "clock", nil, model.Critical, "20.0 s behind")
-	expect(t, env, "clock", args1("server", "127.0.0.1:1"), model.Unknown, "NTP server 127.0.0.1:1")
+	assertProbe(t, env, "clock", nil, model.Critical, "20.0 s behind")
+	assertProbe(t, env, "clock", argMap("server", "127.0.0.1:1"), model.Unknown, "NTP server 127.0.0.1:1")
 }
 
-func TestFile(t *testing.T) {
+func TestFileAgeAndSizeAreJudged(t *testing.T) {
 	now := time.Now()
-	env := machine(t, map[string]string{"/b/old": "12345", "/b/new": "1"})
+	env := machineWithFiles(t, map[string]string{"/b/old": "12345", "/b/new": "1"})
 	env.Now = func() time.Time { return now }
 	for name, age := range map[string]time.Duration{"old": 72 * time.Hour, "new": time.Hour} {
 		testenv.NoError(t, os.Chtimes(env.path("/b/"+name), now, now.Add(-age)))
 	}
-	expect(t, env, "file", args1("path", "/b/*", "critAge", "26h"), model.OK, "new is 60 minutes old", "age=3600s;;93600")
-	expect(t, env, "file", args1("path", "/b/old", "warnAge", "1d", "critAge", "7d"), model.Warning, "old is 3 days old")
-	expect(t, env, "file", args1("path", "/b/none"), model.Critical, "does not exist")
-	expect(t, env, "file", args1("path", "/b/none", "exists", "false"), model.OK, "does not exist")
-	expect(t, env, "file", args1("path", "/b/old", "exists", "false"), model.Critical, "exists")
-	expect(t, env, "file", args1("path", "/b/new", "minSize", "2B"), model.Critical, "less than 2")
-	expect(t, env, "file", args1("path", "/b/old", "maxSize", "2B"), model.Critical, "more than 2")
-	expect(t, env, "file", nil, model.Unknown, "probe file needs path")
+	assertProbe(t, env, "file", argMap("path", "/b/*", "critAge", "26h"), model.OK, "new is 60 minutes old", "age=3600s;;93600")
+	assertProbe(t, env, "file", argMap("path", "/b/old", "warnAge", "1d", "critAge", "7d"), model.Warning, "old is 3 days old")
+	assertProbe(t, env, "file", argMap("path", "/b/none"), model.Critical, "does not exist")
+	assertProbe(t, env, "file", argMap("path", "/b/none", "exists", "false"), model.OK, "does not exist")
+	assertProbe(t, env, "file", argMap("path", "/b/old", "exists", "false"), model.Critical, "exists")
+	assertProbe(t, env, "file", argMap("path", "/b/new", "minSize", "2B"), model.Critical, "less than 2")
+	assertProbe(t, env, "file", argMap("path", "/b/old", "maxSize", "2B"), model.Critical, "more than 2")
+	assertProbe(t, env, "file", nil, model.Unknown, "probe file needs path")
 }
 
-func TestTCP(t *testing.T) {
+func TestTCPAnswerIsCompared(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
 	defer l.Close()
@@ -177,13 +177,13 @@ func TestTCP(t *testing.T) {
 		}
 	}()
 	address := l.Addr().String()
-	expect(t, &Env{}, "tcp", args1("address", address), model.OK, "answers in", "time=")
-	expect(t, &Env{}, "tcp", args1("address", address, "send", `PING\r\n`, "expect", "+PONG PING"), model.OK, "OK")
-	expect(t, &Env{}, "tcp", args1("address", address, "send", "x", "expect", "nothing"), model.Critical, `expected "nothing", got "+PONG x"`)
-	expect(t, &Env{}, "tcp", args1("address", "127.0.0.1:1"), model.Critical, "refused")
+	assertProbe(t, &Env{}, "tcp", argMap("address", address), model.OK, "answers in", "time=")
+	assertProbe(t, &Env{}, "tcp", argMap("address", address, "send", `PING\r\n`, "expect", "+PONG PING"), model.OK, "OK")
+	assertProbe(t, &Env{}, "tcp", argMap("address", address, "send", "x", "expect", "nothing"), model.Critical, `expected "nothing", got "+PONG x"`)
+	assertProbe(t, &Env{}, "tcp", argMap("address", "127.0.0.1:1"), model.Critical, "refused")
 }
 
-func TestHTTPAndCert(t *testing.T) {
+func TestHTTPAnswerAndCertificateAreJudged(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/moved":
@@ -201,25 +201,25 @@ func TestHTTPAndCert(t *testing.T) {
 	leaf := secure.Certificate()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	testenv.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), 0o644))
-	expect(t, &Env{}, "http", args1("url", plain.URL, "body", "well on shop", "host", "shop"), model.OK, "HTTP 200 OK in")
-	expect(t, &Env{}, "http", args1("url", plain.URL+"/bad"), model.Critical, "status 500", "want 200-399")
-	expect(t, &Env{}, "http", args1("url", plain.URL+"/bad", "status", "500"), model.OK, "OK")
-	expect(t, &Env{}, "http", args1("url", plain.URL+"/moved", "status", "302"), model.OK, "302")
-	expect(t, &Env{}, "http", args1("url", plain.URL+"/moved", "status", "200", "follow", "true"), model.OK, "200")
-	expect(t, &Env{}, "http", args1("url", plain.URL, "body", "terrible"), model.Critical, "body does not match terrible")
-	expect(t, &Env{}, "http", args1("url", plain.URL, "bodyNot", "well"), model.Critical, "body matches well")
-	expect(t, &Env{}, "http", args1("url", plain.URL, "crit", "1ns"), model.Critical, "HTTP 200 OK in")
-	expect(t, &Env{}, "http", args1("url", secure.URL), model.Critical, "certificate")
-	expect(t, &Env{}, "http", args1("url", secure.URL, "ca", ca), model.OK, "certificate of example.com expires in")
+	assertProbe(t, &Env{}, "http", argMap("url", plain.URL, "body", "well on shop", "host", "shop"), model.OK, "HTTP 200 OK in")
+	assertProbe(t, &Env{}, "http", argMap("url", plain.URL+"/bad"), model.Critical, "status 500", "want 200-399")
+	assertProbe(t, &Env{}, "http", argMap("url", plain.URL+"/bad", "status", "500"), model.OK, "OK")
+	assertProbe(t, &Env{}, "http", argMap("url", plain.URL+"/moved", "status", "302"), model.OK, "302")
+	assertProbe(t, &Env{}, "http", argMap("url", plain.URL+"/moved", "status", "200", "follow", "true"), model.OK, "200")
+	assertProbe(t, &Env{}, "http", argMap("url", plain.URL, "body", "terrible"), model.Critical, "body does not match terrible")
+	assertProbe(t, &Env{}, "http", argMap("url", plain.URL, "bodyNot", "well"), model.Critical, "body matches well")
+	assertProbe(t, &Env{}, "http", argMap("url", plain.URL, "crit", "1ns"), model.Critical, "HTTP 200 OK in")
+	assertProbe(t, &Env{}, "http", argMap("url", secure.URL), model.Critical, "certificate")
+	assertProbe(t, &Env{}, "http", argMap("url", secure.URL, "ca", ca), model.OK, "certificate of example.com expires in")
 
 	address := secure.Listener.Addr().String()
-	expect(t, &Env{}, "cert", args1("address", address, "ca", ca, "serverName", "example.com"), model.OK, "expires in")
-	expect(t, &Env{}, "cert", args1("address", address), model.Critical, "certificate")
+	assertProbe(t, &Env{}, "cert", argMap("address", address, "ca", ca, "serverName", "example.com"), model.OK, "expires in")
+	assertProbe(t, &Env{}, "cert", argMap("address", address), model.Critical, "certificate")
 	soon := &Env{Now: func() time.Time { return leaf.NotAfter.Add(-10 * 24 * time.Hour) }}
-	expect(t, soon, "cert", args1("file", ca), model.Warning, "expires in 10 days", "days=10d;21:;7:")
+	assertProbe(t, soon, "cert", argMap("file", ca), model.Warning, "expires in 10 days", "days=10d;21:;7:")
 	gone := &Env{Now: func() time.Time { return leaf.NotAfter.Add(72 * time.Hour) }}
-	expect(t, gone, "cert", args1("address", address, "ca", ca, "serverName", "example.com"), model.Critical, "expired 3 days ago")
-	expect(t, &Env{}, "cert", nil, model.Unknown, "set either file or address")
+	assertProbe(t, gone, "cert", argMap("address", address, "ca", ca, "serverName", "example.com"), model.Critical, "expired 3 days ago")
+	assertProbe(t, &Env{}, "cert", nil, model.Unknown, "set either file or address")
 }
 
 // A small tmpfs fills up, and disk sees it.
@@ -230,23 +230,23 @@ func TestDiskTurnsCritical(t *testing.T) {
 		testenv.LeftOut(t, "a tmpfs cannot be mounted: "+strings.TrimSpace(string(out)), "sudo make check, outside a container")
 	}
 	defer exec.Command("umount", dir).Run()
-	args := args1("path", dir)
-	expect(t, &Env{}, "disk", args, model.OK, "free of 4.0 MiB")
+	args := argMap("path", dir)
+	assertProbe(t, &Env{}, "disk", args, model.OK, "free of 4.0 MiB")
 	fill := filepath.Join(dir, "fill")
 	testenv.NoError(t, os.WriteFile(fill, make([]byte, 3800<<10), 0o600))
-	expect(t, &Env{}, "disk", args, model.Warning, "DISK WARNING")
+	assertProbe(t, &Env{}, "disk", args, model.Warning, "DISK WARNING")
 	testenv.NoError(t, os.WriteFile(fill, make([]byte, 4000<<10), 0o600))
-	expect(t, &Env{}, "disk", args, model.Critical, "DISK CRITICAL - "+dir)
+	assertProbe(t, &Env{}, "disk", args, model.Critical, "DISK CRITICAL - "+dir)
 	testenv.NoError(t, os.Remove(fill))
 	for i := range 96 {
 		_ = os.WriteFile(filepath.Join(dir, string(rune('A'+i%26))+string(rune('a'+i/26))), nil, 0o600)
 	}
-	expect(t, &Env{}, "disk", args, model.Critical, "of the inodes free")
-	expect(t, &Env{}, "disk", args1("path", dir+"/none"), model.Unknown, "no such file")
+	assertProbe(t, &Env{}, "disk", args, model.Critical, "of the inodes free")
+	assertProbe(t, &Env{}, "disk", argMap("path", dir+"/none"), model.Unknown, "no such file")
 }
 
-func TestDiskMounts(t *testing.T) {
-	env := machine(t, map[string]string{"/proc/self/mountinfo": `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
+func TestDiskChecksLocalMounts(t *testing.T) {
+	env := machineWithFiles(t, map[string]string{"/proc/self/mountinfo": `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
 23 22 8:1 /x /mnt/bind rw - ext4 /dev/sda1 rw
 24 22 8:2 / /data\040set rw - xfs /dev/sdb rw
 34 22 8:3 / /home ro - ext4 /dev/sdc rw
@@ -263,27 +263,27 @@ func TestDiskMounts(t *testing.T) {
 	}
 }
 
-func TestAgentOfItself(t *testing.T) {
+func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	self := Self{Waiting: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
 	offset := time.Duration(0)
 	env := &Env{Memory: &Memory{}, Self: func() Self { return self }, ServerOffset: func() (time.Duration, bool) { return offset, true }}
-	expect(t, env, "agent", nil, model.OK, "3 signals in the spool, 1.0 MiB of 32.0 MiB (half of the spool's size)", "runs=70c", "late=2c", "spool=1048576B;")
+	assertProbe(t, env, "agent", nil, model.OK, "3 signals in the spool, 1.0 MiB of 32.0 MiB (half of the spool's size)", "runs=70c", "late=2c", "spool=1048576B;")
 	self.SpoolBytes = 20 << 20
-	expect(t, env, "agent", nil, model.Warning, "20.0 MiB of 32.0 MiB")
-	expect(t, env, "agent", args1("warn", "10%"), model.OK, "20.0 MiB")
+	assertProbe(t, env, "agent", nil, model.Warning, "20.0 MiB of 32.0 MiB")
+	assertProbe(t, env, "agent", argMap("warn", "10%"), model.OK, "20.0 MiB")
 	self.SpoolBytes, self.Refused = 0, 4
-	expect(t, env, "agent", nil, model.Warning, "the server refused 4 results: its log has the reason")
-	expect(t, env, "agent", nil, model.OK, "refused=4c") // told once
+	assertProbe(t, env, "agent", nil, model.Warning, "the server refused 4 results: its log has the reason")
+	assertProbe(t, env, "agent", nil, model.OK, "refused=4c") // told once
 	self.Evicted = 9
-	expect(t, env, "agent", nil, model.Warning, "the spool dropped 9 signals: it was full, or they were too old or damaged")
+	assertProbe(t, env, "agent", nil, model.Warning, "the spool dropped 9 signals: it was full, or they were too old or damaged")
 	self.Blocked = os.ErrPermission
-	expect(t, env, "agent", nil, model.Critical, "cannot write to its disk: permission denied")
+	assertProbe(t, env, "agent", nil, model.Critical, "cannot write to its disk: permission denied")
 	self.Blocked, offset = nil, -time.Hour
-	expect(t, env, "agent", nil, model.Warning, "the clock is 60 minutes behind, compared with the Muster server")
-	expect(t, &Env{}, "agent", nil, model.Unknown, "only a running agent knows")
+	assertProbe(t, env, "agent", nil, model.Warning, "the clock is 60 minutes behind, compared with the Muster server")
+	assertProbe(t, &Env{}, "agent", nil, model.Unknown, "only a running agent knows")
 }
 
-func TestDaysUntilFull(t *testing.T) {
+func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
 	var m Memory
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	left := 1000.0
@@ -304,7 +304,7 @@ func TestDaysUntilFull(t *testing.T) {
 	}
 	env := &Env{Now: func() time.Time { return now }, Memory: &m}
 	p, _ := Find("disk")
-	a, _ := p.parse(args1("daysCrit", "10"), false)
+	a, _ := p.parse(argMap("daysCrit", "10"), false)
 	r := &report{name: "disk"}
 	for i := range 20 {
 		now = now.Add(10 * time.Minute)
@@ -316,19 +316,19 @@ func TestDaysUntilFull(t *testing.T) {
 	}
 }
 
-func TestLint(t *testing.T) {
+func TestLintFindsFaultsOfArguments(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args map[string]string
 		want string
 	}{
-		{"disk", args1("warn", "20%", "path", "{{ .props.x }}"), ""},
+		{"disk", argMap("warn", "20%", "path", "{{ .props.x }}"), ""},
 		{"dist", nil, `unknown probe "dist"`},
-		{"disk", args1("wran", "1%"), "did you mean warn?"},
-		{"disk", args1("warn", "lots"), "warn: \"lots\": want an amount that must stay free, such as 10"},
+		{"disk", argMap("wran", "1%"), "did you mean warn?"},
+		{"disk", argMap("warn", "lots"), "warn: \"lots\": want an amount that must stay free, such as 10"},
 		{"tcp", nil, "needs address"},
-		{"http", args1("url", "{{ .props.u }}", "body", "("), "body: "},
-		{"cert", args1("warn", "21"), "no unit"},
+		{"http", argMap("url", "{{ .props.u }}", "body", "("), "body: "},
+		{"cert", argMap("warn", "21"), "no unit"},
 	} {
 		errs := Lint(c.name, c.args)
 		if c.want == "" && len(errs) > 0 || c.want != "" && (len(errs) != 1 || !strings.Contains(errs[0].Error(), c.want)) {
@@ -348,7 +348,7 @@ func TestLint(t *testing.T) {
 }
 
 // docs/probes.md is made from the probes' own descriptions: go test -update.
-func TestDocs(t *testing.T) {
+func TestProbesPageIsUpToDate(t *testing.T) {
 	path := "../../../docs/probes.md"
 	want := Markdown()
 	testenv.Golden(t, path, want)
@@ -384,14 +384,14 @@ func FuzzArgs(f *testing.F) {
 				}
 			}
 			run, errs := p.parse(given, false)
-			if !strings.Contains(value, "{{") && (len(wrong) != len(errs) || !reflect.DeepEqual(keys(linted), keys(run))) {
+			if !strings.Contains(value, "{{") && (len(wrong) != len(errs) || !reflect.DeepEqual(keysOf(linted), keysOf(run))) {
 				t.Errorf("%s %v: lint says %v, the run %v", p.Name, given, wrong, errs)
 			}
 		}
 	})
 }
 
-func keys(a args) map[string]bool {
+func keysOf(a args) map[string]bool {
 	out := map[string]bool{}
 	for name := range a {
 		out[name] = true

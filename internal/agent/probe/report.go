@@ -108,7 +108,7 @@ func atMost(v float64) *model.Range    { return &model.Range{End: v} }
 func atLeast(v float64) *model.Range   { return &model.Range{Start: v, End: math.Inf(1)} }
 func symmetric(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
 
-func nan() float64 { return math.NaN() }
+func noBound() float64 { return math.NaN() }
 
 // bytesText writes a size in bytes for people.
 func bytesText(v float64) string { return model.Size(v).Approximate() }
@@ -196,8 +196,8 @@ func (m *Memory) lock() (unlock func()) {
 	return m.mu.Unlock
 }
 
-// more returns the growth of a counter since the last call.
-func (m *Memory) more(counter string, now uint64) uint64 {
+// counterGrowth returns the growth of a counter since the last call.
+func (m *Memory) counterGrowth(counter string, now uint64) uint64 {
 	defer m.lock()()
 	before := m.counted[counter]
 	m.counted[counter] = now

@@ -47,7 +47,7 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	for _, k := range kernels {
 		release := strings.TrimPrefix(filepath.Base(k), "vmlinuz-")
 		known = known || release == running
-		if !strings.Contains(release, "rescue") && flavour(release) == flavour(running) && compareReleases(release, newest) > 0 {
+		if !strings.Contains(release, "rescue") && kernelFlavour(release) == kernelFlavour(running) && compareReleases(release, newest) > 0 {
 			newest = release
 		}
 	}
@@ -61,8 +61,8 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	}
 }
 
-// flavour is the last word of a release: amd64, generic, cloud-amd64.
-func flavour(release string) string {
+// kernelFlavour is the last word of a release: amd64, generic, cloud-amd64.
+func kernelFlavour(release string) string {
 	for i := range len(release) {
 		if release[i] == '-' && i+1 < len(release) && (release[i+1] < '0' || release[i+1] > '9') {
 			return release[i+1:]
@@ -74,8 +74,8 @@ func flavour(release string) string {
 // compareReleases compares number by number, so that 6.1.0-9 is before 6.1.0-10.
 func compareReleases(a, b string) int {
 	for a != "" && b != "" {
-		x, restA, numA := word(a)
-		y, restB, numB := word(b)
+		x, restA, numA := cutWord(a)
+		y, restB, numB := cutWord(b)
 		order := strings.Compare(x, y)
 		if numA && numB {
 			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
@@ -89,8 +89,8 @@ func compareReleases(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// word cuts the leading run of digits, or of anything else.
-func word(s string) (head, rest string, number bool) {
+// cutWord cuts the leading run of digits, or of anything else.
+func cutWord(s string) (head, rest string, number bool) {
 	digit := func(c byte) bool { return c >= '0' && c <= '9' }
 	i := 1
 	for i < len(s) && digit(s[i]) == digit(s[0]) {
@@ -129,11 +129,11 @@ func judgeUnits(a args, r *report, listing string) {
 	if failed == 0 {
 		r.add(model.OK, "no unit has failed")
 	}
-	r.measure("failed", float64(failed), "", levels{}, 0, nan())
+	r.measure("failed", float64(failed), "", levels{}, 0, noBound())
 }
 
-// offText is how far a clock is off, for people.
-func offText(offset time.Duration) string {
+// offsetText is how far a clock is off, for people.
+func offsetText(offset time.Duration) string {
 	if offset < 0 {
 		return ageText(-offset) + " behind"
 	}
@@ -175,8 +175,8 @@ func runClock(ctx context.Context, env *Env, a args, r *report) error {
 	if status != model.OK {
 		mend = "; synchronise it on that machine: timedatectl set-ntp true"
 	}
-	r.add(status, "%s, says %s%s", offText(offset), by, mend)
-	r.measure("offset", offset.Seconds(), "s", most, nan(), nan())
+	r.add(status, "%s, says %s%s", offsetText(offset), by, mend)
+	r.measure("offset", offset.Seconds(), "s", most, noBound(), noBound())
 	return nil
 }
 
@@ -194,8 +194,8 @@ type Self struct {
 	Runs, Skipped, Late, Forks uint64
 }
 
-// clockWarn is how far the clock may be off before the agent speaks of it.
-const clockWarn = 5 * time.Second
+// maxClockOffset is how far the clock may be off before the agent speaks of it.
+const maxClockOffset = 5 * time.Second
 
 func runAgent(_ context.Context, env *Env, a args, r *report) error {
 	if env.Self == nil {
@@ -209,7 +209,7 @@ func runAgent(_ context.Context, env *Env, a args, r *report) error {
 		r.add(model.Critical, "the spool cannot write to its disk: %v", s.Blocked)
 	}
 	r.measure("spool", used, "B", free.usedLevels(most), 0, most)
-	r.measure("waiting", float64(s.Waiting), "", levels{}, 0, nan())
+	r.measure("waiting", float64(s.Waiting), "", levels{}, 0, noBound())
 	for _, c := range []struct {
 		name string
 		now  uint64
@@ -220,14 +220,14 @@ func runAgent(_ context.Context, env *Env, a args, r *report) error {
 		{"lost", s.Lost, "the spool could not store %d results"},
 		{"runs", s.Runs, ""}, {"forks", s.Forks, ""}, {"skipped", s.Skipped, ""}, {"late", s.Late, ""},
 	} {
-		if more := env.Memory.more(c.name, c.now); more > 0 && c.text != "" {
+		if more := env.Memory.counterGrowth(c.name, c.now); more > 0 && c.text != "" {
 			r.add(model.Warning, c.text, more)
 		}
-		r.measure(c.name, float64(c.now), "c", levels{}, nan(), nan())
+		r.measure(c.name, float64(c.now), "c", levels{}, noBound(), noBound())
 	}
 	if env.ServerOffset != nil {
-		if offset, ok := env.ServerOffset(); ok && math.Abs(offset.Seconds()) > clockWarn.Seconds() {
-			r.add(model.Warning, "the clock is %s, compared with the Muster server", offText(offset))
+		if offset, ok := env.ServerOffset(); ok && math.Abs(offset.Seconds()) > maxClockOffset.Seconds() {
+			r.add(model.Warning, "the clock is %s, compared with the Muster server", offsetText(offset))
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 
 // What is not in the list does not run, however it is written; what is there does, and
 // means what it means to the agent.
-func TestAllow(t *testing.T) {
+func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 	dir, evil := t.TempDir(), t.TempDir()
 	script := func(path, text string) {
 		testenv.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
@@ -28,7 +28,7 @@ func TestAllow(t *testing.T) {
 	}
 	allow, err := ParseAllow([]string{"check_*", filepath.Join(dir, "oth*"), "echo one | tail -1", "env:MODE"})
 	testenv.NoError(t, err)
-	r := runner()
+	r := newTestRunner()
 	r.Allow, r.Environ = allow, []string{"PATH=" + dir + ":/usr/bin:/bin"}
 	good := filepath.Join(dir, "check_good")
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-func TestParseAllow(t *testing.T) {
+func TestParseAllowRefusesInvalidEntries(t *testing.T) {
 	for _, bad := range []string{"bin/x", "./x", "/a/../b", "[", "env:", "env:[", "/usr/bin/"} {
 		if _, err := ParseAllow([]string{bad}); model.ClassOf(err) != model.Invalid {
 			t.Errorf("%q: %v", bad, err)

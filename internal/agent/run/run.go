@@ -89,7 +89,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	if r.Allow != nil {
 		var why string
 		if c, why = r.Allow.admit(c, own); why != "" {
-			v := unknown("refused" + r.on() + ": the agent runs only the programs in its setting --allow-commands; " + why)
+			v := unknown("refused" + r.onNode() + ": the agent runs only the programs in its setting --allow-commands; " + why)
 			v.refused = true
 			return v
 		}
@@ -175,7 +175,7 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	for _, kv := range base {
 		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path = p
-		} else if !strings.HasPrefix(kv, "MUSTER_") && !strings.HasPrefix(kv, "NOTIFY_SOCKET=") && (c.RunAs == "" || forOthers(kv)) {
+		} else if !strings.HasPrefix(kv, "MUSTER_") && !strings.HasPrefix(kv, "NOTIFY_SOCKET=") && (c.RunAs == "" || inheritedByOtherUsers(kv)) {
 			env = append(env, kv)
 		}
 	}
@@ -192,8 +192,8 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	return env, path, own
 }
 
-// forOthers returns whether commands of another user inherit the variable.
-func forOthers(kv string) bool {
+// inheritedByOtherUsers returns whether commands of another user inherit the variable.
+func inheritedByOtherUsers(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	return name == "LANG" || name == "TZ" || strings.HasPrefix(name, "LC_")
 }

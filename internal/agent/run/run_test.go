@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func runner() *Runner {
+func newTestRunner() *Runner {
 	return &Runner{Node: func() string { return "web01" }, Grace: 300 * time.Millisecond}
 }
 
@@ -56,7 +56,7 @@ func TestExitCodesAndCauses(t *testing.T) {
 		{Command{Shell: "printf 'a\\000b\\377c'"}, model.OK, []string{"a\uFFFDb\uFFFDc"}},
 		{Command{Shell: "true", RunAs: "nobody-at-all"}, model.Unknown, []string{"the user does not exist"}},
 	} {
-		got := runner().Run(t.Context(), c.cmd)
+		got := newTestRunner().Run(t.Context(), c.cmd)
 		for _, want := range c.want {
 			if got.Status != c.status || !strings.Contains(string(got.Output), want) {
 				t.Errorf("%+v: %s %q, want %s …%q…", c.cmd, got.Status, got.Output, c.status, want)
@@ -66,7 +66,7 @@ func TestExitCodesAndCauses(t *testing.T) {
 }
 
 func TestCommandsDoNotGetAgentSecrets(t *testing.T) {
-	r := runner()
+	r := newTestRunner()
 	r.Environ = []string{"MUSTER_TOKEN=secret", "LANG=C", "PATH=/usr/bin:/bin"}
 	got := string(r.Run(t.Context(), Command{Shell: "env"}).Output)
 	if strings.Contains(got, "secret") || !strings.Contains(got, "LANG=C") {
@@ -74,20 +74,20 @@ func TestCommandsDoNotGetAgentSecrets(t *testing.T) {
 	}
 }
 
-func TestRunAs(t *testing.T) {
+func TestRunAsChangesTheUser(t *testing.T) {
 	testenv.Root(t)
 	who, err := user.Lookup("nobody")
 	if err != nil {
 		testenv.LeftOut(t, "there is no user nobody", "useradd nobody")
 	}
-	got := runner().Run(t.Context(), Command{Shell: "id -u; echo $USER", RunAs: "nobody"})
+	got := newTestRunner().Run(t.Context(), Command{Shell: "id -u; echo $USER", RunAs: "nobody"})
 	if string(got.Output) != who.Uid+"\nnobody" {
 		t.Errorf("%s", got.Output)
 	}
 }
 
 func TestOutputIsCutAndMarked(t *testing.T) {
-	got := runner().Run(t.Context(), Command{Shell: "printf 'é%.0s' $(seq 1000)", MaxOutput: 500})
+	got := newTestRunner().Run(t.Context(), Command{Shell: "printf 'é%.0s' $(seq 1000)", MaxOutput: 500})
 	if len(got.Output) > 500 || !utf8.Valid(got.Output) || !strings.HasSuffix(string(got.Output), "… [cut "+strconv.FormatUint(got.Cut, 10)+" bytes]") {
 		t.Errorf("%d bytes, cut %d: %q", len(got.Output), got.Cut, got.Output)
 	}
@@ -103,7 +103,7 @@ func TestHundredMegabytesCostNoMemory(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got := runner().Run(t.Context(), Command{Shell: "head -c 104857600 /dev/zero | tr '\\0' x; exit 1", Timeout: time.Minute})
+	got := newTestRunner().Run(t.Context(), Command{Shell: "head -c 104857600 /dev/zero | tr '\\0' x; exit 1", Timeout: time.Minute})
 	runtime.ReadMemStats(&after)
 	if got.Status != model.Warning || got.Cut < 104857600-model.DefaultOutputBytes {
 		t.Errorf("%s, cut %d", got.Status, got.Cut)
@@ -117,7 +117,7 @@ func TestHundredMegabytesCostNoMemory(t *testing.T) {
 func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
-	got := runner().Run(t.Context(), Command{
+	got := newTestRunner().Run(t.Context(), Command{
 		Shell:   "trap '' TERM; (trap '' TERM; echo $$ >&2; while :; do sleep 1; done) & echo $! >" + pidFile + "; while :; do sleep 1; done",
 		Timeout: time.Second,
 	})
@@ -127,41 +127,41 @@ func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	if !strings.HasPrefix(string(got.Output), "timed out after 1s") {
 		t.Errorf("%s", got.Output)
 	}
-	awaitGone(t, pidFile)
+	awaitProcessEnd(t, pidFile)
 }
 
 // A child that stays behind with the output in its hands does not hang the run.
-func TestChildHoldsTheOutput(t *testing.T) {
+func TestChildThatKeepsTheOutputOpenIsKilled(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
-	got := runner().Run(t.Context(), Command{Shell: "sleep 600 & echo $! >" + pidFile + "; echo done", Timeout: time.Minute})
+	got := newTestRunner().Run(t.Context(), Command{Shell: "sleep 600 & echo $! >" + pidFile + "; echo done", Timeout: time.Minute})
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 	if got.Status != model.OK || !strings.HasPrefix(string(got.Output), "done\n(its child processes kept") {
 		t.Errorf("%s %s", got.Status, got.Output)
 	}
-	awaitGone(t, pidFile)
+	awaitProcessEnd(t, pidFile)
 }
 
-func awaitGone(t *testing.T, pidFile string) {
+func awaitProcessEnd(t *testing.T, pidFile string) {
 	t.Helper()
 	data, err := os.ReadFile(pidFile)
 	testenv.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
 	testenv.NoError(t, err)
-	testenv.Until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || zombie(pid) })
+	testenv.Until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || isZombie(pid) })
 }
 
-// zombie: killed, and nobody has collected it yet (a container without init).
-func zombie(pid int) bool {
+// isZombie: killed, and nobody has collected it yet (a container without init).
+func isZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-func TestStopEndsTheCommand(t *testing.T) {
+func TestCancelledContextEndsTheCommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	got := runner().Run(ctx, Command{Shell: "echo began; sleep 600", Timeout: time.Minute, Stream: func([]byte) { cancel() }})
+	got := newTestRunner().Run(ctx, Command{Shell: "echo began; sleep 600", Timeout: time.Minute, Stream: func([]byte) { cancel() }})
 	if got.Status != model.Unknown || !strings.Contains(string(got.Output), "the agent stops") {
 		t.Errorf("%s %s", got.Status, got.Output)
 	}
@@ -175,7 +175,7 @@ func TestRealPlugins(t *testing.T) {
 		{"check_procs", "-w 100000 -c 200000", "PROCS OK", "procs"},
 	} {
 		testenv.Plugin(t, c.plugin)
-		got := runner().Run(t.Context(), Command{Shell: c.plugin + " " + c.args, Timeout: 20 * time.Second})
+		got := newTestRunner().Run(t.Context(), Command{Shell: c.plugin + " " + c.args, Timeout: 20 * time.Second})
 		out := model.ParseOutput(got.Output)
 		if got.Status != model.OK || !strings.Contains(string(out.Summary), c.summary) || len(out.PerfData) == 0 || out.PerfData[0].Label != c.label {
 			t.Errorf("%s: %s %s", c.plugin, got.Status, got.Output)
@@ -193,7 +193,7 @@ func TestRealCheckHTTP(t *testing.T) {
 	defer server.Close()
 	host, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	for path, want := range map[string]model.Status{"/": model.OK, "/bad": model.Critical} {
-		got := runner().Run(t.Context(), Command{Argv: []string{"check_http", "-I", host, "-p", port, "-u", path}, Timeout: 20 * time.Second})
+		got := newTestRunner().Run(t.Context(), Command{Argv: []string{"check_http", "-I", host, "-p", port, "-u", path}, Timeout: 20 * time.Second})
 		out := model.ParseOutput(got.Output)
 		if got.Status != want || !strings.HasPrefix(string(out.Summary), "HTTP ") || len(out.PerfData) == 0 || out.PerfData[0].Label != "time" {
 			t.Errorf("%s: %s %s", path, got.Status, got.Output)
@@ -202,7 +202,7 @@ func TestRealCheckHTTP(t *testing.T) {
 }
 
 func BenchmarkRunTrue(b *testing.B) {
-	r := runner()
+	r := newTestRunner()
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Run(b.Context(), Command{Argv: []string{"/bin/true"}})

@@ -45,12 +45,12 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 	case code >= 0 && code <= 3:
 		v.status = model.Status(code)
 	case code == 127 && c.Argv == nil:
-		v.cause = "exit code 127: the shell did not find a program in PATH" + r.on() + pathLine(path)
+		v.cause = "exit code 127: the shell did not find a program in PATH" + r.onNode() + pathMessage(path)
 		if name := notFoundName(kept); name != "" {
 			v.cause = r.notFound(name, path, exec.ErrNotFound)
 		}
 	case code == 126 && c.Argv == nil:
-		v.cause = "exit code 126: the shell found the program but may not execute it" + r.on()
+		v.cause = "exit code 126: the shell found the program but may not execute it" + r.onNode()
 	case c.AdHoc:
 		v.cause = fmt.Sprintf("exit code %d", code)
 	default:
@@ -59,7 +59,7 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 	return v
 }
 
-func (r *Runner) on() string {
+func (r *Runner) onNode() string {
 	if r.Node == nil {
 		return ""
 	}
@@ -68,16 +68,16 @@ func (r *Runner) on() string {
 
 func (r *Runner) notFound(name, path string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
-		return name + ": found but not executable" + r.on()
+		return name + ": found but not executable" + r.onNode()
 	}
 	if strings.ContainsRune(name, filepath.Separator) {
-		return name + ": no such file" + r.on()
+		return name + ": no such file" + r.onNode()
 	}
-	return name + ": not found in PATH" + r.on() + "\n  install it there, or name its folder to the agent: --plugin-path FOLDER" + pathLine(path)
+	return name + ": not found in PATH" + r.onNode() + "\n  install it there, or name its folder to the agent: --plugin-path FOLDER" + pathMessage(path)
 }
 
-// pathLine stands below the line that people see in tables: it is long.
-func pathLine(path string) string { return "\nPATH is " + path }
+// pathMessage stands below the line that people see in tables: it is long.
+func pathMessage(path string) string { return "\nPATH is " + path }
 
 func (r *Runner) startFailed(name, runAs string, err error) string {
 	var cause *fs.PathError
@@ -88,7 +88,7 @@ func (r *Runner) startFailed(name, runAs string, err error) string {
 	if runAs != "" {
 		as = " as " + runAs
 	}
-	return fmt.Sprintf("%s: cannot start%s%s: %v", name, as, r.on(), err)
+	return fmt.Sprintf("%s: cannot start%s%s: %v", name, as, r.onNode(), err)
 }
 
 // notFoundName finds the program's name in a shell's message: "/bin/sh: 1: name: not
@@ -194,13 +194,13 @@ type output struct {
 
 var errFlood = errors.New("too much output")
 
-// scratch has read buffers.
-var scratch = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+// readBuffers has read buffers.
+var readBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // ReadFrom reads the pipe until its end, or until drainLimit.
 func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
-	buf := scratch.Get().(*[32 << 10]byte)
-	defer scratch.Put(buf)
+	buf := readBuffers.Get().(*[32 << 10]byte)
+	defer readBuffers.Put(buf)
 	for {
 		m, err := r.Read(buf[:])
 		n += int64(m)
@@ -228,7 +228,7 @@ func (o *output) add(p []byte) {
 	if o.hider != nil && o.keep > len(o.kept) {
 		p = o.redact(p, false)
 	}
-	o.keepOf(p)
+	o.keepBytes(p)
 }
 
 // redact returns the bytes that may be kept now. A redacted secret counts with its replacement's length.
@@ -242,11 +242,11 @@ func (o *output) redact(p []byte, last bool) []byte {
 // end keeps the bytes that the hider held back.
 func (o *output) end() {
 	if o.hider != nil && o.keep > len(o.kept) {
-		o.keepOf(o.redact(nil, true))
+		o.keepBytes(o.redact(nil, true))
 	}
 }
 
-func (o *output) keepOf(p []byte) {
+func (o *output) keepBytes(p []byte) {
 	if room := o.keep - len(o.kept); room > 0 {
 		p = p[:min(room, len(p))]
 		o.kept = append(o.kept, p...)

@@ -16,9 +16,9 @@ import (
 
 var node = uuid.MustParse("6b1b36a5-2a4c-4d6c-8f0e-2f7f7b1f9a01")
 
-// world is a scheduler on clocks that the test moves: all times are those of a
+// testScheduler is a scheduler on clocks that the test moves: all times are those of a
 // synctest bubble, the wall clock may be set.
-type world struct {
+type testScheduler struct {
 	*Scheduler
 	t      *testing.T
 	mu     sync.Mutex
@@ -29,11 +29,13 @@ type world struct {
 	stop   func()
 }
 
-func start(t *testing.T, cfg Config) *world { return startBooted(t, cfg, time.Now()) }
+func startScheduler(t *testing.T, cfg Config) *testScheduler {
+	return startSchedulerBootedAt(t, cfg, time.Now())
+}
 
-// startBooted is start on a machine that booted then.
-func startBooted(t *testing.T, cfg Config, booted time.Time) *world {
-	w := &world{t: t, began: booted, starts: map[model.CheckID][]time.Duration{}}
+// startSchedulerBootedAt is start on a machine that booted then.
+func startSchedulerBootedAt(t *testing.T, cfg Config, booted time.Time) *testScheduler {
+	w := &testScheduler{t: t, began: booted, starts: map[model.CheckID][]time.Duration{}}
 	cfg.Node = node
 	cfg.Boot = w.boot
 	cfg.Now = func() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return time.Now().Add(w.set + w.slept) }
@@ -45,14 +47,14 @@ func startBooted(t *testing.T, cfg Config, booted time.Time) *world {
 	return w
 }
 
-func (w *world) boot() time.Duration {
+func (w *testScheduler) boot() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(w.began) + w.slept + 1000*time.Hour
 }
 
 // job takes its time in a bubble.
-func (w *world) job(id model.CheckID, interval, takes time.Duration) Job {
+func (w *testScheduler) job(id model.CheckID, interval, takes time.Duration) Job {
 	return Job{Key: Key{Check: id}, Interval: interval, Do: func(ctx context.Context) {
 		w.mu.Lock()
 		w.starts[id] = append(w.starts[id], time.Since(w.began))
@@ -64,14 +66,14 @@ func (w *world) job(id model.CheckID, interval, takes time.Duration) Job {
 	}}
 }
 
-func (w *world) apply(jobs ...Job) {
+func (w *testScheduler) apply(jobs ...Job) {
 	w.t.Helper()
 	if err := w.Set(jobs); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) runs(id model.CheckID) []time.Duration {
+func (w *testScheduler) runs(id model.CheckID) []time.Duration {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +82,7 @@ func (w *world) runs(id model.CheckID) []time.Duration {
 
 func TestStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, Config{MaxConcurrent: 4})
+		w := startScheduler(t, Config{MaxConcurrent: 4})
 		defer w.stop()
 		var jobs []Job
 		for id := range model.CheckID(60) {
@@ -128,7 +130,7 @@ func TestSamePhaseAfterRestart(t *testing.T) {
 		booted := time.Now()
 		var grids []time.Duration
 		for range 2 {
-			w := startBooted(t, Config{}, booted)
+			w := startSchedulerBootedAt(t, Config{}, booted)
 			w.apply(w.job(7, time.Minute, 0))
 			time.Sleep(3 * time.Minute)
 			runs := w.runs(7)
@@ -144,7 +146,7 @@ func TestSamePhaseAfterRestart(t *testing.T) {
 
 func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, Config{MaxConcurrent: 2})
+		w := startScheduler(t, Config{MaxConcurrent: 2})
 		defer w.stop()
 		var mu sync.Mutex
 		going, most, own := 0, 0, map[model.CheckID]int{}
@@ -179,7 +181,7 @@ func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 
 func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, Config{})
+		w := startScheduler(t, Config{})
 		defer w.stop()
 		cron := w.job(2, 0, 0)
 		cron.Cron, cron.Zone = "0 * * * *", "UTC"
@@ -204,7 +206,7 @@ func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 
 func TestSleepOfTheMachineMakesNoBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, Config{})
+		w := startScheduler(t, Config{})
 		defer w.stop()
 		w.apply(w.job(1, time.Minute, 0))
 		time.Sleep(5 * time.Minute)
@@ -222,9 +224,9 @@ func TestSleepOfTheMachineMakesNoBurst(t *testing.T) {
 	})
 }
 
-func TestRunNowAndStop(t *testing.T) {
+func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, Config{Grace: 3 * time.Second})
+		w := startScheduler(t, Config{Grace: 3 * time.Second})
 		w.apply(w.job(1, 24*time.Hour, time.Hour))
 		time.Sleep(11 * time.Second)
 		if n := len(w.runs(1)); n != 1 {
@@ -261,7 +263,7 @@ func BenchmarkTurn(b *testing.B) {
 // The scheduler skips runs in excluded times and keeps the check's phase; a requested run happens at any time.
 func TestExcludedTimesHaveNoRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, Config{})
+		w := startScheduler(t, Config{})
 		var held atomic.Bool
 		job := w.job(1, time.Minute, time.Second)
 		job.Paused = func() bool { return held.Load() }
@@ -297,7 +299,7 @@ func TestExcludedTimesHaveNoRuns(t *testing.T) {
 // check on call runs when it is called, and never by itself.
 func TestRunsForProxyNodesSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, Config{MaxConcurrent: 8})
+		w := startScheduler(t, Config{MaxConcurrent: 8})
 		defer w.stop()
 		var mu sync.Mutex
 		starts := map[model.NodeID][]time.Duration{}

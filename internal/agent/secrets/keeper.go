@@ -85,7 +85,7 @@ func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string
 	for i := range list {
 		if s := &list[i]; s.OnServer() {
 			served = append(served, *s)
-		} else if value, err := k.local(s); err != nil {
+		} else if value, err := k.readLocal(s); err != nil {
 			return nil, fmt.Errorf("secret %s is not available: %w", s.Name, err)
 		} else {
 			values[s.Env] = value
@@ -94,7 +94,7 @@ func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string
 	if len(served) == 0 {
 		return values, nil
 	}
-	found, err := k.served(ctx, served)
+	found, err := k.requestFromServer(ctx, served)
 	if err != nil {
 		return nil, err
 	}
@@ -104,22 +104,22 @@ func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string
 	return values, nil
 }
 
-// local reads a value that is on the node.
-func (k *Keeper) local(s *model.ChunkSecret) (value string, err error) {
+// readLocal reads a value that is on the node.
+func (k *Keeper) readLocal(s *model.ChunkSecret) (value string, err error) {
 	if s.AgentEnv != "" {
 		name := model.SecretVariable + s.AgentEnv
 		var ok bool
 		if value, ok = k.o.Getenv(name); !ok {
 			return "", fmt.Errorf("the agent's environment has no %s: set it where the service is declared and restart the agent", name)
 		}
-	} else if value, err = k.file(s.AgentFile); err != nil {
+	} else if value, err = k.readFile(s.AgentFile); err != nil {
 		return "", err
 	}
 	return value, model.CheckSecretValue(value)
 }
 
-// file reads a value in the folder; links cannot lead out of it.
-func (k *Keeper) file(name string) (string, error) {
+// readFile reads a value in the folder; links cannot lead out of it.
+func (k *Keeper) readFile(name string) (string, error) {
 	root, err := os.OpenRoot(k.o.Dir)
 	if err != nil {
 		return "", fmt.Errorf("the agent's folder of secrets (--secrets-dir): %w", err)
@@ -140,8 +140,8 @@ func (k *Keeper) file(name string) (string, error) {
 	return model.SecretOfFile(data), nil
 }
 
-// served returns the server's values by name: kept ones, and those of its answer.
-func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
+// requestFromServer returns the server's values by name: kept ones, and those of its answer.
+func (k *Keeper) requestFromServer(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
 	found := make(map[string]string, len(list))
 	var missing []string
 	k.mu.Lock()
@@ -171,9 +171,9 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 	select {
 	case <-a.done:
 	case <-timer.C:
-		k.fail(a, errors.New("the server did not answer"))
+		k.failRequest(a, errors.New("the server did not answer"))
 	case <-ctx.Done():
-		k.fail(a, errors.New("the agent stops"))
+		k.failRequest(a, errors.New("the agent stops"))
 	}
 	if a.err != nil {
 		return nil, fmt.Errorf("secret %s is not available: %w", missing[0], a.err)
@@ -197,28 +197,28 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 }
 
 var (
-	errAway = errors.New("the value is on the server, and the agent has no session")
-	errOld  = errors.New("the server does not support secrets: update it")
+	errNoSession = errors.New("the value is on the server, and the agent has no session")
+	errOldServer = errors.New("the server does not support secrets: update it")
 )
 
 // unavailableLocked returns the reason why no server will answer; nil: one may.
 func (k *Keeper) unavailableLocked() error {
 	switch {
 	case k.session && !k.serves:
-		return errOld
+		return errOldServer
 	case !k.session && time.Since(k.since) > answerTimeout:
-		return errAway
+		return errNoSession
 	}
 	return nil
 }
 
-// fail ends a request without an answer.
-func (k *Keeper) fail(a *request, err error) {
+// failRequest ends a request without an answer.
+func (k *Keeper) failRequest(a *request, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.endLocked(a, nil, err)
 	if a.err != nil && !k.session {
-		a.err = errAway
+		a.err = errNoSession
 	}
 }
 
@@ -255,7 +255,7 @@ func (k *Keeper) Connected(features uint32) {
 	k.session, k.serves = true, features&wire.FeatureSecrets != 0
 	for _, a := range k.requests {
 		if !k.serves {
-			k.endLocked(a, nil, errOld)
+			k.endLocked(a, nil, errOldServer)
 		}
 	}
 	pause.Wake(k.ready)

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func TestOnTheNode(t *testing.T) {
+func TestSecretsOfTheNodeAreRead(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
 	for path, text := range map[string]string{filepath.Join(dir, "pin"): "12 34\n", outside: "not yours", filepath.Join(dir, "short"): "abc"} {
@@ -49,8 +49,8 @@ func TestOnTheNode(t *testing.T) {
 
 var db = []model.ChunkSecret{{Env: "PW", Name: "default/db"}}
 
-// answer plays the server once: what is asked gets this value.
-func answer(t *testing.T, k *Keeper, g wire.SecretValue) {
+// replyToRequest plays the server once: what is asked gets this value.
+func replyToRequest(t *testing.T, k *Keeper, g wire.SecretValue) {
 	t.Helper()
 	<-k.Ready()
 	x, ok := k.Next(0)
@@ -62,7 +62,7 @@ func answer(t *testing.T, k *Keeper, g wire.SecretValue) {
 }
 
 // What the server gave is kept for its lease, and not a moment longer.
-func TestLease(t *testing.T) {
+func TestServerSecretIsKeptForItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
 		defer k.Close()
@@ -74,7 +74,7 @@ func TestLease(t *testing.T) {
 				t.Errorf("got %v, %v, want %s", got, err, want)
 			}
 		}
-		go answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("first one"), LeaseMs: 60000})
+		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("first one"), LeaseMs: 60000})
 		find("first one")
 		find("first one") // nobody answers: it is kept
 		time.Sleep(59 * time.Second)
@@ -86,12 +86,12 @@ func TestLease(t *testing.T) {
 		if len(k.kept) != 0 {
 			t.Error("still in memory after its lease")
 		}
-		go answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("second one")})
+		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("second one")})
 		find("second one")
 		if len(k.kept) != 0 {
 			t.Error("kept without a lease")
 		}
-		go answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
+		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
 		find("third one")
 		k.Retain([]*model.CheckChunk{{Secrets: []model.ChunkSecret{{Name: "default/other"}}}})
 		if len(k.kept) != 0 {
@@ -101,7 +101,7 @@ func TestLease(t *testing.T) {
 }
 
 // Whoever waits for the server is told in time why nothing comes, and after a while away at once.
-func TestServerWithoutAnswer(t *testing.T) {
+func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
 		fails := func(want string, after time.Duration) {
@@ -129,9 +129,9 @@ func TestServerWithoutAnswer(t *testing.T) {
 			}
 			t.Errorf("asks %+v", x)
 		}
-		go answer(t, k, wire.SecretValue{Name: "default/db", Error: "Vault is sealed"})
+		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Error: "Vault is sealed"})
 		fails("Vault is sealed", 0)
-		go answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("abc")})
+		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("abc")})
 		fails("it is shorter", 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -154,7 +154,7 @@ func TestUnansweredRequestsAreRepeatedInTheNextSession(t *testing.T) {
 		k.Disconnected()
 		time.Sleep(3 * time.Second)
 		k.Connected(wire.FeatureSecrets)
-		answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("a value"), LeaseMs: 1000})
+		replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("a value"), LeaseMs: 1000})
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

@@ -15,23 +15,23 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// onDisk opens a spool on the real file system: what is deleted there stays open.
-func onDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
+// openOnDisk opens a spool on the real file system: what is deleted there stays open.
+func openOnDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 	t.Helper()
 	s, err := Open(dir, Options{FS: disk.OS{}, Clock: clock, MaxBytes: 16 << 20, Linger: -1, Known: known})
 	testenv.NoError(t, err)
 	return s
 }
 
-func TestFolderDeletedWhileOpen(t *testing.T) {
-	dir, clock, v := filepath.Join(t.TempDir(), "spool"), newHands(), newServer()
-	s := onDisk(t, dir, clock, false)
+func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
+	dir, clock, v := filepath.Join(t.TempDir(), "spool"), newManualClock(), newTestServer()
+	s := openOnDisk(t, dir, clock, false)
 	stream := s.Stats().Stream
 	appendResults(s, clock, 10, 0, "before")
 	testenv.NoError(t, os.RemoveAll(dir))
 	appendResults(s, clock, 10, 1000, "after")
 	testenv.NoError(t, s.Close())
-	s = onDisk(t, dir, clock, true) // what was in memory is on the new disk
+	s = openOnDisk(t, dir, clock, true) // what was in memory is on the new disk
 	defer s.Close()
 	if s.Stats().Stream != stream {
 		t.Error("another stream")
@@ -46,13 +46,13 @@ func TestFolderDeletedWhileOpen(t *testing.T) {
 
 func TestDeletedSpoolIsReported(t *testing.T) {
 	for _, known := range []bool{false, true} {
-		clock, v := newHands(), newServer()
-		s := onDisk(t, t.TempDir(), clock, known)
-		s.Append(result(clock, 1, "first"), false)
+		clock, v := newManualClock(), newTestServer()
+		s := openOnDisk(t, t.TempDir(), clock, known)
+		s.Append(resultSignal(clock, 1, "first"), false)
 		v.resume(t, s)
 		v.drain(t, s)
 		v.expect(t, 1)
-		if told := v.gaps[newSpool.String()] == 1; told != known {
+		if told := v.gaps[spoolMissing.String()] == 1; told != known {
 			t.Errorf("known %v: gaps %v", known, v.gaps)
 		}
 		s.Close()
@@ -62,13 +62,13 @@ func TestDeletedSpoolIsReported(t *testing.T) {
 // Numbers that the server has and that were never sent from here are another life's,
 // also where the process keepaliveChunk was brought back, as a virtual machine is, and has made
 // more signals than the other life since.
-func TestMemoryBroughtBack(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
-	s := open(t, fs, clock, 0)
+func TestRestoredMachineStartsANewStream(t *testing.T) {
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
 	stream := s.Stats().Stream
 	v.resume(t, s)
-	s.Append(result(clock, 1, "shared"), false)
+	s.Append(resultSignal(clock, 1, "shared"), false)
 	v.drain(t, s)
 	v.last[wire.StreamKey{Stream: stream, Lane: wire.Live}] = 20 // the other life went on to here
 	s.Offline()
@@ -76,7 +76,7 @@ func TestMemoryBroughtBack(t *testing.T) {
 	v.resume(t, s)
 	v.drain(t, s)
 	v.expect(t, 31)
-	if s.Stats().Stream == stream || v.gaps[olderDisk.String()] != 1 {
+	if s.Stats().Stream == stream || v.gaps[diskRolledBack.String()] != 1 {
 		t.Errorf("gaps %v", v.gaps)
 	}
 }
@@ -84,36 +84,36 @@ func TestMemoryBroughtBack(t *testing.T) {
 // The disk is brought back from a copy, and the agent starts more than once before it
 // meets a server again. Which of the numbers that it gave meanwhile the server means,
 // nobody knows: what may be lost is told, nothing is applied twice, the rest arrives.
-func TestRestoredSpoolAfterRestart(t *testing.T) {
+func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		made      []int // by each start of the second life, before the next
 		delivered int   // of them
 		told      reason
 	}{
-		{"one start", []int{30}, 30, olderDisk},
-		{"two starts", []int{30, 0}, 10, olderTwice},
-		{"two starts, fewer than the server knows", []int{12, 0}, 0, olderTwice},
-		{"two starts, the second makes more", []int{12, 30}, 30, olderTwice},
-		{"three starts", []int{12, 6, 10}, 10, olderTwice},
-		{"nothing made before the last start", []int{0, 0, 30}, 30, olderDisk},
+		{"one start", []int{30}, 30, diskRolledBack},
+		{"two starts", []int{30, 0}, 10, diskRolledBackTwice},
+		{"two starts, fewer than the server knows", []int{12, 0}, 0, diskRolledBackTwice},
+		{"two starts, the second makes more", []int{12, 30}, 30, diskRolledBackTwice},
+		{"three starts", []int{12, 6, 10}, 10, diskRolledBackTwice},
+		{"nothing made before the last start", []int{0, 0, 30}, 30, diskRolledBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fs, clock, v := memfs.New(), newHands(), newServer()
-			s := open(t, fs, clock, 0)
+			fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+			s := openSpool(t, fs, clock, 0)
 			v.resume(t, s)
 			appendResults(s, clock, 5, 0, "shared")
 			s.Close()
 			copied := fs.Crash(0, 1)
-			s = open(t, fs, clock, 0)
+			s = openSpool(t, fs, clock, 0)
 			v.resume(t, s)
 			appendResults(s, clock, 20, 0, "first life")
 			v.drain(t, s)
 			s.Close()
 			for start, n := range c.made {
-				s = open(t, copied, clock, 0)
+				s = openSpool(t, copied, clock, 0)
 				for i := range n {
-					s.Append(result(clock, 1, fmt.Sprint("second life", start, i)), false)
+					s.Append(resultSignal(clock, 1, fmt.Sprint("second life", start, i)), false)
 				}
 				if start+1 < len(c.made) {
 					s.Close()
@@ -132,25 +132,25 @@ func TestRestoredSpoolAfterRestart(t *testing.T) {
 
 // A start without a server is nothing to speak of: what was made before it is sent, and
 // nobody is told of a copy.
-func TestRestartsWithoutServer(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
+func TestRestartsWithoutServerLoseNothing(t *testing.T) {
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
 	made := 0
 	for round := range 6 {
-		s := open(t, fs, clock, 0)
+		s := openSpool(t, fs, clock, 0)
 		for range 7 {
-			s.Append(result(clock, 1, fmt.Sprint("out", made)), false)
+			s.Append(resultSignal(clock, 1, fmt.Sprint("out", made)), false)
 			made++
 		}
 		if round%3 == 2 { // two starts without, one with
 			v.resume(t, s)
 			v.receive(t, s, 9, round == 2)
 			s.Offline()
-			s.Append(result(clock, 1, fmt.Sprint("out", made)), false)
+			s.Append(resultSignal(clock, 1, fmt.Sprint("out", made)), false)
 			made++
 		}
 		s.Close()
 	}
-	s := open(t, fs, clock, 0)
+	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
 	v.resume(t, s)
 	v.drain(t, s)
@@ -162,23 +162,23 @@ func TestRestartsWithoutServer(t *testing.T) {
 
 // A bad byte in the middle of the log takes what is in its commit and nothing else:
 // while the spool is open, and after a restart.
-func TestDamageInTheMiddle(t *testing.T) {
+func TestDamageLosesOneCommit(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
-			dir, clock, v := t.TempDir(), newHands(), newServer()
-			s := onDisk(t, dir, clock, false)
+			dir, clock, v := t.TempDir(), newManualClock(), newTestServer()
+			s := openOnDisk(t, dir, clock, false)
 			noise := strings.Repeat("n", 20<<10)
 			const n = 200 // far more than memory keeps
 			for i := range n {
-				s.Append(result(clock, i%2+1, fmt.Sprint(i, noise, i*i*7919)), false)
-				flush(t, s)
+				s.Append(resultSignal(clock, i%2+1, fmt.Sprint(i, noise, i*i*7919)), false)
+				awaitDurable(t, s)
 			}
 			segments, _ := filepath.Glob(filepath.Join(dir, "*.log"))
 			slices.Sort(segments)
-			damage(t, segments[0])
+			damageFile(t, segments[0])
 			if restart {
 				testenv.NoError(t, s.Close())
-				s = onDisk(t, dir, clock, false)
+				s = openOnDisk(t, dir, clock, false)
 			}
 			defer s.Close()
 			v.resume(t, s)
@@ -187,16 +187,16 @@ func TestDamageInTheMiddle(t *testing.T) {
 			for _, count := range v.lost {
 				lost += int(count)
 			}
-			if v.holes != 0 || len(v.got) != n-1 || lost != 1 || v.gaps["lost on the agent's disk"] != 1 {
-				t.Errorf("%d of %d arrived, lost %v, gaps %v", len(v.got), n, v.lost, maps.Collect(maps.All(v.gaps)))
+			if v.holes != 0 || len(v.deliveries) != n-1 || lost != 1 || v.gaps["lost on the agent's disk"] != 1 {
+				t.Errorf("%d of %d arrived, lost %v, gaps %v", len(v.deliveries), n, v.lost, maps.Collect(maps.All(v.gaps)))
 			}
 		})
 	}
 }
 
-// damage changes one byte of a result in the middle of a file: in its longest commit
+// damageFile changes one byte of a result in the middle of a file: in its longest commit
 // there. (The short ones hold the spool's own state, which nobody misses.)
-func damage(t *testing.T, path string) {
+func damageFile(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	testenv.NoError(t, err)

@@ -36,18 +36,18 @@ func (s *Spool) items() iter.Seq2[place, *item] {
 type reason uint8
 
 const (
-	kept     reason = iota // it is not lost
-	overFull               // the spool was over its budget
-	tooOld                 // older than MaxAge
-	diskLost               // not found on disk
-	unkept                 // acknowledged, but the server lost it
-	refused                // by the server, for good
+	notLost      reason = iota // it is not lost
+	spoolFull                  // the spool was over its budget
+	tooOld                     // older than MaxAge
+	diskLost                   // not found on disk
+	lostByServer               // acknowledged, but the server lost it
+	refused                    // by the server, for good
 
 	// News: numbers without a signal, whose gaps tell the operator about the spool.
-	newSpool      // the former one was deleted
-	olderDisk     // the server has numbers that were never sent from this disk
-	folderDeleted // while the agent ran
-	olderTwice    // olderDisk, detected after another start
+	spoolMissing        // the former one was deleted
+	diskRolledBack      // the server has numbers that were never sent from this disk
+	folderDeleted       // while the agent ran
+	diskRolledBackTwice // olderDisk, detected after another start
 
 	reasons // number of reasons
 )
@@ -58,12 +58,12 @@ var keepaliveChunk = model.BuiltinChunk(model.KeepaliveCheck)
 
 func (r reason) String() string {
 	return [...]string{
-		kept: "kept", overFull: "the spool was full", tooOld: "too old", diskLost: "lost on the agent's disk",
-		unkept: "acknowledged, but lost by the server", refused: "refused by the server",
-		newSpool:      "the agent's spool was deleted: results without an acknowledgement are lost",
-		olderDisk:     "the agent's spool is older than the server's numbers: it was restored from a copy, or its last second was not written",
-		folderDeleted: "the agent's spool was deleted while it ran; the agent made a new one from memory",
-		olderTwice: "the agent's spool is older than the server's numbers: it was restored from a copy; " +
+		notLost: "kept", spoolFull: "the spool was full", tooOld: "too old", diskLost: "lost on the agent's disk",
+		lostByServer: "acknowledged, but lost by the server", refused: "refused by the server",
+		spoolMissing:   "the agent's spool was deleted: results without an acknowledgement are lost",
+		diskRolledBack: "the agent's spool is older than the server's numbers: it was restored from a copy, or its last second was not written",
+		folderDeleted:  "the agent's spool was deleted while it ran; the agent made a new one from memory",
+		diskRolledBackTwice: "the agent's spool is older than the server's numbers: it was restored from a copy; " +
 			"some results from before its last start may be lost",
 	}[r]
 }
@@ -77,14 +77,14 @@ type item struct {
 	at     uint32 // when the signal was made: seconds, see Spool.nowMs
 	chunk  model.ChunkID
 	size   uint32 // bytes of the record; of a lost number, the signals that its gap reports lost
-	gone   reason
+	lost   reason
 	kind   wire.SignalKind
 	urgent bool
 	logged bool // the log has the record; of a lost number: it has the loss and size
 }
 
 // mayWait returns whether older items may not be in the log either.
-func (it *item) mayWait() bool { return !it.logged || it.gone != kept }
+func (it *item) mayWait() bool { return !it.logged || it.lost != notLost }
 
 // origin is the kind and chunk of signals.
 type origin struct {
@@ -123,20 +123,20 @@ type loss struct {
 
 func newLane() lane { return lane{front: 1, first: 1, cursor: 1, reported: map[loss]uint64{}} }
 
-func (l *lane) next() uint64 { return l.first + uint64(len(l.items)) }
+func (l *lane) nextNumber() uint64 { return l.first + uint64(len(l.items)) }
 
-// held returns the count of numbers that the server has not acknowledged.
-func (l *lane) held() uint64 { return l.next() - l.front }
+// unacknowledged returns the count of numbers that the server has not acknowledged.
+func (l *lane) unacknowledged() uint64 { return l.nextNumber() - l.front }
 
-func (l *lane) at(number uint64) *item { return &l.items[number-l.first] }
+func (l *lane) item(number uint64) *item { return &l.items[number-l.first] }
 
-func (l *lane) contains(number uint64) bool { return number >= l.first && number < l.next() }
+func (l *lane) contains(number uint64) bool { return number >= l.first && number < l.nextNumber() }
 
 // doubtful returns whether the server, which has numbers up to last, has some that the spool gave to
 // signals before it was opened, and never sent.
 func (l *lane) doubtful(last uint64) bool {
-	for n := max(l.sent+1, l.first); n <= min(last, l.old) && n < l.next(); n++ {
-		if l.at(n).gone == kept {
+	for n := max(l.sent+1, l.first); n <= min(last, l.old) && n < l.nextNumber(); n++ {
+		if l.item(n).lost == notLost {
 			return true
 		}
 	}
@@ -153,21 +153,21 @@ func (l *lane) push(it item, data []byte) {
 	}
 }
 
-// memory returns the record of a number if it is among the newest.
-func (l *lane) memory(number uint64) []byte {
-	start := l.next() - uint64(len(l.recent))
-	if number < start || number >= l.next() {
+// recentRecord returns the record of a number if it is among the newest.
+func (l *lane) recentRecord(number uint64) []byte {
+	start := l.nextNumber() - uint64(len(l.recent))
+	if number < start || number >= l.nextNumber() {
 		return nil
 	}
 	return l.recent[number-start]
 }
 
-// trim drops the oldest records in memory above limit bytes if they are durable. Above hard bytes it drops
+// trimRecent drops the oldest records in memory above limit bytes if they are durable. Above hard bytes it drops
 // the oldest records that the log has not accepted, and returns their lost numbers.
-func (l *lane) trim(limit, hard int) (lost []uint64) {
+func (l *lane) trimRecent(limit, hard int) (lost []uint64) {
 	for l.recentBytes > limit {
-		it := l.at(l.next() - uint64(len(l.recent)))
-		if it.commit == 0 && it.gone == kept {
+		it := l.item(l.nextNumber() - uint64(len(l.recent)))
+		if it.commit == 0 && it.lost == notLost {
 			break
 		}
 		l.forgetOldest()
@@ -175,9 +175,9 @@ func (l *lane) trim(limit, hard int) (lost []uint64) {
 	if l.recentBytes <= hard {
 		return nil
 	}
-	start := l.next() - uint64(len(l.recent))
+	start := l.nextNumber() - uint64(len(l.recent))
 	for i := 0; i < len(l.recent) && l.recentBytes > hard/8*7; i++ {
-		it := l.at(start + uint64(i))
+		it := l.item(start + uint64(i))
 		if it.logged {
 			continue
 		}
@@ -194,16 +194,16 @@ func (l *lane) forgetOldest() {
 	l.recent = l.recent[1:]
 }
 
-// drop removes all numbers up to last, and returns the bytes that were counted for them.
-func (l *lane) drop(last uint64) (bytes int64) {
+// dropThrough removes all numbers up to last, and returns the bytes that were counted for them.
+func (l *lane) dropThrough(last uint64) (bytes int64) {
 	if last < l.first {
 		l.front = max(l.front, min(last+1, l.first))
 		return 0
 	}
-	n := int(min(last+1, l.next()) - l.first)
+	n := int(min(last+1, l.nextNumber()) - l.first)
 	for i := range l.items[:n] {
 		it := &l.items[i]
-		if it.gone == kept {
+		if it.lost == notLost {
 			bytes += it.cost()
 		}
 		if it.urgent && l.first+uint64(i) >= l.cursor {
@@ -218,28 +218,28 @@ func (l *lane) drop(last uint64) (bytes int64) {
 		l.items = append(make([]item, 0, len(l.items)*2), l.items...)
 	}
 	l.first += uint64(n)
-	l.settle()
+	l.endFrontGap()
 	return bytes
 }
 
-// settle ends the range before first: the server has its signals, or its gap.
-func (l *lane) settle() {
-	l.front, l.why, l.counts = l.first, kept, nil
+// endFrontGap ends the range before first: the server has its signals, or its gap.
+func (l *lane) endFrontGap() {
+	l.front, l.why, l.counts = l.first, notLost, nil
 	l.cursor = max(l.cursor, l.first)
 }
 
-// collapse replaces the items of the oldest n numbers, which are lost, by counts.
-func (l *lane) collapse(n int) {
+// collapseOldest replaces the items of the oldest n numbers, which are lost, by counts.
+func (l *lane) collapseOldest(n int) {
 	if l.counts == nil {
 		l.counts = map[origin]uint64{}
 	}
-	front, cursor, counts, why := l.front, l.cursor, l.counts, l.items[n-1].gone
+	front, cursor, counts, why := l.front, l.cursor, l.counts, l.items[n-1].lost
 	for i := range l.items[:n] {
 		if of, n := l.items[i].losses(); n > 0 {
 			counts[of] += uint64(n)
 		}
 	}
-	l.drop(l.first + uint64(n) - 1)
+	l.dropThrough(l.first + uint64(n) - 1)
 	l.front, l.cursor, l.counts, l.why = front, cursor, counts, why
 }
 
@@ -262,7 +262,7 @@ func (l *lane) frontGap() *wire.Gap {
 func (l *lane) advance(last uint64) {
 	l.sent = max(l.sent, last)
 	for l.cursor = max(l.cursor, l.first); l.cursor <= last; l.cursor++ {
-		if l.at(l.cursor).urgent {
+		if l.item(l.cursor).urgent {
 			l.urgent--
 		}
 	}
@@ -280,11 +280,11 @@ func (l *lane) rewind() {
 
 // gapAt returns the gap of the lost numbers from number on that have one reason.
 func (l *lane) gapAt(number uint64) *wire.Gap {
-	why := l.at(number).gone
+	why := l.item(number).lost
 	gap := &wire.Gap{Reason: why.String()}
 	counts := map[origin]int{} // index in gap.Counts
-	for last := number; last < l.next() && l.at(last).gone == why; last++ {
-		of, n := l.at(last).losses()
+	for last := number; last < l.nextNumber() && l.item(last).lost == why; last++ {
+		of, n := l.item(last).losses()
 		i, ok := counts[of]
 		if n > 0 && !ok {
 			if len(gap.Counts) == maxGapCounts {
@@ -299,7 +299,7 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 		}
 		gap.Last = last
 	}
-	if why >= newSpool { // news of the agent, not a lost signal
+	if why >= spoolMissing { // news of the agent, not a lost signal
 		gap.Counts = []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: keepaliveChunk}}
 	}
 	return gap
@@ -317,8 +317,8 @@ func (it *item) losses() (of origin, n uint32) {
 // markLost marks a number as lost. The newest lost number of a check that is not sent yet reports all its
 // losses. A number that was sent may be acknowledged, and reports its own loss.
 func (l *lane) markLost(number uint64, why reason) {
-	it := l.at(number)
-	it.gone, it.commit, it.size, it.logged = why, 0, 0, false
+	it := l.item(number)
+	it.lost, it.commit, it.size, it.logged = why, 0, 0, false
 	if it.chunk == 0 && why != diskLost {
 		return // a keepalive
 	}
@@ -327,8 +327,8 @@ func (l *lane) markLost(number uint64, why reason) {
 		return
 	}
 	of := loss{origin{it.kind, it.chunk}, why}
-	if at := l.reported[of]; at >= l.cursor && l.contains(at) && l.at(at).gone == why {
-		older, newer := l.at(min(at, number)), l.at(max(at, number))
+	if at := l.reported[of]; at >= l.cursor && l.contains(at) && l.item(at).lost == why {
+		older, newer := l.item(min(at, number)), l.item(max(at, number))
 		newer.size += older.size
 		older.size = 0
 		older.logged, newer.logged = false, false

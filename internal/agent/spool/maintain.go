@@ -17,13 +17,13 @@ import (
 // maintain keeps the log small: it cuts below the oldest needed record, and where few old records prevent
 // a cut, it writes them again at the end.
 func (s *Spool) maintain() {
-	if boot := s.opts.Clock.BootMs(); age(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
+	if boot := s.opts.Clock.BootMs(); elapsedMs(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
 		s.folderChecked = boot
 		if s.log.FolderDeleted() {
 			s.reopen()
 		}
 	}
-	if s.behind {
+	if s.storeDelayed {
 		s.store()
 	}
 	size := s.log.Stats().SizeBytes
@@ -56,15 +56,15 @@ func (s *Spool) reopen() {
 	s.log, s.waiter, s.page, s.stateAt, s.cutSize = log, &logWaiter{s}, nil, 0, 0
 	for p, it := range s.items() {
 		switch {
-		case it.gone != kept:
-		case s.lanes[p.lane].memory(p.number) == nil:
+		case it.lost != notLost:
+		case s.lanes[p.lane].recentRecord(p.number) == nil:
 			s.evict(p, diskLost)
 		default:
 			it.commit, it.logged = 0, false
 		}
 	}
 	s.store()
-	s.lanes[wire.Live].push(newsItem(s.nowMs(), folderDeleted), nil)
+	s.lanes[wire.Live].push(reportItem(s.nowMs(), folderDeleted), nil)
 	s.logLosses(true)
 	s.saveState()
 }
@@ -91,14 +91,14 @@ func (s *Spool) cut() {
 func (s *Spool) rewrite(bytes int64) {
 	var durable []place
 	for p, it := range s.items() {
-		if it.commit != 0 && it.gone == kept {
+		if it.commit != 0 && it.lost == notLost {
 			durable = append(durable, p)
 		}
 	}
-	commit := func(p place) uint64 { return s.lanes[p.lane].at(p.number).commit }
+	commit := func(p place) uint64 { return s.lanes[p.lane].item(p.number).commit }
 	slices.SortFunc(durable, func(a, b place) int { return cmp.Compare(commit(a), commit(b)) })
 	for _, p := range durable {
-		data := s.load(p)
+		data := s.loadRecord(p)
 		if data == nil {
 			s.evict(p, diskLost)
 			continue
@@ -114,17 +114,17 @@ const pageBytes = 128 << 10
 
 var errPageFull = errors.New("page is full")
 
-// load returns the record of a number that is not lost; nil: the disk has lost it.
-func (s *Spool) load(p place) []byte {
+// loadRecord returns the record of a number that is not lost; nil: the disk has lost it.
+func (s *Spool) loadRecord(p place) []byte {
 	ln := &s.lanes[p.lane]
-	if data := ln.memory(p.number); data != nil {
+	if data := ln.recentRecord(p.number); data != nil {
 		return data
 	}
 	token := s.token(p)
 	if data := s.page[token]; data != nil {
 		return data
 	}
-	it := ln.at(p.number)
+	it := ln.item(p.number)
 	if it.commit == 0 {
 		return nil
 	}
@@ -158,46 +158,46 @@ func (o *Options) budget() int64 { return o.MaxBytes / 2 }
 // refuses them.
 func (s *Spool) makeRoom() {
 	cut, hard := seconds(s.nowMs()-s.opts.MaxAge.Milliseconds()), memoryBytes/lanes
-	if s.roomy {
+	if s.unlimitedMemory {
 		hard = math.MaxInt
 	}
 	for l := range s.lanes {
 		ln := &s.lanes[l]
-		for ln.aged = max(ln.aged, ln.first); ln.aged < ln.next() && ln.at(ln.aged).at < cut; ln.aged++ {
+		for ln.aged = max(ln.aged, ln.first); ln.aged < ln.nextNumber() && ln.item(ln.aged).at < cut; ln.aged++ {
 			s.evict(place{wire.Lane(l), ln.aged}, tooOld)
 		}
-		for _, number := range ln.trim(memoryBytes/lanes/2, hard) {
-			s.evict(place{wire.Lane(l), number}, overFull)
+		for _, number := range ln.trimRecent(memoryBytes/lanes/2, hard) {
+			s.evict(place{wire.Lane(l), number}, spoolFull)
 		}
 		if over := len(ln.items) - maxItems/lanes; over > 0 {
 			over += maxItems / 64 // so that it happens rarely
 			for i := range over {
-				s.evict(place{wire.Lane(l), ln.first + uint64(i)}, overFull)
+				s.evict(place{wire.Lane(l), ln.first + uint64(i)}, spoolFull)
 			}
-			ln.collapse(over)
+			ln.collapseOldest(over)
 		}
 	}
 	if s.bytes > s.opts.budget() {
-		s.level(s.opts.budget() / 8 * 7)
+		s.evictFairly(s.opts.budget() / 8 * 7)
 	}
 	s.logEvictions()
 }
 
 // evict drops the signal of a number for a reason, unless it is lost already.
 func (s *Spool) evict(p place, why reason) {
-	if it := s.lanes[p.lane].at(p.number); it.gone == kept {
+	if it := s.lanes[p.lane].item(p.number); it.lost == notLost {
 		s.bytes -= it.cost()
 		s.stats.Evicted++
 		s.lanes[p.lane].markLost(p.number, why)
 	}
 }
 
-// level evicts down to target bytes. Every check keeps at most the same number of bytes; a check with more
+// evictFairly evicts down to target bytes. Every check keeps at most the same number of bytes; a check with more
 // loses its oldest results.
-func (s *Spool) level(target int64) {
+func (s *Spool) evictFairly(target int64) {
 	shares := map[model.ChunkID]int64{}
 	for _, it := range s.items() {
-		if it.gone == kept {
+		if it.lost == notLost {
 			shares[it.chunk] += it.cost()
 		}
 	}
@@ -216,9 +216,9 @@ func (s *Spool) level(target int64) {
 			l, n = wire.Backlog, &k
 		}
 		it := &s.lanes[l].items[*n]
-		if it.gone == kept && shares[it.chunk] > share {
+		if it.lost == notLost && shares[it.chunk] > share {
 			shares[it.chunk] -= it.cost()
-			s.evict(place{l, s.lanes[l].first + uint64(*n)}, overFull)
+			s.evict(place{l, s.lanes[l].first + uint64(*n)}, spoolFull)
 		}
 		*n++
 	}
@@ -229,17 +229,17 @@ const maxGoneRun = 4096
 
 // logEvictions writes records of new evictions, so that their counts survive a restart.
 func (s *Spool) logEvictions() {
-	if s.stats.Evicted == s.noted {
+	if s.stats.Evicted == s.evictionsLogged {
 		return
 	}
-	s.noted = s.stats.Evicted
+	s.evictionsLogged = s.stats.Evicted
 	s.logLosses(false)
 }
 
 // logLosses writes a record for every run of lost numbers, and without all only for those that the log
 // does not have.
 func (s *Spool) logLosses(all bool) {
-	match := func(it *item) bool { return it.gone != kept && (all || !it.logged) }
+	match := func(it *item) bool { return it.lost != notLost && (all || !it.logged) }
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		for i := 0; i < len(ln.items); i++ {
@@ -247,7 +247,7 @@ func (s *Spool) logLosses(all bool) {
 				continue
 			}
 			end := i + 1
-			for end < len(ln.items) && end-i < maxGoneRun && ln.items[end].gone == ln.items[i].gone && match(&ln.items[end]) {
+			for end < len(ln.items) && end-i < maxGoneRun && ln.items[end].lost == ln.items[i].lost && match(&ln.items[end]) {
 				end++
 			}
 			_ = s.write(appendGoneRecord(nil, s.st.epoch, wire.Lane(l), ln.first+uint64(i), ln.items[i:end]), 0)

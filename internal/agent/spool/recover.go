@@ -43,7 +43,7 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 
 // appendGoneRecord writes the loss of consecutive numbers from number on, one for each item.
 func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []item) []byte {
-	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].gone))
+	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lost))
 	for i := range items {
 		dst = binary.AppendUvarint(dst, uint64(items[i].kind))
 		dst = binary.AppendUvarint(dst, uint64(items[i].chunk))
@@ -117,7 +117,7 @@ func (r *record) decode(data []byte) error {
 		for ok && len(rest) > 0 {
 			r.gone = append(r.gone, item{kind: wire.SignalKind(next()), chunk: model.ChunkID(next()), size: uint32(next())})
 		}
-		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.why > kept && r.why < reasons
+		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.why > notLost && r.why < reasons
 	case recordState:
 		st := &r.state
 		st.epoch, st.stream, st.boot = r.epoch, wire.StreamID(next()), next()
@@ -165,7 +165,7 @@ func (s *Spool) recover() error {
 			case recordGone:
 				for i, it := range r.gone {
 					list[r.lane] = append(list[r.lane], recovered{r.epoch, r.number + uint64(i), 0, 0, item{
-						chunk: it.chunk, kind: it.kind, size: it.size, gone: r.why, logged: true,
+						chunk: it.chunk, kind: it.kind, size: it.size, lost: r.why, logged: true,
 					}})
 				}
 			case recordState:
@@ -186,7 +186,7 @@ func (s *Spool) recover() error {
 		if s.st.bootID == s.opts.Clock.BootID() {
 			for i := range list[l] { // the boot clock is more precise than the wall clock
 				if f := &list[l][i]; f.boot == s.st.boot {
-					f.at = seconds(s.base + int64(f.atMs))
+					f.at = seconds(s.wallOffset + int64(f.atMs))
 				}
 			}
 		}
@@ -204,7 +204,7 @@ func (s *Spool) recover() error {
 	}
 	if fresh && s.opts.Known {
 		s.opts.Logger.Error("the former spool is missing: its results without an acknowledgement are lost", "folder", s.dir)
-		s.lanes[wire.Live].push(newsItem(s.nowMs(), newSpool), nil)
+		s.lanes[wire.Live].push(reportItem(s.nowMs(), spoolMissing), nil)
 		s.logLosses(true)
 	}
 	s.saveState()
@@ -229,14 +229,14 @@ func (s *Spool) rebuild(l wire.Lane, list []recovered) {
 		ln.why = diskLost
 		ln.first = next - maxItems/lanes
 	}
-	ln.items = slices.Repeat([]item{{gone: diskLost, size: 1}}, int(next-ln.first))
+	ln.items = slices.Repeat([]item{{lost: diskLost, size: 1}}, int(next-ln.first))
 	for _, f := range list {
 		if f.epoch == s.st.epoch && f.number >= ln.first {
-			*ln.at(f.number) = f.item
+			*ln.item(f.number) = f.item
 		}
 	}
 	for i := range ln.items {
-		if it := &ln.items[i]; it.gone == kept {
+		if it := &ln.items[i]; it.lost == notLost {
 			s.bytes += it.cost()
 		}
 	}
@@ -246,9 +246,9 @@ func (s *Spool) rebuild(l wire.Lane, list []recovered) {
 	}
 	s.st.unsent[l] = ln.sent + 1
 	ln.cursor = max(ln.first, ln.sent+1)
-	for n := ln.cursor; n < ln.next(); n++ {
-		if it := ln.at(n); it.gone != kept && it.size > 0 {
-			ln.reported[loss{origin{it.kind, it.chunk}, it.gone}] = n
+	for n := ln.cursor; n < ln.nextNumber(); n++ {
+		if it := ln.item(n); it.lost != notLost && it.size > 0 {
+			ln.reported[loss{origin{it.kind, it.chunk}, it.lost}] = n
 		}
 	}
 }

@@ -22,8 +22,8 @@ func (s *Spool) Streams() []wire.StreamRange {
 	var list []wire.StreamRange
 	for l := range s.lanes {
 		ln := &s.lanes[l]
-		h := wire.StreamRange{StreamKey: s.key(wire.Lane(l)), First: ln.front, Last: ln.next() - 1}
-		if oldest := slices.IndexFunc(ln.items, func(it item) bool { return it.gone == kept }); oldest >= 0 {
+		h := wire.StreamRange{StreamKey: s.key(wire.Lane(l)), First: ln.front, Last: ln.nextNumber() - 1}
+		if oldest := slices.IndexFunc(ln.items, func(it item) bool { return it.lost == notLost }); oldest >= 0 {
 			h.OldestAgeMs = uint64(max(0, int64(now)-int64(ln.items[oldest].at))) * 1000
 		}
 		list = append(list, h)
@@ -36,7 +36,7 @@ func (s *Spool) Streams() []wire.StreamRange {
 func (s *Spool) Backlog() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lanes[wire.Backlog].held()
+	return s.lanes[wire.Backlog].unacknowledged()
 }
 
 // Resume starts a session: last has the numbers that the server has of Hello's streams, and all higher
@@ -63,9 +63,9 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	} else {
 		for l := range s.lanes {
 			ln := &s.lanes[l]
-			s.bytes -= ln.drop(at[l])
+			s.bytes -= ln.dropThrough(at[l])
 			if at[l]+1 < ln.front { // the server was restored from an older copy, or is a new one
-				ln.front, ln.why, ln.counts = at[l]+1, unkept, nil
+				ln.front, ln.why, ln.counts = at[l]+1, lostByServer, nil
 			}
 			ln.rewind()
 		}
@@ -95,35 +95,35 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 		"stream", s.st.stream, "new", stream)
 	old := s.lanes
 	epoch := s.st.epoch
-	why := olderDisk
+	why := diskRolledBack
 	for l := range old {
 		if ln := &old[l]; ln.doubtful(at[l]) {
-			why, ln.sent = olderTwice, ln.old
+			why, ln.sent = diskRolledBackTwice, ln.old
 		}
 	}
 	var fresh [lanes]lane
 	for l := range old {
 		ln := &old[l]
-		s.bytes -= ln.drop(min(at[l], ln.sent)) // above it the numbers mean other signals
+		s.bytes -= ln.dropThrough(min(at[l], ln.sent)) // above it the numbers mean other signals
 		fresh[l] = newLane()
 		if l == int(wire.Live) {
-			fresh[l].push(newsItem(s.nowMs(), why), nil)
+			fresh[l].push(reportItem(s.nowMs(), why), nil)
 		}
-		for n := ln.first; n < ln.next(); n++ {
-			it := *ln.at(n)
+		for n := ln.first; n < ln.nextNumber(); n++ {
+			it := *ln.item(n)
 			it.logged, it.commit = false, 0
 			var data []byte
-			if it.gone == kept {
+			if it.lost == notLost {
 				var r record
-				if old := s.load(place{wire.Lane(l), n}); old != nil && r.decode(old) == nil {
-					data = appendSignalRecord(nil, epoch+1, wire.Lane(l), fresh[l].next(), &r.held)
+				if old := s.loadRecord(place{wire.Lane(l), n}); old != nil && r.decode(old) == nil {
+					data = appendSignalRecord(nil, epoch+1, wire.Lane(l), fresh[l].nextNumber(), &r.held)
 				}
 			}
 			switch {
-			case it.gone == kept && data == nil:
+			case it.lost == notLost && data == nil:
 				s.bytes -= it.cost()
-				it.gone, it.size = diskLost, 1
-			case it.gone == kept:
+				it.lost, it.size = diskLost, 1
+			case it.lost == notLost:
 				s.bytes += int64(len(data)) - int64(it.size)
 				it.size = uint32(len(data))
 			}
@@ -131,7 +131,7 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 		}
 	}
 	s.lanes, s.page = fresh, nil
-	s.st.epoch, s.st.stream, s.roomy = epoch+1, stream, true
+	s.st.epoch, s.st.stream, s.unlimitedMemory = epoch+1, stream, true
 	s.store()
 	s.logLosses(true)
 	s.saveState()
@@ -147,7 +147,7 @@ func (s *Spool) Unsent() (signals int, urgent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.lanes {
-		signals += int(s.lanes[l].next() - s.lanes[l].cursor)
+		signals += int(s.lanes[l].nextNumber() - s.lanes[l].cursor)
 		urgent = urgent || s.lanes[l].urgent > 0
 	}
 	return signals, urgent
@@ -163,15 +163,15 @@ func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 		return false, nil
 	}
 	for l := range s.lanes {
-		if ln := &s.lanes[l]; ln.cursor < ln.next() {
-			s.fill(b, wire.Lane(l), maxBytes, max(1, min(maxSignals, wire.MaxSignals)))
+		if ln := &s.lanes[l]; ln.cursor < ln.nextNumber() {
+			s.fillBatch(b, wire.Lane(l), maxBytes, max(1, min(maxSignals, wire.MaxSignals)))
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-func (s *Spool) fill(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
+func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 	ln := &s.lanes[l]
 	*b = wire.Batch{StreamKey: s.key(l), First: ln.cursor, NowMs: s.opts.Clock.BootMs(), Signals: b.Signals[:0]}
 	if ln.cursor < ln.first {
@@ -182,9 +182,9 @@ func (s *Spool) fill(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 	oldest := uint64(0) // age of the oldest signal of an earlier boot
 	size := 0
 	number := ln.cursor
-	for ; number < ln.next() && len(b.Signals) < maxSignals && ln.at(number).gone == kept; number++ {
+	for ; number < ln.nextNumber() && len(b.Signals) < maxSignals && ln.item(number).lost == notLost; number++ {
 		var r record
-		data := s.load(place{l, number})
+		data := s.loadRecord(place{l, number})
 		if data == nil || r.decode(data) != nil {
 			s.evict(place{l, number}, diskLost)
 			break
@@ -214,7 +214,7 @@ func (s *Spool) fill(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 // ageOf returns a signal's age in ms: by the boot clock, or across a reboot by the wall clock.
 func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
 	if h.boot == s.st.boot {
-		return uint64(age(nowMs, h.signal.AtMs))
+		return uint64(elapsedMs(nowMs, h.signal.AtMs))
 	}
 	return uint64(max(0, s.opts.Clock.WallMs()-h.wallMs))
 }
@@ -235,7 +235,7 @@ func (s *Spool) Acked(ack *wire.Ack) {
 	}
 	for _, sl := range ack.Last {
 		if sl.Stream == s.st.stream && sl.Lane < lanes && sl.Last < s.lanes[sl.Lane].cursor {
-			s.bytes -= s.lanes[sl.Lane].drop(sl.Last)
+			s.bytes -= s.lanes[sl.Lane].dropThrough(sl.Last)
 		}
 	}
 	s.logEvictions()

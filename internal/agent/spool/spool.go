@@ -71,27 +71,27 @@ type Spool struct {
 	notify  chan struct{}
 	closing sync.WaitGroup // of logs whose folder was deleted
 
-	mu            sync.Mutex
-	log           *journal.Log
-	waiter        *logWaiter // of the entries of log
-	st            state      // its first and next are set when it is written
-	lanes         [lanes]lane
-	base          int64 // wall clock less boot clock at Open, ms
-	bytes         int64 // counted against the budget
-	online        bool
-	since         uint64            // boot clock at the end of the last session, or at Open
-	page          map[uint64][]byte // records read ahead, by token
-	behind        bool              // some items are not in the log yet, because its queue is full
-	roomy         bool              // memory may have all items: they are being renumbered
-	stateAt       uint64            // commit of the newest state on disk
-	cutSize       int64             // size of the log at the last cut
-	stats         Stats
-	refusals      refusalLog
-	noted         uint64 // stats.Evicted at the last call of logEvictions
-	folderChecked uint64 // boot clock of the last check of the folder
-	closed        bool
-	scratch       []journal.Entry
-	noWait        context.Context // ended: the spool never waits for the log
+	mu              sync.Mutex
+	log             *journal.Log
+	waiter          *logWaiter // of the entries of log
+	st              state      // its first and next are set when it is written
+	lanes           [lanes]lane
+	wallOffset      int64 // wall clock less boot clock at Open, ms
+	bytes           int64 // counted against the budget
+	online          bool
+	offlineSince    uint64            // boot clock at the end of the last session, or at Open
+	page            map[uint64][]byte // records read ahead, by token
+	storeDelayed    bool              // some items are not in the log yet, because its queue is full
+	unlimitedMemory bool              // memory may have all items: they are being renumbered
+	stateAt         uint64            // commit of the newest state on disk
+	cutSize         int64             // size of the log at the last cut
+	stats           Stats
+	refusals        refusalLog
+	evictionsLogged uint64 // stats.Evicted at the last call of logEvictions
+	folderChecked   uint64 // boot clock of the last check of the folder
+	closed          bool
+	scratch         []journal.Entry
+	endedContext    context.Context // ended: the spool never waits for the log
 }
 
 // Stats has the counters and gauges of a spool.
@@ -118,8 +118,8 @@ func Open(dir string, o Options) (*Spool, error) {
 	end()
 	boot := o.Clock.BootMs()
 	s := &Spool{
-		opts: o, dir: dir, log: log, notify: make(chan struct{}, 1), noWait: ended,
-		since: boot, folderChecked: boot, base: o.Clock.WallMs() - int64(boot), lanes: [lanes]lane{newLane(), newLane()}, refusals: refusalLog{},
+		opts: o, dir: dir, log: log, notify: make(chan struct{}, 1), endedContext: ended,
+		offlineSince: boot, folderChecked: boot, wallOffset: o.Clock.WallMs() - int64(boot), lanes: [lanes]lane{newLane(), newLane()}, refusals: refusalLog{},
 	}
 	s.waiter = &logWaiter{s}
 	s.mu.Lock()
@@ -160,10 +160,10 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// newsItem returns the number of a news about the spool, which becomes an entry in the history of the
+// reportItem returns the number of a news about the spool, which becomes an entry in the history of the
 // node's own event.
-func newsItem(nowMs int64, why reason) item {
-	return item{at: seconds(nowMs), chunk: keepaliveChunk, gone: why}
+func reportItem(nowMs int64, why reason) item {
+	return item{at: seconds(nowMs), chunk: keepaliveChunk, lost: why}
 }
 
 // newStreamID draws a stream id, never zero.
@@ -183,7 +183,7 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 		return journal.ErrClosed
 	}
 	l := wire.Backlog
-	if s.online || age(s.opts.Clock.BootMs(), s.since) < liveGrace.Milliseconds() {
+	if s.online || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
 		l = wire.Live
 	}
 	s.add(l, signal, urgent)
@@ -205,11 +205,11 @@ func (s *Spool) Keepalive() error {
 
 func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
-	h := spooledSignal{signal: *signal, boot: s.st.boot, wallMs: now - age(boot, signal.AtMs)}
-	number := s.lanes[l].next()
+	h := spooledSignal{signal: *signal, boot: s.st.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
+	number := s.lanes[l].nextNumber()
 	data := appendSignalRecord(nil, s.st.epoch, l, number, &h)
 	s.lanes[l].push(item{
-		at: seconds(s.nowMs() - age(boot, signal.AtMs)), chunk: signal.Chunk, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
+		at: seconds(s.nowMs() - elapsedMs(boot, signal.AtMs)), chunk: signal.Chunk, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
 	}, data)
 	s.bytes += int64(len(data)) + itemOverhead
 	s.store()
@@ -218,7 +218,7 @@ func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
 	pause.Wake(s.notify)
 }
 
-func age(nowMs, atMs uint64) int64 {
+func elapsedMs(nowMs, atMs uint64) int64 {
 	if atMs > nowMs {
 		return 0
 	}
@@ -229,22 +229,22 @@ func seconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
 
 // store appends the items that the log does not have yet, oldest first, as far as its queue has space.
 func (s *Spool) store() {
-	s.behind = false
-	defer func() { s.roomy = s.roomy && s.behind }()
+	s.storeDelayed = false
+	defer func() { s.unlimitedMemory = s.unlimitedMemory && s.storeDelayed }()
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		from := len(ln.recent)
-		for from > 0 && ln.at(ln.next()-uint64(len(ln.recent)-from+1)).mayWait() {
+		for from > 0 && ln.item(ln.nextNumber()-uint64(len(ln.recent)-from+1)).mayWait() {
 			from--
 		}
 		for i := from; i < len(ln.recent); i++ {
-			number := ln.next() - uint64(len(ln.recent)-i)
-			it := ln.at(number)
-			if it.gone != kept {
+			number := ln.nextNumber() - uint64(len(ln.recent)-i)
+			it := ln.item(number)
+			if it.lost != notLost {
 				continue
 			}
 			if s.write(ln.recent[i], s.token(place{wire.Lane(l), number})) != nil {
-				s.behind = true
+				s.storeDelayed = true
 				break
 			}
 			it.logged = true
@@ -259,7 +259,7 @@ func (s *Spool) write(data []byte, token uint64) error {
 		e.Waiter = s.waiter
 	}
 	s.scratch = append(s.scratch[:0], e)
-	return s.log.Append(s.noWait, s.scratch...)
+	return s.log.Append(s.endedContext, s.scratch...)
 }
 
 // Tokens name an item: bit 63 the state, else lane, epoch (its low bits), number.
@@ -292,11 +292,11 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	l, number := token>>tokenLane&1, token&tokenNumber
 	ln := &s.lanes[l]
 	if token == s.token(place{wire.Lane(l), number}) && ln.contains(number) {
-		if it := ln.at(number); it.gone == kept {
+		if it := ln.item(number); it.lost == notLost {
 			it.commit = at.Number
 		}
 	}
-	if s.behind {
+	if s.storeDelayed {
 		s.store()
 	}
 }
@@ -304,7 +304,7 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 // saveState writes the state, which is needed also when no signal is left.
 func (s *Spool) saveState() {
 	for l := range s.lanes {
-		s.st.first[l], s.st.next[l] = s.lanes[l].front, s.lanes[l].next()
+		s.st.first[l], s.st.next[l] = s.lanes[l].front, s.lanes[l].nextNumber()
 	}
 	_ = s.write(s.st.append(nil), tokenState)
 }
@@ -313,7 +313,7 @@ func (s *Spool) saveState() {
 func (s *Spool) Offline() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.online, s.since = false, s.opts.Clock.BootMs()
+	s.online, s.offlineSince = false, s.opts.Clock.BootMs()
 }
 
 // Stats returns counters and gauges.
@@ -324,7 +324,7 @@ func (s *Spool) Stats() Stats {
 	st.Most = s.opts.budget()
 	st.Bytes, st.Stream = s.bytes, s.st.stream
 	for l := range s.lanes {
-		st.Held += s.lanes[l].held()
+		st.Held += s.lanes[l].unacknowledged()
 	}
 	st.Blocked = s.log.Stats().Blocked
 	return st
@@ -332,4 +332,4 @@ func (s *Spool) Stats() Stats {
 
 // nowMs returns the wall clock of Open, advanced by the boot clock, so that ages in the index do not jump
 // with the wall clock.
-func (s *Spool) nowMs() int64 { return s.base + int64(s.opts.Clock.BootMs()) }
+func (s *Spool) nowMs() int64 { return s.wallOffset + int64(s.opts.Clock.BootMs()) }

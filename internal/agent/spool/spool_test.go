@@ -22,80 +22,82 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// hands is a clock set by hand.
-type hands struct {
+// manualClock is a clock set by hand.
+type manualClock struct {
 	boot uint64
 	id   string
 	wall int64
 }
 
-func (h *hands) BootMs() uint64 { return h.boot }
-func (h *hands) BootID() string { return h.id }
-func (h *hands) WallMs() int64  { return h.wall }
+func (h *manualClock) BootMs() uint64 { return h.boot }
+func (h *manualClock) BootID() string { return h.id }
+func (h *manualClock) WallMs() int64  { return h.wall }
 
-func (h *hands) pass(ms uint64) { h.boot += ms; h.wall += int64(ms) }
+func (h *manualClock) advance(ms uint64) { h.boot += ms; h.wall += int64(ms) }
 
-func newHands() *hands { return &hands{boot: 1_000_000, id: "boot-1", wall: 1_700_000_000_000} }
+func newManualClock() *manualClock {
+	return &manualClock{boot: 1_000_000, id: "boot-1", wall: 1_700_000_000_000}
+}
 
-func open(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
+func openSpool(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 	t.Helper()
 	s, err := Open("/spool", Options{FS: fs, Clock: clock, MaxBytes: maxBytes, Linger: -1})
 	testenv.NoError(t, err)
 	return s
 }
 
-func result(clock Clock, chunk int, output string) *wire.Signal {
+func resultSignal(clock Clock, chunk int, output string) *wire.Signal {
 	signal := wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(chunk), AtMs: clock.BootMs()},
 		wire.Result{Status: model.Status(chunk % 4), DurationMs: 7, Output: []byte(output)})
 	return &signal
 }
 
 // appendResults appends n results of check 1, ms apart: text0, text1 and so on.
-func appendResults(s *Spool, clock *hands, n int, ms uint64, text string) {
+func appendResults(s *Spool, clock *manualClock, n int, ms uint64, text string) {
 	for i := range n {
-		clock.pass(ms)
-		_ = s.Append(result(clock, 1, fmt.Sprint(text, i)), false)
+		clock.advance(ms)
+		_ = s.Append(resultSignal(clock, 1, fmt.Sprint(text, i)), false)
 	}
 }
 
-// flush returns once all that was appended is on disk.
-func flush(t *testing.T, s *Spool) {
+// awaitDurable returns once all that was appended is on disk.
+func awaitDurable(t *testing.T, s *Spool) {
 	t.Helper()
 	for behind := true; behind; {
 		acks := journaltest.NewAcks()
 		s.mu.Lock()
 		for l := range s.lanes {
-			s.st.first[l], s.st.next[l] = s.lanes[l].front, s.lanes[l].next()
+			s.st.first[l], s.st.next[l] = s.lanes[l].front, s.lanes[l].nextNumber()
 		}
 		data := s.st.append(nil)
 		s.mu.Unlock()
 		testenv.NoError(t, s.log.Append(t.Context(), journal.Entry{Data: data, Waiter: acks}))
 		acks.Wait(1)
 		s.mu.Lock()
-		behind = s.behind
+		behind = s.storeDelayed
 		s.mu.Unlock()
 	}
 }
 
-// server keeps what a session sends, as the server of Muster does.
-type server struct {
-	last  map[wire.StreamKey]uint64
-	got   map[string]int // outputs, how often
-	gaps  map[string]uint64
-	lost  map[model.ChunkID]uint64
-	told  map[model.ChunkID]int // how many gaps name it
-	holes int
-	keeps func() // nil, or what happens between a batch and its acknowledgement
+// testServer keeps what a session sends, as the server of Muster does.
+type testServer struct {
+	last       map[wire.StreamKey]uint64
+	deliveries map[string]int // outputs, how often
+	gaps       map[string]uint64
+	lost       map[model.ChunkID]uint64
+	gapsNaming map[model.ChunkID]int // how many gaps name it
+	holes      int
+	beforeAck  func() // nil, or what happens between a batch and its acknowledgement
 }
 
-func newServer() *server {
-	return &server{
-		last: map[wire.StreamKey]uint64{}, got: map[string]int{},
-		gaps: map[string]uint64{}, lost: map[model.ChunkID]uint64{}, told: map[model.ChunkID]int{},
+func newTestServer() *testServer {
+	return &testServer{
+		last: map[wire.StreamKey]uint64{}, deliveries: map[string]int{},
+		gaps: map[string]uint64{}, lost: map[model.ChunkID]uint64{}, gapsNaming: map[model.ChunkID]int{},
 	}
 }
 
-func (v *server) resume(t *testing.T, s *Spool) {
+func (v *testServer) resume(t *testing.T, s *Spool) {
 	t.Helper()
 	var last []wire.StreamLast
 	for _, h := range s.Streams() {
@@ -105,7 +107,7 @@ func (v *server) resume(t *testing.T, s *Spool) {
 }
 
 // take is one batch; it says whether there was one.
-func (v *server) receive(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
+func (v *testServer) receive(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 	t.Helper()
 	var b wire.Batch
 	more, err := s.Next(&b, 64<<10, maxSignals)
@@ -124,7 +126,7 @@ func (v *server) receive(t *testing.T, s *Spool, maxSignals int, ack bool) bool 
 			v.gaps[b.Gap.Reason] += end - b.First + 1
 			for _, c := range b.Gap.Counts {
 				v.lost[c.Chunk] += c.Count
-				v.told[c.Chunk]++
+				v.gapsNaming[c.Chunk]++
 				if c.Count > end {
 					t.Errorf("a gap up to %d tells of %d results", end, c.Count)
 				}
@@ -137,12 +139,12 @@ func (v *server) receive(t *testing.T, s *Spool, maxSignals int, ack bool) bool 
 			if err != nil {
 				t.Error(err)
 			}
-			v.got[string(r.Output)]++
+			v.deliveries[string(r.Output)]++
 		}
 	}
 	v.last[b.StreamKey] = max(last, end)
-	if v.keeps != nil {
-		v.keeps()
+	if v.beforeAck != nil {
+		v.beforeAck()
 	}
 	if ack {
 		s.Acked(&wire.Ack{Last: []wire.StreamLast{{StreamKey: b.StreamKey, Last: v.last[b.StreamKey]}}})
@@ -150,21 +152,21 @@ func (v *server) receive(t *testing.T, s *Spool, maxSignals int, ack bool) bool 
 	return true
 }
 
-func (v *server) drain(t *testing.T, s *Spool) {
+func (v *testServer) drain(t *testing.T, s *Spool) {
 	t.Helper()
 	for v.receive(t, s, 100, true) {
 	}
 }
 
-func (v *server) expect(t *testing.T, n int) {
+func (v *testServer) expect(t *testing.T, n int) {
 	t.Helper()
 	if v.holes != 0 {
 		t.Errorf("%d jumps that no gap explains", v.holes)
 	}
-	if len(v.got) != n {
-		t.Errorf("server has %d signals, want %d", len(v.got), n)
+	if len(v.deliveries) != n {
+		t.Errorf("server has %d signals, want %d", len(v.deliveries), n)
 	}
-	for out, times := range v.got {
+	for out, times := range v.deliveries {
 		if times != 1 {
 			t.Errorf("%q applied %d times", out, times)
 		}
@@ -172,13 +174,13 @@ func (v *server) expect(t *testing.T, n int) {
 }
 
 func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
-	s := open(t, fs, clock, 0)
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
 	v.resume(t, s)
 	for i := range 250 {
-		clock.pass(100)
-		testenv.NoError(t, s.Append(result(clock, i%5+1, fmt.Sprint("out", i)), i%50 == 0))
+		clock.advance(100)
+		testenv.NoError(t, s.Append(resultSignal(clock, i%5+1, fmt.Sprint("out", i)), i%50 == 0))
 	}
 	if n, urgent := s.Unsent(); n != 250 || !urgent {
 		t.Fatalf("waiting %d urgent %v", n, urgent)
@@ -194,18 +196,18 @@ func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 }
 
 func TestBacklogSurvivesRestart(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
-	s := open(t, fs, clock, 0)
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 0)
 	stream := s.Stats().Stream
 	v.resume(t, s)
 	appendResults(s, clock, 10, 0, "live")
 	v.receive(t, s, 4, true)
 	v.receive(t, s, 4, false) // kept by the server, its word lost
 	s.Offline()
-	clock.pass(11_000)
+	clock.advance(11_000)
 	appendResults(s, clock, 10, 0, "late")
 	testenv.NoError(t, s.Close())
-	s = open(t, fs, clock, 0)
+	s = openSpool(t, fs, clock, 0)
 	defer s.Close()
 	if s.Stats().Stream != stream {
 		t.Fatal("another stream")
@@ -220,16 +222,16 @@ func TestBacklogSurvivesRestart(t *testing.T) {
 }
 
 func TestEvictionIsFairAcrossChecks(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
-	s := open(t, fs, clock, 1<<20) // half of it holds signals
-	clock.pass(20_000)             // no session: all is backlog
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 1<<20) // half of it holds signals
+	clock.advance(20_000)               // no session: all is backlog
 	noise := strings.Repeat("n", 200)
 	for i := range 10_000 {
-		clock.pass(100)
-		s.Append(result(clock, 1, fmt.Sprint("chatty", i, noise)), false)
+		clock.advance(100)
+		s.Append(resultSignal(clock, 1, fmt.Sprint("chatty", i, noise)), false)
 		if i%100 == 0 {
-			s.Append(result(clock, 2, fmt.Sprint("rare", i)), false)
-			flush(t, s)
+			s.Append(resultSignal(clock, 2, fmt.Sprint("rare", i)), false)
+			awaitDurable(t, s)
 		}
 	}
 	if st := s.Stats(); st.Bytes > 1<<19 || st.Evicted == 0 || st.Blocked != nil {
@@ -241,8 +243,8 @@ func TestEvictionIsFairAcrossChecks(t *testing.T) {
 	for round := range 2 {
 		if round == 1 { // the same after a restart
 			testenv.NoError(t, s.Close())
-			s = open(t, fs, clock, 1<<20)
-			v = newServer()
+			s = openSpool(t, fs, clock, 1<<20)
+			v = newTestServer()
 		}
 		v.resume(t, s)
 		for v.receive(t, s, 100, false) {
@@ -251,7 +253,7 @@ func TestEvictionIsFairAcrossChecks(t *testing.T) {
 			t.Fatalf("%d holes", v.holes)
 		}
 		rare := 0
-		for out := range v.got {
+		for out := range v.deliveries {
 			if strings.HasPrefix(out, "rare") {
 				rare++
 			}
@@ -259,45 +261,45 @@ func TestEvictionIsFairAcrossChecks(t *testing.T) {
 		if rare != 100 || v.lost[2] != 0 {
 			t.Fatalf("round %d: %d of 100 rare results, %d lost", round, rare, v.lost[2])
 		}
-		chatty := len(v.got) - rare
-		if v.got["chatty9999"+noise] != 1 || chatty+int(v.lost[1]) != 10_000 {
+		chatty := len(v.deliveries) - rare
+		if v.deliveries["chatty9999"+noise] != 1 || chatty+int(v.lost[1]) != 10_000 {
 			t.Fatalf("round %d: %d chatty results, %d lost; %v", round, chatty, v.lost[1], v.gaps)
 		}
-		if v.told[1] != 1 { // whatever rare results are kept in between
-			t.Fatalf("round %d: told of %d times", round, v.told[1])
+		if v.gapsNaming[1] != 1 { // whatever rare results are kept in between
+			t.Fatalf("round %d: told of %d times", round, v.gapsNaming[1])
 		}
 		s.Offline()
 	}
 	s.Close()
 }
 
-func TestTooOldGivesWay(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
-	s := open(t, fs, clock, 0)
+func TestOldSignalsAreEvicted(t *testing.T) {
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
 	for i := range 50 {
-		clock.pass(3600_000)
-		s.Append(result(clock, 1, fmt.Sprint("hour", i)), false)
+		clock.advance(3600_000)
+		s.Append(resultSignal(clock, 1, fmt.Sprint("hour", i)), false)
 	}
 	v.resume(t, s)
 	v.drain(t, s)
-	if v.holes != 0 || len(v.got) != 25 || v.gaps["too old"] != 25 || v.lost[1] != 25 {
-		t.Fatalf("%d signals, gaps %v, lost %v", len(v.got), v.gaps, v.lost)
+	if v.holes != 0 || len(v.deliveries) != 25 || v.gaps["too old"] != 25 || v.lost[1] != 25 {
+		t.Fatalf("%d signals, gaps %v, lost %v", len(v.deliveries), v.gaps, v.lost)
 	}
 }
 
-// TestWallClockJumps: within one boot the wall clock moves nothing.
-func TestWallClockJumps(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
-	s := open(t, fs, clock, 0)
+// TestWallClockJumpsKeepAges: within one boot the wall clock moves nothing.
+func TestWallClockJumpsKeepAges(t *testing.T) {
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 0)
 	for i := range 10 {
-		clock.pass(1000)
+		clock.advance(1000)
 		clock.wall += int64([]int{48, -96, 48}[i%3]) * 3_600_000
-		s.Append(result(clock, 1, fmt.Sprint("out", i)), false)
+		s.Append(resultSignal(clock, 1, fmt.Sprint("out", i)), false)
 	}
 	testenv.NoError(t, s.Close())
 	clock.wall += 48 * 3_600_000
-	s = open(t, fs, clock, 0)
+	s = openSpool(t, fs, clock, 0)
 	defer s.Close()
 	if age := s.Streams()[wire.Live].OldestAgeMs; age != 9_000 {
 		t.Errorf("oldest is %d ms old", age)
@@ -307,18 +309,18 @@ func TestWallClockJumps(t *testing.T) {
 	v.expect(t, 10)
 }
 
-// TestAgesAcrossAReboot: the boot clock begins anew, so ages come from the wall clock.
-func TestAgesAcrossAReboot(t *testing.T) {
-	fs, clock := memfs.New(), newHands()
-	s := open(t, fs, clock, 0)
-	s.Append(result(clock, 1, "before"), false)
+// TestRebootKeepsAges: the boot clock begins anew, so ages come from the wall clock.
+func TestRebootKeepsAges(t *testing.T) {
+	fs, clock := memfs.New(), newManualClock()
+	s := openSpool(t, fs, clock, 0)
+	s.Append(resultSignal(clock, 1, "before"), false)
 	testenv.NoError(t, s.Close())
 	clock.boot, clock.id = 5_000, "boot-2"
 	clock.wall += 3_600_000
-	s = open(t, fs, clock, 0)
+	s = openSpool(t, fs, clock, 0)
 	defer s.Close()
-	s.Append(result(clock, 1, "after"), false)
-	clock.pass(1_000)
+	s.Append(resultSignal(clock, 1, "after"), false)
+	clock.advance(1_000)
 	testenv.NoError(t, s.Resume(nil))
 	var b wire.Batch
 	if more, err := s.Next(&b, 1<<20, 10); !more || err != nil || len(b.Signals) != 2 {
@@ -329,22 +331,22 @@ func TestAgesAcrossAReboot(t *testing.T) {
 	}
 }
 
-// TestRolledBackDisk: the server knows more numbers than the disk; what was made
+// TestRolledBackDiskStartsANewStream: the server knows more numbers than the disk; what was made
 // since then must not be taken for what the server has.
-func TestRolledBackDisk(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
-	s := open(t, fs, clock, 0)
+func TestRolledBackDiskStartsANewStream(t *testing.T) {
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 0)
 	stream := s.Stats().Stream
 	v.resume(t, s)
 	appendResults(s, clock, 5, 0, "shared")
 	s.Close()
 	image := fs.Crash(0, 1)
-	s = open(t, fs, clock, 0)
+	s = openSpool(t, fs, clock, 0)
 	v.resume(t, s)
 	appendResults(s, clock, 20, 0, "first life")
 	v.drain(t, s)
 	s.Close()
-	s = open(t, image, clock, 0)
+	s = openSpool(t, image, clock, 0)
 	appendResults(s, clock, 30, 0, "second life") // more than the first life: the numbers alone would not tell
 	v.resume(t, s)
 	if s.Stats().Stream == stream {
@@ -354,9 +356,9 @@ func TestRolledBackDisk(t *testing.T) {
 	v.drain(t, s)
 	v.expect(t, 55)
 	stream = s.Stats().Stream
-	s.Append(result(clock, 1, "later"), false)
+	s.Append(resultSignal(clock, 1, "later"), false)
 	s.Close()
-	s = open(t, image, clock, 0)
+	s = openSpool(t, image, clock, 0)
 	defer s.Close()
 	if s.Stats().Stream != stream {
 		t.Fatal("the new stream was forgotten")
@@ -367,8 +369,8 @@ func TestRolledBackDisk(t *testing.T) {
 }
 
 func TestDeletedSpoolStartsANewStream(t *testing.T) {
-	clock := newHands()
-	a, b := open(t, memfs.New(), clock, 0), open(t, memfs.New(), clock, 0)
+	clock := newManualClock()
+	a, b := openSpool(t, memfs.New(), clock, 0), openSpool(t, memfs.New(), clock, 0)
 	defer a.Close()
 	defer b.Close()
 	if a.Stats().Stream == b.Stats().Stream {
@@ -376,31 +378,31 @@ func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	}
 }
 
-// TestServerLostAcknowledgedSignals: a server restored from a backup keeps less than
+// TestSignalsThatTheServerLostBecomeAGap: a server restored from a backup keeps less than
 // it said; the numbers in between become a gap.
-func TestServerLostAcknowledgedSignals(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
-	s := open(t, fs, clock, 0)
+func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
 	v.resume(t, s)
 	appendResults(s, clock, 10, 0, "out")
 	v.drain(t, s)
-	restored := newServer()
+	restored := newTestServer()
 	for key := range v.last {
 		restored.last[key] = 4
 	}
-	s.Append(result(clock, 1, "new"), false)
+	s.Append(resultSignal(clock, 1, "new"), false)
 	restored.resume(t, s)
 	restored.drain(t, s)
-	if restored.holes != 0 || len(restored.got) != 1 || len(restored.gaps) != 1 {
+	if restored.holes != 0 || len(restored.deliveries) != 1 || len(restored.gaps) != 1 {
 		t.Fatalf("%+v", restored)
 	}
 }
 
-// TestPoison: a signal that the server refuses is dropped and counted, the rest goes on.
-func TestPoison(t *testing.T) {
-	fs, clock, v := memfs.New(), newHands(), newServer()
-	s := open(t, fs, clock, 0)
+// TestRefusedSignalIsDroppedAndCounted: a signal that the server refuses is dropped and counted, the rest goes on.
+func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
+	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
 	v.resume(t, s)
 	appendResults(s, clock, 10, 0, "out")
@@ -416,32 +418,32 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestUnwritableDisk: signals still flow through memory, and Append never waits.
-func TestUnwritableDisk(t *testing.T) {
-	fs, clock, v := faultfs.New(memfs.New()), newHands(), newServer()
-	s := open(t, fs, clock, 0)
+// TestUnwritableDiskKeepsSignalsInMemory: signals still flow through memory, and Append never waits.
+func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
+	fs, clock, v := faultfs.New(memfs.New()), newManualClock(), newTestServer()
+	s := openSpool(t, fs, clock, 0)
 	fs.Fail(faultfs.Write, syscall.ENOSPC)
 	noise := strings.Repeat("n", 1000)
-	clock.pass(20_000)
+	clock.advance(20_000)
 	for i := range 5000 {
-		s.Append(result(clock, 1, fmt.Sprint(i, noise)), false)
+		s.Append(resultSignal(clock, 1, fmt.Sprint(i, noise)), false)
 	}
 	if s.Stats().Evicted == 0 {
 		t.Fatal("memory holds all of it?")
 	}
 	v.resume(t, s)
 	v.drain(t, s)
-	if v.holes != 0 || len(v.got) < 200 || len(v.got)+int(v.lost[1]) != 5000 {
-		t.Fatalf("%d signals, %v lost, %d holes", len(v.got), v.lost, v.holes)
+	if v.holes != 0 || len(v.deliveries) < 200 || len(v.deliveries)+int(v.lost[1]) != 5000 {
+		t.Fatalf("%d signals, %v lost, %d holes", len(v.deliveries), v.lost, v.holes)
 	}
 	fs.OnOperation(nil)
 	s.Close()
 }
 
-// TestCrashAtEveryOperation: after losing power at any moment the numbers have no
+// TestCrashAnywhereLosesNoSyncedSignal: after losing power at any moment the numbers have no
 // holes, nothing is applied twice, and what was on disk is sent.
-func TestCrashAtEveryOperation(t *testing.T) {
-	inner, clock := memfs.New(), newHands()
+func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
+	inner, clock := memfs.New(), newManualClock()
 	fs := faultfs.New(inner)
 	type crash struct {
 		fs   *memfs.FS
@@ -452,13 +454,13 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	safe, got := 0, map[string]int{}
 	var mu sync.Mutex
 	var crashes []crash
-	v := newServer()
+	v := newTestServer()
 	last := map[wire.StreamKey]uint64{} // what the server keeps, as the hook may see it: before the spool lets go of it
-	v.keeps = func() {
+	v.beforeAck = func() {
 		mu.Lock()
 		defer mu.Unlock()
 		maps.Copy(last, v.last)
-		maps.Copy(got, v.got)
+		maps.Copy(got, v.deliveries)
 	}
 	fs.OnOperation(func(op faultfs.Op) error {
 		if op.Kind.Changes() {
@@ -468,23 +470,23 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		}
 		return nil
 	})
-	s := open(t, fs, clock, 64<<10)
+	s := openSpool(t, fs, clock, 64<<10)
 	n := 0
 	for ; n < 6; n++ { // before there is a server
-		s.Append(result(clock, n%3+1, fmt.Sprint("out", n)), false)
+		s.Append(resultSignal(clock, n%3+1, fmt.Sprint("out", n)), false)
 	}
-	flush(t, s)
+	awaitDurable(t, s)
 	mu.Lock()
 	safe = n
 	mu.Unlock()
 	for round := range 6 {
 		v.resume(t, s)
 		for range 30 {
-			clock.pass(1000)
-			s.Append(result(clock, n%3+1, fmt.Sprint("out", n)), false)
+			clock.advance(1000)
+			s.Append(resultSignal(clock, n%3+1, fmt.Sprint("out", n)), false)
 			n++
 			if n%3 == 0 {
-				flush(t, s)
+				awaitDurable(t, s)
 				mu.Lock()
 				safe = n
 				mu.Unlock()
@@ -494,33 +496,33 @@ func TestCrashAtEveryOperation(t *testing.T) {
 			}
 		}
 		s.Offline()
-		clock.pass(11_000)
+		clock.advance(11_000)
 	}
 	s.Close()
 	fs.OnOperation(nil)
 	t.Logf("%d crashes", len(crashes))
 	for i, c := range crashes {
-		again := newServer()
+		again := newTestServer()
 		maps.Copy(again.last, c.last)
 		s, err := Open("/spool", Options{FS: c.fs, Clock: clock, MaxBytes: 64 << 10, Linger: -1})
 		if err != nil {
 			t.Fatalf("crash %d: %v", i, err)
 		}
-		s.Append(result(clock, 1, "after"), false)
+		s.Append(resultSignal(clock, 1, "after"), false)
 		again.resume(t, s)
 		again.resume(t, s)
 		again.drain(t, s)
-		if again.holes != 0 || again.got["after"] != 1 || s.Stats().Held != 0 {
-			t.Fatalf("crash %d: %d holes, after %d times, %d held", i, again.holes, again.got["after"], s.Stats().Held)
+		if again.holes != 0 || again.deliveries["after"] != 1 || s.Stats().Held != 0 {
+			t.Fatalf("crash %d: %d holes, after %d times, %d held", i, again.holes, again.deliveries["after"], s.Stats().Held)
 		}
-		for out, times := range again.got {
+		for out, times := range again.deliveries {
 			if times != 1 {
 				t.Fatalf("crash %d: %q %d times", i, out, times)
 			}
 		}
 		for k := range c.safe {
-			if out := fmt.Sprint("out", k); again.got[out]+c.kept[out] != 1 {
-				t.Fatalf("crash %d: %s was synced, sent %d times, kept before %d times", i, out, again.got[out], c.kept[out])
+			if out := fmt.Sprint("out", k); again.deliveries[out]+c.kept[out] != 1 {
+				t.Fatalf("crash %d: %s was synced, sent %d times, kept before %d times", i, out, again.deliveries[out], c.kept[out])
 			}
 		}
 		s.Close()
@@ -533,16 +535,16 @@ func TestCrashAtEveryOperation(t *testing.T) {
 // is lost.
 func TestSpoolMatchesModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		fs, clock, v := memfs.New(), newHands(), newServer()
+		fs, clock, v := memfs.New(), newManualClock(), newTestServer()
 		// Either nothing gives way, or much does.
 		budget := rapid.SampledFrom([]int64{0, 32 << 10}).Draw(r, "budget")
-		s := open(t, fs, clock, budget)
+		s := openSpool(t, fs, clock, budget)
 		made, online := 0, false
 		r.Repeat(map[string]func(*rapid.T){
 			"append": func(r *rapid.T) {
 				for range rapid.IntRange(1, 20).Draw(r, "n") {
-					clock.pass(uint64(rapid.IntRange(0, 2000).Draw(r, "ms")))
-					if err := s.Append(result(clock, made%4+1, fmt.Sprint("out", made, strings.Repeat("n", 200))), made%7 == 0); err != nil {
+					clock.advance(uint64(rapid.IntRange(0, 2000).Draw(r, "ms")))
+					if err := s.Append(resultSignal(clock, made%4+1, fmt.Sprint("out", made, strings.Repeat("n", 200))), made%7 == 0); err != nil {
 						r.Fatal(err)
 					}
 					made++
@@ -562,7 +564,7 @@ func TestSpoolMatchesModel(t *testing.T) {
 				if err := s.Close(); err != nil {
 					r.Fatal(err)
 				}
-				s, online = open(t, fs, clock, budget), false
+				s, online = openSpool(t, fs, clock, budget), false
 			},
 			"": func(r *rapid.T) {
 				if held := s.Stats().Held; int(held) > made {
@@ -576,10 +578,10 @@ func TestSpoolMatchesModel(t *testing.T) {
 		for _, n := range v.lost {
 			lost += int(n)
 		}
-		if v.holes != 0 || len(v.got)+lost != made || budget == 0 && lost > 0 || s.Stats().Held != 0 || s.Stats().Bytes != 0 {
-			r.Fatalf("made %d, server has %d, lost %d, holes %d, gaps %v, %+v", made, len(v.got), lost, v.holes, v.gaps, s.Stats())
+		if v.holes != 0 || len(v.deliveries)+lost != made || budget == 0 && lost > 0 || s.Stats().Held != 0 || s.Stats().Bytes != 0 {
+			r.Fatalf("made %d, server has %d, lost %d, holes %d, gaps %v, %+v", made, len(v.deliveries), lost, v.holes, v.gaps, s.Stats())
 		}
-		for out, times := range v.got {
+		for out, times := range v.deliveries {
 			if times != 1 {
 				r.Fatalf("%s %d times", out, times)
 			}
@@ -591,7 +593,7 @@ func TestSpoolMatchesModel(t *testing.T) {
 // A check that is refused for ever is told of once per code and minute, with a count.
 func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 	var log bytes.Buffer
-	clock := newHands()
+	clock := newManualClock()
 	s, err := Open("/spool", Options{FS: memfs.New(), Clock: clock, Linger: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	testenv.NoError(t, err)
 	defer s.Close()
@@ -601,7 +603,7 @@ func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 	}
 	for range 90 { // a second apart
 		refuse("node_limit")
-		clock.pass(1000)
+		clock.advance(1000)
 	}
 	refuse("output")
 	var told []string
@@ -625,9 +627,9 @@ func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 
 // FuzzRecord decodes any bytes; what is accepted is written again and read equal.
 func FuzzRecord(f *testing.F) {
-	clock := newHands()
-	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *result(clock, 3, "output"), boot: 2, wallMs: 1}))
-	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []item{{chunk: 4, gone: tooOld, size: 3}, {chunk: 5, gone: tooOld}}))
+	clock := newManualClock()
+	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *resultSignal(clock, 3, "output"), boot: 2, wallMs: 1}))
+	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []item{{chunk: 4, lost: tooOld, size: 3}, {chunk: 5, lost: tooOld}}))
 	beside := wire.ResultSignal(wire.Signal{Chunk: 3, AtMs: 5}, wire.Result{Output: []byte("output"), Extra: wire.AppendExtra(nil, &wire.Extra{Hooks: []model.HookResult{{Name: "top"}}})})
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &spooledSignal{signal: beside, boot: 2, wallMs: 1}))
 	f.Add((&state{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
@@ -646,7 +648,7 @@ func FuzzRecord(f *testing.F) {
 			if len(r.gone) == 0 {
 				return
 			}
-			r.gone[0].gone = r.why
+			r.gone[0].lost = r.why
 			encoded = appendGoneRecord(nil, r.epoch, r.lane, r.number, r.gone)
 		}
 		testenv.NoError(t, again.decode(encoded))
