@@ -26,7 +26,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestMain is also the agent that TestKilledAgentContinues kills.
+// TestMain runs this binary as an agent where AGENT_UNDER_TEST names a state folder: a test kills that
+// process.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("AGENT_UNDER_TEST"); dir != "" {
 		a, err := New(Config{StateDir: dir, Token: os.Getenv("AGENT_TOKEN"), Linger: 50 * time.Millisecond, FirstWithin: 50 * time.Millisecond})
@@ -46,7 +47,7 @@ func testConfig(s *testServer, dir string) Config {
 	}
 }
 
-// startAgent runs an agent; the function returned stops it and hands over Run's error.
+// startAgent runs an agent. The returned function stops the agent and returns the error of Run.
 func startAgent(t testing.TB, cfg Config) (*Agent, func() error) {
 	t.Helper()
 	a, err := New(cfg)
@@ -118,7 +119,7 @@ func TestJoinedAgentRunsItsChecks(t *testing.T) {
 	s.assign(nil, shellCheck(6, "echo new", time.Hour))
 	s.await("result of the new check", func() bool { return len(s.resultsOf(6)) == 1 })
 	if self := a.counters(); self.Runs != 6 || self.Forks != 3 || self.Lost != 0 {
-		t.Errorf("of itself it says %+v", self)
+		t.Errorf("counters %+v", self)
 	}
 	if offset, ok := a.ServerOffset(); !ok || offset > 5*time.Second || offset < -5*time.Second {
 		t.Errorf("offset %v %v", offset, ok)
@@ -127,7 +128,8 @@ func TestJoinedAgentRunsItsChecks(t *testing.T) {
 	s.await("a clean end", func() bool { return s.clean == 1 })
 }
 
-// What changes about the machine is said while the session stays, whole, and once.
+// TestChangedFactsAreSent changes facts during a session and expects each change once, with labels and
+// groups.
 func TestChangedFactsAreSent(t *testing.T) {
 	s := newTestServer(t)
 	cfg := testConfig(s, t.TempDir())
@@ -163,11 +165,12 @@ func TestChangedFactsAreSent(t *testing.T) {
 	defer s.mu.Unlock()
 	last := s.hellos[2]
 	if last.Facts["kernel"] != "6.12" || last.Facts["os"] != "linux" || last.Labels["env"] != "test" || len(last.Groups) != 1 || last.Version != "1.2.3" {
-		t.Errorf("said: %+v", last)
+		t.Errorf("hello %+v", last)
 	}
 }
 
-// The server is away, the agent is restarted meanwhile, and nothing is lost.
+// TestChecksRunAndSpoolWithoutServer stops the server, restarts the agent and expects all results when the
+// server is back.
 func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "echo $((n+1))", 200*time.Millisecond))
@@ -176,7 +179,7 @@ func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
 	s.await("the first results", func() bool { return len(s.resultsOf(1)) >= 2 })
 	s.stop()
 	testenv.NoError(t, stop())
-	// Restarted while there is no server: it runs what it was told last.
+	// The restarted agent has no server: it runs the stored assignment.
 	a, _ := startAgent(t, cfg)
 	<-a.ready
 	before := a.counters().Waiting
@@ -188,8 +191,8 @@ func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
 	s.await("what was spooled", func() bool { return len(s.resultsOf(1)) >= had+5 })
 }
 
-// A machine that was retired runs nothing more, also after a start of its own; a server that
-// merely does not know it (yet again) changes nothing, and one that takes it back all.
+// TestRetiredMachineRunsNothing restarts the agent with a server that refuses it as retired, then as
+// unknown, and then accepts it.
 func TestRetiredMachineRunsNothing(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "true", 100*time.Millisecond))
@@ -224,33 +227,33 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 	}
 }
 
-// kill -9 of the agent: what it had spooled arrives from its next life.
+// TestKilledAgentSendsItsSpooledResults kills the agent with SIGKILL and starts it again.
 func TestKilledAgentSendsItsSpooledResults(t *testing.T) {
 	s := newTestServer(t)
 	dir := t.TempDir()
 	mark := filepath.Join(t.TempDir(), "runs")
 	s.assign(nil, shellCheck(1, "echo x >>"+mark+"; echo run", 100*time.Millisecond), shellCheck(2, "exec sleep 1000", time.Hour))
-	life := func() *exec.Cmd {
+	startProcess := func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "AGENT_UNDER_TEST="+dir, "AGENT_TOKEN="+s.token)
 		cmd.Stderr = os.Stderr
 		testenv.NoError(t, cmd.Start())
 		return cmd
 	}
-	first := life()
+	first := startProcess()
 	s.await("results", func() bool { return len(s.resultsOf(1)) >= 5 })
 	_ = first.Process.Signal(syscall.SIGKILL)
 	_ = first.Wait()
 	s.mu.Lock()
 	had := len(s.resultsOf(1))
 	s.mu.Unlock()
-	second := life()
+	second := startProcess()
 	defer func() { _ = second.Process.Kill(); _ = second.Wait() }()
-	s.await("results of the second life", func() bool { return len(s.resultsOf(1)) >= had+5 })
+	s.await("results of the restarted agent", func() bool { return len(s.resultsOf(1)) >= had+5 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.hellos) < 2 || s.hellos[0].Node != s.hellos[len(s.hellos)-1].Node {
-		t.Error("the second life is another node")
+		t.Error("the restarted agent is another node")
 	}
 	data, _ := os.ReadFile(mark)
 	if runs := bytes.Count(data, []byte("x")); len(s.resultsOf(1)) > runs {
@@ -288,10 +291,11 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	data[len(data)/2] ^= 1
 	testenv.NoError(t, os.WriteFile(path, data, 0o600))
 	startAgent(t, cfg)
-	s.await("a result of the second life", func() bool { return len(s.resultsOf(1)) == 2 })
+	s.await("a result of the restarted agent", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
-// A unit with a chunk that cannot be read, and an assignment of 10 MB: see docs/decisions/0013-large-bodies.md.
+// TestLargeAssignmentRunsWithoutItsRefusedUnit applies 10 MB of chunks, one of which is invalid: see
+// docs/decisions/0013-large-bodies.md.
 func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	s := newTestServer(t)
 	const units, bodyBytes = 45, 230 << 10
@@ -331,7 +335,7 @@ func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	}
 }
 
-// countingPart counts its chunks: a kind of its own, beside checks.
+// countingPart is a part that counts the chunks of its kind.
 type countingPart struct{ chunks int }
 
 func (p *countingPart) apply(_ *link.Assignment, chunks []*model.Chunk) error {
@@ -340,7 +344,8 @@ func (p *countingPart) apply(_ *link.Assignment, chunks []*model.Chunk) error {
 }
 func (p *countingPart) suspend() { p.chunks = 0 }
 
-// One table decides what Hello announces, which chunks are refused, and which part runs the others.
+// TestEachKindOfChunkRunsInItsPart expects units.parts to decide the features of Hello, the refused chunks
+// and the part of each chunk.
 func TestEachKindOfChunkRunsInItsPart(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
 	testenv.NoError(t, err)
@@ -385,7 +390,7 @@ func TestRequestedCheckRunsAtOnce(t *testing.T) {
 	s.await("the run asked for", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
-// The agent as it is shipped stays within its bounds with 40 checks.
+// TestShippedAgentStaysSmall bounds the size of the binary, and its resident memory with 40 checks.
 func TestShippedAgentStaysSmall(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("builds and runs the real binary")
@@ -426,7 +431,6 @@ func TestShippedAgentStaysSmall(t *testing.T) {
 	}
 }
 
-// The agent must not carry the server around with it.
 func TestAgentImportsNoServerPackages(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "../../cmd/muster-agent").Output()
 	testenv.NoError(t, err)

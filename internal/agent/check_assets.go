@@ -72,7 +72,7 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	return list, ""
 }
 
-// retryWithAsset runs the checks that failed for want of an asset: one has arrived.
+// retryWithAsset runs the checks that failed because an asset was missing: one has arrived.
 func (c *checks) retryWithAsset(asset.Sum) {
 	var keys []schedule.Key
 	c.mu.Lock()
@@ -87,7 +87,7 @@ func (c *checks) retryWithAsset(asset.Sum) {
 	}
 }
 
-// fetchAsset requests an archive from byte offset from on, of one server after the other in the order
+// fetchAsset requests an archive from byte offset from on. It asks one server after the other, in the order
 // of sessions.
 func (a *Agent) fetchAsset(ctx context.Context, sum asset.Sum, from int64) (*asset.Source, error) {
 	err := errors.New("no server is configured")
@@ -100,6 +100,7 @@ func (a *Agent) fetchAsset(ctx context.Context, sum asset.Sum, from int64) (*ass
 	return nil, err
 }
 
+// fetchFrom requests an archive from one server.
 func (a *Agent) fetchFrom(ctx context.Context, server string, sum asset.Sum, from int64) (*asset.Source, error) {
 	config := link.TLSFor(wire.AssetProtocol, a.credentials.id.Load(), a.cfg.Machine.Now)
 	client := &http.Client{Transport: &http.Transport{

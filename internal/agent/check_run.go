@@ -98,6 +98,7 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 	})
 }
 
+// runProbe runs the probe of a check and cuts its output to keep bytes.
 func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 	if x.chunk.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -117,9 +118,9 @@ const (
 	hookOverhead = 64               // most bytes that a hook's result takes besides its name and output
 )
 
-// encodeExtra finds the values in the output and runs the hooks. It returns the encoded extra fields,
-// which fit the server's limit together with the output. Values that do not fit are left out, and
-// the output says how many.
+// encodeExtra finds the values in the output, runs the hooks and returns the encoded extra fields, which
+// fit the server's limit together with the output. It leaves out values that do not fit, and a line in the
+// output counts them.
 func (c *checks) encodeExtra(ctx context.Context, x *check, result *run.Result, keep int) []byte {
 	if x.chunk.Metrics == nil && len(x.chunk.Hooks) == 0 {
 		discardOutput(x, result)

@@ -10,8 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// A command reads what its check gives it, with the node's properties in it and nothing of
-// a shell.
+// TestCheckGetsItsStandardInput expects stdin with the node's properties, and no expansion by a shell.
 func TestCheckGetsItsStandardInput(t *testing.T) {
 	s := newTestServer(t)
 	given, missing := shellCheck(1, "", time.Hour), shellCheck(2, "cat", time.Hour)
@@ -30,8 +29,8 @@ func TestCheckGetsItsStandardInput(t *testing.T) {
 	}
 }
 
-// A hook runs after the results that it names, with the check's environment, and what it says
-// goes with the result; what it cannot do does not hold the result back.
+// TestHooksRunByStatus expects hooks after matching results, with the check's environment; a failed hook
+// does not delay the result.
 func TestHooksRunByStatus(t *testing.T) {
 	s := newTestServer(t)
 	bad, odd, fine := shellCheck(1, "echo down; exit 2", time.Hour), shellCheck(2, "echo odd; exit 42", time.Hour), shellCheck(3, "echo up", time.Hour)
@@ -74,8 +73,8 @@ func TestHooksRunByStatus(t *testing.T) {
 	}
 }
 
-// Values travel with the result; one beyond its threshold raises the status and says so
-// first.
+// TestThresholdsRaiseTheStatus expects values in the result; a value beyond its threshold is the first line
+// of the output.
 func TestThresholdsRaiseTheStatus(t *testing.T) {
 	s := newTestServer(t)
 	most := 0.5
@@ -110,8 +109,8 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 	}
 }
 
-// An output that is to be discarded leaves its numbers, and hooks read it; what the agent says itself of
-// a run stays.
+// TestDiscardOutputKeepsTheNotesOfTheAgent expects values and hooks to use the output before it is
+// discarded.
 func TestDiscardOutputKeepsTheNotesOfTheAgent(t *testing.T) {
 	s := newTestServer(t)
 	most := 10.0

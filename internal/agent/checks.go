@@ -23,8 +23,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fallbackInterval is the interval of a check whose times this machine cannot read, such as an
-// unknown time zone: its results say so.
+// fallbackInterval is the interval of a check whose schedule is invalid on this machine, for example by an
+// unknown time zone. Each result reports the fault.
 const fallbackInterval = 5 * time.Minute
 
 // checks is the part of the agent that runs chunks of kind ChunkCheck: it schedules them, fetches
@@ -42,7 +42,7 @@ type checks struct {
 	units map[model.ChunkID]model.CheckID // requests name chunks
 }
 
-// check is one definition made ready to run on this node. It is immutable.
+// check is one definition that is ready to run on this node. It is immutable.
 type check struct {
 	chunk   *model.CheckChunk
 	proxy   model.NodeID // the proxy node of its results; zero: this node
@@ -128,8 +128,8 @@ func (c *checks) apply(a *link.Assignment, chunks []*model.Chunk) error {
 // suspend implements part.
 func (c *checks) suspend() { _ = c.scheduler.Set(nil) } // an empty list has no error
 
-// scheduleJob returns the times of a check and the function that runs it. Times that cannot be read become
-// the problem of x, which no other goroutine knows yet.
+// scheduleJob returns the times of a check and the function that runs it. An invalid schedule becomes the
+// problem of x, which no other goroutine has yet.
 func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
 	chunk := x.chunk
 	job := schedule.Job{Key: key, Interval: chunk.Interval, Cron: chunk.Cron, Zone: chunk.TimeZone, OnRequest: chunk.RoundRobin}
@@ -182,7 +182,7 @@ func prepareCheck(chunk *model.CheckChunk, template *model.CommandTemplate, err 
 	return x
 }
 
-// propertyValues looks names up in a list that ascends by name.
+// propertyValues returns a lookup in properties that are sorted by name.
 func propertyValues(list []wire.Property) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
@@ -197,7 +197,7 @@ func propertyValues(list []wire.Property) model.PropertyValues {
 const proxyNodeVariable = "MUSTER_NODE"
 
 // resultTarget is the node whose properties a check uses and whose event its results change: this node
-// (zero number), or a proxy node.
+// (node is zero), or a proxy node.
 type resultTarget struct {
 	node   model.NodeID
 	name   string

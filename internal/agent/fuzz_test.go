@@ -16,9 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// FuzzState reads any bytes as the files that an agent keeps of its last life (but for
-// its identity, which is pki's): once as they are, once as an assignment that the server
-// signed. What is taken is read again equal from what would be kept of it.
+// FuzzState reads random bytes as the files of the state folder except the identity: as they are, and as a
+// signed assignment. Accepted content is encoded and read again.
 func FuzzState(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	id := &pki.Identity{Node: uuid.UUID{1}, ServerKey: key.Public().(ed25519.PublicKey)}
@@ -56,7 +55,7 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// signAssignment makes hash and signature right, as far as definitions can be read.
+// signAssignment sets hash and signature of an assignment, where its chunks can be decoded.
 func signAssignment(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment) *wire.Assignment {
 	var h link.Assignment
 	for _, c := range a.Add {

@@ -96,10 +96,9 @@ func (c *Config) enrolment(anyCA bool) (pki.EnrolConfig, error) {
 	return enrol, nil
 }
 
-// Join makes this machine a node and asks each server once. already: it is a node of that identity
-// since before. Without a token the machine asks to be accepted (pki.PendingError). Without a CA it
-// trusts the first one that a server shows, and calls trusted before it sends anything. No agent may
-// run on the state folder.
+// Join makes this machine a node and asks each server once. already: the machine was a node before. Without
+// a token the machine asks to be accepted (pki.PendingError). Without a CA it trusts the first one that a
+// server sends, and calls trusted before it sends anything. No agent may run on the state folder.
 func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Identity, already bool, err error) {
 	if c, err = c.withDefaults(); err != nil {
 		return nil, false, err
@@ -142,11 +141,12 @@ func (c *Config) sameServer(id *pki.Identity) error {
 		WithHint("to leave that server: systemctl stop muster-agent; muster-agent reset-identity --state-dir %s; then join again", c.StateDir)
 }
 
-// renewalCheckEvery is the longest period between two looks at the certificate's end; a short-lived one
-// is looked at more often.
+// renewalCheckEvery is the longest period between two checks of the certificate's end; a short-lived
+// certificate is checked more often.
 const renewalCheckEvery = time.Hour
 
-// renewalPause follows each attempt: every connection with an expired certificate reports it.
+// renewalPause is the shortest time between two attempts: every connection with an expired certificate
+// requests one.
 const renewalPause = 20 * time.Second
 
 // credentials hold the present identity; the next session uses a renewed certificate.
@@ -173,10 +173,10 @@ func (c *credentials) checkRefusal(err error) {
 	pause.Wake(c.refused)
 }
 
-// keepCertificate renews the certificate until ctx ends: when two thirds of its life are over, and
-// when a server calls it expired, whatever this machine's clock says. The present session goes on;
-// the next one shows the new certificate. A server restored from an old backup does not know the
-// node: the agent asks it again until a person accepts the node, which keeps its id and its spool.
+// keepCertificate renews the certificate until ctx ends: when two thirds of its life are over, and when a
+// server refuses it as expired, whatever this machine's clock shows. The present session continues; the
+// next one uses the new certificate. A server restored from an old backup does not know the node: the agent
+// asks it again until a person accepts the node, which keeps its id and its spool.
 func (a *Agent) keepCertificate(ctx context.Context) {
 	c := &a.credentials
 	timer := time.NewTimer(0)
@@ -210,8 +210,8 @@ func (a *Agent) keepCertificate(ctx context.Context) {
 	}
 }
 
-// renew requests a certificate and logs the outcome. A positive retry says that a person must accept
-// the node, and when to ask again. wasPending: the last attempt said so, too.
+// renew requests a certificate and logs the outcome. A positive retry is the time after which to ask again,
+// because a person must accept the node. wasPending: the last attempt had the same outcome.
 func (a *Agent) renew(ctx context.Context, wasPending bool) (retry time.Duration) {
 	next, err := pki.Renew(ctx, pki.RenewConfig{
 		Identity: a.credentials.id.Load(), StateDir: a.cfg.StateDir, Servers: *a.credentials.servers.Load(), Dial: a.cfg.Dial, Now: a.cfg.Machine.Now,

@@ -131,8 +131,8 @@ func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requeste
 	return list
 }
 
-// outputReceiver returns a function that takes the output of a check that starts, for the requests of it;
-// nil: there are none.
+// outputReceiver returns a function that receives the output of a check that starts, for its requests; nil:
+// there are none.
 func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -204,6 +204,7 @@ func (k *requestedRuns) finishRun(x *requestedRun, result run.Result) {
 	k.endLocked(x, last)
 }
 
+// endLocked records the end of a run and queues its last output.
 func (k *requestedRuns) endLocked(x *requestedRun, last *wire.RunOutput) {
 	last.ID, last.Done = x.id, true
 	x.end = last
@@ -273,7 +274,7 @@ var (
 	errNoSession = errors.New("ended because the session with the server ended")
 )
 
-// cancelRun ends a command. A check runs on; only its answer ends.
+// cancelRun ends a command. A check continues, only its answer is dropped.
 func (k *requestedRuns) cancelRun(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

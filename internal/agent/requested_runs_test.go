@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// newRequestTest returns an agent without a session: the test is the link.
+// newRequestTest returns an agent without a session: the test takes the place of the link.
 func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc) {
 	t.Helper()
 	cfg := Config{StateDir: t.TempDir(), Name: "web01"}
@@ -35,7 +35,7 @@ func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelC
 
 func shellCommand(text string) *model.Command { return &model.Command{Shell: text} }
 
-// collectOutputs reads until every one of so many runs is done.
+// collectOutputs reads outputs until this many runs have ended, and returns them by id.
 func collectOutputs(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput {
 	t.Helper()
 	all := map[uint64]wire.RunOutput{}
@@ -65,9 +65,9 @@ func collectOutputs(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput 
 func TestRequestedCommandReturnsItsOutputAndStatus(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	for i, c := range []struct {
-		run  wire.Run
-		want wire.RunOutput
-		says string
+		run    wire.Run
+		want   wire.RunOutput // without Output
+		output string
 	}{
 		{wire.Run{Command: shellCommand("echo fine")}, wire.RunOutput{}, "fine\n"},
 		{wire.Run{Command: shellCommand("echo half; exit 2")}, wire.RunOutput{Status: model.Critical}, "half\n"},
@@ -82,8 +82,8 @@ func TestRequestedCommandReturnsItsOutputAndStatus(t *testing.T) {
 		c.run.ID = uint64(i + 1)
 		a.requests.request(&c.run)
 		got := collectOutputs(t, a, 1)[c.run.ID]
-		if string(got.Output) != c.says || got.Status != c.want.Status || got.Cut != c.want.Cut || (got.Refused == "") != (c.want.Refused == "") {
-			t.Errorf("%+v: %q %+v, want %q", c.run, got.Output, got, c.says)
+		if string(got.Output) != c.output || got.Status != c.want.Status || got.Cut != c.want.Cut || (got.Refused == "") != (c.want.Refused == "") {
+			t.Errorf("%+v: %q %+v, want %q", c.run, got.Output, got, c.output)
 		}
 	}
 	if n := len(a.requests.byID); n != 0 {
@@ -91,7 +91,7 @@ func TestRequestedCommandReturnsItsOutputAndStatus(t *testing.T) {
 	}
 }
 
-// What is written leaves while the command runs.
+// TestCommandOutputIsStreamed expects output while the command runs.
 func TestCommandOutputIsStreamed(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -160,7 +160,7 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	})
 }
 
-// processesNaming are the processes whose command line names a folder.
+// processesNaming returns the ids of processes whose command line contains a folder.
 func processesNaming(dir string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -187,12 +187,12 @@ func TestRequestedCommandsAreLimited(t *testing.T) {
 	}
 }
 
-// What the agent's own settings refuse, no server can ask for.
+// TestRefusedRunsReturnTheReason requests runs that settings of the agent forbid.
 func TestRefusedRunsReturnTheReason(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(*Config)
-		says    string
+		setting string
 		refuses string
 	}{
 		{"no runs", func(c *Config) { c.Commands.NoRun = true }, "--no-run", "run"},
@@ -202,7 +202,7 @@ func TestRefusedRunsReturnTheReason(t *testing.T) {
 		a, _ := newRequestTest(t, c.change)
 		mark := filepath.Join(t.TempDir(), "ran")
 		a.requests.request(&wire.Run{ID: 1, Command: shellCommand("touch " + mark)})
-		if got := collectOutputs(t, a, 1)[1]; !strings.Contains(got.Refused, c.says) || len(got.Output) > 0 {
+		if got := collectOutputs(t, a, 1)[1]; !strings.Contains(got.Refused, c.setting) || len(got.Output) > 0 {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 		if _, err := os.Stat(mark); err == nil {
@@ -218,8 +218,8 @@ func TestRefusedRunsReturnTheReason(t *testing.T) {
 	}
 }
 
-// A check that was asked for answers as it runs, also whoever asked while it ran; a cancel
-// ends the answer and not the check.
+// TestRequestedCheckReturnsItsResult requests one check several times; a cancelled request ends without an
+// answer and the check runs on.
 func TestRequestedCheckReturnsItsResult(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	k := &a.requests
@@ -236,11 +236,12 @@ func TestRequestedCheckReturnsItsResult(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if k.outputReceiver(7) != nil {
-		t.Error("somebody still listens")
+		t.Error("a cancelled request still receives output")
 	}
 }
 
-// Small pieces leave together, after a moment or when they are many.
+// TestOutputGathersBeforeItIsSent expects small pieces in one message, after a delay or when they are long
+// enough.
 func TestOutputGathersBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)

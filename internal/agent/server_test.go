@@ -21,8 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testServer is the server's side with a real journal, real TLS and real enrolment, and
-// with the smallest intent, plan and view that do.
+// testServer is a server with real journal, TLS and enrolment, and a minimal intent, plan and view.
 type testServer struct {
 	t         testing.TB
 	dir       string
@@ -74,7 +73,7 @@ func newTestServer(t testing.TB) *testServer {
 	return s
 }
 
-// serve serves on l until stop.
+// serve accepts agents on l until stop is called.
 func (s *testServer) serve(l net.Listener) {
 	s.t.Helper()
 	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.deliver, Reserve: -1})
@@ -99,7 +98,7 @@ func (s *testServer) serve(l net.Listener) {
 	})
 }
 
-// restart begins again on the same address.
+// restart serves again on the same address.
 func (s *testServer) restart() {
 	s.t.Helper()
 	l, err := net.Listen("tcp", s.addr)
@@ -150,7 +149,7 @@ func (s *testServer) deliver(c journal.Commit) {
 	}
 }
 
-// assign gives the node these checks and properties.
+// assign puts an assignment of these chunks and properties in force.
 func (s *testServer) assign(properties []wire.Property, chunks ...*model.CheckChunk) {
 	s.mu.Lock()
 	s.revision++
@@ -169,7 +168,7 @@ func (s *testServer) assign(properties []wire.Property, chunks ...*model.CheckCh
 	}
 }
 
-// await waits until ok, asked with the lock held.
+// await waits until ok returns true; ok is called with the lock held.
 func (s *testServer) await(what string, ok func() bool) {
 	s.t.Helper()
 	late := false
@@ -185,7 +184,7 @@ func (s *testServer) await(what string, ok func() bool) {
 	}
 }
 
-// decodedResult is a signal with what its body says; of a keepalive nothing.
+// decodedResult is a signal with its decoded body; the body of a keepalive is empty.
 type decodedResult struct {
 	wire.Signal
 	wire.Result

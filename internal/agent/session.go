@@ -23,8 +23,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// serverClock ties the server's clock to this machine's boot clock as of the last Welcome, so that
-// a jump of the wall clock shows at once. The zero value knows no server.
+// serverClock relates the server's clock to this machine's boot clock as of the last Welcome, so that a
+// jump of the wall clock shows at once. The zero value knows no server.
 type serverClock struct {
 	welcome atomic.Pointer[struct{ serverMs, bootMs int64 }]
 	warned  atomic.Bool // the log has reported the offset
@@ -66,6 +66,7 @@ func (a *Agent) logClockOffset() {
 	}
 }
 
+// linkConfig returns the settings of the link.
 func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.RunConfig {
 	servers := a.cfg.Servers
 	if len(servers) == 0 {
@@ -82,6 +83,7 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 	}
 }
 
+// composeHello returns the agent's Hello; the link adds the fields of the session.
 func (a *Agent) composeHello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
@@ -96,7 +98,7 @@ func (a *Agent) currentFacts() wire.Facts {
 	return wire.Facts{Labels: a.cfg.Labels, Facts: a.facts.current(), Groups: a.cfg.Groups}
 }
 
-// counters returns the agent's own counters, for its probe "agent".
+// counters returns the agent's counters for its probe "agent".
 func (a *Agent) counters() probe.Self {
 	plan, spool := a.checks.scheduler.Stats(), a.spool.Stats()
 	return probe.Self{
@@ -106,7 +108,7 @@ func (a *Agent) counters() probe.Self {
 	}
 }
 
-// stats returns the same counters for the server.
+// stats returns the agent's counters as a message for the server.
 func (a *Agent) stats() wire.Stats {
 	self := a.counters()
 	x := wire.Stats{
@@ -120,7 +122,7 @@ func (a *Agent) stats() wire.Stats {
 	return x
 }
 
-// events is the agent as the link calls it, from one goroutine at a time.
+// events implements link.Events for the agent. The link calls it from one goroutine at a time.
 type events Agent
 
 // Connected implements link.Events.
@@ -200,8 +202,8 @@ type part interface {
 	suspend()
 }
 
-// units puts assignments in force. parts is the one table of the kinds that this agent runs: it
-// decides what Hello announces, which chunks are refused and which part runs the others.
+// units puts assignments in force. Its table parts has the kinds of chunks that this agent runs: it decides
+// the features in Hello, the refused chunks and the part that runs the others.
 type units struct {
 	parts map[model.ChunkKind]part
 	log   *slog.Logger
@@ -219,8 +221,7 @@ func (u *units) features() (list []string) {
 	return list
 }
 
-// decode reads one chunk. An error refuses this chunk alone: it is malformed, or of a kind that no
-// part runs.
+// decode reads one chunk. An error refuses only this chunk: it is malformed, or no part runs its kind.
 func (u *units) decode(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	chunk, err := wire.DecodeChunk(id, data)
 	if err == nil && u.parts[chunk.Kind] == nil {
@@ -293,6 +294,7 @@ type factWatch struct {
 	changed  chan struct{}                     // capacity 1: the facts differ from before
 }
 
+// current returns the facts of the last measurement. The map must not be changed.
 func (f *factWatch) current() map[string]string { return *f.measured.Load() }
 
 // measure stores the present facts and returns whether they differ from the last ones.

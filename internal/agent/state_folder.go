@@ -32,7 +32,8 @@ type session struct {
 	Own         []string `json:"own,omitempty"`     // --server at that time
 }
 
-// lockStateFolder locks the state folder against a second agent; the kernel releases it when the process dies.
+// lockStateFolder locks the state folder against a second agent; the kernel releases the lock when the
+// process ends.
 func lockStateFolder(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the agent's state folder: %w", err)
@@ -157,4 +158,5 @@ func Reset(stateDir string, confirm func(id *pki.Identity, names []string) error
 	return nil
 }
 
+// joinLines writes an error in one line.
 func joinLines(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }

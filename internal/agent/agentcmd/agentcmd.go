@@ -42,8 +42,8 @@ type Options struct {
 	Rest     []string
 }
 
-// Parse reads flags; those not given are looked for in the environment, then in the file
-// of settings: --state-dir is MUSTER_STATE_DIR. flag.ErrHelp after --help.
+// Parse reads flags. A setting without a flag comes from the environment (MUSTER_STATE_DIR for --state-
+// dir), then from the settings file. Parse returns flag.ErrHelp after --help.
 func Parse(args []string, getenv func(string) string, helpOut io.Writer) (*Options, error) {
 	return parse(args, getenv, helpOut, command{})
 }
@@ -74,9 +74,9 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	}
 	errs = append(errs, w.convert(o, getenv)...)
 	if len(errs) == 1 {
-		var said *model.Error
-		if errors.As(errs[0], &said) && said.Hint != "" {
-			return nil, said
+		var withHint *model.Error
+		if errors.As(errs[0], &withHint) && withHint.Hint != "" {
+			return nil, withHint
 		}
 	}
 	if len(errs) > 0 {
@@ -129,9 +129,10 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 	return errs
 }
 
-// fillFromEnvironment sets flags that were not given from the environment, and then from the file. there: a file that
-// was named must exist (join writes it).
-func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) string, there bool) (errs []error) {
+// fillFromEnvironment sets flags that the command line does not have from the environment, and then from
+// the settings file. mustExist: a settings file that was named must exist, except for join, which writes
+// it.
+func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) string, mustExist bool) (errs []error) {
 	o.Given = map[string]string{}
 	set.Visit(func(f *flag.Flag) { o.Given[f.Name] = f.Value.String() })
 	take := func(f *flag.Flag, value, whence string) {
@@ -149,10 +150,10 @@ func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) str
 		}
 	})
 	if o.Config == "" {
-		o.Config, there = defaultConfig(getenv), false
+		o.Config, mustExist = defaultConfig(getenv), false
 	}
 	settings, err := readSettings(o.Config, set)
-	if err != nil && (there || !errors.Is(err, fs.ErrNotExist)) {
+	if err != nil && (mustExist || !errors.Is(err, fs.ErrNotExist)) {
 		return append(errs, err)
 	}
 	for _, s := range settings {
@@ -265,6 +266,7 @@ func limitMemory(getenv func(string) string) {
 	}
 }
 
+// runProbe runs the probe of --probe, prints its output and returns its status as exit code.
 func runProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 	if len(words) == 0 {
 		for _, p := range probe.All() {
@@ -284,12 +286,13 @@ func runProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 	return int(status)
 }
 
-// defaultConfig is the system's file for root, else one of the user's.
+// defaultConfig returns the settings file of the machine for root, else that of the user.
 func defaultConfig(getenv func(string) string) string {
 	return userPath(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
 }
 
-// userPath returns system for root, else name in the folder of the variable xdg, or in the folder below HOME.
+// userPath returns system for root, else name in the folder of the variable xdg, or in the folder below
+// HOME.
 func userPath(getenv func(string) string, system, xdg, folder, name string) string {
 	if os.Geteuid() == 0 {
 		return system
@@ -322,6 +325,7 @@ func (w *rawValues) ca() (sum [32]byte, err error) {
 	return sum, nil
 }
 
+// splitList splits a list at commas.
 func splitList(text string) []string {
 	var out []string
 	for _, s := range strings.Split(text, ",") {

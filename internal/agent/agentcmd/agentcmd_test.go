@@ -36,7 +36,7 @@ func TestInvalidSettingsAreReportedTogether(t *testing.T) {
 	}
 }
 
-// An unknown flag is one message that names the one that was meant, not a page of usage.
+// TestUnknownFlagSuggestsTheNearest expects a short error with a suggestion, without the list of flags.
 func TestUnknownFlagSuggestsTheNearest(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"--stat-dir=x", "muster-agent: unknown flag --stat-dir\n  did you mean --state-dir? all settings: muster-agent --help\n"},
@@ -71,13 +71,13 @@ func TestProbeFlagRunsOneProbe(t *testing.T) {
 	}
 }
 
-// testEnv is a machine without settings.
+// testEnv returns the environment of a machine without settings.
 func testEnv(t *testing.T, out, errOut *bytes.Buffer) Env {
 	env := map[string]string{"MUSTER_CONFIG": os.DevNull, "MUSTER_STATE_DIR": filepath.Join(t.TempDir(), "state")}
 	return Env{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(""), Out: out, Err: errOut}
 }
 
-// parseSettingsFile parses with a file of settings and nothing else.
+// parseSettingsFile parses arguments with a settings file of this text and an empty environment.
 func parseSettingsFile(t *testing.T, text string, args ...string) (*Options, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent.env")
@@ -95,7 +95,8 @@ func TestSettingsFileIsReadAfterEnvironment(t *testing.T) {
 	}
 }
 
-// Every line that is wrong is named, with the setting that was meant.
+// TestInvalidSettingsFileIsRefused expects every invalid line in the error, with the nearest name of a
+// setting.
 func TestInvalidSettingsFileIsRefused(t *testing.T) {
 	_, err := parseSettingsFile(t, "MUSTER_LABLES=a=b\nhello\nMUSTER_CONFIG=/x\nPATH=/bin\n")
 	if err == nil {
@@ -122,7 +123,7 @@ func TestChangedSettingsKeepOtherLines(t *testing.T) {
 	}
 }
 
-// What keepSettings writes is read back as it was.
+// FuzzSettings expects the settings file to return the values that writeSettings wrote.
 func FuzzSettings(f *testing.F) {
 	f.Add("MUSTER_NAME=\"x\"\n# y\n", "web 01")
 	f.Add("MUSTER_NAME", "\"")

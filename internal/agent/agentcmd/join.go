@@ -95,7 +95,7 @@ func readToken(word string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// join asks until a person has decided. With --service it asks once, and the service goes on.
+// join asks the server until a person has decided. With --service it asks once, and the service continues.
 func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	announced := false
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {

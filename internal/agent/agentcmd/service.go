@@ -20,7 +20,7 @@ import (
 
 const unitName = "muster-agent.service"
 
-// service is the agent as systemd starts it: of the machine for root, else of the user.
+// service is the systemd unit of the agent: of the machine for root, else of the user.
 type service struct {
 	env            Env
 	root           string // folder that stands for /; empty: that
@@ -49,7 +49,7 @@ func newService(env Env, o *Options) *service {
 	return s
 }
 
-// withConfig returns a command with the file of settings, where it is not the default one.
+// withConfig appends --config to a command, unless the settings file is the default one.
 func (s *service) withConfig(command string) string {
 	if s.config == "" {
 		return command
@@ -57,7 +57,7 @@ func (s *service) withConfig(command string) string {
 	return command + " --config " + s.config
 }
 
-// startHint tells how to start an agent that has joined, with or without its unit.
+// startHint returns the command that starts an agent after its join, with or without a unit.
 func (s *service) startHint() string {
 	if _, err := os.Stat(s.unitFile()); err == nil && s.config == "" {
 		return "\nStart the service:  " + s.forUser("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
@@ -133,6 +133,7 @@ func (s *service) install(ctx context.Context, joined bool) error {
 	return s.awaitConnection(ctx, joined)
 }
 
+// unitFile returns the path of the unit.
 func (s *service) unitFile() string {
 	if s.user {
 		return filepath.Join(s.root+filepath.Dir(filepath.Dir(defaultConfig(s.env.Getenv))), "systemd", "user", unitName)
@@ -201,6 +202,7 @@ func (s *service) awaitConnection(ctx context.Context, joined bool) error {
 	}
 }
 
+// systemdProperty returns a property in the output of systemctl show.
 func systemdProperty(shown, name string) string {
 	for line := range strings.Lines(shown) {
 		if value, ok := strings.CutPrefix(line, name+"="); ok {
@@ -210,7 +212,7 @@ func systemdProperty(shown, name string) string {
 	return ""
 }
 
-// withLastLogLines adds the last lines of the agent's log.
+// withLastLogLines adds the last lines of the agent's log to an error.
 func (s *service) withLastLogLines(ctx context.Context, err error) error {
 	log, _ := s.run(ctx, "journalctl", s.forUser("--unit", "--user-unit"), unitName, "--identifier", filepath.Base(s.installedPath()),
 		"--lines", "10", "--no-pager", "--output", "cat")
@@ -308,7 +310,7 @@ const unitUser = `
 NoNewPrivileges=yes
 `
 
-// unit is the file as it is to be.
+// unit returns the content of the unit file.
 func (s *service) unit() string {
 	var b strings.Builder
 	words := s.execWords()
@@ -331,7 +333,7 @@ func (s *service) unit() string {
 	return b.String()
 }
 
-// quoteExecWord is a word as systemd reads it back.
+// quoteExecWord quotes a word of ExecStart for systemd.
 func quoteExecWord(w string) string {
 	w = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(w)
 	if strings.ContainsAny(w, " \t'\"\\;") {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// exampleServices are the service of the machine, one with other places, and that of a user.
+// exampleServices returns the service of a machine, one with other folders, and that of a user.
 func exampleServices(program string) map[string]*service {
 	env := Env{Program: "muster-agent", Getenv: os.Getenv}
 	return map[string]*service{
@@ -56,8 +56,8 @@ func TestUnitQuotesWords(t *testing.T) {
 	}
 }
 
-// fakeSystemd is a folder that stands for the machine, and a systemctl that writes down
-// what it is asked and says of the service what it is told.
+// fakeSystemd returns a root folder and puts a systemctl into PATH that records its arguments and prints
+// status.
 func fakeSystemd(t *testing.T, status string) (root string, asked func() string) {
 	t.Helper()
 	root = t.TempDir()
@@ -104,8 +104,8 @@ func TestServiceIsInstalled(t *testing.T) {
 	}
 }
 
-// A service that does not come up is told with what the agent wrote, and one that is no
-// node yet may wait.
+// TestServiceWithoutConnectionShowsTheLog expects the agent's log in the error; a machine that waits to
+// join is no error.
 func TestServiceWithoutConnectionShowsTheLog(t *testing.T) {
 	root, _ := fakeSystemd(t, "waits to join: somebody has to accept it")
 	var out bytes.Buffer

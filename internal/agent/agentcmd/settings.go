@@ -25,8 +25,8 @@ type rawValues struct {
 	servers, labels, groups, level, format, spool, age, assets, allow, caHash, caFile, proxy, noProxy string
 }
 
-// flags are the settings of an agent: the one list, from which help, environment and
-// docs/reference/agent.md are made.
+// flags declares the settings of an agent: help, environment and docs/reference/agent.md are generated from
+// this list.
 func flags(o *Options, w *rawValues) *flag.FlagSet {
 	set := flag.NewFlagSet("muster-agent", flag.ContinueOnError)
 	set.StringVar(&w.servers, "server", "", "servers as host:port, comma separated, in order of preference (default: from the join)")
@@ -200,6 +200,7 @@ func parseSettings(data []byte, set *flag.FlagSet) ([]setting, error) {
 	return out, errors.Join(errs...)
 }
 
+// unquoteValue removes the quotes around a value.
 func unquoteValue(s string) string {
 	if len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
 		return s[1 : len(s)-1]
@@ -207,7 +208,7 @@ func unquoteValue(s string) string {
 	return s
 }
 
-// quoteValue protects a value from unquote and TrimSpace.
+// quoteValue quotes a value that unquoteValue or TrimSpace would change.
 func quoteValue(s string) string {
 	if s != strings.TrimSpace(s) || s != unquoteValue(s) {
 		return `"` + s + `"`

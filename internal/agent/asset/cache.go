@@ -48,8 +48,8 @@ type Config struct {
 	Alone bool
 	// Reserve is the disk space in bytes that stays free; zero: none.
 	Reserve int64
-	// Look is the period in which a used archive is compared with its list; a changed one is fetched and
-	// extracted again. Zero: never.
+	// Look is the period of comparing a used archive with its list; a changed archive is fetched and extracted
+	// again. Zero: never.
 	Look time.Duration
 	// Whose names the users of archives in messages; default "this node's checks".
 	Whose string
@@ -184,14 +184,14 @@ func (c *Cache) fetchTime() time.Time {
 	return time.Now().Add(rand.N(spread))
 }
 
-// wakeWaitersLocked makes waiting calls of Use look again.
+// wakeWaitersLocked makes blocked calls of Use check their archive again.
 func (c *Cache) wakeWaitersLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// Dir returns the folder of an archive. It waits until ctx ends for an archive that is being fetched and
-// has not failed yet. The error has the reason why it is missing.
+// Dir returns the folder of an archive. While the archive is being fetched and has not failed yet, Dir
+// waits until ctx ends. The error has the reason why the archive is missing.
 func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 	dir, done, err := c.Use(ctx, sum)
 	if err == nil {
@@ -200,7 +200,7 @@ func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 	return dir, err
 }
 
-// Use returns Dir of an archive that is not removed until done is called.
+// Use returns the folder of an archive as Dir does; the archive is not removed until done is called.
 func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err error) {
 	for {
 		c.verifyFolder(sum)
@@ -322,8 +322,8 @@ func (c *Cache) fetchArchive(ctx context.Context, sum Sum) {
 	c.cfg.Log.Warn("asset not fetched; trying again", "sha512", sum[:12], "in", time.Until(e.again).Round(time.Second), "err", err)
 }
 
-// makeRoom removes the least recently used archives that no check needs and no command uses, until all
-// fit Config.Bytes. Where that is not enough, it removes the one that has just arrived (fresh; empty:
+// makeRoom removes the least recently used archives that no check needs and no command uses, until all fit
+// Config.Bytes. Where that is not enough, it removes the archive that has just arrived (fresh; empty:
 // none). The caller holds the lock.
 func (c *Cache) makeRoom(fresh Sum) {
 	for {
@@ -361,7 +361,8 @@ func (c *Cache) makeRoom(fresh Sum) {
 	}
 }
 
-// remove deletes a folder and its list. It renames the folder first, so that a crash leaves no half of it.
+// remove deletes the folder and the list of an archive. It renames the folder first, so that a crash leaves
+// no incomplete archive.
 func (c *Cache) remove(sum Sum) {
 	_ = os.Remove(c.path(sum) + listSuffix)
 	if err := os.Rename(c.path(sum), c.path(sum)+freshSuffix); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// assetServer is a server with archives, and what was asked of it.
+// assetServer serves archives and counts requests.
 type assetServer struct {
 	t     *testing.T
 	dir   string
@@ -40,7 +40,7 @@ func newAssetServer(t *testing.T) *assetServer {
 	return &assetServer{t: t, dir: filepath.Join(t.TempDir(), "assets"), has: map[Sum][]byte{}}
 }
 
-// add is an archive that has one file of this text.
+// add makes an archive with one file of this text and returns its sum.
 func (d *assetServer) add(name, text string) Sum {
 	return d.keep(makeTar(d.t, false, file(name, text)))
 }
@@ -52,7 +52,7 @@ func (d *assetServer) keep(data []byte) Sum {
 	return sum
 }
 
-// open begins a life of the agent.
+// open opens the cache, as an agent does at its start.
 func (d *assetServer) open() {
 	d.t.Helper()
 	var err error
@@ -76,14 +76,14 @@ func (d *assetServer) open() {
 	d.stop = func() { end(); <-done }
 }
 
-// times is how often something was asked for.
+// times returns the number of requests.
 func (d *assetServer) times() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.asked)
 }
 
-// sleep lets time pass, and what is due in it be done. It is called in a bubble.
+// sleep advances the clock of the bubble and waits until all due work is done.
 func (d *assetServer) sleep(how time.Duration) {
 	time.Sleep(how)
 	synctest.Wait()
@@ -101,7 +101,7 @@ func (d *assetServer) want(sums ...Sum) {
 	d.cache.Want(all)
 }
 
-// get is what a run gets that begins now.
+// get returns the folder of an archive, as a run requests it.
 func (d *assetServer) get(sum Sum) (dir string, err error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
 	defer cancel()
@@ -124,7 +124,7 @@ func (d *assetServer) waitForError(sum Sum, words string) {
 	}
 }
 
-// lies are the names in the folder.
+// storedFiles compares the names in the cache's folder with want.
 func (d *assetServer) storedFiles(want ...string) {
 	d.t.Helper()
 	list, err := os.ReadDir(d.dir)
@@ -140,7 +140,7 @@ func (d *assetServer) storedFiles(want ...string) {
 	}
 }
 
-// runInBubble runs it on a clock of its own: a wait of an hour takes no time.
+// runInBubble runs fn in a synctest bubble, where an hour passes at once.
 func runInBubble(t *testing.T, fn func(d *assetServer), change ...func(d *assetServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newAssetServer(t)
@@ -153,7 +153,7 @@ func runInBubble(t *testing.T, fn func(d *assetServer), change ...func(d *assetS
 	})
 }
 
-// brokenBody gives some bytes, and then an error.
+// brokenBody returns some bytes and then an error.
 type brokenBody struct {
 	io.Reader
 	err error
@@ -167,7 +167,7 @@ func (b brokenBody) Read(p []byte) (int, error) {
 }
 func (brokenBody) Close() error { return nil }
 
-// hangingBody gives some bytes, and then nothing until whoever asked gives up.
+// hangingBody returns some bytes and then blocks until the request is cancelled.
 type hangingBody struct {
 	io.Reader
 	ctx context.Context
@@ -182,8 +182,8 @@ func (h hangingBody) Read(p []byte) (int, error) {
 }
 func (hangingBody) Close() error { return nil }
 
-// A download that breaks off, or of which nothing comes for half a minute, goes on where it was: also after the agent
-// was ended meanwhile, and when the server begins anew.
+// TestInterruptedDownloadContinues breaks or stalls a download, restarts the agent, and lets the server
+// start from byte zero.
 func TestInterruptedDownloadContinues(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", strings.Repeat("abc", 5000))
@@ -219,8 +219,8 @@ func TestInterruptedDownloadContinues(t *testing.T) {
 	})
 }
 
-// What has another sum is thrown away and fetched again, later each time; the server sends another part than was asked for,
-// or more than an archive may have.
+// TestWrongArchiveIsRefused sends a wrong sum, a wrong part and too many bytes: the cache discards the
+// archive and retries later each time.
 func TestWrongArchiveIsRefused(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", "right")
@@ -256,7 +256,7 @@ func TestWrongArchiveIsRefused(t *testing.T) {
 	})
 }
 
-// An archive that is refused for what it holds is not fetched every minute, and nothing of it stays.
+// TestRefusedArchive expects an archive with invalid content to leave no file, and one retry in an hour.
 func TestRefusedArchive(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		bomb := d.keep(makeTar(d.t, true, file("x", strings.Repeat("\x00", 1<<18))))
@@ -285,7 +285,8 @@ func TestRefusedArchive(t *testing.T) {
 	})
 }
 
-// Two archives at once, each for several runs; an archive that hangs holds the other up for half a minute, and not for longer.
+// TestTwoRunsWaitForOneDownload fetches two archives for several runs: one that hangs delays the other by
+// half a minute at most.
 func TestTwoRunsWaitForOneDownload(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		slow, quick := d.add("x", "slow"), d.add("x", "quick")
@@ -319,7 +320,8 @@ func TestTwoRunsWaitForOneDownload(t *testing.T) {
 	})
 }
 
-// A disk that is full says so, whatever is being written; when there is room again the archive comes.
+// TestFullDiskIsReportedAndRetried fills the disk at each write, and expects the archive when space is free
+// again.
 func TestFullDiskIsReportedAndRetried(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", "text")
@@ -340,8 +342,8 @@ func TestFullDiskIsReportedAndRetried(t *testing.T) {
 	})
 }
 
-// The bound holds over all that is extracted: what no check needs goes first, and of that what was not used for longest, also
-// counted over a restart. What checks need does not go; then what comes last is the one that is not here, until another is let go.
+// TestUnusedAssetsAreEvicted exceeds the limit: the least recently used archives without a check go first,
+// also after a restart. Where checks need all others, the newest archive is missing.
 func TestUnusedAssetsAreEvicted(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		a, b, c, e := d.add("x", strings.Repeat("a", 100)), d.add("x", strings.Repeat("b", 100)), d.add("x", strings.Repeat("c", 100)), d.add("x", strings.Repeat("e", 100))
@@ -371,7 +373,8 @@ func TestUnusedAssetsAreEvicted(t *testing.T) {
 
 func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
-// An archive that no check needs any more while it comes is of use if one needs it again, and leaves nothing if it never comes.
+// TestDownloadOfUnneededAssetStops removes the check during the download: a part file stays only while a
+// check needs the archive.
 func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", "text")
@@ -408,8 +411,8 @@ func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	})
 }
 
-// What a life of before left: half a folder goes, half a download goes when no check needs it, a folder whose name had not come
-// to the disk gives way to the right one, and what is not ours stays.
+// TestLeftoversOfACrashAreRemoved opens a folder with incomplete archives and lists, and with a file of
+// another program, which stays.
 func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		d.stop()

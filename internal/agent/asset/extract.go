@@ -64,6 +64,7 @@ type extraction struct {
 	links  []string        // symbolic links, verified at the end
 }
 
+// unpack finds the format of an archive by its first bytes and unpacks it.
 func (x *extraction) unpack(archive io.ReaderAt, size int64) error {
 	head := make([]byte, 6)
 	n, err := archive.ReadAt(head, 0)
@@ -165,6 +166,7 @@ func (b *bounded) ReadAt(p []byte, at int64) (int, error) {
 	return b.ReaderAt.ReadAt(p, at)
 }
 
+// zipped unpacks one member of a zip file.
 func (x *extraction) zipped(f *zip.File) error {
 	m := member{name: f.Name, mode: f.Mode()}
 	if strings.HasSuffix(f.Name, "/") {
@@ -233,6 +235,7 @@ func (x *extraction) addMember(m member, r io.Reader) error {
 	return x.file(at, m.mode, r)
 }
 
+// mkdir makes a folder of the archive and its parents.
 func (x *extraction) mkdir(at string) error {
 	if x.dirs[at] {
 		return nil
@@ -257,6 +260,7 @@ func (x *extraction) mkdir(at string) error {
 	return entryError(at, x.root.Chmod(at, 0o755)) // independent of the umask
 }
 
+// file writes a regular file and syncs it.
 func (x *extraction) file(at string, mode fs.FileMode, r io.Reader) error {
 	f, err := x.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -327,6 +331,8 @@ func entryError(at string, err error) error {
 	return fmt.Errorf("%q: %w", shortName(at), err)
 }
 
+// tooLong returns whether one part of a path is longer than file systems allow.
 func tooLong(part string) bool { return len(part) > maxPartBytes }
 
+// shortName shortens a name for a message.
 func shortName(name string) string { return model.Truncate(name, 200) }

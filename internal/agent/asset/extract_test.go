@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// makeTar is a tar file, gzipped if asked for.
+// makeTar returns a tar file, packed by gzip if zipped.
 func makeTar(t testing.TB, zipped bool, headers ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -58,7 +58,7 @@ func link(kind byte, name, target string) tar.Header {
 	return tar.Header{Name: name, Typeflag: kind, Linkname: target}
 }
 
-// extract unpacks into a folder with a neighbour that nothing may touch.
+// extract unpacks an archive into a folder and fails if a file beside the folder changed.
 func extract(t testing.TB, data []byte, limits Limits) (dir string, err error) {
 	t.Helper()
 	outer := t.TempDir()
@@ -127,7 +127,7 @@ func TestExtractZip(t *testing.T) {
 	}
 }
 
-// makeLongZip are so many empty files.
+// makeLongZip returns a zip file with count empty files.
 func makeLongZip(t testing.TB, count int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -141,7 +141,7 @@ func makeLongZip(t testing.TB, count int) []byte {
 	return b.Bytes()
 }
 
-// smallLimits are limits that an archive of a test reaches.
+// smallLimits returns limits that small archives exceed.
 func smallLimits() Limits { return Limits{Bytes: 1 << 20, Free: 100, Ratio: 2, Files: 10} }
 
 func TestExtractRefuses(t *testing.T) {
@@ -202,8 +202,8 @@ func TestExtractRefuses(t *testing.T) {
 	}
 }
 
-// Whatever an archive holds: nothing lies beside the folder, no link in it leads out, nothing
-// in it is anything but a file, a folder or a link, and it is no larger than it may be.
+// FuzzExtract unpacks random archives: no file is outside the folder, no link leads out of it, and the
+// limits hold.
 func FuzzExtract(f *testing.F) {
 	f.Add(makeTar(f, false, file("bin/a", "x"), link(tar.TypeSymlink, "b", "bin/a"), link(tar.TypeLink, "c", "bin/a")))
 	f.Add(makeTar(f, false, link(tar.TypeSymlink, "a/b", ".."), link(tar.TypeSymlink, "x", "a/b/.."), file("../y", "")))

@@ -11,8 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// What is not any more as it was extracted is extracted again before it is used; what a program writes beside
-// is its own.
+// TestDamagedAssetIsExtractedAgain changes extracted files; files that a program added do not count.
 func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.keep(makeTar(t, true, file("bin/x y", "text"), file("lib/z", "more")))
@@ -57,7 +56,7 @@ func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 	}, func(d *assetServer) { d.more = func(c *Config) { c.Look, c.Alone = time.Minute, true } })
 }
 
-// A list is read by the versions to come.
+// TestListGolden fixes the format of the list of files, which later versions read.
 func TestListGolden(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x")
 	at := time.Unix(1700000000, 5)
@@ -77,7 +76,8 @@ func TestListGolden(t *testing.T) {
 	}
 }
 
-// What a command runs with stays until it has ended, also where nobody wants it any more and there is no room.
+// TestUsedAssetsStay expects the archive of a running command to stay until the command ends, also above
+// the limit.
 func TestUsedAssetsStay(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		old, next := d.add("x", strings.Repeat("o", 60)), d.add("x", strings.Repeat("n", 60))
@@ -94,7 +94,6 @@ func TestUsedAssetsStay(t *testing.T) {
 	}, func(d *assetServer) { d.limit = 100 })
 }
 
-// The rest of the disk is left to others.
 func TestDiskReserveIsKept(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.add("x", "text")

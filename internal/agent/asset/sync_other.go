@@ -4,5 +4,5 @@ package asset
 
 import "os"
 
-// syncDir does nothing: NTFS journals names itself and has no call for it.
+// syncDir does nothing: NTFS journals names itself.
 func syncDir(*os.Root, string) error { return nil }

@@ -4,6 +4,7 @@ package asset
 
 import "os"
 
+// syncDir syncs the names in a folder.
 func syncDir(root *os.Root, at string) error {
 	f, err := root.Open(at)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// machineFiles is a tree of files by path, as it was found on a machine of that kind.
+// machineFiles has the files of a real machine, by path.
 type machineFiles map[string]string
 
 func (m machineFiles) tree() fstest.MapFS {
@@ -141,8 +141,8 @@ func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	}
 }
 
-// The resolver is asked only for what files do not say, within the time given, and what
-// it said once stays while it is away.
+// TestFQDNComesFromHostsOrResolver expects the resolver only where files have no full name; its last answer
+// stays while it fails.
 func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	asked, answer := 0, "web01.example.com"
 	system := System{OS: "linux", Canonical: func(ctx context.Context, host string) (string, bool) {
@@ -180,7 +180,7 @@ func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	}
 }
 
-// On the machine of the test: what the system's own programs say.
+// TestLocalSystemHasItsFacts compares facts of this machine with uname and hostname.
 func TestLocalSystemHasItsFacts(t *testing.T) {
 	got := New(LocalSystem()).Measure()
 	host, err := os.Hostname()
@@ -206,7 +206,7 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, Reference())
 }
 
-// Whatever stands in the files, facts are short lines of text.
+// FuzzFacts expects short lines of valid text from any files.
 func FuzzFacts(f *testing.F) {
 	f.Add(`{"v1": {"cloud_name": "aws", "instance_id": "i-0"}}`, "ID=debian\n", "127.0.1.1 a.b a", "a")
 	f.Add(`{"v1": 1}`, "ID='\nVERSION_ID=\"\\", "#", "a.b")

@@ -41,7 +41,7 @@ const (
 // Fact is one line of the reference.
 type Fact struct{ Name, Example, Meaning string }
 
-// All lists every fact, in the order in which people look for them.
+// All lists every fact in the order of the reference page.
 func All() []Fact {
 	return []Fact{
 		{Hostname, "web01", "what the machine calls itself"},
@@ -252,9 +252,8 @@ func unquoted(v string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`, "\\`", "`").Replace(v)
 }
 
-// Resolve asks the resolver for the full name of a machine whose host name and hosts
-// file have none, until ctx ends; later Measures report the answer. An answer stays until
-// another one comes: a resolver that is away takes nothing back.
+// Resolve asks the resolver for the full name of a machine whose host name and hosts file have none, until
+// ctx ends. Later calls of Measure report the answer, which stays when the resolver fails.
 func (m *Meter) Resolve(ctx context.Context) {
 	t := tree{m.system.Root}
 	host := m.host(t)

@@ -55,8 +55,8 @@ var firmware = [...]struct{ word, is string }{
 	{"Hyper-V", "hyper-v"}, {"Apple Virtualization", "apple"}, {"Google Compute Engine", "kvm"},
 }
 
-// hypervisor returns the hypervisor below the kernel. The kernel's clock sources tell KVM, Hyper-V and Xen
-// apart where the firmware names only QEMU, or none.
+// hypervisor returns the hypervisor below the kernel. Clock sources of the kernel distinguish KVM, Hyper-V
+// and Xen where the firmware names only QEMU, or nothing.
 func (t tree) hypervisor() string {
 	if strings.Contains(t.text("proc/xen/capabilities"), "control_d") {
 		return "none" // the machine's own system, beside its guests

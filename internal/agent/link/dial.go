@@ -199,11 +199,11 @@ func tunnelRefused(proxy *url.URL, addr string, status int) error {
 	answer := fmt.Sprintf("%d %s", status, http.StatusText(status))
 	switch status {
 	case http.StatusProxyAuthRequired:
-		what := "requires user and password"
+		demand := "requires user and password"
 		if proxy.User != nil {
-			what = "refuses this user and password"
+			demand = "refuses this user and password"
 		}
-		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), what, answer).
+		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), demand, answer).
 			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, bypassHint(addr))
 	case http.StatusForbidden, http.StatusMethodNotAllowed:
 		return model.Errorf(model.Unavailable, "the proxy %s refuses a tunnel to %s (%s)", proxy.Redacted(), addr, answer).

@@ -183,6 +183,7 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 	}
 }
 
+// earlier returns the earlier one of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -213,8 +214,8 @@ func (r *runner) sendFacts(s *Session) error {
 	return s.SendFacts(&now)
 }
 
-// sendTime returns the time at which a signal that waits since lingering is sent (zero: none waits).
-// slowed: under back-pressure even urgent signals wait for it.
+// sendTime returns the time at which a signal that waits since lingering is sent (zero: no signal waits).
+// slowed: under back-pressure urgent signals wait until then, too.
 func (r *runner) sendTime(now, lingering time.Time) (due time.Time, slowed bool) {
 	r.paceMu.Lock()
 	defer r.paceMu.Unlock()
@@ -257,7 +258,7 @@ func (r *runner) sendBatches(s *Session) (sent bool, err error) {
 	}
 }
 
-// runOutputBytes is the longest output in one RunOutput: results wait for no more than this.
+// runOutputBytes is the longest output in one RunOutput, so that results wait for one piece at most.
 const runOutputBytes = 16 << 10
 
 // sendRunOutputs sends the outputs of requested runs until there is none or their window is full.
@@ -280,12 +281,12 @@ func (r *runner) sendRunOutputs(s *Session) error {
 	return nil
 }
 
-// frameRoom is the most bytes that a frame takes besides the body of its one signal.
+// frameRoom is the longest head of a frame in bytes: the frame without the body of its signal.
 const frameRoom = 256
 
-// shortenResult cuts a result that is longer than the frames of this server, which would block all
-// that follow: first its extra fields, then the end of its output. It was spooled before the limit
-// was known.
+// shortenResult cuts a result that is longer than the frames of this server: first its extra fields, then
+// the end of its output. Such a result was spooled before the limit was known, and would block all later
+// signals.
 func shortenResult(b *wire.Batch, most int) {
 	if len(b.Signals) != 1 || len(b.Signals[0].Body) <= most || b.Signals[0].Kind != wire.SignalResult {
 		return

@@ -87,7 +87,7 @@ func TestSessionMovesToTheServerThatWelcomeNamesFirst(t *testing.T) {
 		p.batch()
 	})
 	startRun(t, newMemorySource(), func(c *RunConfig) { c.HomeAfter = 20 * time.Millisecond }, old.l.Addr().String())
-	awaitReceive(t, home, "a session at the server told first")
+	awaitReceive(t, home, "a session at the first server of Welcome")
 }
 
 func TestInvalidProxyIsAnErrorWithoutItsPassword(t *testing.T) {

@@ -20,7 +20,8 @@ type usage struct{ total, avail, used, inodes, inodesFree float64 }
 
 var errHangs = errors.New("the file system does not answer")
 
-// statfs asks a file system that may hang (a dead NFS server) without hanging with it.
+// statfs reads the usage of a file system. A dead NFS server blocks the call for ever: statfs then returns
+// when ctx ends, and fails at once while an earlier call is blocked.
 func (e *Env) statfs(ctx context.Context, path string) (usage, error) {
 	if !e.Memory.startCall(path) {
 		return usage{}, errHangs
@@ -68,6 +69,7 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) error {
 	return nil
 }
 
+// judgeDisk reports one file system and compares space, inodes and days with their thresholds.
 func judgeDisk(env *Env, a args, r *report, path string, u usage) {
 	space := a.free("warn", "crit")
 	status := space.status(u.avail, u.total)
@@ -107,8 +109,8 @@ func excludedByDefault(fstype string) bool {
 	return strings.HasPrefix(fstype, "fuse")
 }
 
-// localMounts reads proc_pid_mountinfo(5); of several mounts of one device it takes
-// the one with the shortest path.
+// localMounts lists mounted local file systems from proc_pid_mountinfo(5). Of several mounts of one device
+// it takes the shortest path.
 func (e *Env) localMounts() ([]string, error) {
 	data, err := e.read("/proc/self/mountinfo")
 	if err != nil {

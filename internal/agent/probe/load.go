@@ -47,6 +47,7 @@ func runLoad(_ context.Context, env *Env, a args, r *report) error {
 	return nil
 }
 
+// parseLoadThresholds returns the thresholds for 1, 5 and 15 minutes; one number counts for all.
 func parseLoadThresholds(list []string) (v [3]float64, err error) {
 	if len(list) != 1 && len(list) != 3 {
 		return v, fmt.Errorf("%q: want one number or three, such as 4, 2, 1.5", strings.Join(list, ", "))
@@ -60,7 +61,7 @@ func parseLoadThresholds(list []string) (v [3]float64, err error) {
 	return v, nil
 }
 
-// cpus counts the machine's CPUs, not those that this process may use.
+// cpus counts the CPUs of the machine, also those that this process may not use.
 func (e *Env) cpus() int {
 	data, _ := e.read("/proc/stat")
 	n := 0
@@ -72,6 +73,7 @@ func (e *Env) cpus() int {
 	return cmp.Or(n, runtime.NumCPU())
 }
 
+// availableMemory returns available and total memory in bytes.
 func availableMemory(info map[string]float64) (avail, total float64) {
 	avail, ok := info["MemAvailable"]
 	if !ok { // before Linux 3.14
@@ -80,6 +82,7 @@ func availableMemory(info map[string]float64) (avail, total float64) {
 	return avail, info["MemTotal"]
 }
 
+// freeSwap returns free and total swap space in bytes.
 func freeSwap(info map[string]float64) (avail, total float64) {
 	return info["SwapFree"], info["SwapTotal"]
 }
@@ -181,8 +184,8 @@ func runProcesses(ctx context.Context, env *Env, a args, r *report) error {
 	return nil
 }
 
-// isProgram reports whether a process runs the program of this name: by the kernel's name of the process, which has at
-// most 15 bytes, or else by the first word of its command line.
+// isProgram returns whether a process runs the program of this name. It compares the kernel's name of the
+// process, which has at most 15 bytes, or else the first word of the command line.
 func (e *Env) isProgram(pid, comm, name string) bool {
 	if comm == name {
 		return true

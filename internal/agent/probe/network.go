@@ -76,6 +76,7 @@ func runHTTP(ctx context.Context, env *Env, a args, r *report) error {
 	return nil
 }
 
+// statusIn returns whether an HTTP status is in a list of numbers and ranges.
 func statusIn(list []string, status int) (bool, error) {
 	for _, item := range list {
 		from, to, isRange := strings.Cut(item, "-")
@@ -132,6 +133,7 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) error {
 	return nil
 }
 
+// judgeLatency reports a duration and compares it with its thresholds.
 func judgeLatency(a args, r *report, took time.Duration, what string) {
 	most := a.levels("warn", "crit", atMost)
 	r.add(most.status(took.Seconds()), "%s in %s", what, ageText(took))
@@ -191,6 +193,8 @@ func runCertAddress(ctx context.Context, env *Env, a args, r *report, address st
 	return nil
 }
 
+// judgeExpiry reports the end of a certificate and compares the time left with the thresholds of two
+// arguments.
 func judgeExpiry(env *Env, a args, r *report, warnArg, critArg string, cert *x509.Certificate) {
 	left := cert.NotAfter.Sub(env.now())
 	name := cmp.Or(cert.Subject.CommonName, "serial "+cert.SerialNumber.Text(16))
@@ -241,10 +245,12 @@ func decodeCertificates(data []byte) (certs []*x509.Certificate, err error) {
 	return certs, nil
 }
 
+// firstToExpire returns the certificate that expires first.
 func firstToExpire(certs []*x509.Certificate) *x509.Certificate {
 	return slices.MinFunc(certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }
 
+// loadRoots returns the CAs of a PEM file; nil: the system's.
 func loadRoots(env *Env, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil // http and x509 then use the system's roots

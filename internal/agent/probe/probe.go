@@ -84,7 +84,7 @@ func Lint(name string, values map[string]string) []error {
 	return errs
 }
 
-// Run runs a probe. Whatever is wrong becomes UNKNOWN with the reason.
+// Run runs a probe. Any fault of its name, arguments or run is UNKNOWN with the reason.
 func Run(ctx context.Context, env *Env, name string, values map[string]string) (model.Status, []byte) {
 	now := *env
 	now.Memory = cmp.Or(env.Memory, &Memory{})
@@ -117,6 +117,7 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok })
 }
 
+// plural returns a count with its noun.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return fmt.Sprintf("1 %s", one)
@@ -124,7 +125,7 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Type is the type of an argument.
+// Type names the syntax of an argument.
 type Type string
 
 const (
@@ -188,7 +189,8 @@ func (a args) free(warn, crit string) (l freeLevels) {
 	return l
 }
 
-// levels returns the thresholds of a value: a Range as it is, a Number or Duration (in seconds) as bound has it.
+// levels returns the thresholds of a value. A Range counts as it is; bound makes a range of a Number or of
+// a Duration in seconds.
 func (a args) levels(warn, crit string, bound func(float64) *model.Range) levels {
 	level := func(name string) *model.Range {
 		switch v := a[name].(type) {
@@ -204,7 +206,7 @@ func (a args) levels(warn, crit string, bound func(float64) *model.Range) levels
 	return levels{level(warn), level(crit)}
 }
 
-// parse reads values and defaults. With lint, values with variables are not looked at.
+// parse reads values and defaults. With lint, it skips values that contain a variable.
 func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
 	a := args{}
 	var errs []error

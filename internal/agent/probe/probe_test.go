@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// assertProbe runs a probe and compares status and a part of the text.
+// assertProbe runs a probe and compares its status and parts of its output.
 func assertProbe(t *testing.T, env *Env, name string, args map[string]string, status model.Status, parts ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -44,7 +44,7 @@ func argMap(pairs ...string) map[string]string {
 	return m
 }
 
-// machineWithFiles makes files of a machine that tests look at.
+// machineWithFiles returns an Env whose root folder has these files.
 func machineWithFiles(t *testing.T, files map[string]string) *Env {
 	t.Helper()
 	root := t.TempDir()
@@ -222,7 +222,7 @@ func TestHTTPAnswerAndCertificateAreJudged(t *testing.T) {
 	assertProbe(t, &Env{}, "cert", nil, model.Unknown, "set either file or address")
 }
 
-// A small tmpfs fills up, and disk sees it.
+// TestDiskTurnsCritical fills a small tmpfs.
 func TestDiskTurnsCritical(t *testing.T) {
 	testenv.Root(t)
 	dir := t.TempDir()
@@ -273,7 +273,7 @@ func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	assertProbe(t, env, "agent", argMap("warn", "10%"), model.OK, "20.0 MiB")
 	self.SpoolBytes, self.Refused = 0, 4
 	assertProbe(t, env, "agent", nil, model.Warning, "the server refused 4 results: its log has the reason")
-	assertProbe(t, env, "agent", nil, model.OK, "refused=4c") // told once
+	assertProbe(t, env, "agent", nil, model.OK, "refused=4c") // reported once
 	self.Evicted = 9
 	assertProbe(t, env, "agent", nil, model.Warning, "the spool dropped 9 signals: it was full, or they were too old or damaged")
 	self.Blocked = os.ErrPermission
@@ -347,7 +347,8 @@ func TestLintFindsFaultsOfArguments(t *testing.T) {
 	}
 }
 
-// docs/probes.md is made from the probes' own descriptions: go test -update.
+// TestProbesPageIsUpToDate compares docs/probes.md with the table of probes; go test -update writes the
+// page.
 func TestProbesPageIsUpToDate(t *testing.T) {
 	path := "../../../docs/probes.md"
 	want := Markdown()
@@ -363,8 +364,7 @@ func BenchmarkDisk(b *testing.B) {
 	}
 }
 
-// FuzzArgs gives every probe any argument: it is refused in words by lint already, or
-// taken by lint and run alike.
+// FuzzArgs gives random arguments to every probe: Lint and a run accept the same ones.
 func FuzzArgs(f *testing.F) {
 	for _, value := range []string{"", "10%", "5GiB", "-1", "1e400", "NaN", "~:10", "@1:2", "30s", "true", "a,b,,c", "(", "(?i)x", "{{ .props.x }}", "101%"} {
 		f.Add("warn", value)
@@ -399,8 +399,8 @@ func keysOf(a args) map[string]bool {
 	return out
 }
 
-// FuzzCertificates reads any bytes as a file of certificates: there is one in it that
-// expires first, or a reason.
+// FuzzCertificates reads random bytes as a file of certificates: the probe finds the one that expires
+// first, or an error.
 func FuzzCertificates(f *testing.F) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})

@@ -29,6 +29,7 @@ type line struct {
 // badness orders statuses from well to bad.
 var badness = [...]model.Status{model.OK, model.Unknown, model.Warning, model.Critical}
 
+// worse returns the worse one of two statuses.
 func worse(a, b model.Status) model.Status {
 	return badness[max(slices.Index(badness[:], a), slices.Index(badness[:], b))]
 }
@@ -47,6 +48,7 @@ func (r *report) measure(label string, value float64, unit string, l levels, low
 	r.perf = model.Perfdatum{Label: label, Value: value, Unit: unit, Warn: l.warn, Crit: l.crit, Min: low, Max: high}.Append(r.perf)
 }
 
+// text returns the status and the output of the probe.
 func (r *report) text() (model.Status, []byte) {
 	var b strings.Builder
 	b.WriteString(strings.ToUpper(r.name) + " " + r.status.String() + " - ")
@@ -94,6 +96,7 @@ func (l freeLevels) usedLevels(total float64) levels {
 	return levels{l.warn.usedAt(total), l.crit.usedAt(total)}
 }
 
+// statusIf returns the status of a value that exceeds its thresholds or not.
 func statusIf(critical, warning bool) model.Status {
 	switch {
 	case critical:
@@ -108,6 +111,7 @@ func atMost(v float64) *model.Range    { return &model.Range{End: v} }
 func atLeast(v float64) *model.Range   { return &model.Range{Start: v, End: math.Inf(1)} }
 func symmetric(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
 
+// noBound returns the bound of performance data that has none.
 func noBound() float64 { return math.NaN() }
 
 // bytesText writes a size in bytes for people.
@@ -187,7 +191,7 @@ type Memory struct {
 	counted map[string]uint64
 }
 
-// lock locks the memory; the result unlocks it.
+// lock locks the memory and returns the function that unlocks it.
 func (m *Memory) lock() (unlock func()) {
 	m.mu.Lock()
 	if m.trends == nil {

@@ -61,7 +61,7 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	}
 }
 
-// kernelFlavour is the last word of a release: amd64, generic, cloud-amd64.
+// kernelFlavour returns the last word of a kernel's release: amd64, generic, cloud-amd64.
 func kernelFlavour(release string) string {
 	for i := range len(release) {
 		if release[i] == '-' && i+1 < len(release) && (release[i+1] < '0' || release[i+1] > '9') {
@@ -71,7 +71,7 @@ func kernelFlavour(release string) string {
 	return ""
 }
 
-// compareReleases compares number by number, so that 6.1.0-9 is before 6.1.0-10.
+// compareReleases compares kernel releases number by number, so that 6.1.0-9 is before 6.1.0-10.
 func compareReleases(a, b string) int {
 	for a != "" && b != "" {
 		x, restA, numA := cutWord(a)
@@ -89,7 +89,7 @@ func compareReleases(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// cutWord cuts the leading run of digits, or of anything else.
+// cutWord splits a release after its leading run of digits, or of other characters.
 func cutWord(s string) (head, rest string, number bool) {
 	digit := func(c byte) bool { return c >= '0' && c <= '9' }
 	i := 1
@@ -132,7 +132,7 @@ func judgeUnits(a args, r *report, listing string) {
 	r.measure("failed", float64(failed), "", levels{}, 0, noBound())
 }
 
-// offsetText is how far a clock is off, for people.
+// offsetText writes a clock offset for people.
 func offsetText(offset time.Duration) string {
 	if offset < 0 {
 		return ageText(-offset) + " behind"
@@ -180,7 +180,7 @@ func runClock(ctx context.Context, env *Env, a args, r *report) error {
 	return nil
 }
 
-// Self has the agent's own gauges and counters since its start.
+// Self has the agent's gauges, and its counters since its start.
 type Self struct {
 	Waiting    uint64 // signals that no server has acknowledged
 	SpoolBytes int64  // counted for them
@@ -194,7 +194,7 @@ type Self struct {
 	Runs, Skipped, Late, Forks uint64
 }
 
-// maxClockOffset is how far the clock may be off before the agent speaks of it.
+// maxClockOffset is the clock offset above which the probe agent warns.
 const maxClockOffset = 5 * time.Second
 
 func runAgent(_ context.Context, env *Env, a args, r *report) error {

@@ -114,8 +114,8 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// plainLine splits a line that is only words to a shell: letters, digits, a few signs, and text between
-// single quotes. It returns false for any other line.
+// plainLine splits a shell line of plain words: letters, digits, a few signs, and text between single
+// quotes. It returns false for any other line.
 func plainLine(line string) (words []string, ok bool) {
 	const signs = "_@%+:,./-"
 	word, in := "", false

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// What is not in the list does not run, however it is written; what is there does, and
-// means what it means to the agent.
+// TestAllowAdmitsOnlyListedPrograms expects the agent's PATH, not that of the check, to decide which
+// program a name is.
 func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 	dir, evil := t.TempDir(), t.TempDir()
 	script := func(path, text string) {

@@ -37,7 +37,7 @@ func executable(file string) error {
 	return nil
 }
 
-// prepare gives the command the user it shall run as.
+// prepare sets the user that the command runs as.
 func prepare(cmd *exec.Cmd, runAs string) error {
 	if runAs == "" {
 		return nil

@@ -192,7 +192,8 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	return env, path, own
 }
 
-// inheritedByOtherUsers returns whether commands of another user inherit the variable.
+// inheritedByOtherUsers returns whether a command of another user inherits the variable: language and time
+// zone only.
 func inheritedByOtherUsers(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	return name == "LANG" || name == "TZ" || strings.HasPrefix(name, "LC_")

@@ -113,7 +113,7 @@ func TestHundredMegabytesCostNoMemory(t *testing.T) {
 	}
 }
 
-// A command that ignores SIGTERM, with children, ends with its whole group.
+// TestTimeoutKillsTheProcessGroup runs a command with children that ignores SIGTERM.
 func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
@@ -130,7 +130,7 @@ func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	awaitProcessEnd(t, pidFile)
 }
 
-// A child that stays behind with the output in its hands does not hang the run.
+// TestChildThatKeepsTheOutputOpenIsKilled runs a command whose child outlives it.
 func TestChildThatKeepsTheOutputOpenIsKilled(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
@@ -153,7 +153,8 @@ func awaitProcessEnd(t *testing.T, pidFile string) {
 	testenv.Until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || isZombie(pid) })
 }
 
-// isZombie: killed, and nobody has collected it yet (a container without init).
+// isZombie returns whether a process has ended and has no parent that collects it, as in a container
+// without init.
 func isZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")
@@ -167,7 +168,7 @@ func TestCancelledContextEndsTheCommand(t *testing.T) {
 	}
 }
 
-// Plug-ins as distributions ship them.
+// TestRealPlugins runs the plug-ins of the distribution.
 func TestRealPlugins(t *testing.T) {
 	for _, c := range []struct{ plugin, args, summary, label string }{
 		{"check_disk", "-w 0 -c 0 -p /", "DISK OK", "/"},
@@ -209,7 +210,7 @@ func BenchmarkRunTrue(b *testing.B) {
 	}
 }
 
-// The runner removes secrets from the output before it cuts it, and before a listener gets it.
+// TestOutputIsRedactedBeforeItIsCut expects no part of a secret in the cut output, nor in the stream.
 func TestOutputIsRedactedBeforeItIsCut(t *testing.T) {
 	const secret = "correct horse battery staple"
 	var heard strings.Builder
@@ -232,8 +233,7 @@ func TestOutputIsRedactedBeforeItIsCut(t *testing.T) {
 	}
 }
 
-// Whatever a command prints becomes text that stores and terminals take, within the
-// bytes that were asked for.
+// FuzzOutput expects valid UTF-8 without zero bytes, within the limit, from any output.
 func FuzzOutput(f *testing.F) {
 	f.Add([]byte("OK - all is well | load=0.1\n"), "", "", uint16(1000))
 	f.Add([]byte("\x00\xff\xfe ä"), "", "", uint16(0))

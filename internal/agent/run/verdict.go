@@ -59,6 +59,7 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 	return v
 }
 
+// onNode returns " on NODE" for messages.
 func (r *Runner) onNode() string {
 	if r.Node == nil {
 		return ""
@@ -76,7 +77,8 @@ func (r *Runner) notFound(name, path string, err error) string {
 	return name + ": not found in PATH" + r.onNode() + "\n  install it there, or name its folder to the agent: --plugin-path FOLDER" + pathMessage(path)
 }
 
-// pathMessage stands below the line that people see in tables: it is long.
+// pathMessage returns the line that shows PATH. It is long, and so follows the first line, which tables
+// show.
 func pathMessage(path string) string { return "\nPATH is " + path }
 
 func (r *Runner) startFailed(name, runAs string, err error) string {
@@ -91,8 +93,8 @@ func (r *Runner) startFailed(name, runAs string, err error) string {
 	return fmt.Sprintf("%s: cannot start%s%s: %v", name, as, r.onNode(), err)
 }
 
-// notFoundName finds the program's name in a shell's message: "/bin/sh: 1: name: not
-// found" (dash, busybox) or "sh: line 1: name: command not found" (bash).
+// notFoundName returns the program's name in a shell's message: "/bin/sh: 1: name: not found" (dash,
+// busybox) or "sh: line 1: name: command not found" (bash).
 func notFoundName(kept []byte) string {
 	for line := range bytes.Lines(kept) {
 		text := strings.TrimSuffix(strings.TrimSpace(string(line)), ": command not found")
@@ -176,7 +178,7 @@ func lookPath(name, path string) (string, error) {
 	return "", found
 }
 
-// Cut shortens a text that is not a command's like a command's output.
+// Cut shortens a text like the output of a command.
 func Cut(text []byte, keep int) (_ []byte, cut uint64) {
 	return verdict{}.text(text, uint64(len(text)), keep)
 }
@@ -239,13 +241,14 @@ func (o *output) redact(p []byte, last bool) []byte {
 	return p
 }
 
-// end keeps the bytes that the hider held back.
+// end keeps the bytes that the hider still buffers.
 func (o *output) end() {
 	if o.hider != nil && o.keep > len(o.kept) {
 		o.keepBytes(o.redact(nil, true))
 	}
 }
 
+// keepBytes appends output up to the limit and passes it to the stream.
 func (o *output) keepBytes(p []byte) {
 	if room := o.keep - len(o.kept); room > 0 {
 		p = p[:min(room, len(p))]

@@ -16,8 +16,7 @@ import (
 
 var node = uuid.MustParse("6b1b36a5-2a4c-4d6c-8f0e-2f7f7b1f9a01")
 
-// testScheduler is a scheduler on clocks that the test moves: all times are those of a
-// synctest bubble, the wall clock may be set.
+// testScheduler is a Scheduler in a synctest bubble; the test moves its wall clock and its boot clock.
 type testScheduler struct {
 	*Scheduler
 	t      *testing.T
@@ -29,11 +28,12 @@ type testScheduler struct {
 	stop   func()
 }
 
+// startScheduler runs a Scheduler on a machine that boots now.
 func startScheduler(t *testing.T, cfg Config) *testScheduler {
 	return startSchedulerBootedAt(t, cfg, time.Now())
 }
 
-// startSchedulerBootedAt is start on a machine that booted then.
+// startSchedulerBootedAt runs a Scheduler on a machine that booted at a given time.
 func startSchedulerBootedAt(t *testing.T, cfg Config, booted time.Time) *testScheduler {
 	w := &testScheduler{t: t, began: booted, starts: map[model.CheckID][]time.Duration{}}
 	cfg.Node = node
@@ -53,7 +53,7 @@ func (w *testScheduler) boot() time.Duration {
 	return time.Since(w.began) + w.slept + 1000*time.Hour
 }
 
-// job takes its time in a bubble.
+// job returns a Job that records its start and lasts for takes.
 func (w *testScheduler) job(id model.CheckID, interval, takes time.Duration) Job {
 	return Job{Key: Key{Check: id}, Interval: interval, Do: func(ctx context.Context) {
 		w.mu.Lock()
@@ -260,7 +260,8 @@ func BenchmarkTurn(b *testing.B) {
 	b.ReportMetric(float64(len(jobs)), "checks")
 }
 
-// The scheduler skips runs in excluded times and keeps the check's phase; a requested run happens at any time.
+// TestExcludedTimesHaveNoRuns expects the phase to stay over excluded times; requested runs are not
+// excluded.
 func TestExcludedTimesHaveNoRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -295,8 +296,8 @@ func TestExcludedTimesHaveNoRuns(t *testing.T) {
 	})
 }
 
-// Runs of one check for many proxy nodes spread over its interval, each at its own place; a
-// check on call runs when it is called, and never by itself.
+// TestRunsForProxyNodesSpread expects another phase for each proxy node, and no run of an OnRequest check
+// before RunNow.
 func TestRunsForProxyNodesSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 8})
@@ -339,7 +340,7 @@ func TestRunsForProxyNodesSpread(t *testing.T) {
 		}
 		mu.Unlock()
 		if !w.RunNow(Key{Check: 8, ProxyNode: 5}) || w.RunNow(Key{Check: 8}) || w.RunNow(Key{Check: 8, ProxyNode: 6}) {
-			t.Error("who is called is not who answers")
+			t.Error("RunNow started another proxy node than the requested one")
 		}
 		synctest.Wait()
 		mu.Lock()

@@ -39,7 +39,7 @@ type Options struct {
 	Getenv func(string) (string, bool) // default os.LookupEnv
 }
 
-// Keeper finds values. Many goroutines may use it.
+// Keeper finds values of secrets. Many goroutines may use one Keeper.
 type Keeper struct {
 	o     Options
 	ready chan struct{}
@@ -104,7 +104,7 @@ func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string
 	return values, nil
 }
 
-// readLocal reads a value that is on the node.
+// readLocal reads a value from the agent's environment or from its folder of secrets.
 func (k *Keeper) readLocal(s *model.ChunkSecret) (value string, err error) {
 	if s.AgentEnv != "" {
 		name := model.SecretVariable + s.AgentEnv
@@ -118,7 +118,7 @@ func (k *Keeper) readLocal(s *model.ChunkSecret) (value string, err error) {
 	return value, model.CheckSecretValue(value)
 }
 
-// readFile reads a value in the folder; links cannot lead out of it.
+// readFile reads a value in the folder of secrets; links cannot lead out of the folder.
 func (k *Keeper) readFile(name string) (string, error) {
 	root, err := os.OpenRoot(k.o.Dir)
 	if err != nil {
@@ -140,7 +140,7 @@ func (k *Keeper) readFile(name string) (string, error) {
 	return model.SecretOfFile(data), nil
 }
 
-// requestFromServer returns the server's values by name: kept ones, and those of its answer.
+// requestFromServer returns values of the server by name: those in memory, and those of its answer.
 func (k *Keeper) requestFromServer(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
 	found := make(map[string]string, len(list))
 	var missing []string

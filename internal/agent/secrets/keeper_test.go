@@ -49,7 +49,7 @@ func TestSecretsOfTheNodeAreRead(t *testing.T) {
 
 var db = []model.ChunkSecret{{Env: "PW", Name: "default/db"}}
 
-// replyToRequest plays the server once: what is asked gets this value.
+// replyToRequest answers the next request of a Keeper with one value, as the server does.
 func replyToRequest(t *testing.T, k *Keeper, g wire.SecretValue) {
 	t.Helper()
 	<-k.Ready()
@@ -61,7 +61,6 @@ func replyToRequest(t *testing.T, k *Keeper, g wire.SecretValue) {
 	k.Reply(&wire.Exchange{ID: x.ID, SecretsReply: &wire.SecretsReply{Values: []wire.SecretValue{g}}})
 }
 
-// What the server gave is kept for its lease, and not a moment longer.
 func TestServerSecretIsKeptForItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
@@ -100,7 +99,8 @@ func TestServerSecretIsKeptForItsLease(t *testing.T) {
 	})
 }
 
-// Whoever waits for the server is told in time why nothing comes, and after a while away at once.
+// TestMissingAnswerOfTheServerIsAnError expects the error after 15 seconds, and at once after 15 seconds
+// without a session.
 func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
@@ -141,7 +141,6 @@ func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 	})
 }
 
-// A session that ends while somebody waits costs him nothing: it is asked in the next one.
 func TestUnansweredRequestsAreRepeatedInTheNextSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})

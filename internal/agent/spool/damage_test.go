@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// openOnDisk opens a spool on the real file system: what is deleted there stays open.
+// openOnDisk opens a spool on the real file system, where deleted files stay open.
 func openOnDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 	t.Helper()
 	s, err := Open(dir, Options{FS: disk.OS{}, Clock: clock, MaxBytes: 16 << 20, Linger: -1, Known: known})
@@ -52,16 +52,15 @@ func TestDeletedSpoolIsReported(t *testing.T) {
 		v.resume(t, s)
 		v.drain(t, s)
 		v.expect(t, 1)
-		if told := v.gaps[spoolMissing.String()] == 1; told != known {
+		if reported := v.gaps[spoolMissing.String()] == 1; reported != known {
 			t.Errorf("known %v: gaps %v", known, v.gaps)
 		}
 		s.Close()
 	}
 }
 
-// Numbers that the server has and that were never sent from here are another life's,
-// also where the process keepaliveChunk was brought back, as a virtual machine is, and has made
-// more signals than the other life since.
+// TestRestoredMachineStartsANewStream restores the running process, as a snapshot of a virtual machine
+// does: the server has numbers that this process never sent.
 func TestRestoredMachineStartsANewStream(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
 	s := openSpool(t, fs, clock, 0)
@@ -81,15 +80,14 @@ func TestRestoredMachineStartsANewStream(t *testing.T) {
 	}
 }
 
-// The disk is brought back from a copy, and the agent starts more than once before it
-// meets a server again. Which of the numbers that it gave meanwhile the server means,
-// nobody knows: what may be lost is told, nothing is applied twice, the rest arrives.
+// TestRestoredSpoolAppliesNoSignalTwice restores the disk from a copy and starts the agent several times
+// before the next session. A gap reports doubtful numbers, and all other signals arrive once.
 func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		made      []int // by each start of the second life, before the next
 		delivered int   // of them
-		told      reason
+		gap       reason
 	}{
 		{"one start", []int{30}, 30, diskRolledBack},
 		{"two starts", []int{30, 0}, 10, diskRolledBackTwice},
@@ -123,15 +121,15 @@ func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 			v.resume(t, s)
 			v.drain(t, s)
 			v.expect(t, 25+c.delivered)
-			if v.gaps[c.told.String()] != 1 || len(v.gaps) != 1 {
-				t.Errorf("told %v, want %q", v.gaps, c.told)
+			if v.gaps[c.gap.String()] != 1 || len(v.gaps) != 1 {
+				t.Errorf("gaps %v, want %q", v.gaps, c.gap)
 			}
 		})
 	}
 }
 
-// A start without a server is nothing to speak of: what was made before it is sent, and
-// nobody is told of a copy.
+// TestRestartsWithoutServerLoseNothing starts the agent several times without a server and expects all
+// signals and no gap.
 func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
 	made := 0
@@ -156,12 +154,11 @@ func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 	v.drain(t, s)
 	v.expect(t, made)
 	if len(v.gaps) != 0 {
-		t.Errorf("told %v", v.gaps)
+		t.Errorf("gaps %v", v.gaps)
 	}
 }
 
-// A bad byte in the middle of the log takes what is in its commit and nothing else:
-// while the spool is open, and after a restart.
+// TestDamageLosesOneCommit damages the middle of the log, while the spool is open and before a restart.
 func TestDamageLosesOneCommit(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
@@ -194,8 +191,8 @@ func TestDamageLosesOneCommit(t *testing.T) {
 	}
 }
 
-// damageFile changes one byte of a result in the middle of a file: in its longest commit
-// there. (The short ones hold the spool's own state, which nobody misses.)
+// damageFile changes one byte in the longest commit of a file; short commits have only the spool's own
+// state.
 func damageFile(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -11,7 +11,8 @@
 // sync), a new stream begins.
 //
 // Faults: a folder that is deleted, also while it is open, is made again. Damage loses one commit and no
-// later one. News of the spool keepaliveChunk, and losses of unknown checks, are gaps of the node's keepalive.
+// later one. Reports of the spool itself, and losses of unknown
+// checks, are gaps of the node's keepalive.
 //
 // Budget: half of MaxBytes has signals, the other half lets the log be rewritten. Above the budget the
 // checks with the most bytes lose their oldest results, and one gap reports the loss of a check. No

@@ -43,7 +43,7 @@ const (
 	lostByServer               // acknowledged, but the server lost it
 	refused                    // by the server, for good
 
-	// News: numbers without a signal, whose gaps tell the operator about the spool.
+	// Reports: numbers without a signal, whose gaps inform the operator about the spool.
 	spoolMissing        // the former one was deleted
 	diskRolledBack      // the server has numbers that were never sent from this disk
 	folderDeleted       // while the agent ran
@@ -52,8 +52,7 @@ const (
 	reasons // number of reasons
 )
 
-// keepaliveChunk is the chunk of news and of losses of unknown checks: they belong to the node's own
-// event.
+// keepaliveChunk is the chunk of reports and of losses of unknown checks: both belong to the node's own event.
 var keepaliveChunk = model.BuiltinChunk(model.KeepaliveCheck)
 
 func (r reason) String() string {
@@ -86,7 +85,7 @@ type item struct {
 // mayWait returns whether older items may not be in the log either.
 func (it *item) mayWait() bool { return !it.logged || it.lost != notLost }
 
-// origin is the kind and chunk of signals.
+// origin groups signals by kind and chunk.
 type origin struct {
 	kind  wire.SignalKind
 	chunk model.ChunkID
@@ -132,8 +131,8 @@ func (l *lane) item(number uint64) *item { return &l.items[number-l.first] }
 
 func (l *lane) contains(number uint64) bool { return number >= l.first && number < l.nextNumber() }
 
-// doubtful returns whether the server, which has numbers up to last, has some that the spool gave to
-// signals before it was opened, and never sent.
+// doubtful returns whether the server, which has numbers up to last, has numbers that the spool assigned
+// before it was opened and never sent.
 func (l *lane) doubtful(last uint64) bool {
 	for n := max(l.sent+1, l.first); n <= min(last, l.old) && n < l.nextNumber(); n++ {
 		if l.item(n).lost == notLost {
@@ -153,7 +152,7 @@ func (l *lane) push(it item, data []byte) {
 	}
 }
 
-// recentRecord returns the record of a number if it is among the newest.
+// recentRecord returns the record of a number that is in memory; nil: it is not.
 func (l *lane) recentRecord(number uint64) []byte {
 	start := l.nextNumber() - uint64(len(l.recent))
 	if number < start || number >= l.nextNumber() {
@@ -162,8 +161,8 @@ func (l *lane) recentRecord(number uint64) []byte {
 	return l.recent[number-start]
 }
 
-// trimRecent drops the oldest records in memory above limit bytes if they are durable. Above hard bytes it drops
-// the oldest records that the log has not accepted, and returns their lost numbers.
+// trimRecent drops the oldest durable records from memory above limit bytes. Above hard bytes it drops the
+// oldest records that the log has not accepted, and returns their lost numbers.
 func (l *lane) trimRecent(limit, hard int) (lost []uint64) {
 	for l.recentBytes > limit {
 		it := l.item(l.nextNumber() - uint64(len(l.recent)))
@@ -305,8 +304,8 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 	return gap
 }
 
-// losses returns the origin and the count of the losses that a gap reports with this number. A
-// signal of an unknown chunk counts as a result of the node itself.
+// losses returns the origin and the count of the losses that the gap of this number reports. A signal of an
+// unknown chunk counts as a result of the node itself.
 func (it *item) losses() (of origin, n uint32) {
 	if it.chunk == 0 {
 		return origin{wire.SignalResult, keepaliveChunk}, it.size

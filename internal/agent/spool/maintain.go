@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maintain keeps the log small: it cuts below the oldest needed record, and where few old records prevent
-// a cut, it writes them again at the end.
+// maintain keeps the log small: it cuts below the oldest needed record. Where few old records prevent a
+// cut, it appends them again.
 func (s *Spool) maintain() {
 	if boot := s.opts.Clock.BootMs(); elapsedMs(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
 		s.folderChecked = boot
@@ -42,8 +42,8 @@ func (s *Spool) maintain() {
 // folderCheckEvery is the period in which the spool checks that its folder exists.
 const folderCheckEvery = 5 * time.Second
 
-// reopen makes a deleted folder again: it writes the signals in memory, and marks the others as lost. It
-// waits for the disk once.
+// reopen makes a deleted folder again. It writes the signals in memory, marks the others as lost, and waits
+// for the disk once.
 func (s *Spool) reopen() {
 	log, err := openLog(s.dir, &s.opts)
 	if err != nil {

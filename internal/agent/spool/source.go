@@ -78,14 +78,12 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	return nil
 }
 
-// renumber starts a new stream, because the server has numbers that were never sent from here: the disk
-// was rolled back, or lost its last sync. Signals that were sent and that the server has are done; the
-// others get numbers of the new stream. The new state is written last, so that a crash leaves one
-// stream or the other.
-//
-// Numbers that were assigned before the last start and never sent may be either: assigned again to other
-// signals after the rollback, or sent by the original of this copy. No signal is applied twice: they count
-// as acknowledged, and a gap tells the operator.
+// renumber starts a new stream, because the server has numbers that this spool never sent: the disk was
+// rolled back, or lost its last sync. Sent signals that the server has are done; the others get numbers of
+// the new stream. The new state is written last, so that a crash leaves one stream or the other. Doubtful
+// numbers were assigned before the last start and not sent: after the rollback they may be assigned to
+// other signals, or the original of this copy may have sent them. No signal is applied twice: doubtful
+// numbers count as acknowledged, and a gap reports them.
 func (s *Spool) renumber(at [lanes]uint64) error {
 	stream, err := newStreamID(s.opts.Rand)
 	if err != nil {

@@ -131,7 +131,7 @@ func Open(dir string, o Options) (*Spool, error) {
 	return s, nil
 }
 
-// openLog opens the log, and repairs it where it must.
+// openLog opens the log. It repairs a damaged one.
 func openLog(dir string, o *Options) (*journal.Log, error) {
 	jo := journal.Options{
 		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
@@ -160,8 +160,8 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportItem returns the number of a news about the spool, which becomes an entry in the history of the
-// node's own event.
+// reportItem returns the item of a number without a signal: its gap reports an event of the spool in the
+// history of the node's keepalive.
 func reportItem(nowMs int64, why reason) item {
 	return item{at: seconds(nowMs), chunk: keepaliveChunk, lost: why}
 }
@@ -175,7 +175,7 @@ func newStreamID(random io.Reader) (wire.StreamID, error) {
 	return wire.StreamID(binary.LittleEndian.Uint64(b[:]) | 1), nil
 }
 
-// Append numbers a signal and keeps a copy. urgent: it should be sent at once. Append never waits.
+// Append numbers a signal and stores a copy. An urgent signal is sent at once. Append never waits.
 func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,6 +203,7 @@ func (s *Spool) Keepalive() error {
 	return nil
 }
 
+// add numbers a signal in a lane and stores it.
 func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.st.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
@@ -218,6 +219,7 @@ func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
 	pause.Wake(s.notify)
 }
 
+// elapsedMs returns the milliseconds from one boot clock to another, never negative.
 func elapsedMs(nowMs, atMs uint64) int64 {
 	if atMs > nowMs {
 		return 0
@@ -270,6 +272,7 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
+// token names a signal in the log's callbacks and in the read-ahead page.
 func (s *Spool) token(p place) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.st.epoch&0x3f)<<tokenEpoch | p.number
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// manualClock is a clock set by hand.
+// manualClock is a Clock that the test advances.
 type manualClock struct {
 	boot uint64
 	id   string
@@ -52,7 +52,7 @@ func resultSignal(clock Clock, chunk int, output string) *wire.Signal {
 	return &signal
 }
 
-// appendResults appends n results of check 1, ms apart: text0, text1 and so on.
+// appendResults appends n results of check 1 with outputs text0, text1 and so on, ms apart.
 func appendResults(s *Spool, clock *manualClock, n int, ms uint64, text string) {
 	for i := range n {
 		clock.advance(ms)
@@ -60,7 +60,7 @@ func appendResults(s *Spool, clock *manualClock, n int, ms uint64, text string) 
 	}
 }
 
-// awaitDurable returns once all that was appended is on disk.
+// awaitDurable waits until all appended signals are on disk.
 func awaitDurable(t *testing.T, s *Spool) {
 	t.Helper()
 	for behind := true; behind; {
@@ -79,7 +79,7 @@ func awaitDurable(t *testing.T, s *Spool) {
 	}
 }
 
-// testServer keeps what a session sends, as the server of Muster does.
+// testServer receives the batches of a spool and counts signals, gaps and losses.
 type testServer struct {
 	last       map[wire.StreamKey]uint64
 	deliveries map[string]int // outputs, how often
@@ -106,7 +106,7 @@ func (v *testServer) resume(t *testing.T, s *Spool) {
 	testenv.NoError(t, s.Resume(last))
 }
 
-// take is one batch; it says whether there was one.
+// receive takes one batch of at most maxSignals; false: the spool has nothing to send.
 func (v *testServer) receive(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 	t.Helper()
 	var b wire.Batch
@@ -266,7 +266,7 @@ func TestEvictionIsFairAcrossChecks(t *testing.T) {
 			t.Fatalf("round %d: %d chatty results, %d lost; %v", round, chatty, v.lost[1], v.gaps)
 		}
 		if v.gapsNaming[1] != 1 { // whatever rare results are kept in between
-			t.Fatalf("round %d: told of %d times", round, v.gapsNaming[1])
+			t.Fatalf("round %d: %d gaps name the check", round, v.gapsNaming[1])
 		}
 		s.Offline()
 	}
@@ -288,7 +288,7 @@ func TestOldSignalsAreEvicted(t *testing.T) {
 	}
 }
 
-// TestWallClockJumpsKeepAges: within one boot the wall clock moves nothing.
+// TestWallClockJumpsKeepAges moves the wall clock within one boot.
 func TestWallClockJumpsKeepAges(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
 	s := openSpool(t, fs, clock, 0)
@@ -309,7 +309,7 @@ func TestWallClockJumpsKeepAges(t *testing.T) {
 	v.expect(t, 10)
 }
 
-// TestRebootKeepsAges: the boot clock begins anew, so ages come from the wall clock.
+// TestRebootKeepsAges restarts the boot clock: ages then come from the wall clock.
 func TestRebootKeepsAges(t *testing.T) {
 	fs, clock := memfs.New(), newManualClock()
 	s := openSpool(t, fs, clock, 0)
@@ -331,8 +331,8 @@ func TestRebootKeepsAges(t *testing.T) {
 	}
 }
 
-// TestRolledBackDiskStartsANewStream: the server knows more numbers than the disk; what was made
-// since then must not be taken for what the server has.
+// TestRolledBackDiskStartsANewStream restores the disk from a copy: the server has higher numbers, which
+// belong to other signals.
 func TestRolledBackDiskStartsANewStream(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
 	s := openSpool(t, fs, clock, 0)
@@ -378,8 +378,8 @@ func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	}
 }
 
-// TestSignalsThatTheServerLostBecomeAGap: a server restored from a backup keeps less than
-// it said; the numbers in between become a gap.
+// TestSignalsThatTheServerLostBecomeAGap restores the server from a backup that has fewer numbers than it
+// acknowledged.
 func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
 	s := openSpool(t, fs, clock, 0)
@@ -399,7 +399,7 @@ func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	}
 }
 
-// TestRefusedSignalIsDroppedAndCounted: a signal that the server refuses is dropped and counted, the rest goes on.
+// TestRefusedSignalIsDroppedAndCounted expects all other signals to arrive.
 func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
 	s := openSpool(t, fs, clock, 0)
@@ -418,7 +418,8 @@ func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// TestUnwritableDiskKeepsSignalsInMemory: signals still flow through memory, and Append never waits.
+// TestUnwritableDiskKeepsSignalsInMemory appends without waiting on a full disk, beyond the limit of
+// memory.
 func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 	fs, clock, v := faultfs.New(memfs.New()), newManualClock(), newTestServer()
 	s := openSpool(t, fs, clock, 0)
@@ -440,8 +441,8 @@ func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 	s.Close()
 }
 
-// TestCrashAnywhereLosesNoSyncedSignal: after losing power at any moment the numbers have no
-// holes, nothing is applied twice, and what was on disk is sent.
+// TestCrashAnywhereLosesNoSyncedSignal cuts the power at each operation on the disk: numbers have no holes,
+// and each synced signal arrives once.
 func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	inner, clock := memfs.New(), newManualClock()
 	fs := faultfs.New(inner)
@@ -529,10 +530,8 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	}
 }
 
-// TestSpoolMatchesModel compares with the simplest spool there could be: a list. Any
-// order of appends, sends, lost acknowledgements, ends of sessions and restarts
-// must give the server each signal once, in the order of its lane, or tell once that it
-// is lost.
+// TestSpoolMatchesModel runs random appends, sends, lost acknowledgements, sessions and restarts: each
+// signal arrives once and in order, or one gap reports its loss.
 func TestSpoolMatchesModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs, clock, v := memfs.New(), newManualClock(), newTestServer()
@@ -590,7 +589,7 @@ func TestSpoolMatchesModel(t *testing.T) {
 	})
 }
 
-// A check that is refused for ever is told of once per code and minute, with a count.
+// TestRefusalsAreLoggedOnceAMinute expects one line per code and minute, with a count.
 func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 	var log bytes.Buffer
 	clock := newManualClock()
@@ -606,26 +605,26 @@ func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 		clock.advance(1000)
 	}
 	refuse("output")
-	var told []string
+	var logged []string
 	for line := range strings.Lines(log.String()) {
 		if _, rest, ok := strings.Cut(line, `msg="server refused results" `); ok {
 			rest, _, _ = strings.Cut(rest, " hint=")
-			told = append(told, strings.TrimSpace(rest))
+			logged = append(logged, strings.TrimSpace(rest))
 		}
 	}
 	want := []string{
 		`code=node_limit count=1 number=1 reason="no room"`, `code=node_limit count=60 number=1 reason="no room"`,
 		`code=output count=1 number=1 reason="no room"`,
 	}
-	if strings.Join(told, "\n") != strings.Join(want, "\n") {
-		t.Errorf("told\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+	if strings.Join(logged, "\n") != strings.Join(want, "\n") {
+		t.Errorf("logged\n%s\nwant\n%s", strings.Join(logged, "\n"), strings.Join(want, "\n"))
 	}
 	if n := s.Stats().Refused; n != 91 {
 		t.Errorf("%d counted", n)
 	}
 }
 
-// FuzzRecord decodes any bytes; what is accepted is written again and read equal.
+// FuzzRecord decodes random bytes; an accepted record is encoded and decoded again.
 func FuzzRecord(f *testing.F) {
 	clock := newManualClock()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *resultSignal(clock, 3, "output"), boot: 2, wallMs: 1}))
