@@ -286,7 +286,7 @@ func runProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 	return int(status)
 }
 
-// defaultConfig returns the settings file of the machine for root, else that of the user.
+// defaultConfig returns the settings file of the machine for root, else the settings file of the user.
 func defaultConfig(getenv func(string) string) string {
 	return userPath(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
 }

@@ -223,7 +223,7 @@ func (s *service) withLastLogLines(ctx context.Context, err error) error {
 	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", follow)
 }
 
-// forUser returns the command for the service of the machine, or for that of a user.
+// forUser returns the command for the service of the machine, or the one for the service of a user.
 func (s *service) forUser(machine, user string) string {
 	if s.user {
 		return user
