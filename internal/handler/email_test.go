@@ -2,15 +2,13 @@ package handler
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/mail"
 	"os"
 	"os/exec"
@@ -19,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -137,20 +134,17 @@ func startExim(t *testing.T) *exim {
 
 // writeCertificate writes a self-signed certificate for 127.0.0.1, and its key.
 func writeCertificate(t *testing.T, dir string) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
 	testenv.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true,
+	write := func(name, kind string, der []byte, mode os.FileMode) {
+		block := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), block, mode))
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	testenv.NoError(t, err)
-	private, err := x509.MarshalECPrivateKey(key)
-	testenv.NoError(t, err)
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "EC PRIVATE KEY", Bytes: private}} {
-		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
-	}
-	testenv.NoError(t, os.Chmod(filepath.Join(dir, "cert.pem"), 0o644))
+	write("cert.pem", "CERTIFICATE", server.Certificate().Raw, 0o644)
+	write("key.pem", "PRIVATE KEY", key, 0o600)
 }
 
 // receivedMails waits for n mails and returns them.
@@ -175,8 +169,7 @@ func (e *exim) receivedMails(t *testing.T, n int) (list []*mail.Message) {
 // A real mail server takes mail by STARTTLS and by TLS. A permanent refusal is final, a temporary one is tried again.
 func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	e := startExim(t)
-	out := New(Options{})
-	t.Cleanup(out.Close)
+	out := newTestOut(t, Options{})
 	notes := testNotifications()
 	spec := func(change func(*model.Email)) *model.HandlerSpec {
 		s := &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: []string{"ann@example.org"}, CA: e.ca}
@@ -233,8 +226,7 @@ func TestMailServerAcceptsOrRefuses(t *testing.T) {
 // A recipient that the server refuses temporarily is tried again; those that have the mail do not get it again.
 func TestEachMailRecipientIsRetriedAlone(t *testing.T) {
 	e := startExim(t)
-	out := New(Options{})
-	t.Cleanup(out.Close)
+	out := newTestOut(t, Options{})
 	spec := func(to ...string) *model.HandlerSpec {
 		return &model.HandlerSpec{Email: &model.Email{Server: e.starttls, Username: "muster", Password: secret("s3cret"), From: "Muster <muster@example.org>", To: to, CA: e.ca}}
 	}

@@ -131,8 +131,7 @@ func TestRequestsGolden(t *testing.T) {
 			notes := testNotifications()
 			name, _, _ := strings.Cut(kind, "-")
 			p := newFakeService(t, documentedRules()[name])
-			out := New(Options{Now: func() time.Time { return testTime.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
-			defer out.Close()
+			out := newTestOut(t, Options{Now: func() time.Time { return testTime.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
 			var page bytes.Buffer
 			worse := *notes[Reminder]
 			worse.Was, worse.Raised = "warning", true
@@ -180,8 +179,7 @@ func TestTextsFitLimitsOfServices(t *testing.T) {
 func requestBodies(t *testing.T, n *Notification, showLabels []string) map[string]string {
 	t.Helper()
 	bodies := map[string]string{}
-	out := New(Options{})
-	defer out.Close()
+	out := newTestOut(t, Options{})
 	for kind := range httpServices("") {
 		name, _, _ := strings.Cut(kind, "-")
 		p := newFakeService(t, documentedRules()[name])

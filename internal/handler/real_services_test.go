@@ -65,8 +65,7 @@ func TestAlertmanagerShowsOpenProblems(t *testing.T) {
 		return list
 	}
 
-	out := New(Options{})
-	defer out.Close()
+	out := newTestOut(t, Options{})
 	// The second of the cluster is away: the first one is enough.
 	spec := &model.HandlerSpec{Alertmanager: &model.Alertmanager{URLs: []string{"http://" + address, "http://127.0.0.1:1"}}}
 	opened, closed := *testNotifications()[Opened], *testNotifications()[Closed]
@@ -187,8 +186,7 @@ func (s *ntfyServer) receivedMessages(t *testing.T) (list []publishedMessage) {
 // A real ntfy shows each message as it was written, also with many quotes and lines. Its refusals follow the table of answers.
 func TestNtfyShowsTheMessages(t *testing.T) {
 	s := startNtfy(t)
-	out := New(Options{ProblemLink: "https://wiki.example.org/" + strings.Repeat("x", 1500) + "?p={problem}"})
-	defer out.Close()
+	out := newTestOut(t, Options{ProblemLink: "https://wiki.example.org/" + strings.Repeat("x", 1500) + "?p={problem}"})
 	spec := func(topic, token string) *model.HandlerSpec {
 		return &model.HandlerSpec{Ntfy: &model.Ntfy{URL: s.url, Topic: secret(topic), Token: secret(token), Tags: []string{"web"}}, ShowLabels: []string{"team"}}
 	}

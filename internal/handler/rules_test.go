@@ -278,8 +278,7 @@ func TestOpsgenieRaisesThePriority(t *testing.T) {
 	worse := *testNotifications()[Reminder]
 	worse.Raised = true
 	p := newFakeService(t, opsgenieRules)
-	out := New(Options{})
-	defer out.Close()
+	out := newTestOut(t, Options{})
 	status := map[string]int{}
 	asked := func() (methods string) {
 		for len(p.got) > 0 {
@@ -406,8 +405,7 @@ func TestAlertmanagerClusterRetriesUnlessAllRefuse(t *testing.T) {
 		t.Cleanup(server.Close)
 		return server.URL
 	}
-	out := New(Options{})
-	defer out.Close()
+	out := newTestOut(t, Options{})
 	for _, c := range []struct {
 		statuses        []int
 		accepted, final bool

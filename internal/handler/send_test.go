@@ -34,6 +34,13 @@ func newMessage(key, payload string) *Message {
 	return &Message{Key: key, Payload: []byte(payload), Note: n}
 }
 
+// newTestOut returns an Out that the end of the test closes.
+func newTestOut(t testing.TB, o Options) *Out {
+	out := New(o)
+	t.Cleanup(out.Close)
+	return out
+}
+
 // sendOnce makes one attempt with a new Out.
 func sendOnce(ctx context.Context, spec *model.HandlerSpec, m *Message) error {
 	out := New(Options{Now: func() time.Time { return testTime }})
@@ -162,8 +169,7 @@ func TestCommandEnvironmentExcludesSettings(t *testing.T) {
 	if err := sendOnce(t.Context(), spec, newMessage("k1", "{}")); err != nil {
 		t.Error(err)
 	}
-	out := New(Options{})
-	defer out.Close()
+	out := newTestOut(t, Options{})
 	made, _, err := out.Mutate(t.Context(), &model.MutatorSpec{Command: &model.Command{Shell: `echo "<$PAGER_KEY>"`}}, []byte("{}"))
 	if err != nil || string(made) != "<>\n" {
 		t.Errorf("a mutator knows %q, %v", made, err)
@@ -226,8 +232,7 @@ func TestMutatorSecretsReachOnlyTheHandler(t *testing.T) {
 // Secrets are hidden before a text is cut, so that no part of a secret remains at its end.
 func TestCutOutputHidesSecrets(t *testing.T) {
 	const secret = "s3cret-token-0123456789"
-	out := New(Options{Secret: func(context.Context, string, string) (string, error) { return secret, nil }})
-	defer out.Close()
+	out := newTestOut(t, Options{Secret: func(context.Context, string, string) (string, error) { return secret, nil }})
 	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = io.WriteString(w, strings.Repeat("x", 500)+r.Header.Get("Authorization")+" and more")

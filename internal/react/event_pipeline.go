@@ -7,10 +7,10 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/filter"
@@ -91,22 +91,17 @@ func (s *eventPipeline) afterBatch(context.Context) error { return nil }
 func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) error {
 	began := s.opts.Now()
 	made := make([][]history.Delivery, len(ts))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(s.parallel, len(ts)) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(ts) {
-					return
-				}
-				if !s.reached[ts[i].Partition].Reached(ts[i].At, ts[i].Index) {
-					made[i] = s.evaluate(ctx, &ts[i], began)
-				}
-			}
-		})
+	var evaluations errgroup.Group
+	evaluations.SetLimit(s.parallel)
+	for i := range ts {
+		if ctx.Err() == nil && !s.reached[ts[i].Partition].Reached(ts[i].At, ts[i].Index) {
+			evaluations.Go(func() error {
+				made[i] = s.evaluate(ctx, &ts[i], began)
+				return nil
+			})
+		}
 	}
-	if wg.Wait(); ctx.Err() != nil {
+	if _ = evaluations.Wait(); ctx.Err() != nil {
 		return ctx.Err() // a stopped expression has no verdict
 	}
 	var b history.Batch
