@@ -41,7 +41,7 @@ func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Messag
 	return o.postAlerts(ctx, m, a, []alert{o.newAlert(a, m.Note, opened, w)})
 }
 
-// ResendProblems sends open problems to a handler of kind alertmanager again, which forgets them otherwise.
+// ResendProblems sends open problems to a handler of kind alertmanager again, which forgets problems that are not repeated.
 func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
 	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {

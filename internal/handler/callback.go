@@ -144,6 +144,7 @@ func parseOpsgenie(text []byte) (c Callback, err error) {
 
 func boundedNote(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
 
+// unreadableCallback returns the error of a callback whose body is not its JSON.
 func unreadableCallback(err error) error {
 	return model.Errorf(model.Invalid, "read the request: %w", err)
 }

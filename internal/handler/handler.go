@@ -118,7 +118,7 @@ func (o *Out) Close() {
 		c.CloseIdleConnections()
 	}
 	for key, c := range o.streams {
-		c.drop(c.conn.Load())
+		c.closeConn(c.conn.Load())
 		delete(o.streams, key)
 	}
 }

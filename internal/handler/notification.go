@@ -164,6 +164,7 @@ const (
 	maxSummary = 200 // bytes of output in a title
 )
 
+// messageText returns the text of a notification for people, with some of the node's labels.
 func (o *Out) messageText(n *Notification, labels []string) *messageText {
 	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), tone: n.tone()}
 	fact := func(name, format string, args ...any) {

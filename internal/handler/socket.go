@@ -174,7 +174,7 @@ func (c *streamConn) write(ctx context.Context, text []byte) error {
 		if err == nil {
 			return (*conn).SetReadDeadline(time.Now().Add(streamIdle))
 		}
-		c.drop(conn)
+		c.closeConn(conn)
 		if fresh || n > 0 || attempt > 0 {
 			return err
 		}
@@ -197,13 +197,13 @@ func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err 
 	c.conn.Store(&opened)
 	go func() { // reads until the peer closes, so that no line goes to a closed peer
 		_, _ = io.Copy(io.Discard, opened)
-		c.drop(&opened)
+		c.closeConn(&opened)
 	}()
 	return &opened, true, nil
 }
 
-// drop closes a connection; nil: there is none to close.
-func (c *streamConn) drop(conn *net.Conn) {
+// closeConn closes a connection; nil: there is none to close.
+func (c *streamConn) closeConn(conn *net.Conn) {
 	if conn != nil {
 		c.conn.CompareAndSwap(conn, nil)
 		(*conn).Close()

@@ -72,6 +72,7 @@ func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 // transitionBytes is the memory of one transition without its texts.
 const transitionBytes = 256
 
+// transitionSize returns the bytes of memory of a transition.
 func transitionSize(t *event.Transition) int64 {
 	n := transitionBytes + len(t.Output)
 	if t.Problem != nil {
@@ -128,7 +129,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 		if b.block && !b.lag.on {
 			b.waitForRoom(size)
 		}
-		if b.lag.on && !b.lag.collects || !b.fits(size) {
+		if b.lag.on && !b.lag.collects || !b.hasRoom(size) {
 			b.drop(t)
 			continue
 		}
@@ -153,11 +154,11 @@ func (b *backlog) accepts(kind event.TransitionKind) bool {
 	return (kind == event.Observed) == b.observed
 }
 
-// fits reports whether there is room. A transition larger than the capacity fits alone.
-func (b *backlog) fits(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }
+// hasRoom reports whether a transition of a size fits. A transition larger than the capacity fits alone.
+func (b *backlog) hasRoom(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }
 
 func (b *backlog) waitForRoom(size int64) {
-	for waited := false; b.running && !b.fits(size); waited = true {
+	for waited := false; b.running && !b.hasRoom(size); waited = true {
 		if !waited {
 			b.overflow++
 			pause.Wake(b.wake)
@@ -268,7 +269,7 @@ type Lag struct {
 // Lag returns how far history is behind the journal now.
 func (r *Reactor) Lag() Lag {
 	oldest, since, waits, _ := r.backlog.oldest()
-	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.lags()}
+	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.isLagging()}
 	if !waits {
 		return l
 	}
@@ -323,7 +324,8 @@ func (b *backlog) discard() {
 	}
 }
 
-func (b *backlog) lags() bool {
+// isLagging reports whether dropped transitions have to be derived again.
+func (b *backlog) isLagging() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.on

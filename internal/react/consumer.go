@@ -62,7 +62,7 @@ func (l *consumer) work(ctx context.Context) (worked bool, err error) {
 		l.backlog.release(ts)
 		return true, nil
 	}
-	if l.backlog.lags() {
+	if l.backlog.isLagging() {
 		return true, l.rederive(ctx)
 	}
 	return false, nil

@@ -179,7 +179,7 @@ func TestDeliveriesBeyondTheLimitAreDeadLetters(t *testing.T) {
 	}
 	r.stop()
 	again := New(Options{Store: s, Names: newTestDirectory(nil), Queues: queue.NewRegistry(settings)})
-	if err := again.Load(t.Context(), nil); err != nil || again.deliver.outbox.depth(history.HandlerRef{Namespace: "default", Name: "hangs"}) != 3 {
+	if err := again.Load(t.Context(), nil); err != nil || again.deliver.outbox.undelivered(history.HandlerRef{Namespace: "default", Name: "hangs"}) != 3 {
 		t.Errorf("after a restart: %v, %v", again.deliver.outbox.pending, err)
 	}
 }
@@ -192,7 +192,7 @@ func TestHandlerAppliedLaterGetsItsMessages(t *testing.T) {
 	r.Emit([]event.Transition{openingTransition("p1", 1)})
 	s.expectAttempt(t, history.Pending, "does not exist")
 	spec, got := newWebhook(t, nil)
-	n.set("pager", spec)
+	n.change(func() { n.handlers["pager"] = spec })
 	receiveFrom(t, "request", got)
 }
 
@@ -270,9 +270,7 @@ func TestHandlersGetNodeProperties(t *testing.T) {
 	r.Emit([]event.Transition{openingTransition("p1", 1)})
 	// Unset is an error that names the property, and is tried again.
 	s.expectAttempt(t, history.Pending, `"team"`)
-	n.mu.Lock()
-	n.props = map[string]string{"10/team": `"web/../x y"`}
-	n.mu.Unlock()
+	n.change(func() { n.props = map[string]string{"10/team": `"web/../x y"`} })
 	if p := receiveFrom(t, "request", got); p.uri != "/web%2F..%2Fx%20y?room=a%26b" {
 		t.Errorf("called %q", p.uri)
 	}
@@ -318,7 +316,7 @@ func TestStopFinishesDeliveries(t *testing.T) {
 	hang := make(chan struct{})
 	hangs, hanging := newWebhook(t, func(webhookRequest) int { <-hang; return 200 })
 	t.Cleanup(func() { close(hang) })
-	n.set("pager", hangs)
+	n.change(func() { n.handlers["pager"] = hangs })
 	r.Emit([]event.Transition{openingTransition("p3", 3)})
 	receiveFrom(t, "request that hangs", hanging)
 	r.stop()
@@ -516,9 +514,7 @@ func TestOpenProblemsAreRepeatedToAlertmanagers(t *testing.T) {
 	if n := again(); n != 2 {
 		t.Errorf("told again of %d", n)
 	}
-	names.mu.Lock()
-	names.gone = true // the node is deleted, so its labels have changed
-	names.mu.Unlock()
+	names.change(func() { names.gone = true }) // the node is deleted, so its labels have changed
 	r.Emit([]event.Transition{closingTransition("p1", 61)})
 	list := receiveFrom(t, "end", got)
 	if env := list[0]["labels"].(map[string]any)["env"]; env != "prod" {

@@ -28,11 +28,13 @@ func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 		rates: map[groupKey]*history.Rate{}, opened: map[string]*event.Transition{}}
 }
 
+// writeEscalation adds an escalation to the rows that the batch writes.
 func (o *deliveryBatch) writeEscalation(e *escalation) {
 	delete(o.finished, e.EscalationKey)
 	o.written[e.EscalationKey] = e
 }
 
+// finishEscalation ends an escalation, whose row the batch deletes.
 func (o *deliveryBatch) finishEscalation(e *escalation) {
 	o.removeEscalation(e)
 	delete(o.written, e.EscalationKey)

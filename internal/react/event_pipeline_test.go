@@ -187,9 +187,7 @@ func TestHandlersGetTheOutputOfMutators(t *testing.T) {
 			t.Errorf("%q, want %q", p.body, want)
 		}
 	}
-	n.mu.Lock()
-	n.chunk.Pipelines = []string{"javascript"}
-	n.mu.Unlock()
+	n.change(func() { n.chunk.Pipelines = []string{"javascript"} })
 	r.Emit([]event.Transition{observedResult(2, 1)})
 	for a := receiveFrom(t, "the end of it", store.attempts); a.State != history.Dead; a = receiveFrom(t, "the end of it", store.attempts) {
 		if a.State == history.Pending {
@@ -264,7 +262,7 @@ func TestOverflowedPipelineQueueLosesNoEvent(t *testing.T) {
 	for i := range all {
 		r.Emit(all[i : i+1])
 	}
-	testenv.Until(t, "all is seen", func() bool { return r.pipeline.backlog.depth() == 0 && !r.pipeline.backlog.lags() })
+	testenv.Until(t, "all is seen", func() bool { return r.pipeline.backlog.depth() == 0 && !r.pipeline.backlog.isLagging() })
 	r.waitRecorded(positionAt(200))
 	seen := map[string]bool{}
 	for range all {
@@ -302,9 +300,9 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 		t.Errorf("the namespace's handler is notified too: %+v, %v", list, err)
 	}
 	// Without pipelines nobody remembers a verdict, and the handlers that the node names are notified.
-	n.mu.Lock()
-	n.defaults, n.keepalive = nil, func(c *model.CheckChunk) { c.Namespace, c.Handlers = 1, []string{"slack"} }
-	n.mu.Unlock()
+	n.change(func() {
+		n.defaults, n.keepalive = nil, func(c *model.CheckChunk) { c.Namespace, c.Handlers = 1, []string{"slack"} }
+	})
 	other := of(openingTransition("p2", 3), 3)
 	other.Node, other.Problem.NodeID = 11, 11
 	seen := of(observedResult(3, 0, 2), 3)

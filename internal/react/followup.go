@@ -248,8 +248,8 @@ func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.previousSeverity, e.Severity)
 }
 
-// worst returns the highest severity of which a handler was notified under an incident; false: it was not notified.
-func (g *group) worst(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
+// worstNotified returns the highest severity of which a handler was notified under an incident; false: it was not notified.
+func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
 	g.anyNotified(ref, id, func(e *escalation) bool {
 		worst, known = max(worst, e.notifiedSeverity(ref)), true
 		return false

@@ -114,10 +114,11 @@ func (n *testDirectory) NodeProperties(id model.NodeID) model.PropertyValues {
 	}
 }
 
-func (n *testDirectory) set(name string, spec *model.HandlerSpec) {
+// change runs do while the reactor reads nothing of the directory.
+func (n *testDirectory) change(do func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.handlers[name] = spec
+	do()
 }
 
 // observedStore is a real store; a test can let its writes wait or fail, and receives every recorded attempt.

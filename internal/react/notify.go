@@ -224,7 +224,7 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 	if slices.ContainsFunc(m.list, func(e *escalation) bool { return e.notifiedHandler(ref) == nil }) {
 		kind = handler.Opened
 	}
-	before, known := o.groups[m.list[0].groupKey()].worst(ref, m.id)
+	before, known := o.groups[m.list[0].groupKey()].worstNotified(ref, m.id)
 	note, err := o.notificationOf(m, ref, kind)
 	if err != nil {
 		return err

@@ -58,7 +58,7 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 // Replay puts dead letters of a handler back into the outbox, oldest first. Dead letters of closed problems
 // would page people for nothing: they stay unless q.Ended, and then their closings go with them.
 func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (history.Revived, error) {
-	if room := r.deliver.outbox.limit - r.deliver.outbox.depth(ref); q.Limit > room/2 {
+	if room := r.deliver.outbox.limit - r.deliver.outbox.undelivered(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
 			return history.Revived{}, model.Errorf(model.Limited, "the queue of handler %s is full", ref.Name).WithHint("muster status has the reason; replay when the handler accepts messages again")
 		}
@@ -67,12 +67,12 @@ func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.
 	if err != nil {
 		return history.Revived{}, err
 	}
-	r.deliver.outbox.revived(ref, done.Revived)
+	r.deliver.outbox.addRevived(ref, done.Revived)
 	pause.Wake(r.deliver.wake)
 	return done, nil
 }
 
-// refreshPageSize open problems in one request.
+// refreshPageSize is the number of open problems in one request.
 const refreshPageSize = 500
 
 // refreshAlertmanagers posts open problems to Alertmanagers again and again: they forget alerts that are not

@@ -67,8 +67,8 @@ func (o *outbox) load(ctx context.Context, store history.Store) error {
 	return nil
 }
 
-// depth returns the number of undelivered messages of a handler.
-func (o *outbox) depth(ref history.HandlerRef) int {
+// undelivered returns the number of undelivered messages of a handler.
+func (o *outbox) undelivered(ref history.HandlerRef) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.pending[ref]
@@ -82,7 +82,7 @@ func (o *outbox) limitDeliveries(list []history.Delivery) {
 		if one.State != "" {
 			continue
 		}
-		if n := o.depth(one.Handler) + more[one.Handler]; n >= o.limit {
+		if n := o.undelivered(one.Handler) + more[one.Handler]; n >= o.limit {
 			one.State, one.Ended = history.Dead, one.Created
 			one.LastError = fmt.Sprintf("handler %s has %d undelivered messages, the limit is %d: this one was not sent", one.Handler.Name, n, o.limit)
 			continue
@@ -106,8 +106,8 @@ func (o *outbox) add(list []history.Delivery) {
 	}
 }
 
-// revived counts dead letters that are pending again.
-func (o *outbox) revived(ref history.HandlerRef, n int) {
+// addRevived counts dead letters that are pending again.
+func (o *outbox) addRevived(ref history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n > 0 {

@@ -16,7 +16,7 @@ import (
 // Reactor turns transitions into history, problems and messages. Fields of its goroutine (Run) are marked;
 // nobody else touches them once Run was called.
 type Reactor struct {
-	consumer // of history
+	consumer // records history and problems
 	opts     Options
 	deliver  *deliverer
 	pipeline *eventPipeline // nil: there are no pipelines
@@ -72,7 +72,7 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	return nil
 }
 
-// consumers are the consumers of transitions: history, and pipelines where there are any.
+// consumers returns the consumers of transitions: history, and pipelines if there are any.
 func (r *Reactor) consumers() []*consumer {
 	if r.pipeline != nil {
 		return []*consumer{&r.consumer, &r.pipeline.consumer}

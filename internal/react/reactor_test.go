@@ -59,9 +59,7 @@ func testProblemIsNotified(t *testing.T, s *observedStore) {
 	r := startReactor(t, Options{Store: s, Names: n})
 	r.Emit([]event.Transition{openingTransition("p1", 4)})
 	first := receiveFrom(t, "opening", got)
-	n.mu.Lock()
-	n.gone = true // the deletion of the node ends the problem
-	n.mu.Unlock()
+	n.change(func() { n.gone = true }) // the deletion of the node ends the problem
 	r.Emit([]event.Transition{closingTransition("p1", 5)})
 	second := receiveFrom(t, "closing", got)
 	if first.key != "p1/opened/default/pager" || second.key != "p1/closed/default/pager" {

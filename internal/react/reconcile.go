@@ -146,7 +146,7 @@ func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	return r.write(ctx, b, 0)
 }
 
-// lostClosing returns the lost transition from the present state of its source. Its time is known where the source is OK since.
+// lostClosing returns the lost closing of a problem, from the present state of its source. Its time is known if the source is OK.
 func (r *Reactor) lostClosing(p history.Problem, state *event.Transition) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Chunk: p.Chunk, Status: model.OK,
 		Received: r.now().UnixNano()}

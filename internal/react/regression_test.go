@@ -158,7 +158,7 @@ func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	r := New(Options{Store: openSQLite(t)})
 	ref := history.HandlerRef{Namespace: "default", Name: "pager"}
 	r.deliver.enqueued([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
-	if n := r.deliver.outbox.depth(ref); n != 1 {
+	if n := r.deliver.outbox.undelivered(ref); n != 1 {
 		t.Errorf("%d wait, want 1", n)
 	}
 }

@@ -30,7 +30,7 @@ type router struct {
 	openInHistory map[string]sourceOnNode // problems that are open in history, until they are compared with the view's
 }
 
-// sourceOnNode is the origin of a problem, and its node.
+// sourceOnNode identifies the source of a problem on its node.
 type sourceOnNode struct {
 	node   model.NodeID
 	source model.Source
