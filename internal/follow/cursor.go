@@ -78,7 +78,7 @@ func appendCursors(dst []byte, list []cursor) []byte {
 			dst = binary.LittleEndian.AppendUint64(dst, n)
 		}
 	}
-	binary.LittleEndian.PutUint32(dst[begin+12:], sum(dst[begin+cursorHeader:]))
+	binary.LittleEndian.PutUint32(dst[begin+12:], checksum(dst[begin+cursorHeader:]))
 	return dst
 }
 
@@ -91,7 +91,7 @@ func parseCursors(data []byte) (list []cursor, err error) {
 		return nil, fmt.Errorf("version %d, this program reads version %d", v, cursorVersion)
 	}
 	rest := data[cursorHeader:]
-	if binary.LittleEndian.Uint32(data[12:]) != sum(rest) {
+	if binary.LittleEndian.Uint32(data[12:]) != checksum(rest) {
 		return nil, errDamaged
 	}
 	for len(rest) > 0 {
@@ -113,4 +113,4 @@ func parseCursors(data []byte) (list []cursor, err error) {
 	return list, nil
 }
 
-func sum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
+func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }

@@ -6,8 +6,8 @@ import "net"
 
 const aheadBytes = 8 << 10
 
-type raw struct{}
+type rawReader struct{}
 
-func rawOf(net.Conn, *Conn) *raw { return nil }
+func rawOf(net.Conn, *Conn) *rawReader { return nil }
 
 func (c *Conn) waitRaw() error { panic("BUG: there is no raw connection here") }

@@ -88,18 +88,18 @@ type origin struct {
 }
 
 func originOf(h *wire.Hello) origin {
-	o := origin{boot: hashOf(h.BootID)}
+	o := origin{boot: hashText(h.BootID)}
 	if h.MachineID != "" {
 		start, err := strconv.ParseUint(h.MachineID[:min(8, len(h.MachineID))], 16, 32)
 		if err != nil {
-			start = hashOf(h.MachineID) >> 32
+			start = hashText(h.MachineID) >> 32
 		}
-		o.machine = start<<32 | hashOf(h.MachineID)&0xffffffff
+		o.machine = start<<32 | hashText(h.MachineID)&0xffffffff
 	}
 	return o
 }
 
-func hashOf(text string) uint64 {
+func hashText(text string) uint64 {
 	if text == "" {
 		return 0
 	}

@@ -80,6 +80,14 @@ func findJob(jobs []*job, name, proxy []byte) *job {
 	return jobs[i]
 }
 
+// selectJob returns the first job for which matches is true; nil: there is none.
+func selectJob(list []*job, matches func(*job) bool) *job {
+	if i := slices.IndexFunc(list, matches); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
 // preparedChecks are those that sessions share, of chunks without properties.
 type preparedChecks struct {
 	mu      sync.Mutex
@@ -183,7 +191,7 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 	}
 	switch {
 	case err != nil:
-		made.problem = problemOf(err)
+		made.problem = describeProblem(err)
 	case run.Probe != "":
 		made.problem = fmt.Sprintf("this node runs sensu-agent, which has no probe %s: exclude the node (targets.except), or install muster-agent", run.Probe)
 	case c.RunAs != "":
@@ -210,7 +218,8 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 	return made
 }
 
-func problemOf(err error) string {
+// describeProblem returns the reason why a check cannot be prepared, and the command that solves it.
+func describeProblem(err error) string {
 	text := err.Error()
 	if missing := (*model.MissingError)(nil); errors.As(err, &missing) {
 		text += "\n  set it for all, a namespace, a group or this node (muster explain property), or write a default into the check: | default \"…\""

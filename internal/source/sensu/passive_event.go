@@ -100,13 +100,9 @@ func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) outcome {
 // assignedProxy finds a proxy node that the node's assignment names, for any check.
 func (e *incomingEvent) assignedProxy(name string) (proxy directory.ProxyNode, ok bool) {
 	e.Mu.Lock()
-	i := slices.IndexFunc(e.list, func(j *job) bool {
+	j := selectJob(e.list, func(j *job) bool {
 		return j.proxy.ID != 0 && (j.prepared.request.Proxy == name || j.prepared.request.Proxy == model.CleanName(name))
 	})
-	var j *job
-	if i >= 0 {
-		j = e.list[i]
-	}
 	e.Mu.Unlock()
 	if j == nil || !e.mayReportOn(j.prepared.chunk, j.proxy.ID) {
 		return proxy, false

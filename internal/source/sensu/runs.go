@@ -46,18 +46,17 @@ func (x *session) noteRun(chunk model.ChunkID, p *core.PendingRun) (*job, error)
 	if x.EndedLocked() {
 		return nil, core.ErrNoSession()
 	}
-	i := slices.IndexFunc(x.list, func(j *job) bool { return j.prepared.chunk.ID == chunk })
+	j := selectJob(x.list, func(j *job) bool { return j.prepared.chunk.ID == chunk })
 	switch {
-	case i < 0:
+	case j == nil:
 		return nil, model.Errorf(model.Forbidden, "the node does not run this check, or its session has not applied the last change yet")
-	case x.list[i].proxy.ID != 0:
+	case j.proxy.ID != 0:
 		return nil, model.Errorf(model.Forbidden, "a proxy check runs only by its own schedule, for each proxy node")
-	case x.list[i].obstacle() != "":
-		return nil, model.Errorf(model.Forbidden, "%s", x.list[i].obstacle())
+	case j.obstacle() != "":
+		return nil, model.Errorf(model.Forbidden, "%s", j.obstacle())
 	case len(x.runs) >= core.MaxRuns:
 		return nil, core.ErrTooManyRuns()
 	}
-	j := x.list[i]
 	x.runs = append(x.runs, requestedRun{check: j.prepared.chunk.Unit, since: max(x.srv.cfg.Now().Unix(), j.issued+1), pending: p})
 	return j, nil
 }
@@ -159,13 +158,9 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 		return false
 	}
 	x.Mu.Lock()
-	i := -1
-	if !x.EndedLocked() {
-		i = slices.IndexFunc(x.list, func(j *job) bool { return j.prepared.chunk.ID == g.Chunk && j.proxy.ID == g.Node })
-	}
 	var j *job
-	if i >= 0 {
-		j = x.list[i]
+	if !x.EndedLocked() {
+		j = selectJob(x.list, func(j *job) bool { return j.prepared.chunk.ID == g.Chunk && j.proxy.ID == g.Node })
 	}
 	x.Mu.Unlock()
 	if j == nil {

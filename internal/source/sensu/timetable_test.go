@@ -23,20 +23,20 @@ func TestSlotsKeepIntervals(t *testing.T) {
 		intervals []time.Duration
 		turns     [2]int // in ten minutes, at least and at most
 	}{
-		{repeat(1, 5*time.Second), [2]int{120, 120}},
-		{repeat(8, 5*time.Second), [2]int{120, 120}},
-		{repeat(40, 5*time.Second), [2]int{600, 610}},
-		{repeat(8, 2*time.Second), [2]int{300, 300}},
-		{repeat(8, 7*time.Second), [2]int{85, 172}},
-		{repeat(4, time.Hour), [2]int{0, 4}},
-		{slices.Concat(repeat(8, 5*time.Second), repeat(30, time.Minute)), [2]int{120, 600}},
-		{slices.Concat(repeat(6, 10*time.Second), repeat(6, 30*time.Second), repeat(6, time.Minute)), [2]int{60, 240}},
-		{slices.Concat(repeat(10, 10*time.Second), repeat(10, 30*time.Second), repeat(10, time.Minute)), [2]int{120, 360}},
-		{slices.Concat(repeat(1, 20*time.Second), repeat(1, 30*time.Second)), [2]int{30, 50}},
-		{slices.Concat(repeat(1, 10*time.Second), repeat(1, 15*time.Second)), [2]int{60, 100}},
-		{slices.Concat(repeat(1, 4*time.Second), repeat(1, 5*time.Second)), [2]int{150, 270}},
-		{slices.Concat(repeat(2, 4*time.Second), repeat(2, 5*time.Second), repeat(6, 20*time.Second), repeat(6, 30*time.Second), repeat(6, time.Minute)), [2]int{150, 500}},
-		{slices.Concat(repeat(2, 10*time.Second), repeat(1, 5*time.Minute), []time.Duration{cronInterval, cronInterval}), [2]int{60, 160}},
+		{repeatInterval(1, 5*time.Second), [2]int{120, 120}},
+		{repeatInterval(8, 5*time.Second), [2]int{120, 120}},
+		{repeatInterval(40, 5*time.Second), [2]int{600, 610}},
+		{repeatInterval(8, 2*time.Second), [2]int{300, 300}},
+		{repeatInterval(8, 7*time.Second), [2]int{85, 172}},
+		{repeatInterval(4, time.Hour), [2]int{0, 4}},
+		{slices.Concat(repeatInterval(8, 5*time.Second), repeatInterval(30, time.Minute)), [2]int{120, 600}},
+		{slices.Concat(repeatInterval(6, 10*time.Second), repeatInterval(6, 30*time.Second), repeatInterval(6, time.Minute)), [2]int{60, 240}},
+		{slices.Concat(repeatInterval(10, 10*time.Second), repeatInterval(10, 30*time.Second), repeatInterval(10, time.Minute)), [2]int{120, 360}},
+		{slices.Concat(repeatInterval(1, 20*time.Second), repeatInterval(1, 30*time.Second)), [2]int{30, 50}},
+		{slices.Concat(repeatInterval(1, 10*time.Second), repeatInterval(1, 15*time.Second)), [2]int{60, 100}},
+		{slices.Concat(repeatInterval(1, 4*time.Second), repeatInterval(1, 5*time.Second)), [2]int{150, 270}},
+		{slices.Concat(repeatInterval(2, 4*time.Second), repeatInterval(2, 5*time.Second), repeatInterval(6, 20*time.Second), repeatInterval(6, 30*time.Second), repeatInterval(6, time.Minute)), [2]int{150, 500}},
+		{slices.Concat(repeatInterval(2, 10*time.Second), repeatInterval(1, 5*time.Minute), []time.Duration{cronInterval, cronInterval}), [2]int{60, 160}},
 	} {
 		for node := range byte(20) {
 			began := time.Unix(1_000_000, 0)
@@ -93,7 +93,7 @@ func TestSlotsKeepIntervals(t *testing.T) {
 // cronInterval stands for a cron expression in place of an interval.
 const cronInterval = -1 // in the place of an interval
 
-func repeat(n int, interval time.Duration) (list []time.Duration) {
+func repeatInterval(n int, interval time.Duration) (list []time.Duration) {
 	for range n {
 		list = append(list, interval)
 	}
