@@ -65,6 +65,15 @@ func sendRequest(t *testing.T, r *apitest.Server, method, path, token, body stri
 	return answer.StatusCode, answer.Header, string(data)
 }
 
+// assertAnswer makes one request and reports an answer with another status, or without a text in its body.
+func assertAnswer(t *testing.T, r *apitest.Server, status int, contains, method, path, token, body string, header map[string]string) {
+	t.Helper()
+	got, _, answer := sendRequest(t, r, method, path, token, body, header)
+	if got != status || !strings.Contains(answer, contains) {
+		t.Errorf("%s %s %v: got %d %s, expected %d %q", method, path, header, got, answer, status, contains)
+	}
+}
+
 func TestEveryOperationNeedsAToken(t *testing.T) {
 	r := apitest.NewServer(t)
 	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
@@ -94,19 +103,13 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 		t.Errorf("only %d operations were asked", asked)
 	}
 	for _, path := range []string{"/api/v1/openapi.json", "/api/v1/openapi.yaml", "/", "/metrics", "/debug/pprof/", "/api/v2"} {
-		if status, _, _ := sendRequest(t, r, "GET", path, "", "", nil); status != 401 {
-			t.Errorf("%s: %d", path, status)
-		}
+		assertAnswer(t, r, 401, "", "GET", path, "", "", nil)
 	}
 	for _, path := range []string{"/livez", "/readyz"} {
-		if status, _, _ := sendRequest(t, r, "GET", path, "", "", nil); status != 200 {
-			t.Errorf("%s: %d", path, status)
-		}
+		assertAnswer(t, r, 200, "", "GET", path, "", "", nil)
 	}
 	r.NotReady = []string{"the disk of the journal is full"}
-	if status, _, body := sendRequest(t, r, "GET", "/readyz", "", "", nil); status != 503 || !strings.Contains(body, "disk of the journal") {
-		t.Errorf("readyz: %d %s", status, body)
-	}
+	assertAnswer(t, r, 503, "disk of the journal", "GET", "/readyz", "", "", nil)
 }
 
 func TestLoginTokensAndRoles(t *testing.T) {
@@ -177,9 +180,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	path := "/api/v1/checks/default/disk"
 	_, header, body := sendRequest(t, r, "GET", path, r.Token, "", nil)
 	tag := header.Get("ETag")
-	if status, _, _ := sendRequest(t, r, "GET", path, r.Token, "", map[string]string{"If-None-Match": tag}); status != 304 {
-		t.Errorf("If-None-Match: %d", status)
-	}
+	assertAnswer(t, r, 304, "", "GET", path, r.Token, "", map[string]string{"If-None-Match": tag})
 	edited := strings.Replace(body, `"1m"`, `"30s"`, 1)
 	if edited == body {
 		t.Fatalf("no interval in %s", body)
@@ -188,9 +189,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 		t.Fatalf("dry run of a PUT: %d %v %s", status, header, text)
 	}
 	for _, wrong := range []string{"W/" + tag, `"stale"`, "stale", `"a", W/"b"`} {
-		if status, _, text := sendRequest(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": wrong}); status != 412 {
-			t.Errorf("If-Match %s: %d %s", wrong, status, text)
-		}
+		assertAnswer(t, r, 412, "", "PUT", path, r.Token, edited, map[string]string{"If-Match": wrong})
 	}
 	status, header, text := sendRequest(t, r, "PUT", path+"?message=faster", r.Token, edited, map[string]string{"If-Match": `"stale", ` + tag})
 	if status != 200 {
@@ -203,24 +202,16 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	if status, again, text := sendRequest(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": header.Get("ETag")}); status != 200 || again.Get("ETag") != header.Get("ETag") {
 		t.Errorf("PUT after PUT of the same: %d %v %s", status, again, text)
 	}
-	if status, _, text := sendRequest(t, r, "PUT", "/api/v1/checks/default/other", r.Token, strings.Replace(edited, `"disk"`, `"other"`, 1), map[string]string{"If-Match": "*"}); status != 412 {
-		t.Errorf("PUT of what must exist: %d %s", status, text)
-	}
-	if status, _, text := sendRequest(t, r, "DELETE", path, r.Token, "", map[string]string{"If-Match": tag}); status != 412 {
-		t.Errorf("stale DELETE: %d %s", status, text)
-	}
+	assertAnswer(t, r, 412, "", "PUT", "/api/v1/checks/default/other", r.Token, strings.Replace(edited, `"disk"`, `"other"`, 1), map[string]string{"If-Match": "*"})
+	assertAnswer(t, r, 412, "", "DELETE", path, r.Token, "", map[string]string{"If-Match": tag})
 	if status, _, text := sendRequest(t, r, "PUT", path, r.Token, edited, map[string]string{"If-Match": tag}); status != 412 || !strings.Contains(text, "has changed: its ETag is") || !strings.Contains(text, "/stale\"") {
 		t.Errorf("stale PUT: %d %s", status, text)
 	}
-	if status, _, text := sendRequest(t, r, "PUT", path, r.Token, edited, map[string]string{"If-None-Match": "*"}); status != 412 {
-		t.Errorf("PUT of what must not exist: %d %s", status, text)
-	}
+	assertAnswer(t, r, 412, "", "PUT", path, r.Token, edited, map[string]string{"If-None-Match": "*"})
 
 	// The guard says something else: repeat it with a confirmation, not with another ETag.
 	louder := json.RawMessage(strings.Replace(string(check), "60s", "20s", 1))
-	if status, _, text := sendRequest(t, r, "PUT", path+"?maxAffected=1", r.Token, string(louder), nil); status != 428 || !strings.Contains(text, "/guarded\"") {
-		t.Errorf("guarded PUT: %d %s", status, text)
-	}
+	assertAnswer(t, r, 428, "/guarded\"", "PUT", path+"?maxAffected=1", r.Token, string(louder), nil)
 	if _, err := c.Resources.Put(ctx, k, "default", "disk", louder, "", "", 1, false, false); model.ClassOf(err) != model.Guarded {
 		t.Errorf("guarded: %v", err)
 	}

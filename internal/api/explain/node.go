@@ -108,7 +108,7 @@ func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
 	if !ok {
 		return nil
 	}
-	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", versionText(a.Version), a.Address), At: a.Since})
+	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", cmp.Or(a.Version, "unknown"), a.Address), At: a.Since})
 	if off := time.Duration(a.ClockOffsetMs) * time.Millisecond; off.Abs() >= clockTolerance {
 		under = append(under, v1.Link{Text: "its clock is " + offsetText(off) + " the server's: times here are the server's, cron uses the machine's"})
 	}
@@ -120,13 +120,6 @@ func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
 
 // idleText explains why a unit is not in force on a node.
 func idleText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
-
-func versionText(version string) string {
-	if version == "" {
-		return "unknown"
-	}
-	return version
-}
 
 // offsetText describes a clock offset: "3s ahead of", "3s behind".
 func offsetText(off time.Duration) string {

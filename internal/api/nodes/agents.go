@@ -26,23 +26,12 @@ func registerAgents(at operationSet) {
 	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "List agents, oldest version first, then by trouble", model.NotFound), access.NeedOn(access.Read, "Node"), (*request).listAgents)
 }
 
-type listAgentsInput struct {
-	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
-	Name      string `query:"name" maxLength:"253" doc:"Only the agent of the node with this name."`
-	list.OfNode
-	Version      string `query:"version" maxLength:"253" doc:"Only agents of this version: 1.2 matches 1.2 and 1.2.x."`
-	Spooling     bool   `query:"spooling" doc:"Only agents whose oldest result has waited for more than a minute."`
-	Disconnected bool   `query:"disconnected" doc:"Only agents without the session that they should have."`
-	Limit        int    `query:"limit" minimum:"1" maximum:"100000" default:"100"`
-	After        string `query:"after" maxLength:"2048" doc:"The field next of the page before."`
-}
-
 // listAgents evaluates every agent that matches, some microseconds each, because the list is sorted by their state.
-func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body[v1.AgentList], error) {
+func (s *request) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.Body[v1.AgentList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
-	n, err := list.NewNodeRowFilter(s.View, in.OfNode)
+	n, err := list.NewNodeRowFilter(s.View, list.OfNode{Selector: in.Selector, Where: in.Where})
 	if err != nil {
 		return nil, err
 	}
@@ -56,15 +45,11 @@ func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body
 			return nil, err
 		}
 	}
-	var ids []model.NodeID
-	switch {
-	case in.Name != "":
-		id, ok := s.Directory.NodeByName(cmp.Or(in.Namespace, model.DefaultNamespaceName), in.Name)
-		if !ok {
-			return nil, s.NoNode(ctx, in.Namespace, in.Name)
-		}
-		ids = []model.NodeID{id}
-	default:
+	ids, err := s.namedNode(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	if ids == nil {
 		ids = n.Nodes(s.View, in.Namespace)
 	}
 	out := v1.AgentList{Items: []v1.Agent{}, Versions: []v1.AgentVersions{}}
@@ -104,6 +89,18 @@ func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body
 		}
 	}
 	return op.Answer(out), nil
+}
+
+// namedNode returns the node of a name, in namespace default if none is named; nil: the name is empty.
+func (s *request) namedNode(ctx context.Context, namespace, name string) ([]model.NodeID, error) {
+	if name == "" {
+		return nil, nil
+	}
+	id, ok := s.Directory.NodeByName(cmp.Or(namespace, model.DefaultNamespaceName), name)
+	if !ok {
+		return nil, s.NoNode(ctx, namespace, name)
+	}
+	return []model.NodeID{id}, nil
 }
 
 // spoolingAfter is the age of the oldest result in the spool above which an agent counts as spooling.
@@ -165,24 +162,24 @@ func (a *agentState) show(s *request) v1.Agent {
 	if st == nil {
 		return out
 	}
+	var spooled uint64
+	if a.spooling {
+		spooled = st.Spooled
+	}
 	for _, t := range []struct {
 		n    uint64
 		text string
 	}{
-		{st.Lost, "results that its spool could not store"}, {st.GaveWay, "signals that its spool dropped"}, {st.Refused, "results that the server refused"},
+		{st.Lost, "results that its spool could not store"},
+		{st.GaveWay, "signals that its spool dropped"},
+		{st.Refused, "results that the server refused"},
+		{spooled, "signals in the spool, the oldest for " + model.Duration(time.Duration(st.OldestSeconds)*time.Second).String()},
+		{st.Skipped, "runs skipped: the run before had not ended"},
+		{st.Late, "runs late"},
 	} {
 		if t.n > 0 {
 			out.Trouble = append(out.Trouble, fmt.Sprintf("%d %s", t.n, t.text))
 		}
-	}
-	if a.spooling {
-		out.Trouble = append(out.Trouble, fmt.Sprintf("%d signals in the spool, the oldest for %s", st.Spooled, model.Duration(time.Duration(st.OldestSeconds)*time.Second)))
-	}
-	if st.Skipped > 0 {
-		out.Trouble = append(out.Trouble, fmt.Sprintf("%d runs skipped: the run before had not ended", st.Skipped))
-	}
-	if st.Late > 0 {
-		out.Trouble = append(out.Trouble, fmt.Sprintf("%d runs late", st.Late))
 	}
 	return out
 }
@@ -269,14 +266,7 @@ func registerStates(at operationSet) {
 
 // nodeStates evaluates every node that matches, some microseconds each, because the worst comes
 // first and so no page is known before all are.
-func (s *request) nodeStates(ctx context.Context, in *struct {
-	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
-	Name      string `query:"name" maxLength:"253" doc:"Only the node of this name."`
-	Group     string `query:"group" maxLength:"253" doc:"Only members of this group."`
-	Selector  string `query:"selector" maxLength:"4096" doc:"Labels: env=prod,tier!=db"`
-	Where     string `query:"where" maxLength:"4096" doc:"CEL over node.name, node.labels, node.facts and node.groups."`
-	Limit     int    `query:"limit" minimum:"1" maximum:"100000" default:"100"`
-}) (*op.Body[v1.NodeStateList], error) {
+func (s *request) nodeStates(ctx context.Context, in *v1.NodeFilter) (*op.Body[v1.NodeStateList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
@@ -284,14 +274,12 @@ func (s *request) nodeStates(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	var ids []model.NodeID
+	ids, err := s.namedNode(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
 	switch {
-	case in.Name != "":
-		id, ok := s.Directory.NodeByName(cmp.Or(in.Namespace, model.DefaultNamespaceName), in.Name)
-		if !ok {
-			return nil, s.NoNode(ctx, in.Namespace, in.Name)
-		}
-		ids = []model.NodeID{id}
+	case ids != nil:
 	case in.Selector != "" || in.Group != "":
 		ids = s.Directory.NodesMatching(in.Namespace, selector)
 	default:

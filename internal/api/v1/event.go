@@ -420,12 +420,12 @@ type ResourceFilter struct {
 // NodeFilter selects nodes; empty fields select everything. A name or group without a namespace is
 // in namespace default.
 type NodeFilter struct {
-	Namespace string
-	Name      string
-	Group     string // or shared/GROUP
-	Selector  string
-	Where     string // CEL over the node
-	Limit     int
+	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
+	Name      string `query:"name" maxLength:"253" doc:"Only the node of this name."`
+	Group     string `query:"group" maxLength:"253" doc:"Only members of this group."` // or shared/GROUP
+	Selector  string `query:"selector" maxLength:"4096" doc:"Labels: env=prod,tier!=db"`
+	Where     string `query:"where" maxLength:"4096" doc:"CEL over node.name, node.labels, node.facts and node.groups."`
+	Limit     int    `query:"limit" minimum:"1" maximum:"100000" default:"100"`
 }
 
 // NodeStateList is nodes, worst first.

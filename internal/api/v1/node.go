@@ -62,15 +62,15 @@ type AgentStats struct {
 
 // AgentFilter selects agents; empty fields select everything.
 type AgentFilter struct {
-	Namespace    string
-	Name         string // of the node
-	Selector     string
-	Where        string // over row and node
-	Version      string // 1.2 is 1.2 and 1.2.x
-	Spooling     bool
-	Disconnected bool
-	Limit        int
-	After        string
+	Namespace    string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
+	Name         string `query:"name" maxLength:"253" doc:"Only the agent of the node with this name."`
+	Selector     string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
+	Where        string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
+	Version      string `query:"version" maxLength:"253" doc:"Only agents of this version: 1.2 matches 1.2 and 1.2.x."`
+	Spooling     bool   `query:"spooling" doc:"Only agents whose oldest result has waited for more than a minute."`
+	Disconnected bool   `query:"disconnected" doc:"Only agents without the session that they should have."`
+	Limit        int    `query:"limit" minimum:"1" maximum:"100000" default:"100"`
+	After        string `query:"after" maxLength:"2048" doc:"The field next of the page before."`
 }
 
 // AgentList is a page of agents: the oldest version first, and within a version the worst trouble first.
