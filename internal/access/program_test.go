@@ -47,9 +47,7 @@ func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
-	if _, err := s.LoginProgram(ctx, access.Alerts, "sensu", "P@ssw0rd!", nil); model.ClassOf(err) != model.Unauthenticated {
-		t.Errorf("the password on every machine brings alerts in of any: %v", err)
-	}
+	assertRefused(t, model.Unauthenticated, "")(s.LoginProgram(ctx, access.Alerts, "sensu", "P@ssw0rd!", nil))
 	if _, _, err := s.Login(ctx, "sensu", "P@ssw0rd!", "here"); model.ClassOf(err) != model.Unauthenticated {
 		t.Errorf("somebody logs in with it: %v", err)
 	}
@@ -69,9 +67,7 @@ func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := s.LoginProgram(over, access.Agent, "sensu", "never seen", nil); model.ClassOf(err) != model.Unavailable {
-		t.Errorf("who cannot wait: %v", err)
-	}
+	assertRefused(t, model.Unavailable, "")(s.LoginProgram(over, access.Agent, "sensu", "never seen", nil))
 }
 
 // Admit throttles comparisons of new passwords only for their sender. A cached outcome needs no admission.
@@ -118,16 +114,12 @@ func TestPasswordGuessingLimitsOnlyTheGuesser(t *testing.T) {
 		t.Errorf("what is known to be right: %v", err)
 	}
 	for range 3 {
-		if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "wrong", begins); model.ClassOf(err) != model.Unauthenticated {
-			t.Errorf("a wrong one: %v", err)
-		}
+		assertRefused(t, model.Unauthenticated, "")(s.LoginProgram(ctx, access.Agent, "sensu", "wrong", begins))
 	}
 	if n := ended.Load(); n != 102 {
 		t.Errorf("one wrong password, shown three times: %d", n)
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := s.LoginProgram(gone, access.Agent, "sensu", "another", func(ctx context.Context) (func(bool), error) { return nil, ctx.Err() }); model.ClassOf(err) != model.Unavailable {
-		t.Errorf("who has gone: %v", err)
-	}
+	assertRefused(t, model.Unavailable, "")(s.LoginProgram(gone, access.Agent, "sensu", "another", func(ctx context.Context) (func(bool), error) { return nil, ctx.Err() }))
 }

@@ -74,6 +74,16 @@ func assertAnswer(t *testing.T, r *apitest.Server, status int, contains, method,
 	}
 }
 
+// assertRefused returns a function that takes the results of a call and reports an error of another class, or without a text in it.
+func assertRefused(t *testing.T, class model.Class, contains string) func(result any, err error) {
+	return func(_ any, err error) {
+		t.Helper()
+		if model.ClassOf(err) != class || !strings.Contains(err.Error(), contains) {
+			t.Errorf("got error %v, expected class %s with %q", err, class.Label(), contains)
+		}
+	}
+}
+
 func TestEveryOperationNeedsAToken(t *testing.T) {
 	r := apitest.NewServer(t)
 	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
@@ -116,9 +126,7 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()
 	c := newTestClient(t, r, "")
-	if _, err := c.Access.Login(ctx, "admin", "wrong password"); model.ClassOf(err) != model.Unauthenticated {
-		t.Fatalf("wrong password: %v", err)
-	}
+	assertRefused(t, model.Unauthenticated, "")(c.Access.Login(ctx, "admin", "wrong password"))
 	if _, err := c.Access.Login(ctx, "admin", apitest.Password); err != nil {
 		t.Fatal(err)
 	}
@@ -130,20 +138,14 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	if me, err := look.Access.WhoAmI(ctx); err != nil || me.User != "admin" || me.Role != access.Viewer {
 		t.Fatalf("me: %+v %v", me, err)
 	}
-	if _, err := look.Access.CreateToken(ctx, v1.TokenRequest{}); model.ClassOf(err) != model.Forbidden {
-		t.Errorf("a viewer made a token: %v", err)
-	}
+	assertRefused(t, model.Forbidden, "")(look.Access.CreateToken(ctx, v1.TokenRequest{}))
 	r.Advance(2 * time.Hour)
-	if _, err := look.Access.WhoAmI(ctx); model.ClassOf(err) != model.Unauthenticated {
-		t.Errorf("an expired token was taken: %v", err)
-	}
+	assertRefused(t, model.Unauthenticated, "")(look.Access.WhoAmI(ctx))
 	if err := c.Access.RevokeToken(ctx, viewer.ID); err != nil {
 		t.Error(err)
 	}
 	testenv.NoError(t, c.Access.Logout(ctx))
-	if _, err := c.Access.WhoAmI(ctx); model.ClassOf(err) != model.Unauthenticated {
-		t.Errorf("the session lives after logout: %v", err)
-	}
+	assertRefused(t, model.Unauthenticated, "")(c.Access.WhoAmI(ctx))
 	for range 20 {
 		_, err = c.Access.Login(ctx, "admin", "guess")
 	}
@@ -212,12 +214,8 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	// The guard says something else: repeat it with a confirmation, not with another ETag.
 	louder := json.RawMessage(strings.Replace(string(check), "60s", "20s", 1))
 	assertAnswer(t, r, 428, "/guarded\"", "PUT", path+"?maxAffected=1", r.Token, string(louder), nil)
-	if _, err := c.Resources.Put(ctx, k, "default", "disk", louder, "", "", 1, false, false); model.ClassOf(err) != model.Guarded {
-		t.Errorf("guarded: %v", err)
-	}
-	if _, err := c.Resources.Put(ctx, k, "default", "disk", louder, tag, "", 0, false, true); model.ClassOf(err) != model.Stale {
-		t.Errorf("stale: %v", err)
-	}
+	assertRefused(t, model.Guarded, "")(c.Resources.Put(ctx, k, "default", "disk", louder, "", "", 1, false, false))
+	assertRefused(t, model.Stale, "")(c.Resources.Put(ctx, k, "default", "disk", louder, tag, "", 0, false, true))
 
 	// Pages and selectors.
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -396,17 +394,13 @@ func TestEventsAreSelectedByFilters(t *testing.T) {
 	if err != nil || e.Occurrences != 2 || e.Problem == nil || len(e.History) != 2 || e.Results != 2 {
 		t.Errorf("event: %+v %v", e, err)
 	}
-	if _, err := c.Events.Get(ctx, "default", "web02", "load"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "no result has arrived yet") {
-		t.Errorf("event without a result: %v", err)
-	}
+	assertRefused(t, model.NotFound, "no result has arrived yet")(c.Events.Get(ctx, "default", "web02", "load"))
 	testenv.NoError(t, c.Events.Resolve(ctx, "default", "web02", "disk", "cleaned up"))
 	if e, err := c.Events.Get(ctx, "default", "web02", "disk"); err != nil || e.Status != model.OK || e.Problem != nil {
 		t.Errorf("after resolve: %+v %v", e, err)
 	}
 	testenv.NoError(t, c.Events.Delete(ctx, "default", "db01", "disk", ""))
-	if _, err := c.Events.Get(ctx, "default", "db01", "disk"); model.ClassOf(err) != model.NotFound {
-		t.Errorf("after delete: %v", err)
-	}
+	assertRefused(t, model.NotFound, "")(c.Events.Get(ctx, "default", "db01", "disk"))
 	if status, err := c.Status(ctx, ""); err != nil || status.Events != 3 || status.Nodes != 3 || len(status.Wrong) != 1 || len(status.LastChange) == 0 {
 		t.Errorf("status: %+v %v", status, err)
 	}
@@ -634,9 +628,7 @@ func TestStatesShowMembersAndEvents(t *testing.T) {
 	if s, err := c.Resources.State(ctx, k, "default", "disk"); err != nil || s.Events == nil || *s.Events != (v1.ByStatus{OK: 1, Warning: 1, Critical: 1}) {
 		t.Errorf("%+v %v", s, err)
 	}
-	if _, err := c.Resources.State(ctx, k, "default", "dsik"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "did you mean disk?") {
-		t.Errorf("a slip of the finger: %v", err)
-	}
+	assertRefused(t, model.NotFound, "did you mean disk?")(c.Resources.State(ctx, k, "default", "dsik"))
 }
 
 // A page of events has the number of matching events where the server knows it without counting.
@@ -705,21 +697,15 @@ func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
 	if _, err := ada.Access.Login(ctx, "ada", made.Password); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ada.Access.CreateUser(ctx, v1.UserRequest{Name: "eve", UserGrants: v1.UserGrants{Role: access.Admin}}); model.ClassOf(err) != model.Forbidden {
-		t.Errorf("a viewer makes a user: %v", err)
-	}
-	if _, err := ada.Access.DeleteUser(ctx, "bob"); model.ClassOf(err) != model.Forbidden {
-		t.Errorf("a viewer deletes a user: %v", err)
-	}
+	assertRefused(t, model.Forbidden, "")(ada.Access.CreateUser(ctx, v1.UserRequest{Name: "eve", UserGrants: v1.UserGrants{Role: access.Admin}}))
+	assertRefused(t, model.Forbidden, "")(ada.Access.DeleteUser(ctx, "bob"))
 	if list, err := ada.Access.Users(ctx); err != nil || len(list.Items) != 1 || list.Items[0].Name != "ada" {
 		t.Errorf("what a viewer sees: %v %v", list, err)
 	}
 	if list, err := admin.Access.Users(ctx); err != nil || len(list.Items) != 3 {
 		t.Errorf("what an administrator sees: %v %v", list, err)
 	}
-	if err := ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: "wrong horse", New: "my own password"}); model.ClassOf(err) != model.Forbidden {
-		t.Errorf("with the wrong password: %v", err)
-	}
+	assertRefused(t, model.Forbidden, "")(nil, ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: "wrong horse", New: "my own password"}))
 	testenv.NoError(t, ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: made.Password, New: "my own password"}))
 	if _, err := ada.Access.Login(ctx, "ada", "my own password"); err != nil {
 		t.Fatal(err)
@@ -739,9 +725,7 @@ func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
 	}
 	r.RecordResult("default", "web01", "disk", model.Critical, "full")
 	<-ended
-	if _, err := ada.Access.WhoAmI(ctx); model.ClassOf(err) != model.Unauthenticated {
-		t.Errorf("who was deleted: %v", err)
-	}
+	assertRefused(t, model.Unauthenticated, "")(ada.Access.WhoAmI(ctx))
 	list, err := admin.Resources.Changes(ctx, "", "", "", 20, "")
 	testenv.NoError(t, err)
 	seen := map[string]bool{}
