@@ -103,8 +103,8 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
-// Author names the caller of a request in the record of changes, with the reason for the change.
-func Author(ctx context.Context, reason string) intent.Actor {
+// AuthorOf names the caller of a request in the record of changes, with the reason for the change.
+func AuthorOf(ctx context.Context, reason string) intent.Actor {
 	c := CallerOf(ctx)
 	return intent.Actor{User: c.User, Whence: c.Address, Why: reason}
 }

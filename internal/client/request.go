@@ -36,18 +36,18 @@ func postJSON[T any](ctx context.Context, c *connection, path string, in any) (T
 
 // requestJSON makes one request whose answer is a T; in may be nil.
 func requestJSON[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any) (out T, err error) {
-	_, err = c.call(ctx, method, path, query, nil, in, &out)
+	_, err = c.exchangeJSON(ctx, method, path, query, nil, in, &out)
 	return out, err
 }
 
 // requestWithoutAnswer makes one request and ignores the body of the answer; in may be nil.
 func requestWithoutAnswer(ctx context.Context, c *connection, method, path string, query url.Values, in any) error {
-	_, err := c.call(ctx, method, path, query, nil, in, nil)
+	_, err := c.exchangeJSON(ctx, method, path, query, nil, in, nil)
 	return err
 }
 
-// call makes one request and decodes the JSON of its answer. header, in and out may be nil.
-func (c *connection) call(ctx context.Context, method, path string, query url.Values, header http.Header, in, out any) (http.Header, error) {
+// exchangeJSON makes one request and decodes the JSON of its answer. header, in and out may be nil.
+func (c *connection) exchangeJSON(ctx context.Context, method, path string, query url.Values, header http.Header, in, out any) (http.Header, error) {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
@@ -56,7 +56,7 @@ func (c *connection) call(ctx context.Context, method, path string, query url.Va
 		}
 		body = bytes.NewReader(data)
 	}
-	answer, err := c.send(ctx, method, path, query, header, body)
+	answer, err := c.sendRequest(ctx, method, path, query, header, body)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,8 @@ func (c *connection) call(ctx context.Context, method, path string, query url.Va
 	return answer.Header, nil
 }
 
-// send makes one request. An answer with a status of 300 or more becomes an error.
-func (c *connection) send(ctx context.Context, method, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
+// sendRequest makes one request. An answer with a status of 300 or more becomes an error.
+func (c *connection) sendRequest(ctx context.Context, method, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
 	target := *c.base
 	target.Path += apiRoot + path
 	target.RawPath = "" // url.URL escapes path
@@ -119,7 +119,7 @@ func readStream[T any](ctx context.Context, c *connection, method, path string, 
 		}
 		body = bytes.NewReader(data)
 	}
-	answer, err := c.send(ctx, method, path, query, http.Header{"Accept": {"text/event-stream"}}, body)
+	answer, err := c.sendRequest(ctx, method, path, query, http.Header{"Accept": {"text/event-stream"}}, body)
 	if err != nil {
 		return false, err
 	}

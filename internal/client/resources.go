@@ -34,7 +34,7 @@ func (r Resources) Apply(ctx context.Context, in v1.ApplyRequest) (v1.Applied, e
 // Get returns one resource as JSON, and its ETag.
 func (r Resources) Get(ctx context.Context, k model.KindInfo, namespace, name string) (json.RawMessage, string, error) {
 	var out json.RawMessage
-	header, err := r.c.call(ctx, http.MethodGet, resourcePath(k, namespace, name), nil, nil, nil, &out)
+	header, err := r.c.exchangeJSON(ctx, http.MethodGet, resourcePath(k, namespace, name), nil, nil, nil, &out)
 	return out, header.Get("ETag"), err
 }
 
@@ -69,7 +69,7 @@ func (r Resources) change(ctx context.Context, method, path string, body json.Ra
 	if body != nil {
 		in = body
 	}
-	_, err = r.c.call(ctx, method, path, query, header, in, &out)
+	_, err = r.c.exchangeJSON(ctx, method, path, query, header, in, &out)
 	return out, err
 }
 
@@ -91,7 +91,7 @@ func (r Resources) Archive(ctx context.Context, sha512 string) (v1.Archive, erro
 
 // PutArchive uploads an archive. It reads the reader to its end.
 func (r Resources) PutArchive(ctx context.Context, sha512 string, archive io.Reader) error {
-	answer, err := r.c.send(ctx, http.MethodPut, "/archives/"+sha512, nil, nil, archive)
+	answer, err := r.c.sendRequest(ctx, http.MethodPut, "/archives/"+sha512, nil, nil, archive)
 	if err != nil {
 		return err
 	}

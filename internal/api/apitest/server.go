@@ -87,7 +87,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"))
 	testenv.NoError(t, err)
 	r.Intent = intent.NewService(intent.Options{
-		Kinds: kinds, Store: store, Now: r.Now, Impact: r.impact,
+		Kinds: kinds, Store: store, Now: r.Now, Impact: r.previewChange,
 		Trusted: func(ctx context.Context, node model.NodeID) (string, error) { return r.Planner.TrustedGroup(ctx, node) },
 	})
 	testenv.NoError(t, r.Intent.Load(ctx))
@@ -114,7 +114,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.Handler = api.New(api.Options{
 		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Routing: r.Routes, Now: r.Now},
 		Live: view.Live{
-			Connected: r.connected, Agent: r.agent, Chunk: r.Directory.CheckChunk, Assigned: r.assignedChunk,
+			Connected: r.connected, Agent: r.agentSession, Chunk: r.Directory.CheckChunk, Assigned: r.assignedChunk,
 			Limits:   func(string) []v1.LimitUse { return nil },
 			Verdicts: func(model.NodeID, model.CheckID) (react.Verdicts, bool) { return react.Verdicts{}, false },
 			Stream:   func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },
@@ -122,7 +122,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Reactor},
 		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
 		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
-		Server:   server.Options{Describe: r.describe, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
+		Server:   server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
 		Queues:   queues,
 		Registry: prometheus.NewRegistry(),
 	})
@@ -155,7 +155,7 @@ func (r *Server) Advance(d time.Duration) {
 	r.now = r.now.Add(d)
 }
 
-func (r *Server) describe() v1.Status {
+func (r *Server) describeServer() v1.Status {
 	s := v1.Status{
 		Server: "muster test", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), Connected: 2,
 		Journal: v1.Journal{SizeBytes: 1 << 20, BudgetBytes: 4 << 30, FreeBytes: 70 << 30},
@@ -166,8 +166,8 @@ func (r *Server) describe() v1.Status {
 	return s
 }
 
-// agent returns the session that a test gave a node.
-func (r *Server) agent(id model.NodeID) (v1.AgentSession, bool) {
+// agentSession returns the session that a test gave a node.
+func (r *Server) agentSession(id model.NodeID) (v1.AgentSession, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok := r.agents[id]
@@ -199,7 +199,7 @@ func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	}
 }
 
-func (r *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
+func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := r.Planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
 	}

@@ -118,7 +118,7 @@ func (s *request) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkReq
 	if in.Note != "" {
 		note += ": " + in.Note
 	}
-	ended, err := s.BeginRecord(ctx, "a bulk "+v.verb, picked, note)
+	ended, err := s.BeginAction(ctx, "a bulk "+v.verb, picked, note)
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func (s *request) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Event], e
 func (s *request) resolveEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Action
-}) (*op.Empty, error) {
+}) (*op.NoParameters, error) {
 	st, err := FindEvent(ctx, s.View, in.Path)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *request) resolveEvent(ctx context.Context, in *struct {
 func (s *request) acknowledgeEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Acknowledgement
-}) (*op.Empty, error) {
+}) (*op.NoParameters, error) {
 	st, err := s.failingEvent(ctx, in.Path)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (s *request) acknowledged(node model.NodeID, check model.CheckID, problem s
 func (s *request) unacknowledgeEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Action
-}) (*op.Empty, error) {
+}) (*op.NoParameters, error) {
 	st, err := s.failingEvent(ctx, in.Path)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (s *request) failingEvent(ctx context.Context, in Path) (event.State, error
 func (s *request) deleteEvent(ctx context.Context, in *struct {
 	Path
 	Note string `query:"note" maxLength:"1000"`
-}) (*op.Empty, error) {
+}) (*op.NoParameters, error) {
 	st, err := FindEvent(ctx, s.View, in.Path)
 	if err != nil {
 		return nil, err
@@ -217,8 +217,8 @@ func ShowEvents(v *view.View, states []event.State) []v1.Event {
 func ShowEvent(v *view.View, st *event.State) v1.Event {
 	e := v1.Event{History: statusHistory(st), Names: v1.NamesOf(st.Status, st.Severity), Event: model.Event{
 		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
-		Executed: view.Time(st.Executed), Received: view.Time(st.Received), Duration: model.Duration(st.Duration),
-		Occurrences: st.Occurrences, Watermark: st.Watermark, State: stateWord(st), Change: st.Change, LastOK: view.Time(st.LastOK), Changed: view.Time(st.Changed),
+		Executed: view.TimeOfNanoseconds(st.Executed), Received: view.TimeOfNanoseconds(st.Received), Duration: model.Duration(st.Duration),
+		Occurrences: st.Occurrences, Watermark: st.Watermark, State: stateWord(st), Change: st.Change, LastOK: view.TimeOfNanoseconds(st.LastOK), Changed: view.TimeOfNanoseconds(st.Changed),
 		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number, Order: st.Order,
 		Expired: st.Expired, Hooks: st.Beside.Hooks, Values: st.Beside.Values,
 	}}

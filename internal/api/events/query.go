@@ -77,7 +77,7 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 	if in.Namespace != "" {
 		id, ok := v.Directory.NamespaceByName(in.Namespace)
 		if !ok {
-			return q, v.NoNamespace(ctx, in.Namespace)
+			return q, v.NamespaceNotFound(ctx, in.Namespace)
 		}
 		q.Namespaces = []model.NamespaceID{id}
 	} else if in.Node != "" || in.Check != "" {
@@ -93,13 +93,13 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 			}
 		}
 		if len(q.Nodes) == 0 {
-			return q, v.NoNode(ctx, in.Namespace, in.Node)
+			return q, v.NodeNotFound(ctx, in.Namespace, in.Node)
 		}
 	}
 	if in.Check != "" {
 		q.Checks = v.ChecksNamed(namespaces, in.Check)
 		if len(q.Checks) == 0 {
-			return q, v.NoCheck(ctx, in.Namespace, in.Check)
+			return q, v.CheckNotFound(ctx, in.Namespace, in.Check)
 		}
 	}
 	if in.Selector != "" {
@@ -147,7 +147,7 @@ type Path struct {
 func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) {
 	node, ok := v.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
-		return event.State{}, v.NoNode(ctx, in.Namespace, in.Node)
+		return event.State{}, v.NodeNotFound(ctx, in.Namespace, in.Node)
 	}
 	checks := v.ChecksNamed([]string{in.Namespace}, in.Check)
 	for _, check := range checks {
@@ -156,7 +156,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 		}
 	}
 	if len(checks) == 0 {
-		return event.State{}, v.NoCheck(ctx, in.Namespace, in.Check)
+		return event.State{}, v.CheckNotFound(ctx, in.Namespace, in.Check)
 	}
 	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, check := range checks {
@@ -174,7 +174,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 func FindCheckOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.CheckID, error) {
 	checks := v.ChecksNamed([]string{in.Namespace}, in.Check)
 	if len(checks) == 0 {
-		return 0, v.NoCheck(ctx, in.Namespace, in.Check)
+		return 0, v.CheckNotFound(ctx, in.Namespace, in.Check)
 	}
 	for _, check := range checks {
 		if v.Directory.HasUnit(node, check) {

@@ -48,14 +48,14 @@ func (s *request) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResp
 		}
 		s.open.Inc()
 		defer s.open.Dec()
-		if err := s.stream(ctx, w, s.StillAllowed(r), states); err != nil && ctx.Err() == nil {
+		if err := s.streamEvents(ctx, w, s.StillAllowed(r), states); err != nil && ctx.Err() == nil {
 			s.Logger.Debug("watch ended", "err", err)
 		}
 	}}, nil
 }
 
-// stream writes until the states end, the reader is gone, or the token is not valid any more.
-func (s *request) stream(ctx context.Context, w http.ResponseWriter, allowed func() bool, states <-chan event.State) error {
+// streamEvents writes until the states end, the reader is gone, or the token is not valid any more.
+func (s *request) streamEvents(ctx context.Context, w http.ResponseWriter, allowed func() bool, states <-chan event.State) error {
 	out := op.NewEventStream(w)
 	if err := out.Write(": watching\n\n"); err != nil {
 		return err

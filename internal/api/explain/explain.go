@@ -30,7 +30,7 @@ import (
 func (s *request) explainCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
-		return nil, s.NoNode(ctx, in.Namespace, in.Node)
+		return nil, s.NodeNotFound(ctx, in.Namespace, in.Node)
 	}
 	check, err := events.FindCheckOn(ctx, s.View, node, *in)
 	if err != nil {
@@ -101,13 +101,13 @@ func (c *traceBuilder) addLinks() error {
 		c.addLink("result", false, "%s", c.reasonWithoutResult(spec))
 		return nil
 	}
-	c.addLink("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.Time(st.Executed)
+	c.addLink("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.TimeOfNanoseconds(st.Executed)
 	c.addLateResult(spec, &st)
 	text := fmt.Sprintf("%s, %d in a row, since", st.Status, st.Occurrences)
 	if st.Expired {
 		text = "no result arrived in time: " + text
 	}
-	c.addLink("event", true, "%s", text).At = view.Time(st.Changed)
+	c.addLink("event", true, "%s", text).At = view.TimeOfNanoseconds(st.Changed)
 	c.addStreams(&st)
 	if spec != nil {
 		c.addPipelines(spec.Pipelines)
@@ -167,7 +167,7 @@ func (c *traceBuilder) addAgentLinks(st *event.State) {
 		idle = slices.DeleteFunc(slices.Clone(a.IdleUnits), func(u v1.IdleUnit) bool { return u.ID != c.check })
 	}
 	if st.Executed != 0 && !st.Expired {
-		c.lastRun = view.Time(st.Executed).Add(-st.Duration)
+		c.lastRun = view.TimeOfNanoseconds(st.Executed).Add(-st.Duration)
 	}
 	c.out.Links = append(c.out.Links, agent)
 	for _, u := range idle {

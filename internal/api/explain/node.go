@@ -26,7 +26,7 @@ func (s *request) explainNode(ctx context.Context, in *struct {
 }) (*op.Body[v1.Trace], error) {
 	id, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
-		return nil, s.NoNode(ctx, in.Namespace, in.Node)
+		return nil, s.NodeNotFound(ctx, in.Namespace, in.Node)
 	}
 	out := v1.Trace{Namespace: in.Namespace, Node: in.Node}
 	declared, err := s.declarationLink(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
@@ -82,7 +82,7 @@ const lastHeard = "; last sign of life"
 // agentLink explains whether an agent can run the node's checks.
 func (s *request) agentLink(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
-	link := v1.Link{Name: "agent", At: view.Time(sum.Heard)}
+	link := v1.Link{Name: "agent", At: view.TimeOfNanoseconds(sum.Heard)}
 	switch {
 	case s.Directory.Node(node).Proxy:
 		link.Holds, link.Text = true, "proxy node: it has no agent, other nodes run its checks"

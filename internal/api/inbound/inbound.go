@@ -80,7 +80,7 @@ func limitInbound(r *op.Routes, name string, slots *queue.Slots, body time.Durat
 			attempts.Allow(address)
 			r.CountRefusal(name)
 		}
-		r.Fail(w, name, err)
+		r.WriteFailure(w, name, err)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { op.ServeInSlot(slots, w, q, answered) })
 }

@@ -98,7 +98,7 @@ func (s *request) namedNode(ctx context.Context, namespace, name string) ([]mode
 	}
 	id, ok := s.Directory.NodeByName(cmp.Or(namespace, model.DefaultNamespaceName), name)
 	if !ok {
-		return nil, s.NoNode(ctx, namespace, name)
+		return nil, s.NodeNotFound(ctx, namespace, name)
 	}
 	return []model.NodeID{id}, nil
 }
@@ -149,7 +149,7 @@ func IsSpooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAft
 
 // show converts the state to an agent of the API, with its troubles in words.
 func (a *agentState) show(s *request) v1.Agent {
-	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, Heard: view.Time(a.summary.Heard)}
+	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, Heard: view.TimeOfNanoseconds(a.summary.Heard)}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(a.id)
 	if a.disconnected {
 		out.Trouble = append(out.Trouble, "not connected")
@@ -334,7 +334,7 @@ func (s *request) nodeState(id model.NodeID, sum *event.Summary, withChecks bool
 	out := v1.NodeState{
 		ID: id, Groups: s.Directory.NodeGroups(id), Labels: s.Directory.NodeLabels(id), Agent: facts["agentVersion"],
 		OS: describeSystem(facts), Events: v1.ByStatusOf(sum.ByStatus), Problems: sum.Problems, Severity: sum.Severity, SeverityName: sum.Severity.String(),
-		Silent: sum.Silent, Stopped: sum.Stopped, Heard: view.Time(sum.Heard), Connected: s.Connected(id),
+		Silent: sum.Silent, Stopped: sum.Stopped, Heard: view.TimeOfNanoseconds(sum.Heard), Connected: s.Connected(id),
 	}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(id)
 	out.Proxy = s.Directory.Node(id).Proxy

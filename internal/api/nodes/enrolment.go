@@ -98,7 +98,7 @@ func registerJoinTokens(at operationSet) {
 }
 
 // authority is public: it lets a machine recognize the server, and no more.
-func (s *request) authority(context.Context, *op.Empty) (*op.Body[v1.Authority], error) {
+func (s *request) authority(context.Context, *op.NoParameters) (*op.Body[v1.Authority], error) {
 	if s.CA == nil {
 		return nil, model.Errorf(model.NotFound, "this server has no CA")
 	}
@@ -154,7 +154,7 @@ func (s *request) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.JoinTokens.Create(ctx, access.Author(ctx, "join token created"), keep); err != nil {
+	if err := s.JoinTokens.Create(ctx, access.AuthorOf(ctx, "join token created"), keep); err != nil {
 		return nil, err
 	}
 	out := showJoinToken(keep)
@@ -162,14 +162,14 @@ func (s *request) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds 
 	return op.Answer(out), nil
 }
 
-func (s *request) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.Empty, error) {
+func (s *request) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.NoParameters, error) {
 	list, err := s.JoinTokens.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	err = model.Errorf(model.NotFound, "hidden")
 	if !slices.ContainsFunc(list, func(t pki.JoinToken) bool { return t.ID == in.ID && !s.SeesNamespace(t.Namespace) }) {
-		err = s.JoinTokens.Delete(ctx, access.Author(ctx, "join token deleted"), in.ID)
+		err = s.JoinTokens.Delete(ctx, access.AuthorOf(ctx, "join token deleted"), in.ID)
 	}
 	if model.ClassOf(err) == model.NotFound {
 		return nil, model.Errorf(model.NotFound, "join token %s does not exist", in.ID).WithHint("list them: muster node token list")
@@ -194,9 +194,9 @@ func (s *request) renameNode(ctx context.Context, in *struct {
 	Body v1.NodeRename
 }) (*op.Body[v1.Applied], error) {
 	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
-	applied, err := s.Intent.Rename(ctx, access.Author(ctx, in.Body.Message), in.Namespace, in.Name, in.Body.To, o)
+	applied, err := s.Intent.Rename(ctx, access.AuthorOf(ctx, in.Body.Message), in.Namespace, in.Name, in.Body.To, o)
 	if err != nil {
-		return nil, s.NotFound(ctx, err, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Name})
+		return nil, s.ExplainNotFound(ctx, err, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Name})
 	}
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), nil
 }
@@ -208,7 +208,7 @@ func (s *request) replaceNode(ctx context.Context, in *struct {
 	key := intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
-		return nil, s.NotFound(ctx, err, key)
+		return nil, s.ExplainNotFound(ctx, err, key)
 	}
 	uid, err := uuid.Parse(r.Spec.(*model.NodeSpec).UID)
 	if err != nil {
@@ -225,12 +225,12 @@ func (s *request) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetir
 			return nil, model.Errorf(model.Invalid, "the list names %s twice", key)
 		}
 		if _, err := s.Intent.Get(ctx, key); err != nil {
-			return nil, s.NotFound(ctx, err, key)
+			return nil, s.ExplainNotFound(ctx, err, key)
 		}
 		keys = append(keys, key)
 	}
 	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
-	applied, err := s.Intent.Retire(ctx, access.Author(ctx, in.Body.Message), keys, o)
+	applied, err := s.Intent.Retire(ctx, access.AuthorOf(ctx, in.Body.Message), keys, o)
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 
@@ -250,6 +250,6 @@ func (s *request) listTombstones(_ context.Context, in *struct {
 
 func (s *request) deleteTombstone(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"128"`
-}) (*op.Empty, error) {
-	return nil, s.Intent.LiftTombstone(ctx, access.Author(ctx, ""), in.ID)
+}) (*op.NoParameters, error) {
+	return nil, s.Intent.LiftTombstone(ctx, access.AuthorOf(ctx, ""), in.ID)
 }

@@ -51,8 +51,8 @@ type pendingMachine struct {
 const (
 	// pendingPerNetwork bounds the candidates of one network.
 	pendingPerNetwork = 64
-	// pendingFor is the time after which a machine that stopped asking is forgotten.
-	pendingFor = 5 * time.Minute
+	// pendingTimeout is the time after which a machine that stopped asking is forgotten.
+	pendingTimeout = 5 * time.Minute
 	// Intervals in which a machine asks again: short in its first minutes, because a person may be waiting beside it.
 	askInterval      = 30 * time.Second
 	firstAskInterval = 5 * time.Second
@@ -132,7 +132,7 @@ func (p *Pending) forgetSilentMachines(now time.Time) {
 		return
 	}
 	p.swept = now
-	maps.DeleteFunc(p.by, func(_ string, w *pendingMachine) bool { return now.Sub(w.last) > pendingFor })
+	maps.DeleteFunc(p.by, func(_ string, w *pendingMachine) bool { return now.Sub(w.last) > pendingTimeout })
 }
 
 func (p *Pending) removeMachine(key string) {
@@ -267,7 +267,7 @@ func (s *request) acceptMachine(ctx context.Context, w *pendingMachine, token pk
 	if err := s.Intent.CheckJoinGrant(ctx, token); err != nil {
 		return v1.Member{}, err
 	}
-	member, err := s.Intent.Accept(ctx, access.Author(ctx, "accepted, request from "+w.address), w.key, token, w.request, named)
+	member, err := s.Intent.Accept(ctx, access.AuthorOf(ctx, "accepted, request from "+w.address), w.key, token, w.request, named)
 	if err != nil {
 		return v1.Member{}, err
 	}
@@ -308,7 +308,7 @@ func (s *request) refusePending(ctx context.Context, in *struct{ Body v1.Pending
 	}
 	name := intent.NodeName(w.request.Name)
 	t := intent.Tombstone{Why: intent.ReasonDeclined, Name: name, Reason: in.Body.Reason}
-	if err := s.Intent.BlockKey(ctx, access.Author(ctx, in.Body.Reason), w.key, t); err != nil {
+	if err := s.Intent.BlockKey(ctx, access.AuthorOf(ctx, in.Body.Reason), w.key, t); err != nil {
 		return nil, err
 	}
 	s.Waiting.removeMachine(w.key)

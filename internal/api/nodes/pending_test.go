@@ -48,7 +48,7 @@ func TestPendingIsBounded(t *testing.T) {
 	if _, err := p.Ask(machineKey(1), pki.EnrolRequest{Facts: map[string]string{"x": strings.Repeat("x", pendingBytes)}}); model.ClassOf(err) != model.TooLarge {
 		t.Errorf("%v", err)
 	}
-	pass(pendingFor + time.Second)
+	pass(pendingTimeout + time.Second)
 	if got := p.listMachines(); len(got) != 0 {
 		t.Errorf("%d still wait", len(got))
 	}

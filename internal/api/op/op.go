@@ -132,7 +132,7 @@ func HandleRaw[R any](s OperationSet[R], o huma.Operation, need access.Need, fn 
 		}
 		if err := fn(s.make(Request{s.everything.For(r.Context(), need), s.Routes}), w, r); err != nil {
 			w.Header().Set("Connection", "close") // else the answer waits for the rest of the body
-			s.Fail(w, o.OperationID, err)
+			s.WriteFailure(w, o.OperationID, err)
 		}
 	})
 }
@@ -218,8 +218,8 @@ type Body[T any] struct{ Body T }
 // Answer returns an answer with this body.
 func Answer[T any](body T) *Body[T] { return &Body[T]{body} }
 
-// Empty is a request or an answer without parameters and body.
-type Empty struct{}
+// NoParameters is a request or an answer without parameters and body.
+type NoParameters struct{}
 
 // NamedPath is the path of one thing in a namespace. (Types that inputs embed are exported, because
 // huma reads exported fields only.)
@@ -343,19 +343,19 @@ func (m *Metrics) Register(c ...prometheus.Collector) {
 // CountRefusal counts a request that was refused before any work was done.
 func (r *Routes) CountRefusal(reason string) { r.Metrics.refused.WithLabelValues(reason).Inc() }
 
-// Record writes an action that a person takes by hand into the record of changes, before it
+// RecordAction writes an action that a person takes by hand into the record of changes, before it
 // happens. Where that fails the action must not happen.
-func (q Request) Record(ctx context.Context, action string) error {
-	if err := q.Intent.RecordRun(ctx, access.Author(ctx, action)); err != nil {
+func (q Request) RecordAction(ctx context.Context, action string) error {
+	if err := q.Intent.RecordRun(ctx, access.AuthorOf(ctx, action)); err != nil {
 		return q.recordError(action, err)
 	}
 	q.logAction(ctx, action)
 	return nil
 }
 
-// BeginRecord is Record for an action that takes a while; ended records its outcome.
-func (q Request) BeginRecord(ctx context.Context, action, picked, note string) (ended func(outcome string), err error) {
-	end, err := q.Intent.BeginRun(ctx, access.Author(ctx, action), picked, note)
+// BeginAction is Record for an action that takes a while; ended records its outcome.
+func (q Request) BeginAction(ctx context.Context, action, picked, note string) (ended func(outcome string), err error) {
+	end, err := q.Intent.BeginRun(ctx, access.AuthorOf(ctx, action), picked, note)
 	if err != nil {
 		return nil, q.recordError(action, err)
 	}

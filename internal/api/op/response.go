@@ -101,8 +101,8 @@ func (r *Routes) ErrorOf(operation string, err error) error {
 	return Problem(model.Internal, "internal error; the server's log has the details", "read the log, or run on the server: muster doctor --data DIR")
 }
 
-// Fail writes the error of an operation that huma does not answer.
-func (r *Routes) Fail(w http.ResponseWriter, operation string, err error) {
+// WriteFailure writes the error of an operation that huma does not answer.
+func (r *Routes) WriteFailure(w http.ResponseWriter, operation string, err error) {
 	if p := (*v1.Error)(nil); errors.As(r.ErrorOf(operation, err), &p) {
 		WriteProblem(w, p)
 	}

@@ -91,7 +91,7 @@ func (s *request) createUser(ctx context.Context, in *struct{ Body v1.UserReques
 	if err := checkGivenGrants(ctx, &g); err != nil {
 		return nil, err
 	}
-	password, err := s.Access.CreateUser(ctx, access.Author(ctx, "role "+g.String()), access.User{Name: r.Name, Grants: g}, r.Password)
+	password, err := s.Access.CreateUser(ctx, access.AuthorOf(ctx, "role "+g.String()), access.User{Name: r.Name, Grants: g}, r.Password)
 	if err != nil {
 		return nil, err
 	}
@@ -115,21 +115,21 @@ func (s *request) grantUser(ctx context.Context, in *struct {
 	if err := checkGivenGrants(ctx, &g); err != nil {
 		return nil, err
 	}
-	u, err := s.Access.Grant(ctx, access.Author(ctx, "role "+g.String()), in.Name, g)
+	u, err := s.Access.Grant(ctx, access.AuthorOf(ctx, "role "+g.String()), in.Name, g)
 	return op.Answer(showUser(u)), err
 }
 
 func (s *request) deleteUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
 }) (*op.Body[v1.User], error) {
-	u, err := s.Access.DeleteUser(ctx, access.Author(ctx, "user deleted"), in.Name)
+	u, err := s.Access.DeleteUser(ctx, access.AuthorOf(ctx, "user deleted"), in.Name)
 	return op.Answer(showUser(u)), err
 }
 
 // changePassword is throttled like a login, because its answer reveals whether a password is right.
-func (s *request) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.Empty, error) {
+func (s *request) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.NoParameters, error) {
 	return nil, s.attemptPassword(ctx, "passwords", func() error {
-		return s.Access.ChangePassword(ctx, access.Author(ctx, "own password"), access.CallerOf(ctx).Token, in.Body.Old, in.Body.New)
+		return s.Access.ChangePassword(ctx, access.AuthorOf(ctx, "own password"), access.CallerOf(ctx).Token, in.Body.Old, in.Body.New)
 	})
 }
 
@@ -161,11 +161,11 @@ func (s *request) login(ctx context.Context, in *struct{ Body v1.Login }) (*op.B
 	return op.Answer(out), err
 }
 
-func (s *request) logout(ctx context.Context, _ *op.Empty) (*op.Empty, error) {
-	return nil, s.Access.RevokeToken(ctx, access.Author(ctx, "logout"), access.CallerOf(ctx).Token)
+func (s *request) logout(ctx context.Context, _ *op.NoParameters) (*op.NoParameters, error) {
+	return nil, s.Access.RevokeToken(ctx, access.AuthorOf(ctx, "logout"), access.CallerOf(ctx).Token)
 }
 
-func (s *request) showCaller(ctx context.Context, _ *op.Empty) (*op.Body[v1.Caller], error) {
+func (s *request) showCaller(ctx context.Context, _ *op.NoParameters) (*op.Body[v1.Caller], error) {
 	c := access.CallerOf(ctx)
 	return op.Answer(v1.Caller{User: c.User, Role: c.Role, Run: c.Run, Bindings: c.Bindings, Token: c.Token}), nil
 }
@@ -206,7 +206,7 @@ func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequ
 	if err := checkGivenGrants(ctx, &t.Grants); err != nil {
 		return nil, err
 	}
-	secret, made, err := s.Access.CreateToken(ctx, access.Author(ctx, in.Body.Note), t)
+	secret, made, err := s.Access.CreateToken(ctx, access.AuthorOf(ctx, in.Body.Note), t)
 	if err != nil {
 		return nil, err
 	}
@@ -216,11 +216,11 @@ func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequ
 }
 
 // revokeToken ends any token. A caller who is bound to namespaces ends only tokens with the caller's own name.
-func (s *request) revokeToken(ctx context.Context, in *op.IDPath) (*op.Empty, error) {
+func (s *request) revokeToken(ctx context.Context, in *op.IDPath) (*op.NoParameters, error) {
 	c := access.CallerOf(ctx)
 	own := func(t access.AccessToken) bool { return t.ID == in.ID && t.User == c.User }
 	if !c.MayEverywhere(access.Change) && !slices.ContainsFunc(s.Access.Tokens(), own) {
 		return nil, access.ErrNoToken(in.ID)
 	}
-	return nil, s.Access.RevokeToken(ctx, access.Author(ctx, "revoked"), in.ID)
+	return nil, s.Access.RevokeToken(ctx, access.AuthorOf(ctx, "revoked"), in.ID)
 }

@@ -63,7 +63,7 @@ func (s *request) changesSince(ctx context.Context, node model.NodeID, check str
 
 // statusAt returns the status of an event at a time, and its changes since, oldest first.
 func (s *request) statusAt(ctx context.Context, st *event.State, check string, at time.Time) (pastStatus, []history.Entry, error) {
-	changed := view.Time(st.Changed)
+	changed := view.TimeOfNanoseconds(st.Changed)
 	if st.Changed != 0 && !changed.After(at) {
 		return pastStatus{true, st.Status, changed, st.Output}, nil, nil
 	}

@@ -126,7 +126,7 @@ func (s *request) listHistory(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if !exists && !found && in.After == "" && in.Since.IsZero() && in.Until.IsZero() {
-		return nil, s.NoNode(ctx, in.Namespace, in.Node)
+		return nil, s.NodeNotFound(ctx, in.Namespace, in.Node)
 	}
 	return op.Answer(v1.EntryList{Items: items, Next: next}), nil
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// ages is a history without an end: each page is full, and each row is another event's.
-type ages struct {
+// endlessHistory is a history without an end: each page is full, and each row is another event's.
+type endlessHistory struct {
 	view.History
 	rows map[string]int
 	t    *testing.T
 }
 
 // page is the place of the next rows, the newest first.
-func (a *ages) page(what string, limit int, before time.Time, id string) (from int) {
+func (a *endlessHistory) page(what string, limit int, before time.Time, id string) (from int) {
 	from = a.rows[what]
 	if a.rows[what] += limit; limit != noisePage {
 		a.t.Fatalf("%s: a page of %d", what, limit)
@@ -37,7 +37,7 @@ func (a *ages) page(what string, limit int, before time.Time, id string) (from i
 
 func rowTime(row int) time.Time { return time.Unix(1e9, 0).Add(-time.Duration(row) * time.Millisecond) }
 
-func (a *ages) Messages(_ context.Context, q history.MessageQuery) ([]history.Message, error) {
+func (a *endlessHistory) Messages(_ context.Context, q history.MessageQuery) ([]history.Message, error) {
 	out := make([]history.Message, q.Limit)
 	for i, from := 0, a.page("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
 		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Tells = int64(from+i+1), rowTime(from+i), "default", "disk", "opened"
@@ -45,7 +45,7 @@ func (a *ages) Messages(_ context.Context, q history.MessageQuery) ([]history.Me
 	return out, nil
 }
 
-func (a *ages) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, error) {
+func (a *endlessHistory) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	out := make([]history.Entry, q.Limit)
 	for i, from := 0, a.page("marks", q.Limit, q.Before, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
 		out[i].ID, out[i].At, out[i].NodeID = int64(from+i+1), rowTime(from+i), model.NodeID(from+i)
@@ -53,7 +53,7 @@ func (a *ages) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, 
 	return out, nil
 }
 
-func (a *ages) Problems(_ context.Context, q history.ProblemQuery) ([]history.Problem, error) {
+func (a *endlessHistory) Problems(_ context.Context, q history.ProblemQuery) ([]history.Problem, error) {
 	out := make([]history.Problem, q.Limit)
 	for i, from := 0, a.page("problems", q.Limit, q.Before, q.BeforeID); i < len(out); i++ {
 		out[i].ID, out[i].Opened, out[i].Closed, out[i].Namespace, out[i].SourceName, out[i].NodeID = fmt.Sprint(from+i+1), rowTime(from+i), rowTime(from+i), "default", "disk", model.NodeID(from+i)
@@ -63,7 +63,7 @@ func (a *ages) Problems(_ context.Context, q history.ProblemQuery) ([]history.Pr
 
 // A noise report reads at most maxNoiseRows rows of each kind, keeps only their counts, and notes the time from which it counted.
 func TestNoiseReportIsBounded(t *testing.T) {
-	a := &ages{rows: map[string]int{}, t: t}
+	a := &endlessHistory{rows: map[string]int{}, t: t}
 	until := time.Unix(1e9, 0)
 	n := &noiseReport{request: &request{Request: op.Request{View: view.New(view.Stores{History: a}, view.Live{})}}, ctx: t.Context(), in: &ReportInput{Period: list.Period{Until: until}}, checks: map[[2]string]*checkNoise{}, routes: map[[2]string]*v1.NoisyRoute{},
 		acks: map[ackKey][]time.Time{}, problemSources: map[model.Source]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}

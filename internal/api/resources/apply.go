@@ -78,7 +78,7 @@ func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.
 	if err != nil {
 		return nil, err
 	}
-	applied, err := s.Intent.Apply(ctx, access.Author(ctx, r.Message), resources, intent.ApplyOptions{
+	applied, err := s.Intent.Apply(ctx, access.AuthorOf(ctx, r.Message), resources, intent.ApplyOptions{
 		Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
 		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: mustRedact(ctx, resources),
 	})
@@ -153,7 +153,7 @@ func (s *request) put(ctx context.Context, key intent.Key, in ChangeInput, raw [
 		return nil, err
 	}
 	resources := []model.Resource{r}
-	applied, err := s.Intent.Apply(ctx, access.Author(ctx, in.Message), resources, o)
+	applied, err := s.Intent.Apply(ctx, access.AuthorOf(ctx, in.Message), resources, o)
 	if err != nil {
 		return nil, err
 	}
@@ -166,15 +166,15 @@ func (s *request) put(ctx context.Context, key intent.Key, in ChangeInput, raw [
 
 func (s *request) remove(ctx context.Context, key intent.Key, in ChangeInput) (*op.Body[v1.Applied], error) {
 	if _, err := s.Intent.Get(ctx, key); err != nil {
-		return nil, s.NotFound(ctx, err, key)
+		return nil, s.ExplainNotFound(ctx, err, key)
 	}
 	o, err := s.changeOptions(ctx, key, in)
 	if err != nil {
 		return nil, err
 	}
-	applied, err := s.Intent.Delete(ctx, access.Author(ctx, in.Message), []intent.Key{key}, o)
+	applied, err := s.Intent.Delete(ctx, access.AuthorOf(ctx, in.Message), []intent.Key{key}, o)
 	if err != nil {
-		return nil, s.NotFound(ctx, err, key)
+		return nil, s.ExplainNotFound(ctx, err, key)
 	}
 	return op.Answer(Applied(s.View, applied, in.DryRun, nil)), nil
 }
@@ -192,11 +192,11 @@ func (s *request) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequ
 		}
 		seen[keys[i]] = true
 		if _, err := s.Intent.Get(ctx, keys[i]); err != nil {
-			return nil, s.NotFound(ctx, err, keys[i])
+			return nil, s.ExplainNotFound(ctx, err, keys[i])
 		}
 	}
 	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
-	applied, err := s.Intent.Delete(ctx, access.Author(ctx, in.Body.Message), keys, o)
+	applied, err := s.Intent.Delete(ctx, access.AuthorOf(ctx, in.Body.Message), keys, o)
 	return op.Answer(Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 

@@ -187,7 +187,7 @@ type resourceOutput struct {
 func (s *request) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*resourceOutput, error) {
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
-		return nil, s.NotFound(ctx, err, key)
+		return nil, s.ExplainNotFound(ctx, err, key)
 	}
 	tag := s.etag(r.Status.Revision)
 	if !matchesNoETag(ifNoneMatch, tag) {
@@ -203,7 +203,7 @@ func (s *request) get(ctx context.Context, key intent.Key, ifNoneMatch string) (
 func (s *request) state(ctx context.Context, key intent.Key) (*op.Body[v1.State], error) {
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
-		return nil, s.NotFound(ctx, err, key)
+		return nil, s.ExplainNotFound(ctx, err, key)
 	}
 	return op.Answer(s.resourceState(r, notification.NewHoldCounter(s.View))), nil
 }
@@ -279,7 +279,7 @@ func (s *request) labelsOf(r *model.Resource) map[string]string {
 	return r.Metadata.Labels
 }
 
-func (s *request) listKinds(context.Context, *op.Empty) (*op.Body[[]v1.Kind], error) {
+func (s *request) listKinds(context.Context, *op.NoParameters) (*op.Body[[]v1.Kind], error) {
 	var out []v1.Kind
 	for _, k := range s.Kinds.Kinds() {
 		out = append(out, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced})

@@ -23,7 +23,7 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 }) (*op.Body[v1.RouteTest], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
-		return nil, s.NoNode(ctx, in.Namespace, in.Node)
+		return nil, s.NodeNotFound(ctx, in.Namespace, in.Node)
 	}
 	check, err := events.FindCheckOn(ctx, s.View, node, in.Path)
 	if err != nil {

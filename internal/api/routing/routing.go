@@ -76,7 +76,7 @@ func (s *request) createSilence(ctx context.Context, b *v1.SilenceRequest, spec 
 			name = fmt.Sprintf("%s-%d", name, i)
 		}
 		key := intent.Key{Kind: "Silence", Namespace: b.Namespace, Name: name}
-		_, err := s.Intent.Apply(ctx, access.Author(ctx, spec.Reason), []model.Resource{{Kind: "Silence", Metadata: model.Metadata{Namespace: b.Namespace, Name: name}, Spec: spec}},
+		_, err := s.Intent.Apply(ctx, access.AuthorOf(ctx, spec.Reason), []model.Resource{{Kind: "Silence", Metadata: model.Metadata{Namespace: b.Namespace, Name: name}, Spec: spec}},
 			intent.ApplyOptions{DryRun: b.DryRun, Yes: true, Expect: map[intent.Key]int64{key: 0}})
 		switch {
 		case err == nil:
@@ -125,15 +125,15 @@ func (s *request) endSilence(ctx context.Context, in *struct {
 	key := intent.Key{Kind: "Silence", Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
-		return nil, s.NotFound(ctx, err, key)
+		return nil, s.ExplainNotFound(ctx, err, key)
 	}
 	held := notification.NewHoldCounter(s.View)
 	out := v1.Silenced{Namespace: in.Namespace, Name: in.Name}
 	if spec, ok := r.Spec.(*model.SilenceSpec); ok && notification.SilenceActive(spec, s.Now()) {
 		out.Holds = held.Count(route.Name{Namespace: in.Namespace, Name: in.Name})
 	}
-	if _, err := s.Intent.Delete(ctx, access.Author(ctx, cmp.Or(in.Body.Note, "ended")), []intent.Key{key}, intent.ApplyOptions{Yes: true}); err != nil {
-		return nil, s.NotFound(ctx, err, key)
+	if _, err := s.Intent.Delete(ctx, access.AuthorOf(ctx, cmp.Or(in.Body.Note, "ended")), []intent.Key{key}, intent.ApplyOptions{Yes: true}); err != nil {
+		return nil, s.ExplainNotFound(ctx, err, key)
 	}
 	return op.Answer(out), nil
 }
@@ -173,7 +173,7 @@ func (s *request) declaredHandler(ctx context.Context, in op.NamedPath) (history
 	key := intent.Key{Kind: "Handler", Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
-		return history.HandlerRef{}, nil, s.NotFound(ctx, err, key)
+		return history.HandlerRef{}, nil, s.ExplainNotFound(ctx, err, key)
 	}
 	return history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, r.Spec.(*model.HandlerSpec), nil
 }
@@ -191,10 +191,10 @@ func (s *request) testHandler(ctx context.Context, in *struct {
 		namespace, name := model.SplitRef(in.Namespace, in.Body.Node)
 		var ok bool
 		if node, ok = s.Directory.NodeByName(namespace, name); !ok {
-			return nil, s.NoNode(ctx, namespace, name)
+			return nil, s.NodeNotFound(ctx, namespace, name)
 		}
 	}
-	if err := s.Record(ctx, fmt.Sprintf("a test of handler %s/%s", ref.Namespace, ref.Name)); err != nil {
+	if err := s.RecordAction(ctx, fmt.Sprintf("a test of handler %s/%s", ref.Namespace, ref.Name)); err != nil {
 		return nil, err
 	}
 	t, err := s.Handlers.Try(ctx, ref, spec, access.CallerOf(ctx).User, node)
@@ -255,7 +255,7 @@ func (s *request) replayHandler(ctx context.Context, in *struct {
 	if in.Body.Message != "" {
 		what += ": " + in.Body.Message
 	}
-	if err := s.Record(ctx, what); err != nil {
+	if err := s.RecordAction(ctx, what); err != nil {
 		return nil, err
 	}
 	done, err := s.Handlers.Replay(ctx, ref, history.Revival{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})

@@ -63,8 +63,8 @@ func (s *request) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*h
 			return
 		}
 		defer s.slots.Leave()
-		if err := s.Record(ctx, o.description); err != nil {
-			s.Fail(w, "run", err)
+		if err := s.RecordAction(ctx, o.description); err != nil {
+			s.WriteFailure(w, "run", err)
 			return
 		}
 		// The body has arrived. Without this its deadline would end the whole request.
@@ -104,7 +104,7 @@ func (s *request) prepareTask(ctx context.Context, r *v1.RunRequest) (*runTask, 
 		id, ok := s.Directory.CheckByName(at, name)
 		if !ok {
 			if id, ok = s.Directory.CheckByName(model.SharedNamespaceName, name); !ok {
-				return nil, s.NoCheck(ctx, ns, r.Check)
+				return nil, s.CheckNotFound(ctx, ns, r.Check)
 			}
 		}
 		if id < model.FirstCheck {
@@ -177,7 +177,7 @@ func (s *request) checkNames(ctx context.Context, ns string, t *model.Targets) e
 	for _, name := range t.Nodes {
 		at, bare := model.SplitRef(ns, name)
 		if _, ok := s.Directory.NodeByName(at, bare); !ok {
-			return s.NoNode(ctx, at, bare)
+			return s.NodeNotFound(ctx, at, bare)
 		}
 	}
 	for _, name := range t.Groups {
@@ -187,7 +187,7 @@ func (s *request) checkNames(ctx context.Context, ns string, t *model.Targets) e
 		}
 		key := intent.Key{Kind: "Group", Namespace: at, Name: bare}
 		if _, err := s.Intent.Get(ctx, key); err != nil {
-			return s.NotFound(ctx, err, key)
+			return s.ExplainNotFound(ctx, err, key)
 		}
 	}
 	return s.checkNames(ctx, ns, t.Except)

@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-func (s *request) version(context.Context, *op.Empty) (*op.Body[version.Info], error) {
+func (s *request) version(context.Context, *op.NoParameters) (*op.Body[version.Info], error) {
 	return op.Answer(version.Get()), nil
 }
 
@@ -212,7 +212,7 @@ func (s *request) addWorstChecks(ctx context.Context, namespace string, out *v1.
 func (s *request) worstCheck(w *event.Wrong, namespace string) v1.Wrong {
 	out := v1.Wrong{
 		Status: w.Status, Severity: w.Severity, Names: v1.NamesOf(w.Status, w.Severity), Nodes: w.Nodes, Problems: w.Problems,
-		Since: view.Time(w.First), Last: view.Time(w.Last), Examples: s.nodeNames(w.Examples, namespace),
+		Since: view.TimeOfNanoseconds(w.First), Last: view.TimeOfNanoseconds(w.Last), Examples: s.nodeNames(w.Examples, namespace),
 	}
 	_, out.Check, _ = s.Directory.CheckName(w.Check)
 	out.Namespace, _ = s.Directory.NamespaceName(w.Namespace)

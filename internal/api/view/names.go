@@ -29,7 +29,7 @@ func (v *View) Counts(ctx context.Context, namespace string) (event.Counts, erro
 	if namespace != "" {
 		var ok bool
 		if id, ok = v.Directory.NamespaceByName(namespace); !ok {
-			return event.Counts{}, v.NoNamespace(ctx, namespace)
+			return event.Counts{}, v.NamespaceNotFound(ctx, namespace)
 		}
 	}
 	return v.Events.Counts(id), nil
@@ -59,8 +59,8 @@ func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	return name
 }
 
-// Time converts nanoseconds since 1970; 0 is the zero time.
-func Time(ns int64) time.Time {
+// TimeOfNanoseconds converts nanoseconds since 1970; 0 is the zero time.
+func TimeOfNanoseconds(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
 	}
@@ -70,23 +70,23 @@ func Time(ns int64) time.Time {
 // maxCandidates bounds the names among which a hint looks for the nearest one.
 const maxCandidates = 5000
 
-// NotFound gives the error about a missing resource its hint: the nearest name, or the namespace
+// ExplainNotFound gives the error about a missing resource its hint: the nearest name, or the namespace
 // that has it. It returns other errors as they are.
-func (v *View) NotFound(ctx context.Context, err error, key intent.Key) error {
+func (v *View) ExplainNotFound(ctx context.Context, err error, key intent.Key) error {
 	if model.ClassOf(err) != model.NotFound {
 		return err
 	}
 	e := model.Errorf(model.NotFound, "%s does not exist", key)
 	if key.Namespace != "" {
 		if _, ok := v.Directory.NamespaceByName(key.Namespace); !ok {
-			return v.NoNamespace(ctx, key.Namespace)
+			return v.NamespaceNotFound(ctx, key.Namespace)
 		}
 	}
-	return e.WithHint("%s", v.suggestion(ctx, key))
+	return e.WithHint("%s", v.nearestNameHint(ctx, key))
 }
 
-// suggestion is the hint for a name that does not exist.
-func (v *View) suggestion(ctx context.Context, key intent.Key) string {
+// nearestNameHint is the hint for a name that does not exist.
+func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 	list := "muster get " + v.pluralOf(key.Kind)
 	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
 		list += " -n " + key.Namespace
@@ -141,11 +141,11 @@ func (v *View) RequireNamespace(ctx context.Context, name string) error {
 	if err != nil || slices.Contains(names, name) {
 		return err
 	}
-	return v.NoNamespace(ctx, name)
+	return v.NamespaceNotFound(ctx, name)
 }
 
-// NoNamespace is the error about a namespace that does not exist, or that the caller must not see.
-func (v *View) NoNamespace(ctx context.Context, name string) error {
+// NamespaceNotFound is the error about a namespace that does not exist, or that the caller must not see.
+func (v *View) NamespaceNotFound(ctx context.Context, name string) error {
 	if !v.SeesNamespace(name) {
 		return v.scope.refusalError(name)
 	}
@@ -158,8 +158,8 @@ func (v *View) NoNamespace(ctx context.Context, name string) error {
 	return e.WithHint("list them: muster get namespaces")
 }
 
-// NoNode is the error about a node that does not exist, with the reason where it once did.
-func (v *View) NoNode(ctx context.Context, namespace, name string) error {
+// NodeNotFound is the error about a node that does not exist, with the reason where it once did.
+func (v *View) NodeNotFound(ctx context.Context, namespace, name string) error {
 	e := model.Errorf(model.NotFound, "node %q does not exist", name)
 	if namespace == "" {
 		return e.WithHint("list them: muster get nodes -A")
@@ -172,7 +172,7 @@ func (v *View) NoNode(ctx context.Context, namespace, name string) error {
 		return model.Errorf(model.NotFound, "node %q no longer exists: %s renamed it %s at %s", name, last.Who.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
 			WithHint("see its changes: muster audit node %s -n %s", last.Key.Name, namespace)
 	}
-	return e.WithHint("%s", v.suggestion(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
+	return e.WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
 }
 
 // findRename returns the change that renamed the node of this name.
@@ -184,13 +184,13 @@ func (v *View) findRename(ctx context.Context, namespace, name string) (intent.A
 	return last[0], true
 }
 
-// NoCheck is the error about a check that does not exist.
-func (v *View) NoCheck(ctx context.Context, namespace, name string) error {
+// CheckNotFound is the error about a check that does not exist.
+func (v *View) CheckNotFound(ctx context.Context, namespace, name string) error {
 	e := model.Errorf(model.NotFound, "check %q does not exist", name)
 	if namespace == "" {
 		return e.WithHint("list them: muster get checks -A")
 	}
-	return e.WithHint("%s", v.suggestion(ctx, intent.Key{Kind: "Check", Namespace: namespace, Name: name}))
+	return e.WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Check", Namespace: namespace, Name: name}))
 }
 
 // Namespaces returns the names of all namespaces, sorted.
@@ -222,7 +222,7 @@ func (v *View) MembersAmong(ctx context.Context, ids []model.NodeID, namespace, 
 	members := v.Directory.GroupMembers(key.Namespace, key.Name) // ascending
 	if len(members) == 0 {
 		if _, err := v.Intent.Get(ctx, key); err != nil {
-			return nil, v.NotFound(ctx, err, key)
+			return nil, v.ExplainNotFound(ctx, err, key)
 		}
 	}
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool {
