@@ -50,7 +50,7 @@ func compile(source string, value bool, libraries ...Library) (*Program, error) 
 		return nil, err
 	}
 	// It is a function of its own, so that its variables end with the evaluation.
-	whole, err := parse(head+expression+"\n})", len(head))
+	whole, err := parse(functionHead+expression+"\n})", len(functionHead))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func compile(source string, value bool, libraries ...Library) (*Program, error) 
 		return nil, err
 	}
 	if value {
-		last, ok := lastOf(body)
+		last, ok := lastStatement(body)
 		if !ok {
 			return nil, model.Errorf(model.Invalid, "the expression does not end with a value").
 				WithHint("its last statement must be the condition, such as: event.check.status == 2")
@@ -77,15 +77,15 @@ func compile(source string, value bool, libraries ...Library) (*Program, error) 
 	if err != nil {
 		var bad *goja.CompilerSyntaxError
 		if errors.As(err, &bad) {
-			return nil, wrong(expression, file.Idx(bad.Offset+1), "%s", bad.Message)
+			return nil, errorAt(expression, file.Idx(bad.Offset+1), "%s", bad.Message)
 		}
 		return nil, model.Errorf(model.Invalid, "compile the expression: %w", err)
 	}
 	return &Program{source: source, code: code}, nil
 }
 
-// head begins the function that an expression becomes.
-const head = `(function(event){"use strict";`
+// functionHead begins the function that an expression becomes.
+const functionHead = `(function(event){"use strict";`
 
 // parse parses a source. before is the number of characters that the first line has in front of people's own.
 func parse(source string, before int) (*ast.Program, error) {
@@ -104,9 +104,9 @@ func parse(source string, before int) (*ast.Program, error) {
 	return nil, model.Errorf(model.Invalid, "the expression is wrong: %w", err)
 }
 
-// wrong says where: idx counts from 1 in head and expression.
-func wrong(expression string, idx file.Idx, format string, args ...any) error {
-	offset := min(max(int(idx)-1-len(head), 0), len(expression))
+// errorAt returns an error with line and column. idx counts from 1 in functionHead and the expression.
+func errorAt(expression string, idx file.Idx, format string, args ...any) error {
+	offset := min(max(int(idx)-1-len(functionHead), 0), len(expression))
 	line, column := 1, 1
 	for _, c := range expression[:offset] {
 		if column++; c == '\n' {
@@ -117,8 +117,8 @@ func wrong(expression string, idx file.Idx, format string, args ...any) error {
 	return model.Errorf(model.Invalid, "the expression is wrong at line %d, column %d: %w", line, column, err)
 }
 
-// lastOf finds the statement that is the value of the function.
-func lastOf(body *ast.BlockStatement) (*ast.Statement, bool) {
+// lastStatement finds the statement that is the value of the function.
+func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 	for i := len(body.List) - 1; i > 0; i-- { // 0 is "use strict"
 		switch body.List[i].(type) {
 		case *ast.EmptyStatement:
@@ -184,7 +184,7 @@ func withLibraries(libraries []Library, expression string) (string, error) {
 	return b.String() + expression, nil
 }
 
-// addend is the function that the right side of every + goes through; no expression can
+// addend is the name of the function that checks the right side of every +. No expression can
 // spell its name.
 const addend = " addend"
 
@@ -192,7 +192,7 @@ const addend = " addend"
 // so that a text cannot double itself thirty times before anybody looks.
 func checkSyntax(whole *ast.Program, expression string) error {
 	k := &syntaxChecker{expression: expression}
-	walk(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.node(n); return k.err == nil })
+	walkNodes(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.node(n); return k.err == nil })
 	return k.err
 }
 
@@ -204,7 +204,7 @@ type syntaxChecker struct {
 
 func (k *syntaxChecker) refuse(what string) {
 	if k.err == nil {
-		k.err = wrong(k.expression, k.at, "filters cannot use %s", what)
+		k.err = errorAt(k.expression, k.at, "filters cannot use %s", what)
 	}
 }
 
@@ -214,14 +214,14 @@ func (k *syntaxChecker) node(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.BinaryExpression:
 		if n.Operator == token.PLUS {
-			n.Right = guarded(n.Right)
+			n.Right = guardAddend(n.Right)
 		}
-		if logical(n) && !logical(n.Left) && constant(n.Left) {
-			n.Left = boundOperand(n.Left)
+		if isLogical(n) && !isLogical(n.Left) && isConstant(n.Left) {
+			n.Left = callAddend(n.Left)
 		}
 	case *ast.AssignExpression:
 		if n.Operator == token.PLUS {
-			n.Right = guarded(n.Right)
+			n.Right = guardAddend(n.Right)
 		}
 	case *ast.Identifier:
 		k.at = n.Idx
@@ -232,7 +232,7 @@ func (k *syntaxChecker) node(n ast.Node) {
 	case *ast.RegExpLiteral:
 		k.at = n.Idx
 		if err := checkPattern(n.Pattern); err != nil && k.err == nil {
-			k.err = wrong(k.expression, n.Idx, "%w", err)
+			k.err = errorAt(k.expression, n.Idx, "%w", err)
 		}
 		if strings.Trim(n.Flags, "gim") != "" {
 			k.refuse("a regular expression with the flags " + n.Flags)
@@ -270,34 +270,34 @@ func (k *syntaxChecker) node(n ast.Node) {
 	}
 }
 
-func guarded(right ast.Expression) ast.Expression {
+func guardAddend(right ast.Expression) ast.Expression {
 	switch right.(type) {
 	case *ast.StringLiteral, *ast.NumberLiteral:
 		return right
 	}
-	return boundOperand(right)
+	return callAddend(right)
 }
 
-func boundOperand(right ast.Expression) ast.Expression {
+func callAddend(right ast.Expression) ast.Expression {
 	at := right.Idx0()
 	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
 }
 
-func logical(x ast.Expression) bool {
+func isLogical(x ast.Expression) bool {
 	b, ok := x.(*ast.BinaryExpression)
 	return ok && (b.Operator == token.LOGICAL_AND || b.Operator == token.LOGICAL_OR || b.Operator == token.COALESCE)
 }
 
-// constant says whether the compiler would work x out. It does so for both sides of && and
+// isConstant reports whether the compiler would work x out. It does so for both sides of && and
 // || again and again: true && true && … takes twice as long with every one more.
-func constant(x ast.Expression) bool {
+func isConstant(x ast.Expression) bool {
 	switch x := x.(type) {
 	case *ast.BooleanLiteral, *ast.NumberLiteral, *ast.StringLiteral, *ast.NullLiteral:
 		return true
 	case *ast.UnaryExpression:
-		return constant(x.Operand)
+		return isConstant(x.Operand)
 	case *ast.BinaryExpression:
-		return constant(x.Left) && constant(x.Right)
+		return isConstant(x.Left) && isConstant(x.Right)
 	}
 	return false
 }
@@ -311,7 +311,7 @@ func declarations(library *ast.Program) string {
 			names = append(names, id.Name.String())
 		}
 	}
-	walk(reflect.ValueOf(library.Body), func(n ast.Node) bool {
+	walkNodes(reflect.ValueOf(library.Body), func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignExpression:
 			add(n.Left)
@@ -341,8 +341,8 @@ func declarations(library *ast.Program) string {
 	return "var " + strings.Join(names, ", ") + ";"
 }
 
-// walk shows all nodes, each before those in it, until visit says that it is enough.
-func walk(v reflect.Value, visit func(ast.Node) (more bool)) bool {
+// walkNodes calls visit with each node before its inner nodes, until visit returns false.
+func walkNodes(v reflect.Value, visit func(ast.Node) (more bool)) bool {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
 		if v.IsNil() {
@@ -351,10 +351,10 @@ func walk(v reflect.Value, visit func(ast.Node) (more bool)) bool {
 		if node, ok := v.Interface().(ast.Node); ok && v.Kind() == reflect.Pointer && !visit(node) {
 			return false
 		}
-		return walk(v.Elem(), visit)
+		return walkNodes(v.Elem(), visit)
 	case reflect.Slice:
 		for i := range v.Len() {
-			if !walk(v.Index(i), visit) {
+			if !walkNodes(v.Index(i), visit) {
 				return false
 			}
 		}
@@ -363,7 +363,7 @@ func walk(v reflect.Value, visit func(ast.Node) (more bool)) bool {
 			return true // positions
 		}
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && f.Name != "DeclarationList" && !walk(v.Field(i), visit) {
+			if f := v.Type().Field(i); f.IsExported() && f.Name != "DeclarationList" && !walkNodes(v.Field(i), visit) {
 				return false
 			}
 		}

@@ -65,12 +65,12 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 	for i, p := range f.programs {
 		answer, err := p.Run(ctx, event, now)
 		if err != nil {
-			v.Failed = append(v.Failed, fmt.Sprintf("expression %d (%s): %v", i+1, short(p.source), err))
+			v.Failed = append(v.Failed, fmt.Sprintf("expression %d (%s): %v", i+1, shorten(p.source), err))
 			continue
 		}
 		if answer == (f.action == Deny) {
 			v.Pass = false
-			v.Reason = fmt.Sprintf("expression %d (%s) is %t, and the filter's action is %s", i+1, short(p.source), answer, f.action)
+			v.Reason = fmt.Sprintf("expression %d (%s) is %t, and the filter's action is %s", i+1, shorten(p.source), answer, f.action)
 			return v
 		}
 	}
@@ -91,7 +91,7 @@ func (f *Filter) NotInForce(now time.Time) (v Verdict, outside bool) {
 	return Verdict{Pass: true}, true
 }
 
-func short(source string) string {
+func shorten(source string) string {
 	line := strings.Join(strings.Fields(source), " ")
 	if r := []rune(line); len(r) > 60 {
 		return string(r[:60]) + "…"

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TimeLimit is how long one evaluation may take.
+// TimeLimit bounds the duration of one evaluation.
 const TimeLimit = 100 * time.Millisecond
 
 const maxDepth = 32 // of an event
@@ -29,7 +29,7 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 		answer, ok = result.Export().(bool)
 		if _, object := result.(*goja.Object); object || !ok {
 			answer = false
-			return model.Errorf(model.Invalid, "the expression is neither true nor false but %s", kindOf(result)).
+			return model.Errorf(model.Invalid, "the expression is neither true nor false but %s", describeValue(result)).
 				WithHint("compare, such as: event.check.occurrences == 1")
 		}
 		return nil
@@ -58,7 +58,7 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 		}
 	}()
 	s.now = now
-	value, err := s.copied(event, 0)
+	value, err := s.copyIn(event, 0)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 	clean = ended() && clean // an interrupt that came too late must not hit the next evaluation
 	p.slow.record(err, now)
 	if err != nil {
-		return failure(err)
+		return explainFailure(err)
 	}
 	if err := take(s, result, value); err != nil {
 		return err
@@ -80,19 +80,19 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 	return nil
 }
 
-// ErrSlow is why an evaluation came to TimeLimit, or rests because others did: of the machine, which may
-// have stood still, as much as of the expression.
+// ErrSlow is the cause of an evaluation that reached TimeLimit or is suspended. The machine may have stood still:
+// the expression is not proven to be slow.
 var ErrSlow = errors.New("it took longer than " + TimeLimit.String())
 
-func kindOf(v goja.Value) string {
+func describeValue(v goja.Value) string {
 	if _, object := v.(*goja.Object); object {
 		return "an object"
 	}
 	return fmt.Sprintf("%.40s", v.String())
 }
 
-// failure says why an evaluation ended. Nothing of the expression runs for it.
-func failure(err error) error {
+// explainFailure returns the reason why an evaluation ended. It runs no code of the expression.
+func explainFailure(err error) error {
 	var stopped *goja.InterruptedError
 	var deep *goja.StackOverflowError
 	var thrown *goja.Exception
@@ -106,7 +106,7 @@ func failure(err error) error {
 	case errors.As(err, &thrown):
 		o, ok := thrown.Value().(*goja.Object)
 		if !ok {
-			return model.Errorf(model.Invalid, "the expression failed: %s", kindOf(thrown.Value()))
+			return model.Errorf(model.Invalid, "the expression failed: %s", describeValue(thrown.Value()))
 		}
 		if text, ok := o.Get("message").(goja.String); ok && text.Length() < 1000 {
 			return model.Errorf(model.Invalid, "the expression failed: %s", text)
@@ -116,8 +116,8 @@ func failure(err error) error {
 	return model.Errorf(model.Invalid, "the expression failed: %w", err)
 }
 
-// copied makes values of the interpreter, so that it holds nothing of ours.
-func (s *sandbox) copied(v any, depth int) (goja.Value, error) {
+// copyIn makes a value of the interpreter by copying, so that expressions cannot change the event.
+func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 	if depth > maxDepth {
 		return nil, model.Errorf(model.Invalid, "the event has more than %d levels, or contains itself", maxDepth)
 	}
@@ -131,7 +131,7 @@ func (s *sandbox) copied(v any, depth int) (goja.Value, error) {
 	case map[string]any:
 		o := s.runtime.NewObject()
 		for name, field := range v {
-			value, err := s.copied(field, depth+1)
+			value, err := s.copyIn(field, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -141,16 +141,16 @@ func (s *sandbox) copied(v any, depth int) (goja.Value, error) {
 		}
 		return o, nil
 	case map[string]string:
-		return s.copied(wide(v), depth)
+		return s.copyIn(widen(v), depth)
 	case []any:
-		return s.array(len(v), func(i int) (goja.Value, error) { return s.copied(v[i], depth+1) })
+		return s.array(len(v), func(i int) (goja.Value, error) { return s.copyIn(v[i], depth+1) })
 	case []string:
 		return s.array(len(v), func(i int) (goja.Value, error) { return s.runtime.ToValue(v[i]), nil })
 	}
 	return nil, model.Errorf(model.Internal, "the event has a %T, which expressions do not support", v)
 }
 
-func wide(m map[string]string) map[string]any {
+func widen(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
 		out[k] = v
@@ -171,8 +171,8 @@ func (s *sandbox) array(n int, at func(int) (goja.Value, error)) (goja.Value, er
 }
 
 const (
-	maxSlow = 3           // evaluations in a row that may come to TimeLimit
-	resting = time.Minute // duration of a suspension
+	maxSlow  = 3           // evaluations in a row that may come to TimeLimit
+	restTime = time.Minute // duration of a suspension
 )
 
 // suspension refuses a program that exceeds its time limit several times in a row: it would take the time of other programs
@@ -186,7 +186,7 @@ type suspension struct {
 func (r *suspension) refuses(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !now.Before(r.until) || now.Before(r.until.Add(-resting)) { // the clock was set back
+	if !now.Before(r.until) || now.Before(r.until.Add(-restTime)) { // the clock was set back
 		return nil
 	}
 	return model.Errorf(model.Limited, "the expression is suspended: %w %d times in a row. Next evaluation: %s",
@@ -203,7 +203,7 @@ func (r *suspension) record(err error, now time.Time) {
 		return
 	}
 	if r.slow++; r.slow >= maxSlow {
-		r.slow, r.until = maxSlow-1, now.Add(resting) // one more excess suspends it again
+		r.slow, r.until = maxSlow-1, now.Add(restTime) // one more excess suspends it again
 	}
 }
 
@@ -248,7 +248,7 @@ func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Ti
 // json writes a value of the interpreter; nothing of the program runs for it.
 func (s *sandbox) json(v goja.Value) ([]byte, error) {
 	room := MaxMutated
-	plain, err := s.plain(v, 0, &room)
+	plain, err := s.copyOut(v, 0, &room)
 	if err != nil {
 		return nil, err
 	}
@@ -259,9 +259,9 @@ func (s *sandbox) json(v goja.Value) ([]byte, error) {
 	return text, nil
 }
 
-// plain copies a value out of the interpreter as JSON.stringify does, without calling toJSON. room is the number of bytes
+// copyOut copies a value out of the interpreter as JSON.stringify does, without calling toJSON. room is the number of bytes
 // that remain, about.
-func (s *sandbox) plain(v goja.Value, depth int, room *int) (any, error) {
+func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 	if depth > maxDepth {
 		return nil, model.Errorf(model.Invalid, "it has more than %d levels, or contains itself", maxDepth)
 	}
@@ -301,7 +301,7 @@ func (s *sandbox) plain(v goja.Value, depth int, room *int) (any, error) {
 		list := make([]any, n)
 		for i := range list {
 			var err error
-			if list[i], err = s.plain(o.Get(s.runtime.ToValue(i).String()), depth+1, room); err != nil {
+			if list[i], err = s.copyOut(o.Get(s.runtime.ToValue(i).String()), depth+1, room); err != nil {
 				return nil, err
 			}
 		}
@@ -314,7 +314,7 @@ func (s *sandbox) plain(v goja.Value, depth int, room *int) (any, error) {
 			continue
 		}
 		*room -= len(name)
-		plain, err := s.plain(field, depth+1, room)
+		plain, err := s.copyOut(field, depth+1, room)
 		if err != nil {
 			return nil, err
 		}

@@ -55,7 +55,7 @@ func newSandbox(code *goja.Program) (*sandbox, error) {
 	s.runtime.SetMaxCallStackSize(maxCalls)
 	s.runtime.SetTimeSource(func() time.Time { return s.now })
 	s.runtime.SetParserOptions()
-	if err := s.close(); err != nil {
+	if err := s.restrict(); err != nil {
 		return nil, model.Errorf(model.Internal, "close the sandbox: %w", err)
 	}
 	fn, err := s.runtime.RunProgram(code)
@@ -70,8 +70,8 @@ func newSandbox(code *goja.Program) (*sandbox, error) {
 	return s, nil
 }
 
-// close takes away, bounds and freezes.
-func (s *sandbox) close() error {
+// restrict removes, bounds and freezes built-ins.
+func (s *sandbox) restrict() error {
 	global := s.runtime.GlobalObject()
 	object := global.Get("Object").ToObject(s.runtime)
 	freeze, ok := goja.AssertFunction(object.Get("freeze"))
@@ -87,13 +87,13 @@ func (s *sandbox) close() error {
 		}
 	}
 	for path, names := range allowedBuiltins() {
-		if err := prune(objects[path], names); err != nil {
+		if err := keepProperties(objects[path], names); err != nil {
 			return err
 		}
 	}
-	s.bound(objects)
-	s.clock(global)
-	if err := prune(global, globals); err != nil {
+	s.boundBuiltins(objects)
+	s.addClock(global)
+	if err := keepProperties(global, globals); err != nil {
 		return err
 	}
 	if err := global.DefineDataProperty(addend, s.runtime.ToValue(s.addend), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE); err != nil {
@@ -115,7 +115,7 @@ func (s *sandbox) close() error {
 	return nil
 }
 
-func prune(o *goja.Object, names string) error {
+func keepProperties(o *goja.Object, names string) error {
 	stays := map[string]bool{}
 	for _, name := range strings.Fields(names) {
 		stays[name] = true
@@ -133,8 +133,8 @@ func prune(o *goja.Object, names string) error {
 	return nil
 }
 
-// clock gives the functions of Sensu: of a time in seconds since 1970, in UTC.
-func (s *sandbox) clock(global *goja.Object) {
+// addClock adds Sensu's functions of a time, in seconds since 1970, UTC.
+func (s *sandbox) addClock(global *goja.Object) {
 	of := func(f func(time.Time) int) func(goja.FunctionCall) goja.Value {
 		return func(call goja.FunctionCall) goja.Value {
 			return s.runtime.ToValue(f(time.Unix(call.Argument(0).ToInteger(), 0).UTC()))
@@ -163,8 +163,8 @@ func (s *sandbox) tooLarge(what string) {
 	panic(s.runtime.NewTypeError("too large for a filter: " + what))
 }
 
-// bound replaces built-ins by such as look at their arguments first.
-func (s *sandbox) bound(objects map[string]*goja.Object) {
+// boundBuiltins replaces built-ins by functions that check their arguments first.
+func (s *sandbox) boundBuiltins(objects map[string]*goja.Object) {
 	before := func(path, names string, look func(name string, call goja.FunctionCall)) {
 		for _, name := range strings.Fields(names) {
 			original, ok := goja.AssertFunction(objects[path].Get(name))
@@ -183,13 +183,13 @@ func (s *sandbox) bound(objects map[string]*goja.Object) {
 	}
 	all := allowedBuiltins()
 	without := func(path, name string) string { return strings.ReplaceAll(all[path], name+" ", "") }
-	before("Array.prototype", without("Array.prototype", "constructor"), s.lookArray)
-	before("String.prototype", without("String.prototype", "constructor"), s.checkText)
-	before("JSON", "parse", func(_ string, call goja.FunctionCall) { s.text(maxText/4, call.Argument(0)) })
-	before("RegExp.prototype", "exec test", func(_ string, call goja.FunctionCall) { s.text(maxMatch, call.Argument(0)) })
+	before("Array.prototype", without("Array.prototype", "constructor"), s.checkArray)
+	before("String.prototype", without("String.prototype", "constructor"), s.checkTextCall)
+	before("JSON", "parse", func(_ string, call goja.FunctionCall) { s.checkLength(maxText/4, call.Argument(0)) })
+	before("RegExp.prototype", "exec test", func(_ string, call goja.FunctionCall) { s.checkLength(maxMatch, call.Argument(0)) })
 	before("Function.prototype", "apply", func(_ string, call goja.FunctionCall) {
 		if o, ok := call.Argument(1).(*goja.Object); ok {
-			s.length(o, maxArray)
+			s.arrayLength(o, maxArray)
 		}
 	})
 	_ = objects["JSON"].Set("stringify", s.stringify)
@@ -214,8 +214,8 @@ func (s *sandbox) addend(call goja.FunctionCall) goja.Value {
 	return v
 }
 
-// text refuses texts that are longer together; objects have no known length.
-func (s *sandbox) text(limit int, texts ...goja.Value) {
+// checkLength refuses texts that are longer than limit together, and objects, whose length is not known.
+func (s *sandbox) checkLength(limit int, texts ...goja.Value) {
 	sum := 0
 	for _, v := range texts {
 		switch v := v.(type) {
@@ -229,8 +229,8 @@ func (s *sandbox) text(limit int, texts ...goja.Value) {
 	}
 }
 
-// length returns the length of an array. It refuses other values and arrays longer than limit.
-func (s *sandbox) length(o *goja.Object, limit int64) int64 {
+// arrayLength returns the length of an array. It refuses other values and arrays longer than limit.
+func (s *sandbox) arrayLength(o *goja.Object, limit int64) int64 {
 	if o.ClassName() != "Array" {
 		panic(s.runtime.NewTypeError("expected an array"))
 	}
@@ -241,21 +241,21 @@ func (s *sandbox) length(o *goja.Object, limit int64) int64 {
 	return n
 }
 
-func (s *sandbox) lookArray(name string, call goja.FunctionCall) {
+func (s *sandbox) checkArray(name string, call goja.FunctionCall) {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
 		panic(s.runtime.NewTypeError("expected an array"))
 	}
 	if name != "sort" {
-		s.length(this, maxArray)
+		s.arrayLength(this, maxArray)
 		for _, a := range call.Arguments {
 			if o, ok := a.(*goja.Object); ok && name == "concat" && o.ClassName() == "Array" {
-				s.length(o, maxArray)
+				s.arrayLength(o, maxArray)
 			}
 		}
 		return
 	}
-	n := s.length(this, maxSort)
+	n := s.arrayLength(this, maxSort)
 	for i := range n {
 		v := this.Get(s.runtime.ToValue(i).String())
 		if _, object := v.(*goja.Object); object && len(call.Arguments) == 0 {
@@ -267,7 +267,7 @@ func (s *sandbox) lookArray(name string, call goja.FunctionCall) {
 	}
 }
 
-// join is Array.prototype.join that stops in time.
+// join is Array.prototype.join with a bound on depth and length.
 func (s *sandbox) join(call goja.FunctionCall) goja.Value {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
@@ -280,11 +280,11 @@ func (s *sandbox) join(call goja.FunctionCall) goja.Value {
 	defer func() { s.depth-- }()
 	separator := ","
 	if v := call.Argument(0); !goja.IsUndefined(v) {
-		s.text(maxAddend, v)
+		s.checkLength(maxAddend, v)
 		separator = v.String()
 	}
 	var b strings.Builder
-	for i := range s.length(this, maxArray) {
+	for i := range s.arrayLength(this, maxArray) {
 		if i > 0 {
 			b.WriteString(separator)
 		}
@@ -298,31 +298,31 @@ func (s *sandbox) join(call goja.FunctionCall) goja.Value {
 	return s.runtime.ToValue(b.String())
 }
 
-// checkText checks the arguments of a method of texts.
-func (s *sandbox) checkText(name string, call goja.FunctionCall) {
+// checkTextCall checks the arguments of a method of texts.
+func (s *sandbox) checkTextCall(name string, call goja.FunctionCall) {
 	if name == "toString" || name == "valueOf" {
 		return
 	}
-	s.text(maxText, call.This)
+	s.checkLength(maxText, call.This)
 	args := call.Arguments
 	pattern := false
 	if o, ok := call.Argument(0).(*goja.Object); ok && o.ClassName() == "RegExp" {
 		pattern, args = true, args[1:]
-		s.text(maxMatch, call.This)
+		s.checkLength(maxMatch, call.This)
 	}
-	s.text(maxText, append([]goja.Value{call.This}, args...)...)
+	s.checkLength(maxText, append([]goja.Value{call.This}, args...)...)
 	switch name {
 	case "match", "search":
 		if !pattern {
 			panic(s.runtime.NewTypeError(name + " needs a regular expression, such as /text/"))
 		}
 	case "replace":
-		s.lookReplace(call.This, call.Argument(1))
+		s.checkReplace(call.This, call.Argument(1))
 	}
 }
 
-// lookReplace allows as much as could become of a replacement at every character.
-func (s *sandbox) lookReplace(this, by goja.Value) {
+// checkReplace bounds the text that a replacement at every character would make.
+func (s *sandbox) checkReplace(this, by goja.Value) {
 	with := by.String()
 	n, m := len(this.String()), len(with)
 	for _, c := range with {
@@ -339,7 +339,7 @@ func (s *sandbox) lookReplace(this, by goja.Value) {
 func (s *sandbox) boundPatterns(prototype *goja.Object) {
 	original := s.runtime.Get("RegExp")
 	constructor := s.runtime.ToValue(func(call goja.ConstructorCall) *goja.Object {
-		s.text(maxAddend, call.Arguments...)
+		s.checkLength(maxAddend, call.Arguments...)
 		if flags := call.Argument(1); !goja.IsUndefined(flags) && strings.Trim(flags.String(), "gim") != "" {
 			panic(s.runtime.NewTypeError("a regular expression can only have the flags g, i and m"))
 		}

@@ -72,11 +72,11 @@ func (t *Tombstone) Sentence() string {
 func (t *Tombstone) Hint() string {
 	switch t.Why {
 	case ReasonReplaced:
-		return "on the server, if this machine is " + t.Name + " anyway: muster node replace " + t.Name + ", if it is another: muster node token; " + pki.Paste
+		return "on the server, if this machine is " + t.Name + " anyway: muster node replace " + t.Name + ", if it is another: muster node token; " + pki.HintRunJoinLine
 	case ReasonForgotten:
-		return "join it again; " + pki.JoinAnew
+		return "join it again; " + pki.HintJoinAgain
 	}
-	return "to undo that, " + pki.JoinAnew
+	return "to undo that, " + pki.HintJoinAgain
 }
 
 // Err returns the refusal of a machine that asks to join.

@@ -91,7 +91,7 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 }
 
 func (a *Authority) openCA() error {
-	cert, key, err := a.load(caFile, caKeyFile)
+	cert, key, err := a.loadPair(caFile, caKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		cert, key, err = a.makeCA()
 	}
@@ -205,13 +205,13 @@ func (a *Authority) SigningKey() ed25519.PrivateKey { return a.signKey }
 func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.server != nil && (a.fresh(a.server.Leaf) || a.serves() && a.now().Sub(a.failed) < renewAgain) {
+	if a.server != nil && (a.isFresh(a.server.Leaf) || a.isServing() && a.now().Sub(a.failed) < renewRetry) {
 		return a.server, nil
 	}
-	cert, key, err := a.load(serverFile, serverKeyFile)
-	if err != nil || !a.fresh(cert) {
+	cert, key, err := a.loadPair(serverFile, serverKeyFile)
+	if err != nil || !a.isFresh(cert) {
 		if cert, key, err = a.makeServer(); err != nil {
-			if a.failed = a.now(); a.serves() {
+			if a.failed = a.now(); a.isServing() {
 				return a.server, nil // the disk may be full; the old one is valid until it expires
 			}
 			return nil, fmt.Errorf("make the server's certificate: %w", err)
@@ -221,17 +221,17 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	return a.server, nil
 }
 
-// renewAgain is the pause after a failed renewal of the server certificate.
-const renewAgain = time.Minute
+// renewRetry is the pause after a failed renewal of the server certificate.
+const renewRetry = time.Minute
 
-// serves reports whether the present certificate has not expired.
-func (a *Authority) serves() bool {
+// isServing reports whether the present certificate has not expired.
+func (a *Authority) isServing() bool {
 	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
 
-// fresh reports whether a server certificate needs no renewal: our CA, our names, less than two
+// isFresh reports whether a server certificate needs no renewal: our CA, our names, less than two
 // thirds of its lifetime over.
-func (a *Authority) fresh(cert *x509.Certificate) bool {
+func (a *Authority) isFresh(cert *x509.Certificate) bool {
 	left := cert.NotAfter.Sub(a.now())
 	return cert.CheckSignatureFrom(a.ca) == nil && slices.Equal(namesOf(cert), a.names) &&
 		left > cert.NotAfter.Sub(cert.NotBefore)/3 && !a.now().Before(cert.NotBefore)

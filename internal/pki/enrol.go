@@ -109,8 +109,8 @@ func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w
 // for an expired or used one.
 func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess string) {
 	var request EnrolRequest
-	err := serve(w, r, "enrolment", maxEnrol, &request, func() (any, *Pending, error) {
-		leave, err := e.enter(r.Context())
+	err := serveRequest(w, r, "enrolment", maxEnrol, &request, func() (any, *Pending, error) {
+		leave, err := e.admitRequest(r.Context())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -125,9 +125,9 @@ func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess string) 
 	return ""
 }
 
-// serve reads a request of at most limit bytes and writes the answer of do, or the error that it returns.
+// serveRequest reads a request of at most limit bytes and writes the answer of do, or the error that it returns.
 // name is the request in messages.
-func serve(w http.ResponseWriter, r *http.Request, name string, limit int64, request any, do func() (answer any, pending *Pending, err error)) error {
+func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int64, request any, do func() (answer any, pending *Pending, err error)) error {
 	var answer any
 	var pending *Pending
 	err := error(model.Errorf(model.Invalid, "%s is a POST", name))
@@ -146,7 +146,7 @@ func serve(w http.ResponseWriter, r *http.Request, name string, limit int64, req
 		}
 	}
 	if err != nil {
-		refuse(w, name+" refused", err)
+		writeRefusal(w, name+" refused", err)
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -157,21 +157,21 @@ func serve(w http.ResponseWriter, r *http.Request, name string, limit int64, req
 	return nil
 }
 
-// refuse answers with an error.
-func refuse(w http.ResponseWriter, title string, err error) {
+// writeRefusal answers with an error.
+func writeRefusal(w http.ResponseWriter, title string, err error) {
 	class := model.ClassOf(err)
 	p := problem{Type: "about:blank#" + class.Label(), Title: title, Status: class.HTTP(), Detail: err.Error()}
-	var said *model.Error
-	if errors.As(err, &said) {
-		p.Detail, p.Hint = said.Message, said.Hint
+	var answered *model.Error
+	if errors.As(err, &answered) {
+		p.Detail, p.Hint = answered.Message, answered.Hint
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(class.HTTP())
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// enter calls Admit.
-func (e *Enroller) enter(ctx context.Context) (leave func(), err error) {
+// admitRequest calls Admit.
+func (e *Enroller) admitRequest(ctx context.Context) (leave func(), err error) {
 	if e.Admit == nil {
 		return func() {}, nil
 	}
@@ -190,9 +190,9 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	node, ok := e.Registrar.NodeOfKey(key)
 	switch withToken := len(request.Secret) > 0; {
 	case !ok && !withToken:
-		return e.wait(key, request)
+		return e.waitForPerson(key, request)
 	case !ok:
-		node, err = e.join(ctx, key, request)
+		node, err = e.admitByToken(ctx, key, request)
 	case withToken:
 		err = e.checkToken(ctx, node, request)
 	}
@@ -220,7 +220,7 @@ func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolReq
 	switch wanted := model.CleanName(request.Name); {
 	case token.Node != uuid.Nil && token.Node != node.UID:
 		place = "another node"
-	case token.Node == uuid.Nil && token.Replace && node.Name != wanted && !numbered(node.Name, wanted):
+	case token.Node == uuid.Nil && token.Replace && node.Name != wanted && !isNumberedName(node.Name, wanted):
 		place = "node " + wanted
 	}
 	if place == "" {
@@ -230,15 +230,15 @@ func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolReq
 		WithHint("a machine with two nodes needs a key for each; on this machine: muster-agent reset-identity, then the same command again; to become %s: without the token", node.Name)
 }
 
-// numbered reports whether a name is the requested one with a number appended.
-func numbered(name, wanted string) bool {
+// isNumberedName reports whether a name is the requested one with a number appended.
+func isNumberedName(name, wanted string) bool {
 	number, ok := strings.CutPrefix(name, wanted+"-")
 	_, err := strconv.Atoi(number)
 	return ok && err == nil
 }
 
-// wait handles a request without a token: a person decides, unless the key was refused before.
-func (e *Enroller) wait(key string, request EnrolRequest) (EnrolAnswer, error) {
+// waitForPerson handles a request without a token: a person decides, unless the key was refused before.
+func (e *Enroller) waitForPerson(key string, request EnrolRequest) (EnrolAnswer, error) {
 	if err := e.Registrar.RefuseKey(key); err != nil {
 		return EnrolAnswer{}, err
 	}
@@ -251,9 +251,8 @@ func (e *Enroller) wait(key string, request EnrolRequest) (EnrolAnswer, error) {
 	return EnrolAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, err
 }
 
-// join admits a machine with a new key; with a token at once. A token overrides an earlier refusal
-// of the key.
-func (e *Enroller) join(ctx context.Context, key string, request EnrolRequest) (Member, error) {
+// admitByToken makes a machine with a new key a node. A valid token overrides an earlier refusal of the key.
+func (e *Enroller) admitByToken(ctx context.Context, key string, request EnrolRequest) (Member, error) {
 	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
 	if model.ClassOf(err) == model.NotFound {
 		return Member{}, errUnknownToken()
@@ -324,8 +323,8 @@ const (
 func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request) (outcome string) {
 	var request RenewRequest
 	outcome = RenewMalformed
-	_ = serve(w, r, "renewal", maxRenew, &request, func() (any, *Pending, error) {
-		leave, err := e.enter(r.Context())
+	_ = serveRequest(w, r, "renewal", maxRenew, &request, func() (any, *Pending, error) {
+		leave, err := e.admitRequest(r.Context())
 		if err != nil {
 			outcome = RenewFailed
 			return nil, nil, err
@@ -341,15 +340,15 @@ func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request) (outcome
 	return outcome
 }
 
-// Hints for a machine whose identity is void. A running agent locks the state folder, and join
-// keeps an identity, so both go first.
+// Hints for a machine whose identity is void. A running agent locks the state folder, and muster-agent join keeps an
+// identity, so the hints stop the agent and reset the identity first.
 const (
-	// Paste makes the line that a server printed work on such a machine.
-	Paste = "on this machine: systemctl stop muster-agent; muster-agent reset-identity; the line that the server printed; systemctl start muster-agent"
-	// JoinAnew makes the machine a node again.
-	JoinAnew = "on the server: muster node token; " + Paste
-	// LetIn is for a machine that the server does not know and has no objection to.
-	LetIn = "the agent asks to return by itself; on the server: muster node list --pending; muster node accept NAME; if the list does not have it, " + JoinAnew
+	// HintRunJoinLine lets the machine join by the line that a server printed.
+	HintRunJoinLine = "on this machine: systemctl stop muster-agent; muster-agent reset-identity; the line that the server printed; systemctl start muster-agent"
+	// HintJoinAgain makes the machine a node again.
+	HintJoinAgain = "on the server: muster node token; " + HintRunJoinLine
+	// HintAccept is for a machine that the server does not know and does not refuse.
+	HintAccept = "the agent asks to return by itself; on the server: muster node list --pending; muster node accept NAME; if the list does not have it, " + HintJoinAgain
 )
 
 // Renew issues a new certificate for a node's key, on proof of that key, also after expiry:
@@ -366,7 +365,7 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	uid, err := NodeOf(cert)
 	if err != nil || cert.CheckSignatureFrom(e.Authority.ca) != nil {
 		return RenewAnswer{}, RenewForeign, model.Errorf(model.Unauthenticated, "this server did not issue this certificate for a node").
-			WithHint("check that the machine joined this server; to join it, %s", JoinAnew)
+			WithHint("check that the machine joined this server; to join it, %s", HintJoinAgain)
 	}
 	if !public.Equal(cert.PublicKey) {
 		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the request is for another key than the certificate's").
@@ -380,15 +379,15 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 			return RenewAnswer{}, RenewBarred, err
 		}
 		if !ok && request.Return != nil && e.Pending != nil && !tooOld && e.Registrar.UnknownNode(uid) {
-			return e.waitAgain(key, uid, cert, *request.Return)
+			return e.waitForReturn(key, uid, cert, *request.Return)
 		}
 		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "node %s with this machine's key does not exist on the server", uid).
-			WithHint("if the node was deleted, or the server requires a token (--pending), join again; %s", JoinAnew)
+			WithHint("if the node was deleted, or the server requires a token (--pending), join again; %s", HintJoinAgain)
 	}
 	if tooOld {
 		return RenewAnswer{}, RenewTooOld, model.Errorf(model.Forbidden, "the certificate of node %s expired at %s, more than %d days ago",
 			node.Name, cert.NotAfter.UTC().Format(time.RFC3339), RenewableFor/(24*time.Hour)).
-			WithHint("on the server: muster node replace %s; %s", node.Name, Paste)
+			WithHint("on the server: muster node replace %s; %s", node.Name, HintRunJoinLine)
 	}
 	made, err := e.Authority.issueNode(public, uid)
 	if err != nil {
@@ -400,8 +399,8 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	return RenewAnswer{Certificate: made}, Renewed, nil
 }
 
-// waitAgain handles a machine whose node is missing in the server's data.
-func (e *Enroller) waitAgain(key string, uid uuid.UUID, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
+// waitForReturn handles a machine whose node is missing in the server's data.
+func (e *Enroller) waitForReturn(key string, uid uuid.UUID, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
 	request.Secret, request.CSR = nil, nil
 	request.Returns = &Returning{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
 	again, err := e.Pending(key, request)
@@ -434,8 +433,8 @@ func Expired(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "remote error: tls: expired certificate")
 }
 
-// request builds a renewal request for the identity's certificate.
-func (id *Identity) request(says *EnrolRequest) ([]byte, error) {
+// renewRequest builds a renewal request for the identity's certificate.
+func (id *Identity) renewRequest(says *EnrolRequest) ([]byte, error) {
 	key, ok := id.Certificate.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
 		return nil, errors.New("the agent's key has an unsupported type")

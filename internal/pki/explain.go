@@ -45,7 +45,7 @@ func (s RefusedCertificate) ForPeople(err error) *model.Error {
 	host := s.host()
 	if wrong := (x509.HostnameError{}); errors.As(err, &wrong) {
 		names := namesOf(wrong.Certificate)
-		return model.Errorf(model.Unavailable, "the server's certificate is not for %s; it is for %s", host, list(names)).
+		return model.Errorf(model.Unavailable, "the server's certificate is not for %s; it is for %s", host, listNames(names)).
 			WithHint("use one of these names, or restart the server with --advertise %s (its CA stays: no agent joins again)", strings.Join(Advertise(names, host), ","))
 	}
 	if !errors.As(err, new(x509.UnknownAuthorityError)) {
@@ -74,7 +74,7 @@ func (s RefusedCertificate) ForAgents(err error) *model.Error {
 	}
 	whose, ours := authorityOf(err)
 	if !ours {
-		return s.foreign(whose)
+		return s.notMuster(whose)
 	}
 	return model.Errorf(model.Unavailable, "the server at %s is not the one that this machine joined: its certificate is of %s, expected the CA %s", s.Server, whose, s.Trusted).
 		WithHint("if the server lost its DATA/pki, restore that from the backup and restart it; to move this machine to that server: muster-agent reset-identity, then join with a token of that server; else correct --server")
@@ -86,7 +86,7 @@ var errOtherServer = errors.New("another server")
 // forJoining is ForPeople for a machine that joins, by token or CA sum.
 func (s RefusedCertificate) forJoining(chain []*x509.Certificate) *model.Error {
 	whose, ours := authorityOf(&tls.CertificateVerificationError{UnverifiedCertificates: chain})
-	e := s.foreign(whose)
+	e := s.notMuster(whose)
 	if ours {
 		e = model.Errorf(model.Unauthenticated, "the server at %s is not the one of the join token (or --ca-hash, --ca-file): its certificate is of %s, expected the CA %s", s.Server, whose, s.Trusted).
 			WithHint("check the address, or create a token on the right server: muster node token")
@@ -95,7 +95,7 @@ func (s RefusedCertificate) forJoining(chain []*x509.Certificate) *model.Error {
 	return e
 }
 
-func (s RefusedCertificate) foreign(whose string) *model.Error {
+func (s RefusedCertificate) notMuster(whose string) *model.Error {
 	return model.Errorf(model.Unavailable, "%s is not a Muster server: its certificate is of %s", s.Server, whose).
 		WithHint("a proxy that intercepts TLS causes this error: exclude %s from interception; else name the server with --server HOST:8443", s.Server)
 }
@@ -150,7 +150,7 @@ func Advertise(names []string, more string) []string {
 // maxNames bounds the names of a certificate in a message.
 const maxNames = 12
 
-func list(names []string) string {
+func listNames(names []string) string {
 	if len(names) == 0 {
 		return "nothing"
 	}

@@ -34,18 +34,18 @@ func sampleEnrolment(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 // identity is complete.
 func FuzzIdentity(f *testing.F) {
 	_, answer, key := sampleEnrolment(f)
-	add := func(change func(*stored)) {
-		s := stored{answer, key}
+	add := func(change func(*storedIdentity)) {
+		s := storedIdentity{answer, key}
 		change(&s)
 		data, err := json.Marshal(s)
 		testenv.NoError(f, err)
 		f.Add(data, http.StatusOK)
 	}
-	add(func(*stored) {})
-	add(func(s *stored) { s.Node = uuid.New() })
-	add(func(s *stored) { s.Key = nil })
-	add(func(s *stored) { s.CA = s.Key })
-	add(func(s *stored) { s.ServerKey = s.ServerKey[:31] })
+	add(func(*storedIdentity) {})
+	add(func(s *storedIdentity) { s.Node = uuid.New() })
+	add(func(s *storedIdentity) { s.Key = nil })
+	add(func(s *storedIdentity) { s.CA = s.Key })
+	add(func(s *storedIdentity) { s.ServerKey = s.ServerKey[:31] })
 	f.Add(answer.CA, http.StatusOK)
 	f.Add(key, http.StatusOK)
 	f.Add([]byte(`{"title":"enrolment refused","status":401,"detail":"the server does not know this join token","hint":"muster node token"}`), http.StatusUnauthorized)
@@ -93,7 +93,7 @@ func FuzzEnrol(f *testing.F) {
 	f.Add(`[`, []byte{})
 	f.Fuzz(func(t *testing.T, body string, csr []byte) {
 		nodes := &registrar{}
-		e := &Enroller{Authority: a, Tokens: &memTokens{rows: map[string]JoinToken{keep.ID: keep}}, Registrar: nodes}
+		e := &Enroller{Authority: a, Tokens: &memoryTokens{rows: map[string]JoinToken{keep.ID: keep}}, Registrar: nodes}
 		right, err := json.Marshal(EnrolRequest{Secret: token.Secret[:], CSR: csr, Name: body})
 		testenv.NoError(t, err)
 		for _, body := range []string{body, string(right)} {

@@ -44,18 +44,18 @@ type Identity struct {
 }
 
 // stored is the content of IdentityFile.
-type stored struct {
+type storedIdentity struct {
 	EnrolAnswer
 	Key []byte `json:"key"` // PEM
 }
 
-// keep verifies the server's answer and writes it with the key.
-func keep(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Identity, error) {
+// storeIdentity verifies the server's answer and writes it with the key.
+func storeIdentity(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Identity, error) {
 	pem, err := keyPEM(key)
 	if err != nil {
 		return nil, fmt.Errorf("encode the agent's key: %w", err)
 	}
-	s := &stored{EnrolAnswer: *answer, Key: pem}
+	s := &storedIdentity{EnrolAnswer: *answer, Key: pem}
 	id, err := s.identity()
 	if err != nil {
 		return nil, fmt.Errorf("check the server's answer: %w", err)
@@ -72,7 +72,7 @@ func keep(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Ide
 	return id, nil
 }
 
-func (s *stored) identity() (*Identity, error) {
+func (s *storedIdentity) identity() (*Identity, error) {
 	cert, err := tls.X509KeyPair(s.Certificate, s.Key)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func LoadIdentity(stateDir string) (*Identity, error) {
 }
 
 func decodeIdentity(data []byte) (*Identity, error) {
-	var s stored
+	var s storedIdentity
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func openJoining(dir, machine string) (*JoinState, error) {
 	return j, nil
 }
 
-func (j *JoinState) keep(dir string) error { return writeState(dir, JoiningFile, j) }
+func (j *JoinState) store(dir string) error { return writeState(dir, JoiningFile, j) }
 
 // writeState writes a JSON file of the agent's state folder.
 func writeState(dir, name string, v any) error {
@@ -304,8 +304,8 @@ func writeFile(path string, data []byte) error {
 	return nil
 }
 
-// load reads a pair and checks that certificate and key match.
-func (a *Authority) load(certName, keyName string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// loadPair reads a certificate and its key and checks that certificate and key match.
+func (a *Authority) loadPair(certName, keyName string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	data, err := os.ReadFile(filepath.Join(a.dir, certName))
 	if err != nil {
 		return nil, nil, err

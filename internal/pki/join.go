@@ -69,7 +69,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 			return nil, err
 		}
 	}
-	if err := j.keep(cfg.StateDir); err != nil {
+	if err := j.store(cfg.StateDir); err != nil {
 		return nil, err
 	}
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, j.key)
@@ -91,13 +91,13 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		if cfg.Trusted != nil {
 			cfg.Trusted(ca)
 		}
-		return j.keep(cfg.StateDir)
+		return j.store(cfg.StateDir)
 	}
 	var failed []error
 	var another *model.Error // answers from servers with another CA
 	for _, address := range t.Addresses {
 		shown := RefusedCertificate{Server: address, Trusted: ShortSum(t.CA), Now: cfg.Now()}
-		data, err := post(ctx, cfg.Dial, pinned(shown, t.CA, trust), address+EnrolPath, body)
+		data, err := postRequest(ctx, cfg.Dial, pinnedTLS(shown, t.CA, trust), address+EnrolPath, body)
 		answer := &EnrolAnswer{}
 		if err == nil {
 			answer, err = decodeAnswer(data)
@@ -111,19 +111,19 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 			if !slices.Contains(answer.Servers, address) {
 				answer.Servers = append(answer.Servers, address)
 			}
-			return keep(cfg.StateDir, j.key, answer, t)
+			return storeIdentity(cfg.StateDir, j.key, answer, t)
 		}
-		var said *model.Error
-		if errors.As(err, &said) {
+		var answered *model.Error
+		if errors.As(err, &answered) {
 			if errors.Is(err, errOtherServer) {
-				another = said
+				another = answered
 				continue
 			}
-			said.Message = fmt.Sprintf("join at %s: %s", address, said.Message)
-			if said.Class != model.Unavailable && said.Class != model.Internal {
-				return nil, said // the server decided; other servers would decide the same
+			answered.Message = fmt.Sprintf("join at %s: %s", address, answered.Message)
+			if answered.Class != model.Unavailable && answered.Class != model.Internal {
+				return nil, answered // the server decided; other servers would decide the same
 			}
-			failed = append(failed, said)
+			failed = append(failed, answered)
 			continue
 		}
 		failed = append(failed, fmt.Errorf("join at %s: %w", address, err))
@@ -142,10 +142,10 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	return nil, none.WithHint("check that the server runs and that no firewall blocks its port; use another address: --server HOST:PORT")
 }
 
-// pinned accepts a server whose chain holds a CA certificate with this sum, under any name: the
+// pinnedTLS accepts a server whose chain holds a CA certificate with this sum, under any name: the
 // token is the authority on addresses. Without a sum it passes the CA to trust before anything is
 // sent.
-func pinned(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) error) *tls.Config {
+func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) error) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, // replaced by VerifyConnection
@@ -171,11 +171,11 @@ func pinned(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) erro
 	}
 }
 
-// Shows reports whether the server at an address has a certificate of the CA with this sum, under
+// ServerHasCA reports whether the server at an address has a certificate of the CA with this sum, under
 // any name. It sends nothing.
-func Shows(ctx context.Context, address string, ca [32]byte) (bool, error) {
+func ServerHasCA(ctx context.Context, address string, ca [32]byte) (bool, error) {
 	shown := RefusedCertificate{Server: address, Trusted: ShortSum(ca), Now: time.Now()}
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: enrolTimeout}, Config: pinned(shown, ca, func([32]byte) error { return nil })}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: enrolTimeout}, Config: pinnedTLS(shown, ca, func([32]byte) error { return nil })}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, errOtherServer):
@@ -188,8 +188,8 @@ func Shows(ctx context.Context, address string, ca [32]byte) (bool, error) {
 	return true, conn.Close()
 }
 
-// post returns the server's answer; an error of the server is a model.Error.
-func post(ctx context.Context, dial Dial, config *tls.Config, where string, body []byte) ([]byte, error) {
+// postRequest returns the server's answer; an error of the server is a model.Error.
+func postRequest(ctx context.Context, dial Dial, config *tls.Config, where string, body []byte) ([]byte, error) {
 	client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{DialContext: dial, TLSClientConfig: config, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+where, bytes.NewReader(body))
 	if err != nil {
@@ -219,9 +219,9 @@ func answerError(status int, data []byte) error {
 	}
 	var p problem
 	_ = json.Unmarshal(data, &p)
-	said := model.Errorf(model.ClassOfHTTP(status), "%s", cmp.Or(p.Detail, fmt.Sprintf("the answer is %d %s", status, http.StatusText(status))))
-	said.Hint = p.Hint
-	return said
+	answered := model.Errorf(model.ClassOfHTTP(status), "%s", cmp.Or(p.Detail, fmt.Sprintf("the answer is %d %s", status, http.StatusText(status))))
+	answered.Hint = p.Hint
+	return answered
 }
 
 func decodeAnswer(data []byte) (*EnrolAnswer, error) {
@@ -251,21 +251,21 @@ func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Says.Name, cfg.Says.Namespace = cmp.Or(cfg.Says.Name, cfg.Identity.Name), cfg.Identity.Namespace
-	body, err := cfg.Identity.request(&cfg.Says)
+	body, err := cfg.Identity.renewRequest(&cfg.Says)
 	if err != nil {
 		return nil, fmt.Errorf("make the certificate request: %w", err)
 	}
 	last := errors.New("no server is configured")
 	for _, address := range cfg.Servers {
-		data, err := post(ctx, cfg.Dial, cfg.Identity.serverTLS(address, cfg.Now), address+RenewPath, body)
+		data, err := postRequest(ctx, cfg.Dial, cfg.Identity.serverTLS(address, cfg.Now), address+RenewPath, body)
 		if err == nil {
-			return cfg.Identity.answerError(cfg.StateDir, address, data)
+			return cfg.Identity.readRenewal(cfg.StateDir, address, data)
 		}
 		last = fmt.Errorf("renew the certificate at %s: %w", address, err)
-		var said *model.Error
-		if errors.As(err, &said) && said.Class != model.Unavailable && said.Class != model.Internal && said.Class != model.Limited {
-			said.Message = fmt.Sprintf("renew the certificate at %s: %s", address, said.Message)
-			return nil, said // the server decided; other servers would decide the same
+		var answered *model.Error
+		if errors.As(err, &answered) && answered.Class != model.Unavailable && answered.Class != model.Internal && answered.Class != model.Limited {
+			answered.Message = fmt.Sprintf("renew the certificate at %s: %s", address, answered.Message)
+			return nil, answered // the server decided; other servers would decide the same
 		}
 	}
 	return nil, last
@@ -293,7 +293,7 @@ func (id *Identity) serverTLS(address string, now func() time.Time) *tls.Config 
 	}
 }
 
-func (id *Identity) answerError(dir, address string, data []byte) (*Identity, error) {
+func (id *Identity) readRenewal(dir, address string, data []byte) (*Identity, error) {
 	var answer RenewAnswer
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return nil, fmt.Errorf("read the server's answer: %w", err)
@@ -301,11 +301,11 @@ func (id *Identity) answerError(dir, address string, data []byte) (*Identity, er
 	if answer.Pending != nil {
 		return nil, &PendingError{address, FingerprintOf(id.Certificate.Leaf), time.Duration(answer.Pending.AgainMs) * time.Millisecond}
 	}
-	return id.renewed(dir, &answer)
+	return id.storeRenewed(dir, &answer)
 }
 
-// renewed verifies the server's answer and replaces the certificate in the file.
-func (id *Identity) renewed(dir string, answer *RenewAnswer) (*Identity, error) {
+// storeRenewed verifies the server's answer and replaces the certificate in the file.
+func (id *Identity) storeRenewed(dir string, answer *RenewAnswer) (*Identity, error) {
 	path := filepath.Join(dir, IdentityFile)
 	kept, err := os.ReadFile(path)
 	if err != nil {

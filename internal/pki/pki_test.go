@@ -24,13 +24,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// memTokens stores tokens in a map; uses are counted atomically, as in the real store.
-type memTokens struct {
+// memoryTokens stores tokens in a map; uses are counted atomically, as in the real store.
+type memoryTokens struct {
 	mu   sync.Mutex
 	rows map[string]JoinToken
 }
 
-func (m *memTokens) Find(_ context.Context, id string) (JoinToken, error) {
+func (m *memoryTokens) Find(_ context.Context, id string) (JoinToken, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t, ok := m.rows[id]
@@ -40,7 +40,7 @@ func (m *memTokens) Find(_ context.Context, id string) (JoinToken, error) {
 	return t, nil
 }
 
-func (m *memTokens) use(id string) error {
+func (m *memoryTokens) use(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.rows[id]
@@ -57,7 +57,7 @@ type registrar struct {
 	held    map[string]Member
 	gone    error
 	missing bool
-	uses    *memTokens
+	uses    *memoryTokens
 }
 
 func (r *registrar) NodeOfKey(key string) (Member, bool) { m, ok := r.held[key]; return m, ok }
@@ -95,7 +95,7 @@ func machineKey(t testing.TB) (*ecdsa.PrivateKey, []byte) {
 }
 
 // newToken makes a token that the server knows.
-func newToken(t testing.TB, a *Authority, tokens *memTokens, address string, of JoinToken) (Token, JoinToken) {
+func newToken(t testing.TB, a *Authority, tokens *memoryTokens, address string, of JoinToken) (Token, JoinToken) {
 	t.Helper()
 	token, keep, err := a.NewToken([]string{address}, of)
 	testenv.NoError(t, err)
@@ -114,8 +114,8 @@ func serveTLS(t *testing.T, a *Authority, h http.Handler) (address string) {
 }
 
 // enrolServer serves enrolment over TLS with the authority's own certificate.
-func enrolServer(t *testing.T, a *Authority) (*memTokens, *registrar, string) {
-	tokens := &memTokens{rows: map[string]JoinToken{}}
+func enrolServer(t *testing.T, a *Authority) (*memoryTokens, *registrar, string) {
+	tokens := &memoryTokens{rows: map[string]JoinToken{}}
 	nodes := &registrar{uses: tokens}
 	return tokens, nodes, serveTLS(t, a, &Enroller{Authority: a, Tokens: tokens, Registrar: nodes})
 }
@@ -155,7 +155,7 @@ func TestEnrolMakesNode(t *testing.T) {
 // it asks and whatever token it shows, and that a refused key gets the reason.
 func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
-	tokens := &memTokens{rows: map[string]JoinToken{}}
+	tokens := &memoryTokens{rows: map[string]JoinToken{}}
 	nodes := &registrar{uses: tokens}
 	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
 	token, keep := newToken(t, a, tokens, "127.0.0.1:8443", JoinToken{Namespace: "default", MaxUses: 1})
@@ -183,7 +183,7 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 // and not used up, while a token for its own node stays valid.
 func TestOneMachineIsOneNode(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
-	tokens := &memTokens{rows: map[string]JoinToken{}}
+	tokens := &memoryTokens{rows: map[string]JoinToken{}}
 	key, csr := machineKey(t)
 	is := Member{UID: uuid.New(), Name: "web01-2", Namespace: "default"}
 	nodes := &registrar{uses: tokens, held: map[string]Member{Fingerprint(&key.PublicKey): is}}
@@ -269,21 +269,21 @@ func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 	}
 }
 
-// TestShowsRecognizesCA checks that the CA identifies a server before anything is sent.
-func TestShowsRecognizesCA(t *testing.T) {
+// TestServerHasCA checks that the CA identifies a server before anything is sent.
+func TestServerHasCA(t *testing.T) {
 	a, other := openAuthority(t, t.TempDir(), nil, "127.0.0.1"), openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	_, _, addr := enrolServer(t, a)
 	for _, c := range []struct {
 		of   *Authority
 		ours bool
 	}{{a, true}, {other, false}} {
-		if ours, err := Shows(t.Context(), addr, c.of.CASum()); ours != c.ours || err != nil {
+		if ours, err := ServerHasCA(t.Context(), addr, c.of.CASum()); ours != c.ours || err != nil {
 			t.Errorf("%v, %v; want %v", ours, err, c.ours)
 		}
 	}
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	if ours, err := Shows(t.Context(), gone.Listener.Addr().String(), a.CASum()); ours || model.ClassOf(err) != model.Unavailable {
+	if ours, err := ServerHasCA(t.Context(), gone.Listener.Addr().String(), a.CASum()); ours || model.ClassOf(err) != model.Unavailable {
 		t.Errorf("of nobody: %v, %v", ours, err)
 	}
 }
@@ -350,7 +350,7 @@ type deadlined struct {
 func (d *deadlined) SetReadDeadline(t time.Time) error { d.until = t; return nil }
 
 func TestEnrolmentHasATimeLimit(t *testing.T) {
-	e := &Enroller{Authority: openAuthority(t, t.TempDir(), nil), Tokens: &memTokens{rows: map[string]JoinToken{}}}
+	e := &Enroller{Authority: openAuthority(t, t.TempDir(), nil), Tokens: &memoryTokens{rows: map[string]JoinToken{}}}
 	w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, EnrolPath, strings.NewReader("{")))
 	if left := time.Until(w.until); left <= 0 || left > enrolTimeout {

@@ -101,7 +101,7 @@ func TestFaultyRenewalsAreRefused(t *testing.T) {
 	id := enrolMember(t, a, nodes, t.TempDir())
 	request := func(change func(*RenewRequest)) RenewRequest {
 		var r RenewRequest
-		body, err := id.request(nil)
+		body, err := id.renewRequest(nil)
 		testenv.NoError(t, err)
 		testenv.NoError(t, json.Unmarshal(body, &r))
 		if change != nil {
@@ -245,7 +245,7 @@ func TestServerCertificateOnFullDisk(t *testing.T) {
 	if got, _ := a.GetCertificate(nil); got != first {
 		t.Error("tried again at once")
 	}
-	clock = clock.Add(renewAgain)
+	clock = clock.Add(renewRetry)
 	if got, err := a.GetCertificate(nil); err != nil || got == first || !got.Leaf.NotAfter.After(clock.Add(serverLife-time.Minute)) {
 		t.Errorf("not renewed: %v", err)
 	}
@@ -257,7 +257,7 @@ func FuzzRenew(f *testing.F) {
 	a := openAuthority(f, f.TempDir(), nil)
 	nodes, dir := &registrar{}, f.TempDir()
 	id := enrolMember(f, a, nodes, dir)
-	right, err := id.request(nil)
+	right, err := id.renewRequest(nil)
 	testenv.NoError(f, err)
 	good, err := json.Marshal(RenewAnswer{Certificate: certPEM(id.Certificate.Certificate[0])})
 	testenv.NoError(f, err)
@@ -279,7 +279,7 @@ func FuzzRenew(f *testing.F) {
 				t.Fatalf("a certificate for another key: %v", err)
 			}
 		}
-		if next, err := id.answerError(dir, "", data); err == nil && (next.Node != id.Node || FingerprintOf(next.Certificate.Leaf) != FingerprintOf(id.Certificate.Leaf)) {
+		if next, err := id.readRenewal(dir, "", data); err == nil && (next.Node != id.Node || FingerprintOf(next.Certificate.Leaf) != FingerprintOf(id.Certificate.Leaf)) {
 			t.Fatalf("took %+v", next)
 		}
 	})

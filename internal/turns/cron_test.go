@@ -17,7 +17,7 @@ func cronRobin(check model.CheckID, cron, zone string, timeout time.Duration, me
 	return r
 }
 
-func at(text string) time.Time {
+func parseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		panic(err)
@@ -26,7 +26,7 @@ func at(text string) time.Time {
 }
 
 // runTimes returns the wall-clock times of a turn's runs, to the minute.
-func (f *fleet) runTimes(k key, zone string) (list []string) {
+func (f *fleet) runTimes(k turnKey, zone string) (list []string) {
 	location := testenv.Value(time.LoadLocation(zone))(f.t)
 	for _, run := range f.runs[k] {
 		list = append(list, f.start.Add(run+f.ahead).In(location).Format("02 15:04 -0700"))
@@ -36,10 +36,10 @@ func (f *fleet) runTimes(k key, zone string) (list []string) {
 
 // TestEachDueTimeHasARun checks one run per due time and proxy node within a second, by all members in turn.
 func TestEachDueTimeHasARun(t *testing.T) {
-	f := newFleetAt(t, at("2026-11-21T08:07:30Z"), cronRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
+	f := newFleetAt(t, parseTime("2026-11-21T08:07:30Z"), cronRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
 	f.advance(2 * time.Hour)
 	for i := range 8 {
-		runs := f.runs[key{7, model.NodeID(1000 + i)}]
+		runs := f.runs[turnKey{7, model.NodeID(1000 + i)}]
 		if len(runs) != 12 {
 			t.Fatalf("%d runs about %d", len(runs), i)
 		}
@@ -49,7 +49,7 @@ func TestEachDueTimeHasARun(t *testing.T) {
 			}
 		}
 	}
-	if got := f.runTimes(key{8, 0}, "Europe/Paris"); !slices.Equal(got, []string{"21 09:30 +0100"}) {
+	if got := f.runTimes(turnKey{8, 0}, "Europe/Paris"); !slices.Equal(got, []string{"21 09:30 +0100"}) {
 		t.Errorf("runs at %v", got)
 	}
 	for node := range model.NodeID(4) {
@@ -74,19 +74,19 @@ func TestDueTimesAcrossSummerTime(t *testing.T) {
 		{"2026-10-24T12:00:00+02:00", "30 1 * * *", []string{"25 01:30 +0200", "26 01:30 +0100"}},
 		{"2026-10-24T12:00:00+02:00", "0 4 * * *", []string{"25 04:00 +0100", "26 04:00 +0100"}},
 	} {
-		f := newFleetAt(t, at(c.start), cronRobin(7, c.cron, "Europe/Paris", 10*time.Second, 2, 1))
+		f := newFleetAt(t, parseTime(c.start), cronRobin(7, c.cron, "Europe/Paris", 10*time.Second, 2, 1))
 		f.advance(44 * time.Hour)
-		if got := f.runTimes(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, c.want) {
+		if got := f.runTimes(turnKey{7, 1000}, "Europe/Paris"); !slices.Equal(got, c.want) {
 			t.Errorf("%s from %s: %v, want %v", c.cron, c.start, got, c.want)
 		}
 	}
 	// In the repeated hour, a fixed time runs once a day and every half hour runs each time.
-	f := newFleetAt(t, at("2026-10-24T12:00:00+02:00"), cronRobin(7, "30 2 * * *", "Europe/Paris", 10*time.Second, 2, 1), cronRobin(8, "*/30 * * * *", "Europe/Paris", 10*time.Second, 2, 1))
+	f := newFleetAt(t, parseTime("2026-10-24T12:00:00+02:00"), cronRobin(7, "30 2 * * *", "Europe/Paris", 10*time.Second, 2, 1), cronRobin(8, "*/30 * * * *", "Europe/Paris", 10*time.Second, 2, 1))
 	f.advance(44*time.Hour + time.Minute)
-	if got := f.runTimes(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, []string{"25 02:30 +0200", "26 02:30 +0100"}) {
+	if got := f.runTimes(turnKey{7, 1000}, "Europe/Paris"); !slices.Equal(got, []string{"25 02:30 +0200", "26 02:30 +0100"}) {
 		t.Errorf("runs at %v", got)
 	}
-	if got := f.runTimes(key{8, 1000}, "Europe/Paris"); len(got) != 88 {
+	if got := f.runTimes(turnKey{8, 1000}, "Europe/Paris"); len(got) != 88 {
 		t.Errorf("%d runs in 44 hours: %v", len(got), got)
 	}
 }
@@ -94,10 +94,10 @@ func TestDueTimesAcrossSummerTime(t *testing.T) {
 // TestOtherMemberTakesOverByCron checks that another member takes over from a closed session at once, from a
 // hanging one after its timeout, and from the only one when another connects.
 func TestOtherMemberTakesOverByCron(t *testing.T) {
-	f := newFleetAt(t, at("2026-11-21T02:59:00Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
+	f := newFleetAt(t, parseTime("2026-11-21T02:59:00Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
 	f.hanging[1], f.hanging[2], f.hanging[3] = true, true, true
 	f.advance(70 * time.Second)
-	k := key{7, 1000}
+	k := turnKey{7, 1000}
 	turn := f.e.turns[k]
 	first := turn.assignee
 	if first == 0 || !turn.open {
@@ -130,7 +130,7 @@ func TestOtherMemberTakesOverByCron(t *testing.T) {
 // TestMissedDueTimeIsReportedOnce checks that a due time without members is reported once, after a minute, and
 // that a member that connects later runs it unless the check excepts that time.
 func TestMissedDueTimeIsReportedOnce(t *testing.T) {
-	f := newFleetAt(t, at("2026-11-21T02:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
+	f := newFleetAt(t, parseTime("2026-11-21T02:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.robins[1].Chunk.Except = []model.Span{{Zone: "UTC", Spans: []model.WindowSpan{{During: "04:00-06:00"}}}}
 	f.away[1], f.away[2] = true, true
 	f.advance(time.Hour + 59*time.Second)
@@ -143,11 +143,11 @@ func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	}
 	delete(f.away, 2)
 	f.advance(3 * time.Second)
-	if list, _ := f.e.Faults(""); len(f.runs) != 2 || len(f.runs[key{7, 1000}]) != 1 || len(list) != 0 {
+	if list, _ := f.e.Faults(""); len(f.runs) != 2 || len(f.runs[turnKey{7, 1000}]) != 1 || len(list) != 0 {
 		t.Errorf("runs %v, faults %v", f.runs, list)
 	}
 	f.advance(30 * time.Hour)
-	if got := fmt.Sprint(len(f.missed), len(f.runs[key{7, 1000}]), len(f.runs[key{8, 1000}])); got != "3 2 1" {
+	if got := fmt.Sprint(len(f.missed), len(f.runs[turnKey{7, 1000}]), len(f.runs[turnKey{8, 1000}])); got != "3 2 1" {
 		t.Errorf("missed, runs of one, of the other: %s", got)
 	}
 }
@@ -168,27 +168,27 @@ func TestRestartMakesUpForDueTimes(t *testing.T) {
 		{"the check is new", 3 * time.Second, "", 0},
 	} {
 		for proxies := range 2 {
-			f := newFleetAt(t, at("2026-11-21T03:00:00Z").Add(c.back), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, proxies))
+			f := newFleetAt(t, parseTime("2026-11-21T03:00:00Z").Add(c.back), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, proxies))
 			if c.last != "" {
-				f.last[1000], f.last[2] = at(c.last), at(c.last)
+				f.last[1000], f.last[2] = parseTime(c.last), parseTime(c.last)
 			}
 			f.advance(10 * time.Second)
 			if c.back < 10*time.Second && len(f.runs) > 0 {
 				t.Errorf("%s: given while it may still come back", c.what)
 			}
 			f.advance(time.Minute)
-			if n := len(f.runs[key{7, model.NodeID(1000 * proxies)}]); n != c.want || len(f.missed) > 0 {
+			if n := len(f.runs[turnKey{7, model.NodeID(1000 * proxies)}]); n != c.want || len(f.missed) > 0 {
 				t.Errorf("%s: %d runs, want %d; missed %v", c.what, n, c.want, f.missed)
 			}
 			f.advance(25 * time.Hour)
-			if n := len(f.runs[key{7, model.NodeID(1000 * proxies)}]); n != c.want+1 {
+			if n := len(f.runs[turnKey{7, model.NodeID(1000 * proxies)}]); n != c.want+1 {
 				t.Errorf("%s: %d runs a day later", c.what, n)
 			}
 		}
 	}
 	// A result of the run that the former server requested ends the turn.
-	f := newFleetAt(t, at("2026-11-21T03:00:03Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
-	f.last[1000] = at("2026-11-20T03:00:00Z")
+	f := newFleetAt(t, parseTime("2026-11-21T03:00:03Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
+	f.last[1000] = parseTime("2026-11-20T03:00:00Z")
 	f.advance(2 * time.Second)
 	f.e.RecordResult(7, 1000, time.Second)
 	f.advance(time.Hour)
@@ -199,29 +199,29 @@ func TestRestartMakesUpForDueTimes(t *testing.T) {
 
 // TestClockChangeRepeatsNoRun checks that a skipped due time runs once and a completed one does not run again.
 func TestClockChangeRepeatsNoRun(t *testing.T) {
-	f := newFleetAt(t, at("2026-11-21T01:00:00Z"), cronRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
+	f := newFleetAt(t, parseTime("2026-11-21T01:00:00Z"), cronRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
 	f.advance(10 * time.Minute)
 	f.ahead = 3 * time.Hour // 04:10
 	f.advance(2 * time.Second)
-	if got := f.runTimes(key{7, 1000}, "UTC"); !slices.Equal(got, []string{"21 04:10 +0000"}) {
+	if got := f.runTimes(turnKey{7, 1000}, "UTC"); !slices.Equal(got, []string{"21 04:10 +0000"}) {
 		t.Fatalf("runs at %v", got)
 	}
 	f.advance(20*time.Minute + 2*time.Second) // 04:30
 	f.ahead -= 5 * time.Second
 	f.advance(10 * time.Second)
-	if n := len(f.runs[key{7, 1000}]); n != 2 {
+	if n := len(f.runs[turnKey{7, 1000}]); n != 2 {
 		t.Errorf("%d runs: the one of 04:30 came again, or did not", n)
 	}
 	f.ahead -= 20 * time.Hour
 	f.advance(31 * time.Minute)
-	if n := len(f.runs[key{7, 1000}]); n != 3 {
+	if n := len(f.runs[turnKey{7, 1000}]); n != 3 {
 		t.Errorf("%d runs: it waits for the day before", n)
 	}
 }
 
 // TestChangedCronTakesEffectAtOnce checks that a changed cron expression takes effect at once.
 func TestChangedCronTakesEffectAtOnce(t *testing.T) {
-	f := newFleetAt(t, at("2026-11-21T08:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
+	f := newFleetAt(t, parseTime("2026-11-21T08:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.advance(time.Minute)
 	f.robins, f.revision = []directory.RoundRobin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 2)}, 2
 	f.advance(5 * time.Minute)
@@ -230,12 +230,12 @@ func TestChangedCronTakesEffectAtOnce(t *testing.T) {
 	}
 	f.robins, f.revision = []directory.RoundRobin{robinOf(7, 10*time.Second, time.Second, 2, 2)}, 3
 	f.advance(25 * time.Second)
-	if n := len(f.runs[key{7, 1000}]); n < 2 || n > 4 {
+	if n := len(f.runs[turnKey{7, 1000}]); n < 2 || n > 4 {
 		t.Errorf("%d runs by interval", n)
 	}
 	f.robins, f.revision = []directory.RoundRobin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 1)}, 4
 	f.advance(time.Minute)
-	if len(f.e.turns) != 1 || len(f.e.heap) != 1 || !f.e.turns[key{7, 1000}].tick.Equal(at("2026-11-22T08:05:00Z")) {
+	if len(f.e.turns) != 1 || len(f.e.heap) != 1 || !f.e.turns[turnKey{7, 1000}].tick.Equal(parseTime("2026-11-22T08:05:00Z")) {
 		t.Errorf("%+v", f.e.turns)
 	}
 }

@@ -54,7 +54,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	robins   map[model.CheckID]*rotation
-	turns    map[key]*turn
+	turns    map[turnKey]*turn
 	assigned map[model.NodeID]map[*turn]struct{} // open turns by assignee
 	heap     heap                                // all turns, ascending by wake
 	reloaded time.Duration                       // last look at RoundRobins' revision
@@ -68,7 +68,7 @@ func New(o Options) *Engine {
 		o.Wall = o.Now
 	}
 	return &Engine{o: o, began: o.Now(), wake: make(chan struct{}, 1), revision: -1,
-		robins: map[model.CheckID]*rotation{}, turns: map[key]*turn{}, assigned: map[model.NodeID]map[*turn]struct{}{}}
+		robins: map[model.CheckID]*rotation{}, turns: map[turnKey]*turn{}, assigned: map[model.NodeID]map[*turn]struct{}{}}
 }
 
 // reloadEvery is the longest delay until a changed check takes effect.
@@ -90,7 +90,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-e.wake:
 		case <-timer.C:
 		}
-		missed, wait := e.step(e.clock())
+		missed, wait := e.runDueTurns(e.clock())
 		if len(missed) > 0 {
 			if err := e.o.Missed(ctx, missed); err != nil && !errors.Is(err, context.Canceled) {
 				e.o.Log.Error("cannot record round-robin checks that had no connected member", "count", len(missed), "err", err)
@@ -100,11 +100,11 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// step handles all turns that are due and returns missed runs and the time until the next one is due.
-func (e *Engine) step(now time.Duration) (missed []Missed, wait time.Duration) {
+// runDueTurns handles all turns that are due and returns missed runs and the time until the next one is due.
+func (e *Engine) runDueTurns(now time.Duration) (missed []Missed, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.follow(now)
+	e.followWallClock(now)
 	if e.revision < 0 || now-e.reloaded >= reloadEvery {
 		e.reload(now)
 	}
@@ -119,8 +119,8 @@ func (e *Engine) step(now time.Duration) (missed []Missed, wait time.Duration) {
 				missed = append(missed, m)
 			}
 		} else {
-			e.give(t, now)
-			if m, ok := e.overdue(t, now); ok {
+			e.giveTurn(t, now)
+			if m, ok := e.reportOverdue(t, now); ok {
 				missed = append(missed, m)
 			}
 		}
@@ -135,11 +135,11 @@ func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.
 	now := e.clock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := e.turns[key{check, about}]
+	t := e.turns[turnKey{check, about}]
 	if t == nil || !t.open || now-age+rounding < t.assignedAt {
 		return
 	}
-	e.withdraw(t)
+	e.withdrawTurn(t)
 	t.open, t.missed, t.last, t.wake = false, false, 0, t.next
 	e.heap.fix(t)
 }
@@ -152,7 +152,7 @@ func (e *Engine) SessionEnded(node model.NodeID) {
 	e.mu.Lock()
 	any := false
 	for t := range e.assigned[node] {
-		e.withdraw(t)
+		e.withdrawTurn(t)
 		t.wake, any = 0, true
 		e.heap.fix(t)
 	}

@@ -47,7 +47,7 @@ func (r *rotation) retry() time.Duration {
 	return min(r.chunk.Interval/10, time.Second)
 }
 
-// reload follows the declared checks.
+// reload reads the declared checks if their revision changed.
 func (e *Engine) reload(now time.Duration) {
 	e.reloaded = now
 	revision := e.o.Revision()
@@ -56,37 +56,37 @@ func (e *Engine) reload(now time.Duration) {
 	}
 	first := e.revision < 0
 	e.revision = revision
-	gone := e.robins
+	removed := e.robins
 	e.robins = map[model.CheckID]*rotation{}
-	for _, said := range e.o.RoundRobins() {
-		check := said.Chunk.Unit
-		r, known := gone[check]
+	for _, declared := range e.o.RoundRobins() {
+		check := declared.Chunk.Unit
+		r, known := removed[check]
 		if !known {
-			r = &rotation{last: firstMember(said)}
+			r = &rotation{last: firstMember(declared)}
 		}
-		delete(gone, check)
+		delete(removed, check)
 		e.robins[check] = r
-		same := known && r.chunk.Interval == said.Chunk.Interval && cronOf(r.chunk) == cronOf(said.Chunk) && slices.Equal(r.subjects, said.Subjects)
-		if r.chunk != said.Chunk {
-			r.location, r.from = e.locationOf(said.Chunk), time.Time{}
-			except, err := window.NewSet(said.Chunk.Except)
+		same := known && r.chunk.Interval == declared.Chunk.Interval && cronOf(r.chunk) == cronOf(declared.Chunk) && slices.Equal(r.subjects, declared.Subjects)
+		if r.chunk != declared.Chunk {
+			r.location, r.from = e.locationOf(declared.Chunk), time.Time{}
+			except, err := window.NewSet(declared.Chunk.Except)
 			if err != nil {
-				e.o.Log.Error("BUG: a calendar that was accepted cannot be read", "check", said.Chunk.Name, "err", err)
+				e.o.Log.Error("BUG: a calendar that was accepted cannot be read", "check", declared.Chunk.Name, "err", err)
 			}
 			r.except = except
 		}
 		before := r.subjects
-		r.chunk, r.namespace, r.members, r.subjects, r.unavailableUntil = said.Chunk, said.Namespace, said.Members, said.Subjects, 0
+		r.chunk, r.namespace, r.members, r.subjects, r.unavailableUntil = declared.Chunk, declared.Namespace, declared.Members, declared.Subjects, 0
 		if !same {
 			e.reschedule(r, before, now)
 		}
 		if first && r.location != nil {
-			e.resume(r, now)
+			e.resumeDueTimes(r, now)
 		}
 	}
-	for check, r := range gone {
+	for check, r := range removed {
 		for _, s := range r.subjects {
-			e.drop(key{check, s.ID})
+			e.dropTurn(turnKey{check, s.ID})
 		}
 	}
 }
@@ -121,21 +121,21 @@ func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.
 	check := r.chunk.Unit
 	for _, s := range before {
 		if _, still := slices.BinarySearchFunc(r.subjects, s.ID, func(p directory.ProxyNode, id model.NodeID) int { return cmp.Compare(p.ID, id) }); !still {
-			e.drop(key{check, s.ID})
+			e.dropTurn(turnKey{check, s.ID})
 		}
 	}
 	for _, s := range r.subjects {
-		k := key{check, s.ID}
+		k := turnKey{check, s.ID}
 		t := e.turns[k]
 		if t != nil && e.isScheduled(t, s.UID, now) {
 			continue
 		}
-		e.drop(k)
-		t = &turn{key: k, robin: r, cron: cronOf(r.chunk)}
+		e.dropTurn(k)
+		t = &turn{turnKey: k, robin: r, cron: cronOf(r.chunk)}
 		if r.location == nil {
 			t.next = when.OnGrid(now, r.chunk.Interval, when.Phase(s.UID, check, r.chunk.Interval))
 		} else {
-			e.plan(t, now)
+			e.scheduleNext(t, now)
 		}
 		t.wake = t.next
 		e.turns[k] = t
@@ -143,12 +143,12 @@ func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.
 	}
 }
 
-func (e *Engine) drop(k key) {
+func (e *Engine) dropTurn(k turnKey) {
 	t := e.turns[k]
 	if t == nil {
 		return
 	}
-	e.withdraw(t)
+	e.withdrawTurn(t)
 	e.heap.remove(t)
 	delete(e.turns, k)
 }
@@ -165,7 +165,7 @@ func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 		if namespace != "" && namespace != r.namespace {
 			continue
 		}
-		f := plan.Fault{Check: check, Text: "check " + r.chunk.Name + ": " + r.noMember()}
+		f := plan.Fault{Check: check, Text: "check " + r.chunk.Name + ": " + r.noMemberText()}
 		add := func(id model.NodeID) bool {
 			if f.Nodes++; len(f.Examples) < faultExamples {
 				f.Examples = append(f.Examples, id)
@@ -173,7 +173,7 @@ func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 			return true
 		}
 		for _, s := range r.subjects {
-			switch t := e.turns[key{check, s.ID}]; {
+			switch t := e.turns[turnKey{check, s.ID}]; {
 			case !t.missed:
 			case s.ID != 0:
 				add(s.ID)

@@ -10,14 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-type key struct {
+type turnKey struct {
 	check model.CheckID
 	about model.NodeID // zero: a check without proxy nodes
 }
 
 // turn is one check's turn, about one proxy node or none. Times are the engine's clock.
 type turn struct {
-	key
+	turnKey
 	robin      *rotation
 	next       time.Duration // begin of its next interval
 	wake       time.Duration // next time to handle it
@@ -46,30 +46,30 @@ func (e *Engine) startInterval(t *turn, now time.Duration) (m Missed, missed boo
 	missed = t.open && t.assignee == 0 && !t.reported && began >= e.graceEnd()
 	t.missed = missed || t.missed && t.open // unchanged while unknown
 	if missed {
-		m = Missed{t.about, r.chunk, r.noMember()}
+		m = Missed{t.about, r.chunk, r.noMemberText()}
 	}
 	if t.assignee == 0 { // else the run is late and continues with another member
 		t.last = 0
 	}
-	e.withdraw(t)
+	e.withdrawTurn(t)
 	if t.cron == "" {
 		t.next = when.OnGrid(now, r.chunk.Interval, t.next%r.chunk.Interval)
 	} else {
 		t.due, t.ran, t.reported = t.next, t.tick, false
-		e.plan(t, now)
+		e.scheduleNext(t, now)
 	}
 	if _, held := r.except.Active(e.wall(now)); held {
 		t.open, t.missed, t.wake = false, false, t.next
 	} else {
 		t.open = true
-		e.give(t, now)
+		e.giveTurn(t, now)
 	}
 	return m, missed && t.about != 0
 }
 
-// give hands a turn to the next member and sets the time to look again; without a result by then
+// giveTurn hands a turn to the next member and sets the time to look again; without a result by then
 // another member gets it. A single member keeps it.
-func (e *Engine) give(t *turn, now time.Duration) {
+func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	r, was := t.robin, t.assignee
 	if t.cron != "" && was == 0 && now > t.due {
 		if _, held := r.except.Active(e.wall(now)); held { // an excepted time began while it waited
@@ -77,10 +77,10 @@ func (e *Engine) give(t *turn, now time.Duration) {
 			return
 		}
 	}
-	to := e.choose(t, now)
+	to := e.chooseMember(t, now)
 	switch {
 	case to != 0:
-		e.withdraw(t)
+		e.withdrawTurn(t)
 		t.assignee, t.last, t.assignedAt, t.missed = to, to, now, false
 		if e.assigned[to] == nil {
 			e.assigned[to] = map[*turn]struct{}{}
@@ -99,9 +99,9 @@ func (e *Engine) give(t *turn, now time.Duration) {
 // graceEnd returns the time from which missing members count.
 func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNano()) + e.o.Grace }
 
-// choose returns the next connected member for a turn: first the check's next, so that all members are used evenly;
+// chooseMember returns the next connected member for a turn: first the check's next, so that all members are used evenly;
 // then the turn's own next, so that it tries every member before it returns to a hanging one.
-func (e *Engine) choose(t *turn, now time.Duration) model.NodeID {
+func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	r := t.robin
 	if now < r.unavailableUntil {
 		return 0
@@ -136,8 +136,8 @@ func (e *Engine) choose(t *turn, now time.Duration) model.NodeID {
 	return 0
 }
 
-// withdraw takes a turn from its assignee.
-func (e *Engine) withdraw(t *turn) {
+// withdrawTurn takes a turn from its assignee.
+func (e *Engine) withdrawTurn(t *turn) {
 	if t.assignee == 0 {
 		return
 	}
@@ -148,7 +148,7 @@ func (e *Engine) withdraw(t *turn) {
 	t.assignee = 0
 }
 
-func (r *rotation) noMember() string {
+func (r *rotation) noMemberText() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.chunk.Name)
 }
 
@@ -213,8 +213,8 @@ func (e *Engine) locationOf(c *model.CheckChunk) *time.Location {
 // wall converts a time of the engine's clock to wall-clock time.
 func (e *Engine) wall(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
 
-// plan finds the next due time, after now and after the last one: setting the clock back a little repeats none.
-func (e *Engine) plan(t *turn, now time.Duration) {
+// scheduleNext sets the next due time of a turn, after now and after its last one: a clock set back repeats no run.
+func (e *Engine) scheduleNext(t *turn, now time.Duration) {
 	from := e.wall(now)
 	if t.ran.After(from) && t.ran.Sub(from) <= catchUp {
 		from = t.ran
@@ -230,8 +230,8 @@ func (e *Engine) plan(t *turn, now time.Duration) {
 	t.tick, t.next = r.tick, time.Duration(r.tick.UnixNano())-e.skew
 }
 
-// follow detects a clock set by hand: due times that were skipped are due now, once.
-func (e *Engine) follow(now time.Duration) {
+// followWallClock detects a clock set by hand: due times that were skipped are due now, once.
+func (e *Engine) followWallClock(now time.Duration) {
 	skew := time.Duration(e.o.Wall().UnixNano()) - now
 	if (skew - e.skew).Abs() < clockStep {
 		return
@@ -243,7 +243,7 @@ func (e *Engine) follow(now time.Duration) {
 			continue
 		}
 		if t.tick.After(wall) {
-			e.plan(t, now)
+			e.scheduleNext(t, now)
 		} else {
 			t.next = now
 		}
@@ -254,17 +254,17 @@ func (e *Engine) follow(now time.Duration) {
 	}
 }
 
-// overdue reports a due time as missed, once, when no member was connected for too long.
-func (e *Engine) overdue(t *turn, now time.Duration) (m Missed, ok bool) {
+// reportOverdue reports a due time as missed, once, when no member was connected for too long.
+func (e *Engine) reportOverdue(t *turn, now time.Duration) (m Missed, ok bool) {
 	if t.cron == "" || !t.open || t.assignee != 0 || t.reported || now < max(t.due+overdueAfter, e.graceEnd()) {
 		return m, false
 	}
 	t.reported, t.missed = true, true
-	return Missed{t.about, t.robin.chunk, t.robin.noMember()}, t.about != 0
+	return Missed{t.about, t.robin.chunk, t.robin.noMemberText()}, t.about != 0
 }
 
-// resume restores due times after a start: one without a later result is run again once its timeout is over.
-func (e *Engine) resume(r *rotation, now time.Duration) {
+// resumeDueTimes restores due times after a start: one without a later result is run again once its timeout is over.
+func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return
 	}
@@ -281,8 +281,8 @@ func (e *Engine) resume(r *rotation, now time.Duration) {
 		return
 	}
 	for _, s := range r.subjects {
-		t := e.turns[key{r.chunk.Unit, s.ID}]
-		if last, ok := e.last(r, s.ID); t == nil || !ok || !last.Before(tick) {
+		t := e.turns[turnKey{r.chunk.Unit, s.ID}]
+		if last, ok := e.lastRun(r, s.ID); t == nil || !ok || !last.Before(tick) {
 			continue
 		}
 		t.open, t.due = true, time.Duration(tick.UnixNano())-e.skew
@@ -292,8 +292,8 @@ func (e *Engine) resume(r *rotation, now time.Duration) {
 	}
 }
 
-// last returns the time of the last result about a proxy node, or of any member.
-func (e *Engine) last(r *rotation, about model.NodeID) (at time.Time, ok bool) {
+// lastRun returns the time of the last result about a proxy node, or of any member.
+func (e *Engine) lastRun(r *rotation, about model.NodeID) (at time.Time, ok bool) {
 	if about != 0 {
 		return e.o.Last(about, r.chunk.Unit)
 	}

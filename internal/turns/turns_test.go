@@ -30,7 +30,7 @@ type fleet struct {
 	hanging  map[model.NodeID]bool // a session that does not answer
 	answers  []answer
 	given    map[model.NodeID]int
-	runs     map[key][]time.Duration // times of results
+	runs     map[turnKey][]time.Duration // times of results
 	missed   []Missed
 	ahead    time.Duration // of the wall clock
 	last     map[model.NodeID]time.Time
@@ -48,7 +48,7 @@ func newFleet(t *testing.T, robins ...directory.RoundRobin) *fleet {
 
 func newFleetAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *fleet {
 	f := &fleet{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
-		away: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, last: map[model.NodeID]time.Time{}, runs: map[key][]time.Duration{}}
+		away: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, last: map[model.NodeID]time.Time{}, runs: map[turnKey][]time.Duration{}}
 	f.restart()
 	return f
 }
@@ -90,7 +90,7 @@ func (f *fleet) give(node model.NodeID, g wire.TurnRun) bool {
 // run advances the time.
 func (f *fleet) advance(d time.Duration) {
 	for end := f.now + d; ; {
-		missed, wait := f.e.step(f.e.clock())
+		missed, wait := f.e.runDueTurns(f.e.clock())
 		f.missed = append(f.missed, missed...)
 		next := min(f.now+wait, end)
 		slices.SortStableFunc(f.answers, func(a, b answer) int { return int(a.at - b.at) })
@@ -98,7 +98,7 @@ func (f *fleet) advance(d time.Duration) {
 			a := f.answers[0]
 			f.answers, f.now = f.answers[1:], max(f.now, a.at)
 			if !f.away[a.by] {
-				k := key{model.CheckID(a.given.Chunk), a.given.Node}
+				k := turnKey{model.CheckID(a.given.Chunk), a.given.Node}
 				f.runs[k] = append(f.runs[k], f.now)
 				f.e.RecordResult(k.check, k.about, 0)
 			}
@@ -203,7 +203,7 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	if f.given[1]+f.given[2] == 0 || f.given[1] > 1 || f.given[2] > 1 {
 		t.Fatalf("given %v", f.given)
 	}
-	turn := f.e.turns[key{7, 1000}]
+	turn := f.e.turns[turnKey{7, 1000}]
 	if turn.assignee != 1 && turn.assignee != 2 {
 		t.Fatalf("with %d", turn.assignee)
 	}
@@ -211,7 +211,7 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	delete(f.hanging, other)
 	f.disconnect(first)
 	f.advance(time.Second)
-	if len(f.runs[turn.key]) != 1 || turn.open {
+	if len(f.runs[turn.turnKey]) != 1 || turn.open {
 		t.Errorf("no other has it: with %d, runs %v", turn.assignee, f.runs)
 	}
 	delete(f.away, first)
@@ -224,7 +224,7 @@ func TestOtherMemberTakesOver(t *testing.T) {
 		t.Error("it is taken away before its time")
 	}
 	f.advance(2 * time.Second)
-	if turn.open || len(f.runs[turn.key]) != 2 {
+	if turn.open || len(f.runs[turn.turnKey]) != 2 {
 		t.Errorf("the hung one keeps it: with %d, runs %v", turn.assignee, f.runs)
 	}
 }
@@ -236,7 +236,7 @@ func TestTakeoverSkipsHangingMember(t *testing.T) {
 	f.hanging[2] = true
 	f.advance(4 * time.Second)
 	for range 50 {
-		f.runs = map[key][]time.Duration{}
+		f.runs = map[turnKey][]time.Duration{}
 		f.advance(5 * time.Second)
 		if len(f.runs) != 2 {
 			t.Fatalf("runs in two intervals: %v", f.runs)
@@ -280,16 +280,16 @@ func TestChangedChecksTakeEffect(t *testing.T) {
 	f.hanging[1] = true
 	f.advance(time.Minute)
 	f.e.RecordResult(7, 1000, 2*time.Minute)
-	if !f.e.turns[key{7, 1000}].open {
+	if !f.e.turns[turnKey{7, 1000}].open {
 		t.Error("an old result ended a turn")
 	}
 	f.e.RecordResult(7, 1000, 0)
-	if f.e.turns[key{7, 1000}].open {
+	if f.e.turns[turnKey{7, 1000}].open {
 		t.Error("a result did not end the turn")
 	}
 	f.robins, f.revision = []directory.RoundRobin{robinOf(7, 10*time.Second, time.Second, 1, 1), robinOf(9, time.Minute, time.Second, 1, 0)}, 2
 	f.advance(2 * time.Second)
-	if len(f.e.turns) != 2 || len(f.e.heap) != 2 || f.e.turns[key{7, 1000}].next > f.e.clock()+10*time.Second {
+	if len(f.e.turns) != 2 || len(f.e.heap) != 2 || f.e.turns[turnKey{7, 1000}].next > f.e.clock()+10*time.Second {
 		t.Errorf("%d turns, %d in the heap", len(f.e.turns), len(f.e.heap))
 	}
 	f.robins, f.revision = nil, 3

@@ -89,7 +89,7 @@ func (s *Subject) same(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ours, err := pki.Shows(ctx, s.TLS, sum)
+	ours, err := pki.ServerHasCA(ctx, s.TLS, sum)
 	if err != nil {
 		return fmt.Errorf("--server %s: %w", s.TLS, err)
 	}

@@ -143,7 +143,7 @@ func (s *Server) admitAgent(conn *wsconn.Conn, hello *wire.Hello, proven Proof) 
 	}
 	if proven.Node != uuid.Nil && hello.Node != proven.Node {
 		return nil, &wire.Refuse{Code: "identity", Message: "Hello names node " + hello.Node.String() + ", the certificate names node " + proven.Node.String(),
-			Hint: pki.JoinAnew}
+			Hint: pki.HintJoinAgain}
 	}
 	if retry := s.drainRetry.Load(); retry != 0 {
 		return nil, s.newRefusal("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
@@ -178,7 +178,7 @@ func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refu
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
 			return withHint(s.newRefusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another key", goneRetry),
-				"give this machine its own key; on the server: muster node replace "+node.Name+"; "+pki.Paste)
+				"give this machine its own key; on the server: muster node replace "+node.Name+"; "+pki.HintRunJoinLine)
 		}
 	}
 	if node.Key != key {
@@ -195,7 +195,7 @@ func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uid, key); gone.Code != "" {
 		return s.refuseGone(gone)
 	}
-	return withHint(s.newRefusal("unknown", "the server does not know node "+uid.String(), goneRetry), pki.LetIn)
+	return withHint(s.newRefusal("unknown", "the server does not know node "+uid.String(), goneRetry), pki.HintAccept)
 }
 
 // refuseReplaced refuses a machine with another key than the one on record of the node.
@@ -204,7 +204,7 @@ func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
 		return s.refuseGone(gone)
 	}
 	return withHint(s.newRefusal("replaced", "node "+node.Name+" belongs to another machine: the server has another key on record", goneRetry),
-		"on the server, if this machine is "+node.Name+" anyway: muster node replace "+node.Name+", if it is another: muster node token; "+pki.Paste)
+		"on the server, if this machine is "+node.Name+" anyway: muster node replace "+node.Name+", if it is another: muster node token; "+pki.HintRunJoinLine)
 }
 
 func (s *Server) refuseGone(g Retirement) *wire.Refuse {
