@@ -137,11 +137,11 @@ func checkPattern(pattern string) error {
 	if err != nil {
 		return model.Errorf(model.Invalid, "the regular expression /%s/ needs backtracking, which filters do not support: %w", pattern, err)
 	}
+	var code *syntax.Prog
 	tree, err := syntax.Parse(plain, syntax.Perl)
-	if err != nil {
-		return model.Errorf(model.Invalid, "the regular expression /%s/: %w", pattern, err)
+	if err == nil {
+		code, err = syntax.Compile(tree.Simplify())
 	}
-	code, err := syntax.Compile(tree.Simplify())
 	if err != nil {
 		return model.Errorf(model.Invalid, "the regular expression /%s/: %w", pattern, err)
 	}
@@ -223,12 +223,8 @@ func (k *syntaxChecker) node(n ast.Node) {
 		if n.Operator == token.PLUS {
 			n.Right = guardAddend(n.Right)
 		}
-	case *ast.Identifier:
-		k.at = n.Idx
-	case *ast.StringLiteral:
-		k.at = n.Idx
-	case *ast.NumberLiteral:
-		k.at = n.Idx
+	case *ast.Identifier, *ast.StringLiteral, *ast.NumberLiteral:
+		k.at = n.Idx0()
 	case *ast.RegExpLiteral:
 		k.at = n.Idx
 		if err := checkPattern(n.Pattern); err != nil && k.err == nil {

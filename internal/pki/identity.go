@@ -109,18 +109,23 @@ func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
 	return now
 }
 
-// LoadIdentity reads the identity that Enrol wrote; fs.ErrNotExist before enrolment.
-func LoadIdentity(stateDir string) (*Identity, error) {
-	path := filepath.Join(stateDir, IdentityFile)
+// loadState reads a file of an agent's state folder; fs.ErrNotExist if it is absent. title names the content in errors.
+func loadState[T any](stateDir, file, title string, decode func([]byte) (T, error)) (T, error) {
+	path := filepath.Join(stateDir, file)
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return *new(T), err
 	}
-	id, err := decodeIdentity(data)
+	state, err := decode(data)
 	if err != nil {
-		return nil, fmt.Errorf("read identity %s: %w", path, err)
+		return *new(T), fmt.Errorf("read %s%s: %w", title, path, err)
 	}
-	return id, nil
+	return state, nil
+}
+
+// LoadIdentity reads the identity that Enrol wrote; fs.ErrNotExist before enrolment.
+func LoadIdentity(stateDir string) (*Identity, error) {
+	return loadState(stateDir, IdentityFile, "identity ", decodeIdentity)
 }
 
 func decodeIdentity(data []byte) (*Identity, error) {
@@ -148,16 +153,7 @@ type JoinState struct {
 
 // LoadJoinState reads the joining state of a state folder; fs.ErrNotExist if there is none.
 func LoadJoinState(stateDir string) (*JoinState, error) {
-	path := filepath.Join(stateDir, JoiningFile)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	j, err := decodeJoining(data)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return j, nil
+	return loadState(stateDir, JoiningFile, "", decodeJoining)
 }
 
 func decodeJoining(data []byte) (*JoinState, error) {

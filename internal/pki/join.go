@@ -128,11 +128,10 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		}
 		failed = append(failed, fmt.Errorf("join at %s: %w", address, err))
 	}
-	if another != nil && len(failed) == 0 {
-		return nil, another
-	}
 	if another != nil {
-		failed = append(failed, another)
+		if failed = append(failed, another); len(failed) == 1 {
+			return nil, another
+		}
 	}
 	none := model.Errorf(model.Unavailable, "%w", errors.Join(failed...))
 	var unknown *net.DNSError

@@ -14,19 +14,13 @@ import (
 // check.name == "disk" && region in [eu, us] && "db" notin entity.subscriptions.
 type selectors []term
 
-// term compares one operand with others.
+// term compares one operand with others. An operand is the path of a field, or a text, which may be in quotation marks.
 type term struct {
 	label bool // the names are labels
-	left  operand
+	left  string
 	op    string // ==, !=, in, notin, matches
-	right []operand
+	right []string
 	list  bool // right is written as [a, b]
-}
-
-// operand is one side of a term: the path of a field, or a text.
-type operand struct {
-	text   string
-	quoted bool
 }
 
 // maxSelector bounds the length of a selector, in bytes.
@@ -57,9 +51,12 @@ func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 
 // parseSelector reads terms with && between them.
 func parseSelector(text string) (list selectors, err error) {
-	words, err := selectorWords(text)
-	for and := (operand{text: "&&"}); err == nil && len(words) > 0; {
-		end := slices.Index(words, and)
+	words := selectorWord.FindAllString(text, -1)
+	if slices.Contains(words, `"`) || slices.Contains(words, "'") {
+		return nil, model.Errorf(model.Invalid, "selector: a quotation mark is not closed")
+	}
+	for len(words) > 0 {
+		end := slices.Index(words, "&&")
 		if end < 0 {
 			end = len(words)
 		}
@@ -69,41 +66,29 @@ func parseSelector(text string) (list selectors, err error) {
 		}
 		list, words = append(list, t), words[min(end+1, len(words)):]
 	}
-	return list, err
+	return list, nil
 }
 
+// selectorWord matches a text in quotation marks, a mark that is not closed, a sign, or anything up to a blank or sign.
+var selectorWord = regexp.MustCompile(`"[^"]*"|'[^']*'|["'\[\],]|==|!=|&&|[^ \t][^ \t\[\],=!&"']*`)
+
 // parseTerm reads one term; not ok: the words are no term.
-func parseTerm(words []operand) (t term, ok bool) {
-	if len(words) < 3 || words[1].quoted || !slices.Contains([]string{"==", "!=", "in", "notin", "matches"}, words[1].text) {
+func parseTerm(words []string) (t term, ok bool) {
+	if len(words) < 3 || !slices.Contains([]string{"==", "!=", "in", "notin", "matches"}, words[1]) {
 		return t, false
 	}
-	t = term{left: words[0], op: words[1].text, right: words[2:]}
-	if t.right[0] != (operand{text: "["}) {
+	t = term{left: words[0], op: words[1], right: words[2:]}
+	if t.right[0] != "[" {
 		return t, len(t.right) == 1
 	}
 	end := len(t.right) - 1
-	ok, t.list = slices.Index(t.right, operand{text: "]"}) == end, true
-	t.right = slices.DeleteFunc(t.right[1:max(end, 1)], func(w operand) bool { return w == operand{text: ","} })
+	ok, t.list = slices.Index(t.right, "]") == end, true
+	t.right = slices.DeleteFunc(t.right[1:max(end, 1)], func(w string) bool { return w == "," })
 	return t, ok
 }
 
-// selectorWord matches a text in quotation marks, one that is not closed, a sign, or anything up to a blank or sign.
-var selectorWord = regexp.MustCompile(`"[^"]*"|'[^']*'|["'\[\],]|==|!=|&&|[^ \t][^ \t\[\],=!&"']*`)
-
-// selectorWords splits a selector at blanks and signs, but not inside quotation marks.
-func selectorWords(text string) (words []operand, err error) {
-	for _, w := range selectorWord.FindAllString(text, -1) {
-		switch quoted := w[0] == '"' || w[0] == '\''; {
-		case quoted && len(w) == 1:
-			return nil, model.Errorf(model.Invalid, "selector: a quotation mark is not closed")
-		case quoted:
-			words = append(words, operand{w[1 : len(w)-1], true})
-		default:
-			words = append(words, operand{text: w})
-		}
-	}
-	return words, nil
-}
+// isQuoted reports whether a word is a text in quotation marks.
+func isQuoted(word string) bool { return word[0] == '"' || word[0] == '\'' }
 
 // match reports whether an object of a type (checks) matches all terms.
 func (l selectors) match(kind string, o object) bool {
@@ -135,20 +120,22 @@ func (t *term) match(kind string, o object) bool {
 
 // values returns the values at the path of an operand, or its text. A path that the object does not have is a text on the
 // right side of a term and empty on the left side.
-func (t *term) values(w operand, kind string, o object, right bool) []string {
-	path, isPath := strings.CutPrefix(w.text, types[kind].word+".")
+func (t *term) values(word, kind string, o object, right bool) []string {
+	path, isPath := strings.CutPrefix(word, types[kind].word+".")
 	switch {
-	case t.label && !right && !w.quoted:
-		return labelOf(o, w.text)
-	case w.quoted || t.label || !isPath:
-		return []string{w.text}
+	case isQuoted(word):
+		return []string{word[1 : len(word)-1]}
+	case t.label && !right:
+		return labelOf(o, word)
+	case t.label || !isPath:
+		return []string{word}
 	}
 	got := valuesAt(kind, o, path)
 	switch {
 	case got != nil:
 		return got
 	case right:
-		return []string{w.text}
+		return []string{word}
 	}
 	return []string{""}
 }
@@ -209,12 +196,12 @@ func (t *term) checkField(kind string) error {
 	if (t.op == "in" || t.op == "notin") && !t.list { // db in entity.subscriptions
 		field = t.right[0]
 	}
-	if t.label || field.quoted {
+	if t.label || isQuoted(field) {
 		return nil
 	}
-	word, rest, _ := strings.Cut(field.text, ".")
+	word, rest, _ := strings.Cut(field, ".")
 	parts, has := strings.Split(rest, "."), types[kind].fields
-	unknown := model.Errorf(model.Invalid, "selector: this list has no field %s", model.Shorten(field.text))
+	unknown := model.Errorf(model.Invalid, "selector: this list has no field %s", model.Shorten(field))
 	if word != types[kind].word || rest == "" {
 		return unknown.WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", types[kind].word)
 	}

@@ -175,22 +175,26 @@ func (s *Received) ReadRules() (r CheckRules, err error) {
 	return r, err
 }
 
-// ReadPipelines decodes the names of the pipelines that the event itself names, not its check, such as the pipelines of a keepalive.
+// ReadPipelines decodes the names of the pipelines that the event itself names, not its check, such as the pipelines of a
+// keepalive.
 func (s *Received) ReadPipelines() (names []string, err error) {
-	for _, raw := range s.pipelines {
-		err := s.codec.decode("an event's pipelines", raw, func(v value) bool {
-			return v.forEach(func(v value) bool { // of ResourceReferences, whose names have a meta's number
-				var m meta
-				ok := readFields(v, metaFields, &m)
-				addText(&names, m.name)
-				return ok
-			})
-		})
-		if err != nil {
-			return nil, err
+	err = s.decodeEach("an event's pipelines", s.pipelines, func(v value) bool {
+		var m meta // a ResourceReference has its name under the number of a meta
+		ok := readFields(v, metaFields, &m)
+		addText(&names, m.name)
+		return ok
+	})
+	return names, err
+}
+
+// decodeEach reads encoded messages; in JSON each is a list of them.
+func (s *Received) decodeEach(name string, messages [][]byte, read func(value) bool) error {
+	for _, raw := range messages {
+		if err := s.codec.decode(name, raw, func(v value) bool { return v.forEach(read) }); err != nil {
+			return err
 		}
 	}
-	return names, nil
+	return nil
 }
 
 // HookResult is the result of a hook.
@@ -215,21 +219,14 @@ var hookConfigFields = []field[HookResult]{
 
 // ReadHooks decodes at most limit results of the check's hooks.
 func (s *Received) ReadHooks(limit int) (list []HookResult, err error) {
-	for _, raw := range s.hooks {
-		err := s.codec.decode("a hook", raw, func(v value) bool {
-			return v.forEach(func(v value) bool {
-				if len(list) >= limit {
-					return true
-				}
-				list = append(list, HookResult{})
-				return readFields(v, hookResultFields, &list[len(list)-1])
-			})
-		})
-		if err != nil {
-			return nil, err
+	err = s.decodeEach("a hook", s.hooks, func(v value) bool {
+		if len(list) >= limit {
+			return true
 		}
-	}
-	return list, nil
+		list = append(list, HookResult{})
+		return readFields(v, hookResultFields, &list[len(list)-1])
+	})
+	return list, err
 }
 
 // Point is one value of an event's metrics.

@@ -25,6 +25,14 @@ func sampleMessages() (asked *Ask, alive, result *Event) {
 		&Event{ID: id, Timestamp: 1795236430, Sequence: 7, Entity: x, Issued: 1795236429, Executed: 1795236430, Duration: 0.25, Status: 2, Output: "CRITICAL - \"no\"\nmore"}
 }
 
+// messageLine returns a message as a line of a golden file.
+func messageLine(c Codec, message []byte) string {
+	if c == Protobuf {
+		return hex.EncodeToString(message) + "\n"
+	}
+	return string(message) + "\n"
+}
+
 // TestMessagesGolden compares each kind of message in both encodings with golden bytes and reads it back.
 func TestMessagesGolden(t *testing.T) {
 	for name, c := range codecs() {
@@ -39,19 +47,9 @@ func TestMessagesGolden(t *testing.T) {
 		if got, err := c.ParseConfig(told); err != nil || got.Name != "web-00000" || len(got.Subscriptions) != 1 {
 			t.Errorf("%s: %v %+v", name, err, got)
 		}
-		var text bytes.Buffer
-		for _, m := range []struct {
-			kind string
-			body []byte
-		}{{TypeKeepalive, c.AppendEvent(nil, alive)}, {TypeEvent, c.AppendEvent(nil, result)}, {TypeCheckRequest, request}, {TypeEntityConfig, told}} {
-			body := m.body
-			if name == "protobuf" {
-				body = []byte(hex.EncodeToString(body))
-			}
-			text.WriteString(m.kind + "\n" + string(body) + "\n")
-		}
-		file := "testdata/messages." + name
-		testenv.Golden(t, file, text.Bytes())
+		testenv.Golden(t, "testdata/messages."+name, TypeKeepalive+"\n"+messageLine(c, c.AppendEvent(nil, alive))+
+			TypeEvent+"\n"+messageLine(c, c.AppendEvent(nil, result))+
+			TypeCheckRequest+"\n"+messageLine(c, request)+TypeEntityConfig+"\n"+messageLine(c, told))
 	}
 }
 
@@ -302,15 +300,7 @@ func TestExtrasGolden(t *testing.T) {
 		if err := c.ReadEvent(measured, &only); err != nil || only.HasCheck || only.HasHooks() || !reflect.DeepEqual(points(&only), result.Points) {
 			t.Errorf("%s: %v %+v", name, err, only)
 		}
-		var text bytes.Buffer
-		for _, body := range [][]byte{request, answer, measured} {
-			if name == "protobuf" {
-				body = []byte(hex.EncodeToString(body))
-			}
-			text.Write(append(body, '\n'))
-		}
-		file := "testdata/extras." + name
-		testenv.Golden(t, file, text.Bytes())
+		testenv.Golden(t, "testdata/extras."+name, messageLine(c, request)+messageLine(c, answer)+messageLine(c, measured))
 	}
 }
 
@@ -346,12 +336,6 @@ func TestSecretsGolden(t *testing.T) {
 		if in := c.AppendStable(nil, asked); !bytes.Equal(in, c.AppendStable(nil, &bare)) {
 			t.Errorf("%s: secrets are in what is the same each time", name)
 		}
-		text := request
-		if name == "protobuf" {
-			text = []byte(hex.EncodeToString(request))
-		}
-		text = append(text, '\n')
-		file := "testdata/secrets." + name
-		testenv.Golden(t, file, text)
+		testenv.Golden(t, "testdata/secrets."+name, messageLine(c, request))
 	}
 }
