@@ -167,7 +167,7 @@ func machinesOf(filters []string) (list []model.AssetBuild, wider []string, err 
 		if err != nil {
 			return nil, nil, err
 		}
-		more, err := f.truth(expression)
+		more, err := f.platforms(expression)
 		if err == nil {
 			list, err = cross(list, more)
 		}
@@ -181,8 +181,8 @@ func machinesOf(filters []string) (list []model.AssetBuild, wider []string, err 
 // assetFilter translates the filters of one build.
 type assetFilter struct{ wider []string }
 
-// truth returns the kinds of machines for which an expression is true.
-func (f *assetFilter) truth(e ast.Expression) ([]model.AssetBuild, error) {
+// platforms returns the kinds of machines for which an expression is true.
+func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 	switch e := e.(type) {
 	case *ast.BooleanLiteral:
 		if e.Value {
@@ -192,11 +192,11 @@ func (f *assetFilter) truth(e ast.Expression) ([]model.AssetBuild, error) {
 	case *ast.BinaryExpression:
 		switch e.Operator {
 		case token.LOGICAL_AND, token.LOGICAL_OR:
-			left, err := f.truth(e.Left)
+			left, err := f.platforms(e.Left)
 			if err != nil {
 				return nil, err
 			}
-			right, err := f.truth(e.Right)
+			right, err := f.platforms(e.Right)
 			if err != nil {
 				return nil, err
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// importCheck imports a check.
 func importCheck(o *object) {
 	s := o.spec
 	if o.kind == "Check" {
@@ -66,6 +67,7 @@ func importPassiveCheck(o *object) {
 	o.declare(c)
 }
 
+// importFlapping imports the thresholds of flapping. Sensu needs both.
 func importFlapping(o *object, c *model.CheckSpec) {
 	high, low := o.spec.integer("high_flap_threshold"), o.spec.integer("low_flap_threshold")
 	switch {
@@ -78,6 +80,7 @@ func importFlapping(o *object, c *model.CheckSpec) {
 	}
 }
 
+// alertOf returns the alert of a check and adds it if missing.
 func alertOf(c *model.CheckSpec) *model.Alert {
 	if c.Alert == nil {
 		c.Alert = &model.Alert{}
@@ -118,6 +121,7 @@ func environment(o *object, list []string) map[string]string {
 	return nonEmpty(out)
 }
 
+// importProxy imports the proxy entities that a check is for.
 func importProxy(o *object, c *model.CheckSpec) {
 	s := o.spec
 	c.RoundRobin = s.boolean("round_robin")
@@ -206,6 +210,7 @@ func SensuMetricFormat(format string) string {
 	return ""
 }
 
+// importMetrics imports the format of metrics and the thresholds of values.
 func importMetrics(o *object, c *model.CheckSpec) {
 	s := o.spec
 	if format := s.text("output_metric_format"); format != "" {

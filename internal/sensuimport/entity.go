@@ -52,7 +52,7 @@ func importEntity(o *object) {
 	importKeepaliveHandlers(o, n, handlers)
 	labels, annotations := o.meta.labels("labels"), o.meta.labels("annotations")
 	for prop, t := range o.importer.props[o.namespace] {
-		if value, ok := t.of(o, labels, annotations); ok {
+		if value, ok := t.valueFor(o, labels, annotations); ok {
 			text, err := json.Marshal(value)
 			if err != nil {
 				continue

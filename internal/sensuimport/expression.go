@@ -13,11 +13,11 @@ import (
 	"github.com/dop251/goja/token"
 )
 
-// maxExpression is how long one may be.
+// maxExpression bounds an expression, in bytes.
 const maxExpression = 16 << 10
 
-// condition translates expressions over an entity, all of which must hold, into a condition
-// over a node. The error says which part has no counterpart.
+// condition translates expressions over an entity, all of which must hold, into a condition over a node. The error names
+// the part that has no counterpart.
 func condition(expressions []string) (string, error) {
 	var parts []string
 	for _, source := range expressions {
@@ -25,7 +25,7 @@ func condition(expressions []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text, err := truth(expression)
+		text, err := translateBoolean(expression)
 		if err != nil {
 			return "", fmt.Errorf("%q: %w", source, err)
 		}
@@ -64,8 +64,8 @@ func parseExpression(source string) (ast.Expression, error) {
 	return nil, fmt.Errorf("%q is not one expression", source)
 }
 
-// truth is an expression that is true or false.
-func truth(e ast.Expression) (string, error) {
+// translateBoolean translates an expression that is true or false.
+func translateBoolean(e ast.Expression) (string, error) {
 	switch e := e.(type) {
 	case *ast.BooleanLiteral:
 		return strconv.FormatBool(e.Value), nil
@@ -73,7 +73,7 @@ func truth(e ast.Expression) (string, error) {
 		if e.Operator != token.NOT {
 			break
 		}
-		inner, err := truth(e.Operand)
+		inner, err := translateBoolean(e.Operand)
 		if err != nil || inner == "true" || inner == "false" {
 			return strconv.FormatBool(inner == "false"), err
 		}
@@ -81,18 +81,18 @@ func truth(e ast.Expression) (string, error) {
 	case *ast.BinaryExpression:
 		switch e.Operator {
 		case token.LOGICAL_AND, token.LOGICAL_OR:
-			return conjunction(e)
+			return translateLogical(e)
 		case token.EQUAL, token.STRICT_EQUAL, token.NOT_EQUAL, token.STRICT_NOT_EQUAL:
-			return equality(e)
+			return translateEquality(e)
 		case token.GREATER_OR_EQUAL, token.GREATER: // subscriptions.indexOf("x") >= 0
 			if call, ok := e.Left.(*ast.CallExpression); ok && number(e.Right) == map[bool]string{true: "0", false: "-1"}[e.Operator == token.GREATER_OR_EQUAL] {
-				return callOf(call, "indexOf")
+				return translateCall(call, "indexOf")
 			}
 		}
 	case *ast.CallExpression:
-		return callOf(e, "match", "startsWith", "endsWith", "includes")
-	case *ast.DotExpression, *ast.BracketExpression: // a label that is there
-		text, err := value(e)
+		return translateCall(e, "match", "startsWith", "endsWith", "includes")
+	case *ast.DotExpression, *ast.BracketExpression: // a label that exists
+		text, err := translateField(e)
 		if err == nil && strings.HasPrefix(text, "node.labels") {
 			return text + ` != ""`, nil
 		}
@@ -100,12 +100,13 @@ func truth(e ast.Expression) (string, error) {
 	return "", fmt.Errorf("there is no such condition over a node")
 }
 
-func conjunction(e *ast.BinaryExpression) (string, error) {
-	left, err := truth(e.Left)
+// translateLogical translates a conjunction or a disjunction.
+func translateLogical(e *ast.BinaryExpression) (string, error) {
+	left, err := translateBoolean(e.Left)
 	if err != nil {
 		return "", err
 	}
-	right, err := truth(e.Right)
+	right, err := translateBoolean(e.Right)
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +130,8 @@ func conjunction(e *ast.BinaryExpression) (string, error) {
 	return left + " && " + right, nil
 }
 
-func equality(e *ast.BinaryExpression) (string, error) {
+// translateEquality translates a comparison with a text.
+func translateEquality(e *ast.BinaryExpression) (string, error) {
 	same := e.Operator == token.EQUAL || e.Operator == token.STRICT_EQUAL
 	left, right := e.Left, e.Right
 	if _, ok := left.(*ast.StringLiteral); ok {
@@ -139,24 +141,24 @@ func equality(e *ast.BinaryExpression) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("it is not compared with a text")
 	}
-	of, err := value(left)
+	of, err := translateField(left)
 	if err != nil {
 		return "", err
 	}
-	if of == "class" { // conditions of proxy are asked of proxy nodes, and of nothing else
+	if of == "class" { // a condition of a proxy check selects among proxy nodes only
 		return strconv.FormatBool((literal.Value.String() == "proxy") == same), nil
 	}
 	return of + map[bool]string{true: " == ", false: " != "}[same] + strconv.Quote(literal.Value.String()), nil
 }
 
-// callOf translates a call of one of the allowed functions on a text or on the subscriptions.
-func callOf(e *ast.CallExpression, allowed ...string) (string, error) {
+// translateCall translates a call of one of the allowed functions on a text or on the subscriptions.
+func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	dot, ok := e.Callee.(*ast.DotExpression)
 	if !ok || len(e.ArgumentList) != 1 {
 		return "", fmt.Errorf("unknown function")
 	}
 	function := dot.Identifier.Name.String()
-	of, err := value(dot.Left)
+	of, err := translateField(dot.Left)
 	if err != nil {
 		return "", err
 	}
@@ -190,8 +192,8 @@ func callOf(e *ast.CallExpression, allowed ...string) (string, error) {
 	return of + "." + function + "(" + text + ")", nil
 }
 
-// value translates an expression that reads a field of an entity.
-func value(e ast.Expression) (string, error) {
+// translateField translates an expression that reads a field of an entity.
+func translateField(e ast.Expression) (string, error) {
 	path, err := pathOf(e)
 	if err != nil {
 		return "", err
@@ -217,6 +219,7 @@ func value(e ast.Expression) (string, error) {
 	return "", fmt.Errorf("a node has no %s", strings.Join(path, "."))
 }
 
+// pathOf returns the names in a path such as entity.labels.region.
 func pathOf(e ast.Expression) ([]string, error) {
 	switch e := e.(type) {
 	case *ast.Identifier:
@@ -233,6 +236,7 @@ func pathOf(e ast.Expression) ([]string, error) {
 	return nil, fmt.Errorf("there is no such condition over a node")
 }
 
+// number returns a number as text; empty: the expression is none.
 func number(e ast.Expression) string {
 	switch e := e.(type) {
 	case *ast.NumberLiteral:
@@ -245,7 +249,7 @@ func number(e ast.Expression) string {
 	return ""
 }
 
-// attributeWords are parts of conditions over nodes with Sensu's form of them.
+// attributeWords maps parts of conditions over nodes to Sensu's form of them.
 var attributeWords = []struct {
 	ours  *regexp.Regexp
 	sensu string
@@ -272,7 +276,7 @@ func Attributes(where string) (expressions []string, ok bool) {
 	return expressions, err == nil && back == where
 }
 
-// conjuncts are the parts of a condition that must all hold.
+// conjuncts returns the parts of a condition that must all hold.
 func conjuncts(where string) (parts []string) {
 	depth, from, quoted := 0, 0, false
 	for i := 0; i < len(where); i++ {
@@ -295,7 +299,7 @@ func conjuncts(where string) (parts []string) {
 	return append(parts, where[from:])
 }
 
-// placeholder is the field of an entity that a property has the value of.
+// placeholder is the field of an entity that a token reads. A property gets its value.
 type placeholder struct{ field, key string } // {labels disk_warn}, {name ""}
 
 var (
@@ -336,6 +340,7 @@ func translateTokens(o *object, field, text string) string {
 	})
 }
 
+// parseToken reads a token without braces and default; not ok: it is none.
 func parseToken(text string) (placeholder, bool) {
 	if m := tokenIndex.FindStringSubmatch(text); m != nil {
 		return placeholder{m[1], m[2]}, true
@@ -350,7 +355,7 @@ func parseToken(text string) (placeholder, bool) {
 	return placeholder{m[1], m[2]}, m[2] != ""
 }
 
-// property is the name of the property that stands for it.
+// property returns the name of the property that replaces the placeholder.
 func (t placeholder) property() string {
 	switch t.field {
 	case "labels", "annotations":
@@ -365,8 +370,8 @@ func (t placeholder) property() string {
 	return "entity_" + t.field
 }
 
-// of returns the value for an entity; false: the entity has no such field.
-func (t placeholder) of(o *object, labels, annotations map[string]string) (value string, ok bool) {
+// valueFor returns the value of the placeholder for an entity; false: the entity has no such field.
+func (t placeholder) valueFor(o *object, labels, annotations map[string]string) (value string, ok bool) {
 	switch t.field {
 	case "labels":
 		value, ok = labels[t.key]

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// File is one file of Sensu's, under the name that people know it by.
+// File is one file of Sensu's with the name that notes show.
 type File struct {
 	Name string
 	Data []byte
@@ -30,7 +30,7 @@ type Note struct {
 	Where string // FILE:LINE
 	What  string // CheckConfig default/disk
 	Text  string
-	Lost  bool // it was not carried; else it was, in another way than one might think
+	Lost  bool // the field was not imported; false: it was imported in another form
 
 	// Missing is the resource that the files name and that neither they nor the server have: "handler NAME",
 	// "pipeline NAME", "hook NAME TYPE" or "asset NAME". Empty: the note has another subject.
@@ -39,12 +39,12 @@ type Note struct {
 
 // Result is the outcome of an import.
 type Result struct {
-	Resources []*model.Resource // valid each by itself; in the order in which they build on each other
+	Resources []*model.Resource // each valid; a resource comes after those that it names
 	Notes     []Note            // in the order of the files
 	Read      int               // resources of Sensu's in the files
 }
 
-// LostCount returns the number of fields that were not carried.
+// LostCount returns the number of fields that were not imported.
 func (r *Result) LostCount() (n int) {
 	for _, note := range r.Notes {
 		if note.Lost {
@@ -68,7 +68,7 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 		hookAssets: map[resourceKey][]string{}, hookNamed: map[resourceKey]bool{},
 	}
 	for _, f := range files {
-		list, err := read(f.Name, f.Data)
+		list, err := readObjects(f.Name, f.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -142,24 +142,24 @@ type importer struct {
 	kinds   *kind.Registry
 	now     time.Time
 	objects []object
-	by      map[resourceKey]*object // of Sensu's
+	by      map[resourceKey]*object // Sensu's objects by type, namespace and name
 	made    map[resourceKey]*model.Resource
 	order   []resourceKey
 	names   map[resourceKey]string            // Sensu's names by Muster's
 	props   map[string]map[string]placeholder // properties that commands read, by namespace
 	notes   []lineNote
 	server  Lookup // nil: the files stand alone
-	failure error  // the first of server
+	failure error  // the first error of server
 
 	providers  map[string]provider      // of secrets
 	hookAssets map[resourceKey][]string // runtime_assets of hooks, for the checks that name these
-	hookNamed  map[resourceKey]bool     // by a check
+	hookNamed  map[resourceKey]bool     // hooks that a check names
 }
 
-// noteLoss notes a field of the object that was not carried.
+// noteLoss notes a field of the object that is not imported.
 func (o *object) noteLoss(format string, args ...any) { o.note(true, format, args...) }
 
-// noteChange notes a field that was carried in another form.
+// noteChange notes a field that is imported in another form.
 func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
 
 func (o *object) note(lost bool, format string, args ...any) {
@@ -215,6 +215,7 @@ func nonEmpty(m map[string]string) map[string]string {
 	return m
 }
 
+// maxLabel bounds the value of a label, in bytes.
 const maxLabel = 1024
 
 func importNamespace(o *object) {
@@ -295,7 +296,7 @@ func (o *object) uniqueName(kind, name string) string {
 	return clean
 }
 
-// name returns Muster's name for one that an object refers to.
+// name returns Muster's name of a resource that Sensu names so.
 func name(sensu string) string { return cmp.Or(model.CleanName(sensu), "unnamed") }
 
 // group returns the group of a subscription. It adds the group at its first use: agents may join it, as agents of Sensu
@@ -333,6 +334,7 @@ func (o *object) missing(kind, name, use string) {
 	o.importer.notes[len(o.importer.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
 }
 
+// absent says in a note that a resource does not exist.
 func (o *object) absent() string {
 	if o.importer.server != nil {
 		return "does not exist yet"
@@ -361,6 +363,7 @@ func existingHandler(o *object, handler string) *object {
 	return &object{importer: o.importer, kind: "Handler", name: handler, namespace: o.namespace, spec: newFields("", spec)}
 }
 
+// anyList returns texts as a list of JSON.
 func anyList(texts []string) (list []any) {
 	for _, t := range texts {
 		list = append(list, t)

@@ -29,12 +29,12 @@ type object struct {
 	broken    bool // it has an expression that cannot be translated, and must not run
 }
 
-// maxDocument is how many bytes of one file are read.
+// maxDocument bounds a file, in bytes.
 const maxDocument = 64 << 20
 
-// read finds the objects of a file: YAML documents, or JSON one after the other (dump's
-// wrapped-json), or a list of either.
-func read(file string, data []byte) ([]object, error) {
+// readObjects reads the objects of a file: YAML documents, JSON objects one after the other (wrapped-json of a dump), or
+// a list of either.
+func readObjects(file string, data []byte) ([]object, error) {
 	if len(data) > maxDocument {
 		return nil, model.Errorf(model.TooLarge, "%s has %d bytes, the limit is %d", file, len(data), maxDocument).WithHint("dump one type, or one namespace, at a time")
 	}
@@ -109,14 +109,14 @@ func appendObjects(list []object, file string, line int, value any) (_ []object,
 		}
 		return list, nil
 	case map[string]any:
-		one, err := wrapped(file, line, v)
+		one, err := readWrapped(file, line, v)
 		return append(list, one), err
 	}
 	return nil, model.Errorf(model.Invalid, "%s:%d: not a Sensu resource", file, line).WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml")
 }
 
-// wrapped reads {type, api_version, metadata, spec}; metadata may stand in spec.
-func wrapped(file string, line int, v map[string]any) (object, error) {
+// readWrapped reads {type, api_version, metadata, spec}. The metadata may be inside spec.
+func readWrapped(file string, line int, v map[string]any) (object, error) {
 	top := newFields("", v)
 	o := object{file: file, line: line, kind: top.text("type")}
 	if o.kind == "" {
@@ -137,12 +137,12 @@ func wrapped(file string, line int, v map[string]any) (object, error) {
 // where returns the object's place as FILE:LINE.
 func (o *object) where() string { return fmt.Sprintf("%s:%d", o.file, o.line) }
 
-// title returns its type and Sensu's name.
+// title returns the object's type and Sensu's name.
 func (o *object) title() string {
 	return strings.TrimSuffix(o.kind+" "+strings.TrimPrefix(o.namespace+"/"+o.name, "/"), " ")
 }
 
-// fields are the values of an object by name. It remembers which were read: unread returns the others.
+// fields holds the values of an object by name. It records which values were read; unread returns the others.
 type fields struct {
 	path   string
 	values map[string]any
@@ -193,7 +193,7 @@ func appendNew(list []string, text string) []string {
 func (f *fields) text(name string) string  { return valueOf[string](f, name) }
 func (f *fields) boolean(name string) bool { return valueOf[bool](f, name) }
 
-// integer is a number without a fraction that an int holds.
+// integer returns a number without a fraction that an int holds.
 func (f *fields) integer(name string) int {
 	v, ok := numberOf(f.value(name))
 	if !ok && f.values[name] != nil || v != math.Trunc(v) || math.Abs(v) > 1<<40 {
@@ -215,7 +215,7 @@ func numberOf(v any) (n float64, ok bool) {
 	return n, ok && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// texts is a list of texts.
+// texts returns a list of texts.
 func (f *fields) texts(name string) (list []string) {
 	for _, item := range valueOf[[]any](f, name) {
 		if s, ok := item.(string); ok {
@@ -227,7 +227,7 @@ func (f *fields) texts(name string) (list []string) {
 	return list
 }
 
-// labels are texts by name.
+// labels returns texts by name.
 func (f *fields) labels(name string) map[string]string {
 	out := map[string]string{}
 	for k, v := range valueOf[map[string]any](f, name) {
@@ -266,7 +266,7 @@ func (f *fields) add(name string, v map[string]any) *fields {
 func (f *fields) unread() (list []string) {
 	for name, v := range f.values {
 		if !f.read[name] && !isEmpty(v) {
-			list = append(list, strings.TrimPrefix(f.path+"."+name, ".")+": "+short(v))
+			list = append(list, strings.TrimPrefix(f.path+"."+name, ".")+": "+shortJSON(v))
 		}
 	}
 	for _, inner := range f.inner {
@@ -294,7 +294,8 @@ func isEmpty(v any) bool {
 	return reflect.ValueOf(v).IsZero()
 }
 
-func short(v any) string {
+// shortJSON writes a value for a note.
+func shortJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
