@@ -40,7 +40,7 @@ func TestKillLeavesBulkActionWhole(t *testing.T) {
 	b.compare()
 	b.resolveRemaining()
 	awaitDelivered(t, b.api)
-	if open := b.problems(true); len(open) > 0 {
+	if open := fleetProblems(b.t, b.api, true); len(open) > 0 {
 		t.Errorf("%d problems are open after all events were resolved, the first is %+v", len(open), open[0])
 	}
 	b.compare()
@@ -177,19 +177,10 @@ func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith(
 
 // endProblems runs an action that closes problems, and remembers the problems that were open before.
 func (b *bulk) endProblems(i int, verb, where string) {
-	var meant []string
-	for f := (v1.EventFilter{Namespace: "load", Problem: true, Where: where, Limit: 1000}); ; {
-		page := testenv.Value(b.api.Events.List(b.t.Context(), f))(b.t)
-		for _, e := range page.Items {
-			meant = append(meant, e.Problem.ID)
-		}
-		if f.After = page.Next; f.After == "" {
-			break
-		}
-	}
+	open := openEvents(b.t, b.api, where)
 	note := b.actOn(i, verb, where)
-	for _, id := range meant {
-		b.expectedEnds[id] = note
+	for i := range open {
+		b.expectedEnds[open[i].Problem.ID] = note
 	}
 }
 
@@ -229,12 +220,32 @@ func revisionOf(line, note string) (revision string, ok bool) {
 	return revision, strings.Contains(line, " picked (") && strings.HasSuffix(line, ": "+note)
 }
 
-func (b *bulk) problems(open bool) (all []v1.Problem) {
-	b.t.Helper()
+// openEvents returns the events of the namespace "load" that have an open problem and fulfil a condition; empty: all.
+func openEvents(t *testing.T, api *client.Client, where string) []v1.Event {
+	t.Helper()
+	f := v1.EventFilter{Namespace: "load", Problem: true, Where: where, Limit: 1000}
+	return collectPages(func(after string) ([]v1.Event, string) {
+		f.After = after
+		page := testenv.Value(api.Events.List(t.Context(), f))(t)
+		return page.Items, page.Next
+	})
+}
+
+// fleetProblems returns the problems of the namespace "load"; open: without those that have closed.
+func fleetProblems(t *testing.T, api *client.Client, open bool) []v1.Problem {
+	t.Helper()
+	return collectPages(func(after string) ([]v1.Problem, string) {
+		page := testenv.Value(api.Problems.List(t.Context(), "load", "", "", open, 1000, after))(t)
+		return page.Items, page.Next
+	})
+}
+
+// collectPages returns the items of all pages of a list. read gets the token of a page; empty: the first one.
+func collectPages[T any](read func(after string) (items []T, next string)) (all []T) {
 	for after := ""; ; {
-		page := testenv.Value(b.api.Problems.List(b.t.Context(), "load", "", "", open, 1000, after))(b.t)
-		all = append(all, page.Items...)
-		if after = page.Next; after == "" {
+		var items []T
+		items, after = read(after)
+		if all = append(all, items...); after == "" {
 			return all
 		}
 	}
@@ -252,18 +263,17 @@ func (b *bulk) compare() {
 	}
 	type place struct{ node, check string }
 	last, noted := map[place]v1.Entry{}, map[string]int{}
-	for q := (v1.HistoryQuery{Namespace: "load", Limit: 1000, Narrow: v1.Narrow{Where: `row.kind in ["acknowledged", "unacknowledged"]`}}); ; {
-		page := testenv.Value(b.api.Events.Entries(b.t.Context(), q))(b.t)
-		for _, e := range page.Items { // newest first
-			if _, ok := last[place{e.Node, e.Check}]; !ok {
-				last[place{e.Node, e.Check}] = e
-			}
-			_, note, _ := strings.Cut(e.Output, ": ")
-			noted[note]++
+	acks := v1.HistoryQuery{Namespace: "load", Limit: 1000, Narrow: v1.Narrow{Where: `row.kind in ["acknowledged", "unacknowledged"]`}}
+	for _, e := range collectPages(func(after string) ([]v1.Entry, string) {
+		acks.After = after
+		page := testenv.Value(b.api.Events.Entries(b.t.Context(), acks))(b.t)
+		return page.Items, page.Next
+	}) { // newest first
+		if _, ok := last[place{e.Node, e.Check}]; !ok {
+			last[place{e.Node, e.Check}] = e
 		}
-		if q.After = page.Next; q.After == "" {
-			break
-		}
+		_, note, _ := strings.Cut(e.Output, ": ")
+		noted[note]++
 	}
 	record := b.server.CLI("audit", "run", "--limit", "200")
 	lines := strings.Split(record, "\n")
@@ -282,16 +292,10 @@ func (b *bulk) compare() {
 	}
 	// What is open in the view is open in history, acknowledged or not as the last that was done to it says.
 	inView := map[string]v1.Event{}
-	for f := (v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000}); ; {
-		page := testenv.Value(b.api.Events.List(b.t.Context(), f))(b.t)
-		for _, e := range page.Items {
-			inView[e.Problem.ID] = e
-		}
-		if f.After = page.Next; f.After == "" {
-			break
-		}
+	for _, e := range openEvents(b.t, b.api, "") {
+		inView[e.Problem.ID] = e
 	}
-	all := b.problems(false)
+	all := fleetProblems(b.t, b.api, false)
 	for _, p := range all {
 		e, open := inView[p.ID]
 		if open != p.Closed.IsZero() {

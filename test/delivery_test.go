@@ -148,14 +148,8 @@ func (w *webhook) kindsOf(problem string) (kinds []string) {
 func (w *webhook) compare(t *testing.T, api *client.Client) {
 	t.Helper()
 	problems := map[string]v1.Problem{}
-	for after := ""; ; {
-		page := testenv.Value(api.Problems.List(t.Context(), "load", "", "", false, 1000, after))(t)
-		for _, p := range page.Items {
-			problems[p.ID] = p
-		}
-		if after = page.Next; after == "" {
-			break
-		}
+	for _, p := range fleetProblems(t, api, false) {
+		problems[p.ID] = p
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,8 +176,7 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 		_, known := problems[id]
 		assert(t, known, "problem %s was told %v, and history does not know it", id, kinds)
 	}
-	events := testenv.Value(api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000}))(t)
-	for _, e := range events.Items {
+	for _, e := range openEvents(t, api, "") {
 		p, ok := problems[e.Problem.ID]
 		assert(t, ok && p.Closed.IsZero(), "%s/%s has the open problem %s, history has %+v", e.Node, e.Check, e.Problem.ID, p)
 	}

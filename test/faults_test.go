@@ -64,11 +64,7 @@ func TestFaultsAlertOnce(t *testing.T) {
 	skipIfShort(t, "short: half a minute of faults")
 	t.Parallel()
 	sc := testenv.Value(scenario.Parse("troubles.yaml", []byte(troubles)))(t)
-	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
-		Prepare: func(ctx context.Context, service *intent.Service) error {
-			return simulated.PrepareScenario(ctx, service, sc)
-		}})
-	testenv.NoError(t, err)
+	s := startSubject(t, t.TempDir(), sc)
 	defer s.Stop()
 	rep, err := load.Run(t.Context(), load.Config{Server: s.Plain, Scenario: sc, Control: s, API: s.API, AdminURL: s.Admin,
 		Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Minute})
@@ -85,6 +81,15 @@ func TestFaultsAlertOnce(t *testing.T) {
 			t.Errorf("%+v, want %d alerts", f, want)
 		}
 	}
+}
+
+// startSubject starts a server that is prepared for a scenario. The caller stops it.
+func startSubject(t *testing.T, dir string, sc *scenario.Scenario) *subject.Subject {
+	t.Helper()
+	return testenv.Value(subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: dir, Flags: []string{"--journal-reserve", "1MiB"},
+		Prepare: func(ctx context.Context, service *intent.Service) error {
+			return simulated.PrepareScenario(ctx, service, sc)
+		}}))(t)
 }
 
 // logServerState logs the history and outbox entries of a state (NODE/CHECK: …), which show where an alert was lost.
@@ -144,11 +149,7 @@ func TestFaultsLoseNoResult(t *testing.T) {
 		},
 		Objectives: map[string]scenario.Limit{"rate": "10", "server-cpu": "1s"}, // the server is killed in between: that it is measured counts
 	}
-	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
-		Prepare: func(ctx context.Context, service *intent.Service) error {
-			return simulated.PrepareScenario(ctx, service, sc)
-		}})
-	testenv.NoError(t, err)
+	s := startSubject(t, t.TempDir(), sc)
 	defer s.Stop()
 	authority := testenv.Value(s.Authority())(t)
 	certificates := testenv.Value(simulated.Certificates(authority))(t)
@@ -245,11 +246,7 @@ func TestSubjectIsLeftClean(t *testing.T) {
 	t.Parallel()
 	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}
 	base := t.TempDir()
-	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: base, Flags: []string{"--journal-reserve", "1MiB"},
-		Prepare: func(ctx context.Context, service *intent.Service) error {
-			return simulated.PrepareScenario(ctx, service, sc)
-		}})
-	testenv.NoError(t, err)
+	s := startSubject(t, base, sc)
 	defer s.Stop()
 	nodes, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: simulated.Namespace, Group: "web", Limit: 10})
 	require(t, err == nil && len(nodes.Items) == 3, "%d nodes in the class's group, %v", len(nodes.Items), err)

@@ -220,9 +220,11 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 	unharmed(5*time.Second, 64)
 }
 
-// TestEndlessHeadersAreRefused sends endless headers over HTTP/1 and HTTP/2: the server refuses them with bounded memory.
+// TestEndlessHeadersAreRefused sends endless headers over HTTP/1 and HTTP/2, and to the listener of Sensu agents before any
+// login: the server refuses them with bounded memory.
 func TestEndlessHeadersAreRefused(t *testing.T) {
-	h := newHostile(t, 1, nil)
+	listen := harness.Port(t)
+	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
 	unharmed := h.watch()
 	for range 5 {
 		e := testenv.Value(h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}))(t)
@@ -241,21 +243,13 @@ func TestEndlessHeadersAreRefused(t *testing.T) {
 		}
 		client.CloseIdleConnections()
 	}
-	unharmed(5*time.Second, 64)
-}
-
-// TestEndlessHeadersAreRefusedOnSensuPort sends endless headers to the listener of Sensu agents, before any login.
-func TestEndlessHeadersAreRefusedOnSensuPort(t *testing.T) {
-	listen := harness.Port(t)
-	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
-	unharmed := h.watch()
 	for _, bomb := range []string{strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 64<<10), "X-A: " + strings.Repeat("y", 64<<20)} {
 		for range 3 {
 			nc := testenv.Value(net.Dial("tcp", listen))(t)
 			t.Cleanup(func() { nc.Close() })
 			_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
 			said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n"+bomb)
-			assert(t, strings.Contains(said, "431"), "got %.200q", said)
+			assert(t, strings.Contains(said, "431"), "at Sensu's listener: got %.200q", said)
 		}
 	}
 	unharmed(5*time.Second, 64)

@@ -209,9 +209,3 @@ func TestLoadJoinOnRunningServer(t *testing.T) {
 		t.Errorf("ledger %+v, loaders %+v", b, rep.Loaders)
 	}
 }
-
-// TestLoadJoinInvalidToken joins a run with an invalid token: the error comes before any connection.
-func TestLoadJoinInvalidToken(t *testing.T) {
-	t.Parallel()
-	harness.Run(t, nil, "load", "join", "mlj1.nonsense").Expect(2, "paste the whole line")
-}

@@ -75,6 +75,7 @@ func TestLoadRefusals(t *testing.T) {
 		{"load run " + file, model.Invalid.Exit(), "mine.yaml:2:32: agents[0].cheks: unknown field; did you mean checks?"},
 		{"load lint " + file, model.Invalid.Exit(), "mine.yaml:2:32: agents[0].cheks: unknown field; did you mean checks?"},
 		{"load run sensu-4000x40x5", model.NotFound.Exit(), "did you mean sensu-4000x40x5s?"},
+		{"load join mlj1.nonsense", 2, "paste the whole line"}, // before any connection
 		{"load show muster-overload-soak", model.Invalid.Exit(), "muster-overload has no soak form"},
 	} {
 		harness.Run(t, append(os.Environ(), "TMPDIR="+dir), strings.Fields(c.args)...).Expect(c.code, c.says)

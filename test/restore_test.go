@@ -67,9 +67,8 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	if e := eventOf(t, s.API, "web01", "before"); e.Results != kept+held || e.Output != fmt.Sprint("run ", before.Runs()) {
 		t.Errorf("%d runs were kept, %d held; %d results are applied, the last: %q", kept, held, e.Results, e.Output)
 	}
-	told := ""
 	journal := model.BuiltinCheckName(model.JournalCheck)
-	told = awaitEvent(t, s.API, model.ServerNodeName, journal, "it is CRITICAL", func(e v1.Event) bool { return e.Status == model.Critical }).Output
+	told := awaitEvent(t, s.API, model.ServerNodeName, journal, "it is CRITICAL", func(e v1.Event) bool { return e.Status == model.Critical }).Output
 	s.Try("status").Expect(0, "web01) have acknowledgements for signals that this server does not have")
 	command := regexp.MustCompile(`muster (doctor restored .*)$`).FindStringSubmatch(told)
 	require(t, command != nil, "no command in %q", told)

@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// secretFinder searches data for secret values, plain and in base64.
+// secretFinder searches data for secret values, plain, in base64 and in hex, also within gzip.
 type secretFinder struct {
 	t      *testing.T
 	values map[string]string // by what it is
