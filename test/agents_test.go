@@ -68,7 +68,7 @@ func TestAgentKillLosesNoResult(t *testing.T) {
 		c.AwaitRuns(3)
 		c.Block()
 	}
-	sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+	sleep(t.Context(), 2*time.Second) // longer than the spool's linger before a write
 	soon.Kill()
 	late.Kill()
 	s.Resume()
@@ -198,7 +198,7 @@ func TestAgentTakesNextServer(t *testing.T) {
 
 	s.Stop()
 	nobody := harness.Port(t)
-	s.Args = []string{"--agent-servers", nobody} // wrong
+	s.Args = []string{"--agent-servers", nobody} // no server listens there
 	s.Start()
 	awaitSession(t, a, 2, told.Address)
 	a.Stop()
@@ -209,7 +209,7 @@ func TestAgentTakesNextServer(t *testing.T) {
 	s.Stop()
 	s.Args = nil
 	s.Start()
-	a.Args = []string{"--server", second.Address} // the newer word counts
+	a.Args = []string{"--server", second.Address} // a flag that is newer than the kept list takes precedence
 	a.Start()
 	awaitSession(t, a, 1, second.Address)
 	a.Stop()
@@ -238,7 +238,7 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 	awaitEqual(t, "fourteen results are refused", true, func() bool { return refused() >= 14 })
 	s.AwaitOutput("get events -o wide", "limits", "spec.limits.statesPerNode")
 	ofWeb := func() int { return strings.Count(s.CLI("get", "events", "-o", "wide"), "web ") }
-	if n := ofWeb(); n != 7 { // the server's own is never refused
+	if n := ofWeb(); n != 7 { // events of the server itself are never refused
 		t.Errorf("%d events, want 6 and that of limits", n)
 	}
 	s.Try("status").Expect(harness.AnyCode, "namespace default reached a limit ", "spec.limits.statesPerNode")
@@ -286,7 +286,7 @@ func TestChangeReachesAffectedAgents(t *testing.T) {
 	confirmed(agents)
 
 	fastest := time.Hour
-	for i := range 3 { // a busy machine may hold one up
+	for i := range 3 { // the fastest of three: a busy machine may delay one
 		before := sent()
 		began := time.Now()
 		check(fmt.Sprint(2+i, "h"))

@@ -200,7 +200,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 		check.Exit(0)
 		lines("told", 3)
 		check.Exit(2)
-		lines("told", 4) // the other is not held back
+		lines("told", 4) // the other handler is not delayed
 		s.AwaitOutput("why web01/disk", "asset default/late is not on this server: the server does not have the archive", "upload it")
 		doctor("asset default/late", "nobody has uploaded it", "muster asset add late FILE -n default")
 		s.CLI("asset", "add", "late", late)

@@ -58,16 +58,16 @@ type bulk struct {
 	stop   chan string
 	places map[harness.Place]load.Kept
 
-	actions       map[string]*bulkAction // by the note with which something was done
-	expectedEnds  map[string]string      // problems that were to end, and by which note
-	silencedSince time.Time              // since when the nodes are silenced that silencedNode names
+	actions       map[string]*bulkAction // by the note of the action
+	expectedEnds  map[string]string      // note of the action that had to close the problem, by problem id
+	silencedSince time.Time              // start of the silence over the nodes of silencedNode
 }
 
 // bulkAction sums up the answers to one bulk action, however often it was requested.
 type bulkAction struct {
 	verb               string
-	done, closed, left int // over: their problems closed meanwhile; left: for another reason
-	cut                int // requests that were not answered
+	done, closed, left int // events by outcome; closed: their problems closed before; left: the action failed
+	cut                int // requests without an answer
 }
 
 // newBulk starts a server, a webhook and a fleet, and waits until a fifth of the fleet's events are problems.
@@ -83,7 +83,7 @@ func newBulk(t *testing.T) *bulk {
 	b.server.Apply(fmt.Sprintf(webhookHandlers, b.hook.URL))
 	cfg := b.server.Load(fleet, 10*time.Minute)
 	cfg.Changes, cfg.Stop = 0.3, b.stop
-	cfg.Before = nil // what people do here is not in the agents' ledgers
+	cfg.Before = nil // the agents' ledgers do not contain actions of people
 	b.load = startLoadWith(t, cfg)
 	b.awaitProblems(fleet.Agents * fleet.Checks / 5)
 	b.places = b.server.FleetStates()
@@ -118,7 +118,7 @@ func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.Bulk
 		for _, l := range done.Left {
 			if l.Failed {
 				said.left += l.Count
-			} else { // no longer necessary: the problem closed
+			} else { // the event was skipped because its problem closed
 				said.closed += l.Count
 			}
 		}
@@ -191,7 +191,7 @@ func (b *bulk) silence(int) {
 	spec := json.RawMessage(`{"reason":"racks move","targets":{"where":"node.name.endsWith(\"7\")"}}`)
 	b.actWithKill("silence", "silence", func(ctx context.Context) (v1.BulkDone, error) {
 		_, err := b.api.Notifications.Silence(ctx, v1.SilenceRequest{Namespace: "load", Name: "racks", Spec: spec, Yes: true})
-		if model.ClassOf(err) == model.Conflict { // it was made, and nobody heard
+		if model.ClassOf(err) == model.Conflict { // the silence was made, and its answer was lost
 			err = nil
 		}
 		return v1.BulkDone{}, err
@@ -281,7 +281,7 @@ func (b *bulk) compare() {
 		if said.verb != "silence" && !strings.Contains(record, ": "+note) {
 			fail("the record says nothing of %s:\n%s", note, record)
 		}
-		for _, line := range lines { // each that began has an end, or is said to have none
+		for _, line := range lines { // every action that began has an end in the audit, or an entry that it has none
 			if id, ok := revisionOf(line, note); ok && !slices.ContainsFunc(lines, func(end string) bool { return strings.Contains(end, "(revision "+id+"): ") }) {
 				fail("the record does not say what became of %q:\n%s", line, record)
 			}
@@ -290,7 +290,7 @@ func (b *bulk) compare() {
 			fail("%s was said to be done to %d events (%d closed meanwhile, %d times no answer), and history has %d of them", note, said.done, said.closed, said.cut, n)
 		}
 	}
-	// What is open in the view is open in history, acknowledged or not as the last that was done to it says.
+	// A problem that is open in the view is open in history, with the acknowledgement of its last history entry.
 	inView := map[string]v1.Event{}
 	for _, e := range openEvents(b.t, b.api, "") {
 		inView[e.Problem.ID] = e

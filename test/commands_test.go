@@ -81,7 +81,7 @@ func TestKillEndsCommands(t *testing.T) {
 		runs(t, mark+"-handler")
 		killed(t, s.Process)
 		ends(t, mark)
-		s.Start() // the message was not delivered: the handler is called again
+		s.Start() // the delivery did not succeed: its handler is called again
 		runs(t, mark+"-handler")
 		s.Stop()
 		ends(t, mark)
@@ -157,7 +157,7 @@ func markedProcesses(mark string) map[int]process {
 type process struct {
 	name   string
 	parent int
-	began  string // since boot: tells it from another of the same number
+	began  string // start time since boot, which tells it from another process of the same id
 }
 
 // processes returns all running processes by id, without zombies.
@@ -240,7 +240,7 @@ func TestMisbehavingCommandsEnd(t *testing.T) {
 		gap := list[i].Sub(list[i-1])
 		assert(t, gap <= 5*time.Second, "beats %d and %d of %d are %s apart, want a second", i, i+1, len(list), gap)
 	}
-	// A first result was nothing before, whatever it is.
+	// History shows a first result without a status before it.
 	harness.Until(t, 20*time.Second, "history has the first result", func() (string, bool) {
 		text := s.CLI("describe", "event", "busy/flood")
 		refuseTexts(t, text, "was OK")
@@ -359,7 +359,7 @@ func TestRunAsTakesUserRights(t *testing.T) {
 		fd, err := strconv.Atoi(before[strings.LastIndexByte(before, ' ')+1:])
 		require(t, err == nil, "%v", line)
 		descriptors++
-		// What whoever runs the tests has left open comes through; what the agent opens does not.
+		// Descriptors that the test runner left open are inherited; descriptors of the agent are not.
 		if ours, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); fd > 2 && (err != nil || ours != link) {
 			t.Errorf("the command of another user holds %s, descriptor %d", link, fd)
 		}

@@ -220,7 +220,7 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	}
 	flip := func(b []byte) []byte { b[len(b)/2] ^= 4; return b }
 	cut := func(b []byte) []byte { return b[:len(b)/2] }
-	other := func(name string) string { // the same of another incarnation
+	other := func(name string) string { // the name of the same snapshot in another incarnation
 		i := strings.IndexByte(name, '-') + 1
 		return name[:i] + "00000000000000aa" + name[i+16:]
 	}
@@ -228,7 +228,7 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 		name  string
 		spoil func(t *testing.T, s *harness.Server)
 		says  string
-		same  bool // all states are what they were
+		same  bool // all states equal those before
 	}{
 		{"newest flipped", func(t *testing.T, s *harness.Server) {
 			for _, f := range newestSnapshots(snapshotFiles(t, s)) {

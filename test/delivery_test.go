@@ -89,11 +89,11 @@ func TestKillLosesNoNotification(t *testing.T) {
 // webhook is an HTTP server that records the notifications that it receives.
 type webhook struct {
 	*httptest.Server
-	refuse int // every so many messages is refused; 0: none
+	refuse int // refuses every refuse-th message; 0: none
 
 	mu     sync.Mutex
-	kinds  map[string][]string // by problem, in the order in which they first came
-	bodies map[string]string   // by key
+	kinds  map[string][]string // by problem, in the order of arrival
+	bodies map[string]string   // by idempotency key
 	wrong  []string
 	got    int
 }
@@ -112,7 +112,7 @@ func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // it will come again
+		return // the server sends it again
 	}
 	text, key := string(body), r.Header.Get("Idempotency-Key")
 	parts := strings.SplitN(key, "/", 3)
@@ -162,7 +162,7 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 			want = "[opened closed]"
 		}
 		told, worse := w.kinds[id], 0
-		told = slices.DeleteFunc(slices.Clone(told), func(kind string) bool { // who was told hears that it is worse, once of each severity
+		told = slices.DeleteFunc(slices.Clone(told), func(kind string) bool { // a recipient gets one reminder per higher severity
 			if kind == "reminder" {
 				worse++
 			}
@@ -209,7 +209,7 @@ func TestStreamSurvivesKills(t *testing.T) {
 	s.Kill()
 	s.Start()
 	came(1000)
-	peer.kill() // with whatever it had not read
+	peer.kill() // with unread bytes
 	sleep(t.Context(), time.Second)
 	peer.listen(address)
 	came(1000)
@@ -243,7 +243,7 @@ type lineReceiver struct {
 	seen     map[string]bool   // stream and number
 	last     map[string]uint64 // by node and check: the highest number
 	twice    int
-	older    int // lines that were new and came behind a newer one
+	older    int // new lines that arrived after a newer one
 }
 
 // newLineReceiver starts a lineReceiver at an address.
@@ -280,7 +280,7 @@ func (p *lineReceiver) read(conn net.Conn) {
 	for in.Scan() {
 		var line follow.Line
 		if json.Unmarshal(in.Bytes(), &line) != nil || line.Number == 0 {
-			continue // cut when the connection broke, or the server's own
+			continue // a line cut by the broken connection, or of the server itself
 		}
 		id, event := fmt.Sprint(line.Stream, line.Late, line.Number), line.Node+"/"+line.Check+"/"+line.Stream
 		p.mu.Lock()

@@ -32,7 +32,7 @@ func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		call      string
-		segment   bool // only of the segment being written, else of all files
+		segment   bool // only calls on the current segment fail, else on all files
 		leftShort bool
 	}{
 		{"sync of the journal", "fdatasync", true, false},
@@ -194,7 +194,7 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 	for _, c := range []struct {
 		name, disk string
 		args       []string
-		output     int // bytes of each result; 1,000 a second are due
+		output     int // bytes of each result, of which 1,000 a second are due
 		leftShort  bool
 	}{
 		// Full before each partition was snapshotted once: only positions that go on while
@@ -258,7 +258,7 @@ func TestDiskProbeReportsFullDisk(t *testing.T) {
 	filler := filepath.Join(mount, "filler")
 	writeFile(t, filler, bytes.Repeat([]byte{1}, 3900<<10))
 	becomes(model.Critical, true)
-	// What is wrong stands first.
+	// The worst finding comes first.
 	if first := strings.Split(s.CLI("get", "events"), "\n")[1]; !strings.HasPrefix(first, "CRITICAL") || !strings.Contains(first, "room") || !strings.Contains(first, mount) {
 		t.Errorf("get events begins with %q", first)
 	}
@@ -268,7 +268,7 @@ func TestDiskProbeReportsFullDisk(t *testing.T) {
 
 // serialAgent is an agent that sends each result after the acknowledgement of the one before.
 type serialAgent struct {
-	link.Handler // nil: nothing else comes
+	link.Handler // nil: the test expects no other call
 	assigned     chan *link.Assignment
 	acked        chan uint64
 }
@@ -288,7 +288,7 @@ func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	s := harness.NewServer(t)
 	s.Prepare(harness.Fleet{Agents: 1, Checks: 1, Interval: time.Minute})
-	// -D: the server is our child, and strace ends with it.
+	// -D: the server is the test's child, and strace ends with the server.
 	s.Wrap = []string{strace, "-D", "-f", "-qq", "-yy", "-x", "-s", "8", "-e", "trace=write,writev,pwrite64,fsync,fdatasync", "-e", "signal=none", "-o", trace}
 	s.Start()
 
@@ -319,8 +319,8 @@ func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	assert(t, acks == results, "%d acknowledgements in the trace, want %d", acks, results)
 }
 
-// call is a line of the trace: process, "resumed" or name, file of the descriptor, rest.
 var (
+	// call matches a line of a trace: thread, whether the call is resumed, name, file of the descriptor, rest.
 	call = regexp.MustCompile(`^(\d+) +(<\.\.\. )?(\w+)(?: resumed|\(\d+<(.*?))>([,) ].*)$`)
 	// ack is a WebSocket message that holds a Frame with the field Ack.
 	ack = regexp.MustCompile(`"\\x82\\x..\\x3a`)
@@ -350,7 +350,7 @@ func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 		case journal:
 			written = written || !strings.Contains(rest, "<unfinished")
 		case name == "pwrite64" && resumed:
-			written = true // of the journal alone, or of less than it
+			written = true // the line before has the file of the call
 		case strings.Contains(file, plain+"->") && ack.MatchString(rest):
 			acks++
 			assert(t, synced, "acknowledged, and since the acknowledgement before the journal was not synced: %s", line)

@@ -53,7 +53,7 @@ func eventsByCheck(t *testing.T, s *harness.Server) map[string]model.Event {
 	return out
 }
 
-// statusLine is what status says of one machine with eight checks, however it is.
+// statusLine matches the output of status for one machine with eight checks, in any state.
 var statusLine = regexp.MustCompile(`^(All is well|Nearly well|Not well)[:.].*\n[\s\S]*\nevents +(9|[1-9]\d+): [\s\S]*\nagents +1 connected of 1 node`)
 
 func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
@@ -92,7 +92,7 @@ func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 	}
 	assert(t, len(outside) == 0, "files outside the data folder: %v", outside)
 
-	// A kill leaves nothing that stops the next start, which finds what was there.
+	// After a kill, the next start succeeds and finds the earlier events.
 	before := eventsByCheck(t, s)["disk"]
 	s.Kill()
 	s.Start()
@@ -106,9 +106,9 @@ func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 type pageReader struct {
 	t       *testing.T
 	s       *harness.Server
-	replace *strings.Replacer // shorter intervals, folders of the test
+	replace *strings.Replacer // replaces intervals by shorter ones, and folders by those of the test
 	typed   int
-	said    map[string]string // what each line printed
+	said    map[string]string // output of each line
 }
 
 // followUntil follows a page up to the line that begins with until, and returns the rest.
@@ -163,7 +163,7 @@ func (f *pageReader) runLine(line string) {
 		typed, _, _ := strings.Cut(line, " #")
 		f.said[strings.TrimSpace(typed)] = string(out)
 		if code := cmd.ProcessState.ExitCode(); strings.HasSuffix(line, "--exit-code") && (code == 20 || code == 21) {
-			return string(out), true // this machine is as it is
+			return string(out), true // codes 20 and 21 report the state of this machine
 		}
 		if watch {
 			return string(out), strings.Contains(string(out), "NODE")
@@ -179,7 +179,7 @@ func (f *pageReader) runLine(line string) {
 func TestSmokeFirstRun(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
-	s.Context = filepath.Join(filepath.Dir(s.Dir), "elsewhere", "context.yaml") // as MUSTER_CONTEXT says
+	s.Context = filepath.Join(filepath.Dir(s.Dir), "elsewhere", "context.yaml") // the path in MUSTER_CONTEXT
 	s.Start()
 	page := readPage(t, "first-run.md")
 	notebook, watched := filepath.Join(s.Dir, "notebook.jsonl"), filepath.Join(s.Dir, "files")

@@ -109,7 +109,7 @@ func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 		!strings.Contains(groups, "\nlimits         statesPerNode 1000 (") || !strings.Contains(vain, "\n  nowhere  ") || !strings.Contains(vain, "role           payment              agent") {
 		t.Error(page)
 	}
-	// The operator takes it in, and the agent's asking no longer matters; he alone could.
+	// The operator adds the node to the group, which the agent cannot change.
 	s.Apply(`{apiVersion: muster/v1, kind: Node, metadata: {name: web01, labels: {role: payment}}, spec: {}}`)
 	s.Try("describe", "node", "web01").Expect(0, `the condition is true: node.labels.role == "payment"`)
 	r := harness.Run(t, s.Env(), "get", "nodes", "--group", "payment")
@@ -175,7 +175,7 @@ func TestPropertiesAreNotExecuted(t *testing.T) {
 	}
 	_, err := os.Stat(trap)
 	assert(t, err != nil, "a property was run as code")
-	// Where no quoting is safe, nothing is applied.
+	// A place where no quoting is safe makes apply fail.
 	for _, line := range []string{`echo $(echo {{ .props.quote }})`, "echo `echo {{ .props.quote }}`", `[[ 1 -eq {{ .props.quote }} ]]`, `(( 1 + {{ .props.quote }} ))`, `echo $[{{ .props.quote }}]`,
 		"cat <<X\n{{ .props.quote }}\nX", `echo ${x:-{{ .props.quote }}}`, `echo # {{ .props.quote }}`, `echo \{{ .props.quote }}`} {
 		text, _ := json.Marshal(line)

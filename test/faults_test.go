@@ -30,9 +30,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Checks fail, machines die, the server is killed in between: each alert that has to come comes once, by the whole
-// way from the result to the webhook, and no other does.
-const troubles = `
+// faultScenario lets checks fail, stops machines and kills the server.
+const faultScenario = `
 scenario: muster.load/v1
 name: troubles
 agents:
@@ -63,7 +62,7 @@ faults:
 func TestFaultsAlertOnce(t *testing.T) {
 	skipIfShort(t, "short: half a minute of faults")
 	t.Parallel()
-	sc := testenv.Value(scenario.Parse("troubles.yaml", []byte(troubles)))(t)
+	sc := testenv.Value(scenario.Parse("troubles.yaml", []byte(faultScenario)))(t)
 	s := startSubject(t, t.TempDir(), sc)
 	defer s.Stop()
 	rep, err := load.Run(t.Context(), load.Config{Server: s.Plain, Scenario: sc, Control: s, API: s.API, AdminURL: s.Admin,
@@ -124,7 +123,7 @@ func logServerState(t *testing.T, api *client.Client, example string) {
 	}
 }
 
-// clock is how times of a run are written in its log.
+// clock is the format of times in the log.
 const clock = "15:04:05.000"
 
 // TestFaultsLoseNoResult plays a scenario of two classes against a real server: machines die and boot, lose their network, are
@@ -147,7 +146,7 @@ func TestFaultsLoseNoResult(t *testing.T) {
 			{At: sec(8), Cut: &scenario.Pick{}},
 			{At: sec(9), Stop: &scenario.Pick{Class: "web", Count: 2}},
 		},
-		Objectives: map[string]scenario.Limit{"rate": "10", "server-cpu": "1s"}, // the server is killed in between: that it is measured counts
+		Objectives: map[string]scenario.Limit{"rate": "10", "server-cpu": "1s"}, // the server is killed in between: the test only needs the measurement
 	}
 	s := startSubject(t, t.TempDir(), sc)
 	defer s.Stop()
@@ -171,7 +170,7 @@ func TestFaultsLoseNoResult(t *testing.T) {
 		}
 	}
 	assert(t, inside >= 3, "%d of %d samples say what the server is doing", inside, len(rep.Samples))
-	if rep.Goroutines < 1 { // how many more, the tests beside this one decide
+	if rep.Goroutines < 1 { // an upper bound would depend on parallel tests
 		t.Errorf("%.1f goroutines per agent", rep.Goroutines)
 	}
 	for _, o := range rep.Outages {
@@ -275,7 +274,7 @@ func TestSubjectIsLeftClean(t *testing.T) {
 	if err := errors.Join(s.Pause(), s.Continue()); err != nil {
 		t.Error(err)
 	}
-	if err := s.Pause(); err != nil { // one that stands still is ended all the same
+	if err := s.Pause(); err != nil { // Stop also ends a paused server
 		t.Error(err)
 	}
 	s.Stop()

@@ -26,7 +26,7 @@ type gitOps struct {
 	s     *harness.Server
 	repo  string
 	jobs  map[string]job
-	knows map[string]string // what the forge fills in
+	knows map[string]string // variables that the forge fills in
 	flags string            // MUSTER_FLAGS of the run
 }
 
@@ -219,7 +219,7 @@ func (p *gitOps) follow() {
 	p.want("apply", "team-a", 0, "check/web-port unchanged")
 	p.s.Try("audit", "check", "web-port").Expect(0, "pipeline from 127.0.0.1 for team-a created check/web-port: disks of the web servers (1a2b3c4d)\n")
 
-	// A file goes, and what it declared; all else stays as it is, to the letter.
+	// A removed file deletes its resources; all other resources stay equal.
 	others := p.s.CLI("get", "checks", "-A", "-o", "yaml", "-l", "!none")
 	p.edit("team-a/checks/web.yaml", "")
 	p.want("plan", "team-a", 0, "check/web-port would be deleted   no longer declared; runs on 2 nodes")
@@ -233,7 +233,7 @@ func (p *gitOps) follow() {
 	assert(p.t, resourceNamed(left, "web-port") == "" && resourceNamed(others, "web-port") != "",
 		"what was pruned is still there:\n%s", left)
 
-	// Too wide: the plan says it, apply refuses it, a run by hand does it.
+	// A change of too many nodes: plan warns, apply refuses, a run with a flag applies it.
 	p.s.Apply(nodes(2, 60))
 	disk := readFile(p.t, filepath.Join(p.repo, "team-a/checks/disk.yaml"))
 	p.edit("team-a/checks/disk.yaml", "")
@@ -247,7 +247,7 @@ func (p *gitOps) follow() {
 	p.want("apply", "team-a", 0, "check/disk-space created")
 	p.flags = ""
 
-	// What another team owns, a file that is wrong, a folder that is empty.
+	// Resources of another owner, an invalid file, and an empty folder are refused.
 	p.edit("team-a/checks/theirs.yaml", "kind: Check\nmetadata: {name: queue, namespace: shop}\nspec: {interval: 1h, command: 'true'}\n")
 	p.want("plan", "team-a", guarded, "apply would refuse this change: check/shop/queue belongs to team-b")
 	p.want("apply", "team-a", guarded, "muster: check/shop/queue belongs to team-b; nothing was changed")
@@ -261,7 +261,7 @@ func (p *gitOps) follow() {
 	p.edit("team-b/shop.yaml", string(shop))
 	p.want("apply", "team-b", 0, "check/shop/queue unchanged")
 
-	// By hand, against the pipeline.
+	// A change by hand is undone by the pipeline's next apply.
 	p.edit("hand.yaml", strings.Replace(string(disk), "interval: 60s", "interval: 90s", 1))
 	p.s.Try("apply", "-f", filepath.Join(p.repo, "hand.yaml"), "--yes").Expect(0, "warning: it belongs to team-a, whose next apply undoes")
 	p.flags = "--yes"

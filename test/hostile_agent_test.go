@@ -35,21 +35,21 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 	with := func(change func(*ws.Header)) ws.Header { x := binary; change(&x); return x }
 	frame := func(message []byte) []byte { return frameHeader(binary, string(message)) }
 	batch := func(first uint64, n int) []byte {
-		b := &wire.Batch{StreamKey: goodKey, First: first}
+		b := &wire.Batch{StreamKey: neighbourKey, First: first}
 		for range n {
 			b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalKeepalive})
 		}
 		return frame(wire.AppendBatch(nil, b))
 	}
 	hello := func(n int, change func(*wire.Hello)) []byte {
-		x := &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(n), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: goodKey, First: 1}}}
+		x := &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(n), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: neighbourKey, First: 1}}}
 		change(x)
 		return frame(wire.AppendHello(nil, x))
 	}
 	nothing := func(*wire.Hello) {}
 	for i, c := range []struct {
 		name  string
-		open  bool // in a session, else before Hello
+		open  bool // sent within a session, else before Hello
 		bytes func(n int) []byte
 		code  string
 		says  string
@@ -72,7 +72,7 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 		{"number zero", true, func(int) []byte { return batch(0, 1) }, "malformed", "begin at 1"},
 		{"a number beyond all", true, func(int) []byte { return batch(1<<61, 1) }, "malformed", "number"},
 		{"a gap that ends before it begins", true, func(int) []byte {
-			return frame(wire.AppendBatch(nil, &wire.Batch{StreamKey: goodKey, First: 9, Gap: &wire.Gap{Last: 3}}))
+			return frame(wire.AppendBatch(nil, &wire.Batch{StreamKey: neighbourKey, First: 9, Gap: &wire.Gap{Last: 3}}))
 		}, "malformed", "before first"},
 		{"a second Hello", true, func(n int) []byte { return hello(n, nothing) }, "malformed", "second Hello"},
 		{"a batch before Hello", false, func(int) []byte { return batch(1, 1) }, "malformed", "before Hello"},
@@ -117,12 +117,12 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 			r, err := e.readRefusal()
 			assert(t, err == nil && r.Code == c.code && strings.Contains(r.Message, c.says),
 				"%+v %v, want %s: …%s…", r, err, c.code, c.says)
-			// Counted when the session has ended, which is after its last word.
+			// The server counts when the session has ended, after its last message.
 			awaitEqual(t, "counted", 1, func() float64 { return counted() - was })
 		})
 	}
 
-	t.Run("replayed", func(t *testing.T) { // is acknowledged again, and kept once
+	t.Run("replayed", func(t *testing.T) { // a repeated batch is acknowledged again and stored once
 		e := h.hello(39)
 		kept := h.Metric("muster_session_signals_total", `"admitted"`)
 		for range 3 {
@@ -137,13 +137,13 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 		}
 		n := h.Metric("muster_session_frames_total", `"repeated"`)
 		assert(t, n >= 2, "%v batches counted as repeated", n)
-		// The neighbour's signals count meanwhile: they come one by one.
+		// The neighbour's signals count too, one at a time.
 		more := h.Metric("muster_session_signals_total", `"admitted"`) - kept
 		assert(t, more < 200, "%v signals kept", more)
 	})
 
 	unharmed(5*time.Second, 64)
-	// The good agent still talks: a message may have been received whose outcome is not counted yet.
+	// The neighbour still sends: a received message may not have its outcome counted yet.
 	harness.Until(t, 10*time.Second, "as many outcomes as messages", func() (string, bool) {
 		received, handled := h.Metric("muster_session_frames_received_total"), h.Metric("muster_session_frames_total")
 		return fmt.Sprintf("%v messages received, %v outcomes", received, handled), received == handled
@@ -161,7 +161,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 		t.Helper()
 		was := failed(why)
 		e, err := h.dial(cfg)
-		if err == nil { // the client hears of it with the first read
+		if err == nil { // TLS 1.3 reports the refusal with the first read
 			_, err = e.Conn.Read(make([]byte, 1))
 		}
 		assert(t, err != nil && strings.Contains(err.Error(), says), "got %v, want %q", err, says)
@@ -170,7 +170,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	good := h.tls(1)
 
 	other := testenv.Value(pki.Open(t.TempDir(), []string{"localhost"}, nil))(t)
-	// The server's CA, as it was long ago; a copy, because it writes.
+	// A copy of the server's CA with a clock of 25 years ago; pki.Open writes into its folder.
 	past := testenv.Value(pki.Open(copyDirectory(t, filepath.Join(h.Data, "pki")), []string{"localhost"}, func() time.Time { return time.Now().AddDate(-25, 0, 0) }))(t)
 	own := testenv.Value(tls.LoadX509KeyPair(filepath.Join(h.Data, "pki", "server.crt"), filepath.Join(h.Data, "pki", "server.key")))(t)
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -188,7 +188,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 		{"an expired certificate", "tls_certificate_expired", "expired certificate", shows(issueCertificate(t, past, nodeUID(1)))},
 		{"the server's own certificate", "tls_certificate", "bad certificate", shows(own)},
 		{"a certificate that it signed itself", "tls_certificate_of_another_ca", "unknown certificate authority", func(cfg *tls.Config) {
-			// Whether the server asks for one of this issuer or not.
+			// Send it even if the server asks for other issuers.
 			cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 			}
@@ -202,7 +202,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 			refused(t, c.why, cfg, c.says)
 		})
 	}
-	t.Run("both protocols", func(t *testing.T) { // is an agent, and is asked for its certificate
+	t.Run("both protocols", func(t *testing.T) { // a client that offers both counts as an agent, which needs a certificate
 		cfg := good.Clone()
 		cfg.NextProtos = []string{"h2", "http/1.1", wire.Subprotocol}
 		e, err := h.dial(cfg)
@@ -221,7 +221,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 		cache := tls.NewLRUClientSessionCache(4)
 		person := &tls.Config{RootCAs: good.RootCAs, ServerName: "localhost", NextProtos: []string{"http/1.1"}, ClientSessionCache: cache}
 		e := testenv.Value(h.dial(person))(t)
-		_ = exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") // the ticket comes with it
+		_ = exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") // the answer brings the session ticket
 		agent := person.Clone()
 		agent.NextProtos = []string{wire.Subprotocol}
 		refused(t, "tls_no_certificate", agent, "certificate required")
@@ -247,7 +247,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 			"GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 100_000) + "\r\n\r\n",
 		} {
 			was := failed("websocket")
-			e, err := h.dial(h.tls(2 + i)) // each time another node: one has only so many on their way
+			e, err := h.dial(h.tls(2 + i)) // another node each time: a node may open few connections at once
 			testenv.NoError(t, err)
 			said := exchangeRaw(e.Conn, request)
 			assert(t, strings.HasPrefix(said, "HTTP/1.1 4"), "%.60q: got %.100q", request, said)

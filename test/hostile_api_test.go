@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// open are the paths that answer without a token: they tell nothing, or ask for a proof of their own.
-var open = map[string]bool{"/livez": true, "/readyz": true, "/api/v1/login": true, "/agent/v1/enrol": true}
+// openPaths are answered without a token: they show nothing, or ask for a proof of their own.
+var openPaths = map[string]bool{"/livez": true, "/readyz": true, "/api/v1/login": true, "/agent/v1/enrol": true}
 
 // TestEveryOperationNeedsToken requests every operation of the OpenAPI document, and every spelling of a path that could
 // bypass the check, over both HTTP versions: 401 without a token; 403 to a viewer where the operation changes data.
@@ -39,7 +39,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	ask := func(c *http.Client, method, path, token string) (int, string) {
 		t.Helper()
 		request := testenv.Value(http.NewRequest(method, "https://"+s.Listen, nil))(t)
-		request.URL.Opaque = "//" + s.Listen + path // as it is written
+		request.URL.Opaque = "//" + s.Listen + path // the path without normalization
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
@@ -67,7 +67,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 		real := strings.NewReplacer("{namespace}", "default", "{name}", "x", "{node}", "x", "{check}", "x", "{id}", "x").Replace(path)
 		for method, op := range operations {
 			method = strings.ToUpper(method)
-			if open[path] {
+			if openPaths[path] {
 				assert(t, len(op.Security) == 1 && len(op.Security[0]) == 0, "%s is open, the page does not say so", path)
 				continue
 			}
@@ -78,10 +78,10 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 					asked++
 				}
 			}
-			if method != "GET" && path != "/api/v1/logout" && path != "/api/v1/me/password" { // these two are one's own
+			if method != "GET" && path != "/api/v1/logout" && path != "/api/v1/me/password" { // users may do these two for themselves
 				want := 403
 				if path == "/api/v1/apply" {
-					want = 400 // a viewer may ask what an apply would do: what is refused is in its body, and there is none
+					want = 400 // a viewer may request a dry run, which fails for the missing body
 				}
 				code, body := ask(two, method, real, viewer.Secret)
 				assert(t, code == want, "%s %s as a viewer: %d %.200s", method, real, code, body)
@@ -103,12 +103,12 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 			assert(t, code != 200 && code < 500, "%s %s: %d %.200s", method, path, code, body)
 		}
 	}
-	for path := range open { // open is not everything
+	for path := range openPaths { // an open path answers its own method only
 		code, body := ask(one, "DELETE", path, "")
 		assert(t, code != 200 && code < 500, "DELETE %s: %d %.200s", path, code, body)
 	}
 
-	// A session ends with logout, at once, also for what is under way.
+	// Logout ends a session at once, also for open requests.
 	testenv.NoError(t, s.API.Access.Logout(t.Context()))
 	if code, _ := ask(two, "GET", "/api/v1/me", adminToken(t, s)); code != 401 {
 		t.Errorf("after logout: %d", code)
@@ -135,7 +135,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	harness.Until(t, 30*time.Second, "the quiet one again", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 100 })
 	alone, _ := quiet.takeSlowest()
 
-	loud := h.hello(1) // before the limit
+	loud := h.hello(1) // its session opens before the limit is set
 	limit := func(yaml string) {
 		h.Apply("{apiVersion: muster/v1, kind: Namespace, metadata: {name: load}, spec: {limits: {" + yaml + "}}}")
 	}
@@ -149,7 +149,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	defer close(stop)
 	flood := func(e *attacker) {
 		for first := uint64(1); ; first += 500 {
-			b := &wire.Batch{StreamKey: goodKey, First: first}
+			b := &wire.Batch{StreamKey: neighbourKey, First: first}
 			for range 500 {
 				b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalKeepalive})
 			}
@@ -173,7 +173,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	assert(t, beside <= max(10*alone, time.Second), "the slowest result took %s, %s without the flood", beside, alone)
 	h.Try("status").Expect(0, "namespace load reached a limit ", "spec.limits.resultsPerSec")
 
-	// Each other limit: refused by its name, at once after it was set.
+	// Each other limit refuses by its name, at once after it is set.
 	for _, c := range []struct {
 		limits, name, code string
 		result             func(checks []model.ChunkID) wire.Signal
@@ -210,7 +210,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 				e.send(wire.AppendBatch(nil, b))
 				for {
 					kind, body, err := e.receive()
-					if err != nil { // another limit of output ends sessions: agents hear of it at Welcome
+					if err != nil { // a changed output limit ends sessions, because agents learn it in Welcome
 						begin()
 						return err.Error(), tried > 200
 					}

@@ -42,7 +42,7 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 	unharmed := h.watch()
 	places := int(h.Metric("muster_connections_limit"))
 	require(t, places >= 100 && places <= limit-50, "%d places of %d descriptors", places, limit)
-	// Half of them say nothing at all, half have done TLS and then say nothing.
+	// Half of the connections send nothing, half send nothing after the TLS handshake.
 	var idle []net.Conn
 	defer func() {
 		for _, nc := range idle {
@@ -72,7 +72,7 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 	opening.Wait()
 	n := openDescriptors(t, h.PID())
 	assert(t, n <= limit-20, "%d of %d descriptors are open", n, limit)
-	// With all places taken by strangers: an agent, a person and a change get in. Each may
+	// While strangers hold all places, an agent, a person and a change are accepted. Each may
 	// need a second try, as clients do.
 	try := func(what string, do func() error) {
 		harness.Until(t, 20*time.Second, what, func() (string, bool) { err := do(); return fmt.Sprint(err), err == nil })
@@ -134,11 +134,11 @@ func TestSlowPeersHoldNobodyUp(t *testing.T) {
 	}
 	person := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}
 	for i := range 20 {
-		nc, err := net.Dial("tcp", h.Listen) // in TLS
+		nc, err := net.Dial("tcp", h.Listen) // slow within the TLS handshake
 		testenv.NoError(t, err)
 		defer nc.Close()
 		drip(nc, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"+strings.Repeat("\x00", 1000))
-		for _, request := range []string{ // in HTTP: its head, its body
+		for _, request := range []string{ // slow within the head or the body of an HTTP request
 			"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 5000),
 			"POST /api/v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{" + strings.Repeat(" ", 5000),
 			"POST /api/v1/apply HTTP/1.1\r\nHost: x\r\nContent-Length: 33000000\r\n\r\n" + strings.Repeat(" ", 5000),
@@ -147,17 +147,17 @@ func TestSlowPeersHoldNobodyUp(t *testing.T) {
 			e := testenv.Value(h.dial(person))(t)
 			drip(e.Conn, request)
 		}
-		e, err := h.dial(h.tls(1 + i)) // in the request of WebSocket
+		e, err := h.dial(h.tls(1 + i)) // slow within the WebSocket request
 		testenv.NoError(t, err)
 		drip(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: "+strings.Repeat("x", 5000))
-		if e, err = h.open(h.tls(21 + i)); err != nil { // in Hello, of which a megabyte is promised
+		if e, err = h.open(h.tls(21 + i)); err != nil { // slow within Hello, whose header announces 200 KiB
 			t.Fatal(err)
 		}
 		drip(e.Conn, string(frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 200 << 10}, strings.Repeat("x", 5000))))
-		e = h.hello(41 + i%19) // in a batch
+		e = h.hello(41 + i%19) // slow within a batch
 		drip(e.Conn, string(frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20}, strings.Repeat("x", 5000))))
 	}
-	// Others come and go meanwhile.
+	// Other clients log in and out meanwhile.
 	for range 10 {
 		began := time.Now()
 		h.Client()
@@ -165,7 +165,7 @@ func TestSlowPeersHoldNobodyUp(t *testing.T) {
 		assert(t, took <= 10*time.Second, "a login took %s", took)
 		h.hello(59).Close()
 	}
-	// Most of the first megabyte of each batch is promised only.
+	// The server must not reserve the announced megabyte of each batch.
 	unharmed(10*time.Second, 100)
 }
 
@@ -325,7 +325,7 @@ func TestUnreadWatchesEnd(t *testing.T) {
 		request.Header.Set("Authorization", "Bearer "+token)
 		answer, err := client.Do(request)
 		require(t, err == nil && answer.StatusCode == 200, "watch: %v", err)
-		defer answer.Body.Close() // never read
+		defer answer.Body.Close() // the body is never read
 	}
 	awaitEqual(t, "twenty watches", 20, func() float64 { return h.Metric("muster_api_watches") })
 	loud := h.startNeighbour(1, 5*time.Millisecond)

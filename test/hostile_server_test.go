@@ -60,7 +60,7 @@ func TestAgentSurvivesMaliciousServer(t *testing.T) {
 		"text":                             append(fine, frameHeader(ws.Header{Fin: true, OpCode: ws.OpText}, "hello")...),
 		"masked":                           append(fine, frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "x")...),
 		"no protobuf":                      append(fine, frame([]byte("\xff\xff\xff"))...),
-		"acknowledges what was never sent": append(fine, frame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: goodKey, Last: 1 << 60}}}))...),
+		"acknowledges what was never sent": append(fine, frame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: neighbourKey, Last: 1 << 60}}}))...),
 		"very many acknowledgements":       append(fine, bytes.Repeat(frame(wire.AppendAck(nil, &wire.Ack{})), 10_000)...),
 		"very many pings":                  append(fine, bytes.Repeat(frameHeader(ws.Header{Fin: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)), 5_000)...),
 		"very many runs":                   append(fine, bytes.Repeat(frame(wire.AppendRun(nil, &wire.Run{Chunk: 1})), 10_000)...),

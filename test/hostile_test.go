@@ -39,7 +39,7 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 	t.Helper()
 	t.Parallel()
 	s := harness.NewServer(t, args...)
-	s.Plain = "" // what agents really use
+	s.Plain = "" // agents use TLS in practice
 	if prepare != nil {
 		prepare(s)
 	}
@@ -77,7 +77,7 @@ type neighbour struct {
 	err   error
 }
 
-var goodKey = wire.StreamKey{Stream: 4711}
+var neighbourKey = wire.StreamKey{Stream: 4711}
 
 // startNeighbour opens the session of a well-behaved agent, which lasts until expectFast or the end of the test.
 func (h *hostile) startNeighbour(i int, every time.Duration) *neighbour {
@@ -93,7 +93,7 @@ func (h *hostile) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbou
 	ctx, cancel := context.WithCancel(h.t.Context())
 	g := &neighbour{h: h, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{}, 1), text: []byte("all is well")}
 	cfg := &link.Config{Node: uid, TLS: certificate}
-	hello := &wire.Hello{Name: "good", Streams: []wire.StreamRange{{StreamKey: goodKey, First: 1}}}
+	hello := &wire.Hello{Name: "good", Streams: []wire.StreamRange{{StreamKey: neighbourKey, First: 1}}}
 	if g.session, err = link.Open(ctx, cfg, h.Listen, hello, nil, g); err != nil {
 		h.t.Fatalf("the good agent: %v", err)
 	}
@@ -128,7 +128,7 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 		g.sent = time.Now()
 		chunk, text := g.chunk, g.text
 		g.mu.Unlock()
-		err := g.session.Send(&wire.Batch{StreamKey: goodKey, First: number, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Output: text})}})
+		err := g.session.Send(&wire.Batch{StreamKey: neighbourKey, First: number, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Output: text})}})
 		if err != nil && ctx.Err() == nil {
 			g.mu.Lock()
 			g.err = err
@@ -303,7 +303,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 func (h *hostile) hello(i int) *attacker {
 	h.t.Helper()
 	e := testenv.Value(h.open(h.tls(i)))(h.t)
-	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: goodKey, First: 1}}}))
+	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: neighbourKey, First: 1}}}))
 	if kind, body, err := e.receive(); err != nil || kind != wire.KindWelcome {
 		h.t.Fatalf("node %d: the server says %d %q, %v", i, kind, body, err)
 	}

@@ -59,7 +59,7 @@ func TestCloneIsSentAway(t *testing.T) {
 		t.Errorf("the check says %+v", e)
 	}
 	refuseTexts(t, first.Log(), "duplicate")
-	if n := len(problemsOf(t, s.API, "image")); n != 1 { // that of the event
+	if n := len(problemsOf(t, s.API, "image")); n != 1 { // the problem of the identity event
 		t.Errorf("%d problems", n)
 	}
 }
@@ -94,10 +94,10 @@ func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 	}
 	said(first, "(duplicate)", "two agents have the same identity")
 	runs.AwaitRuns(2)
-	again := func(a *harness.Agent) { // who comes again need not wait for its turn
+	again := func(a *harness.Agent) { // a restarted agent need not wait for its next attempt
 		t.Helper()
 		runs.Block()
-		sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+		sleep(t.Context(), 2*time.Second) // longer than the spool's linger before a write
 		a.Kill()
 		a.Start()
 	}
@@ -105,7 +105,7 @@ func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 	said(first, "(clone)", "another machine has the identity of node image")
 	awaitEvent(t, s.API, "image", model.BuiltinCheckName(model.IdentityCheck), "the node's event tells", func(e v1.Event) bool { return e.Status == model.Critical })
 	runs.Block()
-	sleep(t.Context(), 2*time.Second) // until the second has sent what it ran
+	sleep(t.Context(), 2*time.Second) // until the second agent has sent its results
 	second.Kill()
 	again(first)
 	harness.Until(t, 30*time.Second, "every run of either is applied", func() (string, bool) {
@@ -167,8 +167,8 @@ func TestAgentRenewsItsCertificate(t *testing.T) {
 		return left.String(), left < -time.Second
 	})
 	expired := certificateOf(t, agent)
-	agent.Stop()  // and not killed: no run is to be lost
-	agent.Start() // so that it need not wait long for its next attempt
+	agent.Stop()  // stopped, not killed, so that no run is lost
+	agent.Start() // restarted, so that its next attempt is soon
 	s.Start()
 	renewed(expired)
 	awaitAllResults(t, s.API, "web01", "count", runs)

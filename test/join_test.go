@@ -160,9 +160,9 @@ func TestInvalidTokenMakesNoNode(t *testing.T) {
 
 	short := joinWords(t, s, "--for", "1s")[1]
 	token := testenv.Value(pki.ParseToken(short))(t)
-	sleep(t.Context(), time.Until(token.Expiry)+1010*time.Millisecond) // the server knows parts of a second
+	sleep(t.Context(), time.Until(token.Expiry)+1010*time.Millisecond) // the server compares fractions of a second
 	newJoiner(t).expectRefusal(5, "expired", "join", short)
-	token.Expiry = time.Time{} // an agent that cannot tell; the server does
+	token.Expiry = time.Time{} // without an expiry the agent cannot refuse; the server does
 	newJoiner(t).expectRefusal(5, "expired", "join", token.String())
 
 	newJoiner(t).expectRefusal(2, "cut short", "join", once[:40])
@@ -251,13 +251,13 @@ func startAnswerLossProxy(t *testing.T, server string) string {
 					if err != nil {
 						return
 					}
-					flights.Add(1) // the greeting first, then what ends the handshake and the request
+					flights.Add(1) // the first flight is ClientHello, the second ends the handshake and holds the request
 					if _, err := behind.Write(b[:n]); err != nil {
 						return
 					}
 				}
 			})
-			lines.Go(func() { // from it; the client is not told that the line is dead
+			lines.Go(func() { // from the server; the client does not see that the connection is dead
 				b := make([]byte, 64<<10)
 				for {
 					n, err := behind.Read(b)
@@ -343,7 +343,7 @@ func TestApprovalLetsMachineIn(t *testing.T) {
 	equal(t, "machines that wait", s.Metric("muster_queue_depth", `queue="pending"`), 1)
 	first.Kill()
 	s.Stop()
-	s.Start() // it forgets who waits
+	s.Start() // a restart forgets pending machines
 	second, again := m.requestEntry(s)
 	assert(t, again == key, "another key after a restart: %s, was %s", again, key)
 	s.Try("node", "accept", key[:16], "--groups", "web", "--labels", "env=prod").Expect(0, "node/")
@@ -365,9 +365,9 @@ func TestRejectedMachineIsToldWhy(t *testing.T) {
 	s := harness.StartServer(t)
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
 	good, bad := newJoiner(t), newJoiner(t)
-	_, goodKey := good.requestEntry(s, "--name", "web01", "--ca-hash", hash)
+	_, neighbourKey := good.requestEntry(s, "--name", "web01", "--ca-hash", hash)
 	stranger, badKey := bad.requestEntry(s, "--name", "web01", "--ca-hash", hash)
-	s.Try("node", "accept", "web01").Expect(4, goodKey, badKey)
+	s.Try("node", "accept", "web01").Expect(4, neighbourKey, badKey)
 	s.CLI("node", "refuse", badKey[:16], "-m", "not one of ours")
 	s.CLI("node", "accept", "web01")
 	stranger.AwaitExit(6, "not one of ours")
@@ -375,7 +375,7 @@ func TestRejectedMachineIsToldWhy(t *testing.T) {
 	id := good.mustJoin("--server", s.Listen)
 	assert(t, id.Name == "web01", "the other one is %s", id.Name)
 	s.Try("node", "accept", "nobody").Expect(3, "--pending")
-	// Who was refused joins with a token: somebody with a say has changed his mind.
+	// A rejected machine can still join with a token.
 	bad.mustJoin(joinWords(t, s)[1])
 }
 

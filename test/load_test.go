@@ -247,7 +247,7 @@ func TestLoadCompare(t *testing.T) {
 	for _, x := range []struct {
 		args []string
 		code int
-		says string // on the first line
+		says string // expected on the first line
 	}{
 		{[]string{at("old"), at("slow"), "--html", page}, 20, "Regression in slow: beyond-p99 +100 %"},
 		{[]string{at("old"), at("slow"), "--gate", "count,relative"}, 0, "Regression in slow: beyond-p99 +100 %"},
@@ -299,7 +299,7 @@ func TestLoadCompareInterleaved(t *testing.T) {
 		return log, strings.Contains(log, "leg 3 of 18: new, run 2 of 9") && strings.Count(log, "preparing ") >= 3
 	})
 	run.Signal(syscall.SIGINT)
-	if code := run.Wait(time.Minute); code != 130 && code != 22 { // 22: it measured already
+	if code := run.Wait(time.Minute); code != 130 && code != 22 { // 22: the run had already measured results
 		t.Errorf("Ctrl-C: code %d", code)
 	}
 	log := run.Log()
@@ -341,7 +341,7 @@ func TestLoadCheck(t *testing.T) {
 	if ran := check("--write"); ran.Code != 0 {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	// So few results a second say little of what each costs: the baseline is moved instead.
+	// The cost of so few results a second varies: the test moves the baseline instead.
 	move := func(factor float64) {
 		rep := testenv.Value(report.Read(base))(t)
 		rep.Inside.Allocs *= factor
@@ -362,7 +362,7 @@ func TestLoadCheck(t *testing.T) {
 		info, err := os.Stat(path)
 		assert(t, err == nil && info.Size() != 0, "%s: %v", path, err)
 	}
-	// Who ends the run for the profiles ends the check, and nothing is decided.
+	// Ctrl-C in the run for the profiles ends the check without a verdict.
 	run := harness.Launch(t, []string{"TMPDIR=" + t.TempDir()}, "load", "check", file, "--baseline", filepath.Dir(base), "--runs", "3",
 		"--out", filepath.Join(dir, "stopped"), "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
 	run.AwaitLog("played once more, for its profiles")

@@ -84,8 +84,8 @@ func TestLoadJoin(t *testing.T) {
 		results += l.Results
 	}
 	assert(t, results == rep.Results, "the loaders have %d results, and the run %d", results, rep.Results)
-	// A result of each state every two seconds, for five, whoever has it; what is offered
-	// is known by the second.
+	// One result of each state every two seconds, for five seconds, on any loader; offered results
+	// are counted by the second.
 	want := 5 * (200 + 20)
 	assert(t, int(rep.Results) >= want*9/10 && int(rep.Results) <= want*11/10, "%d results, want about %d", rep.Results, want)
 	offered := uint64(0)
@@ -97,13 +97,13 @@ func TestLoadJoin(t *testing.T) {
 	}
 	assert(t, len(rep.Faults) == 2 && rep.Faults[0].Places == 120 && rep.Faults[0].Back > 0 && rep.Faults[1].Places == 3,
 		"faults %+v", rep.Faults)
-	// Certificates of those that have any are kept for the next run.
+	// The cache keeps the certificates of TLS agents for the next run.
 	if files, _ := filepath.Glob(filepath.Join(run.cache, "muster-load", "nodes-*.pem")); len(files) != 1 {
 		t.Errorf("kept certificates: %v", files)
 	} else if text, err := os.ReadFile(files[0]); err != nil || strings.Count(string(text), "BEGIN CERTIFICATE") != 40 {
 		t.Errorf("%d certificates are kept, %v", strings.Count(string(text), "BEGIN CERTIFICATE"), err)
 	}
-	// Each change is held by all that it concerns, whoever plays them: at 1 and 3 s, and once.
+	// Every affected agent of any loader confirms each change: twice at 1 and 3 s, and once.
 	require(t, len(rep.Changes) == 2 && len(rep.Label) == 1 && strings.HasPrefix(rep.Label[0], "the generator was allowed to be 1h0m0s late"),
 		"intent %+v, labels %q", rep.Changes, rep.Label)
 	for i, agents := range []int{(2 - rep.Changes[0].Unasked) * 240, 200} {
@@ -157,7 +157,7 @@ objectives: {detect: 60s, clear: 60s}
 	run, _ := startJoinedRun(t, file)
 	run.AwaitExit(0)
 	rep := readReport(t, run.out)
-	// Each place is told of twice: when it began, and when it was over.
+	// Each failing state has two alerts: its beginning and its end.
 	for i, places := range []int{8, 6} {
 		require(t, len(rep.Faults) == 2, "faults %+v", rep.Faults)
 		if f := rep.Faults[i]; f.Places != places || f.Alerts < 2*places-1 || f.Missing+f.Extra > 0 || f.Detected.Max <= 0 || f.Cleared.Max <= 0 || f.Back < 0 {
@@ -174,7 +174,7 @@ func TestLoadJoinInterrupted(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "10m"))
 	awaitJoinedResults(t, run, others)
-	// One of them hears of it late, for it does not run: that ends late, and breaks nothing off.
+	// One loader is paused and gets the interrupt late: it ends late and no run is aborted.
 	still := time.Now()
 	others[1].Signal(syscall.SIGSTOP)
 	others[0].Signal(syscall.SIGINT)

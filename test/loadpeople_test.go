@@ -34,7 +34,7 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	ran, rep, _ := runLoad(t, file)
 	ran.Expect(0)
 	expectWorked(t, rep, 5, "list", "watch", "apply")
-	shown := map[string]float64{} // by the seconds
+	shown := map[string]float64{} // by number of seconds
 	for i := range rep.Samples {
 		maps.Copy(shown, rep.Samples[i].Figures())
 	}
@@ -116,7 +116,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 		t.Errorf("messages: %+v", told)
 	}
 	refuseTexts(t, string(readFile(t, filepath.Join(out, "server.log"))), "gave up on a message")
-	expectWorked(t, rep, 3, "list", "apply", "silence", "run", "fact") // on a slow machine fewer are answered
+	expectWorked(t, rep, 3, "list", "apply", "silence", "run", "fact") // a slow machine answers fewer requests
 	faster := map[string]float64{}
 	for _, p := range rep.Phases {
 		for pipeline, times := range p.Faster {

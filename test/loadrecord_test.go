@@ -173,7 +173,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	require(t, err == nil && len(got.Agents) == 2 && (got.Agents[0].Count == 60 || got.Agents[1].Count == 60) && got.Rate() == sc.Rate() && got.States() == sc.States(),
 		"%v\n%s", err, mine)
 	for _, c := range got.Agents {
-		if len(c.Groups) != 2 || !strings.HasPrefix(c.Groups[1], "group-") { // the group of its class there, and the one that both are in
+		if len(c.Groups) != 2 || !strings.HasPrefix(c.Groups[1], "group-") { // the group of its former class and the common group
 			t.Errorf("groups %v", c.Groups)
 		}
 		switch c.Count {

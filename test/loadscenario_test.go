@@ -116,7 +116,7 @@ func awaitNoProcess(t *testing.T, temp string) {
 func TestLoadScenario(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-	env := []string{"TMPDIR=" + temp, "MUSTER_DATA=" + filepath.Join(t.TempDir(), "not-this")} // of a server that runs here
+	env := []string{"TMPDIR=" + temp, "MUSTER_DATA=" + filepath.Join(t.TempDir(), "not-this")} // the setting of another server on this machine
 	ran := harness.Run(t, env, loadWords(tinyScenario(t, "objectives: {beyond-p99: 60s}\n"), out, "--listen-loader", "127.0.0.1:0")...)
 	if ran.Code != 0 || !strings.HasPrefix(ran.Out, "A tiny fleet\n") || !strings.Contains(ran.Out, "nothing lost, nothing twice") || !strings.HasSuffix(ran.Out, "report: "+out+"\n") ||
 		!strings.Contains(ran.Errors, "metrics and profiles of the loader: http://127.0.0.1:") {
@@ -215,7 +215,7 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	file := tinyScenario(t, "")
 	text := readFile(t, file)
-	text = bytes.Replace(text, []byte("ramp: 1s"), []byte("ramp: 1m"), 1) // Ctrl-C comes before anything is measured
+	text = bytes.Replace(text, []byte("ramp: 1s"), []byte("ramp: 1m"), 1) // Ctrl-C comes before the first measurement
 	writeFile(t, file, text)
 	for name, end := range map[string]func(p *harness.Process){
 		"Ctrl-C": func(p *harness.Process) {
@@ -273,7 +273,7 @@ objectives: {beyond-p99: 60s, clear: 1s}
 		"goals %+v, labels %q", rep.Goals, rep.Label)
 	p := rep.Phases
 	assert(t, len(p) == 4 && !p[1].Short && p[2].Short && p[3].Kind == "drain", "phases %+v", p)
-	// Six results a second in the phase that counts, for two seconds; the fault that lasted is undone or judged.
+	// The judged phase has six results a second for two seconds. The fault that lasted longer is judged.
 	assert(t, rep.Results >= 10 && rep.Results <= 14 && len(rep.Faults) == 1 && rep.Faults[0].Alerts == 1 && rep.Faults[0].Missing == 0,
 		"%d results, faults %+v", rep.Results, rep.Faults)
 	expectTexts(t, string(readFile(t, filepath.Join(run.out, "report.html"))), "<title>Stopped: Two phases, stopped after ")
@@ -367,7 +367,7 @@ func TestLoadServerCrash(t *testing.T) {
 			file := tinyScenario(t, "")
 			text := readFile(t, file)
 			text = bytes.Replace(text, []byte("drain: 30s"), []byte("drain: 2s"), 1)
-			text = bytes.Replace(text, []byte("steady: 5s"), []byte("steady: 15s"), 1) // it crashes while results come, also on a machine that is busy
+			text = bytes.Replace(text, []byte("steady: 5s"), []byte("steady: 15s"), 1) // the server crashes while results arrive, also on a busy machine
 			writeFile(t, file, text)
 			run := startLoadRun(t, file)
 			run.awaitSecond(t)
@@ -390,7 +390,7 @@ func TestLoadSecondInterrupt(t *testing.T) {
 	signalServerIn(t, run.temp, syscall.SIGSTOP)
 	run.Signal(syscall.SIGINT)
 	run.AwaitLog("Ctrl-C again ends at once")
-	harness.Until(t, time.Minute, "it has ended", func() (string, bool) { // what comes within a second is the same one
+	harness.Until(t, time.Minute, "it has ended", func() (string, bool) { // signals within a second count as one
 		if !run.Ended() {
 			_ = syscall.Kill(run.PID(), syscall.SIGINT)
 		}

@@ -97,19 +97,19 @@ func TestErrorMessagesSayWhatToType(t *testing.T) {
 // event and in readyz. docs/troubleshooting.md shows the same texts.
 func TestFrequentErrorsSayWhatToType(t *testing.T) {
 	t.Parallel()
-	for _, m := range tenMessages {
+	for _, m := range frequentErrors {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			x := &transcript{t: t, dir: t.TempDir()}
-			m.meet(x)
+			m.provoke(x)
 			x.golden(m.name)
 		})
 	}
 }
 
-var tenMessages = []struct {
-	name string
-	meet func(x *transcript)
+var frequentErrors = []struct {
+	name    string
+	provoke func(x *transcript)
 }{
 	{"no-server", (*transcript).noServer},
 	{"wrong-ca", (*transcript).wrongCA},
@@ -129,7 +129,7 @@ type transcript struct {
 	s    *harness.Server
 	dir  string
 	text strings.Builder
-	hide [][2]string // what changes from run to run, and its name
+	hide [][2]string // a text that differs between runs, and its placeholder
 }
 
 // server starts a server, and an agent if node is not empty.
@@ -171,7 +171,7 @@ func (x *transcript) logLine(where string, log func() string, words string) {
 		for line := range strings.Lines(log()) {
 			if strings.Contains(line, words) {
 				x.heading("# %s\n%s", where, strings.TrimSpace(line))
-				_, rest, _ := strings.Cut(log(), line) // and what to type, where it stands below
+				_, rest, _ := strings.Cut(log(), line) // the hint to type on the following lines
 				for more := range strings.Lines(rest) {
 					if !strings.HasPrefix(more, "  ") {
 						break
@@ -309,7 +309,7 @@ func (x *transcript) groupEmpty() {
 	x.server("web01")
 	x.file("web.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Check\nmetadata: {name: https}\nspec: {interval: 60s, probe: {name: tcp, args: {address: 'localhost:443'}}, targets: {groups: [web]}}\n")
 	x.command(nil, "apply -f DIR/web.yaml")
-	x.s.AwaitOutput("why web01/https", "wanted") // the plan follows the apply
+	x.s.AwaitOutput("why web01/https", "wanted") // the planner compiles after apply has answered
 	x.command(nil, "why web01/https")
 }
 
@@ -350,7 +350,7 @@ func (x *transcript) clockOff() {
 func (x *transcript) diskBudget() {
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
 	x.s = harness.StartFleet(x.t, fleet, "--journal-budget", "64MiB")
-	release := holdHistory(x.t, x.s) // what keeps the journal from being cut
+	release := holdHistory(x.t, x.s) // history that is behind keeps the journal from being cut
 	cfg := x.s.Load(fleet, time.Minute)
 	cfg.Output = 60_000
 	playLoad(x.t, cfg)
@@ -415,7 +415,7 @@ func TestTroubleshootingPageShowsMessages(t *testing.T) {
 	path := filepath.Join(harness.Root(), "docs/troubleshooting.md")
 	page := readFile(t, path)
 	text, at := string(page), 0
-	for _, m := range tenMessages {
+	for _, m := range frequentErrors {
 		said := readFile(t, filepath.Join("testdata/messages", m.name+".golden"))
 		mark := "<!-- " + m.name + " -->\n"
 		want := mark + "```text\n" + string(said) + "```\n"
@@ -427,6 +427,6 @@ func TestTroubleshootingPageShowsMessages(t *testing.T) {
 		assert(t, place[0] >= at, "%s stands in another place than in the list", m.name)
 		text, at = text[:place[0]]+want+text[place[1]:], place[0]
 	}
-	assert(t, strings.Count(text, "<!-- ") == len(tenMessages), "the page shows more than the ten")
+	assert(t, strings.Count(text, "<!-- ") == len(frequentErrors), "the page shows more than the ten")
 	testenv.Golden(t, path, text)
 }

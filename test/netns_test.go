@@ -125,7 +125,7 @@ func TestMachinesSurviveNetworkFaults(t *testing.T) {
 	l.joinMachine(alpha)
 	l.joinMachine(beta)
 	identity := model.BuiltinCheckName(model.IdentityCheck)
-	for _, b := range []*lanMachine{alpha, beta} { // named after the host
+	for _, b := range []*lanMachine{alpha, beta} { // nodes are named after the host
 		l.server.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Check\nmetadata: {name: where-%s}\nspec:\n  targets: {nodes: [%[1]s]}\n  interval: 1s\n"+
 			"  command: cat /etc/machine-id; hostname; grep -q %s /etc/machine-id || exit 2\n", b.Name, b.MachineID()))
 		e := l.awaitEvent(b.Name, "where-"+b.Name, "runs", func(e v1.Event) bool { return e.Results > 0 })
@@ -233,6 +233,6 @@ func (l *lan) retireNode(b *lanMachine, node string) {
 	e := l.event(node, model.KeepaliveCheckName)
 	assert(l.t, e.Results == 0, "a retired node has events: %+v", e)
 	b.process.Kill()
-	b.startAgent() // and after its next start, too
+	b.startAgent() // also after its next start
 	b.awaitLog(30*time.Second, "retired", "sold")
 }

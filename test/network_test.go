@@ -19,8 +19,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// balancer is the address from which HAProxy connects in these tests, so that it can be told from the clients on the
-// same machine.
+// balancer is the address from which HAProxy connects in these tests, which tells it from clients on the same machine.
 const balancer = "127.0.0.2"
 
 // TestAgentsWorkThroughHAProxy puts HAProxy with idle timeouts between agents and server: agents stay connected, the server
@@ -151,7 +150,7 @@ func TestOnlyAgentsAreAskedForCertificates(t *testing.T) {
 		}
 		cmd := exec.Command(openssl, args...)
 		cmd.Stdin = strings.NewReader("")
-		out, _ := cmd.CombinedOutput() // asked for a certificate it has none, and fails
+		out, _ := cmd.CombinedOutput() // curl has no certificate, so it fails if the server asks for one
 		if text := string(out); strings.Contains(text, "CertificateRequest") != asked || !strings.Contains(text, "ServerHello") {
 			t.Errorf("openssl with ALPN %q, asked %v:\n%s", protocol, !asked, text)
 		}
@@ -170,7 +169,7 @@ func TestAgentsWorkThroughSquid(t *testing.T) {
 	s.Client()
 	through := func(a *harness.Agent, userinfo *url.Userinfo, more ...string) *harness.Agent {
 		proxy := url.URL{Scheme: "http", User: userinfo, Host: squid.Address}
-		a.Args = []string{"--server", "muster.test:" + port} // which only squid can find
+		a.Args = []string{"--server", "muster.test:" + port} // a name that only squid resolves
 		a.Environ = append([]string{"HTTPS_PROXY=" + proxy.String()}, more...)
 		return a
 	}
@@ -224,14 +223,14 @@ func TestAgentsWorkThroughSquid(t *testing.T) {
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%v may read the password (%v)", info.Mode(), err)
 		}
-		p := harness.Launch(t, nil, append([]string{"agent"}, where...)...) // with nothing in its environment
+		p := harness.Launch(t, nil, append([]string{"agent"}, where...)...) // without proxy variables
 		p.AwaitLog("msg=connected server=muster.test")
 		p.Stop()
 	})
 	t.Run("around", func(t *testing.T) {
 		before := len(squid.Tunnels())
 		a := through(s.NewAgent("around"), right, "NO_PROXY=.test,muster.test")
-		a.Args = []string{"--server", "muster.test:9," + s.Listen} // the second is a loopback address: no proxy
+		a.Args = []string{"--server", "muster.test:9," + s.Listen} // a loopback address is reached without the proxy
 		a.Start()
 		a.AwaitLog("msg=joined", "msg=connected server="+s.Listen)
 		if now := squid.Tunnels(); len(now) != before {
@@ -260,7 +259,7 @@ func TestAgentsConnectOverIPv6(t *testing.T) {
 	l.Close()
 	for _, c := range []struct {
 		name             string
-		listen, agent    string // without the port
+		listen, agent    string // address without the port
 		commands, tokens string
 	}{
 		{"IPv6 alone", "[::1]", "[::1]", "[::1]", "[::1]"},

@@ -29,7 +29,7 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	a, runs := s.NewAgent("old"), s.Counter("count", "old")
-	runs.Exit(1) // a problem opens
+	runs.Exit(1) // exit code 1: a problem opens
 	s.Apply("apiVersion: muster/v1\nkind: Property\nmetadata: {name: p}\nspec: {scope: 'node:old', value: 7}")
 	a.Start()
 	runs.AwaitRuns(2)
@@ -37,7 +37,7 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	said := s.CLI("node", "rename", "old", "new", "-m", "moved to the shop")
 	expectTexts(t, said, "node/old renamed new", "check/count updated", "property/p updated", "your files")
 	a.AwaitLog("name=new")
-	runs.Exit(2) // and gets worse
+	runs.Exit(2) // exit code 2: the problem gets worse
 	runs.AwaitRuns(2)
 	runs.Block()
 	awaitEvent(t, s.API, "new", "count", "every run is applied, under the new name", func(e v1.Event) bool { return e.Results == runs.Runs() && e.Lost == 0 })
@@ -138,13 +138,13 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	}
 	there(true)
 	a.AwaitLog("msg=connected")
-	s.Apply("{kind: Node, metadata: {name: worker}, spec: {}}") // its file takes away nothing of what the token gave
+	s.Apply("{kind: Node, metadata: {name: worker}, spec: {}}") // applying its file keeps the token's settings
 	a.Stop()
 	s.AwaitOutput("describe node worker", "stopped on purpose")
 	got := problemsOf(t, s.API, "worker")
 	assert(t, len(got) == 0, "somebody is alarmed: %+v", got)
 	there(false)
-	// Who was named hears so, once.
+	// The token's handler is notified once.
 	awaitFile(t, told, 1, `"kind":"deregistered"`)
 	awaitFile(t, told, 1, "DEREGISTERED: node worker was forgotten: no session for 1m")
 	s.Stop()
@@ -210,7 +210,7 @@ func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 func TestFleetLifecycle(t *testing.T) {
 	skipIfShort(t, "two thousand agents take their time")
 	t.Parallel()
-	const each, stay = 100, 1700 // of stay, the first hundred are renamed
+	const each, stay = 100, 1700 // stay: nodes that are kept, of which the first hundred are renamed
 	fleet := harness.Fleet{Agents: 2000, Checks: 2, Interval: 4 * time.Second}
 	s := harness.StartFleet(t, fleet)
 	harness.LogFigure(t, "%d simulated agents with %d checks each, every %s; %d are renamed, %d get another machine, %d are retired", fleet.Agents, fleet.Checks, fleet.Interval, each, each, 2*each)
@@ -222,10 +222,10 @@ func TestFleetLifecycle(t *testing.T) {
 		return begun, end, stop
 	}
 	over := make(chan string, 1)
-	lasting := s.Load(fleet, 10*time.Minute) // until the server was killed, however long that takes
+	lasting := s.Load(fleet, 10*time.Minute) // it lasts until the test stops it, after the kill
 	lasting.Stop = over
 	staying, stayed, _ := play(lasting, 0, stay)
-	ending := s.LoadTLS(fleet, 40*time.Second) // these have keys
+	ending := s.LoadTLS(fleet, 40*time.Second) // agents with certificates
 	ending.Before, ending.Drain = nil, time.Second
 	going, gone, stopGoing := play(ending, stay, 3*each)
 	for _, begun := range []<-chan struct{}{staying, going} {
@@ -259,7 +259,7 @@ func TestFleetLifecycle(t *testing.T) {
 		maps.DeleteFunc(after, func(name string, n float64) bool { after[name] = n - before[name]; return false })
 		harness.LogFigure(t, "%d %s in %.1f s: %g nodes visited, %g conditions evaluated, %g assignments built, %g changed", each, what, took.Seconds(),
 			after["nodes_visited"], after["conditions_evaluated"], after["assignments_built"], after["assignments_changed"])
-		// What agents say of themselves is compiled meanwhile too, once for each that came.
+		// The planner also compiles one report of facts per agent meanwhile.
 		for name, n := range after {
 			assert(t, n <= 10*each, "%s: %g %s for %d nodes", what, n, name, each)
 		}
@@ -314,7 +314,7 @@ func TestFleetLifecycle(t *testing.T) {
 		awaitEqual(t, "the planner knows it", before-each, func() float64 { return s.Metric("muster_plan_known", `kind="nodes"`) })
 	})
 	retire(2 * each)
-	s.Kill() // perhaps before their events were forgotten
+	s.Kill() // the kill may come before their events were removed
 	s.Start()
 	stopGoing()
 	<-gone

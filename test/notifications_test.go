@@ -39,7 +39,7 @@ func (n *notificationFile) kinds(check string) (kinds []string) {
 	require(n.t, err == nil || os.IsNotExist(err), "%v", err)
 	for line := range strings.Lines(string(data)) {
 		var m struct{ Kind, Check string }
-		if err := json.Unmarshal([]byte(line), &m); err == nil && m.Check == check { // else it is still written
+		if err := json.Unmarshal([]byte(line), &m); err == nil && m.Check == check { // an incomplete line is still being written
 			kinds = append(kinds, m.Kind)
 		}
 	}
@@ -90,7 +90,7 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 
 	s.Try("silence", "web01/disk", "--until-resolved", "-m", "known", "--name", "known").Expect(0, "until the first of its problems closes; open now: 1 problem")
 	check.Exit(0)
-	book.awaitKinds("disk", "opened", "closed") // who knows of it hears its end
+	book.awaitKinds("disk", "opened", "closed") // notified handlers are notified of the end
 	awaitEqual(t, "the silence exists", false, func() bool { return s.Try("get", "silence", "known").Code == 0 })
 	s.Try("audit", "silence/known").Expect(0, "the problem that it silenced has closed", "known")
 }
@@ -121,7 +121,7 @@ func TestRouteRateHoldsMessages(t *testing.T) {
 	assert(t, len(got) == 0, "told %q over the rate", got)
 	first.Exit(0)
 	book.awaitKinds("a", "opened", "closed")
-	s.Apply("kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n") // nothing bounds it any more
+	s.Apply("kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n") // the route has no rate any more
 	book.awaitKinds("b", "summary")
 }
 
@@ -167,7 +167,7 @@ func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	check.Exit(2)
 	pager.awaitKinds("disk", "opened")
 	opened := time.Now()
-	// Until it is written down that somebody was told, a kill has them told again (TestKilledBetweenDeliveryAndRecord).
+	// A kill before the record of a delivery repeats the delivery (TestKilledBetweenDeliveryAndRecord).
 	s.AwaitOutput("describe event web01/disk", "pager (opened): delivered")
 	s.Kill()
 	s.Start()

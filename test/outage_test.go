@@ -31,7 +31,7 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	if testing.Short() {
 		kills = 5
 	}
-	enough := time.Now().Add(4 * time.Minute) // on a machine so slow, fewer must do
+	enough := time.Now().Add(4 * time.Minute) // a slow machine makes fewer kills
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -40,14 +40,14 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	network := harness.NewProxy(t, s.Listen)
 
 	for kills > 0 {
-		// As long as the kills that are left take, so that no run goes on for nothing.
+		// The run lasts as long as the remaining kills need.
 		cfg := s.LoadTLS(fleet, min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second))
 		cfg.Server = network.Address
 		end := startLoadWith(t, cfg)
 		began := time.Now()
 		for kills > 0 && time.Since(began) < cfg.Duration-3*time.Second {
 			if random.IntN(4) == 0 {
-				sleep(t.Context(), time.Duration(random.Int64N(int64(400*time.Millisecond)))) // perhaps not yet ready
+				sleep(t.Context(), time.Duration(random.Int64N(int64(400*time.Millisecond)))) // the server may not be ready yet
 			} else {
 				s.WaitReady(40 * time.Second)
 				sleep(t.Context(), time.Duration(random.Int64N(int64(1500*time.Millisecond))))
@@ -163,15 +163,15 @@ func TestOutageLosesNoResult(t *testing.T) {
 	s.Kill()
 	sleep(t.Context(), harness.Duration(t, 10*time.Second, time.Minute)) // 10 s after a session results are still live
 	flips.Exit(int(model.Critical))
-	flips.AwaitRuns(3) // backlog
+	flips.AwaitRuns(3) // late results
 	flips.Exit(int(model.OK))
 	flips.AwaitRuns(1)
 	flips.Block()
-	sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+	sleep(t.Context(), 2*time.Second) // longer than the spool's linger before a write
 	restarts.Kill()
 	flips.Unblock()
 	restarts.Start()
-	flips.AwaitRuns(2) // live again, and newer: they go first
+	flips.AwaitRuns(2) // live results, which the agent sends before late ones
 	s.Start()
 	awaitAllResults(t, s.API, "stays", "count", count)
 	awaitAllResults(t, s.API, "restarts", "flips", flips)
@@ -200,9 +200,9 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 	const living, dead, timeout = 20, 10, 4 * time.Second
 	for _, c := range []struct {
 		name      string
-		long      time.Duration // that it lasts on a bad day
+		long      time.Duration // duration with MUSTER_TEST_LONG=1
 		away      func(s *harness.Server) (back func())
-		sessions  bool // the server had those of the dead
+		sessions  bool // the server had sessions of the dead nodes
 		leftShort bool
 	}{
 		{"running", 2 * timeout, func(*harness.Server) func() { return func() {} }, true, true},
@@ -226,7 +226,7 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 			api := s.Client()
 			s.Apply(fmt.Sprintf("{apiVersion: muster/v1, kind: Check, metadata: {name: load-000, namespace: load}, spec: {targets: {groups: [agents]}, command: 'true', interval: 1s, ttl: %s}}", timeout))
 
-			// The last of the fleet die with the process that plays them, without a goodbye.
+			// The last nodes die with their process, without a Goodbye.
 			doomed := harness.Launch(t, s.Env(), "load", "run", "--uncompared", "--server", s.Plain, "--first", fmt.Sprint(living), "--agents", fmt.Sprint(dead),
 				"--checks", "2", "--interval", "1s", "--duration", "1h", "--max-lag", "1h", "--status-changes", "-1")
 			cfg := s.Load(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, lasts+12*time.Second)
@@ -266,7 +266,7 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 				assert(t, number < living || e.Status != model.OK && e.StateChanges <= 1,
 					"the dead %s: want one change, got %+v", node, e)
 			}
-			var first time.Time // report of a dead
+			var first time.Time // time of the first report of a dead node
 			for i := range living + dead {
 				want := 0
 				if i >= living {
@@ -281,7 +281,7 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 					}
 				}
 				for _, e := range eventChanges(t, api, "load", simulated.NodeName(i), "load-000") {
-					if e.Expired { // of the living nothing is missing; of the dead their silence says it
+					if e.Expired { // only keepalives of dead nodes may have expired
 						t.Errorf("a check of %s is reported: %+v", simulated.NodeName(i), e)
 					}
 				}

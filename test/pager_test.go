@@ -77,7 +77,7 @@ type pagedServer struct {
 	opened, ended chan string // keys
 }
 
-// Which problems a service is told of: each by itself, or in groups by check.
+// pageEach notifies the service of each problem, pageGroups of groups by check.
 const (
 	pageEach   = "kind: Namespace\nmetadata: {name: default}\nspec: {handlers: [pager]}\n"
 	pageGroups = "kind: Route\nmetadata: {name: default}\nspec: {groupBy: [check], groupWait: 3s, steps: [{to: [pager], repeat: 1h}]}\n"
@@ -163,7 +163,7 @@ func TestPagerDutyCallbackAcknowledges(t *testing.T) {
 	}{
 		{"pager", problem, "acknowledge", "guessed", 401, false},
 		{"nobody", problem, "acknowledge", callbackSecret, 401, false},
-		{"other", problem, "acknowledge", callbackSecret, 200, false}, // it was not told of it
+		{"other", problem, "acknowledge", callbackSecret, 200, false}, // this handler was not notified of the problem
 		{"pager", "unknown", "acknowledge", callbackSecret, 200, false},
 		{"pager", problem, "annotate", callbackSecret, 200, false},
 		{"pager", problem, "acknowledge", callbackSecret, 200, true},
@@ -203,7 +203,7 @@ func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 			p.callBack("unacknowledge", group)
 			p.expectAcknowledged("disk", false, all...)
 			p.callBack("acknowledge", group)
-			p.fireAlert("Disk", "web6") // of the group, and nobody there has seen it
+			p.fireAlert("Disk", "web6") // a later problem of the group, which the service was not notified of
 			awaitEvent(t, p.API, "web6", "disk", "web6 has it too", func(e v1.Event) bool { return e.Problem != nil })
 			p.expectAcknowledged("disk", true, all...)
 			p.expectAcknowledged("disk", false, "web6")

@@ -56,7 +56,7 @@ func TestProxyNodesHaveEvents(t *testing.T) {
 		return r.Out, r.Code == 0 && !strings.Contains(r.Out, "switch3")
 	})
 
-	// What the agent spooled while the server was away comes in once.
+	// Results that the agent spooled while the server was down arrive once.
 	before := eventOf(t, api, "switch1", "ping")
 	s.Stop()
 	s.Start()
@@ -68,7 +68,7 @@ func TestProxyNodesHaveEvents(t *testing.T) {
 		t.Errorf("%d results in %s of a check that runs once a second", e.Results-before.Results, took)
 	}
 
-	// A machine that says it is one is another node; what has a machine is none.
+	// A machine with a proxy node's name becomes another node; a node with a machine cannot become a proxy node.
 	s.StartAgent("switch1")
 	s.AwaitOutput("get nodes", "switch1-2")
 	path := tempFile(t, "poller.yaml", "kind: Node\nmetadata: {name: poller}\nspec: {proxy: true}\n")
@@ -117,7 +117,7 @@ func TestRoundRobinTakesOverHangingAgents(t *testing.T) {
 	n, most := runs()-before, 2*(int(time.Since(began)/(2*time.Second))+2)
 	assert(t, n <= most, "%d runs of two switches in %s, at most %d: each agent runs it by itself", n, time.Since(began), most)
 
-	// One hangs: its session is there, and its turns go to the other.
+	// A hanging agent keeps its session, and the other agent gets its turns.
 	one.Signal(syscall.SIGSTOP)
 	was := [2]uint64{eventOf(t, s.API, "switch1", "ping").Results, eventOf(t, s.API, "switch2", "ping").Results}
 	harness.Until(t, 40*time.Second, "the other takes over from one that hangs", func() (string, bool) {
@@ -127,7 +127,7 @@ func TestRoundRobinTakesOverHangingAgents(t *testing.T) {
 	one.Signal(syscall.SIGCONT)
 	by("it comes back", "poller1")
 
-	// One is gone.
+	// The other agent gets the turns of a dead agent.
 	two.Kill()
 	was = [2]uint64{eventOf(t, s.API, "switch1", "ping").Results, eventOf(t, s.API, "switch2", "ping").Results}
 	harness.Until(t, 40*time.Second, "the other takes over from one that is gone", func() (string, bool) {

@@ -31,15 +31,15 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	agent := s.StartAgent("web01")
 	before.AwaitRuns(2)
 	awaitLastResult(t, s.API, "web01", "before", before)
-	kept := before.Runs() // what the copy knows
+	kept := before.Runs() // results in the copy
 
 	backup := filepath.Join(t.TempDir(), "backup")
-	s.Pause() // what a snapshot of the disk would hold
+	s.Pause() // the copy equals a snapshot of the disk
 	harness.CopyFolder(t, s.Data, backup)
 	s.Resume()
 
 	before.Unblock()
-	since := s.Counter("since", "web01") // a check that the copy does not know
+	since := s.Counter("since", "web01") // a check that the copy lacks
 	before.AwaitRuns(3)
 	awaitAllResults(t, s.API, "web01", "since", since)
 	awaitLastResult(t, s.API, "web01", "before", before)
@@ -57,11 +57,11 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	before.Unblock()
 	before.AwaitRuns(4)
 	before.Block()
-	held := before.Runs() - acknowledged // and not acknowledged by anybody
+	held := before.Runs() - acknowledged // results that no server has acknowledged
 	testenv.NoError(t, os.RemoveAll(s.Data))
 	testenv.NoError(t, os.Rename(backup, s.Data))
 
-	// As it is: nothing that agents hold is lost, and the command is named.
+	// Started on the old copy: no result of an agent is lost, and the server names the command.
 	s.Start()
 	awaitEvent(t, s.API, "web01", "before", "what the agent holds is applied", func(e v1.Event) bool { return e.Results >= kept+held })
 	if e := eventOf(t, s.API, "web01", "before"); e.Results != kept+held || e.Output != fmt.Sprint("run ", before.Runs()) {
@@ -75,7 +75,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	s.Stop()
 	s.Try(strings.Fields(command[1])...).Expect(0, "has the new incarnation")
 
-	// A life of its own.
+	// After the command, the data is a new incarnation.
 	s.Start()
 	before.Unblock()
 	before.AwaitRuns(2)
@@ -116,9 +116,9 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 			return err
 		}(),
 	} {
-		want := "of this server's data" // another incarnation's
+		want := "of this server's data" // the token is of another incarnation
 		if what == "ETag" {
-			want = "has changed: its ETag is" // it names the life: the same revision is another
+			want = "has changed: its ETag is" // an ETag contains the incarnation: an equal revision differs
 		}
 		assert(t, err != nil && strings.Contains(err.Error(), want), "%s of the abandoned life: %v", what, err)
 	}
@@ -207,7 +207,7 @@ func TestMachinesReturnAfterRestore(t *testing.T) {
 	scrappedAgent.AwaitLog("sold last week")
 	s.Try("get", "nodes").Expect(0).Lacks("scrapped")
 	later.Unblock()
-	later.AwaitRuns(1) // it goes on
+	later.AwaitRuns(1) // the agent continues
 	for _, p := range []*harness.Process{sinceAgent, scrappedAgent, known.Process} {
 		p.Stop()
 	}

@@ -62,11 +62,11 @@ func TestRunNowStreamsOutput(t *testing.T) {
 	expectTexts(t, out, "web02  it is fine\n", "1 node:  1 OK")
 	refuseTexts(t, out, "web01")
 	awaitEvent(t, s.API, "web02", "daily", "one result more", func(e v1.Event) bool { return e.Results == before.Results+1 })
-	if out := s.CLI("run", "daily"); !strings.Contains(out, "2 nodes:  2 OK") { // wherever it is assigned
+	if out := s.CLI("run", "daily"); !strings.Contains(out, "2 nodes:  2 OK") { // on every node that is assigned the check
 		t.Errorf("run a check everywhere:\n%s", out)
 	}
 
-	// Seen before the end: the command waits for a file that is made once its words came.
+	// Output arrives before the end: the command waits for a file that the test makes after it.
 	gate := filepath.Join(dir, "gate")
 	run := harness.Command(t, s.Env(), "run", "--command", "echo ready $$; while ! [ -e "+gate+" ]; do sleep 0.05; done; echo gone", "--on", "group:all", "-o", "json", "--yes")
 	stdout := testenv.Value(run.StdoutPipe())(t)
@@ -87,7 +87,7 @@ func TestRunNowStreamsOutput(t *testing.T) {
 		t.Errorf("%v: %d ready, %d gone", err, ready, gone)
 	}
 
-	// How it ends.
+	// Each ending of a run has its exit code and text.
 	for _, c := range []struct {
 		args []string
 		code int
@@ -158,7 +158,7 @@ func TestCancelledRunEndsOnItsMachine(t *testing.T) {
 		t.Errorf("the agent was killed: code %d\n%s%s", r.Code, r.Out, r.Errors)
 	}
 	gone()
-	// Nobody there: told at once.
+	// A run on a disconnected node fails at once.
 	s.Try("run", "--command", "id", "--on", "all").Expect(21, "web01  LOST: ", "1 OK  1 lost (web01)")
 }
 

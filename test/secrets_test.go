@@ -30,7 +30,7 @@ import (
 // secretFinder searches data for secret values, plain, in base64 and in hex, also within gzip.
 type secretFinder struct {
 	t      *testing.T
-	values map[string]string // by what it is
+	values map[string]string // by name
 }
 
 // search returns the names of the secrets that data contains.
@@ -105,7 +105,7 @@ func TestSecretsOnlyInCommands(t *testing.T) {
 	s.Environ = []string{"DB_PASSWORD=" + values["env"]}
 	s.Args = []string{"--log-level", "debug"}
 	s.Start()
-	s.Environ = nil // of commands
+	s.Environ = nil // the environment of commands
 	s.Login()
 	own := filepath.Join(dir, "own")
 	testenv.NoError(t, os.MkdirAll(own, 0o700))
@@ -166,7 +166,7 @@ spec:
 	}
 	expectTexts(t, shown, "plain (hidden)", "hook has (hidden)")
 	refuseTexts(t, shown, "MUSTER_SECRET_")
-	streamed := s.Try("run", "leaks", "--on", "web01") // the output on its way, live
+	streamed := s.Try("run", "leaks", "--on", "web01") // the live output
 	expectTexts(t, streamed.Out, canary)
 	said := map[string]string{
 		"the event": shown, "a run": streamed.Out + streamed.Errors, "log of the server": s.Log(), "log of the agent": a.Log(),
@@ -182,10 +182,10 @@ spec:
 	bundle := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	s.Try("debug", "bundle", "--admin", s.Admin, "--data", s.Data, "--out", bundle, "--seconds", "1").Expect(0)
 	files := unpackBundle(t, bundle)
-	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, ".pprof") }) // stacks and types, no values
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, ".pprof") }) // stack traces name types, not values
 	find.expectNone(files)
 
-	// Where one cannot be had, the result is UNKNOWN and says why; a lease of a second is soon over.
+	// A check whose secret cannot be read is UNKNOWN and says why. The lease of a second ends soon.
 	vault.Seal(true)
 	s.AwaitOutput("describe event web01/leaks", "Vault at "+vault.URL+" is sealed")
 	vault.Seal(false)
@@ -229,7 +229,7 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 		{served + trusted + check(`{groups: [g], except: {groups: [all]}}`), "targets.except"},
 		{served + trusted + check(`{groups: [g]}`), ""},
 		{served + untrusted, "gives the secret s to nodes"},
-		{local + untrusted, ""}, // the value is on the node already: nobody hands it out
+		{local + untrusted, ""}, // the value lies on the node, so the server does not send it
 		{served, "gives the secret s to nodes"},
 		{`{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {value: hunter22}}`, "a Secret does not contain the value"},
 	} {
@@ -283,12 +283,12 @@ func TestHandlersGetSecrets(t *testing.T) {
 	expectTexts(t, tested, "Authorization: Bearer (hidden)", "the key is (hidden)")
 	next("the test", values["first"])
 
-	// The next is told with the next value; while there is none, it waits and says why.
+	// The next delivery has the next value. While none exists, the delivery waits and says why.
 	testenv.NoError(t, os.Remove(file))
 	harness.Until(t, time.Minute, "what a test says without the file", func() (string, bool) {
 		r := s.Try("handler", "test", "hook")
 		for len(asked) > 0 {
-			<-asked // of the moment for which the value is kept
+			<-asked // a request within the moment for which the value is cached
 		}
 		return r.Out + r.Errors, strings.Contains(r.Out, "read secret default/hook: on the server: open "+file) && r.Code == 9
 	})
@@ -336,7 +336,7 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 	if program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent"); program == "" {
 		testenv.Shortened(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent MUSTER_BAO=/path/to/bao go test ./test -run TestVaultSecretsReachCommands")
 	} else {
-		s.CLI("auth", "user", "create", "agent", "--role", "agent") // with a password that nobody uses
+		s.CLI("auth", "user", "create", "agent", "--role", "agent") // a user with a password that no agent uses
 		theirs := startSensuAgent(t, s, program, listen, "web02", "--cert-file", filepath.Join(dir, "web02.crt"), "--key-file", filepath.Join(dir, "web02.key"))
 		nodes, logs["the Sensu agent's log"] = append(nodes, "web02"), theirs.Log
 	}

@@ -81,7 +81,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	}
 	proven := start("web01", with("web01")...)
 	byPassword := start("web02", "--user", "agent", "--password", "P@ssw0rd!")
-	start("web03", with("web02")...) // another machine's
+	start("web03", with("web02")...) // the certificate of another machine
 	s.AwaitOutput("get nodes", "web01", "web02")
 	s.Apply(fmt.Sprintf(`{kind: Secret, metadata: {name: db}, spec: {file: %q}}
 ---
@@ -91,7 +91,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	shown := s.AwaitOutput("describe event web01/db", digest(values["db"]), "the password is (hidden)")
 	shown += s.AwaitOutput("describe event web02/db", "given no secrets: its password is one that machines share")
 	s.AwaitLog("that of the machine web03")
-	start("web09", with("web09")...) // revoked
+	start("web09", with("web09")...) // a revoked certificate
 	s.AwaitMetric(1, "muster_sensu_logins_total", `outcome="forbidden"`)
 	start("web02", with("web02")...)
 	shown += s.AwaitOutput("describe event web02/db", digest(values["db"]))
@@ -104,7 +104,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	find := &secretFinder{t, values}
 	find.expectNone(map[string]string{"what is shown": shown, "log": s.Log(), "the agent's log": proven.Log(), "events": s.CLI("get", "events", "-o", "json"),
 		"history": s.CLI("get", "history", "-o", "json"), "run": s.Try("run", "db", "--on", "web01").Out})
-	// Another authority comes in beside the first one: its machines come, and the others stay.
+	// A second CA is added: its machines are accepted, and those of the first stay.
 	other := t.TempDir()
 	makeCertificates(t, other, "web04")
 	both := ""
@@ -171,7 +171,7 @@ func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	s.Try("get", "check", "backup", "-o", "yaml").Expect(0, "passive: true", "- mail", `handler "nobody"`)
 	say("event", `{"metadata":{"name":"third","namespace":"default"},"status":0,"output":"one too many","interval":1}`)
 	harness.Until(t, 40*time.Second, "the limit is an event, and silence too", func() (string, bool) {
-		alive() // only of a node that is there a result is missed
+		alive() // a TTL expires only while its node is alive
 		limits, queue := eventOf(t, s.API, "web1", "limits"), eventOf(t, s.API, "web1", "queue")
 		return limits.Output + "\n" + queue.Output, strings.Contains(limits.Output, "passivePerNode; refused: third") && queue.Status != model.OK
 	})
@@ -213,7 +213,7 @@ phases:
 		t.Logf("%s", out)
 		expectTexts(t, out, "bridge of Muster")
 		rep := readReport(t, dir)
-		// The server tells of itself where it is known.
+		// A run that knows the admin listener reports figures of the server.
 		profile, _ := os.Stat(filepath.Join(dir, "profiles", "steady-allocs.pprof"))
 		if seen := len(more) == 2; (rep.Inside != nil && rep.Inside.Allocs > 0) != seen || (profile != nil) != seen {
 			t.Errorf("%v: %+v, files %v", more, rep.Inside, rep.Files)

@@ -47,7 +47,7 @@ metadata: {name: router, namespace: default}
 spec: {entity_class: proxy}
 `
 
-// keptResources are a file as it is kept beside the code, and sent whenever that changes.
+// keptResources is a file that users keep in their repository and create again after each change.
 const keptResources = sensuResources + `---
 type: Handler
 api_version: core/v2
@@ -182,7 +182,7 @@ func TestSensuctlWorks(t *testing.T) {
 		does("", append(configure, "four plain test words")...)
 		does("", "create", "-f", file)
 	})
-	does("critical: [ps]", "check", "info", "Disk_Root") // which was sent before its hook
+	does("critical: [ps]", "check", "info", "Disk_Root") // the check was created before its hook
 	does("sensu-keep", "check", "info", "Disk_Root", "--format", "json")
 	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {
 		does("Disk_Root", "check", "list", "--format", format)
@@ -213,11 +213,11 @@ func TestSensuctlWorks(t *testing.T) {
 	does("", "dump", "all", "--all-namespaces", "--format", "yaml", "--file", dumped)
 	text := readFile(t, dumped)
 	expectTexts(t, string(text), "type: Asset", "type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace", "type: User", "type: ClusterRole", "type: ClusterRoleBinding")
-	changes := func() int { // agents' facts are recorded, too
+	changes := func() int { // changes of facts count too
 		return strings.Count(s.CLI("audit", "-o", "json"), `"user": "admin"`)
 	}
 	before := changes()
-	does("", "create", "-f", dumped) // as it was: with events, and all that Sensu has no words for
+	does("", "create", "-f", dumped) // the definition before: with all fields that Sensu lacks
 	does("type: EntityConfig", "dump", "core/v3.EntityConfig,core/v3.EntityState", "--format", "yaml")
 	does("", "dump", "core/v3.EntityConfig,core/v3.EntityState", "--file", dumped)
 	does("", "create", "-f", dumped)

@@ -102,7 +102,7 @@ func TestDebugBundleHoldsNoSecret(t *testing.T) {
 		expectTexts(t, all[name], want)
 	}
 
-	// A dead one leaves a file, a doctor, and nothing else.
+	// Of a dead server the bundle has files and the doctor's findings only.
 	s.Kill()
 	nothing := harness.Run(t, s.Env(), "debug", "bundle", "--admin", s.Admin, "--data", filepath.Join(t.TempDir(), "none"), "--timeout", "1s",
 		"--out", filepath.Join(t.TempDir(), "dead.tar.gz"))
@@ -133,7 +133,7 @@ func TestPasswordResetEndsSessions(t *testing.T) {
 	}
 
 	run(0, "auth", "whoami")
-	out := run(0, "auth", "reset-password", "--data", s.Data).Out // one is made
+	out := run(0, "auth", "reset-password", "--data", s.Data).Out // the password is generated
 	made := strings.Fields(out[strings.Index(out, "password ")+len("password "):])[0]
 	if r := run(5, "auth", "whoami"); !strings.Contains(r.Errors, "muster login") {
 		t.Errorf("a session of before: %s", r.Errors)
@@ -177,7 +177,7 @@ func TestServiceManagerHearsReadiness(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	manager := testenv.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"}))(t)
 	defer manager.Close()
-	said := "" // all messages: the first status may come before READY=1
+	said := "" // all messages, because the first status may come before READY=1
 	hears := func(want string) {
 		t.Helper()
 		message := make([]byte, 4096)
@@ -315,13 +315,13 @@ func TestMissingJournalDiskStopsStart(t *testing.T) {
 	golden(t, "journal-missing.txt", regexp.MustCompile(`commit \d+`).ReplaceAllString(outputBesideLog(s), "commit N"), s.Data, "DATA", apart, "APART")
 	refusal := s.Log()
 
-	// The disk is back: all is as before.
+	// With the disk back, the server has its former state.
 	testenv.NoError(t, os.RemoveAll(apart))
 	testenv.NoError(t, os.Rename(apart+".gone", apart))
 	s.Start()
 	s.Stop()
 
-	// It is lost: a new one.
+	// With the disk lost, the command begins a new journal.
 	testenv.NoError(t, os.RemoveAll(apart))
 	said := runRepair(t, s, refusal)
 	assert(t, strings.Contains(said, "commit 1 and all after it lost"), "repair says:\n%s", said)
@@ -338,10 +338,10 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	open := openFolder(t)
 	s := harness.NewServer(t)
 	s.Data = filepath.Join(open, "data")
-	s.Context = filepath.Join(open, "context.yaml") // beside it the password's file
+	s.Context = filepath.Join(open, "context.yaml") // the password's file lies in the same folder
 	s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000003", "--regid=4000003", "--clear-groups"}
 	testenv.NoError(t, errors.Join(os.Mkdir(s.Data, 0o700), os.Chown(s.Data, uid, uid)))
-	s.Args = append(s.Args, "--admin-password-file", "") // one is made: the file here is root's
+	s.Args = append(s.Args, "--admin-password-file", "") // the server generates a password, because it cannot read a file of root
 	s.Start()
 	as := func(args ...string) string {
 		t.Helper()
@@ -366,7 +366,7 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	s.Start()
 	s.Stop()
 
-	testenv.NoError(t, os.Chmod(open, 0o700)) // as /root is
+	testenv.NoError(t, os.Chmod(open, 0o700)) // with the permissions of /root
 	s.Try("doctor", "restored", "--data", s.Data).Expect(6, "a folder above it")
 }
 

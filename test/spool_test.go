@@ -28,7 +28,7 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 		name string
 		do   func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func())
 		told string
-		lost bool // some results, which nobody can count
+		lost bool // some results are lost without a count
 	}{
 		{"deleted while it is stopped", func(t *testing.T, _ *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			quiet()
@@ -54,9 +54,9 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 			s.Pause()
 			runs.AwaitRuns(2)
 			runs.Block()
-			sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+			sleep(t.Context(), 2*time.Second) // longer than the spool's linger before a write
 			a.Kill()
-			copied := a.CopyState() // with two results or more that the server does not have
+			copied := a.CopyState() // the copy has at least two results that the server lacks
 			runs.Unblock()
 			s.Resume()
 			a.Start()
@@ -92,7 +92,7 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 			s.Kill()
 			runs.Unblock()
 			a.Start()
-			runs.AwaitRuns(3) // numbered as those that the server has
+			runs.AwaitRuns(3) // these runs have the numbers of results that the server has
 			a.Stop()
 			a.Start()
 			s.Start()
@@ -196,8 +196,8 @@ func TestDamagedSpoolReportsLostResults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		size int    // of a result: many large ones are on the disk alone
-		runs uint64 // each a commit of its own, or nearly
+		size int    // bytes of a result; large results are on the disk alone
+		runs uint64 // number of runs, most of them a commit each
 		away bool
 	}{
 		{"while it is away", 0, 6, true},
@@ -214,7 +214,7 @@ func TestDamagedSpoolReportsLostResults(t *testing.T) {
 			runs.Print(incompressibleText(c.size))
 			runs.AwaitRuns(c.runs)
 			runs.Block()
-			sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+			sleep(t.Context(), 2*time.Second) // longer than the spool's linger before a write
 			if c.away {
 				a.Kill()
 			}
@@ -233,7 +233,7 @@ func TestDamagedSpoolReportsLostResults(t *testing.T) {
 			var lost uint64
 			harness.Until(t, 30*time.Second, "every run is applied or lost", func() (string, bool) {
 				e = eventOf(t, s.API, "bits", "count")
-				lost = e.Lost + eventOf(t, s.API, "bits", model.KeepaliveCheckName).Lost // its check may be lost with it
+				lost = e.Lost + eventOf(t, s.API, "bits", model.KeepaliveCheckName).Lost // a loss of an unknown check counts on the keepalive event
 				return fmt.Sprintf("%d runs, %d results, %d lost", runs.Runs(), e.Results, lost), e.Results+lost >= runs.Runs()
 			})
 			assert(t, lost != 0 && lost <= 3 && e.Results+lost == runs.Runs(),
@@ -285,10 +285,10 @@ func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 
 	s.Kill()
 	big.Print(incompressibleText(100<<10) + "\n")
-	big.AwaitRuns(9) // half of the spool's size holds five
+	big.AwaitRuns(9) // five results fill half of the spool
 	big.Block()
 	small.Block()
-	sleep(t.Context(), time.Second) // until what runs has ended
+	sleep(t.Context(), time.Second) // until a present run has ended
 	s.Start()
 	e := awaitEvent(t, s.API, "full", "big", "every run of the one that prints is applied or gave way", func(e v1.Event) bool { return e.Results+e.Lost == big.Runs() })
 	if e.Lost < 4 || e.Lost > 6 || !strings.HasSuffix(e.Output, fmt.Sprint("run ", big.Runs())) {

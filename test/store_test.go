@@ -61,11 +61,11 @@ func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 			before := residentMemory(t, s.PID())
 			stalled := make(chan stalls)
 			go func() { stalled <- stallRepeatedly(t.Context(), api, freeze) }()
-			with := play(howOften*(stall+calm) + time.Second)
+			with := play(stallCount*(stallLength+stallPause) + time.Second)
 			during := <-stalled
 			t.Logf("beyond linger without %+v, with %+v; during the stalls %+v", without.BeyondLinger, with.BeyondLinger, during)
 
-			// Nearly half of the time is a stall: were it in the way, p99 would be near its length.
+			// Stalls take nearly half of the time: if results waited for the store, p99 would be near a stall's length.
 			if limit := 3*without.BeyondLinger.P99 + 700; with.BeyondLinger.P99 > limit {
 				t.Errorf("acknowledgements: p99 %.0f ms while the store stalls, %.0f ms without", with.BeyondLinger.P99, without.BeyondLinger.P99)
 			}
@@ -86,24 +86,24 @@ func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 }
 
 const (
-	stall, calm = 2 * time.Second, 2500 * time.Millisecond
-	howOften    = 3
+	stallLength, stallPause = 2 * time.Second, 2500 * time.Millisecond
+	stallCount              = 3
 )
 
 // stalls holds the observations during the stalls of a store.
 type stalls struct {
 	deepest int64         // bytes of changes that waited for history
 	dropped uint64        // changes for which there was no room
-	slowest time.Duration // page of events
-	failed  error         // what somebody got who looked
+	slowest time.Duration // longest time to list a page of events
+	failed  error         // error of a reader
 }
 
 // stallRepeatedly stalls the store again and again, and observes the server towards the end of each stall.
 func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (thaw func())) (seen stalls) {
-	for range howOften {
-		sleep(ctx, calm)
+	for range stallCount {
+		sleep(ctx, stallPause)
 		thaw := freeze()
-		sleep(ctx, stall*3/4)
+		sleep(ctx, stallLength*3/4)
 		began := time.Now()
 		looking, cancel := context.WithTimeout(ctx, 5*time.Second)
 		_, err := api.Events.List(looking, v1.EventFilter{Limit: 100})
@@ -116,7 +116,7 @@ func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (tha
 				seen.deepest, seen.dropped = max(seen.deepest, q.Depth), q.Overflow
 			}
 		}
-		sleep(ctx, stall-time.Since(began)-stall*3/4)
+		sleep(ctx, stallLength-time.Since(began)-stallLength*3/4)
 		thaw()
 	}
 	return seen
@@ -179,7 +179,7 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	total := 0
 	for _, e := range list.Items {
 		if strings.HasPrefix(e.Check, "muster-") {
-			continue // may change between the two looks
+			continue // the server's own events may change between the two requests
 		}
 		entries := testenv.Value(api.Events.History(t.Context(), e.Namespace, e.Node, e.Check, 1000))(t)
 		changes := 0
@@ -188,7 +188,7 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 				changes++
 			}
 		}
-		// A first result that is not OK is an entry, and no change of a status.
+		// A first result that is not OK is a history entry and no status change.
 		if want := int(e.StateChanges); changes != want && changes != want+1 {
 			t.Errorf("%s/%s: %d entries of history, %d changes", e.Node, e.Check, changes, want)
 		}
@@ -228,8 +228,8 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	s.Stop()
 }
 
-// toggled is a check whose status is what a file says, and a handler that hears of it.
-const toggled = `
+// toggleResources declares a check whose status is read from a file, and its handler.
+const toggleResources = `
 {kind: Handler, metadata: {name: hook}, spec: {webhook: {url: %q}}}
 ---
 {kind: Check, metadata: {name: toggle},
@@ -259,7 +259,7 @@ func TestServerRunsOnPostgreSQL(t *testing.T) {
 	}
 	say("0")
 	declared := filepath.Join(dir, "check.yaml")
-	writeFile(t, declared, fmt.Sprintf(toggled, hook.URL, file))
+	writeFile(t, declared, fmt.Sprintf(toggleResources, hook.URL, file))
 	s.CLI("apply", "-f", declared)
 	token := testenv.Value(api.Enrolment.CreateToken(t.Context(), v1.JoinTokenRequest{Namespace: "default"}))(t)
 	harness.Launch(t, nil, "agent", "--token", token.Token, "--server", s.Listen, "--state-dir", filepath.Join(dir, "agent"), "--name", "web01")
@@ -282,7 +282,7 @@ func TestServerRunsOnPostgreSQL(t *testing.T) {
 	again := openProblemID(t, api)
 	assert(t, again == problem, "after the restart the open problem is %s, was %s", again, problem)
 
-	// A load runs while PostgreSQL is away: every result is acknowledged in time.
+	// A fleet sends while PostgreSQL is down: every result is acknowledged in time.
 	end := startLoad(t, s, fleet, 12*time.Second)
 	pg.Stop(t)
 	say("0")

@@ -24,9 +24,9 @@ type Agent struct {
 	State string
 	Token string   // join token
 	Args  []string // further flags
-	Wrap  []string // words before the binary's: see OnMachine
+	Wrap  []string // command in front of the binary (OnMachine)
 
-	Environ []string // beside PATH and the token
+	Environ []string // environment in addition to PATH and the token
 }
 
 // NewAgent makes a join token for one node of the default namespace and an agent that uses it; it starts no process. The
@@ -99,8 +99,8 @@ type Counter struct {
 func (s *Server) Counter(name string, node string, more ...string) *Counter {
 	s.t.Helper()
 	c := &Counter{t: s.t, name: name, dir: s.t.TempDir()}
-	// The number is written with the last command before the output: a run that was
-	// killed earlier did not happen.
+	// The last command before the output writes the number: a run that was
+	// killed earlier does not count.
 	script := fmt.Sprintf("while [ -e %[1]s/hold ]; do sleep 0.05; done; cat %[1]s/more 2>/dev/null; echo x >>%[1]s/runs; echo run $(wc -l <%[1]s/runs); exit $(cat %[1]s/status 2>/dev/null || echo 0)", c.dir)
 	s.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Check\nmetadata: {name: %s}\nspec:\n  targets: {nodes: [%s]}\n  interval: 1s\n  timeout: 10m\n  command: %q\n%s",
 		name, node, script, strings.Join(more, "\n")))

@@ -38,8 +38,8 @@ type Machine struct {
 	t       testing.TB
 	network *Network
 	holder  *Process
-	port    string // of the switch
-	id      string // of the machine: 32 digits that begin with its number
+	port    string // its port on the switch
+	id      string // machine id: 32 digits that begin with its number
 	boots   int
 
 	Name    string
@@ -101,7 +101,7 @@ func (m *Machine) boot() {
 // Crash ends the machine without any packet to its peers, and boots it with another boot id and no connections.
 func (m *Machine) Crash(running ...*Process) {
 	m.t.Helper()
-	m.Pull() // packets that the kernel sends for killed processes are lost
+	m.Pull() // without the cable, packets of the kernel for killed processes are lost
 	for _, p := range append(running, m.holder) {
 		p.Kill()
 	}
@@ -160,7 +160,7 @@ func (m *Machine) MachineID() string {
 
 // Dial connects from the network namespace of this machine.
 func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	runtime.LockOSThread() // the thread goes into the namespace and comes back
+	runtime.LockOSThread() // the thread enters the machine's namespace and returns
 	here, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
 	if err != nil {
 		runtime.UnlockOSThread()
@@ -187,8 +187,8 @@ func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, 
 // Proxy forwards TCP connections to an address, until their answers are muted.
 type Proxy struct {
 	Address string
-	Stop    func()       // ends it, and its connections
-	muted   atomic.Int64 // connections of this number and before hear nothing more
+	Stop    func()       // ends the proxy and its connections
+	muted   atomic.Int64 // connections up to this number get no more bytes
 	last    atomic.Int64
 }
 
@@ -321,7 +321,7 @@ func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
 	login := testenv.Program(t, "basic_ncsa_auth", "squid", "/usr/lib/squid")
 	dir, err := os.MkdirTemp("", "muster-squid-") // t.TempDir is root's alone
 	testenv.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) }) // at last
+	t.Cleanup(func() { os.RemoveAll(dir) }) // runs after the other cleanups
 	s := &Squid{&Daemon{t: t, Dir: dir, Address: Port(t)}}
 	for name, text := range map[string]string{
 		"users": squidEntry, "hosts": "127.0.0.1 " + strings.Join(hosts, " ") + "\n",
@@ -329,10 +329,10 @@ func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
 	} {
 		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if os.Geteuid() == 0 { // it gives up root by itself
+	if os.Geteuid() == 0 { // squid drops root rights by itself
 		giveToUser(t, dir, "proxy")
 	}
-	// The name belongs to its shared memory, which outlives a kill.
+	// The name marks squid's shared memory, which survives a kill.
 	name := fmt.Sprintf("muster%d", rand.Uint32())
 	s.words = []string{program, "-N", "-n", name, "-f", filepath.Join(dir, "squid.conf")}
 	t.Cleanup(func() {

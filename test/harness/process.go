@@ -170,9 +170,9 @@ func tail(text string, lines int) string {
 // binaryEnv names a ready binary to test, such as the binary of a release.
 const binaryEnv = "MUSTER_TEST_BIN"
 
-// atOnce is how many parallel tests run at the same time, unless -parallel says
-// otherwise: most of the time they wait, so that the number of processors says little.
-const atOnce = 8
+// maxParallelTests is the number of parallel tests unless -parallel is set. Tests mostly wait, so that it does not depend on
+// the number of processors.
+const maxParallelTests = 8
 
 // Main builds the binary, runs the tests and removes it again.
 func Main(m *testing.M) int {
@@ -180,7 +180,7 @@ func Main(m *testing.M) int {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0))))
+		_ = flag.Set("test.parallel", strconv.Itoa(max(maxParallelTests, runtime.GOMAXPROCS(0))))
 	}
 	if os.Getenv(binaryEnv) == "" {
 		dir, err := os.MkdirTemp("", "muster-test-")
@@ -189,7 +189,7 @@ func Main(m *testing.M) int {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		_ = os.Chmod(dir, 0o755) // other users run it too
+		_ = os.Chmod(dir, 0o755) // tests run the binary as other users
 		binary := filepath.Join(dir, "muster")
 		build := exec.Command("go", "build", "-o", binary, "./cmd/muster")
 		build.Dir = Root()
@@ -232,7 +232,7 @@ type Result struct {
 	words []string
 }
 
-// What Expect accepts for an exit code.
+// AnyCode and AnyFailure are values for the exit code that Expect compares.
 const (
 	AnyCode    = -1
 	AnyFailure = -2 // any but 0

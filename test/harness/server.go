@@ -37,8 +37,8 @@ type Server struct {
 	Args    []string // further settings
 	Command string   // server or up
 	Wrap    []string // command in front of the binary, such as a tracer
-	Environ []string // of the server and of commands, beside PATH and MUSTER_CONTEXT
-	On      *Machine // of a Network, on which server and commands run; nil: this one
+	Environ []string // environment of server and commands, in addition to PATH and MUSTER_CONTEXT
+	On      *Machine // machine of a Network that runs server and commands; nil: this machine
 	Dir     string   // working folder; empty: the test's own
 
 	API *client.Client // of the administrator; set by StartServer

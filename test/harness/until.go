@@ -32,17 +32,17 @@ func Until(t testing.TB, within time.Duration, what string, ok func() (saw strin
 	}
 }
 
-// longEnv lets outages last as long as they do on a bad day.
-const longEnv = "MUSTER_TEST_LONG"
+// longOutagesEnv lets outages last as long as they do on a bad day.
+const longOutagesEnv = "MUSTER_TEST_LONG"
 
 // Duration returns the length of an outage: short in an ordinary run, long where MUSTER_TEST_LONG is set.
 func Duration(t testing.TB, short, long time.Duration) time.Duration {
 	t.Helper()
-	if os.Getenv(longEnv) != "" {
+	if os.Getenv(longOutagesEnv) != "" {
 		return long
 	}
 	if long > short {
-		testenv.Shortened(t, fmt.Sprintf("the outage lasts %s, not %s", short, long), longEnv+"=1 go test ./test -timeout 30m")
+		testenv.Shortened(t, fmt.Sprintf("the outage lasts %s, not %s", short, long), longOutagesEnv+"=1 go test ./test -timeout 30m")
 	}
 	return short
 }
