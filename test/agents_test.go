@@ -163,9 +163,8 @@ func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 		list := sessionServers(a)
 		return strings.Join(list, " "), len(list) >= n
 	})
-	if list := sessionServers(a); list[n-1] != where {
-		t.Fatalf("the agent is connected at %v, want the last at %s", list, where)
-	}
+	list := sessionServers(a)
+	require(t, list[n-1] == where, "the agent is connected at %v, want the last at %s", list, where)
 }
 
 // TestAgentTakesNextServer stops the server that an agent uses: the agent connects to the next one of its list. A list from
@@ -258,10 +257,7 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 // a second, and the server sends ten assignments.
 func TestChangeReachesAffectedAgents(t *testing.T) {
 	t.Parallel()
-	agents := 2000
-	if testing.Short() {
-		agents = 200
-	}
+	agents := inShort(200, 2000)
 	fleet := harness.Fleet{Agents: agents, Checks: 1, Interval: time.Minute}
 	s := harness.StartFleet(t, fleet)
 	var ten []string

@@ -269,18 +269,14 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 	if status, results, problem := event("latency"); status != model.Critical || results != 1 || problem {
 		t.Errorf("repeated at once: %v, %d results, problem %v", status, results, problem)
 	}
-	if status, _, problem := event("errors"); status != model.Critical || !problem {
-		t.Errorf("made for the alert: %v, problem %v", status, problem)
-	}
-	if code, text := postAlerts(t, s, path, "", agent, "["+alert("Errors", web1, past)+","+alert("Unheard", web1, past)+"]"); code != 200 {
-		t.Errorf("%d %s", code, text)
-	}
-	if status, _, problem := event("errors"); status != model.OK || problem {
-		t.Errorf("it ended: %v, problem %v", status, problem)
-	}
+	status, _, problem := event("errors")
+	assert(t, status == model.Critical && problem, "made for the alert: %v, problem %v", status, problem)
+	code, text := postAlerts(t, s, path, "", agent, "["+alert("Errors", web1, past)+","+alert("Unheard", web1, past)+"]")
+	assert(t, code == 200, "%d %s", code, text)
+	status, _, problem = event("errors")
+	assert(t, status == model.OK && !problem, "it ended: %v, problem %v", status, problem)
 	s.Try("get", "checks", "-n", "web").Expect(0, "passive").Lacks("unheard")
 	look := testenv.Value(http.NewRequest(http.MethodGet, "https://"+s.Listen+"/api/v1/events", nil))(t)
-	if code, text := sendRequest(t, s, look, "", agent); code != 403 || !strings.Contains(text, "only send alerts") {
-		t.Errorf("an agent's token reads events: %d %s", code, text)
-	}
+	code, text = sendRequest(t, s, look, "", agent)
+	assert(t, code == 403 && strings.Contains(text, "only send alerts"), "an agent's token reads events: %d %s", code, text)
 }

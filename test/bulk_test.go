@@ -26,10 +26,7 @@ func TestKillLeavesBulkActionWhole(t *testing.T) {
 	t.Parallel()
 	b := newBulk(t)
 	rounds := []func(int){b.acknowledge, b.resolve, b.silence, b.acknowledge, b.delete, b.unacknowledge, b.acknowledge, b.resolve}
-	if testing.Short() {
-		rounds = rounds[:5]
-	}
-	for i, round := range rounds {
+	for i, round := range rounds[:inShort(5, len(rounds))] {
 		b.awaitProblems(len(b.places) / 5)
 		round(i)
 	}

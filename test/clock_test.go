@@ -131,9 +131,8 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 	for _, p := range problemsOf(t, s.API, "jumpy") {
 		assert(t, p.Check == "clock", "a problem without a cause: %+v", p)
 	}
-	if e := eventOf(t, s.API, model.ServerNodeName, "muster-sessions"); e.Status != model.OK {
-		t.Errorf("the server speaks of lost sessions: %+v", e)
-	}
+	e := eventOf(t, s.API, model.ServerNodeName, "muster-sessions")
+	assert(t, e.Status == model.OK, "the server speaks of lost sessions: %+v", e)
 }
 
 // inProcessSettings returns the settings of a harness server, for a server in this process.

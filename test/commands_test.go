@@ -360,9 +360,8 @@ func TestRunAsTakesUserRights(t *testing.T) {
 		require(t, err == nil, "%v", line)
 		descriptors++
 		// Descriptors that the test runner left open are inherited; descriptors of the agent are not.
-		if ours, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); fd > 2 && (err != nil || ours != link) {
-			t.Errorf("the command of another user holds %s, descriptor %d", link, fd)
-		}
+		ours, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
+		assert(t, fd <= 2 || err == nil && ours == link, "the command of another user holds %s, descriptor %d", link, fd)
 	}
 	assert(t, descriptors >= 3, "no descriptors are seen:\n%s", e.Output)
 	if e := result("terminal"); strings.TrimSpace(e.Output) != "own session" {

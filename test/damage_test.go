@@ -128,10 +128,7 @@ func TestDamagedJournalStopsStart(t *testing.T) {
 // server reports a loss; no state is one that never existed, and the server accepts new results.
 func TestRandomJournalDamageIsReported(t *testing.T) {
 	t.Parallel()
-	rounds := 6
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds := inShort(2, 6)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 2))

@@ -35,10 +35,7 @@ const webhookHandlers = `
 // reaches the webhook at least once, in order and always with the same key; no other message does.
 func TestKillLosesNoNotification(t *testing.T) {
 	t.Parallel()
-	kills := 5
-	if testing.Short() {
-		kills = 2
-	}
+	kills := inShort(2, 5)
 	for _, c := range []struct {
 		name      string
 		leftShort bool

@@ -149,9 +149,8 @@ func TestServerRecoversFromFullDisk(t *testing.T) {
 	e := <-end
 	assert(t, e.err == nil && e.rep.OK(), "load run: %v, %+v", e.err, e.rep)
 	assert(t, e.rep.Slowed != 0, "no agent was told to send less")
-	if _, err := os.Stat(reserve); err != nil {
-		t.Errorf("the reserve is not there again: %v", err)
-	}
+	_, err := os.Stat(reserve)
+	assert(t, err == nil, "the reserve is not there again: %v", err)
 	s.Stop()
 }
 

@@ -253,9 +253,8 @@ func TestUpKeepsForeignContext(t *testing.T) {
 	s.Start()
 	s.AwaitLog(own)
 	s.Try("--context-file", own, "get", "namespaces").Expect(0, "default")
-	if is, err := os.ReadFile(s.Context); err != nil || string(is) != elsewhere {
-		t.Errorf("beside --context-file, MUSTER_CONTEXT holds %q, %v", is, err)
-	}
+	is, err := os.ReadFile(s.Context)
+	assert(t, err == nil && string(is) == elsewhere, "beside --context-file, MUSTER_CONTEXT holds %q, %v", is, err)
 	s.Stop()
 }
 

@@ -157,9 +157,8 @@ func TestFaultsLoseNoResult(t *testing.T) {
 	testenv.NoError(t, err)
 	require(t, rep.OK() && rep.Balance.Compared == 20+30 && rep.Balance.Sent != 0,
 		"%s\n%+v", strings.Join(rep.Verdict, "\n"), rep.Balance)
-	if s := rep.Silent; s == nil || s.Machines != 20+10 || s.Behind > 0 {
-		t.Errorf("whether machines were called silent was not judged: %+v", s)
-	}
+	silent := rep.Silent
+	assert(t, silent != nil && silent.Machines == 20+10 && silent.Behind <= 0, "whether machines were called silent was not judged: %+v", silent)
 	assert(t, len(rep.Faults) == 6 && rep.Faults[0].Back > 0 && rep.Balance.Refused != 0 && len(rep.Outages) != 0,
 		"faults %+v, outages %+v, %d refused", rep.Faults, rep.Outages, rep.Balance.Refused)
 	assert(t, len(rep.Phases) == 4 && rep.Phases[2].Name == "more" && rep.Phases[2].Server.RSS != 0, "phases %+v", rep.Phases)
@@ -233,9 +232,8 @@ func buildFaultyServer(t *testing.T) string {
 	build := exec.CommandContext(t.Context(), compiler, "build", "-overlay", file, "-o", binary, "./cmd/muster")
 	build.Dir = harness.Root()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the server that lies: %v\n%s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	require(t, err == nil, "build the server that lies: %v\n%s", err, out)
 	return binary
 }
 
@@ -278,15 +276,13 @@ func TestSubjectIsLeftClean(t *testing.T) {
 		t.Error(err)
 	}
 	s.Stop()
-	if err := syscall.Kill(first, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("process %d: %v", first, err)
-	}
+	err = syscall.Kill(first, 0)
+	assert(t, errors.Is(err, syscall.ESRCH), "process %d: %v", first, err)
 	if _, err := os.Stat(s.Data); !errors.Is(err, fs.ErrNotExist) || s.PID() != 0 {
 		t.Errorf("the data folder is still there (%v), process %d", err, s.PID())
 	}
-	if err := s.Kill(t.Context()); err == nil {
-		t.Error("it was started after its end")
-	}
+	err = s.Kill(t.Context())
+	assert(t, err != nil, "it was started after its end")
 }
 
 // TestSubjectCountsSystemCalls counts the system calls of a running server by kind.
@@ -307,9 +303,8 @@ func TestSubjectCountsSystemCalls(t *testing.T) {
 	calls, err = s.CountCalls(t.Context(), 1)
 	assert(t, err == nil && (len(calls) == 0 || calls[0].Count != 0 && slices.ContainsFunc(calls, func(c report.SystemCall) bool { return c.Name == "futex" })),
 		"as the kernel counts: %+v, %v", calls, err)
-	if _, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Limit: 1}); err != nil {
-		t.Errorf("the server afterwards: %v", err)
-	}
+	_, err = s.API.Nodes.States(t.Context(), v1.NodeFilter{Limit: 1})
+	assert(t, err == nil, "the server afterwards: %v", err)
 }
 
 // TestSubjectDoesNotStart starts a server under test with a bad setting: the error contains the server's reason.

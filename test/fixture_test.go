@@ -46,6 +46,14 @@ func skipIfShort(t testing.TB, why string) {
 	}
 }
 
+// inShort returns short under -short, otherwise full.
+func inShort[T any](short, full T) T {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
 // equal fails the test unless got equals want.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()

@@ -258,14 +258,12 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 		h.Client()
 		e := h.hello(1)
 		h.CLI("delete", "node", "load-00001", "-n", "load", "--yes")
-		if r, err := e.readRefusal(); err != nil || r.Code != "deleted" {
-			t.Errorf("%+v %v", r, err)
-		}
+		r, err := e.readRefusal()
+		assert(t, err == nil && r.Code == "deleted", "%+v %v", r, err)
 		again := testenv.Value(h.open(h.tls(1)))(t)
 		again.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
-		if r, err := again.readRefusal(); err != nil || r.Code != "deleted" || !strings.Contains(r.Hint, "muster-agent reset-identity") {
-			t.Errorf("%+v %v", r, err)
-		}
+		r, err = again.readRefusal()
+		assert(t, err == nil && r.Code == "deleted" && strings.Contains(r.Hint, "muster-agent reset-identity"), "%+v %v", r, err)
 	})
 	unharmed(5*time.Second, 200)
 	h.Stop()

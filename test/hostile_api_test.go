@@ -55,9 +55,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 			Security []map[string][]string `json:"security"`
 		} `json:"paths"`
 	}
-	if err := json.Unmarshal([]byte(page), &spec); err != nil || len(spec.Paths) < 25 {
-		t.Fatalf("OpenAPI page: %v, %d paths", err, len(spec.Paths))
-	}
+	err := json.Unmarshal([]byte(page), &spec)
+	require(t, err == nil && len(spec.Paths) >= 25, "OpenAPI page: %v, %d paths", err, len(spec.Paths))
 	harness.Until(t, 20*time.Second, "the token expires", func() (string, bool) {
 		code, body := ask(two, "GET", "/api/v1/me", expired.Secret)
 		return body, code == 401
@@ -110,9 +109,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 
 	// Logout ends a session at once, also for open requests.
 	testenv.NoError(t, s.API.Access.Logout(t.Context()))
-	if code, _ := ask(two, "GET", "/api/v1/me", adminToken(t, s)); code != 401 {
-		t.Errorf("after logout: %d", code)
-	}
+	code, _ := ask(two, "GET", "/api/v1/me", adminToken(t, s))
+	assert(t, code == 401, "after logout: %d", code)
 	s.Stop()
 }
 

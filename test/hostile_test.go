@@ -304,9 +304,8 @@ func (h *hostile) hello(i int) *attacker {
 	h.t.Helper()
 	e := testenv.Value(h.open(h.tls(i)))(h.t)
 	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: neighbourKey, First: 1}}}))
-	if kind, body, err := e.receive(); err != nil || kind != wire.KindWelcome {
-		h.t.Fatalf("node %d: the server says %d %q, %v", i, kind, body, err)
-	}
+	kind, body, err := e.receive()
+	require(h.t, err == nil && kind == wire.KindWelcome, "node %d: the server says %d %q, %v", i, kind, body, err)
 	return e
 }
 

@@ -55,9 +55,8 @@ func TestCloneIsSentAway(t *testing.T) {
 	}
 	got := statusChanges(t, s.API, "image", "where")
 	assert(t, len(got) == 0, "the clone's results count: %+v", got)
-	if e := eventOf(t, s.API, "image", "where"); e.Status != model.OK || !strings.Contains(e.Output, one) {
-		t.Errorf("the check says %+v", e)
-	}
+	e := eventOf(t, s.API, "image", "where")
+	assert(t, e.Status == model.OK && strings.Contains(e.Output, one), "the check says %+v", e)
 	refuseTexts(t, first.Log(), "duplicate")
 	if n := len(problemsOf(t, s.API, "image")); n != 1 { // the problem of the identity event
 		t.Errorf("%d problems", n)
@@ -113,9 +112,8 @@ func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 		require(t, e.Results <= runs.Runs(), "%d runs, %d results applied", runs.Runs(), e.Results)
 		return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Results == runs.Runs()
 	})
-	if e := eventOf(t, s.API, "image", "count"); e.Lost != 0 {
-		t.Errorf("%d results were lost", e.Lost)
-	}
+	e := eventOf(t, s.API, "image", "count")
+	assert(t, e.Lost == 0, "%d results were lost", e.Lost)
 	expectNoBadFrames(t, s)
 }
 

@@ -119,9 +119,8 @@ func TestSmokeJoin(t *testing.T) {
 	settings, err := os.ReadFile(m.config)
 	assert(t, err == nil && strings.Contains(string(settings), "MUSTER_NAME=web01\n") && strings.Contains(string(settings), "MUSTER_LABELS=rack=7\n") && !strings.Contains(string(settings), "mj1."),
 		"settings %q %v", settings, err)
-	if info, err := os.Stat(m.config); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info, err)
-	}
+	info, err := os.Stat(m.config)
+	assert(t, err == nil && info.Mode().Perm() == 0o600, "%v %v", info, err)
 	s.Try("get", "node", "web01", "-o", "yaml").Expect(0, "web", "db", "env: prod", `tier: "1"`)
 	agent := m.launchAgent()
 	agent.AwaitLog("msg=connected")
@@ -392,10 +391,7 @@ func TestPendingFloodIsBounded(t *testing.T) {
 	s := harness.StartServer(t)
 	line := joinWords(t, s)[1]
 	const senders = 4
-	requests := 10_000
-	if testing.Short() {
-		requests = 400
-	}
+	requests := inShort(400, 10_000)
 	var answers [600]atomic.Int64
 	var wg sync.WaitGroup
 	for range senders {
@@ -426,9 +422,8 @@ func TestPendingFloodIsBounded(t *testing.T) {
 	var list v1.PendingList
 	list, err := s.API.Enrolment.Pending(t.Context())
 	assert(t, err == nil && int64(len(list.Items)) == let, "%d wait, %v", len(list.Items), err)
-	if n := s.Metric("muster_queue_overflow_total", `queue="pending"`); n != float64(refused) {
-		t.Errorf("the metric counts %v refused, want %d", n, refused)
-	}
+	n := s.Metric("muster_queue_overflow_total", `queue="pending"`)
+	assert(t, n == float64(refused), "the metric counts %v refused, want %d", n, refused)
 }
 
 func newCSR(t *testing.T) []byte {

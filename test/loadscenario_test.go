@@ -153,9 +153,8 @@ func TestLoadScenario(t *testing.T) {
 		"%d latencies in the log, %d results acknowledged", counted, rep.Balance.Acknowledged)
 	samples := testenv.Value(os.Open(filepath.Join(out, "samples.csv")))(t)
 	defer samples.Close()
-	if rows, err := csv.NewReader(samples).ReadAll(); err != nil || len(rows) != len(rep.Samples)+1 {
-		t.Errorf("%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
-	}
+	rows, err := csv.NewReader(samples).ReadAll()
+	assert(t, err == nil && len(rows) == len(rep.Samples)+1, "%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
 	expectTexts(t, string(readFile(t, filepath.Join(out, "bench.txt"))), "\nBenchmarkLoad/tiny-", " wire-B/op")
 	expectNothingLeft(t, temp)
 }

@@ -200,9 +200,8 @@ func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	assert(l.t, len(left) == 0, "left are %v", left)
 	l.joinMachine(gamma)
 	l.awaitEvent("gamma", model.KeepaliveCheckName, "is a node of its own", func(e v1.Event) bool { return e.Status == model.OK && e.Node == "gamma" })
-	if e := l.event("gamma", identity); e.Results != 0 {
-		l.t.Errorf("and still a clone: %+v", e)
-	}
+	e = l.event("gamma", identity)
+	assert(l.t, e.Results == 0, "and still a clone: %+v", e)
 }
 
 // replaceMachine reinstalls a machine: it takes its node back with the printed command, and the former machine is refused.

@@ -5,7 +5,6 @@ package test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -153,9 +152,8 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	s.Try("audit", "node", "worker").Expect(0, "away too long")
 	a.Start()
 	there(true)
-	if text, err := os.ReadFile(told); err != nil || strings.Count(string(text), "\n") != 1 {
-		t.Errorf("told more than once: %s, %v", text, err)
-	}
+	notified := readFile(t, told)
+	assert(t, strings.Count(string(notified), "\n") == 1, "notified more than once: %s", notified)
 	log := a.Log()
 	assert(t, strings.Contains(log, "(forgotten)") && strings.Contains(log, "away too long"), "the agent's log:\n%s", log)
 }
@@ -343,7 +341,6 @@ func TestFleetLifecycle(t *testing.T) {
 	if list, err := s.API.Nodes.Tombstones(t.Context(), 1); err != nil || list.All != 3*each {
 		t.Errorf("%d tombstones, %v; want %d of nodes, and %d of machines that were replaced", list.All, err, 2*each, each)
 	}
-	if list, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + simulated.NodeName(0), Limit: 1}); err != nil || len(list.Items) != 1 || list.Items[0].Heard.IsZero() {
-		t.Errorf("under its new name: %+v, %v", list, err)
-	}
+	list, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + simulated.NodeName(0), Limit: 1})
+	assert(t, err == nil && len(list.Items) == 1 && !list.Items[0].Heard.IsZero(), "under its new name: %+v, %v", list, err)
 }

@@ -27,10 +27,7 @@ import (
 // applied once.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
-	kills := 20
-	if testing.Short() {
-		kills = 5
-	}
+	kills := inShort(5, 20)
 	enough := time.Now().Add(4 * time.Minute) // a slow machine makes fewer kills
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -187,9 +184,8 @@ func TestOutageLosesNoResult(t *testing.T) {
 			t.Errorf("%s/%s is %+v", e[0], e[1], now)
 		}
 	}
-	if got := append(problemsOf(t, s.API, "stays"), problemsOf(t, s.API, "restarts")...); len(got) != 0 {
-		t.Errorf("problems: %s", fmt.Sprint(got))
-	}
+	got := append(problemsOf(t, s.API, "stays"), problemsOf(t, s.API, "restarts")...)
+	assert(t, len(got) == 0, "problems: %s", fmt.Sprint(got))
 }
 
 // TestServerPauseReportsOnlyDeadNodes pauses the server, or stalls its disk, for twice the keepalive timeout

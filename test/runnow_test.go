@@ -83,9 +83,8 @@ func TestRunNowStreamsOutput(t *testing.T) {
 			gone++
 		}
 	}
-	if err := run.Wait(); err != nil || ready != 2 || gone != 2 {
-		t.Errorf("%v: %d ready, %d gone", err, ready, gone)
-	}
+	err := run.Wait()
+	assert(t, err == nil && ready == 2 && gone == 2, "%v: %d ready, %d gone", err, ready, gone)
 
 	// Each ending of a run has its exit code and text.
 	for _, c := range []struct {

@@ -235,9 +235,8 @@ func TestSensuImportReachesNodes(t *testing.T) {
 		!strings.Contains(r.Errors, "marked !") || !strings.Contains(r.Errors, "muster plan -f "+made) {
 		t.Errorf("%d %s%s", r.Code, r.Out, r.Errors)
 	}
-	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
-	}
+	info, err := os.Stat(made)
+	assert(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
 	s.Try("import", "sensu", dump, "--strict").Expect(20, "kind: Pipeline")
 	s.Try("import", "sensu", "/nowhere/s.yaml").Expect(harness.AnyFailure, "file /nowhere/s.yaml does not exist")
 	s.Try("apply", "-f", made, "-m", "from Sensu", "--yes").Expect(0, "check/check_cpu")

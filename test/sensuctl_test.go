@@ -118,27 +118,22 @@ func TestSensuctlRequestsAreAnswered(t *testing.T) {
 		var got map[string]any
 		decodeJSON(t, text, &got)
 		token, _ = got["access_token"].(string)
-		if code, text := ask("PUT", base+"/checks/Disk_Root", `{"metadata":{"name":"Disk_Root","namespace":"default"},"command":"echo disk full; exit 2","interval":1,"timeout":1,"publish":true,"subscriptions":["entity:web01"]}`); code != 201 {
-			t.Fatalf("%d %s", code, text)
-		}
+		code, text := ask("PUT", base+"/checks/Disk_Root", `{"metadata":{"name":"Disk_Root","namespace":"default"},"command":"echo disk full; exit 2","interval":1,"timeout":1,"publish":true,"subscriptions":["entity:web01"]}`)
+		require(t, code == 201, "%d %s", code, text)
 	})
 	if _, text := ask("GET", base+"/events?limit=100", ""); !strings.Contains(text, `"status":2`) || !strings.Contains(text, `"Disk_Root"`) {
 		t.Errorf("%s", text)
 	}
-	if code, text := ask("POST", base+"/silenced", `{"check":"Disk_Root","reason":"planned","expire":600}`); code != 201 {
-		t.Errorf("%d %s", code, text)
-	}
+	code, text := ask("POST", base+"/silenced", `{"check":"Disk_Root","reason":"planned","expire":600}`)
+	assert(t, code == 201, "%d %s", code, text)
 	s.Try("get", "silences").Expect(0, "planned")
-	if code, text := ask("DELETE", base+"/silenced/%2A:Disk_Root", ""); code != 204 {
-		t.Errorf("%d %s", code, text)
-	}
-	if code, text := ask("PUT", base+"/events/web01/Disk_Root", `{"check":{"status":0,"output":"Resolved manually by sensuctl"}}`); code != 201 {
-		t.Errorf("%d %s", code, text)
-	}
+	code, text = ask("DELETE", base+"/silenced/%2A:Disk_Root", "")
+	assert(t, code == 204, "%d %s", code, text)
+	code, text = ask("PUT", base+"/events/web01/Disk_Root", `{"check":{"status":0,"output":"Resolved manually by sensuctl"}}`)
+	assert(t, code == 201, "%d %s", code, text)
 	awaitResolvedBy(t, s, "admin")
-	if code, text := ask("PUT", "/api/core/v2/clusterroles/mine", "{}"); code != 501 || !strings.Contains(text, "muster auth user create") {
-		t.Errorf("%d %s", code, text)
-	}
+	code, text = ask("PUT", "/api/core/v2/clusterroles/mine", "{}")
+	assert(t, code == 501 && strings.Contains(text, "muster auth user create"), "%d %s", code, text)
 	n := s.Metric("muster_sensuctl_requests_total", `class="write"`)
 	assert(t, n >= 4, "%v writes counted", n)
 }

@@ -78,9 +78,8 @@ func TestDebugBundleHoldsNoSecret(t *testing.T) {
 			t.Errorf("%s is no profile: %v: %.100q", name, err, all[name])
 			continue
 		}
-		if body, err := io.ReadAll(z); err != nil || len(body) < 50 {
-			t.Errorf("%s: %d bytes, %v", name, len(body), err)
-		}
+		body, err := io.ReadAll(z)
+		assert(t, err == nil && len(body) >= 50, "%s: %d bytes, %v", name, len(body), err)
 	}
 	secrets := []string{"four plain test words", "mt1."}
 	if key, err := os.ReadFile(filepath.Join(s.Data, "pki", "ca.key")); err == nil {
@@ -135,22 +134,19 @@ func TestPasswordResetEndsSessions(t *testing.T) {
 	run(0, "auth", "whoami")
 	out := run(0, "auth", "reset-password", "--data", s.Data).Out // the password is generated
 	made := strings.Fields(out[strings.Index(out, "password ")+len("password "):])[0]
-	if r := run(5, "auth", "whoami"); !strings.Contains(r.Errors, "muster login") {
-		t.Errorf("a session of before: %s", r.Errors)
-	}
+	r := run(5, "auth", "whoami")
+	assert(t, strings.Contains(r.Errors, "muster login"), "a session of before: %s", r.Errors)
 	login(5, "four plain test words")
 	login(0, made)
 	run(0, "auth", "whoami")
 	run(0, "auth", "reset-password", "--data", s.Data, "--password-file", write("new", "another plain password"))
 	login(0, "another plain password")
-	if r := run(2, "auth", "reset-password", "--data", s.Data, "--password-file", write("new", "short")); !strings.Contains(r.Errors, "8 characters") {
-		t.Errorf("a short one: %s", r.Errors)
-	}
+	r = run(2, "auth", "reset-password", "--data", s.Data, "--password-file", write("new", "short"))
+	assert(t, strings.Contains(r.Errors, "8 characters"), "a short one: %s", r.Errors)
 	_, err := os.Stat(filepath.Join(s.Data, "reset-password.json"))
 	assert(t, err != nil, "the request lies there still")
-	if out := run(0, "audit", "--limit", "50").Out; !strings.Contains(out, "muster auth reset-password") {
-		t.Errorf("it is not recorded:\n%s", out)
-	}
+	out = run(0, "audit", "--limit", "50").Out
+	assert(t, strings.Contains(out, "muster auth reset-password"), "it is not recorded:\n%s", out)
 	if r := run(3, "auth", "reset-password", "--data", s.Data, "--user", "amdin"); !strings.Contains(r.Errors, "did you mean admin?") || r.Out != "" {
 		t.Errorf("a user who is not there, asked of the server that runs: %s%s", r.Out, r.Errors)
 	}
@@ -351,9 +347,8 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 			if err != nil {
 				return nil // gone meanwhile
 			}
-			if info, err := e.Info(); err == nil && info.Sys().(*syscall.Stat_t).Uid != uid {
-				t.Errorf("after muster %v %s is not the server's", args, path)
-			}
+			info, err := e.Info()
+			assert(t, err != nil || info.Sys().(*syscall.Stat_t).Uid == uid, "after muster %v %s is not the server's", args, path)
 			return nil
 		}))
 		return r.Out

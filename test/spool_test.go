@@ -179,9 +179,8 @@ func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 				agent, server := strings.Contains(a.Log(), "server refused results"), strings.Contains(s.Log(), "refused a signal")
 				return fmt.Sprintf("agent %v, server %v", agent, server), agent == c.refused && server == c.refused
 			})
-			if e := eventOf(t, s.API, "poison", "small"); e.Lost != 0 {
-				t.Errorf("%d small results were lost", e.Lost)
-			}
+			e := eventOf(t, s.API, "poison", "small")
+			assert(t, e.Lost == 0, "%d small results were lost", e.Lost)
 			if !c.refused {
 				return
 			}
