@@ -1,0 +1,42 @@
+package events
+
+import (
+	"context"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+)
+
+// queryRecorder lists two states, the less severe first, and remembers the query.
+type queryRecorder struct {
+	event.Reader
+	query event.Query
+}
+
+func (r *queryRecorder) List(_ context.Context, q event.Query) (event.Page, error) {
+	r.query = q
+	return event.Page{States: []event.State{{Node: 1, Severity: model.Average}, {Node: 2, Severity: model.Disaster}}}, nil
+}
+
+// TestBulkActionListsByNode: a list by severity would miss an event that becomes worse while the action selects. The answer
+// shows the worst event first nevertheless.
+func TestBulkActionListsByNode(t *testing.T) {
+	reader := &queryRecorder{}
+	s := &request{Request: op.Request{View: view.New(view.Stores{Directory: oneNode{}, Events: reader}, view.Live{})}}
+	for _, v := range bulkVerbs() {
+		if v.verb != "delete" {
+			continue
+		}
+		list, err := s.selectEvents(t.Context(), &v, &v1.BulkRequest{All: true})
+		if err != nil || !reader.query.ByNode {
+			t.Fatalf("the query is %+v, %v; expected ByNode", reader.query, err)
+		}
+		if len(list) != 2 || list[0].node != 2 {
+			t.Errorf("selected %+v, expected node 2, which is the worst, first", list)
+		}
+	}
+}
