@@ -78,19 +78,19 @@ func TestAgentKillLosesNoResult(t *testing.T) {
 	soon.Start()
 	awaitAllResults(t, s.API, "soon", "count-soon", counters[0])
 
-	awaitEvent(t, s.API, "late", model.KeepaliveCheckName, "the one that stays away is reported", func(e v1.Event) bool { return e.Status == model.Critical && e.Problem != nil })
+	awaitEvent(t, s.API, "late", model.KeepaliveCheckName, "the agent that stays away is reported", func(e v1.Event) bool { return e.Status == model.Critical && e.Problem != nil })
 	late.Start()
 	awaitAllResults(t, s.API, "late", "count-late", counters[1])
 	awaitEvent(t, s.API, "late", model.KeepaliveCheckName, "its problem is closed", func(e v1.Event) bool { return e.Status == model.OK && e.Problem == nil })
 
-	awaitEqual(t, "history has both changes", 2, func() int { return len(statusChanges(t, s.API, "late", model.KeepaliveCheckName)) })
+	awaitEqual(t, "status changes in history", 2, func() int { return len(statusChanges(t, s.API, "late", model.KeepaliveCheckName)) })
 	if got := problemsOf(t, s.API, "late"); len(got) != 1 || got[0].Check != model.KeepaliveCheckName {
 		t.Errorf("the one that stayed away: problems %+v, want one of its keepalive", got)
 	}
 	got := statusChanges(t, s.API, "soon", model.KeepaliveCheckName)
-	assert(t, len(got) == 0, "the one that came back in time was reported: %+v", got)
+	assert(t, len(got) == 0, "the agent that returned in time was reported: %+v", got)
 	problems := problemsOf(t, s.API, "soon")
-	assert(t, len(problems) == 0, "the one that came back in time has problems: %+v", problems)
+	assert(t, len(problems) == 0, "the agent that returned in time has problems: %+v", problems)
 }
 
 // statusChanges returns the status changes in an event's history.
@@ -120,7 +120,7 @@ func TestAgentReportsItsStatistics(t *testing.T) {
 	s, _ := startUp(t)
 	s.Start()
 	var a v1.Agent
-	harness.Until(t, 40*time.Second, "the agent has told of itself", func() (string, bool) {
+	harness.Until(t, 40*time.Second, "get agents shows the agent's statistics", func() (string, bool) {
 		var list v1.AgentList
 		text := s.CLI("get", "agents", "-o", "json")
 		if err := json.Unmarshal([]byte(text), &list); err != nil {

@@ -110,7 +110,7 @@ alerting:
 	s.Stop()
 	s.Start()
 	api = s.Client()
-	awaitEqual(t, "the alerts are said again", 2, func() float64 { return s.Metric("muster_alerts_firing") })
+	awaitEqual(t, "Prometheus repeats the alerts", 2, func() float64 { return s.Metric("muster_alerts_firing") })
 	after := sees("db1", "diskfull", model.Warning, "/ is nearly full")
 	assert(t, after == again, "another problem after a restart: %s, was %s", after, again)
 }
@@ -270,13 +270,13 @@ func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 		t.Errorf("repeated at once: %v, %d results, problem %v", status, results, problem)
 	}
 	status, _, problem := event("errors")
-	assert(t, status == model.Critical && problem, "made for the alert: %v, problem %v", status, problem)
+	assert(t, status == model.Critical && problem, "the event of the alert: status %v, problem %v", status, problem)
 	code, text := postAlerts(t, s, path, "", agent, "["+alert("Errors", web1, past)+","+alert("Unheard", web1, past)+"]")
 	assert(t, code == 200, "%d %s", code, text)
 	status, _, problem = event("errors")
-	assert(t, status == model.OK && !problem, "it ended: %v, problem %v", status, problem)
+	assert(t, status == model.OK && !problem, "the event of the ended alert: status %v, problem %v", status, problem)
 	s.Try("get", "checks", "-n", "web").Expect(0, "passive").Lacks("unheard")
 	look := testenv.Value(http.NewRequest(http.MethodGet, "https://"+s.Listen+"/api/v1/events", nil))(t)
 	code, text = sendRequest(t, s, look, "", agent)
-	assert(t, code == 403 && strings.Contains(text, "only send alerts"), "an agent's token reads events: %d %s", code, text)
+	assert(t, code == 403 && strings.Contains(text, "only send alerts"), "an agent's token reads events: got %d %s, expected 403", code, text)
 }

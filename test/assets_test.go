@@ -224,7 +224,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 		s.Try("asset", "list").Expect(0, "is damaged")
 		doctor("asset default/tell-tools for linux "+runtime.GOARCH, "is damaged", "muster asset add tell-tools FILE -n default")
 		s.CLI("asset", "add", "tell-tools", good, "--os", "linux", "--arch", runtime.GOARCH)
-		harness.Until(t, time.Minute, "it is mended", func() (string, bool) {
+		harness.Until(t, time.Minute, "the damaged archive is replaced", func() (string, bool) {
 			r := s.Try("handler", "test", "told")
 			return r.Out + r.Errors, r.Code == 0
 		})

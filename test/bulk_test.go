@@ -199,7 +199,7 @@ func (b *bulk) silence(int) {
 // awaitDelivered waits until the server has recorded all transitions and sent all deliveries.
 func awaitDelivered(t *testing.T, api *client.Client) {
 	t.Helper()
-	harness.Until(t, 2*time.Minute, "all is recorded and told", func() (string, bool) {
+	harness.Until(t, 2*time.Minute, "all transitions are recorded and all deliveries are sent", func() (string, bool) {
 		list, err := api.Queues(t.Context(), v1.Narrow{Where: `row.name in ["reactions", "deliveries"] && row.depth > 0`})
 		return fmt.Sprint(list.Items, err), err == nil && len(list.Items) == 0
 	})
@@ -276,15 +276,15 @@ func (b *bulk) compare() {
 	lines := strings.Split(record, "\n")
 	for note, said := range b.actions {
 		if said.verb != "silence" && !strings.Contains(record, ": "+note) {
-			fail("the record says nothing of %s:\n%s", note, record)
+			fail("the audit lacks %s:\n%s", note, record)
 		}
 		for _, line := range lines { // every action that began has an end in the audit, or an entry that it has none
 			if id, ok := revisionOf(line, note); ok && !slices.ContainsFunc(lines, func(end string) bool { return strings.Contains(end, "(revision "+id+"): ") }) {
-				fail("the record does not say what became of %q:\n%s", line, record)
+				fail("the audit lacks the outcome of %q:\n%s", line, record)
 			}
 		}
 		if n := noted[note]; said.verb == "acknowledge" && (n < said.done || said.cut == 0 && n > said.done+said.closed) {
-			fail("%s was said to be done to %d events (%d closed meanwhile, %d times no answer), and history has %d of them", note, said.done, said.closed, said.cut, n)
+			fail("%s changed %d events according to its answers (%d closed before, %d requests without an answer); history has %d", note, said.done, said.closed, said.cut, n)
 		}
 	}
 	// A problem that is open in the view is open in history, with the acknowledgement of its last history entry.
@@ -300,18 +300,18 @@ func (b *bulk) compare() {
 		}
 		delete(inView, p.ID)
 		if note, ended := b.expectedEnds[p.ID]; ended && open {
-			fail("problem %s of %s/%s was open before %s, which was to end it, and still is", p.ID, p.Node, p.Check, note)
+			fail("problem %s of %s/%s was open before %s, which had to close it, and is still open", p.ID, p.Node, p.Check, note)
 		}
 		kinds := b.hook.kindsOf(p.ID)
 		if silencedNode(p.Node) {
 			if !b.silencedSince.IsZero() && p.Opened.After(b.silencedSince) && len(kinds) > 0 {
-				fail("problem %s of %s/%s is silenced, and was told: %v", p.ID, p.Node, p.Check, kinds)
+				fail("problem %s of %s/%s is silenced, and its messages are %v, expected none", p.ID, p.Node, p.Check, kinds)
 			}
 			if open && !b.silencedSince.IsZero() && !slices.ContainsFunc(e.Problem.Holds, func(h v1.NotificationHold) bool { return strings.HasSuffix(h.By, "racks") }) {
 				fail("problem %s of %s/%s is not shown as silenced: %+v", p.ID, p.Node, p.Check, e.Problem.Holds)
 			}
 		} else if len(kinds) == 0 || kinds[0] != "opened" || !open && kinds[len(kinds)-1] != "closed" {
-			fail("problem %s of %s/%s (open %v) was told %v", p.ID, p.Node, p.Check, open, kinds)
+			fail("problem %s of %s/%s (open %v) has the messages %v", p.ID, p.Node, p.Check, open, kinds)
 		}
 		if !open {
 			continue
@@ -324,11 +324,11 @@ func (b *bulk) compare() {
 		case ack != nil && was.Output != "admin: "+ack.Note:
 			fail("problem %s of %s/%s is acknowledged with %q, in history with %q", p.ID, p.Node, p.Check, ack.Note, was.Output)
 		case ack != nil && !silencedNode(p.Node) && !slices.Contains(kinds, "acknowledged"):
-			fail("problem %s of %s/%s is acknowledged, and was told %v", p.ID, p.Node, p.Check, kinds)
+			fail("problem %s of %s/%s is acknowledged, and has the messages %v", p.ID, p.Node, p.Check, kinds)
 		}
 	}
 	for id, e := range inView {
-		fail("problem %s of %s/%s is open in the view, and history does not know it", id, e.Node, e.Check)
+		fail("problem %s of %s/%s is open in the view, and history lacks it", id, e.Node, e.Check)
 	}
 	b.t.Logf("%d problems, %d events acknowledged or not any more, %d wrong; by note %v", len(all), len(last), wrong, noted)
 }

@@ -126,13 +126,13 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 	equal(t, "sessions began after the first", s.Metric("muster_session_handshakes_total", `outcome="welcome"`), welcomes)
 	for _, check := range []string{model.KeepaliveCheckName, "count", "minutely"} {
 		got := statusChanges(t, s.API, "jumpy", check)
-		assert(t, len(got) == 0, "%s was judged anew: %+v", check, got)
+		assert(t, len(got) == 0, "%s changed its status: %+v", check, got)
 	}
 	for _, p := range problemsOf(t, s.API, "jumpy") {
-		assert(t, p.Check == "clock", "a problem without a cause: %+v", p)
+		assert(t, p.Check == "clock", "unexpected problem: %+v", p)
 	}
 	e := eventOf(t, s.API, model.ServerNodeName, "muster-sessions")
-	assert(t, e.Status == model.OK, "the server speaks of lost sessions: %+v", e)
+	assert(t, e.Status == model.OK, "the server reports lost sessions: %+v", e)
 }
 
 // inProcessSettings returns the settings of a harness server, for a server in this process.

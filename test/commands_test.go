@@ -60,7 +60,7 @@ func TestKillEndsCommands(t *testing.T) {
 			t.Fatalf("it started only %v", started)
 		}
 		p.Kill()
-		harness.Until(t, 10*time.Second, "all that it started is gone", func() (string, bool) {
+		harness.Until(t, 10*time.Second, "all started processes have ended", func() (string, bool) {
 			var left []string
 			for pid, one := range started {
 				if now, ok := processes()[pid]; ok && now.began == one.began {
@@ -223,7 +223,7 @@ func TestMisbehavingCommandsEnd(t *testing.T) {
 	}
 	s.Apply(yaml)
 	a.Start()
-	harness.Until(t, 30*time.Second, "the first beat", func() (string, bool) { return a.Log(), len(readTimes(t, beats)) > 0 })
+	harness.Until(t, 30*time.Second, "the check runs for the first time", func() (string, bool) { return a.Log(), len(readTimes(t, beats)) > 0 })
 	small := peakMemory(t, a.PID())
 
 	for _, b := range bad {
@@ -231,7 +231,7 @@ func TestMisbehavingCommandsEnd(t *testing.T) {
 		assert(t, e.Status == b.status && len(e.Output) <= 64<<10, "%s is %s with %d bytes", b.name, e.Status, len(e.Output))
 		expectTexts(t, e.Output, b.says...)
 	}
-	awaitEqual(t, "nothing of them runs any more", 0, func() int { return len(commandsIn(dir)) })
+	awaitEqual(t, "remaining processes of the commands", 0, func() int { return len(commandsIn(dir)) })
 	now := peakMemory(t, a.PID())
 	t.Logf("the agent's memory peaked at %d kB, %d kB before", now, small)
 	assert(t, now <= small+16<<10, "the agent grew from %d to %d kB", small, now)

@@ -173,7 +173,7 @@ func TestRandomJournalDamageIsReported(t *testing.T) {
 		}
 		countOlderStates(t, before, s.FleetStates())
 		rep, err := load.Run(t.Context(), s.Load(fleet, time.Second))
-		assert(t, err == nil && rep.OK(), "afterwards: %v %+v", err, rep)
+		assert(t, err == nil && rep.OK(), "load run after the repair: %v %+v", err, rep)
 		s.Stop()
 		for _, word := range []string{"panic", "BUG"} {
 			log := told + s.Log()
@@ -268,11 +268,11 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 			if c.same {
 				compareStates(t, before, after)
 			} else if countOlderStates(t, before, after) == 0 {
-				t.Error("nothing is lost")
+				t.Error("no state is older: the test shows nothing")
 			}
 			expectTexts(t, s.Log(), c.says)
 			rep, err := load.Run(t.Context(), s.Load(fleet, time.Second))
-			assert(t, err == nil && rep.OK(), "afterwards: %v %+v", err, rep)
+			assert(t, err == nil && rep.OK(), "load run after the repair: %v %+v", err, rep)
 			after = s.FleetStates()
 			s.Kill()
 			s.Start()
@@ -301,7 +301,7 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 	s.Start()
 	countOlderStates(t, before, s.FleetStates())
 	rep, err := load.Run(t.Context(), s.Load(fleet, 2*time.Second))
-	assert(t, err == nil && rep.OK(), "afterwards: %v %+v", err, rep)
+	assert(t, err == nil && rep.OK(), "load run after the repair: %v %+v", err, rep)
 	after := s.FleetStates()
 	assert(t, len(after) == len(before), "%d states came back of %d", len(after), len(before))
 	s.Stop()

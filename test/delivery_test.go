@@ -166,12 +166,12 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 			return kind == "reminder"
 		})
 		if got := fmt.Sprint(told); got != want || worse > 2 {
-			t.Errorf("problem %s of %s/%s was told %v, want %s", id, p.Node, p.Check, w.kinds[id], want)
+			t.Errorf("problem %s of %s/%s has the messages %v, expected %s", id, p.Node, p.Check, w.kinds[id], want)
 		}
 	}
 	for id, kinds := range w.kinds {
 		_, known := problems[id]
-		assert(t, known, "problem %s was told %v, and history does not know it", id, kinds)
+		assert(t, known, "problem %s has the messages %v, and history lacks it", id, kinds)
 	}
 	for _, e := range openEvents(t, api, "") {
 		p, ok := problems[e.Problem.ID]
@@ -200,7 +200,7 @@ func TestStreamSurvivesKills(t *testing.T) {
 	came := func(more int) {
 		t.Helper()
 		from := peer.count()
-		harness.Until(t, 60*time.Second, "lines come", func() (string, bool) { n := peer.count(); return fmt.Sprint(n), n >= from+more })
+		harness.Until(t, 60*time.Second, "the receiver gets lines", func() (string, bool) { n := peer.count(); return fmt.Sprint(n), n >= from+more })
 	}
 	came(1000)
 	s.Kill()
@@ -221,7 +221,7 @@ func TestStreamSurvivesKills(t *testing.T) {
 	for _, state := range s.FleetStates() {
 		held += state.Results
 	}
-	awaitEqual(t, "results that came", held, func() uint64 { return uint64(peer.count()) })
+	awaitEqual(t, "results that the receiver got", held, func() uint64 { return uint64(peer.count()) })
 	s.Try("get", "handlers", "-n", namespace).Expect(0, "every result to "+address)
 	lines := s.Metric("muster_stream_lines_total", "handler", "lake")
 	assert(t, lines != 0, "the metrics know of no line")

@@ -60,7 +60,7 @@ func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 			if c.segment {
 				s.AwaitLog(`msg="closed a journal segment after a failed write" file=` + segment)
 			} else {
-				harness.Until(t, 20*time.Second, "readyz says why nothing is committed", func() (string, bool) {
+				harness.Until(t, 20*time.Second, "readyz names why the journal does not commit", func() (string, bool) {
 					why, ready := s.Ready()
 					return why, !ready && strings.Contains(why, "the journal does not commit: ") && strings.Contains(why, "input/output error")
 				})
@@ -150,7 +150,7 @@ func TestServerRecoversFromFullDisk(t *testing.T) {
 	assert(t, e.err == nil && e.rep.OK(), "load run: %v, %+v", e.err, e.rep)
 	assert(t, e.rep.Slowed != 0, "no agent was told to send less")
 	_, err := os.Stat(reserve)
-	assert(t, err == nil, "the reserve is not there again: %v", err)
+	assert(t, err == nil, "the reserve file is missing: %v", err)
 	s.Stop()
 }
 
@@ -226,7 +226,7 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 				"there was always room: nothing is shown; slowed %d times", rep.Slowed)
 			s.WaitReady(30 * time.Second)
 			before := s.FleetStates()
-			harness.Until(t, 60*time.Second, "agents may send as usual", func() (string, bool) {
+			harness.Until(t, 60*time.Second, "agents send at their usual rate again", func() (string, bool) {
 				_, after, asked := strings.Cut(s.Log(), "slowing all agents")
 				return s.Log(), asked && strings.Contains(after, "agents send at their usual rate again")
 			})

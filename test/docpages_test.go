@@ -214,9 +214,9 @@ func TestSmokeFirstRun(t *testing.T) {
 	f.followUntil(rest, "")
 	assert(t, f.typed >= 15, "only %d commands were typed", f.typed)
 	assert(t, len(lines) == 2 && strings.Contains(lines[0], "opened") && strings.Contains(lines[1], "closed"),
-		"the handler was told:\n%s", strings.Join(lines, "\n"))
+		"the handler received:\n%s", strings.Join(lines, "\n"))
 	for _, line := range lines {
-		assert(t, json.Valid([]byte(line)) && strings.Contains(line, "tmp-files"), "the handler was given %q", line)
+		assert(t, json.Valid([]byte(line)) && strings.Contains(line, "tmp-files"), "the handler received %q", line)
 	}
 	problems, err := s.Client().Problems.List(t.Context(), "default", "", "tmp-files", false, 10, "")
 	assert(t, err == nil && len(problems.Items) == 1 && !problems.Items[0].Closed.IsZero(), "problems: %+v, %v", problems, err)
@@ -270,7 +270,7 @@ func TestDemoStopsItsNodes(t *testing.T) {
 		require(t, err == nil || model.ClassOf(err) == model.NotFound, "%v", err)
 		return list
 	}
-	harness.Until(t, 60*time.Second, "all of the fleet is connected", func() (string, bool) {
+	harness.Until(t, 60*time.Second, "all nodes of the fleet are connected", func() (string, bool) {
 		connected := 0
 		for _, n := range fleet().Items {
 			if n.Connected && !n.Heard.IsZero() {
@@ -291,7 +291,7 @@ func TestDemoStopsItsNodes(t *testing.T) {
 	s.Args = []string{"--demo", "0"}
 	s.Start()
 	awaitEqual(t, "the fleet exists", false, func() bool { return strings.Contains(s.CLI("get", "namespaces"), "demo") || fleet().Total > 0 })
-	awaitEqual(t, "its events exist", false, func() bool { return strings.Contains(s.CLI("get", "events", "-A"), "demo") })
+	awaitEqual(t, "events of the fleet exist", false, func() bool { return strings.Contains(s.CLI("get", "events", "-A"), "demo") })
 	s.Stop()
 }
 

@@ -99,7 +99,7 @@ func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 `)
 	a := s.StartAgent("web01", "--groups", "canary,payment,nowhere", "--labels", "role=payment")
 	var page string
-	harness.Until(t, 40*time.Second, "the page shows what the agent said", func() (string, bool) {
+	harness.Until(t, 40*time.Second, "describe node shows the agent's groups", func() (string, bool) {
 		r := harness.Run(t, s.Env(), "describe", "node", "web01")
 		page = r.Out
 		return page + r.Errors, r.Code == 0 && strings.Contains(page, "(selfJoin)") && strings.Contains(page, "hardware")

@@ -158,7 +158,7 @@ func TestFaultsLoseNoResult(t *testing.T) {
 	require(t, rep.OK() && rep.Balance.Compared == 20+30 && rep.Balance.Sent != 0,
 		"%s\n%+v", strings.Join(rep.Verdict, "\n"), rep.Balance)
 	silent := rep.Silent
-	assert(t, silent != nil && silent.Machines == 20+10 && silent.Behind <= 0, "whether machines were called silent was not judged: %+v", silent)
+	assert(t, silent != nil && silent.Machines == 20+10 && silent.Behind <= 0, "silence of machines was not judged: %+v", silent)
 	assert(t, len(rep.Faults) == 6 && rep.Faults[0].Back > 0 && rep.Balance.Refused != 0 && len(rep.Outages) != 0,
 		"faults %+v, outages %+v, %d refused", rep.Faults, rep.Outages, rep.Balance.Refused)
 	assert(t, len(rep.Phases) == 4 && rep.Phases[2].Name == "more" && rep.Phases[2].Server.RSS != 0, "phases %+v", rep.Phases)
@@ -282,7 +282,7 @@ func TestSubjectIsLeftClean(t *testing.T) {
 		t.Errorf("the data folder is still there (%v), process %d", err, s.PID())
 	}
 	err = s.Kill(t.Context())
-	assert(t, err != nil, "it was started after its end")
+	assert(t, err != nil, "Kill started the server after Stop")
 }
 
 // TestSubjectCountsSystemCalls counts the system calls of a running server by kind.

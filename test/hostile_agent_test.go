@@ -118,7 +118,7 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 			assert(t, err == nil && r.Code == c.code && strings.Contains(r.Message, c.says),
 				"%+v %v, want %s: …%s…", r, err, c.code, c.says)
 			// The server counts when the session has ended, after its last message.
-			awaitEqual(t, "counted", 1, func() float64 { return counted() - was })
+			awaitEqual(t, "number of refusals counted", 1, func() float64 { return counted() - was })
 		})
 	}
 
@@ -144,7 +144,7 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 
 	unharmed(5*time.Second, 64)
 	// The neighbour still sends: a received message may not have its outcome counted yet.
-	harness.Until(t, 10*time.Second, "as many outcomes as messages", func() (string, bool) {
+	harness.Until(t, 10*time.Second, "the server counted an outcome for each message", func() (string, bool) {
 		received, handled := h.Metric("muster_session_frames_received_total"), h.Metric("muster_session_frames_total")
 		return fmt.Sprintf("%v messages received, %v outcomes", received, handled), received == handled
 	})
@@ -215,7 +215,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 		cfg.NextProtos, cfg.Certificates = []string{"http/1.1"}, nil
 		e := testenv.Value(h.dial(cfg))(t)
 		said := exchangeRaw(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: muster.v1\r\nConnection: close\r\n\r\n")
-		assert(t, strings.HasPrefix(said, "HTTP/1.1 401"), "got %.200s", said)
+		assert(t, strings.HasPrefix(said, "HTTP/1.1 401"), "unexpected answer: %.200s", said)
 	})
 	t.Run("a person's ticket is no agent's", func(t *testing.T) {
 		cache := tls.NewLRUClientSessionCache(4)
@@ -236,7 +236,7 @@ func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 			_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
 			said := exchangeRaw(nc, c.request)
 			assert(t, strings.Contains(said, c.says) && (c.says == "" || strings.Contains(said, "400")), "got %q", said)
-			equal(t, "counted", failed(why), was+1)
+			equal(t, "number of refusals counted", failed(why), was+1)
 		})
 	}
 	t.Run("no request of WebSocket", func(t *testing.T) {

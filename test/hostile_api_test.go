@@ -128,9 +128,9 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 {apiVersion: muster/v1, kind: Check, metadata: {name: pulse, namespace: calm}, spec: {interval: 60s, command: "true", targets: {nodes: [calm01]}}}
 `)
 	quiet := h.startNeighbourAs(calm, 10*time.Millisecond)
-	harness.Until(t, 30*time.Second, "the quiet one is acknowledged", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 20 })
+	harness.Until(t, 30*time.Second, "a neighbour's results are acknowledged", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 20 })
 	quiet.takeSlowest()
-	harness.Until(t, 30*time.Second, "the quiet one again", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 100 })
+	harness.Until(t, 30*time.Second, "a neighbour's results are acknowledged again", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 100 })
 	alone, _ := quiet.takeSlowest()
 
 	loud := h.hello(1) // its session opens before the limit is set
@@ -165,7 +165,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	}
 	harness.Until(t, 30*time.Second, "the namespace is at its limit", func() (string, bool) { n := met("namespace_rate"); return fmt.Sprint(n), n >= 3 })
 	quiet.takeSlowest()
-	harness.Until(t, 30*time.Second, "the quiet one meanwhile", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 200 })
+	harness.Until(t, 30*time.Second, "a neighbour's results are acknowledged meanwhile", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 200 })
 	beside, n := quiet.takeSlowest()
 	t.Logf("the slowest of the quiet one's results: %s alone, %s beside a namespace at its limit (%d)", alone, beside, n)
 	assert(t, beside <= max(10*alone, time.Second), "the slowest result took %s, %s without the flood", beside, alone)
@@ -200,7 +200,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 			begin()
 			defer func() { e.Close() }()
 			tried := 0
-			harness.Until(t, 20*time.Second, "the refusal", func() (string, bool) {
+			harness.Until(t, 20*time.Second, "the server refuses the signal", func() (string, bool) {
 				tried++
 				b := &wire.Batch{StreamKey: key, First: next, Signals: []wire.Signal{
 					wire.ResultSignal(wire.Signal{Chunk: checks[0]}, wire.Result{Output: []byte("x")}), c.result(checks)}}
@@ -224,13 +224,13 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 					return fmt.Sprintf("%+v", ack), tried > 200
 				}
 			})
-			assert(t, met(c.name) != was, "not counted")
+			assert(t, met(c.name) != was, "the limit was not counted")
 		})
 	}
 	t.Run("labels", func(t *testing.T) {
 		limit("labels: 2")
 		say := func(labels map[string]string) {
-			harness.Until(t, 20*time.Second, "a session", func() (string, bool) {
+			harness.Until(t, 20*time.Second, "a session opens", func() (string, bool) {
 				e, err := h.open(h.tls(0))
 				if err != nil {
 					return err.Error(), false
@@ -247,7 +247,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 			require(t, err == nil && len(list.Items) == 1, "%v %v", list, err)
 			return list.Items[0].Labels
 		}
-		harness.Until(t, 20*time.Second, "the label is known", func() (string, bool) { l := labelled(); return fmt.Sprint(l), l["env"] == "prod" })
+		harness.Until(t, 20*time.Second, "the server knows the label", func() (string, bool) { l := labelled(); return fmt.Sprint(l), l["env"] == "prod" })
 		was := met("labels")
 		say(map[string]string{"a": "1", "b": "2", "c": "3"})
 		say(map[string]string{"bad\nname": "x"})

@@ -88,7 +88,7 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 		}
 		return nil
 	})
-	assert(t, h.Metric("muster_connections_refused_total", "evicted") != 0, "nobody was pushed out")
+	assert(t, h.Metric("muster_connections_refused_total", "evicted") != 0, "no idle connection was evicted")
 	h.Client()
 	try("a change", func() error {
 		r := harness.Run(t, h.Env(), "apply", "-f", filepath.Join(harness.Root(), "docs/examples/disk.yaml"), "--yes")
@@ -215,7 +215,7 @@ func TestFloodingNodeIsLimited(t *testing.T) {
 		// A burst of ten seconds at a thousand a second, and then a thousand a second.
 		n := h.Metric("muster_session_controls_received_total")
 		assert(t, n <= 20_000, "%v pings were answered", n)
-		assert(t, h.Metric("muster_limits_met_total", "node_rate") != 0, "not counted")
+		assert(t, h.Metric("muster_limits_met_total", "node_rate") != 0, "the limit was not counted")
 	})
 	unharmed(5*time.Second, 64)
 }
@@ -280,7 +280,7 @@ func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 		_, code, _ := strings.Cut(strings.TrimSpace(line), " ")
 		return code[:min(3, len(code))]
 	}
-	equal(t, "the first one", come("127.0.0.1", "first", "agent", "P@ssw0rd!"), "101")
+	equal(t, "status of the first connection", come("127.0.0.1", "first", "agent", "P@ssw0rd!"), "101")
 	const guesses = 1000
 	var mu sync.Mutex
 	codes := map[string]int{}
@@ -302,8 +302,8 @@ func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 	}
 	all.Wait()
 	assert(t, codes["401"] != 0 && codes["401"] <= 20, "%d guesses: %v", guesses, codes)
-	equal(t, "metric of guessing", h.Metric("muster_sensu_guessing_total"), 1)
-	equal(t, "log lines of guessing", strings.Count(h.Log(), "from one address"), 1)
+	equal(t, "guessing addresses counted", h.Metric("muster_sensu_guessing_total"), 1)
+	equal(t, "log lines about guessed passwords", strings.Count(h.Log(), "from one address"), 1)
 }
 
 // TestUnreadWatchesEnd opens watches that never read, over HTTP/1 and HTTP/2: the server ends them and uses little memory
@@ -330,6 +330,6 @@ func TestUnreadWatchesEnd(t *testing.T) {
 	awaitEqual(t, "twenty watches", 20, func() float64 { return h.Metric("muster_api_watches") })
 	loud := h.startNeighbour(1, 5*time.Millisecond)
 	loud.setOutputSize(100 << 10)
-	awaitEqual(t, "they are ended", 0, func() float64 { return h.Metric("muster_api_watches") })
+	awaitEqual(t, "open watches", 0, func() float64 { return h.Metric("muster_api_watches") })
 	unharmed(5*time.Second, 200)
 }

@@ -31,7 +31,7 @@ func TestAgentSurvivesMaliciousServer(t *testing.T) {
 	s.Apply(busyCheck("beat", "1s", "5s", "date"))
 	a.Start()
 	results := func() uint64 { return eventOf(t, s.API, "busy", "beat").Results }
-	harness.Until(t, 40*time.Second, "results come in", func() (string, bool) { return a.Log(), results() > 2 })
+	harness.Until(t, 40*time.Second, "results arrive", func() (string, bool) { return a.Log(), results() > 2 })
 	a.Stop()
 
 	binary := ws.Header{Fin: true, OpCode: ws.OpBinary}
@@ -76,7 +76,7 @@ func TestAgentSurvivesMaliciousServer(t *testing.T) {
 	b := *a
 	b.Args = append([]string{}, "--server", liar.address, "--log-level", "debug")
 	b.Start()
-	harness.Until(t, 120*time.Second, "every lie was told", func() (string, bool) { told := liar.connections(); return fmt.Sprint(told), told >= len(lies) })
+	harness.Until(t, 120*time.Second, "the malicious server sent each message", func() (string, bool) { told := liar.connections(); return fmt.Sprint(told), told >= len(lies) })
 	require(t, !b.Ended(), "the agent ended:\n%s", b.Log())
 	if kb := peakMemory(t, b.PID()); kb > 80<<10 {
 		t.Errorf("the agent's memory peaked at %d kB", kb)
@@ -86,7 +86,7 @@ func TestAgentSurvivesMaliciousServer(t *testing.T) {
 	b.Stop()
 	before := results()
 	a.Start()
-	harness.Until(t, 40*time.Second, "its own server has more results", func() (string, bool) { return a.Log(), results() > before+2 })
+	harness.Until(t, 40*time.Second, "the agent's own server gets more results", func() (string, bool) { return a.Log(), results() > before+2 })
 }
 
 func varint(n int) (b []byte) {

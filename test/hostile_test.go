@@ -206,7 +206,7 @@ func (g *neighbour) expectFast(within time.Duration) {
 	g.cancel()
 	<-g.done
 	assert(g.h.t, err == nil && n != 0 && max(most, waiting) <= within,
-		"the good agent: %d results, the slowest acknowledged after %s (now waiting %s), %v", n, most, waiting, err)
+		"the neighbour: %d results, the slowest acknowledged after %s (now waiting %s), %v", n, most, waiting, err)
 	g.h.t.Logf("the good agent: %d results, the slowest acknowledged after %s", n, most)
 }
 

@@ -44,7 +44,7 @@ func TestCloneIsSentAway(t *testing.T) {
 	second.AwaitLog("(clone)", "muster-agent reset-identity")
 	results(3)
 	told := ""
-	harness.Until(t, 20*time.Second, "the node's event tells", func() (string, bool) {
+	harness.Until(t, 20*time.Second, "the identity event has a description", func() (string, bool) {
 		r := harness.Run(t, s.Env(), "describe", "event", "image/"+model.BuiltinCheckName(model.IdentityCheck))
 		told = r.Out
 		return r.Out + r.Errors, r.Code == 0
@@ -102,12 +102,12 @@ func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 	}
 	again(first)
 	said(first, "(clone)", "another machine has the identity of node image")
-	awaitEvent(t, s.API, "image", model.BuiltinCheckName(model.IdentityCheck), "the node's event tells", func(e v1.Event) bool { return e.Status == model.Critical })
+	awaitEvent(t, s.API, "image", model.BuiltinCheckName(model.IdentityCheck), "the identity event has a description", func(e v1.Event) bool { return e.Status == model.Critical })
 	runs.Block()
 	sleep(t.Context(), 2*time.Second) // until the second agent has sent its results
 	second.Kill()
 	again(first)
-	harness.Until(t, 30*time.Second, "every run of either is applied", func() (string, bool) {
+	harness.Until(t, 30*time.Second, "every run of both agents is applied", func() (string, bool) {
 		e := eventOf(t, s.API, "image", "count")
 		require(t, e.Results <= runs.Runs(), "%d runs, %d results applied", runs.Runs(), e.Results)
 		return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Results == runs.Runs()
@@ -176,7 +176,7 @@ func TestAgentRenewsItsCertificate(t *testing.T) {
 
 	s.Try("delete", "node", "web01", "--yes").Expect(0)
 	agent.AwaitLog("the server does not renew this machine's certificate", "muster node token")
-	harness.Until(t, 10*time.Second, "that is counted", func() (string, bool) {
+	harness.Until(t, 10*time.Second, "the refused renewal is counted", func() (string, bool) {
 		n := s.Metric("muster_certificate_renewals_total", `outcome="barred"`) + s.Metric("muster_certificate_renewals_total", `outcome="unknown"`)
 		return fmt.Sprint(n), n > 0
 	})

@@ -285,7 +285,7 @@ func TestRetiredNodeRejoins(t *testing.T) {
 	s.CLI("node", "retire", "web01", "-m", "the wrong one", "--yes")
 	hint := regexp.MustCompile(`on the server: (.*?); on this machine: ([^"]*)`)
 	var said []string
-	harness.Until(t, 30*time.Second, "it hears what to type", func() (string, bool) {
+	harness.Until(t, 30*time.Second, "the agent's log names the commands to type", func() (string, bool) {
 		said = hint.FindStringSubmatch(agent.Log())
 		return agent.Log(), said != nil && strings.Contains(agent.Log(), "(retired)")
 	})
@@ -306,7 +306,7 @@ func TestRetiredNodeRejoins(t *testing.T) {
 		case step == "systemctl start muster-agent":
 			agent = m.launchAgent()
 		default:
-			t.Fatalf("who can type %q?", step)
+			t.Fatalf("the test cannot type the step %q", step)
 		}
 	}
 	agent.AwaitLog("msg=connected")
@@ -322,7 +322,7 @@ func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Pr
 	p.AwaitLog("Ctrl-C")
 	j := testenv.Value(pki.LoadJoinState(m.state))(m.t)
 	if key = j.Fingerprint(); !strings.Contains(p.Log(), "\n  "+key+"\n") {
-		m.t.Fatalf("the key %s is not told:\n%s", key, p.Log())
+		m.t.Fatalf("the output lacks the key %s:\n%s", key, p.Log())
 	}
 	return p, key
 }

@@ -70,7 +70,7 @@ func TestLoadRunAcrossRestart(t *testing.T) {
 	run := harness.Launch(t, s.Env(), "load", "run", "--server", s.Plain, "--admin", "http://"+s.Admin, "--agents", "10", "--checks", "5", "--interval", "1s",
 		"--duration", "5s", "--warmup", "1s", "--max-lag", "1h", "--out", out,
 		"--halfway", fmt.Sprintf("touch %s; until [ -e %s ]; do sleep 0.05; done", asked, again))
-	harness.Until(t, time.Minute, "the middle of the run", func() (string, bool) {
+	harness.Until(t, time.Minute, "the run reaches its middle", func() (string, bool) {
 		_, err := os.Stat(asked)
 		return fmt.Sprint(err), err == nil
 	})
@@ -294,7 +294,7 @@ func TestLoadCompareInterleaved(t *testing.T) {
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "turns")
 	run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "compare", "--interleave", briefScenario(t), "--runs", "9", "--max-lag", "1h", "--out", out,
 		"--a", "old: --journal-reserve=1MiB", "--b", "new: "+harness.Binary()+" --journal-reserve=1MiB")
-	harness.Until(t, 2*time.Minute, "the third leg plays", func() (string, bool) {
+	harness.Until(t, 2*time.Minute, "the third run of the comparison plays", func() (string, bool) {
 		log := run.Log()
 		return log, strings.Contains(log, "leg 3 of 18: new, run 2 of 9") && strings.Count(log, "preparing ") >= 3
 	})

@@ -43,7 +43,7 @@ var joinToken = regexp.MustCompile(`mlj1\.\S+`)
 // joinTokenOf returns the join token that a run prints.
 func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 	t.Helper()
-	harness.Until(t, time.Minute, "the token", func() (string, bool) {
+	harness.Until(t, time.Minute, "the run prints its join token", func() (string, bool) {
 		token = joinToken.FindString(run.Log())
 		return run.Log(), token != "" && strings.Contains(run.Log(), token+"\n")
 	})
@@ -111,7 +111,7 @@ func TestLoadJoin(t *testing.T) {
 			t.Errorf("%+v, want %d agents", h, agents)
 		}
 	}
-	assert(t, len(processesOf(t, run.temp)) == 0, "its server is left")
+	assert(t, len(processesOf(t, run.temp)) == 0, "the run's server still runs")
 }
 
 // TestLoadJoinLoaderKilled kills a loader in the middle of a run: the run ends at once and names the loader.
@@ -178,7 +178,7 @@ func TestLoadJoinInterrupted(t *testing.T) {
 	still := time.Now()
 	others[1].Signal(syscall.SIGSTOP)
 	others[0].Signal(syscall.SIGINT)
-	harness.Until(t, time.Minute, "the run is stopped, and the other one stands still for three seconds", func() (string, bool) {
+	harness.Until(t, time.Minute, "the run is stopped while one loader is paused for three seconds", func() (string, bool) {
 		return run.Log(), strings.Contains(run.Log(), "stopped by loader ") && time.Since(still) > 3*time.Second
 	})
 	others[1].Signal(syscall.SIGCONT)

@@ -54,7 +54,7 @@ func expectWorked(t *testing.T, rep *report.Report, least uint64, kinds ...strin
 	t.Helper()
 	for _, kind := range kinds {
 		i := slices.IndexFunc(rep.Operators, func(w report.Worked) bool { return w.What == kind })
-		require(t, i >= 0, "nobody did %s", kind)
+		require(t, i >= 0, "no operator made a request of kind %s", kind)
 		w := rep.Operators[i]
 		assert(t, uint64(w.Requests) >= least && w.Failed == 0 && w.Latency.Max > 0, "%s: %+v", kind, w)
 	}
@@ -162,7 +162,7 @@ objectives: {takeover-max: 60s}
 	x := rep.Turns
 	assert(t, x.Due >= 4*10*3 && x.Due <= 4*10*4 && x.Missed == 0 && x.Ran+x.Passed+x.Unjudged == x.Due && x.Ran >= x.Due*8/10,
 		"turns: %s", x)
-	assert(t, x.Taken != 0 && rep.Figures()["takeover-max"] == x.Took.Max, "nobody took over: %s, %v", x, rep.Figures())
+	assert(t, x.Taken != 0 && rep.Figures()["takeover-max"] == x.Took.Max, "no agent took a turn over: %s, %v", x, rep.Figures())
 	b := rep.Balance
 	assert(t, b.Compared == 4*10+10+8 && b.Sent == b.Acknowledged, "ledger: %s", b)
 	f := rep.Faults[1]

@@ -84,7 +84,7 @@ func startLoadRun(t *testing.T, file string, more ...string) *loadRun {
 // awaitSecond waits until the run has recorded a second.
 func (r *loadRun) awaitSecond(t *testing.T) {
 	t.Helper()
-	harness.Until(t, time.Minute, "a second is kept", func() (string, bool) {
+	harness.Until(t, time.Minute, "samples.csv has a second", func() (string, bool) {
 		lines, _ := os.ReadFile(filepath.Join(r.out, "samples.csv"))
 		return r.Log(), bytes.Count(lines, []byte("\n")) > 1 && strings.Contains(r.Log(), "acknowledged/s")
 	})
@@ -95,7 +95,7 @@ func expectNothingLeft(t *testing.T, temp string) {
 	t.Helper()
 	left, _ := os.ReadDir(temp)
 	running := processesOf(t, temp)
-	assert(t, len(left) == 0 && len(running) == 0, "left behind: %v, %v", left, running)
+	assert(t, len(left) == 0 && len(running) == 0, "files or processes remain: %v, %v", left, running)
 }
 
 // expectNoReport fails the test if a folder contains a part of a report.
@@ -108,7 +108,7 @@ func expectNoReport(t *testing.T, out string) {
 // awaitNoProcess waits until the server of a run has ended.
 func awaitNoProcess(t *testing.T, temp string) {
 	t.Helper()
-	awaitEqual(t, "its server has ended", 0, func() int { return len(processesOf(t, temp)) })
+	awaitEqual(t, "processes of the run's server", 0, func() int { return len(processesOf(t, temp)) })
 }
 
 // TestLoadScenario plays a scenario by its name alone: the run starts its own server and leaves a report folder and nothing
@@ -129,7 +129,7 @@ func TestLoadScenario(t *testing.T) {
 	if e := rep.Environment; e == nil || e.Fsync.P99 <= 0 || e.Limits["open files"] == "" || e.Server["flags"] != "--journal-reserve=1MiB" || e.FileSystem == "" {
 		t.Errorf("environment %+v", e)
 	}
-	equal(t, "to play it again", strings.Join(rep.Again, " "), "--max-lag=1h0m0s --server-flag=--journal-reserve=1MiB")
+	equal(t, "flags that repeat the run", strings.Join(rep.Again, " "), "--max-lag=1h0m0s --server-flag=--journal-reserve=1MiB")
 	if in := rep.Inside; in == nil || in.WireBytes <= 0 || in.JournalBytes <= 0 || len(rep.Logged) == 0 || rep.Server.RSS == 0 {
 		t.Errorf("inside %+v, logged %v, server %+v", in, rep.Logged, rep.Server)
 	}
@@ -233,7 +233,7 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 			awaitNoProcess(t, run.temp)
 			left, _ := os.ReadDir(run.temp)
 			_, err := os.Stat(run.out)
-			assert(t, name == "kill -9" || len(left) == 0 && os.IsNotExist(err), "left behind: %v, %v", left, err)
+			assert(t, name == "kill -9" || len(left) == 0 && os.IsNotExist(err), "files or processes remain: %v, %v", left, err)
 		})
 	}
 }
@@ -373,7 +373,7 @@ func TestLoadServerCrash(t *testing.T) {
 			signalServerIn(t, run.temp, c.signal)
 			run.AwaitExit(21, c.says, "neither acknowledged nor refused")
 			rep := readReport(t, run.out)
-			assert(t, !rep.OK() && rep.Balance.Missing != 0 && !rep.Balance.WasCompared() && strings.Contains(strings.Join(rep.Verdict, "; "), "what the server holds could not be read, and is not compared"),
+			assert(t, !rep.OK() && rep.Balance.Missing != 0 && !rep.Balance.WasCompared() && strings.Contains(strings.Join(rep.Verdict, "; "), "the server's states could not be read and were not compared"),
 				"%+v; %q", rep.Balance, rep.Verdict)
 			assert(t, len(readFile(t, filepath.Join(run.out, "server.log"))) > 0, "the server's log is empty")
 		})
@@ -389,7 +389,7 @@ func TestLoadSecondInterrupt(t *testing.T) {
 	signalServerIn(t, run.temp, syscall.SIGSTOP)
 	run.Signal(syscall.SIGINT)
 	run.AwaitLog("Ctrl-C again ends at once")
-	harness.Until(t, time.Minute, "it has ended", func() (string, bool) { // signals within a second count as one
+	harness.Until(t, time.Minute, "the load run has ended", func() (string, bool) { // signals within a second count as one
 		if !run.Ended() {
 			_ = syscall.Kill(run.PID(), syscall.SIGINT)
 		}

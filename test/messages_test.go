@@ -270,7 +270,7 @@ func (x *transcript) tokenExpired() {
 	join := regexp.MustCompile(`mj1\.\S+|(?:TOKEN=|--token )(\S+)`).FindString(line)
 	join = strings.Trim(join[strings.LastIndexAny(join, "= ")+1:], `'"`)
 	made := time.Now()
-	harness.Until(x.t, 20*time.Second, "the token is past its second", func() (string, bool) { return "", time.Since(made) > 2*time.Second })
+	harness.Until(x.t, 20*time.Second, "the token's second has passed", func() (string, bool) { return "", time.Since(made) > 2*time.Second })
 	x.logLine("an agent that joins with it", x.startAgentWithoutSession(x.s.Listen, join).Log, "expired at")
 }
 
@@ -356,7 +356,7 @@ func (x *transcript) diskBudget() {
 	playLoad(x.t, cfg)
 	x.t.Cleanup(release)
 	x.logLine("readyz", func() string { why, _ := x.s.Ready(); return why }, "The journal cannot delete segments:")
-	harness.Until(x.t, 60*time.Second, "the status speaks of it", func() (string, bool) {
+	harness.Until(x.t, 60*time.Second, "status names the cause", func() (string, bool) {
 		out := x.s.CLI("status")
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, "not ready") && strings.Contains(line, "The journal cannot delete segments:") {
@@ -378,7 +378,7 @@ func (x *transcript) frameRefused() {
 	x.s.Apply(checks.String())
 	x.logLine("log of the agent", a.Log, "server refused results")
 	x.logLine("log of the server", x.s.Log, "refused a signal")
-	harness.Until(x.t, 60*time.Second, "the status speaks of it", func() (string, bool) {
+	harness.Until(x.t, 60*time.Second, "status names the cause", func() (string, bool) {
 		out := x.s.CLI("status")
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, "limit") {

@@ -153,9 +153,9 @@ func (l *lan) pullCable(b *lanMachine) {
 	l.t.Helper()
 	before := l.event(b.Name, "where-"+b.Name)
 	b.Pull()
-	l.awaitEvent(b.Name, model.KeepaliveCheckName, "is missed", func(e v1.Event) bool { return e.Status == model.Critical })
+	l.awaitEvent(b.Name, model.KeepaliveCheckName, "its keepalive is missed", func(e v1.Event) bool { return e.Status == model.Critical })
 	b.Plug()
-	l.awaitEvent(b.Name, model.KeepaliveCheckName, "is heard again", func(e v1.Event) bool { return e.Status == model.OK })
+	l.awaitEvent(b.Name, model.KeepaliveCheckName, "keepalives arrive again", func(e v1.Event) bool { return e.Status == model.OK })
 	l.awaitEvent(b.Name, "where-"+b.Name, "what it ran without a cable is applied", func(e v1.Event) bool { return e.Results >= before.Results+5 && e.Lost == 0 })
 }
 
@@ -197,11 +197,11 @@ func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	gamma.process.Stop()
 	gamma.runCommand("reset-identity", "--yes")
 	left, _ := filepath.Glob(filepath.Join(gamma.state, "identity*"))
-	assert(l.t, len(left) == 0, "left are %v", left)
+	assert(l.t, len(left) == 0, "events that are left: %v", left)
 	l.joinMachine(gamma)
 	l.awaitEvent("gamma", model.KeepaliveCheckName, "is a node of its own", func(e v1.Event) bool { return e.Status == model.OK && e.Node == "gamma" })
 	e = l.event("gamma", identity)
-	assert(l.t, e.Results == 0, "and still a clone: %+v", e)
+	assert(l.t, e.Results == 0, "the identity event still reports a clone: %+v", e)
 }
 
 // replaceMachine reinstalls a machine: it takes its node back with the printed command, and the former machine is refused.

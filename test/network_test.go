@@ -81,7 +81,7 @@ func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	s.Stop()
 	c := strings.Count(a.Log(), "msg=connected")
 	s.Start()
-	harness.Until(t, 90*time.Second, "the agent is back", func() (string, bool) { return a.Log(), strings.Count(a.Log(), "msg=connected") > c })
+	harness.Until(t, 90*time.Second, "the agent is connected again", func() (string, bool) { return a.Log(), strings.Count(a.Log(), "msg=connected") > c })
 	s.Stop()
 }
 
@@ -377,6 +377,6 @@ func TestNewCAIsReported(t *testing.T) {
 	move(kept, pki)
 	was := strings.Count(a.Log(), "msg=connected")
 	s.Start()
-	harness.Until(t, 90*time.Second, "the agent is back", func() (string, bool) { return a.Log(), strings.Count(a.Log(), "msg=connected") > was })
+	harness.Until(t, 90*time.Second, "the agent is connected again", func() (string, bool) { return a.Log(), strings.Count(a.Log(), "msg=connected") > was })
 	s.Stop()
 }

@@ -47,7 +47,7 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	s.Try("describe", "event", "new/count").Expect(0, "WARNING, the first result")
 	s.Try("why", "old").Expect(3, `node "old" no longer exists: admin renamed it new at `)
 	_, err := s.API.Events.Get(t.Context(), "default", "old", "count")
-	assert(t, err != nil, "there is an event under the old name")
+	assert(t, err != nil, "an event under the former name still exists")
 	runs.Unblock()
 }
 
@@ -73,7 +73,7 @@ func TestReplacedAndRetiredMachinesStayAway(t *testing.T) {
 	was := applied()
 	hears := func(a *harness.Agent, parts ...string) {
 		t.Helper()
-		harness.Until(t, 30*time.Second, "the machine is sent away, and hears why", func() (string, bool) {
+		harness.Until(t, 30*time.Second, "the machine is refused with the reason", func() (string, bool) {
 			log := a.Log()
 			return log, !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(log, p) })
 		})
@@ -141,7 +141,7 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	a.Stop()
 	s.AwaitOutput("describe node worker", "stopped on purpose")
 	got := problemsOf(t, s.API, "worker")
-	assert(t, len(got) == 0, "somebody is alarmed: %+v", got)
+	assert(t, len(got) == 0, "a clean stop opened problems: %+v", got)
 	there(false)
 	// The token's handler is notified once.
 	awaitFile(t, told, 1, `"kind":"deregistered"`)
@@ -309,14 +309,14 @@ func TestFleetLifecycle(t *testing.T) {
 	work("retired", func() {
 		before := s.Metric("muster_plan_known", `kind="nodes"`)
 		retire(each)
-		awaitEqual(t, "the planner knows it", before-each, func() float64 { return s.Metric("muster_plan_known", `kind="nodes"`) })
+		awaitEqual(t, "nodes that the planner knows", before-each, func() float64 { return s.Metric("muster_plan_known", `kind="nodes"`) })
 	})
 	retire(2 * each)
 	s.Kill() // the kill may come before their events were removed
 	s.Start()
 	stopGoing()
 	<-gone
-	harness.Until(t, 30*time.Second, "the retired leave no event behind", func() (string, bool) {
+	harness.Until(t, 30*time.Second, "no event of a retired node is left", func() (string, bool) {
 		left := 0
 		for place := range s.FleetStates() {
 			for i := each; i < 3*each; i++ {

@@ -84,14 +84,14 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	}
 	s.Try("silence", "list").Expect(0, "disk on web01", "1 problem", "admin")
 	got := book.kinds("disk")
-	assert(t, len(got) == 0, "told %q while it is silenced", got)
+	assert(t, len(got) == 0, "notified of %q during the silence", got)
 	s.Try("silence", "end", "work", "-m", "it is in").Expect(0, "it held 1 problem")
 	book.awaitKinds("disk", "opened")
 
 	s.Try("silence", "web01/disk", "--until-resolved", "-m", "known", "--name", "known").Expect(0, "until the first of its problems closes; open now: 1 problem")
 	check.Exit(0)
 	book.awaitKinds("disk", "opened", "closed") // notified handlers are notified of the end
-	awaitEqual(t, "the silence exists", false, func() bool { return s.Try("get", "silence", "known").Code == 0 })
+	awaitEqual(t, "the silence still exists", false, func() bool { return s.Try("get", "silence", "known").Code == 0 })
 	s.Try("audit", "silence/known").Expect(0, "the problem that it silenced has closed", "known")
 }
 
@@ -118,7 +118,7 @@ func TestRouteRateHoldsMessages(t *testing.T) {
 	s.Kill()
 	s.Start()
 	got := append(book.kinds("b"), book.kinds("c")...)
-	assert(t, len(got) == 0, "told %q over the rate", got)
+	assert(t, len(got) == 0, "notified of %q above the rate", got)
 	first.Exit(0)
 	book.awaitKinds("a", "opened", "closed")
 	s.Apply("kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n") // the route has no rate any more
@@ -172,7 +172,7 @@ func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	s.Kill()
 	s.Start()
 	early := lead.kinds("disk")
-	assert(t, len(early) == 0 || time.Since(opened) >= 14*time.Second, "the lead heard %q after %v", early, time.Since(opened))
+	assert(t, len(early) == 0 || time.Since(opened) >= 14*time.Second, "the lead was notified of %q after %v", early, time.Since(opened))
 	s.Kill()
 	sleep(t.Context(), time.Until(opened.Add(16*time.Second)))
 	s.Start()
@@ -203,11 +203,11 @@ func TestFlappingCheckIsOneProblem(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	more := book.kinds("link")[before:]
-	assert(t, len(more) <= 1, "while it flapped were told %q", more)
+	assert(t, len(more) <= 1, "messages while the check flapped: %q", more)
 	s.Try("describe", "event", "web01/link").Expect(0, "flap")
 	writeFile(t, at, "")
 	awaitEvent(t, s.API, "web01", "link", "it is steady again", func(e v1.Event) bool { return e.State != "flapping" && e.Problem == nil })
-	harness.Until(t, time.Minute, "its end is told", func() (string, bool) {
+	harness.Until(t, time.Minute, "the end of the problem is delivered", func() (string, bool) {
 		told := book.kinds("link")
 		return fmt.Sprint(told), len(told) > 0 && told[len(told)-1] == "closed"
 	})
@@ -243,7 +243,7 @@ func TestShadowModeNotifiesNobody(t *testing.T) {
 	shadow("report shadow", "pager    default  disk   1       -      -         1", "1 message would")
 	shadow("report noise --since 100d", "1 page ", "1 in shadow mode", "disk   1      ", "1/1", "! history covers 90d")
 	got := book.kinds("disk")
-	assert(t, len(got) == 0, "told %q in the shadow", got)
+	assert(t, len(got) == 0, "notified of %q in shadow mode", got)
 }
 
 // TestBulkRequestAcknowledgesMatchingEvents acknowledges all events of a node in one request. Reports still show the events of

@@ -178,7 +178,7 @@ func TestOutageLosesNoResult(t *testing.T) {
 	assert(t, late >= 3, "%g results were late", late)
 	for _, e := range [][2]string{{"stays", "count"}, {"restarts", "flips"}, {"stays", model.KeepaliveCheckName}, {"restarts", model.KeepaliveCheckName}} {
 		if got := statusChanges(t, s.API, e[0], e[1]); len(got) != 0 {
-			t.Errorf("%s/%s was judged anew: %+v", e[0], e[1], got)
+			t.Errorf("%s/%s changed its status: %+v", e[0], e[1], got)
 		}
 		if now := eventOf(t, s.API, e[0], e[1]); now.Status != model.OK || now.Lost != 0 {
 			t.Errorf("%s/%s is %+v", e[0], e[1], now)
@@ -235,7 +235,7 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 			sleep(t.Context(), lasts)
 			back()
 
-			harness.Until(t, timeout+20*time.Second, "the dead are reported", func() (string, bool) {
+			harness.Until(t, timeout+20*time.Second, "every dead node is reported", func() (string, bool) {
 				reported := keepaliveEvents(t, api)
 				n := 0
 				for _, e := range reported {

@@ -113,14 +113,14 @@ func TestRoundRobinTakesOverHangingAgents(t *testing.T) {
 	}
 	by("both take turns", "poller1", "poller2")
 	before, began := runs(), time.Now()
-	harness.Until(t, 40*time.Second, "more runs", func() (string, bool) { return fmt.Sprint(runs()), runs() >= before+6 })
+	harness.Until(t, 40*time.Second, "six more runs", func() (string, bool) { return fmt.Sprint(runs()), runs() >= before+6 })
 	n, most := runs()-before, 2*(int(time.Since(began)/(2*time.Second))+2)
 	assert(t, n <= most, "%d runs of two switches in %s, at most %d: each agent runs it by itself", n, time.Since(began), most)
 
 	// A hanging agent keeps its session, and the other agent gets its turns.
 	one.Signal(syscall.SIGSTOP)
 	was := [2]uint64{eventOf(t, s.API, "switch1", "ping").Results, eventOf(t, s.API, "switch2", "ping").Results}
-	harness.Until(t, 40*time.Second, "the other takes over from one that hangs", func() (string, bool) {
+	harness.Until(t, 40*time.Second, "the other agent takes the turns of the hanging one", func() (string, bool) {
 		a, b := eventOf(t, s.API, "switch1", "ping"), eventOf(t, s.API, "switch2", "ping")
 		return fmt.Sprintf("%+v\n%+v", a, b), a.RanBy == "poller2" && b.RanBy == "poller2" && a.Results >= was[0]+3 && b.Results >= was[1]+3
 	})
@@ -130,7 +130,7 @@ func TestRoundRobinTakesOverHangingAgents(t *testing.T) {
 	// The other agent gets the turns of a dead agent.
 	two.Kill()
 	was = [2]uint64{eventOf(t, s.API, "switch1", "ping").Results, eventOf(t, s.API, "switch2", "ping").Results}
-	harness.Until(t, 40*time.Second, "the other takes over from one that is gone", func() (string, bool) {
+	harness.Until(t, 40*time.Second, "the other agent takes the turns of the dead one", func() (string, bool) {
 		a, b := eventOf(t, s.API, "switch1", "ping"), eventOf(t, s.API, "switch2", "ping")
 		return fmt.Sprintf("%+v\n%+v", a, b), a.RanBy == "poller1" && b.RanBy == "poller1" && a.Results >= was[0]+3 && b.Results >= was[1]+3
 	})

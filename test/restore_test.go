@@ -89,7 +89,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 		assert(t, now <= runs+1, "the check that is gone still runs: %d times, then %d", runs, now)
 	}
 	before.Block()
-	harness.Until(t, 30*time.Second, "every run since is applied", func() (string, bool) {
+	harness.Until(t, 30*time.Second, "every run since the restore is applied", func() (string, bool) {
 		e := eventOf(t, s.API, "web01", "before")
 		want := kept + before.Runs() - acknowledged
 		return fmt.Sprintf("%d results, want %d; %q", e.Results, want, e.Output), e.Results == want && e.Output == fmt.Sprint("run ", before.Runs())
@@ -127,9 +127,9 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	testenv.NoError(t, err)
 	decodeJSON(t, body, &made)
 	assert(t, made.Status.ID >= intent.IDGap, "the new check has id %d, which the abandoned life may have given", made.Status.ID)
-	awaitEvent(t, s.API, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the server has nothing more to say about that", func(e v1.Event) bool { return e.Status == model.OK })
+	awaitEvent(t, s.API, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the journal event is OK again", func(e v1.Event) bool { return e.Status == model.OK })
 	got := statusChanges(t, s.API, "web01", model.KeepaliveCheckName)
-	assert(t, len(got) == 0, "the living was reported: %+v", got)
+	assert(t, len(got) == 0, "the living node was reported: %+v", got)
 	refuseTexts(t, s.Log()+agent.Log(), "panic", "BUG")
 	agent.Stop()
 	s.Stop()

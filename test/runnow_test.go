@@ -134,7 +134,7 @@ func TestCancelledRunEndsOnItsMachine(t *testing.T) {
 	}
 	gone := func() {
 		t.Helper()
-		awaitEqual(t, "all of it ended", 0, func() int { return len(sleepingProcesses(dir)) })
+		awaitEqual(t, "all processes ended", 0, func() int { return len(sleepingProcesses(dir)) })
 	}
 	run := harness.Command(t, s.Env(), "run", "--command", stays, "--on", "web01,web02", "--timeout", "10m")
 	var errs strings.Builder

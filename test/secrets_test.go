@@ -55,7 +55,7 @@ func (f *secretFinder) expectNone(texts map[string]string) {
 	f.t.Helper()
 	for where, text := range texts {
 		names := f.search(where, []byte(text))
-		assert(f.t, len(names) == 0, "%s holds %v", where, names)
+		assert(f.t, len(names) == 0, "%s contains the secrets %v", where, names)
 	}
 }
 
@@ -71,7 +71,7 @@ func (f *secretFinder) searchFolder(dir, canary string) (canaries int) {
 			return nil // gone meanwhile
 		}
 		names := f.search(path, data)
-		assert(f.t, len(names) == 0, "%s holds %v", path, names)
+		assert(f.t, len(names) == 0, "%s contains the secrets %v", path, names)
 		if bytes.Contains(data, []byte(canary)) {
 			canaries++
 		}
@@ -340,7 +340,7 @@ func TestVaultSecretsReachCommands(t *testing.T) {
 		theirs := startSensuAgent(t, s, program, listen, "web02", "--cert-file", filepath.Join(dir, "web02.crt"), "--key-file", filepath.Join(dir, "web02.key"))
 		nodes, logs["the Sensu agent's log"] = append(nodes, "web02"), theirs.Log
 	}
-	awaitEqual(t, "agents that are nodes", len(nodes), func() int { return strings.Count(s.CLI("get", "nodes"), "web0") })
+	awaitEqual(t, "agents with a node", len(nodes), func() int { return strings.Count(s.CLI("get", "nodes"), "web0") })
 	canary := "canary-" + randomText(t)
 	s.Apply(fmt.Sprintf(`{kind: Group, metadata: {name: db}, spec: {trusted: true, nodes: [%s]}}
 ---

@@ -131,7 +131,7 @@ func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check
 	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {"application/json"}, "Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("agent:P@ssw0rd!"))},
 		"Sensu-AgentName": {name}, "Sensu-Namespace": {"default"}, "Sensu-Subscriptions": {"web"}})}
 	var conn net.Conn
-	harness.Until(t, 20*time.Second, "the agent may come", func() (string, bool) {
+	harness.Until(t, 20*time.Second, "the agent's node is accepted", func() (string, bool) {
 		c, _, _, err := d.Dial(t.Context(), "ws://"+address+"/")
 		if err != nil {
 			return err.Error(), false
@@ -170,7 +170,7 @@ func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	awaitEvent(t, s.API, "web1", "backup", "the event, and its problem", func(e v1.Event) bool { return e.Output == "no space" && e.Status == model.Critical && e.Problem != nil })
 	s.Try("get", "check", "backup", "-o", "yaml").Expect(0, "passive: true", "- mail", `handler "nobody"`)
 	say("event", `{"metadata":{"name":"third","namespace":"default"},"status":0,"output":"one too many","interval":1}`)
-	harness.Until(t, 40*time.Second, "the limit is an event, and silence too", func() (string, bool) {
+	harness.Until(t, 40*time.Second, "events report the limit and the expired TTL", func() (string, bool) {
 		alive() // a TTL expires only while its node is alive
 		limits, queue := eventOf(t, s.API, "web1", "limits"), eventOf(t, s.API, "web1", "queue")
 		return limits.Output + "\n" + queue.Output, strings.Contains(limits.Output, "passivePerNode; refused: third") && queue.Status != model.OK
@@ -304,7 +304,7 @@ func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	s.CLI("silence", "web01/flag", "--for", "1h", "-m", "known")
 	s.AwaitOutput("why web01/flag", "filter not_silenced dropped it")
 	told := book.kinds("flag")
-	assert(t, len(told) == 0, "the namespace's handlers were told, too: %v", told)
+	assert(t, len(told) == 0, "the namespace's own handlers were notified: %v", told)
 	for _, c := range []struct{ args, want string }{
 		{"get pipelines", "every-second: is_incident > not_silenced > second > events"},
 		{"get filters", "Sensu kinds: they work as in Sensu"},

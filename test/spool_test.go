@@ -40,7 +40,7 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 		{"deleted while it runs", func(t *testing.T, _ *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			folder := filepath.Join(a.State, "spool")
 			testenv.NoError(t, os.RemoveAll(folder))
-			harness.Until(t, 20*time.Second, "the spool is made anew", func() (string, bool) {
+			harness.Until(t, 20*time.Second, "the agent creates the spool again", func() (string, bool) {
 				list, err := os.ReadDir(folder)
 				return fmt.Sprint(list, err), len(list) > 0
 			})
@@ -296,7 +296,7 @@ func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	awaitEvent(t, s.API, "full", "small", "every run of the other is applied", func(e v1.Event) bool { return e.Results == small.Runs() })
 	var counted uint64
 	var entries []v1.Entry
-	harness.Until(t, 20*time.Second, "history tells of each that gave way", func() (string, bool) {
+	harness.Until(t, 20*time.Second, "history lists every dropped result", func() (string, bool) {
 		counted, entries = 0, nil
 		for _, entry := range eventChanges(t, s.API, model.DefaultNamespaceName, "full", "big") {
 			if entry.Kind == "lost" {

@@ -73,7 +73,7 @@ func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 				"muster get queues shows %d bytes of changes that waited, %d dropped", during.deepest, during.dropped)
 			assert(t, during.failed == nil && during.slowest <= 1500*time.Millisecond,
 				"people who look wait for the store: %v, %v", during.slowest, during.failed)
-			harness.Until(t, 30*time.Second, "history has all", func() (string, bool) {
+			harness.Until(t, 30*time.Second, "history has all transitions", func() (string, bool) {
 				st, err := api.Status(t.Context(), "")
 				return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && st.Reactions.BehindSeconds == 0
 			})
@@ -208,7 +208,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	cfg := s.Load(fleet, 8*time.Second)
 	cfg.Output, cfg.Changes = 60_000, 0.5
 	ended, _ := playLoad(t, cfg)
-	harness.Until(t, 60*time.Second, "readyz says what keeps the journal from being cut", func() (string, bool) {
+	harness.Until(t, 60*time.Second, "readyz names what keeps the journal from being cut", func() (string, bool) {
 		why, _ := s.Ready()
 		return why, strings.Contains(why, "size budget") && strings.Contains(why, "The journal cannot delete segments: history is ") && strings.Contains(why, "the server derives the changes again from the journal")
 	})
@@ -219,7 +219,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	e := <-ended
 	assert(t, e.err == nil && nothingLost(e.rep), "load run: %v, %+v", e.err, e.rep)
 	s.WaitReady(30 * time.Second)
-	harness.Until(t, 60*time.Second, "history has all", func() (string, bool) {
+	harness.Until(t, 60*time.Second, "history has all transitions", func() (string, bool) {
 		st, err := s.API.Status(t.Context(), "")
 		return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && !st.Reactions.Rederiving && st.Reactions.BehindSeconds == 0
 	})
@@ -289,7 +289,7 @@ func TestServerRunsOnPostgreSQL(t *testing.T) {
 	status(model.OK)
 	expectStoreOutage(t, s, declared)
 	pg.Restart(t)
-	harness.Until(t, 40*time.Second, "the status warns no more", func() (string, bool) {
+	harness.Until(t, 40*time.Second, "status has no warning left", func() (string, bool) {
 		st, err := api.Status(t.Context(), "")
 		warns := slices.ContainsFunc(st.Warnings, func(text string) bool {
 			return !strings.HasPrefix(text, "problems in namespace load that match no Route")
