@@ -23,16 +23,17 @@ import (
 // it run.
 func LeftOut(t testing.TB, why, command string) {
 	t.Helper()
-	t.Skip("left out: " + note(t, why, "To run it: "+command))
+	t.Skip("left out: " + recordLeftOut(t, why, "To run it: "+command))
 }
 
 // Shortened adds the test to the list of LeftOut and lets it continue: it covers less than it could.
 func Shortened(t testing.TB, how, command string) {
 	t.Helper()
-	t.Log("shortened: " + note(t, how, "In full: "+command))
+	t.Log("shortened: " + recordLeftOut(t, how, "In full: "+command))
 }
 
-func note(t testing.TB, what, command string) string {
+// recordLeftOut adds a line to the file that MUSTER_LEFT_OUT names, and returns it.
+func recordLeftOut(t testing.TB, what, command string) string {
 	line := fmt.Sprintf("%s: %s. %s", t.Name(), what, command)
 	if path := os.Getenv("MUSTER_LEFT_OUT"); path != "" {
 		if f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
@@ -88,7 +89,7 @@ func Port(t testing.TB) string {
 	return ""
 }
 
-// Until polls for a condition that no channel tells, for at most a minute.
+// Until polls a condition that no channel reports, for at most a minute.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)

@@ -25,23 +25,23 @@ import (
 	"time"
 )
 
-// Vault answers as HashiCorp Vault documents its HTTP API (developer.hashicorp.com/vault/api-docs,
-// "secret/kv/kv-v1", "secret/kv/kv-v2" and the status codes of the front page): a KV engine of
-// version 2 at secret/, one of version 1 at kv/. It stands where there is no real one (NewBao), beside which it was held.
+// Vault imitates the HTTP API of HashiCorp Vault (developer.hashicorp.com/vault/api-docs, "secret/kv/kv-v1",
+// "secret/kv/kv-v2" and the status codes of the front page): a KV engine of version 2 at secret/, one of version 1 at kv/.
+// It replaces a real one (NewBao), with whose answers its own were compared.
 type Vault struct {
 	*httptest.Server
 	Token string // with read on secret/data/* and kv/*
 
-	mu     sync.Mutex
-	values map[string]map[string]any // by mount/path
-	gone   map[string]bool           // deleted versions
-	sealed bool
-	asked  int
+	mu       sync.Mutex
+	values   map[string]map[string]any // by mount/path
+	deleted  map[string]bool           // present versions that were deleted
+	sealed   bool
+	requests int
 }
 
 // NewVault starts a Vault on loopback with TLS; the certificate of its CA is Server.Certificate.
 func NewVault(t testing.TB, token string) *Vault {
-	v := &Vault{Token: token, values: map[string]map[string]any{}, gone: map[string]bool{}}
+	v := &Vault{Token: token, values: map[string]map[string]any{}, deleted: map[string]bool{}}
 	v.Server = httptest.NewTLSServer(v)
 	t.Cleanup(v.Close)
 	return v
@@ -52,17 +52,17 @@ func (v *Vault) Put(path string, values map[string]any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.values[path] = values
-	delete(v.gone, path)
+	delete(v.deleted, path)
 }
 
 // Delete deletes the present version, as vault kv delete does.
 func (v *Vault) Delete(path string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.gone[path] = true
+	v.deleted[path] = true
 }
 
-// Seal seals it.
+// Seal seals or unseals the Vault.
 func (v *Vault) Seal(sealed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,14 +73,14 @@ func (v *Vault) Seal(sealed bool) {
 func (v *Vault) Requests() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.asked
+	return v.requests
 }
 
-// ServeHTTP is the API.
+// ServeHTTP answers a request of the API.
 func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.asked++
+	v.requests++
 	say := func(status int, body any) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -111,7 +111,7 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		switch values := v.values[at]; {
 		case values == nil:
 			fail(http.StatusNotFound)
-		case v.gone[at]:
+		case v.deleted[at]:
 			metadata["deletion_time"] = "2026-11-22T11:00:00Z"
 			say(http.StatusNotFound, map[string]any{"request_id": "1", "lease_duration": 0, "data": map[string]any{"data": nil, "metadata": metadata}})
 		default:
@@ -126,17 +126,17 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // version 2 at secret/, one of version 1 at kv/, and a policy "muster" that may read both.
 type Bao struct {
 	URL, CA string // CA is a PEM file
-	Root    string // the token that may do all
+	Root    string // root token
 	Program string
 
 	t   testing.TB
 	dir string
-	key string // that unseals it
+	key string // unseals the storage
 	cmd *exec.Cmd
 	web *http.Client
 }
 
-// NewBao starts one, or leaves the test out where the program is not there.
+// NewBao starts an OpenBao, or leaves the test out where the program is not installed.
 func NewBao(t testing.TB) *Bao {
 	t.Helper()
 	b := &Bao{t: t, Program: os.Getenv("MUSTER_BAO")}
@@ -146,7 +146,7 @@ func NewBao(t testing.TB) *Bao {
 		}
 	}
 	if b.Program == "" {
-		LeftOut(t, "there is no OpenBao", "MUSTER_BAO=/path/to/bao go test ./internal/secret ./test -run RealVault")
+		LeftOut(t, "there is no OpenBao", "MUSTER_BAO=/path/to/bao go test ./internal/secret ./test -run 'RealVault|VaultSecrets'")
 	}
 	b.dir = t.TempDir()
 	address := Port(t)
@@ -176,37 +176,33 @@ func (b *Bao) Engines(namespace string) {
 	b.Must("PUT", "sys/policies/acl/muster", namespace, map[string]string{"policy": "path \"secret/data/*\" { capabilities = [\"read\"] }\npath \"kv/*\" { capabilities = [\"read\"] }"}, nil)
 }
 
-// Write writes a file of its folder, and returns its path.
+// Write writes a file into the folder of the OpenBao, and returns its path.
 func (b *Bao) Write(name, text string) string {
 	b.t.Helper()
 	path := filepath.Join(b.dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	NoError(b.t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
-// Start starts the program; its storage is sealed then.
+// Start starts the program, with its storage sealed.
 func (b *Bao) Start() {
 	b.t.Helper()
 	b.cmd = b.Command("server", "-config="+filepath.Join(b.dir, "server.hcl"))
-	if err := b.cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
+	NoError(b.t, b.cmd.Start())
 	Until(b.t, "OpenBao answers", func() bool {
 		status, _, err := b.ask("GET", "sys/seal-status", "", "", nil)
 		return err == nil && status == http.StatusOK
 	})
 }
 
-// Command runs the program with nothing of this environment that could send it elsewhere.
+// Command returns a command of the program without environment variables that could name another server.
 func (b *Bao) Command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(b.t.Context()), b.Program, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}
 	return cmd
 }
 
-// Stop ends it at once.
+// Stop kills the program.
 func (b *Bao) Stop() {
 	if b.cmd != nil {
 		_ = b.cmd.Process.Kill()
@@ -215,17 +211,17 @@ func (b *Bao) Stop() {
 	}
 }
 
-// Unseal unseals it.
+// Unseal unseals the storage.
 func (b *Bao) Unseal() {
 	b.t.Helper()
 	b.Must("PUT", "sys/unseal", "", map[string]string{"key": b.key}, nil)
-	Until(b.t, "it is unsealed", func() bool {
+	Until(b.t, "OpenBao is unsealed", func() bool {
 		status, _, err := b.ask("GET", "sys/health", "", "", nil)
 		return err == nil && status == http.StatusOK
 	})
 }
 
-// Seal seals it.
+// Seal seals the storage.
 func (b *Bao) Seal() { b.t.Helper(); b.Must("PUT", "sys/seal", "", nil, nil) }
 
 // Token makes a token with the policy "muster".
@@ -282,22 +278,13 @@ func (b *Bao) ask(method, path, namespace, token string, in any) (int, string, e
 	return answer.StatusCode, string(text), err
 }
 
-// certificate makes one of its own, which is its CA.
+// certificate makes a self-signed certificate, which is also the CA.
 func (b *Bao) certificate() *x509.CertPool {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	key := Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(b.t)
 	is := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, is, is, &key.PublicKey, key)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	der := Value(x509.CreateCertificate(rand.Reader, is, is, &key.PublicKey, key))(b.t)
+	private := Value(x509.MarshalPKCS8PrivateKey(key))(b.t)
 	b.CA = b.Write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	b.Write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 	pool := x509.NewCertPool()
