@@ -15,9 +15,9 @@ import (
 // Decoder decodes the tree of one document into Go values and records the place of each field.
 type Decoder struct {
 	*Reader
-	// Elsewhere returns a hint for an unknown field of the document itself, or of the spec:
-	// within names the fields of root. Empty: none. May be nil.
-	Elsewhere func(word string, spec bool, fields []string) string
+	// UnknownFieldHint returns a hint for an unknown field of the document itself, or with spec of its spec,
+	// which has these fields. Empty: no hint. May be nil.
+	UnknownFieldHint func(word string, spec bool, fields []string) string
 
 	places map[string]place
 	skip   []string     // keys of the outermost mapping that another Fields call decodes
@@ -50,9 +50,9 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	}
 }
 
-// Written returns the places of all decoded fields; flaws recorded from the given number on belong to this document.
-func (d *Decoder) Written(from int) Written {
-	w := Written{File: d.file, places: d.places}
+// FieldPlaces returns the places of all decoded fields; flaws recorded from the given number on belong to this document.
+func (d *Decoder) FieldPlaces(from int) FieldPlaces {
+	w := FieldPlaces{File: d.file, places: d.places}
 	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {
 		w.flawed = append(w.flawed, f.Field)
 	}
@@ -94,29 +94,36 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		d.decodeValue(t, v.Elem(), field)
 	case reflect.Struct:
-		if d.want(t, mapping, field) {
+		if d.expectKind(t, mapping, field) {
 			d.fields(t, v, field)
 		}
 	case reflect.Map:
-		if d.want(t, mapping, field) {
+		if d.expectKind(t, mapping, field) {
 			d.entries(t, v, field)
 		}
 	case reflect.Slice:
-		if d.want(t, list, field) {
+		if d.expectKind(t, list, field) {
 			d.elements(t, v, field)
 		}
 	case reflect.String:
-		if d.want(t, text, field) {
+		if d.expectKind(t, text, field) {
 			v.SetString(t.text)
 		}
 	case reflect.Bool:
-		if d.want(t, boolean, field) {
+		if d.expectKind(t, boolean, field) {
 			v.SetBool(t.text == "true")
 		}
 	case reflect.Int:
-		d.integer(t, v, field)
+		if d.expectKind(t, number, field) {
+			n, err := strconv.ParseInt(t.text, 10, 64)
+			if err != nil || v.OverflowInt(n) {
+				d.flaw(t.place, field, "", "expected a whole number, got %s", t.text)
+				return
+			}
+			v.SetInt(n)
+		}
 	case reflect.Uint64:
-		if d.want(t, number, field) {
+		if d.expectKind(t, number, field) {
 			n, err := strconv.ParseUint(t.text, 10, 64)
 			if err != nil {
 				d.flaw(t.place, field, "", "expected a whole number from 0 to %d, got %s", uint64(math.MaxUint64), t.text)
@@ -124,7 +131,7 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 			v.SetUint(n)
 		}
 	case reflect.Float64:
-		if d.want(t, number, field) {
+		if d.expectKind(t, number, field) {
 			f, err := strconv.ParseFloat(t.text, 64)
 			if err != nil {
 				d.flaw(t.place, field, "", "%s is too large", t.text)
@@ -136,8 +143,8 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// want reports whether the tree has the wanted type, or records a flaw with a hint.
-func (d *Decoder) want(t *Tree, kind treeKind, field string) bool {
+// expectKind reports whether the tree has the expected type, or records a flaw with a hint.
+func (d *Decoder) expectKind(t *Tree, kind treeKind, field string) bool {
 	if t.kind == kind {
 		return true
 	}
@@ -152,18 +159,6 @@ func (d *Decoder) want(t *Tree, kind treeKind, field string) bool {
 	}
 	d.flaw(t.place, field, hint, "expected %s, got %s", kind, t.kind)
 	return false
-}
-
-func (d *Decoder) integer(t *Tree, v reflect.Value, field string) {
-	if !d.want(t, number, field) {
-		return
-	}
-	n, err := strconv.ParseInt(t.text, 10, 64)
-	if err != nil || v.OverflowInt(n) {
-		d.flaw(t.place, field, "", "expected a whole number, got %s", t.text)
-		return
-	}
-	v.SetInt(n)
 }
 
 func (d *Decoder) command(t *Tree, c *model.Command, field string) {
@@ -231,37 +226,31 @@ func (d *Decoder) fields(t *Tree, v reflect.Value, field string) {
 			d.decodeValue(k.value, v.FieldByIndex(i), name)
 			continue
 		}
-		d.flaw(k.place, name, d.rightName(v.Type(), k.name, field), "unknown field")
+		d.flaw(k.place, name, d.fieldHint(v.Type(), k.name, field), "unknown field")
 	}
 }
 
 // fieldOf finds a field by its exact JSON name, also in embedded structs.
-func fieldOf(t reflect.Type, name string) ([]int, bool) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous {
-			if inner, ok := fieldOf(f.Type, name); ok {
-				return append([]int{i}, inner...), true
-			}
-		} else if jsonName(f) == name {
-			return []int{i}, true
+func fieldOf(t reflect.Type, name string) (index []int, found bool) {
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.Anonymous && JSONName(f) == name {
+			return f.Index, true
 		}
 	}
 	return nil, false
 }
 
-func jsonName(f reflect.StructField) string {
+// JSONName returns the name of a field in JSON and YAML.
+func JSONName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }
 
-func fieldNames(t reflect.Type) []string {
-	names := make([]string, 0, t.NumField())
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Anonymous {
-			names = append(names, fieldNames(f.Type)...)
-		} else {
-			names = append(names, jsonName(f))
+// fieldNames returns the JSON names of all fields, also of embedded structs.
+func fieldNames(t reflect.Type) (names []string) {
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.Anonymous {
+			names = append(names, JSONName(f))
 		}
 	}
 	return names

@@ -2,7 +2,7 @@
 // Go values. Every flaw names file, line, column and field, with a hint. JSON is parsed as YAML,
 // so there is one parser with positions.
 //
-// In: bytes and a Go type. Out: values, model.Flaws, the place of each field (Written). The package
+// In: bytes and a Go type. Out: values, model.Flaws, the place of each field (FieldPlaces). The package
 // starts no goroutine and holds no lock. Start reading at Decode; internal/kind decodes resources
 // with Reader and Decoder; YAML writes the other way.
 package document
@@ -40,7 +40,7 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 		d := r.Decoder(docs[0])
 		d.root = value.Type()
 		d.decodeValue(docs[0], value, "")
-		w := d.Written(0)
+		w := d.FieldPlaces(0)
 		if !slices.Contains(w.flawed, "") && !r.Full() { // otherwise nothing of the document is decoded
 			r.Flaws = append(r.Flaws, w.Place(check(w.has))...)
 		}
@@ -51,8 +51,8 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 
 type place struct{ line, column int }
 
-// Written holds the places of the fields of one decoded document or resource.
-type Written struct {
+// FieldPlaces holds the places of the fields of one decoded document or resource.
+type FieldPlaces struct {
 	File   string
 	places map[string]place // by field: spec.alert, spec.targets.groups[1]
 	flawed []string         // fields that could not be decoded
@@ -60,7 +60,7 @@ type Written struct {
 
 // Place fills in file, line and column of the flaws of validation: the place of the field or, where it is absent, of
 // the nearest field around it. It drops flaws that only follow from a field that could not be decoded.
-func (w *Written) Place(flaws model.Flaws) model.Flaws {
+func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
 	flaws = slices.DeleteFunc(flaws, w.followsFrom)
 	for _, f := range flaws {
 		w.Locate(f)
@@ -69,7 +69,7 @@ func (w *Written) Place(flaws model.Flaws) model.Flaws {
 }
 
 // Locate fills in file, line and column of one flaw.
-func (w *Written) Locate(f *model.Flaw) *model.Flaw {
+func (w *FieldPlaces) Locate(f *model.Flaw) *model.Flaw {
 	at := w.find(f.Field)
 	f.File, f.Line, f.Column = w.File, at.line, at.column
 	return f
@@ -77,7 +77,7 @@ func (w *Written) Locate(f *model.Flaw) *model.Flaw {
 
 // followsFrom reports whether a flaw follows from a field that could not be decoded: the field
 // itself, one within or around it, or any where the flaw is that a field is missing.
-func (w *Written) followsFrom(f *model.Flaw) bool {
+func (w *FieldPlaces) followsFrom(f *model.Flaw) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
@@ -88,15 +88,15 @@ func (w *Written) followsFrom(f *model.Flaw) bool {
 }
 
 // Complete reports whether every field was decoded.
-func (w *Written) Complete() bool { return len(w.flawed) == 0 }
+func (w *FieldPlaces) Complete() bool { return len(w.flawed) == 0 }
 
 // has reports whether the file has the field.
-func (w *Written) has(field string) bool {
+func (w *FieldPlaces) has(field string) bool {
 	_, ok := w.places[field]
 	return ok
 }
 
-func (w *Written) find(field string) place {
+func (w *FieldPlaces) find(field string) place {
 	for {
 		if at, ok := w.places[field]; ok || field == "" {
 			return at
@@ -137,6 +137,12 @@ func lineOf(data []byte, number int) []byte {
 	return nil
 }
 
+// placeAt returns the place of a byte of a file.
+func placeAt(data []byte, offset int) place {
+	before := data[:min(max(offset, 0), len(data))]
+	return place{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
+}
+
 // notText finds the first byte that text cannot hold, in a program or an archive.
 func notText(data []byte) (at place, hint string) {
 	number := 0
@@ -154,8 +160,8 @@ func notText(data []byte) (at place, hint string) {
 	return place{}, ""
 }
 
-// rightName returns a hint for an unknown field: the right spelling, or the right place.
-func (d *Decoder) rightName(t reflect.Type, word, at string) string {
+// fieldHint returns a hint for an unknown field: the right spelling, or the right place.
+func (d *Decoder) fieldHint(t reflect.Type, word, at string) string {
 	names := fieldNames(t)
 	if at == "" {
 		names = append(names, d.skip...)
@@ -165,8 +171,8 @@ func (d *Decoder) rightName(t reflect.Type, word, at string) string {
 			return "did you mean " + name + "?"
 		}
 	}
-	if d.Elsewhere != nil && d.root != nil {
-		if hint := d.Elsewhere(word, true, fieldNames(d.root)); hint != "" {
+	if d.UnknownFieldHint != nil && d.root != nil {
+		if hint := d.UnknownFieldHint(word, true, fieldNames(d.root)); hint != "" {
 			return hint
 		}
 	}
@@ -180,8 +186,8 @@ func (d *Decoder) rightName(t reflect.Type, word, at string) string {
 	if near := model.Nearest(word, names); near != "" {
 		return "did you mean " + near + "?"
 	}
-	if d.Elsewhere != nil && at == "" && d.root == nil {
-		if hint := d.Elsewhere(word, false, names); hint != "" {
+	if d.UnknownFieldHint != nil && at == "" && d.root == nil {
+		if hint := d.UnknownFieldHint(word, false, names); hint != "" {
 			return hint
 		}
 	}
@@ -201,7 +207,7 @@ func findField(t reflect.Type, word, path string, depth int) string {
 		return join(word)
 	}
 	for i := range t.NumField() {
-		if found := findField(t.Field(i).Type, word, join(jsonName(t.Field(i))), depth+1); found != "" {
+		if found := findField(t.Field(i).Type, word, join(JSONName(t.Field(i))), depth+1); found != "" {
 			return found
 		}
 	}
@@ -220,7 +226,7 @@ func YAML(document []byte) ([]byte, error) {
 	r := &Reader{}
 	docs := r.Documents(document)
 	if err := r.Flaws.Err(); err != nil || len(docs) != 1 {
-		return nil, fmt.Errorf("turn JSON into YAML: %w", cmp.Or(err, errNotOne))
+		return nil, fmt.Errorf("turn JSON into YAML: %w", cmp.Or(err, errNotOneDocument))
 	}
 	var out bytes.Buffer
 	dumper, err := yaml.NewDumper(&out, yaml.WithIndent(2), yaml.WithCompactSeqIndent(false), yaml.WithLineWidth(-1), yaml.WithQuotePreference(yaml.QuoteDouble))
@@ -236,17 +242,17 @@ func YAML(document []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-var errNotOne = errors.New("not one document")
+var errNotOneDocument = errors.New("not one document")
 
-// old11 lists words that parsers of YAML 1.1 read as true or false.
-var old11 = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true}
+// yaml11Booleans lists words that parsers of YAML 1.1 read as true or false.
+var yaml11Booleans = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true}
 
 func (t *Tree) yaml() *yaml.Node {
 	scalar := func(tag string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.text} }
 	switch t.kind {
 	case text:
 		n := scalar("!!str")
-		if old11[strings.ToLower(t.text)] {
+		if yaml11Booleans[strings.ToLower(t.text)] {
 			n.Style = yaml.DoubleQuotedStyle
 		}
 		return n

@@ -21,8 +21,8 @@ type item struct {
 	Seed uint64         `json:"seed,omitempty"`
 }
 
-// Flaws of form and content come together, in the order of the file; what only follows
-// from a field that cannot be read is left out.
+// TestDecode reports flaws of form and content together, in the order of the file, and leaves out flaws that only
+// follow from a field that cannot be decoded.
 func TestDecode(t *testing.T) {
 	check := func(v *inner) func(func(string) bool) model.Flaws {
 		return func(written func(string) bool) (list model.Flaws) {
@@ -70,7 +70,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Whatever is read is a document or an Invalid error.
+// FuzzDecode decodes any bytes to a value or an error of class Invalid.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("items:\n  - {name: a, sum: 3, wait: 1s, seed: 7}"))
 	f.Add([]byte(`{"items": [{"items": [{"wait": 5}]}]}`))
@@ -84,7 +84,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// What is no YAML says why in words, with its place, and what to write.
+// TestSyntaxErrors explains text that is not YAML, with its place and a hint.
 func TestSyntaxErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"tab":               {"kind: Check\nspec:\n\tinterval: 30s\n", "f.yaml:3:1: not YAML: this line is indented with a TAB; indent with spaces"},

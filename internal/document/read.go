@@ -43,15 +43,13 @@ func (r *Reader) jsonDocuments(data []byte) (docs []*Tree) {
 		if err != nil {
 			return append(docs, r.notJSON(data, decoder.InputOffset(), err)...)
 		}
-		start := decoder.InputOffset() - int64(len(object))
-		before := data[:start]
+		start := placeAt(data, int(decoder.InputOffset())-len(object))
 		if bytes.Count(object, []byte(",")) > maxObject {
-			r.flaw(place{bytes.Count(before, []byte("\n")) + 1, 1}, "", "split it", "more than %d values in one object", maxObject)
+			r.flaw(place{start.line, 1}, "", "split it", "more than %d values in one object", maxObject)
 			return docs
 		}
-		r.skipped = bytes.Count(before, []byte("\n"))
-		column := len(before) - (bytes.LastIndexByte(before, '\n') + 1)
-		found, _ := r.yamlUntil(append(bytes.Repeat([]byte(" "), column), yamlOfJSON(object)...))
+		r.skipped = start.line - 1
+		found, _ := r.yamlUntil(append(bytes.Repeat([]byte(" "), start.column-1), yamlOfJSON(object)...))
 		docs = append(docs, found...)
 	}
 }
@@ -71,9 +69,7 @@ func (r *Reader) notJSON(data []byte, offset int64, err error) []*Tree {
 		offset, hint = int64(len(data)), "is the file complete?"
 		err = errors.New("the file ends within an object, a list or a text")
 	}
-	before := data[:min(max(offset, 0), int64(len(data)))]
-	line := place{bytes.Count(before, []byte("\n")) + 1, len(before) - (bytes.LastIndexByte(before, '\n') + 1) + 1}
-	r.flaw(line, "", hint, "not JSON: %v", err)
+	r.flaw(placeAt(data, int(offset)), "", hint, "not JSON: %v", err)
 	return nil
 }
 

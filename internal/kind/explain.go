@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -110,7 +111,7 @@ func (c comments) explainType(t reflect.Type, path string, around []reflect.Type
 			e.Fields = append(e.Fields, c.explainType(f.Type, path, around).Fields...)
 			continue
 		}
-		child := c.explainType(f.Type, path+"."+jsonName(f), append(around, t))
+		child := c.explainType(f.Type, path+"."+document.JSONName(f), append(around, t))
 		child.Text = c[t.Name()+"."+f.Name]
 		child.Must = !strings.Contains(f.Tag.Get("json"), ",omit")
 		e.Fields = append(e.Fields, child)
@@ -208,10 +209,4 @@ func (c comments) parse(source string) {
 func sentence(text string) string {
 	text, _, _ = strings.Cut(text, "\n\n")
 	return strings.Join(strings.Fields(text), " ")
-}
-
-// jsonName returns the name of a field in JSON.
-func jsonName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
 }

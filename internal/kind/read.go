@@ -11,7 +11,7 @@ import (
 // Located is a resource of a file, with the place of each of its fields.
 type Located struct {
 	model.Resource
-	document.Written
+	document.FieldPlaces
 }
 
 // Decode decodes a file of resources that people write, YAML or JSON, strictly: an unknown field, a
@@ -60,7 +60,7 @@ func (r *Registry) resource(reader *document.Reader, out []Located, t *document.
 		return out
 	}
 	d := reader.Decoder(t)
-	d.Elsewhere = r.fieldHint
+	d.UnknownFieldHint = r.fieldHint
 	var envelope struct {
 		APIVersion string         `json:"apiVersion"`
 		Kind       string         `json:"kind"`
@@ -80,7 +80,7 @@ func (r *Registry) resource(reader *document.Reader, out []Located, t *document.
 	spec := k.New()
 	d.Field(t, "spec", spec)
 	return append(out, Located{
-		model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: envelope.Metadata, Spec: spec}, d.Written(before),
+		model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: envelope.Metadata, Spec: spec}, d.FieldPlaces(before),
 	})
 }
 
