@@ -29,7 +29,7 @@ import (
 // TestMentionedCommandsExist finds every command in messages and documents, and its flags, in the tree
 // of commands.
 func TestMentionedCommandsExist(t *testing.T) {
-	c := commands{root: newCommandTree(), agent: agentFlags(t)}
+	c := commandChecker{root: newCommandTree(), agent: agentFlags(t)}
 	for _, name := range []string{"README.md", "CHANGELOG.md", "docs", "internal", "bench", "deploy"} {
 		err := filepath.WalkDir(filepath.Join("../..", name), func(path string, d fs.DirEntry, err error) error {
 			switch {
@@ -39,7 +39,7 @@ func TestMentionedCommandsExist(t *testing.T) {
 				return err
 			case strings.HasSuffix(path, ".md"):
 				text, err := os.ReadFile(path)
-				for _, code := range codeOf(string(text)) {
+				for _, code := range codeInMarkdown(string(text)) {
 					c.check(t, path, code)
 				}
 				return err
@@ -75,13 +75,15 @@ var commandLine = regexp.MustCompile(`\bmuster(-agent)?((?: [^\s;|)` + "`" + `]+
 // quoted matches a quoted word.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 
-type commands struct {
+// commandChecker looks up mentioned commands and flags.
+type commandChecker struct {
 	root  *cobra.Command
 	agent map[string]bool
 	count int // commands that were checked
 }
 
-func (c *commands) check(t *testing.T, path, text string) {
+// check reports mentioned commands and flags that do not exist.
+func (c *commandChecker) check(t *testing.T, path, text string) {
 	for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
 		words := strings.Fields(quoted.ReplaceAllString(m[2], "QUOTED"))
 		if notCommands.MatchString(m[0]) || !regexp.MustCompile(`^[a-z][a-z-]+$|^--?[a-z]`).MatchString(strings.TrimRight(words[0], ",:.")) {
@@ -98,7 +100,7 @@ func (c *commands) check(t *testing.T, path, text string) {
 			if name, _, isFlag := strings.Cut(word, "="); isFlag || strings.HasPrefix(word, "-") {
 				if agent && strings.HasPrefix(name, "-") && !c.agent[strings.TrimLeft(name, "-")] {
 					t.Errorf("%s: %q: muster-agent has no flag %s", path, m[0], name)
-				} else if !agent && !flagOf(command, name) {
+				} else if !agent && !hasFlag(command, name) {
 					t.Errorf("%s: %q: %s has no flag %s", path, m[0], command.CommandPath(), name)
 				}
 			} else if _, there := agentcmd.Commands()[word]; agent && i == 0 && !there {
@@ -107,7 +109,7 @@ func (c *commands) check(t *testing.T, path, text string) {
 				continue
 			} else if sub := subcommand(command, word); sub != nil {
 				command = sub
-			} else if i == 0 || i == 1 && groups[command.Name()] {
+			} else if i == 0 || i == 1 && commandGroups[command.Name()] {
 				t.Errorf("%s: %q: %s has no command %q", path, m[0], command.CommandPath(), word)
 			}
 			if ended {
@@ -117,9 +119,10 @@ func (c *commands) check(t *testing.T, path, text string) {
 	}
 }
 
-// groups are the commands that only contain others.
-var groups = map[string]bool{"auth": true, "completion": true, "debug": true, "event": true, "load": true, "node": true}
+// commandGroups are the commands that only contain others.
+var commandGroups = map[string]bool{"auth": true, "completion": true, "debug": true, "event": true, "load": true, "node": true}
 
+// subcommand returns the command of a name below a command; nil: none.
 func subcommand(c *cobra.Command, word string) *cobra.Command {
 	for _, sub := range c.Commands() {
 		if sub.Name() == word || sub.HasAlias(word) {
@@ -129,7 +132,8 @@ func subcommand(c *cobra.Command, word string) *cobra.Command {
 	return nil
 }
 
-func flagOf(c *cobra.Command, word string) bool {
+// hasFlag reports whether a command has the flag that a word names.
+func hasFlag(c *cobra.Command, word string) bool {
 	if strings.Contains(word, "%") {
 		return true // a format, filled in at run time
 	}
@@ -160,8 +164,8 @@ func agentFlags(t *testing.T) map[string]bool {
 	return flags
 }
 
-// codeOf returns the code of a Markdown page: spans, and indented or fenced lines.
-func codeOf(text string) (code []string) {
+// codeInMarkdown returns the code of a Markdown page: spans, and indented or fenced lines.
+func codeInMarkdown(text string) (code []string) {
 	fenced := false
 	for text := range strings.Lines(text) {
 		switch {

@@ -299,7 +299,7 @@ func editCommand(s *session) *cobra.Command {
 // editResource edits and replaces one resource. The text stays in its file until the server took it;
 // the ETag of the first read makes a concurrent change a conflict.
 func editResource(c *call, k kind.Kind, name string, f *changeFlags) error {
-	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.ns(), name)
+	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
 	if err != nil {
 		return err
 	}
@@ -354,5 +354,5 @@ func putEdited(c *call, k kind.Kind, name string, f *changeFlags, path string, b
 	if resourceRef(&docs[0].located.Resource) != resourceRef(old) {
 		return v1.Applied{}, model.Errorf(model.Invalid, "kind, name and namespace cannot be edited").WithHint("declare a new resource: muster apply -f %s", path)
 	}
-	return c.api.Resources.Put(c.ctx, k.KindInfo, c.ns(), name, docs[0].body, tag, c.reason(f), f.maxAffected, f.dryRun, f.yes)
+	return c.api.Resources.Put(c.ctx, k.KindInfo, c.objectNamespace(), name, docs[0].body, tag, c.reason(f), f.maxAffected, f.dryRun, f.yes)
 }

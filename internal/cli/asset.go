@@ -87,9 +87,9 @@ func fileSum(path string) (string, error) {
 // concurrent change of the asset is a conflict.
 func addBuild(c *call, f *changeFlags, name string, build model.AssetBuild) (v1.Applied, error) {
 	k := kind.Asset()
-	r := model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: model.Metadata{Name: name, Namespace: c.ns()}}
+	r := model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: model.Metadata{Name: name, Namespace: c.objectNamespace()}}
 	spec := &model.AssetSpec{}
-	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.ns(), name)
+	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
 	switch {
 	case err == nil:
 		stored, err := c.Kinds.DecodeResource(data)
@@ -112,7 +112,7 @@ func addBuild(c *call, f *changeFlags, name string, build model.AssetBuild) (v1.
 		return v1.Applied{}, fmt.Errorf("encode asset: %w", err)
 	}
 	if tag != "" {
-		return c.api.Resources.Put(c.ctx, k.KindInfo, c.ns(), name, body, tag, c.reason(f), f.maxAffected, f.dryRun, f.yes)
+		return c.api.Resources.Put(c.ctx, k.KindInfo, c.objectNamespace(), name, body, tag, c.reason(f), f.maxAffected, f.dryRun, f.yes)
 	}
 	return c.api.Resources.Apply(c.ctx, v1.ApplyRequest{
 		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: c.reason(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
@@ -134,10 +134,10 @@ func assetListCommand(s *session) *cobra.Command {
 			f.declareSelector(flags, "assets with these labels")
 			f.declareWhere(flags, "metadata and spec: spec.builds.size() > 1")
 		},
-		run: listed(func(c *call) (list[assetRow], error) {
+		run: readAndPrintList(func(c *call) (list[assetRow], error) {
 			k := kind.Asset().KindInfo
 			rows, _, err := client.Pages(0, func(size int, after string) (rows []assetRow, _ string, _ error) {
-				page, err := c.api.Resources.List(c.ctx, k, c.ns(), v1.ResourceFilter{Selector: f.Selector, Where: f.Where}, false, size, after)
+				page, err := c.api.Resources.List(c.ctx, k, c.objectNamespace(), v1.ResourceFilter{Selector: f.Selector, Where: f.Where}, false, size, after)
 				if err != nil {
 					return nil, "", err
 				}

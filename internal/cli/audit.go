@@ -22,7 +22,7 @@ func auditCommand(s *session) *cobra.Command {
 		args: cobra.MaximumNArgs(2), complete: s.completeObjects(1),
 		flags: func(flags *pflag.FlagSet) {
 			flags.IntVar(&f.limit, "limit", 20, "maximum number of changes")
-			f.declareWhere(flags, overRow(`row.user == "ann"`))
+			f.declareWhere(flags, whereRowHelp(`row.user == "ann"`))
 			flags.BoolVar(&diff, "diff", false, "show the differences")
 		},
 		check: func(c *call) error {
@@ -54,7 +54,7 @@ func auditCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.show(v1.ChangeList{Items: items, Next: next}, func() {
+			return c.printValue(v1.ChangeList{Items: items, Next: next}, func() {
 				if len(items) == 0 {
 					c.Printf("%s\n", noChanges(kind, c.namespace, name))
 				}
@@ -162,9 +162,9 @@ func whyCommand(s *session) *cobra.Command {
 			}
 			return nil
 		},
-		run: answer(func(c *call) (v1.Trace, error) {
+		run: fetchAndPrint(func(c *call) (v1.Trace, error) {
 			node, check, _ := strings.Cut(c.args[0], "/")
-			return c.api.Events.Trace(c.ctx, c.ns(), node, check)
+			return c.api.Events.Trace(c.ctx, c.objectNamespace(), node, check)
 		}, printTrace),
 	})
 }

@@ -26,7 +26,7 @@ func authCommand(s *session) *cobra.Command {
 func whoamiCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "whoami", short: "Show your name and rights", args: cobra.NoArgs,
-		run: answer(func(c *call) (v1.Caller, error) { return c.api.Access.WhoAmI(c.ctx) }, func(c *call, me v1.Caller) {
+		run: fetchAndPrint(func(c *call) (v1.Caller, error) { return c.api.Access.WhoAmI(c.ctx) }, func(c *call, me v1.Caller) {
 			c.Printf("%s (%s) at %s\n", me.User, rightsText(me.Role, me.Bindings, me.Run), c.api.Server())
 		}),
 	})
@@ -78,7 +78,7 @@ func tokenCreateCommand(s *session) *cobra.Command {
 			r.ExpiresIn, err = parseLifetime("--expires", expires)
 			return err
 		},
-		run: answer(func(c *call) (v1.Token, error) { return c.api.Access.CreateToken(c.ctx, r) }, func(c *call, t v1.Token) {
+		run: fetchAndPrint(func(c *call) (v1.Token, error) { return c.api.Access.CreateToken(c.ctx, r) }, func(c *call, t v1.Token) {
 			c.Printf("%s\n", t.Secret)
 			c.Notef("Token %s (%s). Copy it now: it is shown only once. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s\n", t.ID, rightsText(t.Role, t.Bindings, false), t.ID)
 		}),
@@ -89,8 +89,8 @@ func tokenListCommand(s *session) *cobra.Command {
 	f := listFlags{}
 	return s.build(command{
 		use: "list", short: "List tokens and sessions", args: cobra.NoArgs,
-		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, overRow(`row.role == "admin" && !row.session`)) },
-		run: listed(func(c *call) (list[v1.Token], error) {
+		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, whereRowHelp(`row.role == "admin" && !row.session`)) },
+		run: readAndPrintList(func(c *call) (list[v1.Token], error) {
 			l, err := c.api.Access.Tokens(c.ctx, f.Narrow)
 			return list[v1.Token]{value: l, items: l.Items, columns: screen.Head("ID|USER|ROLE|TYPE|EXPIRES|MADE|FOR"), row: func(t v1.Token) []any {
 				kind := "token"
@@ -109,10 +109,10 @@ func tokenRevokeCommand(s *session) *cobra.Command {
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Tokens(ctx)
-				return texts(l.Items, func(t v1.Token) string { return t.ID + "\t" + t.User + " " + t.Note }), err
+				return mapTexts(l.Items, func(t v1.Token) string { return t.ID + "\t" + t.User + " " + t.Note }), err
 			})
 		},
-		run: eachArgument(func(c *call, id string) error { return c.api.Access.RevokeToken(c.ctx, id) }, "token %s revoked"),
+		run: forEachArgument(func(c *call, id string) error { return c.api.Access.RevokeToken(c.ctx, id) }, "token %s revoked"),
 	})
 }
 
@@ -132,7 +132,7 @@ func userCreateCommand(s *session) *cobra.Command {
 			grantFlags(flags, &r.UserGrants)
 			flags.StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: a prompt, or a random password without a terminal")
 		},
-		run: answer(func(c *call) (u v1.User, err error) {
+		run: fetchAndPrint(func(c *call) (u v1.User, err error) {
 			r.Name = c.args[0]
 			if file != "" || c.ReadPassword != nil {
 				if r.Password, err = c.readNewPassword("Password of "+r.Name+" (empty: the server creates one): ", file); err != nil {
@@ -155,7 +155,7 @@ func userGrantCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "grant NAME", short: "Replace the rights of a user", args: cobra.ExactArgs(1),
 		flags: func(flags *pflag.FlagSet) { grantFlags(flags, &g) },
-		run: answer(func(c *call) (v1.User, error) { return c.api.Access.GrantUser(c.ctx, c.args[0], g) }, func(c *call, u v1.User) {
+		run: fetchAndPrint(func(c *call) (v1.User, error) { return c.api.Access.GrantUser(c.ctx, c.args[0], g) }, func(c *call, u v1.User) {
 			c.Printf("user %s: new rights: %s\n", u.Name, rightsText(u.Role, u.Bindings, u.Run))
 		}),
 	})
@@ -165,8 +165,8 @@ func userListCommand(s *session) *cobra.Command {
 	f := listFlags{}
 	return s.build(command{
 		use: "list", short: "List users", args: cobra.NoArgs,
-		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, overRow(`row.role == "admin"`)) },
-		run: listed(func(c *call) (list[v1.User], error) {
+		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, whereRowHelp(`row.role == "admin"`)) },
+		run: readAndPrintList(func(c *call) (list[v1.User], error) {
 			l, err := c.api.Access.Users(c.ctx, f.Narrow)
 			return list[v1.User]{value: l, items: l.Items, columns: screen.Head("NAME|ROLE|SESSIONS|TOKENS|MADE"), row: func(u v1.User) []any {
 				return []any{u.Name, rightsText(u.Role, u.Bindings, u.Run), u.Sessions, u.Tokens, c.Ago(u.Created)}
@@ -181,7 +181,7 @@ func userDeleteCommand(s *session) *cobra.Command {
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Users(ctx)
-				return texts(l.Items, func(u v1.User) string { return u.Name + "\t" + u.Role }), err
+				return mapTexts(l.Items, func(u v1.User) string { return u.Name + "\t" + u.Role }), err
 			})
 		},
 		run: func(c *call) error {

@@ -102,8 +102,8 @@ func setHelp(c *cobra.Command) {
 	}
 }
 
-// show writes value for programs, or calls people.
-func (c *call) show(value any, people func()) error {
+// printValue writes a value for programs, or calls people.
+func (c *call) printValue(value any, people func()) error {
 	if c.Format.Machine() {
 		return c.Value(value)
 	}
@@ -111,19 +111,19 @@ func (c *call) show(value any, people func()) error {
 	return nil
 }
 
-// answer makes the run of a command that fetches one value: programs get it as it is, print writes it for people.
-func answer[T any](fetch func(*call) (T, error), print func(*call, T)) func(*call) error {
+// fetchAndPrint makes the run of a command that fetches one value: programs get it as it is, print writes it for people.
+func fetchAndPrint[T any](fetch func(*call) (T, error), print func(*call, T)) func(*call) error {
 	return func(c *call) error {
 		value, err := fetch(c)
 		if err != nil {
 			return err
 		}
-		return c.show(value, func() { print(c, value) })
+		return c.printValue(value, func() { print(c, value) })
 	}
 }
 
-// listed makes the run of a command that prints one list.
-func listed[T any](read func(*call) (list[T], error)) func(*call) error {
+// readAndPrintList makes the run of a command that prints one list.
+func readAndPrintList[T any](read func(*call) (list[T], error)) func(*call) error {
 	return func(c *call) error {
 		l, err := read(c)
 		if err != nil {
@@ -133,8 +133,8 @@ func listed[T any](read func(*call) (list[T], error)) func(*call) error {
 	}
 }
 
-// eachArgument makes the run of a command that does the same with each argument; done is its result, with the argument.
-func eachArgument(do func(*call, string) error, done string) func(*call) error {
+// forEachArgument makes the run of a command that does the same with each argument; done is its result, with the argument.
+func forEachArgument(do func(*call, string) error, done string) func(*call) error {
 	return func(c *call) error {
 		for _, arg := range c.args {
 			if err := do(c, arg); err != nil {
@@ -154,8 +154,8 @@ func textIf(show bool, text string) string {
 	return ""
 }
 
-// texts returns a text for each item.
-func texts[T any](items []T, text func(T) string) []string {
+// mapTexts returns a text for each item.
+func mapTexts[T any](items []T, text func(T) string) []string {
 	list := make([]string, len(items))
 	for i, item := range items {
 		list[i] = text(item)
@@ -218,8 +218,8 @@ func (f *listFlags) declareWhere(flags *pflag.FlagSet, over string) {
 // narrows reports whether the flags leave rows out, other than by number.
 func (f *listFlags) narrows() bool { return f.Narrow != (v1.Narrow{}) }
 
-// overRow are the variables of --where in lists of neither events nor resources.
-func overRow(example string) string { return "row, as -o json shows it: " + example }
+// whereRowHelp describes the variables of --where in lists of neither events nor resources.
+func whereRowHelp(example string) string { return "row, as -o json shows it: " + example }
 
 // emptyText returns the line in place of a list without rows: of a list that the flags narrow, of all namespaces, or
 // of one. hint tells how the first row comes.
@@ -305,15 +305,15 @@ func (s *session) connect() (*client.Client, error) {
 	return client.New(c)
 }
 
-// ns returns the namespace of one object.
-func (s *session) ns() string { return cmp.Or(s.namespace, model.DefaultNamespaceName) }
+// objectNamespace returns the namespace of one object.
+func (s *session) objectNamespace() string { return cmp.Or(s.namespace, model.DefaultNamespaceName) }
 
-// nsUnless returns the namespace of a list, or none (all namespaces) with -A.
-func (s *session) nsUnless(all bool) string {
+// listNamespace returns the namespace of a list, or none (all namespaces) with -A.
+func (s *session) listNamespace(all bool) string {
 	if all {
 		return ""
 	}
-	return s.ns()
+	return s.objectNamespace()
 }
 
 // Env is the machine as a command line sees it.

@@ -108,12 +108,12 @@ func (b *bundler) parts() []bundlePart {
 	window := strconv.Itoa(b.seconds)
 	profiled := b.timeout + time.Duration(b.seconds)*time.Second
 	admin := func(name, description, path string, timeout time.Duration) bundlePart {
-		return bundlePart{Name: name, What: description, Timeout: timeout, Get: func(ctx context.Context) ([]byte, error) {
-			return fetch(ctx, b.admin+path)
+		return bundlePart{Name: name, Description: description, Timeout: timeout, Get: func(ctx context.Context) ([]byte, error) {
+			return fetchAdminPage(ctx, b.admin+path)
 		}}
 	}
 	local := func(name, description string, get func(context.Context) ([]byte, error)) bundlePart {
-		return bundlePart{Name: name, What: description, Timeout: b.timeout, Get: get}
+		return bundlePart{Name: name, Description: description, Timeout: b.timeout, Get: get}
 	}
 	return []bundlePart{
 		admin("version.json", "the server's build", "/debug/version", b.timeout),
@@ -139,7 +139,7 @@ func (b *bundler) parts() []bundlePart {
 			}
 			return json.MarshalIndent(status, "", "  ")
 		}),
-		{Name: "doctor.txt", What: "findings of muster doctor on this machine", Timeout: b.timeout + 10*time.Second, Get: b.findings},
+		{Name: "doctor.txt", Description: "findings of muster doctor on this machine", Timeout: b.timeout + 10*time.Second, Get: b.findings},
 		local("logfile.txt", "the end of the log file", b.logFile),
 		local("process.txt", "the kernel's files about the process", b.process),
 		local("client.txt", "the build of this command", func(context.Context) ([]byte, error) {
@@ -148,9 +148,9 @@ func (b *bundler) parts() []bundlePart {
 	}
 }
 
-// fetch reads a page of the admin listener. It keeps the text of an answer other than 200: a readyz
+// fetchAdminPage reads a page of the admin listener. It keeps the text of an answer other than 200: a readyz
 // with the reason is worth having.
-func fetch(ctx context.Context, url string) ([]byte, error) {
+func fetchAdminPage(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -225,9 +225,9 @@ func adminURL(text string) string {
 
 // bundlePart is one file of a bundle.
 type bundlePart struct {
-	Name    string // of the file
-	What    string // its description in the README
-	Timeout time.Duration
+	Name        string // of the file
+	Description string // its description in the README
+	Timeout     time.Duration
 	// Get returns the file's content. Content that comes with an error is kept.
 	Get func(context.Context) ([]byte, error)
 
@@ -301,7 +301,7 @@ func bundleReadme(title string, at time.Time, parts []bundlePart) []byte {
 	missing, here := "", ""
 	for _, p := range parts {
 		missing += textIf(p.missing != "", fmt.Sprintf("  %-18s %s\n", p.Name, strings.ReplaceAll(p.missing, "\n", "\n                     ")))
-		here += textIf(len(p.content) > 0, fmt.Sprintf("  %-18s %s\n", p.Name, p.What))
+		here += textIf(len(p.content) > 0, fmt.Sprintf("  %-18s %s\n", p.Name, p.Description))
 	}
 	if missing != "" {
 		missing = "MISSING\n" + missing + "\n"

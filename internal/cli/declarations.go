@@ -74,7 +74,7 @@ func (s *session) duplicates(docs []declaration) (flaws model.Flaws) {
 	places := map[string]*model.Flaw{}
 	for _, d := range docs {
 		r := &d.located.Resource
-		ref := refOf(r.Kind, cmp.Or(r.Metadata.Namespace, s.ns()), r.Metadata.Name)
+		ref := refOf(r.Kind, cmp.Or(r.Metadata.Namespace, s.objectNamespace()), r.Metadata.Name)
 		f := d.located.Locate(&model.Flaw{Field: "metadata.name"})
 		if first := places[ref]; first != nil {
 			f.Text, f.Hint = ref+" is declared twice", fmt.Sprintf("first in %s:%d; keep one of them", first.File, first.Line)

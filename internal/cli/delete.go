@@ -65,7 +65,7 @@ func deleteCommand(s *session) *cobra.Command {
 				return err
 			} else if len(names) > 0 {
 				return actOnEvents(c, names, "deleted", func(node, check string) error {
-					return c.api.Events.Delete(c.ctx, c.ns(), node, check, c.reason(&f.changeFlags))
+					return c.api.Events.Delete(c.ctx, c.objectNamespace(), node, check, c.reason(&f.changeFlags))
 				})
 			}
 			refs, err := f.refs(c)
@@ -131,13 +131,13 @@ func (f *deleteFlags) refs(c *call) (refs []v1.Ref, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if refs, err = c.resourceRefs(c.ctx, c.api, k.KindInfo, c.nsUnless(!k.Namespaced), f.selector); err != nil {
+		if refs, err = c.resourceRefs(c.ctx, c.api, k.KindInfo, c.listNamespace(!k.Namespaced), f.selector); err != nil {
 			return nil, err
 		}
 	}
 	for i := range refs {
 		if k, _ := c.Kinds.Of(refs[i].Kind); k.Namespaced {
-			refs[i].Namespace = cmp.Or(refs[i].Namespace, c.ns())
+			refs[i].Namespace = cmp.Or(refs[i].Namespace, c.objectNamespace())
 		}
 	}
 	if !f.cascade {
@@ -187,8 +187,8 @@ func parseRefs(c *call) (refs []v1.Ref, err error) {
 
 // nothingToDelete reports that --all or -l selects no resource, which is no error.
 func nothingToDelete(c *call, k kind.Kind, selector string) error {
-	return c.show(v1.Applied{Outcomes: []v1.Outcome{}}, func() {
+	return c.printValue(v1.Applied{Outcomes: []v1.Outcome{}}, func() {
 		labels := textIf(selector != "", " with labels "+selector)
-		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, textIf(k.Namespaced, " in namespace "+c.ns()))
+		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, textIf(k.Namespaced, " in namespace "+c.objectNamespace()))
 	})
 }

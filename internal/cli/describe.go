@@ -45,23 +45,26 @@ func describeCommand(s *session) *cobra.Command {
 	})
 }
 
-// field writes one field of a description.
-func (c *call) field(name, format string, args ...any) { c.Field(fieldColumns, name, format, args...) }
+// printField writes one field of a description.
+func (c *call) printField(name, format string, args ...any) {
+	c.Field(fieldColumns, name, format, args...)
+}
 
-// fieldIf writes one field of a description, unless its text is empty.
-func (c *call) fieldIf(name, text string) {
+// printFieldIf writes one field of a description, unless its text is empty.
+func (c *call) printFieldIf(name, text string) {
 	if text != "" {
-		c.field(name, "%s", text)
+		c.printField(name, "%s", text)
 	}
 }
 
-func (c *call) item(name, format string, args ...any) {
+// printItem writes one item below a title of a description.
+func (c *call) printItem(name, format string, args ...any) {
 	c.Field(fieldColumns+2, "  "+name, format, args...)
 }
 
 // describeResource shows a resource, its effect, related events or nodes, changes and declaration.
 func describeResource(c *call, k kind.Kind, name string) error {
-	data, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.ns(), name)
+	data, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
 	if err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func describeResource(c *call, k kind.Kind, name string) error {
 	if err != nil {
 		return err
 	}
-	namespace := c.nsUnless(!k.Namespaced)
+	namespace := c.listNamespace(!k.Namespaced)
 	if node, ok := view.Resource.Spec.(*model.NodeSpec); ok {
 		err = describeNode(c, view.Resource, node)
 	} else {
@@ -90,18 +93,18 @@ func describeResource(c *call, k kind.Kind, name string) error {
 // describeDeclared shows the effect of a resource and the details of its kind.
 func describeDeclared(c *call, k kind.Kind, view kind.View) (err error) {
 	r := view.Resource
-	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, c.ns(), r.Metadata.Name); err != nil {
+	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, c.objectNamespace(), r.Metadata.Name); err != nil {
 		return err
 	}
 	c.Printf("%s\n\n", resourceTitle(r))
-	c.fieldIf("namespace", textIf(k.Namespaced, r.Metadata.Namespace))
-	c.fieldIf("labels", labelText(r.Metadata.Labels))
+	c.printFieldIf("namespace", textIf(k.Namespaced, r.Metadata.Namespace))
+	c.printFieldIf("labels", labelText(r.Metadata.Labels))
 	if parts := k.FromSensu(r.Spec); parts != "" {
-		c.field("from Sensu", "%s: works as in Sensu. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
+		c.printField("from Sensu", "%s: works as in Sensu. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
 	}
-	c.fieldIf("effect", view.State.Note)
+	c.printFieldIf("effect", view.State.Note)
 	for _, detail := range k.Details(view, r.Spec) {
-		c.field(detail.Name, "%s", detail.Text)
+		c.printField(detail.Name, "%s", detail.Text)
 	}
 	return nil
 }
@@ -210,7 +213,7 @@ func describeEvent(c *call, name string) error {
 	if err != nil {
 		return err
 	}
-	e, err := c.api.Events.Get(c.ctx, c.ns(), node, check)
+	e, err := c.api.Events.Get(c.ctx, c.objectNamespace(), node, check)
 	if err != nil {
 		return err
 	}
@@ -219,17 +222,17 @@ func describeEvent(c *call, name string) error {
 	printOutput(c, "output", e.Output)
 	printHooks(c, &e)
 	for _, note := range e.Notes {
-		c.field("note", "%s: evaluation failed, no effect", note)
+		c.printField("note", "%s: evaluation failed, no effect", note)
 	}
 	if e.Problem != nil {
 		c.Printf("\n")
-		c.field("problem", "%s, opened %s", e.Problem.ID, c.When(e.Problem.Opened))
+		c.printField("problem", "%s, opened %s", e.Problem.ID, c.When(e.Problem.Opened))
 		printHolds(c, e.Problem.Ack, e.Problem.Holds)
 		if err := printDeliveries(c, e.Problem.ID); err != nil {
 			return err
 		}
 	}
-	entries, err := c.api.Events.History(c.ctx, c.ns(), node, check, 10)
+	entries, err := c.api.Events.History(c.ctx, c.objectNamespace(), node, check, 10)
 	if err != nil {
 		return err
 	}
@@ -243,26 +246,26 @@ func describeEvent(c *call, name string) error {
 }
 
 func printEventFields(c *call, e *v1.Event) {
-	c.field("namespace", "%s", e.Namespace)
+	c.printField("namespace", "%s", e.Namespace)
 	if e.Status != model.OK {
-		c.field("severity", "%s", e.Severity)
+		c.printField("severity", "%s", e.Severity)
 	}
-	c.fieldIf("expired", textIf(e.Expired, "yes: no result arrived within the TTL"))
-	c.field("received", "%s", c.When(e.Received))
-	c.field("executed", "%s", c.When(e.Executed)+textIf(e.Duration > 0, ", took "+e.Duration.String())+textIf(e.RanBy != "", ", by "+e.RanBy))
-	c.field("since", "%s", c.When(e.Changed))
-	c.field("last OK", "%s", c.When(e.LastOK))
-	c.field("occurrences", "%d in a row", e.Occurrences)
+	c.printFieldIf("expired", textIf(e.Expired, "yes: no result arrived within the TTL"))
+	c.printField("received", "%s", c.When(e.Received))
+	c.printField("executed", "%s", c.When(e.Executed)+textIf(e.Duration > 0, ", took "+e.Duration.String())+textIf(e.RanBy != "", ", by "+e.RanBy))
+	c.printField("since", "%s", c.When(e.Changed))
+	c.printField("last OK", "%s", c.When(e.LastOK))
+	c.printField("occurrences", "%d in a row", e.Occurrences)
 	if e.State == "flapping" {
-		c.field("flapping", "yes: %d %% of state change; the problem stays open until the status is stable", e.Change)
+		c.printField("flapping", "yes: %d %% of state change; the problem stays open until the status is stable", e.Change)
 	}
-	c.field("history", "%s (oldest first: o ok, w warning, c critical, u unknown)", historyLetters(e.History))
-	c.field("state changes", "%d", e.StateChanges)
+	c.printField("history", "%s (oldest first: o ok, w warning, c critical, u unknown)", historyLetters(e.History))
+	c.printField("state changes", "%d", e.StateChanges)
 	stream := ""
 	if e.Stream != 0 { // of an agent; the server's own results have no stream
 		stream = fmt.Sprintf("; last sequence number %d of stream %s", e.Number, e.Stream)
 	}
-	c.field("results", "%d applied, %d lost%s", e.Results, e.Lost, stream)
+	c.printField("results", "%d applied, %d lost%s", e.Results, e.Lost, stream)
 }
 
 // printOutput writes text of a plug-in below a title.
@@ -304,15 +307,15 @@ func printHolds(c *call, ack *model.Ack, holds []v1.NotificationHold) {
 		default:
 			text += "; ended " + c.When(ack.Until)
 		}
-		c.field("acknowledged", "%s", text)
+		c.printField("acknowledged", "%s", text)
 	}
 	for i := range holds {
-		c.field(first(i, "held"), "%s", holds[i].Text()+textIf(!holds[i].Until.IsZero(), ", until "+c.When(holds[i].Until)))
+		c.printField(firstOnly(i, "held"), "%s", holds[i].Text()+textIf(!holds[i].Until.IsZero(), ", until "+c.When(holds[i].Until)))
 	}
 }
 
-// first returns the name of a field for its first value, and none for those below it.
-func first(i int, name string) string { return textIf(i == 0, name) }
+// firstOnly returns the name of a field for its first value, and none for those below it.
+func firstOnly(i int, name string) string { return textIf(i == 0, name) }
 
 func printDeliveries(c *call, problem string) error {
 	l, err := c.api.Problems.Deliveries(c.ctx, problem)
@@ -320,7 +323,7 @@ func printDeliveries(c *call, problem string) error {
 		return err
 	}
 	if len(l.Items) == 0 {
-		c.field("notified", "nobody")
+		c.printField("notified", "nobody")
 	}
 	for i, d := range l.Items {
 		text := fmt.Sprintf("%s (%s): %s", d.Handler, d.Kind, d.State)
@@ -331,7 +334,7 @@ func printDeliveries(c *call, problem string) error {
 			text += fmt.Sprintf(", %s, next %s", model.CountNoun(d.Attempts, "attempt"), c.When(d.NextAt))
 		}
 		text += textIf(d.LastError != "", "; last error: "+d.LastError)
-		c.field(first(i, "notified"), "%s", text)
+		c.printField(firstOnly(i, "notified"), "%s", text)
 	}
 	return nil
 }
@@ -346,12 +349,12 @@ func describeProblem(c *call, id string) error {
 		state = "closed"
 	}
 	c.Printf("problem %s of %s is %s\n\n", p.ID, p.Node+"/"+p.Source.String(), state)
-	c.field("namespace", "%s", p.Namespace)
-	c.field("worst", "%s, severity %s", p.Status, p.Severity)
-	c.field("opened", "%s", c.When(p.Opened))
+	c.printField("namespace", "%s", p.Namespace)
+	c.printField("worst", "%s, severity %s", p.Status, p.Severity)
+	c.printField("opened", "%s", c.When(p.Opened))
 	printHolds(c, p.Ack, p.Holds)
 	if !p.Closed.IsZero() {
-		c.field("closed", "%s, lasted %s", c.When(p.Closed), model.TimeSpan(p.Closed.Sub(p.Opened)))
+		c.printField("closed", "%s, lasted %s", c.When(p.Closed), model.TimeSpan(p.Closed.Sub(p.Opened)))
 	}
 	if err := printDeliveries(c, id); err != nil {
 		return err

@@ -25,30 +25,30 @@ func describeNode(c *call, r *model.Resource, spec *model.NodeSpec) error {
 	}
 	n := l.Items[0]
 	c.Printf("%s is %s\n\n", resourceTitle(r), nodeStatus(n))
-	c.field("namespace", "%s", n.Namespace)
+	c.printField("namespace", "%s", n.Namespace)
 	switch {
 	case n.Events.NotOK() > 0:
-		c.field("events", "%s are not OK; %s open", n.Events.Failing(), model.CountNoun(n.Problems, "problem"))
+		c.printField("events", "%s are not OK; %s open", n.Events.Failing(), model.CountNoun(n.Problems, "problem"))
 	case n.Events.OK > 0:
-		c.field("events", "%d, all OK", n.Events.OK)
+		c.printField("events", "%d, all OK", n.Events.OK)
 	default:
-		c.field("events", "none yet")
+		c.printField("events", "none yet")
 	}
 	if !n.Proxy {
-		c.field("last seen", "%s", c.When(n.Heard))
+		c.printField("last seen", "%s", c.When(n.Heard))
 	}
-	c.field("agent", "%s", agentState(n, spec)+textIf(n.Agent != "", ", version "+n.Agent))
+	c.printField("agent", "%s", agentState(n, spec)+textIf(n.Agent != "", ", version "+n.Agent))
 	if err := describeAgent(c, n.Namespace, n.Name); err != nil {
 		return err
 	}
 	describeFacts(c, spec.Facts)
-	c.field("checks", "%d: %s", len(n.Checks), cmp.Or(strings.Join(n.Checks, ", "), "-"))
+	c.printField("checks", "%d: %s", len(n.Checks), cmp.Or(strings.Join(n.Checks, ", "), "-"))
 	if r.Status != nil {
 		joined := c.When(r.Status.Created)
 		if spec.JoinGrant != nil && spec.JoinGrant.Token != "" {
 			joined += ", with " + spec.JoinGrant.Source()
 		}
-		c.field("joined", "%s", joined)
+		c.printField("joined", "%s", joined)
 	}
 	if err := describeLifecycle(c, n.Namespace, spec); err != nil {
 		return err
@@ -86,19 +86,19 @@ func describeAgent(c *call, namespace, node string) error {
 	if offset := time.Duration(s.ClockOffsetMs) * time.Millisecond; offset.Abs() >= time.Second {
 		text += "; its clock is " + clockText(s.ClockOffsetMs)
 	}
-	c.field("session", "%s", text)
+	c.printField("session", "%s", text)
 	if !s.CertificateExpires.IsZero() {
-		c.field("certificate", "expires %s, %s", s.CertificateExpires.In(c.Zone).Format(time.DateOnly), c.Until(s.CertificateExpires))
+		c.printField("certificate", "expires %s, %s", s.CertificateExpires.In(c.Zone).Format(time.DateOnly), c.Until(s.CertificateExpires))
 	}
-	c.fieldIf("refuses", strings.Join(s.Refuses, ", "))
+	c.printFieldIf("refuses", strings.Join(s.Refuses, ", "))
 	for _, u := range s.IdleUnits {
-		c.field("not in force", "%s: %s", u.Name, u.Reason)
+		c.printField("not in force", "%s: %s", u.Name, u.Reason)
 	}
 	if st := s.Stats; st != nil {
-		c.field("load", "%d runs, %s processes a minute, %s sent%s%s", st.Runs, perMinute(st.ForksPerMinute), model.Size(st.BytesSent).Approximate(),
+		c.printField("load", "%d runs, %s processes a minute, %s sent%s%s", st.Runs, perMinute(st.ForksPerMinute), model.Size(st.BytesSent).Approximate(),
 			textIf(st.BytesPerDay > 0, " ("+sizeText(st.BytesPerDay)+" a day)"), textIf(st.ResidentBytes > 0, ", "+sizeText(st.ResidentBytes)+" of memory"))
 	}
-	c.fieldIf("trouble", strings.Join(l.Items[0].Trouble, "; "))
+	c.printFieldIf("trouble", strings.Join(l.Items[0].Trouble, "; "))
 	return nil
 }
 
@@ -116,12 +116,12 @@ func describeFacts(c *call, facts map[string]string) {
 			others = append(others, name+"="+facts[name])
 		}
 	}
-	c.fieldIf("host", cmp.Or(facts["fqdn"], facts["hostname"]))
-	c.fieldIf("system", systemText(facts))
-	c.fieldIf("hardware", hardwareText(facts))
-	c.fieldIf("cloud", joinNonEmpty(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], cmp.Or(facts["cloudZone"], facts["cloudRegion"])))
-	c.fieldIf("addresses", strings.ReplaceAll(facts["addresses"], ",", ", "))
-	c.fieldIf("more facts", strings.Join(others, ", "))
+	c.printFieldIf("host", cmp.Or(facts["fqdn"], facts["hostname"]))
+	c.printFieldIf("system", systemText(facts))
+	c.printFieldIf("hardware", hardwareText(facts))
+	c.printFieldIf("cloud", joinNonEmpty(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], cmp.Or(facts["cloudZone"], facts["cloudRegion"])))
+	c.printFieldIf("addresses", strings.ReplaceAll(facts["addresses"], ",", ", "))
+	c.printFieldIf("more facts", strings.Join(others, ", "))
 }
 
 // systemText returns the operating system: debian 12 amd64, kernel 6.12.
@@ -174,7 +174,7 @@ func describeLifecycle(c *call, namespace string, spec *model.NodeSpec) error {
 		default:
 			text += "; by " + spec.JoinGrant.Source()
 		}
-		c.field("lifecycle", "%s", text)
+		c.printField("lifecycle", "%s", text)
 	}
 	if h, byAgent := spec.KeepaliveReceivers(); h != nil {
 		var parts []string
@@ -186,14 +186,14 @@ func describeLifecycle(c *call, namespace string, spec *model.NodeSpec) error {
 		}
 		text := "notifies " + strings.Join(parts, " and ")
 		text += textIf(byAgent, "; by its Sensu agent, if they exist")
-		c.field("keepalive", "%s", text)
+		c.printField("keepalive", "%s", text)
 	}
 	return nil
 }
 
 // describeLimits shows the node's limits, and the last time that each was reached.
 func describeLimits(c *call, limits []v1.LimitUse) {
-	c.fieldIf("limits", strings.Join(texts(limits, func(l v1.LimitUse) string {
+	c.printFieldIf("limits", strings.Join(mapTexts(limits, func(l v1.LimitUse) string {
 		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
 		if l.Used != nil {
 			text += fmt.Sprintf(" (%d used)", *l.Used)
@@ -202,7 +202,7 @@ func describeLimits(c *call, limits []v1.LimitUse) {
 	}), ", "))
 	for _, l := range limits {
 		if l.Met > 0 {
-			c.field("", "%s reached %s: %s", l.Name, c.Ago(l.Last), l.Reason)
+			c.printField("", "%s reached %s: %s", l.Name, c.Ago(l.Last), l.Reason)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func describeGroups(c *call, o *v1.NodeOrigins, node string) {
 	for _, g := range o.Groups {
 		name := strings.TrimPrefix(g.Text, "it is in group ")
 		for i, reason := range g.Under {
-			c.item(first(i, name), "%s", reason.Text)
+			c.printItem(firstOnly(i, name), "%s", reason.Text)
 			deeper = deeper || len(reason.Under) > 0
 		}
 		if len(g.Under) == 0 {
@@ -232,7 +232,7 @@ func describeGroups(c *call, o *v1.NodeOrigins, node string) {
 		if i == 0 {
 			c.Printf("\ngroups that the agent asked for and the server refused\n")
 		}
-		c.item(g.Group, "%s", g.Why)
+		c.printItem(g.Group, "%s", g.Why)
 	}
 }
 
@@ -248,7 +248,7 @@ func describeLabels(c *call, labels []v1.LabelOrigin, facts map[string]string) {
 		for _, h := range l.Hides {
 			text += fmt.Sprintf("; hides %q of the %s", h.Value, h.Owner)
 		}
-		c.item(l.Name, "%s", text)
+		c.printItem(l.Name, "%s", text)
 	}
 	if len(facts) > 0 && len(labels) > 0 {
 		c.Printf("  facts count as labels, too, unless a label hides them\n")
@@ -262,9 +262,9 @@ func describeProperties(c *call, properties []v1.PropertyValue) {
 	}
 	for _, p := range properties {
 		if p.Conflict != "" {
-			c.item(p.Name, "no value: %s", p.Conflict)
+			c.printItem(p.Name, "no value: %s", p.Conflict)
 		} else {
-			c.item(p.Name, "%s", string(p.Value))
+			c.printItem(p.Name, "%s", string(p.Value))
 		}
 		for _, from := range p.From {
 			text := from.From
@@ -272,7 +272,7 @@ func describeProperties(c *call, properties []v1.PropertyValue) {
 				text += ", " + from.Effect
 				text += textIf(from.Effect != "in force" || string(from.Value) != string(p.Value), ": "+string(from.Value))
 			}
-			c.item("", "  %s", text)
+			c.printItem("", "  %s", text)
 		}
 	}
 }

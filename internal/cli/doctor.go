@@ -107,7 +107,7 @@ func takeSettings(ctx context.Context, admin string, p *doctor.Patient, isSet fu
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var settings map[string]string
-	if data, err := fetch(ctx, admin+"/debug/config"); err != nil || json.Unmarshal(data, &settings) != nil {
+	if data, err := fetchAdminPage(ctx, admin+"/debug/config"); err != nil || json.Unmarshal(data, &settings) != nil {
 		return
 	}
 	folder := settings["data"]

@@ -67,9 +67,9 @@ func eventVerbCommand(s *session, verb eventVerb) *cobra.Command {
 			if len(c.args) > 0 {
 				return actOnEvents(c, c.args, f.result(verb, 1), func(node, check string) error {
 					if verb.act == nil {
-						return c.api.Events.Acknowledge(c.ctx, c.ns(), node, check, f.Note, f.until(c))
+						return c.api.Events.Acknowledge(c.ctx, c.objectNamespace(), node, check, f.Note, f.until(c))
 					}
-					return verb.act(c.api.Events, c.ctx, c.ns(), node, check, f.Note)
+					return verb.act(c.api.Events, c.ctx, c.objectNamespace(), node, check, f.Note)
 				})
 			}
 			return actOnSelection(c, verb, f)
@@ -148,7 +148,7 @@ func actOnEvents(c *call, names []string, done string, act func(node, check stri
 // actOnSelection lists the matching events, then acts on them in one request.
 func actOnSelection(c *call, verb eventVerb, f *eventFlags) error {
 	r := f.BulkRequest
-	r.Namespace, r.Until = c.nsUnless(f.allNamespaces), f.until(c)
+	r.Namespace, r.Until = c.listNamespace(f.allNamespaces), f.until(c)
 	if !r.DryRun && !c.Format.Machine() {
 		preview := r
 		preview.DryRun = true
@@ -168,7 +168,7 @@ func actOnSelection(c *call, verb eventVerb, f *eventFlags) error {
 	if err != nil {
 		return err
 	}
-	err = c.show(done, func() {
+	err = c.printValue(done, func() {
 		if r.DryRun {
 			printMatches(c, &done, f.allNamespaces)
 			c.Printf("dry run: nothing was changed\n")
@@ -217,7 +217,7 @@ func bulkEventName(e v1.BulkEvent, all bool) string {
 func printBulkResult(c *call, done *v1.BulkDone, result string) {
 	c.Printf("%s %s\n", model.CountNoun(done.Done, "event"), result)
 	for _, left := range done.Left {
-		names := texts(left.First, func(e v1.BulkEvent) string { return bulkEventName(e, false) })
+		names := mapTexts(left.First, func(e v1.BulkEvent) string { return bulkEventName(e, false) })
 		if left.Count > len(names) {
 			names = append(names, "…")
 		}

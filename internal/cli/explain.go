@@ -15,7 +15,7 @@ import (
 func explainCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "explain [KIND[.FIELD]]", short: "Explain the kinds of resources and their fields",
-		args: cobra.MaximumNArgs(1), complete: onlyArgument(cobra.FixedCompletions(s.kindWords(), noFiles)), offline: true,
+		args: cobra.MaximumNArgs(1), complete: completeFirstArgument(cobra.FixedCompletions(s.kindWords(), noFiles)), offline: true,
 		run: func(c *call) error {
 			if len(c.args) == 0 {
 				return listKinds(c)
@@ -29,7 +29,7 @@ func explainCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.show(e, func() { printExplanation(c, e) })
+			return c.printValue(e, func() { printExplanation(c, e) })
 		},
 	})
 }

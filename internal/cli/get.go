@@ -24,7 +24,7 @@ type getFlags struct {
 	node, check, group, status string
 	problem, open              bool
 	at                         string
-	period                     period
+	period                     timeRange
 	version                    string
 	spooling, disconnected     bool
 }
@@ -74,7 +74,7 @@ func getCommand(s *session) *cobra.Command {
 			if err := checkGetFlags(c, cmp.Or(string(list), word)); err != nil {
 				return err
 			}
-			get := map[state]func(*call, []string, *getFlags) error{
+			get := map[stateList]func(*call, []string, *getFlags) error{
 				events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents,
 			}[list]
 			if get != nil {
@@ -132,13 +132,13 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 	switch {
 	case len(names) > 0:
 		for _, name := range names {
-			item, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.ns(), name)
+			item, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
 			if err != nil {
 				return err
 			}
 			items = append(items, item)
 			if !c.Format.Machine() {
-				state, err := c.api.Resources.State(c.ctx, k.KindInfo, c.ns(), name)
+				state, err := c.api.Resources.State(c.ctx, k.KindInfo, c.objectNamespace(), name)
 				if err != nil {
 					return err
 				}
@@ -153,7 +153,7 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 			limit = 0
 		}
 		items, next, err = client.Pages(limit, func(size int, after string) ([]json.RawMessage, string, error) {
-			page, err := c.api.Resources.List(c.ctx, k.KindInfo, c.nsUnless(g.all || !k.Namespaced), v1.ResourceFilter{Selector: g.Selector, Where: g.Where}, !c.Format.Machine(), size, after)
+			page, err := c.api.Resources.List(c.ctx, k.KindInfo, c.listNamespace(g.all || !k.Namespaced), v1.ResourceFilter{Selector: g.Selector, Where: g.Where}, !c.Format.Machine(), size, after)
 			states = append(states, page.States...)
 			return page.Items, page.Next, err
 		})
@@ -183,7 +183,7 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 	}
 	empty := "no " + k.Plural
 	empty += textIf(g.narrows(), " match")
-	empty += textIf(!g.all && k.Namespaced, " in namespace "+c.ns())
+	empty += textIf(!g.all && k.Namespaced, " in namespace "+c.objectNamespace())
 	notes := []string{
 		textIf(k.Sensu && len(items) > 0, "Sensu kinds: they work as in Sensu. Muster's own kind is Route: "+model.SensuKindsPage),
 		textIf(next != "", "more rows: --limit 0 shows all, -l selects"),

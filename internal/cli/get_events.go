@@ -15,7 +15,7 @@ import (
 // getEvents lists events, worst first, or watches them.
 func getEvents(c *call, names []string, g *getFlags) error {
 	f := v1.EventFilter{
-		Namespace: c.nsUnless(g.all), Node: g.node, Check: g.check, Status: g.status, Group: g.group,
+		Namespace: c.listNamespace(g.all), Node: g.node, Check: g.check, Status: g.status, Group: g.group,
 		Selector: g.Selector, Where: g.Where, Problem: g.problem,
 	}
 	if len(names) > 1 {
@@ -38,7 +38,7 @@ func getEvents(c *call, names []string, g *getFlags) error {
 		return err
 	}
 	if len(names) == 1 && (len(list.Items) == 0 || c.Format.Machine()) {
-		one, err := c.api.Events.Get(c.ctx, c.ns(), f.Node, f.Check) // has every field; its error names the reason
+		one, err := c.api.Events.Get(c.ctx, c.objectNamespace(), f.Node, f.Check) // has every field; its error names the reason
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func eventList(c *call, l v1.EventList, g *getFlags, notes ...string) list[v1.Ev
 	case g.all:
 		empty = "no events yet. Declare a check: muster explain check"
 	default:
-		empty = "no events in namespace " + c.ns() + " yet. Declare a check: muster explain check"
+		empty = "no events in namespace " + c.objectNamespace() + " yet. Declare a check: muster explain check"
 	}
 	held := slices.ContainsFunc(l.Items, func(e v1.Event) bool { return holdText(c, e.Problem) != "" })
 	return list[v1.Event]{
@@ -120,7 +120,7 @@ func otherNamespaces(others []v1.NamespaceEvents) string {
 	if len(others) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("in other namespaces: %s. All: -A. One: -n %s", strings.Join(texts(others, namespaceText), ", "), others[0].Namespace)
+	return fmt.Sprintf("in other namespaces: %s. All: -A. One: -n %s", strings.Join(mapTexts(others, namespaceText), ", "), others[0].Namespace)
 }
 
 // namespaceText returns a namespace with its events: demo 1800 events (12 not OK).
@@ -157,7 +157,7 @@ func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(past.Items, func(a, b v1.PastEvent) int { return badness(b.Status) - badness(a.Status) })
+	slices.SortStableFunc(past.Items, func(a, b v1.PastEvent) int { return statusRank(b.Status) - statusRank(a.Status) })
 	if g.limit > 0 && len(past.Items) > g.limit {
 		past.Items, past.Next = past.Items[:g.limit], "more"
 	}
@@ -178,8 +178,8 @@ func nodeOrGone(name string, gone time.Time) string {
 	return name + textIf(!gone.IsZero(), " (gone)")
 }
 
-// badness orders statuses: critical, unknown, warning, ok.
-func badness(s model.Status) int {
+// statusRank orders statuses: critical, unknown, warning, ok.
+func statusRank(s model.Status) int {
 	return [...]int{model.OK: 0, model.Warning: 1, model.Critical: 3, model.Unknown: 2}[s&3]
 }
 
@@ -199,9 +199,9 @@ func parseStatuses(text string) (map[model.Status]bool, error) {
 	return out, nil
 }
 
-// watch is get events -w: the list, then one line per change. People see changes of status and of
+// eventWatch is get events -w: the list, then one line per change. People see changes of status and of
 // problems, with -o wide also of output; programs get every event.
-type watch struct {
+type eventWatch struct {
 	*call
 	flags     *getFlags
 	last      map[eventKey]eventState
@@ -218,7 +218,7 @@ type eventState struct {
 }
 
 func watchEvents(c *call, f v1.EventFilter, g *getFlags) error {
-	w := &watch{call: c, flags: g, last: map[eventKey]eventState{}, day: c.Now().In(c.Zone).Format(time.DateOnly)}
+	w := &eventWatch{call: c, flags: g, last: map[eventKey]eventState{}, day: c.Now().In(c.Zone).Format(time.DateOnly)}
 	list := func() error {
 		events, err := readEvents(c, f, g.limit)
 		if err != nil {
@@ -229,7 +229,7 @@ func watchEvents(c *call, f v1.EventFilter, g *getFlags) error {
 	return c.api.Events.Watch(c.ctx, f, list, w.printChange)
 }
 
-func (w *watch) printList(list v1.EventList) error {
+func (w *eventWatch) printList(list v1.EventList) error {
 	for _, e := range list.Items {
 		if w.Format.Machine() {
 			if err := w.Document(e); err != nil {
@@ -254,7 +254,7 @@ func (w *watch) printList(list v1.EventList) error {
 }
 
 // update stores the state of an event and returns its state before, if that is known.
-func (w *watch) update(e v1.Event) (before eventState, known bool) {
+func (w *eventWatch) update(e v1.Event) (before eventState, known bool) {
 	key := eventKey{uint32(e.NodeID), uint32(e.CheckID)}
 	now := eventState{status: e.Status}
 	if e.Problem != nil {
@@ -265,7 +265,7 @@ func (w *watch) update(e v1.Event) (before eventState, known bool) {
 	return before, known
 }
 
-func (w *watch) name(e v1.Event) string {
+func (w *eventWatch) name(e v1.Event) string {
 	name := e.Node + "/" + e.Check
 	if w.flags.all {
 		name = e.Namespace + "/" + name
@@ -274,14 +274,14 @@ func (w *watch) name(e v1.Event) string {
 }
 
 // widen aligns the lines to a name, unless it takes half of the terminal.
-func (w *watch) widen(name string) {
+func (w *eventWatch) widen(name string) {
 	if n := screen.Width(name); w.Width == 0 || n <= w.Width/2 {
 		w.nameWidth = max(w.nameWidth, n)
 	}
 }
 
 // printChange writes time, status, name and output of an event that changed.
-func (w *watch) printChange(e v1.Event) error {
+func (w *eventWatch) printChange(e v1.Event) error {
 	if w.Format.Machine() {
 		return w.Document(e)
 	}

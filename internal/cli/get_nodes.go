@@ -29,7 +29,7 @@ func rowsOrAll(limit int) int {
 
 // getNodes lists nodes with sessions and events, worst first.
 func getNodes(c *call, g *getFlags) error {
-	namespace := c.nsUnless(g.all)
+	namespace := c.listNamespace(g.all)
 	l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Namespace: namespace, Selector: g.Selector, Where: g.Where, Group: g.group, Limit: rowsOrAll(g.limit)})
 	if err != nil {
 		return err
@@ -103,12 +103,12 @@ func getAgents(c *call, names []string, g *getFlags) (err error) {
 	var l v1.AgentList
 	if len(names) == 0 {
 		l, err = c.api.Nodes.Agents(c.ctx, v1.AgentFilter{
-			Namespace: c.nsUnless(g.all), Selector: g.Selector, Where: g.Where, Version: g.version, Spooling: g.spooling,
+			Namespace: c.listNamespace(g.all), Selector: g.Selector, Where: g.Where, Version: g.version, Spooling: g.spooling,
 			Disconnected: g.disconnected, Limit: rowsOrAll(g.limit),
 		})
 	}
 	for _, name := range names {
-		one, err := c.api.Nodes.Agents(c.ctx, v1.AgentFilter{Namespace: c.ns(), Name: name, Limit: 1})
+		one, err := c.api.Nodes.Agents(c.ctx, v1.AgentFilter{Namespace: c.objectNamespace(), Name: name, Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func getAgents(c *call, names []string, g *getFlags) (err error) {
 			textIf(more > 0, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l select", more)), agentSummary(l),
 		}
 	}
-	empty := g.emptyText("agents", g.version != "" || g.spooling || g.disconnected, c.ns(), tokenHint)
+	empty := g.emptyText("agents", g.version != "" || g.spooling || g.disconnected, c.objectNamespace(), tokenHint)
 	return list[v1.Agent]{
 		value: l, items: l.Items, empty: empty, notes: notes,
 		columns: screen.Head("NAMESPACE|VERSION|NODE|SESSION|WAITS|SKIP/LATE|FORKS/MIN|SENT/DAY|LOST|MEMORY|ADDRESS|CLOCK|CERTIFICATE|REFUSES").

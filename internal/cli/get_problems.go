@@ -41,7 +41,7 @@ func getProblems(c *call, names []string, g *getFlags) error {
 	if g.open {
 		empty = "no open problems"
 	}
-	empty += textIf(g.unfiltered() && !g.all, " in namespace "+c.ns()+". All namespaces: -A")
+	empty += textIf(g.unfiltered() && !g.all, " in namespace "+c.objectNamespace()+". All namespaces: -A")
 	more := textIf(next != "", "more rows: --limit 0 shows all, --open only open problems")
 	l := problemList(c, v1.ProblemList{Items: items, Next: next}, items, g.all)
 	l.empty, l.notes = empty, []string{more}
@@ -51,7 +51,7 @@ func getProblems(c *call, names []string, g *getFlags) error {
 // readProblems reads g.limit problems; 0: all.
 func readProblems(c *call, g *getFlags, open bool) ([]v1.Problem, string, error) {
 	return client.Pages(g.limit, func(size int, after string) ([]v1.Problem, string, error) {
-		page, err := c.api.Problems.List(c.ctx, c.nsUnless(g.all), g.node, g.check, open, size, after, g.Narrow)
+		page, err := c.api.Problems.List(c.ctx, c.listNamespace(g.all), g.node, g.check, open, size, after, g.Narrow)
 		return page.Items, page.Next, err
 	})
 }
@@ -120,7 +120,7 @@ func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) 
 		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })
 		if i < 0 {
 			e := model.Errorf(model.NotFound, "unknown queue %q", name)
-			if near := model.Nearest(name, texts(all, func(q v1.Queue) string { return q.Name })); near != "" {
+			if near := model.Nearest(name, mapTexts(all, func(q v1.Queue) string { return q.Name })); near != "" {
 				return nil, e.WithHint("did you mean %s? List queues: muster get queues", near)
 			}
 			return nil, e.WithHint("list queues: muster get queues")
@@ -132,7 +132,7 @@ func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) 
 
 // getHistory lists entries of history, newest first; names holds at most one NODE or NODE/CHECK.
 func getHistory(c *call, names []string, g *getFlags) (err error) {
-	q := v1.HistoryQuery{Namespace: c.nsUnless(g.all), Node: g.node, Check: g.check, Narrow: g.Narrow}
+	q := v1.HistoryQuery{Namespace: c.listNamespace(g.all), Node: g.node, Check: g.check, Narrow: g.Narrow}
 	if len(names) > 1 {
 		return model.Errorf(model.Invalid, "expected one node or event, or none for the history of all").WithHint("muster get history %s", names[0])
 	}

@@ -151,7 +151,7 @@ func TestPastEvents(t *testing.T) {
 // failingFleet returns a server with web01…web60, on which disk is critical and load OK.
 func failingFleet(t *testing.T) (*apitest.Server, *terminal) {
 	rig, x := openTerminal(t)
-	web := numbered("web%02d", 60)
+	web := numberedNames("web%02d", 60)
 	rig.DeclareNodes("default", map[string]string{"role": "web"}, web...)
 	for _, check := range []string{"disk", "load"} {
 		rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + check + "}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
@@ -224,9 +224,9 @@ func TestGroupAvailability(t *testing.T) {
 		"report availability --since 11h -l env=prod --by node", "report availability --since 11h -l env=test",
 		"get events --at 2h", "get events --at 7h --node old01", "get events --at 30m --node old01",
 		"get events --at 2h --node nobody")
-	rig.DeclareNodes("default", nil, numbered("gone%03d", 120)...)
+	rig.DeclareNodes("default", nil, numberedNames("gone%03d", 120)...)
 	var words []string
-	for i, name := range numbered("gone%03d", 120) {
+	for i, name := range numberedNames("gone%03d", 120) {
 		id, _ := rig.Directory.NodeByName("default", name)
 		p.change(id, name, "http", time.Duration(i)*time.Millisecond, model.Unknown, model.Unknown, "HTTP UNKNOWN")
 		words = append(words, name)

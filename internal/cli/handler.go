@@ -30,11 +30,11 @@ func handlerTestCommand(s *session) *cobra.Command {
 			flags.StringVar(&node, "node", "", "node with the properties for the handler's variables")
 		},
 		run: func(c *call) error {
-			t, err := c.api.Notifications.TestHandler(c.ctx, c.ns(), c.args[0], v1.HandlerTest{Node: node})
+			t, err := c.api.Notifications.TestHandler(c.ctx, c.objectNamespace(), c.args[0], v1.HandlerTest{Node: node})
 			if err != nil {
 				return err
 			}
-			err = c.show(t, func() { printHandlerTest(c, c.args[0], &t) })
+			err = c.printValue(t, func() { printHandlerTest(c, c.args[0], &t) })
 			switch {
 			case err != nil || t.Outcome == "taken":
 				return err
@@ -71,11 +71,11 @@ func handlerDeadCommand(s *session) *cobra.Command {
 		args: cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			flags.IntVar(&f.limit, "limit", 50, "maximum number of rows, up to 1000")
-			f.declareWhere(flags, overRow(`row.lastError.contains("401")`))
+			f.declareWhere(flags, whereRowHelp(`row.lastError.contains("401")`))
 		},
-		run: listed(func(c *call) (list[v1.Delivery], error) {
+		run: readAndPrintList(func(c *call) (list[v1.Delivery], error) {
 			items, next, err := client.Pages(max(f.limit, 1), func(size int, after string) ([]v1.Delivery, string, error) {
-				page, err := c.api.Notifications.DeadLetters(c.ctx, c.ns(), c.args[0], size, after, f.Narrow)
+				page, err := c.api.Notifications.DeadLetters(c.ctx, c.objectNamespace(), c.args[0], size, after, f.Narrow)
 				return page.Items, page.Next, err
 			})
 			empty := "no dead letters of handler " + c.args[0]
@@ -115,8 +115,8 @@ func handlerReplayCommand(s *session) *cobra.Command {
 			}
 			return nil
 		},
-		run: answer(func(c *call) (v1.HandlerReplayed, error) {
-			return c.api.Notifications.ReplayHandler(c.ctx, c.ns(), c.args[0], r)
+		run: fetchAndPrint(func(c *call) (v1.HandlerReplayed, error) {
+			return c.api.Notifications.ReplayHandler(c.ctx, c.objectNamespace(), c.args[0], r)
 		}, func(c *call, done v1.HandlerReplayed) {
 			c.Printf("%s queued again\n", model.CountNoun(done.Sent, "message"))
 			if done.Over > 0 {
@@ -150,9 +150,9 @@ func routeTestCommand(s *session) *cobra.Command {
 			}
 			return err
 		},
-		run: answer(func(c *call) (v1.RouteTest, error) {
+		run: fetchAndPrint(func(c *call) (v1.RouteTest, error) {
 			node, check, _ := strings.Cut(c.args[0], "/")
-			return c.api.Notifications.TestRoute(c.ctx, c.ns(), node, check, opened, status, severity)
+			return c.api.Notifications.TestRoute(c.ctx, c.objectNamespace(), node, check, opened, status, severity)
 		}, printRouteTest),
 	})
 }
@@ -177,7 +177,7 @@ func printRouteTest(c *call, t v1.RouteTest) {
 }
 
 func printRouteStep(c *call, step *v1.RouteTestStep, opened time.Time) {
-	text := strings.Join(texts(step.Handlers, func(h v1.RouteHandler) string {
+	text := strings.Join(mapTexts(step.Handlers, func(h v1.RouteHandler) string {
 		return h.Name + textIf(h.Missing, " (the handler does not exist)")
 	}), ", ")
 	text += textIf(step.Repeat > 0, ", again every "+step.Repeat.String())

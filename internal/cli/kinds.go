@@ -13,24 +13,24 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// state is a list of state that the server keeps, as opposed to declared resources.
-type state string
+// stateList is a list of state that the server keeps, as opposed to declared resources.
+type stateList string
 
 const (
-	events   state = "events"
-	problems state = "problems"
-	history  state = "history"
-	queues   state = "queues"
-	agents   state = "agents"
+	events   stateList = "events"
+	problems stateList = "problems"
+	history  stateList = "history"
+	queues   stateList = "queues"
+	agents   stateList = "agents"
 )
 
-var stateWords = map[string]state{
+var stateWords = map[string]stateList{
 	"event": events, "events": events, "ev": events, "problem": problems, "problems": problems, "pr": problems, "history": history,
 	"queue": queues, "queues": queues, "agent": agents, "agents": agents,
 }
 
 // stateOf finds a list of state by its plural, singular or short name, in any case.
-func stateOf(word string) (state, bool) {
+func stateOf(word string) (stateList, bool) {
 	list, known := stateWords[strings.ToLower(word)]
 	return list, known
 }
@@ -184,16 +184,16 @@ func qualified(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// period is --since and --until.
-type period struct{ since, until string }
+// timeRange is --since and --until.
+type timeRange struct{ since, until string }
 
 // declare adds the flags; lists names the lists that take them, and is empty where all do.
-func (p *period) declare(flags *pflag.FlagSet, since, lists string) {
+func (p *timeRange) declare(flags *pflag.FlagSet, since, lists string) {
 	flags.StringVar(&p.since, "since", since, lists+"start: an age such as 24h, or a time such as 2026-12-24T18:00:00Z")
 	flags.StringVar(&p.until, "until", "", lists+"end, in the format of --since; default now")
 }
 
-func (p *period) read(now time.Time) (since, until time.Time, err error) {
+func (p *timeRange) read(now time.Time) (since, until time.Time, err error) {
 	if since, err = parsePast("since", p.since, now); err != nil {
 		return since, until, err
 	}

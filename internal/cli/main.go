@@ -168,7 +168,7 @@ func versionCommand(s *session) *cobra.Command {
 					builds["server"] = server
 				}
 			}
-			return c.show(builds, func() {
+			return c.printValue(builds, func() {
 				c.Printf("client  %s\n", version.Get())
 				if err == nil {
 					c.Printf("server  %s\n", server)

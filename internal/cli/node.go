@@ -74,7 +74,7 @@ func nodeRenameCommand(s *session) *cobra.Command {
 		use: "rename OLD NEW", short: "Rename a node; it keeps its events and history",
 		args: cobra.ExactArgs(2), complete: s.completeNames(kind.Node().KindInfo), flags: f.declare,
 		run: func(c *call) error {
-			done, err := c.api.Nodes.Rename(c.ctx, c.ns(), c.args[0], v1.NodeRename{
+			done, err := c.api.Nodes.Rename(c.ctx, c.objectNamespace(), c.args[0], v1.NodeRename{
 				To: c.args[1], DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes,
 			})
 			if err != nil {
@@ -101,12 +101,12 @@ func nodeReplaceCommand(s *session) *cobra.Command {
 			flags.StringVar(&lifetime, "for", "1h", "lifetime of the command (0: without end)")
 			messageFlag(flags, &message, "reason; the old machine shows it")
 		},
-		run: answer(func(c *call) (t v1.JoinToken, err error) {
+		run: fetchAndPrint(func(c *call) (t v1.JoinToken, err error) {
 			seconds, err := parseLifetime("--for", lifetime)
 			if err != nil {
 				return t, err
 			}
-			return c.api.Nodes.Replace(c.ctx, c.ns(), c.args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
+			return c.api.Nodes.Replace(c.ctx, c.objectNamespace(), c.args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
 		}, func(c *call, t v1.JoinToken) {
 			until := textIf(!t.Expires.IsZero(), " until "+c.Clock(t.Expires))
 			c.Printf("Paste on the machine that takes over %s:\n\n  muster-agent join %s\n\nThe command works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
@@ -137,10 +137,10 @@ func nodeRetireCommand(s *session) *cobra.Command {
 		run: func(c *call) error {
 			r := v1.NodeRetire{DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes}
 			for _, name := range c.args {
-				r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: c.ns(), Name: name})
+				r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: c.objectNamespace(), Name: name})
 			}
 			if selector != "" {
-				refs, err := c.resourceRefs(c.ctx, c.api, kind.Node().KindInfo, c.ns(), selector)
+				refs, err := c.resourceRefs(c.ctx, c.api, kind.Node().KindInfo, c.objectNamespace(), selector)
 				if err != nil {
 					return err
 				}
@@ -159,7 +159,7 @@ func nodeRetireCommand(s *session) *cobra.Command {
 func nodeForgiveCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "forgive ID...", short: "Permit retired, replaced or refused machines to ask again", args: cobra.MinimumNArgs(1), noFormat: true,
-		run: eachArgument(func(c *call, id string) error { return c.api.Nodes.DeleteTombstone(c.ctx, id) }, "%s may ask to join again"),
+		run: forEachArgument(func(c *call, id string) error { return c.api.Nodes.DeleteTombstone(c.ctx, id) }, "%s may ask to join again"),
 	})
 }
 

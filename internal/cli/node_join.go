@@ -80,9 +80,9 @@ func joinTokenCreate(s *session) command {
 	return command{
 		use: "create", short: "Create a join token and print the command for the machine", args: cobra.NoArgs,
 		flags: f.declare,
-		check: func(c *call) (err error) { r, err = f.request(c.ns()); return err },
-		run: answer(func(c *call) (v1.JoinToken, error) {
-			r.Namespace = c.ns() // now with the context's
+		check: func(c *call) (err error) { r, err = f.request(c.objectNamespace()); return err },
+		run: fetchAndPrint(func(c *call) (v1.JoinToken, error) {
+			r.Namespace = c.objectNamespace() // now with the context's
 			return c.api.Enrolment.CreateToken(c.ctx, r)
 		}, func(c *call, t v1.JoinToken) { printJoinToken(c, &t, f.groups) }),
 	}
@@ -127,9 +127,9 @@ func joinTokenListCommand(s *session) *cobra.Command {
 		use: "list", short: "List join tokens", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			f.declareSelector(flags, "tokens with these labels for their machines")
-			f.declareWhere(flags, overRow("row.uses > 0"))
+			f.declareWhere(flags, whereRowHelp("row.uses > 0"))
 		},
-		run: listed(func(c *call) (list[v1.JoinToken], error) {
+		run: readAndPrintList(func(c *call) (list[v1.JoinToken], error) {
 			l, err := c.api.Enrolment.Tokens(c.ctx, f.Narrow)
 			empty := "no join tokens. Create one: muster node token"
 			if f.narrows() {
@@ -150,7 +150,7 @@ func joinTokenListCommand(s *session) *cobra.Command {
 func joinTokenDeleteCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "delete ID...", short: "Revoke join tokens; nodes that joined with them stay", args: cobra.MinimumNArgs(1), noFormat: true,
-		run: eachArgument(func(c *call, id string) error { return c.api.Enrolment.DeleteToken(c.ctx, id) }, "join token %s deleted"),
+		run: forEachArgument(func(c *call, id string) error { return c.api.Enrolment.DeleteToken(c.ctx, id) }, "join token %s deleted"),
 	})
 }
 
@@ -161,7 +161,7 @@ func listPending(c *call, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	return c.show(l, func() { printPending(c, l.Items, g.narrows()) })
+	return c.printValue(l, func() { printPending(c, l.Items, g.narrows()) })
 }
 
 func printPending(c *call, machines []v1.Pending, narrowed bool) {
@@ -177,17 +177,17 @@ func printPending(c *call, machines []v1.Pending, narrowed bool) {
 	unknown := "" // the key of the first machine that was never a node
 	for _, p := range machines {
 		c.Printf("%s  from %s, pending for %s\n", screen.Cell{Text: p.Name, Colour: screen.Bold}, p.Whence, model.Age(c.Now(), p.Since))
-		c.status("  key", "%s", p.Key)
+		c.printStatusLine("  key", "%s", p.Key)
 		if r := p.Returns; r != nil {
 			returning++
-			c.status("  was", "%s, node %s, according to its certificate of %s", refOf("Node", r.Namespace, p.Name), r.UID, r.Certified.Local().Format(time.DateTime))
+			c.printStatusLine("  was", "%s, node %s, according to its certificate of %s", refOf("Node", r.Namespace, p.Name), r.UID, r.Certified.Local().Format(time.DateTime))
 		} else if unknown == "" {
 			unknown = p.Key[:16]
 		}
 		for _, line := range [...][2]string{{"  facts", shortPairs(p.Facts)}, {"  labels", shortPairs(p.Labels)},
 			{"  groups", strings.Join(p.Groups, ", ")}} {
 			if line[1] != "" {
-				c.status(line[0], "%s", line[1])
+				c.printStatusLine(line[0], "%s", line[1])
 			}
 		}
 	}
@@ -295,7 +295,7 @@ func nodeCACommand(s *session) *cobra.Command {
 			if len(ca.Addresses) == 0 && !c.Format.Machine() {
 				return model.Errorf(model.Internal, "the server has no address for agents").WithHint("start the server with --listen :PORT, or with --advertise NAME")
 			}
-			return c.show(ca, func() {
+			return c.printValue(ca, func() {
 				c.Printf("%s\n\nOn a machine: muster-agent join --server %s --ca-hash %s\n", ca.Hash, ca.Addresses[0], ca.Hash)
 			})
 		},

@@ -23,7 +23,7 @@ func reportCommand(s *session) *cobra.Command {
 
 type reportFlags struct {
 	listFlags
-	period       period
+	period       timeRange
 	since, until time.Time
 }
 
@@ -39,11 +39,11 @@ func (f *reportFlags) check(c *call) (err error) {
 }
 
 func (f *reportFlags) query(c *call) v1.ReportQuery {
-	return v1.ReportQuery{Namespace: c.nsUnless(f.all), Where: f.Where, Since: f.since, Until: f.until}
+	return v1.ReportQuery{Namespace: c.listNamespace(f.all), Where: f.Where, Since: f.since, Until: f.until}
 }
 
-// limited returns the first rows, and how many the limit cut off.
-func limited[T any](f *reportFlags, rows []T) ([]T, int) {
+// firstRows returns the first rows, and how many the limit cut off.
+func firstRows[T any](f *reportFlags, rows []T) ([]T, int) {
 	if f.limit <= 0 || len(rows) <= f.limit {
 		return rows, 0
 	}
@@ -93,7 +93,7 @@ func availabilityCommand(s *session) *cobra.Command {
 			return f.reportFlags.check(c)
 		},
 		run: func(c *call) error {
-			q := v1.AvailabilityQuery{Namespace: c.nsUnless(f.all), Check: f.check, Group: f.group, Selector: f.Selector, Where: f.Where, Since: f.since, Until: f.until}
+			q := v1.AvailabilityQuery{Namespace: c.listNamespace(f.all), Check: f.check, Group: f.group, Selector: f.Selector, Where: f.Where, Since: f.since, Until: f.until}
 			if len(c.args) == 1 {
 				q.Node, q.Check, _ = strings.Cut(c.args[0], "/")
 			}
@@ -169,7 +169,7 @@ func printAvailability(c *call, f *availabilityFlags, l v1.AvailabilityList) err
 	duration := func(seconds float64) any {
 		return screen.When(seconds != 0, model.TimeSpan(time.Duration(seconds*float64(time.Second))))
 	}
-	rows, more := limited(&f.reportFlags, l.Items)
+	rows, more := firstRows(&f.reportFlags, l.Items)
 	var notes []string
 	if len(rows) > 0 {
 		notes = []string{moreRows(more), fmt.Sprintf("%s in total, from %s to %s", availablePercent(total), c.Date(l.Since), c.Date(l.Until))}
@@ -195,7 +195,7 @@ func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
 	if err != nil {
 		return err
 	}
-	rows, more := limited(&f.reportFlags, l.Items)
+	rows, more := firstRows(&f.reportFlags, l.Items)
 	var notes []string
 	if len(rows) > 0 {
 		condition := "all its events are"
@@ -208,7 +208,7 @@ func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
 		value: l, items: rows, empty: "no group has nodes with matching events", notes: notes,
 		columns: screen.Head("GROUP|NODES|MEAN|WORST|WORST NODE|ALL UP|ANY UP"),
 		row: func(g v1.GroupAvailability) []any {
-			up := func(share float64) any { return screen.When(g.Nodes != 0, percent(share)) }
+			up := func(share float64) any { return screen.When(g.Nodes != 0, percentText(share)) }
 			return []any{g.Group, g.Nodes, up(g.Mean), up(g.Worst), g.WorstNode, up(g.AllUp), up(g.AnyUp)}
 		},
 	}.print(c)
@@ -218,11 +218,11 @@ func availablePercent(x v1.Availability) string {
 	if x.Covered() == 0 {
 		return "-"
 	}
-	return percent(x.Available() / x.Covered())
+	return percentText(x.Available() / x.Covered())
 }
 
-// percent rounds down: 100 % is all the time.
-func percent(share float64) string {
+// percentText rounds down: 100 % is all the time.
+func percentText(share float64) string {
 	return fmt.Sprintf("%.3f %%", float64(int64(share*100_000))/1000)
 }
 
@@ -274,12 +274,12 @@ func printSection[T any](c *call, f *reportFlags, title string, rows []T, column
 		return nil
 	}
 	c.Printf("\n%s\n", title)
-	shown, more := limited(f, rows)
+	shown, more := firstRows(f, rows)
 	return list[T]{items: shown, columns: columns.HideUnless(f.all, "NAMESPACE"), row: row, notes: []string{moreRows(more)}}.print(c)
 }
 
-// orEmpty returns a count, and nothing for zero.
-func orEmpty(n int) any { return screen.When(n != 0, n) }
+// countOrEmpty returns a count, and nothing for zero.
+func countOrEmpty(n int) any { return screen.When(n != 0, n) }
 
 func weekText(counts []int) string { return strings.Trim(fmt.Sprint(counts), "[]") }
 
@@ -287,9 +287,9 @@ func noisyChecks(c *call, f *reportFlags, n *v1.Noise) error {
 	return printSection(c, f, "Checks with problems (UNACKED: closed problems without acknowledgement)", n.Checks,
 		screen.Head("NAMESPACE|CHECK|PAGES|BY WEEK|REPEATS|PROBLEMS|NODES|UNACKED|TYPICAL|FLAPS"), func(x v1.NoisyCheck) []any {
 			return []any{
-				x.Namespace, cmp.Or(x.Check, "(not kept)"), orEmpty(x.Pages), weekText(x.PerWeek), orEmpty(x.Reminders), orEmpty(x.Problems), orEmpty(x.Nodes),
+				x.Namespace, cmp.Or(x.Check, "(not kept)"), countOrEmpty(x.Pages), weekText(x.PerWeek), countOrEmpty(x.Reminders), countOrEmpty(x.Problems), countOrEmpty(x.Nodes),
 				screen.When(x.Closed != 0, fmt.Sprintf("%d/%d", x.Unacked, x.Closed)),
-				screen.When(x.Closed != 0, model.TimeSpan(time.Duration(x.Typical*float64(time.Second)))), orEmpty(x.Flaps),
+				screen.When(x.Closed != 0, model.TimeSpan(time.Duration(x.Typical*float64(time.Second)))), countOrEmpty(x.Flaps),
 			}
 		})
 }
@@ -297,12 +297,12 @@ func noisyChecks(c *call, f *reportFlags, n *v1.Noise) error {
 func noisyRoutes(c *call, f *reportFlags, n *v1.Noise) error {
 	return printSection(c, f, "Routes that paged people", n.Routes,
 		screen.Head("ROUTE|HANDLER|PAGES|BY WEEK|REPEATS"), func(x v1.NoisyRoute) []any {
-			return []any{localName(c, x.Route), localName(c, x.Handler), orEmpty(x.Pages), weekText(x.PerWeek), orEmpty(x.Reminders)}
+			return []any{localName(c, x.Route), localName(c, x.Handler), countOrEmpty(x.Pages), weekText(x.PerWeek), countOrEmpty(x.Reminders)}
 		})
 }
 
 // localName returns a name without the namespace of the report.
-func localName(c *call, name string) string { return strings.TrimPrefix(name, c.ns()+"/") }
+func localName(c *call, name string) string { return strings.TrimPrefix(name, c.objectNamespace()+"/") }
 
 func quietChecks(c *call, f *reportFlags, n *v1.Noise) error {
 	return printSection(c, f, "Checks without problems", slices.Concat(n.Nowhere, n.Quiet),
@@ -314,7 +314,7 @@ func quietChecks(c *call, f *reportFlags, n *v1.Noise) error {
 			case x.Made.After(n.Since):
 				text = "opened no problem since its creation"
 			}
-			return []any{x.Namespace, x.Check, orEmpty(x.Nodes), c.Ago(x.Made), text}
+			return []any{x.Namespace, x.Check, countOrEmpty(x.Nodes), c.Ago(x.Made), text}
 		})
 }
 

@@ -33,7 +33,7 @@ func shadowCommand(s *session) *cobra.Command {
 		args: cobra.NoArgs, formats: []string{"csv"},
 		flags: func(flags *pflag.FlagSet) {
 			f.declare(flags, "7d", 50)
-			f.declareWhere(flags, overRow(`row.severity == "high"`))
+			f.declareWhere(flags, whereRowHelp(`row.severity == "high"`))
 			flags.BoolVar(&f.each, "each", false, "list each message, newest first")
 			flags.StringSliceVar(&f.by, "by", []string{"handler", "route", "check"}, "key of a row, one or more of "+strings.Join(shadowKeys, ", "))
 		},
@@ -186,22 +186,22 @@ func printShadow(c *call, f *shadowFlags, l *v1.ShadowList, rows []shadowRow) er
 	if l.Since.In(c.Zone).Year() != l.Until.In(c.Zone).Year() || c.Format == screen.Wide {
 		format = minuteFormat
 	}
-	shown, more := limited(&f.reportFlags, rows)
+	shown, more := firstRows(&f.reportFlags, rows)
 	columns := screen.Head("NAMESPACE|DAY|HANDLER|ROUTE|CHECK|NODE|OPENED|AGAIN|REMINDED|CLOSED|FIRST|LAST").HideUnless(f.all, "NAMESPACE")
 	for _, key := range shadowKeys {
 		columns.HideUnless(slices.Contains(f.by, key), strings.ToUpper(key))
 	}
 	return list[shadowRow]{items: shown, columns: columns, row: func(r shadowRow) []any {
 		return []any{
-			r.Namespace, r.Day, localName(c, r.Handler), localName(c, r.Route), r.Check, r.Node, orEmpty(r.Opened), orEmpty(r.Again), orEmpty(r.Reminded),
-			orEmpty(r.Closed), r.First.In(c.Zone).Format(format), r.Last.In(c.Zone).Format(format),
+			r.Namespace, r.Day, localName(c, r.Handler), localName(c, r.Route), r.Check, r.Node, countOrEmpty(r.Opened), countOrEmpty(r.Again), countOrEmpty(r.Reminded),
+			countOrEmpty(r.Closed), r.First.In(c.Zone).Format(format), r.Last.In(c.Zone).Format(format),
 		}
 	}, notes: []string{moreRows(more), fmt.Sprintf("%s would have paged people %s (%d opened, %d of them again; %d repeated); none was sent. --each lists them, -o csv for a spreadsheet",
 		model.CountNoun(sum.pages(), "message"), periodText(c, l.Since, l.Until), sum.Opened, sum.Again, sum.Reminded)}}.print(c)
 }
 
 func printShadowMessages(c *call, f *shadowFlags, items []v1.ShadowMessage) error {
-	shown, more := limited(&f.reportFlags, items)
+	shown, more := firstRows(&f.reportFlags, items)
 	return list[v1.ShadowMessage]{
 		items: shown, notes: []string{moreRows(more)},
 		columns: screen.Head("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(f.all, "NAMESPACE"),

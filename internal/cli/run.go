@@ -35,9 +35,9 @@ func runCommand(s *session) *cobra.Command {
 	f := &runFlags{}
 	return s.build(command{
 		use: "run [CHECK]", short: "Run a check or a command now, on many nodes at once",
-		args: cobra.MaximumNArgs(1), complete: onlyArgument(s.completeNames(kind.Check().KindInfo)), flags: f.declare, check: f.check,
+		args: cobra.MaximumNArgs(1), complete: completeFirstArgument(s.completeNames(kind.Check().KindInfo)), flags: f.declare, check: f.check,
 		run: func(c *call) error {
-			f.Namespace = c.ns()
+			f.Namespace = c.objectNamespace()
 			p := &runPrinter{call: c, together: f.together, nodes: map[string]*runNode{}}
 			if err := c.api.Run(c.ctx, f.RunRequest, p.line); err != nil {
 				if nodes := p.running(); len(nodes) > 0 && !c.Format.Machine() {

@@ -303,8 +303,8 @@ func TestCompletion(t *testing.T) {
 // TestApplyCheck declares one check for all web servers; apply shows how many nodes it lands on.
 func TestApplyCheck(t *testing.T) {
 	rig, x := openTerminal(t)
-	rig.DeclareNodes("default", map[string]string{"role": "web"}, numbered("web%03d", 214)...)
-	rig.DeclareNodes("default", nil, numbered("other%03d", 900)...)
+	rig.DeclareNodes("default", map[string]string{"role": "web"}, numberedNames("web%03d", 214)...)
+	rig.DeclareNodes("default", nil, numberedNames("other%03d", 900)...)
 	rig.Apply("kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n")
 	x.file("disk.yaml", `apiVersion: muster/v1
 kind: Check

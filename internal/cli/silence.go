@@ -76,7 +76,7 @@ func makeSilences(c *call, f *silenceFlags, specs []*model.SilenceSpec) error {
 	var made []v1.Silenced
 	for _, spec := range specs {
 		var err error
-		f.request.Namespace = c.ns()
+		f.request.Namespace = c.objectNamespace()
 		if f.request.Spec, err = json.Marshal(spec); err != nil {
 			return fmt.Errorf("encode a silence: %w", err)
 		}
@@ -88,7 +88,7 @@ func makeSilences(c *call, f *silenceFlags, specs []*model.SilenceSpec) error {
 			printSilence(c, &one, spec)
 		}
 	}
-	return c.show(made, func() {})
+	return c.printValue(made, func() {})
 }
 
 func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
@@ -122,7 +122,7 @@ func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
 		c.Printf("  the silence matches no node. List nodes: muster get nodes\n")
 	}
 	if !s.DryRun {
-		namespace := textIf(!c.namespaceImplied && c.ns() != model.DefaultNamespaceName, " -n "+c.ns())
+		namespace := textIf(!c.namespaceImplied && c.objectNamespace() != model.DefaultNamespaceName, " -n "+c.objectNamespace())
 		c.Printf("  end it: muster silence end %s%s\n", s.Name, namespace)
 	}
 }
@@ -136,7 +136,7 @@ func (f *silenceFlags) specs(c *call) ([]*model.SilenceSpec, error) {
 	if len(c.args) == 0 {
 		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.everything {
 			return nil, model.Errorf(model.Invalid, "the nodes or checks of the silence are missing").
-				WithHint("muster silence NODE[/CHECK], or --check, --group, --where, -l; all nodes of namespace %s: --all", c.ns())
+				WithHint("muster silence NODE[/CHECK], or --check, --group, --where, -l; all nodes of namespace %s: --all", c.objectNamespace())
 		}
 		return []*model.SilenceSpec{base}, nil
 	}
@@ -242,7 +242,7 @@ func silenceEndCommand(s *session) *cobra.Command {
 		run: func(c *call) error {
 			var ended []v1.Silenced
 			for _, name := range c.args {
-				one, err := c.api.Notifications.EndSilence(c.ctx, c.ns(), name, note)
+				one, err := c.api.Notifications.EndSilence(c.ctx, c.objectNamespace(), name, note)
 				if err != nil {
 					return err
 				}
@@ -250,7 +250,7 @@ func silenceEndCommand(s *session) *cobra.Command {
 					c.Printf("silence %s ended; it held %s\n", name, model.CountNoun(one.Holds, "problem"))
 				}
 			}
-			return c.show(ended, func() {})
+			return c.printValue(ended, func() {})
 		},
 	})
 }

@@ -32,7 +32,7 @@ func statusCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.show(st, func() { printStatus(c, st) }); err != nil {
+			if err := c.printValue(st, func() { printStatus(c, st) }); err != nil {
 				return err
 			}
 			if code := statusExit(st); exitCode && code != 0 {
@@ -48,14 +48,14 @@ func statusExit(s v1.Status) int {
 	switch {
 	case len(s.NotReady) > 0 || s.Silent+s.ByStatus.Critical+s.ByStatus.Unknown > 0:
 		return exitNotWell
-	case s.ByStatus.Warning > 0 || len(concerns(s)) > 0:
+	case s.ByStatus.Warning > 0 || len(listConcerns(s)) > 0:
 		return exitNearlyWell
 	}
 	return 0
 }
 
-// concerns returns everything that is not well, other than events.
-func concerns(s v1.Status) (list []string) {
+// listConcerns returns everything that is not well, other than events.
+func listConcerns(s v1.Status) (list []string) {
 	if s.Faulty > 0 {
 		list = append(list, model.CountNoun(s.Faulty, "node")+" with errors")
 	}
@@ -75,15 +75,15 @@ func concerns(s v1.Status) (list []string) {
 	return list
 }
 
-// status writes one line of status: a name and its value.
-func (c *call) status(name, format string, args ...any) { c.Field(10, name, format, args...) }
+// printStatusLine writes one line of status: a name and its value.
+func (c *call) printStatusLine(name, format string, args ...any) { c.Field(10, name, format, args...) }
 
 // shownWarnings is how many warnings of the server stand on the screen.
 const shownWarnings = 5
 
 // printStatus answers in the first line; below it stands the worst first.
 func printStatus(c *call, s v1.Status) {
-	c.Wrapf(0, "%s", verdict(c, s))
+	c.Wrapf(0, "%s", statusSummary(c, s))
 	for _, reason := range s.NotReady {
 		c.Wrapf(4, "  %s %s", screen.Cell{Text: "not ready:", Colour: screen.Red}, reason)
 	}
@@ -100,7 +100,7 @@ func printStatus(c *call, s v1.Status) {
 			c.Printf("%s more: muster get events --status critical,unknown,warning%s\n", model.CountNoun(s.WrongMore, "check"), statusScope(c))
 		}
 	}
-	if steps := firstSteps(c, s); steps != nil && statusExit(s) == 0 {
+	if steps := adviseSetup(c, s); steps != nil && statusExit(s) == 0 {
 		steps.print(c)
 	}
 	c.Printf("\n")
@@ -109,16 +109,16 @@ func printStatus(c *call, s v1.Status) {
 	printAgentStatus(c, s)
 	printServerStatus(c, s)
 	for i, change := range s.LastChange {
-		c.status(first(i, "changed"), "%s %s", c.Ago(change.At), changeText(change))
+		c.printStatusLine(firstOnly(i, "changed"), "%s %s", c.Ago(change.At), changeText(change))
 		s.LastHour.Changes -= 1 + change.More
 	}
 	if s.LastHour.Changes > 0 {
-		c.status("", "and %d more in the last hour: muster audit", s.LastHour.Changes)
+		c.printStatusLine("", "and %d more in the last hour: muster audit", s.LastHour.Changes)
 	}
 }
 
-// verdict returns the first line: whether all is well.
-func verdict(c *call, s v1.Status) screen.Cell {
+// statusSummary returns the first line: whether all is well.
+func statusSummary(c *call, s v1.Status) screen.Cell {
 	by := s.ByStatus
 	by.Critical -= min(by.Critical, s.Silent) // silent nodes are counted apart
 	var failing []string
@@ -140,10 +140,10 @@ func verdict(c *call, s v1.Status) screen.Cell {
 	}
 	level := statusExit(s)
 	if level == exitNearlyWell { // in a worse state they stand below
-		parts = append(parts, concerns(s)...)
+		parts = append(parts, listConcerns(s)...)
 	}
 	text := strings.Join(parts, "; ")
-	text += textIf(s.Silent > 0 && len(parts) == 1 && len(concerns(s)) == 0, ", the rest is well")
+	text += textIf(s.Silent > 0 && len(parts) == 1 && len(listConcerns(s)) == 0, ", the rest is well")
 	switch {
 	case level == exitNotWell && len(s.NotReady) > 0:
 		return screen.Cell{Text: "The server is not ready.", Colour: screen.Red}
@@ -152,7 +152,7 @@ func verdict(c *call, s v1.Status) screen.Cell {
 	case level == exitNearlyWell:
 		return screen.Cell{Text: "Nearly well: " + text + ".", Colour: screen.Yellow}
 	}
-	if steps := firstSteps(c, s); steps != nil {
+	if steps := adviseSetup(c, s); steps != nil {
 		return screen.Cell{Text: steps.text}
 	}
 	return screen.Cell{Text: fmt.Sprintf("All is well: %s, all OK.", events), Colour: screen.Green}
@@ -184,65 +184,65 @@ func nodesText(n int, examples []string) string {
 
 func printNodeStatus(c *call, s v1.Status) {
 	if s.Silent > 0 {
-		names := texts(s.SilentNow, func(e v1.Event) string {
+		names := mapTexts(s.SilentNow, func(e v1.Event) string {
 			return qualified(e.Namespace, e.Node) + " for " + model.Age(c.Now(), e.Changed)
 		})
 		text := model.CountNoun(s.Silent, "node") + ": " + strings.Join(names, ", ")
 		if more := s.Silent - uint64(len(names)); more > 0 {
 			text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, statusScope(c))
 		}
-		c.status("silent", "%s", text)
+		c.printStatusLine("silent", "%s", text)
 	}
 	if s.Stopped > 0 {
-		c.status("stopped", "%s, on purpose: no alarm", nodesText(s.Stopped, s.StoppedNow))
+		c.printStatusLine("stopped", "%s, on purpose: no alarm", nodesText(s.Stopped, s.StoppedNow))
 	}
 	for i, f := range s.Faults {
-		c.status(first(i, "errors"), "%s: %s", nodesText(f.Nodes, f.Examples), f.Text)
+		c.printStatusLine(firstOnly(i, "errors"), "%s: %s", nodesText(f.Nodes, f.Examples), f.Text)
 	}
 }
 
 func printEventStatus(c *call, s v1.Status) {
 	if s.Events == 0 {
-		c.status("events", "none yet")
+		c.printStatusLine("events", "none yet")
 	} else {
-		c.status("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
+		c.printStatusLine("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
 	}
 	if len(s.Namespaces) > 0 {
-		c.status("", "%s; only one: -n %s", strings.Join(texts(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
+		c.printStatusLine("", "%s; only one: -n %s", strings.Join(mapTexts(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
 	problems += textIf(s.LastHour.Opened+s.LastHour.Closed > 0,
 		fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed))
-	c.status("problems", "%s", problems)
+	c.printStatusLine("problems", "%s", problems)
 	for i, u := range s.Unsent {
 		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, qualified(u.Namespace, u.Handler), model.Age(c.Now(), u.Since))
 		text += textIf(u.Failing > 0, fmt.Sprintf("; %d failed: %s", u.Failing, screen.FirstLine(u.LastError)))
-		c.status(first(i, "messages"), "%s", text)
+		c.printStatusLine(firstOnly(i, "messages"), "%s", text)
 	}
 }
 
 func printAgentStatus(c *call, s v1.Status) {
 	switch {
 	case c.namespace != "":
-		c.status("nodes", "%d in namespace %s", s.Nodes, c.namespace)
+		c.printStatusLine("nodes", "%d in namespace %s", s.Nodes, c.namespace)
 	case s.Nodes == 0 && s.Connected == 0:
-		c.status("agents", "none has joined")
+		c.printStatusLine("agents", "none has joined")
 	default:
 		text := fmt.Sprintf("%d connected of %s", s.Connected, model.CountNoun(s.Nodes, "node"))
 		if up := s.Now.Sub(s.Started); up < model.DefaultReconnectGrace && s.Connected < s.Nodes {
 			text += fmt.Sprintf("; the server started %s ago, agents are reconnecting", model.TimeSpan(up))
 		}
-		c.status("agents", "%s", text)
+		c.printStatusLine("agents", "%s", text)
 	}
 	if s.Spooling > 0 {
-		parts := texts(s.SpoolingNow, func(x v1.Agent) string {
+		parts := mapTexts(s.SpoolingNow, func(x v1.Agent) string {
 			st := x.Session.Stats
 			return fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, model.TimeSpan(time.Duration(st.OldestSeconds)*time.Second))
 		})
-		c.status("behind", "results wait on %s: %s; muster get agents --spooling%s", model.CountNoun(s.Spooling, "agent"), strings.Join(parts, ", "), statusScope(c))
+		c.printStatusLine("behind", "results wait on %s: %s; muster get agents --spooling%s", model.CountNoun(s.Spooling, "agent"), strings.Join(parts, ", "), statusScope(c))
 	}
 	if s.Pending > 0 {
-		c.status("pending", "%s asking to join: muster node list --pending", model.CountNoun(s.Pending, "machine"))
+		c.printStatusLine("pending", "%s asking to join: muster node list --pending", model.CountNoun(s.Pending, "machine"))
 	}
 }
 
@@ -257,9 +257,9 @@ func printServerStatus(c *call, s v1.Status) {
 			text += textIf(j.FreeBytes < j.BudgetBytes-j.SizeBytes, ", less than the journal may still use")
 		}
 		text += textIf(j.DataFreeBytes > 0, fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate()))
-		c.status("journal", "%s", text)
+		c.printStatusLine("journal", "%s", text)
 		if j.BehindCommits > usualLag || j.QueuedBytes > 0 && j.Blocked != "" {
-			c.status("", "%s wait for a commit; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
+			c.printStatusLine("", "%s wait for a commit; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
 		}
 	}
 	if r := s.Reactions; r.Waiting > 0 || r.Rederiving {
@@ -268,9 +268,9 @@ func printServerStatus(c *call, s v1.Status) {
 		if r.Rederiving {
 			text = fmt.Sprintf("%s behind: rebuilding changes from %s of the journal", lag, model.Size(r.BehindBytes).Approximate())
 		}
-		c.status("history", "%s", text)
+		c.printStatusLine("history", "%s", text)
 	}
-	c.status("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
+	c.printStatusLine("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
 }
 
 // statusScope returns the flag with which another list covers the namespaces of the status.
@@ -281,19 +281,19 @@ func statusScope(c *call) string {
 	return " -n " + c.namespace
 }
 
-// steps is the state of a server that watches little yet, and the commands to type next.
-type steps struct {
+// setupAdvice is the state of a server that watches little yet, and the commands to type next.
+type setupAdvice struct {
 	text string
 	next [][2]string // command and purpose
 }
 
-// firstSteps returns nil once machines are checked.
-func firstSteps(c *call, s v1.Status) *steps {
+// adviseSetup returns nil once machines are checked.
+func adviseSetup(c *call, s v1.Status) *setupAdvice {
 	var next [][2]string
 	const starter, starterPurpose = "muster apply -f docs/examples/starter.yaml", "declares eight checks for every machine"
 	switch {
 	case s.Nodes == 0 && c.namespace != "":
-		return &steps{"No nodes in namespace " + c.namespace + ".", [][2]string{{"muster get nodes -A", "lists the nodes of all namespaces"}}}
+		return &setupAdvice{"No nodes in namespace " + c.namespace + ".", [][2]string{{"muster get nodes -A", "lists the nodes of all namespaces"}}}
 	case s.Nodes == 0:
 		if s.Pending > 0 {
 			next = append(next, [2]string{"muster node list --pending", "lists machines that ask to join"})
@@ -302,18 +302,18 @@ func firstSteps(c *call, s v1.Status) *steps {
 		if s.NoChecks {
 			next = append(next, [2]string{starter, starterPurpose})
 		}
-		return &steps{"The server is well, and watches no machine yet.", next}
+		return &setupAdvice{"The server is well, and watches no machine yet.", next}
 	case s.NoChecks:
-		return &steps{fmt.Sprintf("The server watches %s, and no checks are declared yet.", model.CountNoun(s.Nodes, "machine")),
+		return &setupAdvice{fmt.Sprintf("The server watches %s, and no checks are declared yet.", model.CountNoun(s.Nodes, "machine")),
 			[][2]string{{starter, starterPurpose}, {"muster explain check", "explains how to write a check"}}}
 	case s.NoResults:
-		return &steps{fmt.Sprintf("The server watches %s; the first results are on their way.", model.CountNoun(s.Nodes, "machine")),
+		return &setupAdvice{fmt.Sprintf("The server watches %s; the first results are on their way.", model.CountNoun(s.Nodes, "machine")),
 			[][2]string{{"muster get events -w", "shows the results as they arrive"}, {"muster why NODE/CHECK", "shows why a result is missing"}}}
 	}
 	return nil
 }
 
-func (s *steps) print(c *call) {
+func (s *setupAdvice) print(c *call) {
 	wide := 0
 	for _, n := range s.next {
 		wide = max(wide, len(n[0]))

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func numbered(format string, n int) (list []string) {
+func numberedNames(format string, n int) (list []string) {
 	for i := range n {
 		list = append(list, fmt.Sprintf(format, i+1))
 	}
@@ -35,7 +35,7 @@ const nightChecks = `{kind: Group, metadata: {name: web}, spec: {where: 'node.la
 func TestStatusOfManyFaults(t *testing.T) {
 	rig, x := openTerminal(t)
 	x.wide = 80
-	web := numbered("web%02d", 50)
+	web := numberedNames("web%02d", 50)
 	rig.DeclareNodes("default", map[string]string{"role": "web"}, web...)
 	rig.DeclareNodes("default", nil, "db01")
 	rig.Apply(nightChecks)

@@ -28,7 +28,7 @@ type ToySpec struct {
 // Kind implements model.Spec.
 func (*ToySpec) Kind() string { return "Toy" }
 
-func toy() kind.Kind {
+func toyKind() kind.Kind {
 	return kind.Define(kind.Definition[*ToySpec]{
 		KindInfo: model.KindInfo{Name: "Toy", Plural: "toys", Short: "to", Namespaced: true},
 		Source:   toySource,
@@ -46,12 +46,12 @@ func toy() kind.Kind {
 
 // TestToyKind declares a kind in one file and finds it in apply, get, describe, explain, lint and the API.
 func TestToyKind(t *testing.T) {
-	kinds := kind.All().With(toy())
+	kinds := kind.All().With(toyKind())
 	rig := apitest.NewServerWithKinds(t, kinds)
 	x := newTerminal(t, rig)
 	x.kinds = kinds
 	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
-	x.file("toy.yaml", toy().Example)
+	x.file("toy.yaml", toyKind().Example)
 	x.expect("", "lint DIR/toy.yaml", 0)
 	x.expect("", "apply -f DIR/toy.yaml", 0, "toy/ball")
 	x.expect("", "get toys", 0, "COLOUR", "ball", "red")

@@ -66,7 +66,7 @@ spec:
 ---
 {kind: Check, metadata: {name: quiet}, spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}}
 `)
-	revision, _ := rig.Directory.Assignment(mustNode(t, rig, "web02"))
+	revision, _ := rig.Directory.Assignment(nodeID(t, rig, "web02"))
 	session := func(node string, change func(*v1.AgentSession)) {
 		a := v1.AgentSession{Version: "0.10.0", Address: "192.0.2.7:4711", Since: rig.Now().Add(-time.Hour), Assignment: revision, Confirmed: true}
 		if change != nil {
@@ -77,7 +77,7 @@ spec:
 	session("web01", nil)
 	x.run("", "why web01/load") // a property that is not set, no result yet
 	rig.Apply("kind: Property\nmetadata: {name: load_warn}\nspec: {value: 5}\n")
-	revision, _ = rig.Directory.Assignment(mustNode(t, rig, "web02"))
+	revision, _ = rig.Directory.Assignment(nodeID(t, rig, "web02"))
 	session("web01", func(a *v1.AgentSession) { a.Assignment-- })
 	x.run("", "why web01/load") // its assignment is on its way
 	session("web01", nil)
@@ -110,7 +110,7 @@ spec:
 	}
 	x.run("", "why web06/load") // open, and told soon
 	load, _ := rig.Directory.CheckByName("default", "load")
-	state, _ := rig.View.Get(mustNode(t, rig, "web06"), load)
+	state, _ := rig.View.Get(nodeID(t, rig, "web06"), load)
 	failDelivery(t, rig, state.Problem.ID, 0, 40*time.Second, "answered 503")
 	x.run("", "why web06/load")
 	rig.RecordResult("default", "web02", "quiet", model.Critical, "no")
@@ -129,7 +129,7 @@ spec:
 	x.golden("why_failures.golden")
 }
 
-func mustNode(t *testing.T, rig *apitest.Server, name string) model.NodeID {
+func nodeID(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	t.Helper()
 	id, ok := rig.Directory.NodeByName("default", name)
 	if !ok {

@@ -257,8 +257,8 @@ type completion = func(c *cobra.Command, args []string, typed string) ([]string,
 
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
-// onlyArgument offers words for the first argument alone.
-func onlyArgument(words completion) completion {
+// completeFirstArgument offers words for the first argument alone.
+func completeFirstArgument(words completion) completion {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, noFiles
@@ -282,8 +282,8 @@ func (s *session) completeObjects(most int) completion {
 			return s.completeEvents(c, args[1:], typed)
 		case problems:
 			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
-				list, err := api.Problems.List(ctx, s.ns(), "", "", true, 100, "")
-				return texts(list.Items, func(p v1.Problem) string { return p.ID + "\t" + p.Node + "/" + p.Source.String() }), err
+				list, err := api.Problems.List(ctx, s.objectNamespace(), "", "", true, 100, "")
+				return mapTexts(list.Items, func(p v1.Problem) string { return p.ID + "\t" + p.Node + "/" + p.Source.String() }), err
 			})
 		case agents:
 			word = "Node"
@@ -300,8 +300,8 @@ func (s *session) completeObjects(most int) completion {
 func (s *session) completeNames(k model.KindInfo) completion {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
-			refs, err := s.resourceRefs(ctx, api, k, s.nsUnless(!k.Namespaced), "")
-			return texts(refs, func(ref v1.Ref) string { return ref.Name }), err
+			refs, err := s.resourceRefs(ctx, api, k, s.listNamespace(!k.Namespaced), "")
+			return mapTexts(refs, func(ref v1.Ref) string { return ref.Name }), err
 		})
 	}
 }
@@ -317,8 +317,8 @@ func (s *session) completeEvents(c *cobra.Command, _ []string, typed string) ([]
 		return names, noFiles | cobra.ShellCompDirectiveNoSpace
 	}
 	return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
-		list, err := api.Events.List(ctx, v1.EventFilter{Namespace: s.ns(), Node: node, Limit: 1000})
-		return texts(list.Items, func(e v1.Event) string { return e.Node + "/" + e.Check }), err
+		list, err := api.Events.List(ctx, v1.EventFilter{Namespace: s.objectNamespace(), Node: node, Limit: 1000})
+		return mapTexts(list.Items, func(e v1.Event) string { return e.Node + "/" + e.Check }), err
 	})
 }
 

@@ -32,7 +32,7 @@ spec:
 		},
 		Redact: func(s *model.CheckSpec) *model.CheckSpec {
 			out := *s
-			out.Env = hide(s.Env)
+			out.Env = redactValues(s.Env)
 			if s.Stdin != "" {
 				out.Stdin = model.RedactedText
 			}
@@ -55,9 +55,9 @@ spec:
 				}
 				return v.State.Events.Failing()
 			}},
-			{"EVERY", 0, func(_ View, s *model.CheckSpec) string { return every(s) }},
+			{"EVERY", 0, func(_ View, s *model.CheckSpec) string { return scheduleText(s) }},
 			{"TARGETS", 40, func(_ View, s *model.CheckSpec) string { return targetText(s.Targets) }},
-			{"RUNS", 50, func(_ View, s *model.CheckSpec) string { return runs(s) }},
+			{"RUNS", 50, func(_ View, s *model.CheckSpec) string { return runText(s) }},
 		},
 		Details: checkDetails,
 		Effect:  checkEffect,
@@ -95,7 +95,7 @@ func (c *References) check(field, name string) {
 }
 
 func checkDetails(view View, s *model.CheckSpec) []Detail {
-	when := every(s)
+	when := scheduleText(s)
 	if s.Cron == "" && !s.Disabled {
 		when = "every " + when
 	}
@@ -119,7 +119,7 @@ func checkDetails(view View, s *model.CheckSpec) []Detail {
 		notifies = "notifies only by matching routes"
 	}
 	list := []Detail{
-		{"runs", runs(s)}, {"when", when}, {"targets", targetText(s.Targets)},
+		{"runs", runText(s)}, {"when", when}, {"targets", targetText(s.Targets)},
 		{"problem", fmt.Sprintf("opens after %s not OK, closes after %d OK; %s", model.CountNoun(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), notifies)},
 	}
 	if len(s.Pipelines) > 0 {
@@ -146,13 +146,13 @@ func checkEffect(r *model.Resource, s *model.CheckSpec, l Placement, changed boo
 	case s.Cron != "":
 		return "runs on " + nodes + "; first results at the next time of " + s.Cron, ""
 	case changed:
-		return "runs on " + nodes + "; first results within " + seconds(s.Interval), ""
+		return "runs on " + nodes + "; first results within " + secondsText(s.Interval), ""
 	}
 	return "runs on " + nodes, ""
 }
 
-// seconds writes a duration as people say it: 60 s, 5 min.
-func seconds(d model.Duration) string {
+// secondsText writes a duration as people say it: 60 s, 5 min.
+func secondsText(d model.Duration) string {
 	s := int64(d) / 1e9
 	switch {
 	case s > 120 && s%60 == 0:
@@ -163,7 +163,7 @@ func seconds(d model.Duration) string {
 	return fmt.Sprintf("%d s", s)
 }
 
-func runs(s *model.CheckSpec) string {
+func runText(s *model.CheckSpec) string {
 	switch {
 	case s.Passive:
 		return "passive"
@@ -173,7 +173,7 @@ func runs(s *model.CheckSpec) string {
 	return commandText(s.Command)
 }
 
-func every(s *model.CheckSpec) string {
+func scheduleText(s *model.CheckSpec) string {
 	switch {
 	case s.Disabled:
 		return "disabled"

@@ -191,22 +191,22 @@ func (c comments) parse(source string) {
 		}
 		for _, spec := range general.Specs {
 			t := spec.(*ast.TypeSpec)
-			c[t.Name.Name] = sentence(general.Doc.Text())
+			c[t.Name.Name] = firstParagraph(general.Doc.Text())
 			fields, ok := t.Type.(*ast.StructType)
 			if !ok {
 				continue
 			}
 			for _, f := range fields.Fields.List {
 				for _, name := range f.Names {
-					c[t.Name.Name+"."+name.Name] = sentence(f.Doc.Text() + f.Comment.Text())
+					c[t.Name.Name+"."+name.Name] = firstParagraph(f.Doc.Text() + f.Comment.Text())
 				}
 			}
 		}
 	}
 }
 
-// sentence puts the first paragraph of a comment into one line.
-func sentence(text string) string {
+// firstParagraph puts the first paragraph of a comment into one line.
+func firstParagraph(text string) string {
 	text, _, _ = strings.Cut(text, "\n\n")
 	return strings.Join(strings.Fields(text), " ")
 }

@@ -31,13 +31,13 @@ spec:
 			usersColumn[*model.HandlerSpec](),
 			{"NOTIFIES", 60, func(v View, s *model.HandlerSpec) string {
 				if v.State.Stream != nil {
-					return destination(s) + "; " + v.State.Stream.Lag()
+					return destinationText(s) + "; " + v.State.Stream.Lag()
 				}
-				return destination(s)
+				return destinationText(s)
 			}},
 		},
 		Details: func(view View, s *model.HandlerSpec) []Detail {
-			return append(assetDetails([]Detail{{"notifies", destination(s)}}, s.Assets), streamDetails(view)...)
+			return append(assetDetails([]Detail{{"notifies", destinationText(s)}}, s.Assets), streamDetails(view)...)
 		},
 		Effect: func(_ *model.Resource, s *model.HandlerSpec, l Placement, _ bool) (note, warning string) {
 			used := l.UsedBy("")
@@ -56,10 +56,10 @@ func redactHandler(s *model.HandlerSpec) *model.HandlerSpec {
 		}
 		return t.Value
 	})
-	out.Env = hide(s.Env)
+	out.Env = redactValues(s.Env)
 	if s.Webhook != nil {
 		hook := *s.Webhook
-		hook.URL, hook.Headers = model.RedactURL(hook.URL), hide(hook.Headers)
+		hook.URL, hook.Headers = model.RedactURL(hook.URL), redactValues(hook.Headers)
 		for _, secret := range []*model.Secret{&hook.Secret, &hook.Token} {
 			if secret.Text != "" {
 				secret.Text = model.RedactedText
@@ -70,8 +70,8 @@ func redactHandler(s *model.HandlerSpec) *model.HandlerSpec {
 	return out
 }
 
-// destination names the service of a handler and its address.
-func destination(s *model.HandlerSpec) string {
+// destinationText names the service of a handler and its address.
+func destinationText(s *model.HandlerSpec) string {
 	switch {
 	case s.Webhook != nil:
 		return "POST " + s.Webhook.URL

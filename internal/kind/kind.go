@@ -259,8 +259,8 @@ func (r *Registry) Redact(res *model.Resource) *model.Resource {
 	return &out
 }
 
-// hide replaces all values of a mapping.
-func hide(m map[string]string) map[string]string {
+// redactValues returns a mapping with the placeholder in place of each value.
+func redactValues(m map[string]string) map[string]string {
 	if m == nil {
 		return nil
 	}

@@ -58,9 +58,9 @@ spec:
 			return ""
 		},
 		Columns: []Column[*model.NodeSpec]{
-			{"GROUPS", 0, func(_ View, s *model.NodeSpec) string { return dash(strings.Join(s.AssignedGroups(), ",")) }},
+			{"GROUPS", 0, func(_ View, s *model.NodeSpec) string { return dashIfEmpty(strings.Join(s.AssignedGroups(), ",")) }},
 			{"OS", 0, func(_ View, s *model.NodeSpec) string {
-				return dash(strings.TrimSpace(s.Facts["os"] + " " + s.Facts["arch"]))
+				return dashIfEmpty(strings.TrimSpace(s.Facts["os"] + " " + s.Facts["arch"]))
 			}},
 		},
 	})
@@ -153,10 +153,10 @@ spec:
 		},
 		Columns: []Column[*model.GroupSpec]{
 			nodesColumn[*model.GroupSpec](), checksColumn[*model.GroupSpec]("CHECKS"),
-			{"MEMBERS", 60, func(_ View, s *model.GroupSpec) string { return members(s) }},
+			{"MEMBERS", 60, func(_ View, s *model.GroupSpec) string { return membersText(s) }},
 		},
 		Details: func(view View, s *model.GroupSpec) []Detail {
-			return []Detail{{"members", members(s)}, {"checks", "targeted by " + model.CountNoun(view.State.Checks, "check")}}
+			return []Detail{{"members", membersText(s)}, {"checks", "targeted by " + model.CountNoun(view.State.Checks, "check")}}
 		},
 		Effect: func(_ *model.Resource, _ *model.GroupSpec, l Placement, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
@@ -167,8 +167,8 @@ spec:
 	})
 }
 
-// members summarizes the rules of a group.
-func members(s *model.GroupSpec) string {
+// membersText summarizes the rules of a group.
+func membersText(s *model.GroupSpec) string {
 	var from []string
 	if len(s.Nodes) > 0 {
 		from = append(from, model.CountNoun(len(s.Nodes), "node")+" listed")
@@ -186,7 +186,7 @@ func members(s *model.GroupSpec) string {
 	if s.SelfJoin {
 		from = append(from, "agents that ask for it")
 	}
-	return dash(strings.Join(from, "; "))
+	return dashIfEmpty(strings.Join(from, "; "))
 }
 
 func validateGroup(v *Validator, s *model.GroupSpec) {
@@ -229,11 +229,11 @@ spec:
 		},
 		Columns: []Column[*model.PropertySpec]{
 			{"SCOPE", 0, func(_ View, s *model.PropertySpec) string { return cmp.Or(s.Scope, "namespace") }},
-			{"VALUE", 40, func(_ View, s *model.PropertySpec) string { return compact(s.Value) }},
+			{"VALUE", 40, func(_ View, s *model.PropertySpec) string { return compactJSON(s.Value) }},
 			{"READ ON", 0, func(v View, _ *model.PropertySpec) string { return model.CountNoun(v.State.Nodes, "node") }},
 		},
 		Details: func(view View, s *model.PropertySpec) []Detail {
-			return []Detail{{"scope", cmp.Or(s.Scope, "namespace")}, {"value", compact(s.Value)}, {"read by", model.CountNoun(view.State.Checks, "check")}}
+			return []Detail{{"scope", cmp.Or(s.Scope, "namespace")}, {"value", compactJSON(s.Value)}, {"read by", model.CountNoun(view.State.Checks, "check")}}
 		},
 		Effect: func(_ *model.Resource, _ *model.PropertySpec, l Placement, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
@@ -244,7 +244,7 @@ spec:
 	})
 }
 
-func compact(raw json.RawMessage) string {
+func compactJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
 		return string(raw)
@@ -314,7 +314,7 @@ spec:
 		},
 		Columns: []Column[*model.NamespaceSpec]{
 			nodesColumn[*model.NamespaceSpec](),
-			{"DESCRIPTION", 0, func(v View, _ *model.NamespaceSpec) string { return dash(v.Resource.Metadata.DisplayName) }},
+			{"DESCRIPTION", 0, func(v View, _ *model.NamespaceSpec) string { return dashIfEmpty(v.Resource.Metadata.DisplayName) }},
 		},
 		Details: func(view View, _ *model.NamespaceSpec) []Detail { return limitDetails(view) },
 	})

@@ -37,14 +37,14 @@ spec:
 		},
 		Columns: []Column[*model.PipelineSpec]{
 			usersColumn[*model.PipelineSpec](),
-			{"WORKFLOWS", 80, func(_ View, s *model.PipelineSpec) string { return workflows(s) }},
+			{"WORKFLOWS", 80, func(_ View, s *model.PipelineSpec) string { return workflowsText(s) }},
 		},
-		Details: func(_ View, s *model.PipelineSpec) []Detail { return []Detail{{"workflows", workflows(s)}} },
+		Details: func(_ View, s *model.PipelineSpec) []Detail { return []Detail{{"workflows", workflowsText(s)}} },
 	})
 }
 
-// workflows is a pipeline in one line: slack: is_incident > json > slack.
-func workflows(s *model.PipelineSpec) string {
+// workflowsText returns a pipeline in one line: slack: is_incident > json > slack.
+func workflowsText(s *model.PipelineSpec) string {
 	var parts []string
 	for i := range s.Workflows {
 		w := &s.Workflows[i]
@@ -89,15 +89,15 @@ spec:
 				refs.Require("Window", "spec.when.window", s.When.Window)
 			}
 		},
-		Columns: []Column[*model.FilterSpec]{{"PASSES", 80, func(_ View, s *model.FilterSpec) string { return passes(s) }}},
+		Columns: []Column[*model.FilterSpec]{{"PASSES", 80, func(_ View, s *model.FilterSpec) string { return filterText(s) }}},
 		Details: func(_ View, s *model.FilterSpec) []Detail {
-			return assetDetails([]Detail{{"passes", passes(s)}}, s.Assets)
+			return assetDetails([]Detail{{"passes", filterText(s)}}, s.Assets)
 		},
 	})
 }
 
-// passes says which events pass a filter.
-func passes(s *model.FilterSpec) string {
+// filterText describes the events that pass a filter.
+func filterText(s *model.FilterSpec) string {
 	word := map[string]string{"allow": "all of: ", "deny": "none of: "}[s.Action]
 	if s.When != nil {
 		word = "at certain times " + word
@@ -153,17 +153,17 @@ spec:
 		},
 		Redact: func(s *model.MutatorSpec) *model.MutatorSpec {
 			out := *s
-			out.Env = hide(s.Env)
+			out.Env = redactValues(s.Env)
 			return &out
 		},
-		Columns: []Column[*model.MutatorSpec]{{"RUNS", 80, func(_ View, s *model.MutatorSpec) string { return mutation(s) }}},
+		Columns: []Column[*model.MutatorSpec]{{"RUNS", 80, func(_ View, s *model.MutatorSpec) string { return mutationText(s) }}},
 		Details: func(_ View, s *model.MutatorSpec) []Detail {
-			return assetDetails([]Detail{{"runs", mutation(s)}}, s.Assets)
+			return assetDetails([]Detail{{"runs", mutationText(s)}}, s.Assets)
 		},
 	})
 }
 
-func mutation(s *model.MutatorSpec) string {
+func mutationText(s *model.MutatorSpec) string {
 	if s.Command != nil {
 		return commandText(s.Command)
 	}

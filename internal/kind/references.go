@@ -114,7 +114,7 @@ func checksColumn[S model.Spec](name string) Column[S] {
 }
 
 func usersColumn[S model.Spec]() Column[S] {
-	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dash(v.State.UsedBy) }}
+	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dashIfEmpty(v.State.UsedBy) }}
 }
 
 // usersEffect names users, and the nodes that their checks run on.
@@ -150,7 +150,7 @@ func targetText(t *model.Targets) string {
 		on = append(on, "group "+g)
 	}
 	on = append(on, t.Nodes...)
-	return dash(joinNonEmpty(", ", append(on, t.Where)...))
+	return dashIfEmpty(joinNonEmpty(", ", append(on, t.Where)...))
 }
 
 // selectorText describes the problems that a selector matches: disk if critical on group web.
@@ -173,7 +173,7 @@ func joinNonEmpty(between string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), between)
 }
 
-func dash(text string) string { return cmp.Or(text, "-") }
+func dashIfEmpty(text string) string { return cmp.Or(text, "-") }
 
 // secrets requires the Secrets in the environment of a command.
 func (c *References) secrets(list []model.CommandSecret) {

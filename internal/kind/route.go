@@ -142,7 +142,7 @@ spec:
 		Columns: []Column[*model.SilenceSpec]{
 			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selectorText(&s.Selector) }},
 			{"UNTIL", 0, silenceEnd},
-			{"BY", 0, func(_ View, s *model.SilenceSpec) string { return dash(s.Creator) }},
+			{"BY", 0, func(_ View, s *model.SilenceSpec) string { return dashIfEmpty(s.Creator) }},
 			{"HOLDS", 0, func(v View, _ *model.SilenceSpec) string { return model.CountNoun(v.State.Holds, "problem") }},
 			{"REASON", 50, func(_ View, s *model.SilenceSpec) string { return s.Reason }},
 		},

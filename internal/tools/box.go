@@ -25,24 +25,23 @@ import (
 )
 
 const (
-	// await is how long a command waits for an asset that is being extracted: the first message
+	// assetWait is how long a command waits for an asset that is being extracted: the first message
 	// after an apply is then not tried again.
-	await = 10 * time.Second
-	// look is the period after which extracted files are checked again when they are used.
-	look = time.Minute
-	// reserve is how much of the disk is left to others: the journal may lie there.
-	reserve = 512 << 20
+	assetWait = 10 * time.Second
+	// recheckPeriod is the period after which extracted files are checked again when they are used.
+	recheckPeriod = time.Minute
+	// reservedDisk is the part of the disk, in bytes, that extracted files leave free: the journal may lie there.
+	reservedDisk = 512 << 20
 )
 
 // Options holds the dependencies of a Box.
 type Options struct {
 	Dir   string            // folder of extracted files; created if it does not exist
 	Facts map[string]string // of the server's machine
-	// Archive opens one of the server's own store, after it has been held to its sum; the error
-	// says why it is not there.
+	// Archive opens an archive of the server's store after a check of its sum; the error names the reason why
+	// the store does not have it.
 	Archive func(sum [64]byte) (io.ReadSeekCloser, error)
-	// Arrived hears that an asset may be used now that could not be before. It must not block, nor call
-	// the Box. Nil: nobody does.
+	// Arrived is called when an asset becomes usable. It must not block, nor call the Box. May be nil.
 	Arrived func()
 	Log     *slog.Logger
 }
@@ -54,25 +53,25 @@ type Box struct {
 
 	mu     sync.Mutex
 	assets map[route.Name]*model.AssetSpec
-	users  map[user][]string // Assets that filters and mutators name, by resource
-	named  []string          // … those that handlers name
+	users  map[assetUser][]string // Assets that filters and mutators name, by resource
+	named  []string               // Assets that handlers name
 }
 
-// user is a Filter or Mutator.
-type user struct {
+// assetUser is a Filter or Mutator.
+type assetUser struct {
 	kind string
 	name route.Name
 }
 
-// Open looks at the folder.
+// Open makes a Box of the extracted files in the folder.
 func Open(o Options) (*Box, error) {
 	if o.Arrived == nil {
 		o.Arrived = func() {}
 	}
-	b := &Box{opts: o, assets: map[route.Name]*model.AssetSpec{}, users: map[user][]string{}}
+	b := &Box{opts: o, assets: map[route.Name]*model.AssetSpec{}, users: map[assetUser][]string{}}
 	var err error
 	b.cache, err = asset.Open(asset.Config{
-		Dir: o.Dir, Fetch: b.fetch, Alone: true, Reserve: reserve, Look: look, Whose: "the server's handlers", Log: o.Log,
+		Dir: o.Dir, Fetch: b.fetch, Alone: true, Reserve: reservedDisk, Look: recheckPeriod, Whose: "the server's handlers", Log: o.Log,
 		Arrived: func(asset.Sum) { o.Arrived() },
 	})
 	return b, err
@@ -84,7 +83,7 @@ func (b *Box) Run(ctx context.Context) error {
 	return nil
 }
 
-// ArchiveArrived hears that there is an archive in the store that was not there before.
+// ArchiveArrived retries missing archives: the store has a new one.
 func (b *Box) ArchiveArrived() { b.cache.RetryNow() }
 
 // Apply puts Assets in force and records which of them a Filter or Mutator names. It ignores other kinds.
@@ -95,30 +94,30 @@ func (b *Box) Apply(list []route.Declaration) {
 		switch spec := d.Spec.(type) {
 		case *model.AssetSpec:
 			b.assets[d.Name] = spec
-			b.want()
+			b.requestNamed()
 			b.opts.Arrived() // an Asset that the message names may have arrived
 		case *model.FilterSpec:
-			b.names(user{"Filter", d.Name}, spec.Assets)
+			b.recordAssetsOf(assetUser{"Filter", d.Name}, spec.Assets)
 		case *model.MutatorSpec:
-			b.names(user{"Mutator", d.Name}, spec.Assets)
+			b.recordAssetsOf(assetUser{"Mutator", d.Name}, spec.Assets)
 		case nil:
 			if d.Kind == "Asset" {
 				delete(b.assets, d.Name)
 			}
-			b.names(user{d.Kind, d.Name}, nil)
+			b.recordAssetsOf(assetUser{d.Kind, d.Name}, nil)
 		}
 	}
 }
 
-// names records the Assets that a resource names. The caller holds the lock.
-func (b *Box) names(who user, assets []string) {
+// recordAssetsOf records the Assets that a resource names. The caller holds the lock.
+func (b *Box) recordAssetsOf(who assetUser, assets []string) {
 	before := len(b.users[who])
 	delete(b.users, who)
 	for _, ref := range assets {
 		b.users[who] = append(b.users[who], model.QualifyRef(who.name.Namespace, ref))
 	}
 	if before+len(assets) > 0 {
-		b.want()
+		b.requestNamed()
 	}
 }
 
@@ -127,15 +126,15 @@ func (b *Box) SetHandlerAssets(handlers []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.named = handlers
-	b.want()
+	b.requestNamed()
 }
 
-// want gives the cache the list of named archives for this machine. The caller holds the lock.
-func (b *Box) want() {
+// requestNamed gives the cache the list of named archives for this machine. The caller holds the lock.
+func (b *Box) requestNamed() {
 	sums := map[asset.Sum]bool{}
 	for _, list := range append(slices.Collect(maps.Values(b.users)), b.named) {
 		for _, ref := range list {
-			if sum, err := b.sumOf(ref); err == nil {
+			if sum, err := b.archiveSumLocked(ref); err == nil {
 				sums[sum] = true
 			}
 		}
@@ -143,14 +142,14 @@ func (b *Box) want() {
 	b.cache.Want(sums)
 }
 
-// sum is the archive of an asset, NAMESPACE/NAME, for this machine.
-func (b *Box) sum(ref string) (asset.Sum, error) {
+// archiveSum returns the sum of the archive of an asset, NAMESPACE/NAME, for this machine.
+func (b *Box) archiveSum(ref string) (asset.Sum, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sumOf(ref)
+	return b.archiveSumLocked(ref)
 }
 
-func (b *Box) sumOf(ref string) (asset.Sum, error) {
+func (b *Box) archiveSumLocked(ref string) (asset.Sum, error) {
 	ns, name := model.SplitRef("", ref)
 	spec := b.assets[route.Name{Namespace: ns, Name: name}]
 	if spec == nil {
@@ -163,10 +162,10 @@ func (b *Box) sumOf(ref string) (asset.Sum, error) {
 	return build.SHA512, nil
 }
 
-// Use gives a command its assets, NAMESPACE/NAME, which stay as they are until done is called,
-// also where an asset has another archive meanwhile. The error says which asset is missing, and why.
+// Use returns the folders of a command's assets, NAMESPACE/NAME. Their files stay unchanged until done is called, even if
+// an asset gets another archive. The error names the missing asset and the reason.
 func (b *Box) Use(ctx context.Context, refs []string) (list []model.AssetDir, done func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, await)
+	ctx, cancel := context.WithTimeout(ctx, assetWait)
 	defer cancel()
 	var ends []func()
 	done = func() {
@@ -175,7 +174,7 @@ func (b *Box) Use(ctx context.Context, refs []string) (list []model.AssetDir, do
 		}
 	}
 	for _, ref := range refs {
-		sum, err := b.sum(ref)
+		sum, err := b.archiveSum(ref)
 		if err != nil {
 			done()
 			return nil, nil, err
@@ -216,7 +215,7 @@ const maxScripts = 64
 func (b *Box) Scripts(refs []string, known string) (list []filter.Library, key string, err error) {
 	var sums []string
 	for _, ref := range refs {
-		sum, err := b.sum(ref)
+		sum, err := b.archiveSum(ref)
 		if err != nil {
 			return nil, "", err
 		}

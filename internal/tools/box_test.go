@@ -19,25 +19,25 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// boxTest is a box with a store of archives.
-type boxTest struct {
+// testBox is a box with a store of archives.
+type testBox struct {
 	*Box
-	t      *testing.T
-	mu     sync.Mutex
-	has    map[[64]byte][]byte
-	opened atomic.Int64
-	came   atomic.Int64
+	t        *testing.T
+	mu       sync.Mutex
+	store    map[[64]byte][]byte
+	opened   atomic.Int64
+	arrivals atomic.Int64
 }
 
-func newBoxTest(t *testing.T) *boxTest {
+func newTestBox(t *testing.T) *testBox {
 	t.Helper()
-	w := &boxTest{t: t, has: map[[64]byte][]byte{}}
+	w := &testBox{t: t, store: map[[64]byte][]byte{}}
 	var err error
-	w.Box, err = Open(Options{Dir: filepath.Join(t.TempDir(), "tools"), Facts: map[string]string{"os": "linux", "arch": "amd64"}, Arrived: func() { w.came.Add(1) }, Archive: func(sum [64]byte) (io.ReadSeekCloser, error) {
+	w.Box, err = Open(Options{Dir: filepath.Join(t.TempDir(), "tools"), Facts: map[string]string{"os": "linux", "arch": "amd64"}, Arrived: func() { w.arrivals.Add(1) }, Archive: func(sum [64]byte) (io.ReadSeekCloser, error) {
 		w.opened.Add(1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		data, ok := w.has[sum]
+		data, ok := w.store[sum]
 		if !ok {
 			return nil, model.Errorf(model.NotFound, "nobody has uploaded it").WithHint("muster asset add NAME FILE")
 		}
@@ -54,8 +54,8 @@ func newBoxTest(t *testing.T) *boxTest {
 	return w
 }
 
-// pack is an archive of files, by name and text in turn.
-func pack(t *testing.T, files ...string) (data []byte, sum string) {
+// makeArchive returns an archive of files, by name and text in turn.
+func makeArchive(t *testing.T, files ...string) (data []byte, sum string) {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -71,19 +71,19 @@ func pack(t *testing.T, files ...string) (data []byte, sum string) {
 }
 
 // upload puts an archive into the store.
-func (w *boxTest) upload(data []byte) {
+func (w *testBox) upload(data []byte) {
 	w.mu.Lock()
-	w.has[sha512.Sum512(data)] = data
+	w.store[sha512.Sum512(data)] = data
 	w.mu.Unlock()
 	w.ArchiveArrived()
 }
 
-func (w *boxTest) asset(name string, builds ...model.AssetBuild) {
+func (w *testBox) declareAsset(name string, builds ...model.AssetBuild) {
 	w.t.Helper()
 	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Spec: &model.AssetSpec{Builds: builds}}})
 }
 
-func (w *boxTest) wantFile(dirs []model.AssetDir, file, text string) {
+func (w *testBox) assertFile(dirs []model.AssetDir, file, text string) {
 	w.t.Helper()
 	if len(dirs) != 1 {
 		w.t.Fatalf("%v", dirs)
@@ -93,38 +93,37 @@ func (w *boxTest) wantFile(dirs []model.AssetDir, file, text string) {
 	}
 }
 
-// Who waits for an asset hears when it is extracted, and when one is declared, whose archive may be
-// here already.
-func TestAssetArrivalNotice(t *testing.T) {
-	w := newBoxTest(t)
-	data, sum := pack(t, "bin/x", "x")
-	w.asset("x", model.AssetBuild{SHA512: sum})
+// TestArrivalIsReported reports an asset that was extracted, and a declared one whose archive is in the store already.
+func TestArrivalIsReported(t *testing.T) {
+	w := newTestBox(t)
+	data, sum := makeArchive(t, "bin/x", "x")
+	w.declareAsset("x", model.AssetBuild{SHA512: sum})
 	w.SetHandlerAssets([]string{"default/x"})
 	if _, _, err := w.Use(t.Context(), []string{"default/x"}); err == nil {
-		t.Fatal("it is here")
+		t.Fatal("the missing asset is in use")
 	}
-	if n := w.came.Load(); n != 1 {
-		t.Errorf("heard %d times before it came", n)
+	if n := w.arrivals.Load(); n != 1 {
+		t.Errorf("heard %d times before it arrivals", n)
 	}
 	w.upload(data)
-	testenv.Until(t, "it is heard of", func() bool { return w.came.Load() == 2 })
+	testenv.Until(t, "the arrival is reported", func() bool { return w.arrivals.Load() == 2 })
 	if _, done, err := w.Use(t.Context(), []string{"default/x"}); err != nil {
 		t.Error(err)
 	} else {
 		done()
 	}
-	w.asset("y", model.AssetBuild{SHA512: sum})
-	if n := w.came.Load(); n != 3 {
-		t.Errorf("heard %d times of what is here already", n)
+	w.declareAsset("y", model.AssetBuild{SHA512: sum})
+	if n := w.arrivals.Load(); n != 3 {
+		t.Errorf("%d arrivals after the second declaration, want 3", n)
 	}
 }
 
-// Many messages at once have the archive extracted once; one whose asset is replaced meanwhile keeps what it has.
-func TestSharedAsset(t *testing.T) {
-	w := newBoxTest(t)
-	old, oldSum := pack(t, "bin/x", "old")
+// TestReplacedAssetStaysInUse extracts an archive once for many commands; a command keeps the files of a replaced asset.
+func TestReplacedAssetStaysInUse(t *testing.T) {
+	w := newTestBox(t)
+	old, oldSum := makeArchive(t, "bin/x", "old")
 	w.upload(old)
-	w.asset("x", model.AssetBuild{SHA512: strings.Repeat("0", 128), OS: "windows"}, model.AssetBuild{SHA512: oldSum})
+	w.declareAsset("x", model.AssetBuild{SHA512: strings.Repeat("0", 128), OS: "windows"}, model.AssetBuild{SHA512: oldSum})
 	var all sync.WaitGroup
 	for range 32 {
 		all.Go(func() {
@@ -134,7 +133,7 @@ func TestSharedAsset(t *testing.T) {
 				return
 			}
 			defer done()
-			w.wantFile(dirs, "bin/x", "old")
+			w.assertFile(dirs, "bin/x", "old")
 		})
 	}
 	all.Wait()
@@ -143,23 +142,23 @@ func TestSharedAsset(t *testing.T) {
 	}
 	before, done, err := w.Use(t.Context(), []string{"default/x"})
 	testenv.NoError(t, err)
-	next, nextSum := pack(t, "bin/x", "new")
+	next, nextSum := makeArchive(t, "bin/x", "new")
 	w.upload(next)
-	w.asset("x", model.AssetBuild{SHA512: nextSum})
+	w.declareAsset("x", model.AssetBuild{SHA512: nextSum})
 	after, end, err := w.Use(t.Context(), []string{"default/x"})
 	testenv.NoError(t, err)
 	defer end()
-	w.wantFile(before, "bin/x", "old")
-	w.wantFile(after, "bin/x", "new")
+	w.assertFile(before, "bin/x", "old")
+	w.assertFile(after, "bin/x", "new")
 	done()
 }
 
-// The error for a missing asset states its reason, and the asset arrives later.
-func TestMissingAssetReasons(t *testing.T) {
-	w := newBoxTest(t)
-	data, sum := pack(t, "bin/x", "text")
-	w.asset("x", model.AssetBuild{SHA512: sum})
-	w.asset("elsewhere", model.AssetBuild{SHA512: sum, OS: "plan9"})
+// TestMissingAssetNamesItsReason names the reason why an asset is missing, and uses the asset once it is uploaded.
+func TestMissingAssetNamesItsReason(t *testing.T) {
+	w := newTestBox(t)
+	data, sum := makeArchive(t, "bin/x", "text")
+	w.declareAsset("x", model.AssetBuild{SHA512: sum})
+	w.declareAsset("elsewhere", model.AssetBuild{SHA512: sum, OS: "plan9"})
 	w.SetHandlerAssets([]string{"default/x", "default/elsewhere", "default/gone"})
 	for ref, want := range map[string]string{
 		"default/x":         "asset default/x is not on this server: nobody has uploaded it: muster asset add NAME FILE",
@@ -171,26 +170,26 @@ func TestMissingAssetReasons(t *testing.T) {
 		}
 	}
 	w.upload(data)
-	testenv.Until(t, "it is there", func() bool {
+	testenv.Until(t, "the asset is extracted", func() bool {
 		dirs, done, err := w.Use(t.Context(), []string{"default/x"})
 		if err != nil {
 			return false
 		}
 		defer done()
-		w.wantFile(dirs, "bin/x", "text")
+		w.assertFile(dirs, "bin/x", "text")
 		return true
 	})
 }
 
-// JavaScript of an asset is read by name, when it is another.
-func TestScripts(t *testing.T) {
-	w := newBoxTest(t)
-	data, sum := pack(t, "lib/b.js", "var b", "lib/a.js", "var a", "lib/c.txt", "no", "bin/d.js", "no", "lib/deep/e.js", "no")
-	big, bigSum := pack(t, "lib/big.js", strings.Repeat("x", 300<<10))
+// TestScriptsAreReadOnce reads the JavaScript of an asset in the order of names, and again only after a change.
+func TestScriptsAreReadOnce(t *testing.T) {
+	w := newTestBox(t)
+	data, sum := makeArchive(t, "lib/b.js", "var b", "lib/a.js", "var a", "lib/c.txt", "no", "bin/d.js", "no", "lib/deep/e.js", "no")
+	big, bigSum := makeArchive(t, "lib/big.js", strings.Repeat("x", 300<<10))
 	w.upload(data)
 	w.upload(big)
-	w.asset("x", model.AssetBuild{SHA512: sum})
-	w.asset("big", model.AssetBuild{SHA512: bigSum})
+	w.declareAsset("x", model.AssetBuild{SHA512: sum})
+	w.declareAsset("big", model.AssetBuild{SHA512: bigSum})
 	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: "f"}, Spec: &model.FilterSpec{Assets: []string{"x", "shared/none"}}}})
 	for _, ref := range []string{"default/x", "default/big"} {
 		_, done, err := w.Use(t.Context(), []string{ref})
