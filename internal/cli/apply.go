@@ -33,6 +33,7 @@ func (f *changeFlags) declare(flags *pflag.FlagSet) {
 	flags.IntVar(&f.maxAffected, "max-affected", 0, "largest number of affected nodes without --yes (0: a fifth of all, at least 50)")
 }
 
+// fileFlag declares -f.
 func fileFlag(flags *pflag.FlagSet, files *[]string) {
 	flags.StringArrayVarP(files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
 }

@@ -29,6 +29,7 @@ func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr s
 	return code, out.String(), errs.String()
 }
 
+// TestLintReportsEveryFlaw reports the flaws of all files of a folder, and the number of resources without flaws.
 func TestLintReportsEveryFlaw(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -47,7 +48,7 @@ func TestLintReportsEveryFlaw(t *testing.T) {
 	}
 }
 
-// lint notes the kinds of Sensu once per file, with the page that explains them.
+// TestLintNotesSensuKinds names the kinds of Sensu once per file, with the page that explains them.
 func TestLintNotesSensuKinds(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "old.yaml")
@@ -70,6 +71,7 @@ func TestLintNotesSensuKinds(t *testing.T) {
 	}
 }
 
+// TestExplainCommand explains a field, and suggests the nearest kind.
 func TestExplainCommand(t *testing.T) {
 	code, stdout, _ := run(t, "", "explain", "check.alert")
 	if code != 0 || !strings.Contains(stdout, "  failAfter (whole number)\n") || !strings.HasPrefix(stdout, "check.spec.alert: mapping\n") {
@@ -81,7 +83,6 @@ func TestExplainCommand(t *testing.T) {
 	}
 }
 
-// The doctor measures against the settings of the server that runs here, unless others
 // TestDoctorTakesServerSettings takes the settings of the running server, unless flags set others or its
 // data folder is another one.
 func TestDoctorTakesServerSettings(t *testing.T) {

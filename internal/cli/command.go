@@ -163,7 +163,7 @@ func mapTexts[T any](items []T, text func(T) string) []string {
 	return list
 }
 
-// list is one list as every command prints it.
+// list is a table of items, or for programs a value; every command prints its lists this way.
 type list[T any] struct {
 	value   any // for programs
 	items   []T

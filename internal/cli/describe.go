@@ -295,8 +295,7 @@ func printHooks(c *call, e *v1.Event) {
 	}
 }
 
-// printHolds writes the acknowledgement of a problem and everything else that holds notifications,
-// each with its end.
+// printHolds writes the acknowledgement of a problem and all other holds of its notifications, each with its end.
 func printHolds(c *call, ack *model.Ack, holds []v1.NotificationHold) {
 	if ack != nil {
 		text := ack.By + ", " + c.When(ack.At) + textIf(ack.Note != "", ": "+ack.Note)

@@ -27,6 +27,7 @@ type eventVerb struct {
 	act func(e client.Events, ctx context.Context, namespace, node, check, note string) error
 }
 
+// eventVerbs are the actions of muster event.
 var eventVerbs = [...]eventVerb{
 	{"ack", "acknowledge", "Acknowledge problems", "acknowledge", "", nil},
 	{"unack", "unacknowledge", "Remove acknowledgements", "unacknowledge", "no longer acknowledged", client.Events.Unacknowledge},

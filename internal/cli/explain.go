@@ -34,6 +34,7 @@ func explainCommand(s *session) *cobra.Command {
 	})
 }
 
+// listKinds prints the table of all kinds.
 func listKinds(c *call) error {
 	kinds := make([]v1.Kind, 0, len(c.Kinds.Kinds()))
 	for _, k := range c.Kinds.Kinds() {
@@ -69,6 +70,7 @@ func printFields(c *call, e *kind.Explanation, indent string) {
 	}
 }
 
+// lintCommand is muster lint, which validates files without a server.
 func lintCommand(s *session) *cobra.Command {
 	var files []string
 	var owner string

@@ -211,7 +211,7 @@ type eventWatch struct {
 
 type eventKey struct{ node, check uint32 }
 
-// eventState is the part of an event whose change people see.
+// eventState holds the status and problem of an event; a watch prints their changes.
 type eventState struct {
 	status  model.Status
 	problem string // id of the open one

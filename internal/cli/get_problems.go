@@ -115,6 +115,7 @@ func getQueues(c *call, names []string, g *getFlags) error {
 	}.print(c)
 }
 
+// queuesByName returns the named queues; an unknown name is an error.
 func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })

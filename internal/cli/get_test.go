@@ -133,16 +133,16 @@ func TestPastEvents(t *testing.T) {
 	}
 	node, _ := rig.Directory.NodeByName("default", "web01")
 	p := &historyWriter{t: t, rig: rig}
-	rig.RecordResult("default", "web02", "ping", model.OK, "PING OK") // before all that is asked
+	rig.Result("default", "web02", "ping", model.OK, "PING OK") // before every queried time
 	rig.Advance(48 * time.Hour)
 	p.change(node, "web01", "disk", -30*time.Hour, model.OK, model.OK, "DISK OK")
 	p.change(node, "web01", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
 	p.change(node, "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
 	p.change(node, "web01", "disk", 0, model.Warning, model.OK, "DISK WARNING: 9 %")
 	rig.RecordResult("default", "web01", "disk", model.Warning, "DISK WARNING: 9 %")
-	p.change(node, "web01", "load", 0, model.Unknown, model.Unknown, "LOAD UNKNOWN") // First
+	p.change(node, "web01", "load", 0, model.Unknown, model.Unknown, "LOAD UNKNOWN") // the first entry
 	rig.RecordResult("default", "web01", "load", model.Unknown, "LOAD UNKNOWN")
-	p.change(node, "web01", "ping", 0, model.Critical, model.OK, "PING CRITICAL") // what was before was removed
+	p.change(node, "web01", "ping", 0, model.Critical, model.OK, "PING CRITICAL") // its earlier entries were removed
 	rig.RecordResult("default", "web01", "ping", model.Critical, "PING CRITICAL")
 	rig.Advance(time.Hour)
 	x.replay("past_events.golden")
@@ -238,7 +238,7 @@ func TestGroupAvailability(t *testing.T) {
 	rig.Advance(time.Hour)
 	out, _ := x.run("", "get events --at 90m --limit 0 --status unknown")
 	if n := strings.Count(out, "(gone)"); n != 120 {
-		t.Errorf("%d of 120 nodes that are gone are told of", n)
+		t.Errorf("%d rows of deleted nodes, want 120", n)
 	}
 	x.text.Truncate(strings.Index(x.text.String(), "$ muster get events --at 90m"))
 	x.golden("group_availability.golden")

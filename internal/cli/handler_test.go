@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// TestHandlerCommands tests a handler against a service, and lists and replays its dead letters.
 func TestHandlerCommands(t *testing.T) {
 	rig, x := openTerminal(t)
 	status := http.StatusOK
@@ -30,7 +31,7 @@ func TestHandlerCommands(t *testing.T) {
 	x.expect("", "apply -f DIR/chat.yaml", 0, "created")
 	x.expect("", "handler test chat", 0, "POST "+service.URL+"/(hidden)", "200 OK", "handler chat accepted the message")
 	if strings.Contains(x.text.String(), "s3cret") {
-		t.Errorf("shown:\n%s", x.text.String())
+		t.Errorf("the output shows the secret:\n%s", x.text.String())
 	}
 	status = http.StatusServiceUnavailable
 	x.expect("", "handler test chat", 9, "503", "would retry a real message", "muster edit handler chat")

@@ -187,7 +187,7 @@ func qualified(namespace, name string) string {
 // timeRange is --since and --until.
 type timeRange struct{ since, until string }
 
-// declare adds the flags; lists names the lists that take them, and is empty where all do.
+// declare adds the flags --since and --until; lists is the beginning of their help, "history: ", where only one list takes them.
 func (p *timeRange) declare(flags *pflag.FlagSet, since, lists string) {
 	flags.StringVar(&p.since, "since", since, lists+"start: an age such as 24h, or a time such as 2026-12-24T18:00:00Z")
 	flags.StringVar(&p.until, "until", "", lists+"end, in the format of --since; default now")

@@ -27,9 +27,10 @@ func joinTokenCommand(s *session) *cobra.Command {
 	return token
 }
 
+// joinTokenFlags are the flags of muster node token.
 type joinTokenFlags struct {
 	joinFlags
-	token                 v1.JoinTokenRequest // its flags without further checks
+	token                 v1.JoinTokenRequest // without lifetime and labels, which request adds
 	life                  model.Lifecycle
 	lifetime, forgetAfter string
 }

@@ -52,7 +52,7 @@ func firstRows[T any](f *reportFlags, rows []T) ([]T, int) {
 
 func moreRows(n int) string { return textIf(n != 0, fmt.Sprintf("%d more: --limit 0 shows all", n)) }
 
-// minuteFormat is a time without seconds.
+// minuteFormat formats a time without its seconds.
 const minuteFormat = "2006-01-02 15:04"
 
 func periodText(c *call, since, until time.Time) string {
@@ -281,13 +281,14 @@ func printSection[T any](c *call, f *reportFlags, title string, rows []T, column
 // countOrEmpty returns a count, and nothing for zero.
 func countOrEmpty(n int) any { return screen.When(n != 0, n) }
 
-func weekText(counts []int) string { return strings.Trim(fmt.Sprint(counts), "[]") }
+// countsByWeek returns a count for each week, with blanks between them.
+func countsByWeek(counts []int) string { return strings.Trim(fmt.Sprint(counts), "[]") }
 
 func noisyChecks(c *call, f *reportFlags, n *v1.Noise) error {
 	return printSection(c, f, "Checks with problems (UNACKED: closed problems without acknowledgement)", n.Checks,
 		screen.Head("NAMESPACE|CHECK|PAGES|BY WEEK|REPEATS|PROBLEMS|NODES|UNACKED|TYPICAL|FLAPS"), func(x v1.NoisyCheck) []any {
 			return []any{
-				x.Namespace, cmp.Or(x.Check, "(not kept)"), countOrEmpty(x.Pages), weekText(x.PerWeek), countOrEmpty(x.Reminders), countOrEmpty(x.Problems), countOrEmpty(x.Nodes),
+				x.Namespace, cmp.Or(x.Check, "(not kept)"), countOrEmpty(x.Pages), countsByWeek(x.PerWeek), countOrEmpty(x.Reminders), countOrEmpty(x.Problems), countOrEmpty(x.Nodes),
 				screen.When(x.Closed != 0, fmt.Sprintf("%d/%d", x.Unacked, x.Closed)),
 				screen.When(x.Closed != 0, model.TimeSpan(time.Duration(x.Typical*float64(time.Second)))), countOrEmpty(x.Flaps),
 			}
@@ -297,7 +298,7 @@ func noisyChecks(c *call, f *reportFlags, n *v1.Noise) error {
 func noisyRoutes(c *call, f *reportFlags, n *v1.Noise) error {
 	return printSection(c, f, "Routes that paged people", n.Routes,
 		screen.Head("ROUTE|HANDLER|PAGES|BY WEEK|REPEATS"), func(x v1.NoisyRoute) []any {
-			return []any{localName(c, x.Route), localName(c, x.Handler), countOrEmpty(x.Pages), weekText(x.PerWeek), countOrEmpty(x.Reminders)}
+			return []any{localName(c, x.Route), localName(c, x.Handler), countOrEmpty(x.Pages), countsByWeek(x.PerWeek), countOrEmpty(x.Reminders)}
 		})
 }
 

@@ -90,6 +90,7 @@ func shadowFleet(t *testing.T) (*apitest.Server, *terminal) {
 	return rig, x
 }
 
+// TestReports is a transcript of the reports of noise and of shadow mode.
 func TestReports(t *testing.T) {
 	_, x := shadowFleet(t)
 	x.play("report noise -n beside --since 14d", "report noise -n beside --since 14d --limit 1 -A",

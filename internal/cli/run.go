@@ -24,6 +24,7 @@ const (
 	exitNotRun = 21 // a run did not start, or its end is unknown
 )
 
+// runFlags are the flags of muster run, and the request that check makes of them.
 type runFlags struct {
 	v1.RunRequest
 	command, timeout string
@@ -114,6 +115,7 @@ type runPrinter struct {
 	counts    v1.RunCounts
 }
 
+// runNode is the progress of a run on one node.
 type runNode struct {
 	pending string // output without its line end; with together all output
 	printed bool   // whether any output was printed

@@ -222,7 +222,7 @@ func TestGetRoundTrip(t *testing.T) {
 
 // TestEdit applies an edited resource, and refuses it after a concurrent change.
 func TestEdit(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir()) // where what was refused is kept
+	t.Setenv("TMPDIR", t.TempDir()) // holds the refused text
 	rig, x := openTerminal(t)
 	rig.Apply(disk)
 	replace := func(old, new string) func(string) error {
@@ -238,7 +238,7 @@ func TestEdit(t *testing.T) {
 	x.edit = replace("1m", "2m")
 	x.expect("", "edit check disk -m slower", 0, "updated")
 	x.edit = func(path string) error {
-		rig.Apply(strings.Replace(disk, "60s", "90s", 1)) // somebody else is faster
+		rig.Apply(strings.Replace(disk, "60s", "90s", 1)) // a concurrent change
 		return replace("2m", "3m")(path)
 	}
 	x.expect("", "edit check disk", model.Stale.Exit(), "your text is in")

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// silenceFlags are the problems that a silence matches, and its time.
+// silenceFlags are the flags of muster silence: problems to match, start and end.
 type silenceFlags struct {
 	request             v1.SilenceRequest // without namespace and silence
 	silence             model.SilenceSpec // without nodes and times

@@ -114,7 +114,7 @@ func TestStatus(t *testing.T) {
 	x.golden("status.golden")
 }
 
-// The status warns of problems that notify nobody, until a route does.
+// TestStatusWarnsWithoutRoute warns of problems that match no route, until a route takes them.
 func TestStatusWarnsWithoutRoute(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -129,7 +129,7 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 	const nobody = "problems in namespace default that match no Route"
 	rig.RecordResult("default", "web01", "disk", model.OK, "fine")
 	if out := status(); strings.Contains(out, nobody) {
-		t.Errorf("all is well:\n%s", out)
+		t.Errorf("a warning without a problem:\n%s", out)
 	}
 	rig.RecordResult("default", "web01", "disk", model.Critical, "full")
 	if out := status(); !strings.Contains(out, nobody) || !strings.Contains(out, "muster explain route") {
@@ -141,7 +141,7 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 {kind: Route, metadata: {name: default}, spec: {steps: [{to: [pager]}]}}
 `)
 	if out := status(); strings.Contains(out, nobody) {
-		t.Errorf("the pager hears of it:\n%s", out)
+		t.Errorf("a warning despite the route:\n%s", out)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestRouteTest(t *testing.T) {
 ---
 {kind: Check, metadata: {name: kept}, spec: {targets: {nodes: [web01]}, interval: 60s, command: "true", pipelines: [alerts]}}
 `)
-	says := func(check string, want ...string) string {
+	expectRoute := func(check string, want ...string) string {
 		t.Helper()
 		x.text.Reset()
 		x.run("", "route test web01/"+check)
@@ -215,13 +215,13 @@ func TestRouteTest(t *testing.T) {
 		}
 		return x.text.String()
 	}
-	if out := says("kept", "only the handlers of pipelines:", "muster why shows its pipelines, which decide separately: alerts"); strings.Contains(out, "pager") {
-		t.Errorf("the router tells nobody:\n%s", out)
+	if out := expectRoute("kept", "only the handlers of pipelines:", "muster why shows its pipelines, which decide separately: alerts"); strings.Contains(out, "pager") {
+		t.Errorf("the router names a handler for a check with pipelines:\n%s", out)
 	}
-	out := says("shop", "no other route matches", "while this dependency fails: default/web01/database", "at most 20 messages in 1h")
+	out := expectRoute("shop", "no other route matches", "while this dependency fails: default/web01/database", "at most 20 messages in 1h")
 	if strings.Contains(out, "it depends on") {
-		t.Errorf("it is well:\n%s", out)
+		t.Errorf("held by a dependency that is OK:\n%s", out)
 	}
 	rig.RecordResult("default", "web01", "database", model.Critical, "gone")
-	says("shop", "held, without a known end", "it depends on default/web01/database")
+	expectRoute("shop", "held, without a known end", "it depends on default/web01/database")
 }

@@ -59,8 +59,8 @@ func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	return w
 }
 
-// FlawOf records a flaw at the place of a decoded field.
-func (d *Decoder) FlawOf(field, hint, format string, args ...any) {
+// FlawAt records a flaw at the place of a decoded field.
+func (d *Decoder) FlawAt(field, hint, format string, args ...any) {
 	d.flaw(d.places[field], field, hint, format, args...)
 }
 

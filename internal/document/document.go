@@ -96,6 +96,7 @@ func (w *FieldPlaces) has(field string) bool {
 	return ok
 }
 
+// find returns the place of a field, or of the nearest field around it.
 func (w *FieldPlaces) find(field string) place {
 	for {
 		if at, ok := w.places[field]; ok || field == "" {

@@ -152,7 +152,7 @@ func (r *Reader) yamlUntil(data []byte) (docs []*Tree, line int) {
 		if began := wrong.ContextMark; began.Line > 0 && strings.Contains(wrong.Message, "unexpected end of stream") {
 			at, text, hint = place{began.Line, began.Column}, "not YAML: the quote that begins here has no end", "add the missing quote"
 		}
-		if line = at.line; line == 0 { // it did not come to lines
+		if line = at.line; line == 0 { // the library reports no line
 			if at, hint = notText(data); at.line > 0 {
 				text = "not text: " + wrong.Message
 			}

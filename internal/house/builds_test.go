@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What the small builds must not carry: the agent stays small on disk and in memory,
-// and the command line of other platforms has no server in it.
+// TestSmallBuildsCarryNoServer keeps databases, metrics and server packages out of the agent, and the server out of the
+// command line of other platforms.
 func TestSmallBuildsCarryNoServer(t *testing.T) {
 	const (
 		sql     = "modernc.org/sqlite github.com/jackc/pgx"

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// notFuzzed are the decoders, by file, that no fuzz target has to reach, and why.
+// notFuzzed are the files whose decoders need no fuzz target, with the trusted origin of their input.
 var notFuzzed = map[string]string{
 	"internal/offline/resetpassword.go":      "a file that only the server's own user may write",
-	"internal/watchdog/courier.go":           "the certificate that it has just made",
-	"internal/doctor/findings.go":            "what the server of this machine says on its admin listener",
+	"internal/watchdog/courier.go":           "a certificate of the same function",
+	"internal/doctor/findings.go":            "answers of the admin listener of this machine",
 	"internal/doctor/doctor.go":              "certificates of the server's own folder",
 	"internal/intent/enrolment_batch.go":     "rows of the server's own database",
 	"internal/intent/resources.go":           "rows of the server's own database",
@@ -21,23 +21,23 @@ var notFuzzed = map[string]string{
 	"internal/intent/tombstone.go":           "rows of the server's own database",
 	"internal/access/service.go":             "rows of the server's own database",
 	"internal/api/problems/deleted_nodes.go": "rows of the server's own database",
-	"internal/api/list/list.go":              "rows that it encoded itself",
+	"internal/api/list/list.go":              "rows of the same package",
 	"internal/plan/chunk_store.go":           "rows of the server's own database",
-	"internal/react/deliver.go":              "events that it encoded itself, in its own database",
-	"internal/load/compare/differ.go":        "a scenario that it has just encoded",
-	"internal/load/report/goal.go":           "words of who types the command",
+	"internal/react/deliver.go":              "events of the same package, in the server's own database",
+	"internal/load/compare/differ.go":        "a scenario of the same function",
+	"internal/load/report/goal.go":           "words of the command line",
 	"internal/load/simulated/certificate.go": "files that the load tester wrote",
-	"internal/load/subject/environment.go":   "what the server that it started says of its build",
-	"internal/testenv/vault.go":              "what a program that a test started answers the test",
+	"internal/load/subject/environment.go":   "the build of the server that the load tester started",
+	"internal/testenv/vault.go":              "answers of a program that a test started",
 }
 
-// decoding are the calls that make a function a decoder, whatever it is called.
-var decoding = []string{"json.Unmarshal", "json.NewDecoder", "yaml.Unmarshal", "pem.Decode", "binary.Uvarint", "x509.ParseCertificateRequest"}
+// decoderCalls are the calls that make a function a decoder, independent of its name.
+var decoderCalls = []string{"json.Unmarshal", "json.NewDecoder", "yaml.Unmarshal", "pem.Decode", "binary.Uvarint", "x509.ParseCertificateRequest"}
 
 var decoderName = regexp.MustCompile(`^(Parse|parse|Decode|decode|Unmarshal|unmarshal)`)
 
-// Whatever reads bytes or text that come from outside is reached from a fuzz target of
-// its package: by name, over any number of calls.
+// TestEveryDecoderIsFuzzed requires that a fuzz target of its package reaches each decoder of text or bytes from outside,
+// by name, over any number of calls.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	type function struct {
 		file    string
@@ -64,7 +64,7 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 				case *ast.Ident:
 					one.names[n.Name] = true
 				case *ast.CallExpr:
-					for _, name := range decoding {
+					for _, name := range decoderCalls {
 						one.decoder = one.decoder || calls(n, name)
 					}
 				}
@@ -103,19 +103,19 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 				case notFuzzed[fn.file] != "":
 					excused[fn.file] = true
 				default:
-					t.Errorf("%s: no fuzz target reaches %s, which decodes", fn.file, name)
+					t.Errorf("%s: no fuzz target reaches the decoder %s", fn.file, name)
 				}
 			}
 		}
 	}
 	for file, why := range notFuzzed {
 		if !excused[file] {
-			t.Errorf("%s is excused (%s), and has nothing to be excused for", file, why)
+			t.Errorf("notFuzzed lists %s (%s), which has no decoder without a fuzz target", file, why)
 		}
 	}
 }
 
-// takesText says whether a parameter is []byte or string.
+// takesText reports whether a parameter is []byte or string.
 func takesText(fn *ast.FuncDecl) bool {
 	for _, p := range fn.Type.Params.List {
 		switch kind := p.Type.(type) {

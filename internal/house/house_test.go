@@ -1,6 +1,5 @@
-// Package house holds the house rules that a machine can check: which way imports
-// point, that every package says what it is, and that the map in ARCHITECTURE.md
-// leads to places that exist.
+// Package house checks the rules of this repository: the direction of imports, package comments, sizes of types, the
+// words of names and comments, links between pages, and the code that ARCHITECTURE.md names.
 package house
 
 import (
@@ -14,12 +13,14 @@ import (
 	"sort"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 const module = "github.com/muster-fleet/muster/"
 
-// layers orders the rooms: a package may import only packages of its own layer's
-// number or lower. app and what starts it see everything.
+// layers orders the rooms: a package may import only packages of its own layer or of lower ones. internal/app and
+// the programs may import all.
 var layers = map[string]int{
 	"bench/scenarios": 0, "internal/version": 0, "internal/pause": 0, "internal/guard": 0, "internal/model": 0, "internal/queue": 0, "internal/tries": 0, "internal/profiles": 0, "internal/testenv": 0,
 	"internal/wire": 1, "internal/sensuwire": 1, "internal/sensuimport": 3, "internal/when": 1, "internal/measure": 1, "internal/journal": 1, "internal/expect": 1, "internal/config": 1,
@@ -30,8 +31,8 @@ var layers = map[string]int{
 	"internal/archive": 7, "internal/serverlog": 7, "internal/datadir": 6, "internal/offline": 7, "internal/recorder": 6, "internal/selfcheck": 7, "internal/cli": 8, "internal/app": 9, "internal/house": 9, "cmd": 10, "test": 10, "bench": 10,
 }
 
-// apart names pairs that must never meet, although their layers would allow it.
-var apart = [][2]string{
+// forbiddenImports are pairs whose first room must not import the second, although their layers permit it.
+var forbiddenImports = [][2]string{
 	{"internal/agent", "internal/source"}, {"internal/agent", "internal/store"},
 	{"internal/agent", "internal/intent"}, {"internal/agent", "internal/plan"}, {"internal/agent", "internal/directory"},
 	{"internal/agent", "internal/pipeline"}, {"internal/source", "internal/agent"},
@@ -59,9 +60,7 @@ type file struct {
 func goFiles(t *testing.T) []file {
 	t.Helper()
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	var files []file
 	set := token.NewFileSet()
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -82,12 +81,11 @@ func goFiles(t *testing.T) []file {
 		files = append(files, file{rel, set.File(f.FileStart).LineCount(), f})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return files
 }
 
+// TestImportsPointOneWay holds layers and forbiddenImports in all code but tests.
 func TestImportsPointOneWay(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if strings.HasSuffix(f.path, "_test.go") {
@@ -107,17 +105,17 @@ func TestImportsPointOneWay(t *testing.T) {
 			if otherLayer > layer {
 				t.Errorf("%s imports %s: imports point from the outside in (layer %d → %d)", f.path, path, layer, otherLayer)
 			}
-			for _, pair := range apart {
+			for _, pair := range forbiddenImports {
 				if room == pair[0] && other == pair[1] {
-					t.Errorf("%s imports %s: these two must not know each other", f.path, path)
+					t.Errorf("%s imports %s: forbiddenImports excludes it", f.path, path)
 				}
 			}
 		}
 	}
 }
 
-// A package's comment says what it is; where it has them, which goroutines and locks it
-// owns; and, where it is more than a few files, where to start reading.
+// TestEveryPackageHasADoc requires a package comment, which names the package's goroutines and locks and, for more than
+// three files, the file to start at.
 func TestEveryPackageHasADoc(t *testing.T) {
 	type room struct {
 		comment           string
@@ -164,6 +162,7 @@ func TestEveryPackageHasADoc(t *testing.T) {
 	}
 }
 
+// TestNoPackageStartsGoroutinesInInit refuses functions init.
 func TestNoPackageStartsGoroutinesInInit(t *testing.T) {
 	for _, f := range goFiles(t) {
 		for _, d := range f.ast.Decls {
@@ -174,9 +173,9 @@ func TestNoPackageStartsGoroutinesInInit(t *testing.T) {
 	}
 }
 
-// Tests wait for conditions. Time may only be let pass where it is synctest's: in a
-// function that calls synctest.Test, or one whose comment says that it is called in a
-// bubble. A deadline (a case of time.After that does something) is fine anywhere.
+// TestNoSleepsInTests requires that tests wait for conditions. They may sleep only on the clock of synctest: in a
+// function that calls synctest.Test, or whose comment has the words "in a bubble". A deadline (a case of time.After
+// with statements) is permitted everywhere.
 func TestNoSleepsInTests(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if !strings.HasSuffix(f.path, "_test.go") && !strings.HasPrefix(f.path, "test/") {
@@ -244,8 +243,8 @@ func receivesAfter(x ast.Expr) bool {
 	return ok && calls(call, "time.After")
 }
 
-// What waits in a channel waits in a queue that people can see. A channel for a signal
-// or one answer holds one or two; the load tester is no server.
+// TestBufferedChannelsAreRegisteredQueues refuses buffered channels, except of one or two elements, which carry a signal
+// or one answer: a queue has a name and a depth metric. The load tester is exempt.
 func TestBufferedChannelsAreRegisteredQueues(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if strings.HasSuffix(f.path, "_test.go") || strings.HasPrefix(f.path, "internal/queue/") || strings.HasPrefix(f.path, "internal/load/") || strings.Contains(f.path, "test/") ||
@@ -271,14 +270,13 @@ func TestBufferedChannelsAreRegisteredQueues(t *testing.T) {
 	}
 }
 
-// A stop on the map: `internal/x/y.go:Name` or `internal/x/y.go:Type.Method`.
+// mapStop matches a place in ARCHITECTURE.md: `internal/x/y.go:Name` or `internal/x/y.go:Type.Method`.
 var mapStop = regexp.MustCompile("`((?:internal|cmd)/[a-zA-Z0-9_/.-]+\\.go):([A-Za-z0-9_.]+)`")
 
+// TestArchitecturePageNamesExistingCode resolves each place of ARCHITECTURE.md, and finds each room on the page.
 func TestArchitecturePageNamesExistingCode(t *testing.T) {
 	page, err := os.ReadFile("../../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	places := map[string]bool{}
 	for _, f := range goFiles(t) {
 		for _, d := range f.ast.Decls {
@@ -319,8 +317,8 @@ func TestArchitecturePageNamesExistingCode(t *testing.T) {
 	}
 }
 
-// Pages of docs/parity name the tests that show what they say. Of times and sizes of fleets, which no test
-// asserts, they say that these are measured.
+// TestParityPageNamesExistingTests requires, for each row of docs/parity, the names of tests that show the parity. Times
+// and sizes of fleets, which no test asserts, must name their measurement.
 func TestParityPageNamesExistingTests(t *testing.T) {
 	tests := map[string]bool{}
 	for _, f := range goFiles(t) {
@@ -337,9 +335,7 @@ func TestParityPageNamesExistingTests(t *testing.T) {
 	row, figures := regexp.MustCompile(`(?m)^\| .* \|$`), regexp.MustCompile(`[0-9.]+ (µs|ms|s)\b|[0-9]+,000 (are|new|agents|nodes)`)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		for _, line := range row.FindAllString(string(text), -1) {
 			cells := strings.Split(strings.ReplaceAll(line, `\|`, ""), "|")
 			named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(cells[len(cells)-2], -1)

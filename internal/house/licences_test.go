@@ -22,21 +22,19 @@ const licences = "../../THIRD_PARTY_LICENSES"
 // permissive matches the licences that may stand beside Apache-2.0 in one binary: Apache, BSD, ISC, MIT, MPL, public domain.
 var permissive = regexp.MustCompile(`(?i)Apache License,? Version 2\.0|Redistribution and use in source and binary forms|Permission to use, copy, modify,? and(/or)? distribute this software|Permission is hereby granted, free of charge|Mozilla Public License|released into the public domain|dedicates? .* to the public domain`)
 
-// What the binaries carry of others goes with their licences: of every module that is
-// linked into one of them, on any platform.
+// TestThirdPartyLicensesAreComplete compares THIRD_PARTY_LICENSES with the licences of all modules that are linked into a
+// binary on any platform, and requires permissive ones.
 func TestThirdPartyLicensesAreComplete(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString("What the binaries of Muster carry of others, and under which licences. Written by: go generate ./internal/house\n" +
 		"The standard library of Go stands under the licence of golang.org/x/sys.\n")
-	folders := linked(t)
+	folders := linkedModules(t)
 	for _, name := range slices.Sorted(maps.Keys(folders)) {
 		texts, allowed := map[string]bool{}, false
 		fmt.Fprintf(&page, "\n%s\n%s\n", strings.Repeat("=", 80), name)
 		for _, file := range licenceFiles(t, folders[name]) {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			plain := strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n"))
 			if !texts[plain] {
 				texts[plain] = true
@@ -55,9 +53,9 @@ func TestThirdPartyLicensesAreComplete(t *testing.T) {
 	testenv.Golden(t, licences, page.Bytes())
 }
 
-// linked are the modules in the binaries: their name and version, and the folders of
-// their packages up to the module's own.
-func linked(t *testing.T) map[string]map[string]bool {
+// linkedModules returns the modules in the binaries by name and version, each with the folders of its linked packages
+// up to the module's own.
+func linkedModules(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	modules := map[string]map[string]bool{}
 	for _, goos := range []string{"linux", "darwin", "windows"} {
@@ -88,13 +86,12 @@ func linked(t *testing.T) map[string]map[string]bool {
 	return modules
 }
 
+// licenceFiles returns the licence texts and notices in the folders.
 func licenceFiles(t *testing.T, folders map[string]bool) (files []string) {
 	t.Helper()
 	for _, dir := range slices.Sorted(maps.Keys(folders)) {
 		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		for _, e := range entries {
 			name := strings.ToUpper(e.Name())
 			for _, word := range []string{"LICENSE", "LICENCE", "COPYING", "NOTICE"} {

@@ -9,17 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// What a page points to in the tree is there, down to the heading, and every page of docs is
-// pointed to.
+// TestLinksAndPagesMatch requires that links between pages lead to existing files and headings, and that each page of docs
+// has a link to it.
 func TestLinksAndPagesMatch(t *testing.T) {
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	linked, pages := map[string]bool{}, map[string]string{}
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -34,9 +34,7 @@ func TestLinksAndPagesMatch(t *testing.T) {
 		pages[path] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for path, text := range pages {
 		for _, l := range link.FindAllStringSubmatch(text, -1) {
 			to, err := url.Parse(l[1])
@@ -49,8 +47,8 @@ func TestLinksAndPagesMatch(t *testing.T) {
 				linked[target] = true
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s points to %s, which is not there", path, l[1])
-			} else if text, read := pages[target]; read && to.Fragment != "" && !anchors(text)[to.Fragment] {
+				t.Errorf("%s links to %s, which does not exist", path, l[1])
+			} else if text, read := pages[target]; read && to.Fragment != "" && !anchorsOf(text)[to.Fragment] {
 				t.Errorf("%s points to %s: the page has no such heading", path, l[1])
 			}
 		}
@@ -62,7 +60,7 @@ func TestLinksAndPagesMatch(t *testing.T) {
 	}
 }
 
-// Texts that name a page without a link (help, hints, comments, the change log) name one that is there.
+// TestNamedPagesExist requires that pages exist which help, hints, comments and the change log name without a link.
 func TestNamedPagesExist(t *testing.T) {
 	named := regexp.MustCompile(`\bdocs/[a-z0-9/_-]+\.md\b`)
 	for _, tree := range []string{"internal", "cmd", "bench", "test", "deploy", "scripts", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"} {
@@ -84,14 +82,12 @@ func TestNamedPagesExist(t *testing.T) {
 			}
 			for _, name := range named.FindAllString(string(text), -1) {
 				if _, err := os.Stat(filepath.Join("../..", name)); err != nil {
-					t.Errorf("%s names %s, which is not there", path, name)
+					t.Errorf("%s names %s, which does not exist", path, name)
 				}
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 	}
 }
 
@@ -102,9 +98,9 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}\p{M} _-]`)
 )
 
-// anchors are what can stand behind the # of a link to a page: its headings, written as the forges
-// write them (small letters, punctuation left out, blanks as hyphens, a number to each that comes again).
-func anchors(text string) map[string]bool {
+// anchorsOf returns the anchors of a page, for links with #: its headings as the forges write them (small letters, no
+// punctuation, hyphens for blanks, a number behind a repeated heading), and its HTML anchors.
+func anchorsOf(text string) map[string]bool {
 	list, seen := map[string]bool{}, map[string]int{}
 	text = fence.ReplaceAllString(text, "")
 	for _, h := range heading.FindAllStringSubmatch(text, -1) {
@@ -123,9 +119,10 @@ func anchors(text string) map[string]bool {
 	return list
 }
 
+// TestAnchorsMatchTheForges makes the anchors of headings with markup, links, code and repetitions.
 func TestAnchorsMatchTheForges(t *testing.T) {
 	text := "# The *first* `muster` run: 0.1?\n\n```\n# no heading\n```\n\n## [A link](to.md) here\n## Twice\n## Twice\n<a id=\"own\"></a>\n"
-	got := anchors(text)
+	got := anchorsOf(text)
 	want := []string{"the-first-muster-run-01", "a-link-here", "twice", "twice-1", "own"}
 	for _, name := range want {
 		if !got[name] {

@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A result that is kept says which commit it measured. Whoever wants to see it again checks
-// that commit out, so it must be in the history of this one.
+// TestBenchmarkResultsNameExistingCommits requires that each kept result names a commit in the history of this one, so
+// that people can repeat the measurement.
 func TestBenchmarkResultsNameExistingCommits(t *testing.T) {
-	const again = "go test ./internal/house -run KeptResults, in a whole clone (git fetch --unshallow)"
+	const again = "go test ./internal/house -run BenchmarkResults, in a whole clone (git fetch --unshallow)"
 	if _, err := exec.LookPath("git"); err != nil {
 		testenv.LeftOut(t, "git is not installed", "sudo apt-get install git")
 	}

@@ -10,23 +10,19 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// The server's unit is one that systemd takes, and as closed as it was. (That of the agent
-// is made by the agent, and tested there.)
-func TestServerUnit(t *testing.T) {
+// TestServerUnitIsValidAndConfined verifies the server's systemd unit and bounds its exposure. The agent writes its own
+// unit, and tests it.
+func TestServerUnitIsValidAndConfined(t *testing.T) {
 	analyze := testenv.Program(t, "systemd-analyze", "systemd")
 	unit, err := os.ReadFile("../../deploy/muster.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "muster.service")
-	text := strings.ReplaceAll(string(unit), "/usr/local/bin/muster", "/usr/bin/true") // is it there?
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := strings.ReplaceAll(string(unit), "/usr/local/bin/muster", "/usr/bin/true") // verify requires an existing program
+	testenv.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	if out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || strings.Contains(string(out), "muster.service") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=25", file).CombinedOutput(); err != nil {
-		t.Errorf("more exposed than it was: %v\n%s", err, out)
+		t.Errorf("the unit is more exposed than 25: %v\n%s", err, out)
 	}
 }

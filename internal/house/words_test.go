@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // Names and comments use the words of docs/glossary.md. TestWords holds three rules per package:
@@ -172,9 +174,7 @@ func freeSpaceOf() {}
 `
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, "gone.go", source, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	var p packageWords
 	p.addFile(file{"gone.go", set.File(parsed.FileStart).LineCount(), parsed})
 	if got, want := p.count(), (wordCount{names: 3, phrases: 2, exported: 1}); got != want || p.lines != 14 || p.comments != 4 {
@@ -277,9 +277,7 @@ func (p *packageWords) addExported(path, name string, doc *ast.CommentGroup, tes
 func readWords(t *testing.T) (map[string]wordCount, int) {
 	t.Helper()
 	text, err := os.ReadFile(wordsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	counts, sum := map[string]wordCount{}, 0
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "#") || line == "\n" {
@@ -306,7 +304,5 @@ func writeWords(t *testing.T, counts map[string]wordCount) {
 		c := counts[dir]
 		text += fmt.Sprintf("\n%s names=%d phrases=%d exported=%d\n", dir, c.names, c.phrases, c.exported)
 	}
-	if err := os.WriteFile(wordsFile, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(wordsFile, []byte(text), 0o644))
 }

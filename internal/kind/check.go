@@ -67,11 +67,11 @@ spec:
 func checkReferences(refs *References, s *model.CheckSpec) {
 	from := len(refs.list)
 	for i, name := range s.DependsOn {
-		refs.check(fmt.Sprintf("spec.dependsOn[%d]", i), name)
+		refs.requireCheck(fmt.Sprintf("spec.dependsOn[%d]", i), name)
 	}
-	refs.chain(from)
+	refs.markChain(from)
 	refs.Require("Pipeline", "spec.pipelines", s.Pipelines...)
-	refs.secrets(s.Secrets)
+	refs.requireSecrets(s.Secrets)
 	refs.Require("Asset", "spec.assets", s.Assets...)
 	for i := range s.Hooks {
 		refs.Require("Hook", fmt.Sprintf("spec.hooks[%d].hook", i), s.Hooks[i].Hook)
@@ -87,8 +87,8 @@ func checkReferences(refs *References, s *model.CheckSpec) {
 	}
 }
 
-// check requires a check, unless it is built in.
-func (c *References) check(field, name string) {
+// requireCheck requires a check, unless it is built in.
+func (c *References) requireCheck(field, name string) {
 	if model.BuiltinCheck(name) == 0 {
 		c.Require("Check", field, name)
 	}
@@ -236,18 +236,18 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	v.templates(s.TemplateTexts())
 }
 
-// validatePassive refuses whatever says how and where to run a check that nobody runs.
+// validatePassive refuses fields that tell how and where to run a check: no agent runs a passive one.
 func validatePassive(v *Validator, s *model.CheckSpec) {
 	for _, f := range []struct {
 		name string
-		said bool
+		set  bool
 	}{
 		{"command", s.Command != nil}, {"probe", s.Probe != nil}, {"targets", s.Targets != nil}, {"proxy", s.Proxy != nil}, {"roundRobin", s.RoundRobin},
 		{"interval", s.Interval != 0}, {"cron", s.Cron != ""}, {"timeZone", s.TimeZone != ""}, {"schedule", s.Schedule != nil}, {"timeout", s.Timeout != 0},
 		{"env", len(s.Env) > 0}, {"stdin", s.Stdin != ""}, {"runAs", s.RunAs != ""}, {"hooks", len(s.Hooks) > 0}, {"metrics", s.Metrics != nil}, {"thresholds", len(s.Thresholds) > 0},
 		{"discardOutput", s.DiscardOutput},
 	} {
-		v.FlawIf(f.said,
+		v.FlawIf(f.set,
 			"spec."+f.name, "leave it out, or leave passive out", "a passive check does not run: external systems send its results")
 	}
 }
@@ -302,7 +302,7 @@ func validateProbe(v *Validator, p *model.Probe) {
 }
 
 func validateStdin(v *Validator, s *model.CheckSpec) {
-	v.unredacted("spec.stdin", s.Stdin)
+	v.refuseRedacted("spec.stdin", s.Stdin)
 	v.MissingIf(s.Stdin != "" && s.Command == nil, "spec.stdin", "leave it out", "a probe reads no standard input")
 	v.FlawIf(len(s.Stdin) > maxLine,
 		"spec.stdin", "put it into a file on the nodes: command: PROGRAM < FILE", "longer than %d bytes", maxLine)

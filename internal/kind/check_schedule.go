@@ -165,7 +165,7 @@ func (v *Validator) selector(field string, s *model.Selector) {
 	}
 	v.targets(field+".targets", s.Targets, false)
 	if s.Where != "" {
-		v.compiled(field+".where", route.CheckCondition(s.Where))
+		v.compileError(field+".where", route.CheckCondition(s.Where))
 	}
 	v.sharedNames(field+".checks", s.Checks)
 	v.Bound(field+".statuses", len(s.Statuses))

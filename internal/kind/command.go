@@ -30,7 +30,7 @@ func (v *Validator) env(field string, env map[string]string) {
 	v.Bound(field, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := field + "." + name
-		v.unredacted(at, env[name])
+		v.refuseRedacted(at, env[name])
 		v.FlawIf(!isVariable(name), at, variableHint, "invalid variable name %q", name)
 		v.FlawIf(len(env[name]) > maxVariable || strings.ContainsRune(env[name], 0),
 			at, "put the value into a file on the node", "expected at most %d bytes without a zero byte", maxVariable)
@@ -77,7 +77,7 @@ func (v *Validator) commandAssets(names []string, c *model.Command, noCommand st
 	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave it out", "%s", noCommand)
 }
 
-// templates records the flaws of wrong variables.
+// templates records the flaws of variables in texts.
 func (v *Validator) templates(texts model.TemplateTexts) {
 	_, err := texts.Parse()
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -244,7 +244,7 @@ func validateAsset(v *Validator, s *model.AssetSpec) {
 		if u, err := url.Parse(b.URL); err == nil && u.User != nil {
 			v.Flaw(at+".url", "download the archive, then: muster asset add NAME FILE", "a password is not allowed here: every reader could see it")
 		}
-		v.unredacted(at+".url", b.URL)
+		v.refuseRedacted(at+".url", b.URL)
 		for _, f := range []struct{ field, text string }{{"os", b.OS}, {"arch", b.Arch}, {"distribution", b.Distribution}, {"distributionVersion", b.DistributionVersion}} {
 			v.FlawIf(len(f.text) > model.MaxText || model.HasControl(f.text) || strings.ContainsAny(f.text, " \t"),
 				at+"."+f.field, "show the facts of a node: muster describe node NODE", "expected one word")

@@ -94,7 +94,7 @@ func destinationText(s *model.HandlerSpec) string {
 	return strings.Join(s.Services(), ", ")
 }
 
-// streamDetails shows how far a stream of results is.
+// streamDetails shows the progress and the faults of a stream of results.
 func streamDetails(view View) []Detail {
 	s := view.State.Stream
 	if s == nil {

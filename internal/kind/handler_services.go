@@ -16,7 +16,7 @@ import (
 // validateServiceText validates one text of a service.
 func validateServiceText(v *Validator, t model.ServiceText) {
 	field := "spec." + t.Field
-	v.unredacted(field, t.Value)
+	v.refuseRedacted(field, t.Value)
 	shown := t.Value
 	if t.Secret {
 		shown = "the text"
@@ -166,7 +166,7 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 	if w == nil {
 		return
 	}
-	v.unredacted("spec.webhook.url", w.URL)
+	v.refuseRedacted("spec.webhook.url", w.URL)
 	v.Bound("spec.webhook.headers", len(w.Headers))
 	switch field, err := w.Check(); {
 	case errors.Is(err, model.ErrHostVaries):
@@ -179,14 +179,14 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 		v.Flaw("spec.webhook."+field, "", "%v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
-		v.unredacted("spec.webhook.headers."+name, w.Headers[name])
+		v.refuseRedacted("spec.webhook.headers."+name, w.Headers[name])
 		v.FlawIf(!isHeader(name) || model.HasControl(w.Headers[name]),
 			"spec.webhook.headers."+name, "", "%q is not an HTTP header", name)
 	}
 	validateSecretText(v, "spec.webhook.secret", w.Secret, false)
-	v.unredacted("spec.webhook.secret", w.Secret.Text)
+	v.refuseRedacted("spec.webhook.secret", w.Secret.Text)
 	validateSecretText(v, "spec.webhook.token", w.Token, false)
-	v.unredacted("spec.webhook.token", w.Token.Text)
+	v.refuseRedacted("spec.webhook.token", w.Token.Text)
 	for name := range w.Headers {
 		v.FlawIf(strings.EqualFold(name, "Authorization") && !w.Token.IsZero(),
 			"spec.webhook.token", "keep one of them", "token and the header %s exclude each other", name)

@@ -42,8 +42,8 @@ spec:
 			if b := s.Upstream; b != nil {
 				from := len(refs.list)
 				refs.Require("Node", "spec.behind.node", b.Node)
-				refs.chain(from)
-				refs.check("spec.behind.check", b.CheckName())
+				refs.markChain(from)
+				refs.requireCheck("spec.behind.check", b.CheckName())
 			}
 		},
 		Declared: func(s *model.NodeSpec) *model.NodeSpec {
@@ -148,7 +148,7 @@ spec:
 		Cycle:    Cycle{"contains itself", "remove one of them from the spec.groups of the group before it"},
 		References: func(refs *References, s *model.GroupSpec) {
 			refs.Mention("Group", "spec.groups", s.Groups...)
-			refs.chain(0)
+			refs.markChain(0)
 			refs.Mention("Node", "spec.nodes", s.Nodes...)
 		},
 		Columns: []Column[*model.GroupSpec]{
@@ -273,7 +273,7 @@ func validateProperty(v *Validator, s *model.PropertySpec) {
 }
 
 func validatePropertyName(v *Validator, field, name string) {
-	v.compiled(field, model.PropertyNameError(name))
+	v.compileError(field, model.PropertyNameError(name))
 }
 
 // validateProperties checks values that stand in a node or group.

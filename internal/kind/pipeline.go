@@ -117,7 +117,7 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 	v.assets(s.Assets)
 	for i, expression := range s.Expressions {
 		_, err := filter.Compile(expression)
-		v.compiled(fmt.Sprintf("spec.expressions[%d]", i), err)
+		v.compileError(fmt.Sprintf("spec.expressions[%d]", i), err)
 	}
 	w := s.When
 	switch {
@@ -148,7 +148,7 @@ spec:
 `,
 		Validate: validateMutator,
 		References: func(refs *References, s *model.MutatorSpec) {
-			refs.secrets(s.Secrets)
+			refs.requireSecrets(s.Secrets)
 			refs.Require("Asset", "spec.assets", s.Assets...)
 		},
 		Redact: func(s *model.MutatorSpec) *model.MutatorSpec {
@@ -170,7 +170,7 @@ func mutationText(s *model.MutatorSpec) string {
 	return "JavaScript: " + strings.Join(strings.Fields(s.Javascript), " ")
 }
 
-// maxJavascript is how much of it a filter or mutator may be.
+// maxJavascript limits the JavaScript of a mutator, in bytes.
 const maxJavascript = 64 << 10
 
 func validateMutator(v *Validator, s *model.MutatorSpec) {
@@ -181,7 +181,7 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 		v.Flaw("spec.javascript", "keep one of them", "command and javascript exclude each other")
 	case s.Command == nil:
 		_, err := filter.CompileMutation(s.Javascript)
-		v.compiled("spec.javascript", err)
+		v.compileError("spec.javascript", err)
 	}
 	v.FlawIf(len(s.Javascript) > maxJavascript, "spec.javascript", "", "longer than %d bytes", maxJavascript)
 	v.command("spec.command", s.Command)

@@ -69,7 +69,7 @@ func (r *Registry) resource(reader *document.Reader, out []Located, t *document.
 	k := r.kindOf(reader, t)
 	d.Fields(t, &envelope, "spec", "status")
 	if envelope.APIVersion != "" && envelope.APIVersion != model.APIVersion {
-		d.FlawOf("apiVersion", "write "+model.APIVersion, "unknown version %q", envelope.APIVersion)
+		d.FlawAt("apiVersion", "write "+model.APIVersion, "unknown version %q", envelope.APIVersion)
 	}
 	if t.Get("metadata") == nil {
 		reader.Flaw(t, "metadata", "write metadata: {name: …}", "missing")

@@ -50,8 +50,8 @@ func (c *References) add(ref Reference, field string, names []string) {
 	}
 }
 
-// chain marks the references that were added last.
-func (c *References) chain(from int) {
+// markChain marks the references from an index on as links of a chain, which must not lead back.
+func (c *References) markChain(from int) {
 	for i := range c.list[from:] {
 		c.list[from+i].Chain = true
 	}
@@ -175,8 +175,8 @@ func joinNonEmpty(between string, parts ...string) string {
 
 func dashIfEmpty(text string) string { return cmp.Or(text, "-") }
 
-// secrets requires the Secrets in the environment of a command.
-func (c *References) secrets(list []model.CommandSecret) {
+// requireSecrets requires the Secrets in the environment of a command.
+func (c *References) requireSecrets(list []model.CommandSecret) {
 	for i := range list {
 		c.Require("Secret", fmt.Sprintf("spec.secrets[%d].secret", i), list[i].Secret)
 	}
@@ -192,9 +192,9 @@ type Placement struct {
 	Flows    int // pipelines; a handler
 	Spaces   int // namespaces; a handler
 	Hear     int // nodes, for their keepalive or their end; a handler or pipeline
-	Handlers int // a secret or asset
-	Mutators int // …
-	Filters  int // an asset
+	Handlers int // of a secret or asset
+	Mutators int // of a secret or asset
+	Filters  int // of an asset
 	// Warnings for the operator.
 	Warnings []string `json:"-"`
 }
@@ -229,7 +229,7 @@ func (l Placement) nodes() string {
 	return nodes
 }
 
-// Effect says where a resource lands, and warns where it lands nowhere. changed: an apply has just changed it.
+// Effect describes the nodes and users that a resource reaches, and warns if it reaches none. changed: an apply has just changed it.
 func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
 	k := r.find(res.Kind)
 	switch {
@@ -248,7 +248,7 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 	return note, ""
 }
 
-// Removal says where a resource landed that an apply deletes.
+// Removal describes the nodes that a resource reached before an apply deleted it.
 func (r *Registry) Removal(kind string, l Placement) string {
 	if k := r.find(kind); k != nil && k.LandsAs != "" {
 		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")

@@ -88,7 +88,7 @@ func stepsText(s *model.RouteSpec) string {
 	return strings.Join(parts, "; ")
 }
 
-// maxHold is how long a step may wait, and a group.
+// maxHold is the longest wait of a step, of its repetition and of a rate.
 const maxHold = model.Duration(30 * 24 * time.Hour)
 
 func validateRoute(v *Validator, s *model.RouteSpec) {
@@ -241,7 +241,7 @@ func validateWindow(v *Validator, s *model.WindowSpec) {
 func validateSpans(v *Validator, field string, spans []model.WindowSpan) {
 	for i := range spans {
 		_, err := window.New("", spans[i:i+1])
-		v.compiled(fmt.Sprintf("%s[%d]", field, i), err)
+		v.compileError(fmt.Sprintf("%s[%d]", field, i), err)
 	}
 }
 
@@ -256,6 +256,6 @@ func validateTimes(v *Validator, at, during, windowName, hint string) {
 		v.SharedName(at+".window", windowName)
 	default:
 		_, err := window.ParseDuring(during, "")
-		v.compiled(at+".during", err)
+		v.compileError(at+".during", err)
 	}
 }

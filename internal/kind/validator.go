@@ -179,10 +179,10 @@ func (v *Validator) timeZone(field, zone string) {
 	v.FlawIf(err != nil || zone == "Local", field, "write one such as Europe/Paris or UTC", "unknown time zone %q", zone)
 }
 
-// compiled records the error of a compiler: of conditions, calendars, JavaScript.
-func (v *Validator) compiled(field string, err error) {
+// compileError records the error of a compiler of conditions, calendars or JavaScript; nil is correct.
+func (v *Validator) compileError(field string, err error) {
 	if e, ok := err.(*model.Error); ok {
-		v.Flaw(field, e.Hint, "%s", strings.TrimPrefix(e.Message, "where: ")) // the field says that
+		v.Flaw(field, e.Hint, "%s", strings.TrimPrefix(e.Message, "where: ")) // the field names the condition
 	} else if err != nil {
 		v.Flaw(field, "", "%v", err)
 	}
@@ -197,11 +197,11 @@ func (v *Validator) where(field, expr string, more func(*where.Condition) error)
 	if err == nil && more != nil {
 		err = more(c)
 	}
-	v.compiled(field, err)
+	v.compileError(field, err)
 }
 
-// unredacted refuses a value that a reader without rights has read and applies again.
-func (v *Validator) unredacted(field, value string) {
+// refuseRedacted refuses the placeholder of a hidden value: a reader without rights has applied the resource again.
+func (v *Validator) refuseRedacted(field, value string) {
 	v.FlawIf(strings.Contains(value, model.RedactedText),
 		field, "write the real value, or read the resource as a user who may change it", "%s is the placeholder of a hidden value", model.RedactedText)
 }
@@ -270,7 +270,7 @@ func isVariable(name string) bool {
 	return name != "" && len(name) <= model.MaxText
 }
 
-// isHeader: a token of RFC 9110, section 5.6.2.
+// isHeader reports whether a name is a token of RFC 9110, section 5.6.2.
 func isHeader(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; !isAlphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {

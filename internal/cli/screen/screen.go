@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Screen is where one command writes, and for whom.
+// Screen is the output of one command: its writers, the width of the terminal, the format and the time zone of the reader.
 type Screen struct {
 	Out, Err io.Writer
 	Width    int  // columns of the terminal; 0: no terminal, nothing is cut or wrapped

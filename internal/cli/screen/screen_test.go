@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// An end rounds to the nearest unit: a year that began a second ago ends in 365 days, not in 364.
-func TestUntil(t *testing.T) {
+// TestUntilRoundsToTheNearestUnit writes the end of a year that began a second ago as 365 days, not 364.
+func TestUntilRoundsToTheNearestUnit(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := &Screen{Now: func() time.Time { return now }}
 	for after, want := range map[time.Duration]string{
@@ -26,8 +26,8 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// Every way to the screen cleans text, keeps its own colours, and wraps without cutting a command.
-func TestScreenWritesSafely(t *testing.T) {
+// TestScreenCleansText removes escape sequences from texts, keeps the colours of cells, and never wraps within a command.
+func TestScreenCleansText(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{Out: &out, Width: 30, Colours: true}
 	evil := "\x1b[2J\r\nred\u202e"
@@ -44,8 +44,8 @@ func TestScreenWritesSafely(t *testing.T) {
 	}
 }
 
-// A narrow terminal cuts the last column first, then the widest, and never names.
-func TestTableFits(t *testing.T) {
+// TestTableFitsTheTerminal cuts the last column first, then the widest, and never a name.
+func TestTableFitsTheTerminal(t *testing.T) {
 	type row struct{ node, note, output string }
 	rows := []row{{"web01.fra.example.org", strings.Repeat("n", 30), strings.Repeat("o", 40)}, {"db01", "", ""}}
 	table := Rows(rows, Head("NODE|NOTE|HIDDEN|OUTPUT").HideUnless(false, "HIDDEN"), func(r row) []any { return []any{r.node, r.note, "x", r.output} })

@@ -44,7 +44,7 @@ type Table struct {
 // uncut are the columns with text that people type again: they are never cut.
 var uncut = [...]string{"NAMESPACE", "NODE", "CHECK", "NAME", "ID", "STATUS", "STATE", "WHAT"}
 
-func isUncut(name string) bool { return slices.Contains(uncut[:], name) }
+func neverCut(name string) bool { return slices.Contains(uncut[:], name) }
 
 const (
 	minLast  = 16 // columns that the last cell keeps
@@ -135,13 +135,13 @@ func (t *Table) fit(widths []int, columns int) {
 			excess -= n
 		}
 	}
-	if !isUncut(t.head[last]) {
+	if !neverCut(t.head[last]) {
 		narrow(last, minLast, excess)
 	}
 	for excess > 0 {
 		widest := -1
 		for i, w := range widths {
-			if !isUncut(t.head[i]) && i != last && w > max(minOther, Width(t.head[i])) && (widest < 0 || w > widths[widest]) {
+			if !neverCut(t.head[i]) && i != last && w > max(minOther, Width(t.head[i])) && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
