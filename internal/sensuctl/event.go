@@ -49,11 +49,11 @@ func eventName(r *request) (node, check string, err error) {
 
 // eventForm writes an event with its entity and its check. It writes only the name of an undeclared check, such as keepalive.
 func eventForm(r *request, e v1.Event) (object, error) {
-	entity, err := r.partForm("Node", e.Namespace, e.Node, entityForm)
+	entity, err := partForm(r, "Node", e.Namespace, e.Node, entityForm)
 	if err != nil {
 		return nil, err
 	}
-	config, err := r.partForm("Check", e.Namespace, e.Check, checkForm)
+	config, err := partForm(r, "Check", e.Namespace, e.Check, checkForm)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func eventForm(r *request, e v1.Event) (object, error) {
 }
 
 // partForm writes a resource of an event. One that does not exist has a name only.
-func (r *request) partForm(kind, namespace, name string, write form) (o object, err error) {
+func partForm(r *request, kind, namespace, name string, write form) (o object, err error) {
 	m, err := r.findResource(kind, namespace, name)
 	if err == nil && m != nil {
 		o, err = write(r, m)

@@ -73,7 +73,7 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 		o["output_metric_thresholds"] = thresholds(c.Thresholds)
 	}
 	addMissing(o, m)
-	return o, r.addSubdues(o, m, c.Schedule)
+	return o, addSubdues(r, o, m, c.Schedule)
 }
 
 // hookLists writes the hooks of a check as lists by type. Hooks whose command is part of the check have no form. An import
@@ -125,7 +125,7 @@ func thresholds(list []model.Threshold) []object {
 }
 
 // addSubdues adds the times in which a check does not run: times by day in UTC, and the windows that an import made.
-func (r *request) addSubdues(o object, m *model.Resource, s *model.Schedule) error {
+func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) error {
 	if s == nil {
 		return nil
 	}

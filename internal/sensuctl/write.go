@@ -196,11 +196,11 @@ func (r *request) convert(doc *document) (*importedDocument, error) {
 		}
 		return nil, model.Errorf(model.Invalid, "Muster cannot store %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
 	}
-	return made, r.sameHandlerKind(doc, made, set)
+	return made, checkHandlerKind(r, doc, made, set)
 }
 
-// sameHandlerKind refuses a set in place of a handler, and a handler in place of a set.
-func (r *request) sameHandlerKind(doc *document, made *importedDocument, set bool) error {
+// checkHandlerKind refuses a set in place of a handler, and a handler in place of a set.
+func checkHandlerKind(r *request, doc *document, made *importedDocument, set bool) error {
 	if doc.kind != "Handler" {
 		return nil
 	}
