@@ -194,7 +194,7 @@ const (
 
 func isProgramRole(role string) bool { return role == Agent || role == Alerts }
 
-// roleRank orders the roles of people; 0 has no rights in the API.
+// roleRank returns the rank of a role of people, from 1 for viewers; 0: the role has no rights in the API.
 func roleRank(role string) int { return slices.Index([]string{Viewer, Operator, Admin}, role) + 1 }
 
 // Grants are the rights of a user or a token.
@@ -250,7 +250,7 @@ func unknownRole(role string) error {
 	return model.Errorf(model.Invalid, "unknown role %q: expected %s, %s or %s", role, Admin, Operator, Viewer)
 }
 
-// rankIn is the level in one namespace.
+// rankIn returns the rank of the subject's role in one namespace.
 func (g *Grants) rankIn(namespace string) int {
 	return max(roleRank(g.Role), roleRank(g.Bindings[namespace]))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Subject makes a request.
+// Subject is the user, with a session or a token, that makes a request.
 type Subject struct {
 	User  string
 	Token string // id of the session or token used

@@ -45,7 +45,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Password is the administrator's.
+// Password is the password of the test server's administrator.
 const Password = "correct horse"
 
 // Server is a server without agents and journal.
@@ -77,7 +77,7 @@ type Server struct {
 // NewServer makes a server that lives as long as the test. Its clock stands at noon of 2026-11-20 UTC until Advance.
 func NewServer(t testing.TB) *Server { return NewServerWithKinds(t, kind.All()) }
 
-// NewServerWithKinds is New for a server that knows other kinds of resources.
+// NewServerWithKinds is NewServer for a server that knows other kinds of resources.
 func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	t.Helper()
 	r := &Server{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
@@ -174,7 +174,7 @@ func (r *Server) agentSession(id model.NodeID) (v1.AgentSession, bool) {
 	return a, ok
 }
 
-// connected reports whether a node has a session. Until the first call of Session every second node has one.
+// connected reports whether a node has a session. Until the first call of SetSession every second node has one.
 func (r *Server) connected(id model.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,7 +237,7 @@ func (r *Server) JoinNode(name string, facts map[string]string) {
 	r.JoinNodeWith(name, nil, model.NodeSpec{Facts: facts})
 }
 
-// JoinNodeWith is Joined with labels and the whole spec but the id.
+// JoinNodeWith is JoinNode with labels and the whole spec; it sets the id of the spec.
 func (r *Server) JoinNodeWith(name string, labels map[string]string, spec model.NodeSpec) {
 	r.T.Helper()
 	spec.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String()

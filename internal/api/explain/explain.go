@@ -61,7 +61,7 @@ func (s *request) declarationLink(ctx context.Context, key intent.Key) (v1.Link,
 	return v1.Link{Name: "declared", Holds: true, Text: text, At: last.At}, nil
 }
 
-// traceBuilder is the answer for one check on one node while follow builds it.
+// traceBuilder builds the answer for one check on one node while follow builds it.
 type traceBuilder struct {
 	*request
 	ctx         context.Context

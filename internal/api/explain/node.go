@@ -264,18 +264,18 @@ func (c *traceBuilder) addLateResult(spec *model.CheckSpec, st *event.State) {
 	under := func(format string, args ...any) {
 		link.Under = append(link.Under, v1.Link{Text: fmt.Sprintf(format, args...)})
 	}
-	switch told := session.Stats; {
+	switch stats := session.Stats; {
 	case c.stopped:
 		under("the agent was stopped: it runs nothing")
 	case c.noAgent:
 		under("the agent is not connected: while it runs, its spool stores the results")
-	case !connected || told == nil:
-	case nodes.IsSpooling(told):
-		under("%d results wait in the agent's spool, the oldest for %s", told.Spooled, model.Duration(time.Duration(told.OldestSeconds)*time.Second))
-	case told.Skipped+told.Late > 0:
-		under("the machine is overloaded: %d runs skipped because the run before had not ended, %d started late", told.Skipped, told.Late)
+	case !connected || stats == nil:
+	case nodes.IsSpooling(stats):
+		under("%d results wait in the agent's spool, the oldest for %s", stats.Spooled, model.Duration(time.Duration(stats.OldestSeconds)*time.Second))
+	case stats.Skipped+stats.Late > 0:
+		under("the machine is overloaded: %d runs skipped because the run before had not ended, %d started late", stats.Skipped, stats.Late)
 	}
-	if told := session.Stats; told != nil && told.GaveWay+told.Refused+told.Lost > 0 {
-		under("lost results: %d dropped by the spool, %d refused by the server, %d not stored on its disk", told.GaveWay, told.Refused, told.Lost)
+	if stats := session.Stats; stats != nil && stats.GaveWay+stats.Refused+stats.Lost > 0 {
+		under("lost results: %d dropped by the spool, %d refused by the server, %d not stored on its disk", stats.GaveWay, stats.Refused, stats.Lost)
 	}
 }

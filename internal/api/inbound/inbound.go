@@ -186,7 +186,7 @@ func (c *callbacks) isCurrent(ctx context.Context, by history.HandlerRef, proble
 func (c *callbacks) applyToProblem(ctx context.Context, id string, call handler.Callback) (did bool, err error) {
 	p, err := c.History.Problem(ctx, id)
 	if model.ClassOf(err) == model.NotFound {
-		return false, nil // forgotten by now
+		return false, nil // history has deleted the problem
 	}
 	if err != nil {
 		return false, err

@@ -49,7 +49,7 @@ type pendingMachine struct {
 }
 
 const (
-	// pendingPerNetwork bounds the candidates of one network.
+	// pendingPerNetwork bounds the waiting machines of one network.
 	pendingPerNetwork = 64
 	// pendingTimeout is the time after which a machine that stopped asking is forgotten.
 	pendingTimeout = 5 * time.Minute
@@ -141,7 +141,7 @@ func (p *Pending) removeMachine(key string) {
 	delete(p.by, key)
 }
 
-// listMachines returns the candidates, longest waiting first; nil: none may wait.
+// listMachines returns the waiting machines, longest waiting first; nil: none may wait.
 func (p *Pending) listMachines() (out []pendingMachine) {
 	if p == nil {
 		return nil
@@ -158,7 +158,7 @@ func (p *Pending) listMachines() (out []pendingMachine) {
 	return out
 }
 
-// Len returns the number of candidates.
+// Len returns the number of waiting machines.
 func (p *Pending) Len() int {
 	if p == nil {
 		return 0
@@ -172,7 +172,7 @@ func (p *Pending) Len() int {
 // nobody can make a key with the same beginning while one waits, and few enough to compare by eye.
 const minFingerprint = 16
 
-// findMachine returns the candidate with a name, or with a key that begins so. A name that two candidates
+// findMachine returns the waiting machine with a name, or with a key that begins so. A name that two machines
 // have identifies neither.
 func (p *Pending) findMachine(which string) (pendingMachine, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
@@ -259,7 +259,7 @@ func (s *request) acceptPending(ctx context.Context, in *struct{ Body v1.Pending
 	return op.Answer(member), err
 }
 
-// acceptMachine makes a candidate a node of the token's namespace, with the token's labels and groups.
+// acceptMachine makes a waiting machine a node of the token's namespace, with the token's labels and groups.
 func (s *request) acceptMachine(ctx context.Context, w *pendingMachine, token pki.JoinToken, named bool) (v1.Member, error) {
 	if err := s.RequireNamespace(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err

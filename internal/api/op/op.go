@@ -91,7 +91,7 @@ const maxBody = 1 << 20
 // BodyTimeout is how long the body of a request may take to arrive.
 const BodyTimeout = 30 * time.Second
 
-// Timeouts of operations: a database that hangs must not hold requests for ever.
+// Timeouts end operations, so that a database that hangs does not hold requests for ever.
 const (
 	ReadTimeout   = 30 * time.Second
 	changeTimeout = 100 * time.Second

@@ -244,7 +244,7 @@ func mustRedact(ctx context.Context, resources []model.Resource) bool {
 const (
 	maxResources = 10_000
 	maxResource  = 512 << 10 // bytes of one resource
-	maxFields    = 20        // besides the resources
+	maxFields    = 20        // of the request, without the resources
 )
 
 // applyBody reads the request and calls take with each resource, which the result leaves out. An
