@@ -48,12 +48,12 @@ func Register(r *op.Routes) {
 }
 
 // attemptPassword calls check, which costs a password's turn, if the caller's address has not tried too many of them.
-// what names the attempts in the refusal.
-func (s *request) attemptPassword(ctx context.Context, what string, check func() error) error {
+// The refusal names the attempts: logins or passwords.
+func (s *request) attemptPassword(ctx context.Context, attempts string, check func() error) error {
 	address := access.CallerOf(ctx).Address
 	if !s.passwords.Allow(address) {
 		s.CountRefusal("login_rate")
-		return model.Errorf(model.Limited, "too many %s from %s", what, address).WithHint("wait a minute")
+		return model.Errorf(model.Limited, "too many %s from %s", attempts, address).WithHint("wait a minute")
 	}
 	leave, refusal := s.logins.Enter(ctx)
 	if refusal != nil {
@@ -215,7 +215,7 @@ func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequ
 	return op.Answer(out), nil
 }
 
-// revokeToken ends any token. A caller who is bound to namespaces ends only tokens with the caller's own name.
+// revokeToken ends any token. A caller that is bound to namespaces ends only tokens with its own name.
 func (s *request) revokeToken(ctx context.Context, in *op.IDPath) (*op.NoParameters, error) {
 	c := access.CallerOf(ctx)
 	own := func(t access.AccessToken) bool { return t.ID == in.ID && t.User == c.User }
