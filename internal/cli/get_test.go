@@ -133,7 +133,7 @@ func TestPastEvents(t *testing.T) {
 	}
 	node, _ := rig.Directory.NodeByName("default", "web01")
 	p := &historyWriter{t: t, rig: rig}
-	rig.Result("default", "web02", "ping", model.OK, "PING OK") // before every queried time
+	rig.RecordResult("default", "web02", "ping", model.OK, "PING OK") // before every queried time
 	rig.Advance(48 * time.Hour)
 	p.change(node, "web01", "disk", -30*time.Hour, model.OK, model.OK, "DISK OK")
 	p.change(node, "web01", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")

@@ -113,13 +113,8 @@ spec:
 	state, _ := rig.View.Get(nodeID(t, rig, "web06"), load)
 	failDelivery(t, rig, state.Problem.ID, 0, 40*time.Second, "answered 503")
 	x.run("", "why web06/load")
-<<<<<<< HEAD
 	rig.RecordResult("default", "web02", "quiet", model.Critical, "no")
-	x.run("", "why web02/quiet") // nobody is named
-=======
-	rig.Result("default", "web02", "quiet", model.Critical, "no")
 	x.run("", "why web02/quiet") // no handler
->>>>>>> 4a248682 (cli, kind, house: comments name their subject; house tests use testenv)
 	x.run("", "why web04")
 	rig.Apply("kind: Group\nmetadata: {name: a}\nspec: {nodes: [web04], properties: {load_warn: 1}}\n---\nkind: Group\nmetadata: {name: b}\nspec: {nodes: [web04], properties: {load_warn: 2}}\n")
 	x.run("", "why web04") // an error of the node
@@ -134,12 +129,8 @@ spec:
 	x.golden("why_failures.golden")
 }
 
-<<<<<<< HEAD
-func nodeID(t *testing.T, rig *apitest.Server, name string) model.NodeID {
-=======
 // nodeID returns the id of a node in the namespace default.
-func nodeID(t *testing.T, rig *apitest.Rig, name string) model.NodeID {
->>>>>>> 4a248682 (cli, kind, house: comments name their subject; house tests use testenv)
+func nodeID(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	t.Helper()
 	id, ok := rig.Directory.NodeByName("default", name)
 	if !ok {

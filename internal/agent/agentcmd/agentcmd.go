@@ -101,7 +101,7 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 	check("", err)
 	a.Dial, err = w.dialer(getenv)
 	check("", err)
-	a.Labels, err = parsePairs(w.labels, ",")
+	a.Labels, err = keyValuePairs(w.labels, ",")
 	check("--labels: ", err)
 	spool, err := model.ParseSize(w.spool)
 	check("--spool-size: ", err)
@@ -116,7 +116,7 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 	if o.LogLevel.UnmarshalText([]byte(w.level)) != nil {
 		check("", fmt.Errorf("--log-level %q: want debug, info, warn or error", w.level))
 	}
-	a.Commands.Allow, err = parseAllowed(w.allow)
+	a.Commands.Allow, err = allowedPrograms(w.allow)
 	check("--allow-commands: ", err)
 	if o.LogJSON = w.format == "json"; !o.LogJSON && w.format != "text" {
 		check("", fmt.Errorf("--log-format %q: want text or json", w.format))
@@ -274,7 +274,7 @@ func runProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 		}
 		return 0
 	}
-	args, err := parsePairs(strings.Join(words[1:], "\x00"), "\x00")
+	args, err := keyValuePairs(strings.Join(words[1:], "\x00"), "\x00")
 	if err != nil {
 		fmt.Fprintln(errOut, "muster-agent:", err)
 		return int(model.Unknown)
@@ -336,9 +336,9 @@ func splitList(text string) []string {
 	return out
 }
 
-// parseAllowed reads the list of programs that may run, or its file: one entry a line, # begins a comment
+// allowedPrograms reads the list of programs that may run, or its file: one entry a line, # begins a comment
 // line.
-func parseAllowed(text string) (entries []string, err error) {
+func allowedPrograms(text string) (entries []string, err error) {
 	file, isFile := strings.CutPrefix(text, "@")
 	if !isFile {
 		entries = splitList(text)
@@ -360,8 +360,8 @@ func parseAllowed(text string) (entries []string, err error) {
 	return entries, err
 }
 
-// parsePairs reads key=value pairs.
-func parsePairs(text, separator string) (map[string]string, error) {
+// keyValuePairs reads key=value pairs.
+func keyValuePairs(text, separator string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, word := range strings.Split(text, separator) {
 		if word = strings.TrimSpace(word); word == "" {

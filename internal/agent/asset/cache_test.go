@@ -83,7 +83,7 @@ func (d *assetServer) times() int {
 	return len(d.asked)
 }
 
-// sleep advances the clock of the bubble and waits until all due work is done.
+// sleep advances the clock and waits until all due work is done. It is called in a bubble.
 func (d *assetServer) sleep(how time.Duration) {
 	time.Sleep(how)
 	synctest.Wait()

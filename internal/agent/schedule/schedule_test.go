@@ -53,7 +53,7 @@ func (w *testScheduler) boot() time.Duration {
 	return time.Since(w.began) + w.slept + 1000*time.Hour
 }
 
-// job returns a Job that records its start and lasts for takes.
+// job returns a Job that records its start and lasts for takes. It is called in a bubble.
 func (w *testScheduler) job(id model.CheckID, interval, takes time.Duration) Job {
 	return Job{Key: Key{Check: id}, Interval: interval, Do: func(ctx context.Context) {
 		w.mu.Lock()
