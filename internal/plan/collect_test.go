@@ -75,7 +75,7 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 		t.Errorf("%d definitions are left, want the one in force", known)
 	}
 	rows := 0
-	for key := range h.memory.rows {
+	for key := range h.memoryStore.rows {
 		if key.Kind == chunkKind {
 			rows++
 		}

@@ -312,7 +312,7 @@ func (m *memoryStore) BeginLife(context.Context, uint64) error { return nil }
 // testPlanner is a planner on a store, for tests.
 type testPlanner struct {
 	t testing.TB
-	*memory
+	*memoryStore
 	p         *Planner
 	forgotten []Removal
 	changed   []model.NodeID // of the last put
@@ -320,7 +320,7 @@ type testPlanner struct {
 
 func newTestPlanner(t testing.TB) *testPlanner {
 	t.Helper()
-	h := &testPlanner{t: t, memory: newMemoryStore()}
+	h := &testPlanner{t: t, memoryStore: newMemoryStore()}
 	h.apply("Namespace", "", "default", nil, &model.NamespaceSpec{})
 	h.apply("Namespace", "", "shared", nil, &model.NamespaceSpec{})
 	h.start()
@@ -330,7 +330,7 @@ func newTestPlanner(t testing.TB) *testPlanner {
 // start begins with a new planner, as after a restart.
 func (h *testPlanner) start() {
 	h.t.Helper()
-	h.p = New(Options{Store: h.memory, Epoch: 7, Removed: func(f []Removal) { h.forgotten = append(h.forgotten, f...) }})
+	h.p = New(Options{Store: h.memoryStore, Epoch: 7, Removed: func(f []Removal) { h.forgotten = append(h.forgotten, f...) }})
 	if err := h.p.Load(context.Background()); err != nil {
 		h.t.Fatal(err)
 	}
