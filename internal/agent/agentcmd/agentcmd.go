@@ -97,9 +97,9 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 	a.Servers, a.Groups = splitList(w.servers), splitList(w.groups)
 	a.StateDir = cmp.Or(a.StateDir, userPath(getenv, "/var/lib/muster-agent", "XDG_STATE_HOME", ".local/state", "muster-agent"))
 	var err error
-	a.CA, err = w.ca()
+	a.CA, err = w.trustedCA()
 	check("", err)
-	a.Dial, err = w.dialer(getenv)
+	a.Dial, err = w.proxyDialer(getenv)
 	check("", err)
 	a.Labels, err = keyValuePairs(w.labels, ",")
 	check("--labels: ", err)
@@ -192,7 +192,7 @@ func (e exitCode) Error() string { return fmt.Sprint("ends with ", int(e)) }
 
 func dispatch(ctx context.Context, args []string, env Env) error {
 	if len(args) > 0 {
-		for _, c := range commands() {
+		for _, c := range subcommands() {
 			if c.name == args[0] {
 				o, err := parse(args[1:], env.Getenv, env.Out, c)
 				if err != nil {
@@ -306,8 +306,8 @@ func userPath(getenv func(string) string, system, xdg, folder, name string) stri
 	return filepath.Join(getenv("HOME"), folder, name)
 }
 
-// ca returns the CA of the settings, by hash or by file; zero: none.
-func (w *rawValues) ca() (sum [32]byte, err error) {
+// trustedCA returns the CA of the settings, by hash or by file; zero: none.
+func (w *rawValues) trustedCA() (sum [32]byte, err error) {
 	switch {
 	case w.caHash != "" && w.caFile != "":
 		return sum, errors.New("use either --ca-hash or --ca-file")

@@ -212,8 +212,8 @@ func confirm(env Env, yes bool) error {
 	return model.Errorf(model.Guarded, "nothing was removed").WithHint("without confirmation: muster-agent reset-identity --yes")
 }
 
-// dialer returns a dialer through the proxy of the settings, or of the lower-case variables.
-func (w *rawValues) dialer(getenv func(string) string) (pki.Dial, error) {
+// proxyDialer returns a dialer through the proxy of the settings, or of the lower-case variables.
+func (w *rawValues) proxyDialer(getenv func(string) string) (pki.Dial, error) {
 	proxy, except := cmp.Or(w.proxy, getenv("https_proxy")), cmp.Or(w.noProxy, getenv("no_proxy"))
 	if err := link.CheckProxy(proxy); err != nil {
 		return nil, err

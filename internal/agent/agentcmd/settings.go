@@ -69,7 +69,7 @@ func envOf(f *flag.Flag) string {
 	return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-func usage(set *flag.FlagSet, w io.Writer) {
+func printUsage(set *flag.FlagSet, w io.Writer) {
 	fmt.Fprintln(w, "usage: muster-agent [flags]\n       muster-agent join [TOKEN] [flags]\n       muster-agent reset-identity [flags]\n       muster-agent --probe NAME [ARG=VALUE …]\n\nRuns the checks of this machine and reports to a Muster server. Every flag may be\ngiven as an environment variable, or in the file of settings: --state-dir is\nMUSTER_STATE_DIR.")
 	set.SetOutput(w)
 	set.PrintDefaults()
@@ -78,7 +78,7 @@ func usage(set *flag.FlagSet, w io.Writer) {
 // Usage returns the text of --help.
 func Usage() string {
 	var b strings.Builder
-	usage(flags(&Options{}, &rawValues{}), &b)
+	printUsage(flags(&Options{}, &rawValues{}), &b)
 	return b.String()
 }
 
@@ -125,7 +125,7 @@ settings at once and does not start with them. A changed setting needs a restart
 	for _, f := range alone {
 		fmt.Fprintf(&b, "- `--%s`: %s\n", f.Name, f.Usage)
 	}
-	for _, c := range commands() {
+	for _, c := range subcommands() {
 		fmt.Fprintf(&b, "\n## muster-agent %s\n\n```\n%s```\n", c.name, c.help())
 	}
 	b.WriteString(`
@@ -276,7 +276,7 @@ type command struct {
 	run   func(ctx context.Context, o *Options, env Env) error
 }
 
-func commands() []command {
+func subcommands() []command {
 	j, r := &joiner{}, &reset{}
 	return []command{
 		{name: "join", words: 1, about: joinUsage, flags: j.flags, run: j.run},
@@ -287,7 +287,7 @@ func commands() []command {
 // Commands returns the subcommands: name → text of --help.
 func Commands() map[string]string {
 	out := map[string]string{}
-	for _, c := range commands() {
+	for _, c := range subcommands() {
 		out[c.name] = c.help()
 	}
 	return out
@@ -306,7 +306,7 @@ func (c command) help() string {
 
 func (c command) usage(set *flag.FlagSet, w io.Writer) {
 	if c.name == "" {
-		usage(set, w)
+		printUsage(set, w)
 		return
 	}
 	fmt.Fprint(w, c.help())
@@ -318,7 +318,7 @@ func (c command) extraArgument(word string) error {
 		return fmt.Errorf("unexpected argument %q of %s", word, c.name)
 	}
 	var names []string
-	for _, c := range commands() {
+	for _, c := range subcommands() {
 		names = append(names, c.name)
 	}
 	err := model.Errorf(model.Invalid, "unexpected argument %q: the agent takes flags only", word)

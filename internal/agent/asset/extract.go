@@ -90,8 +90,8 @@ func (x *extraction) unpack(archive io.ReaderAt, size int64) error {
 	return x.tar(whole)
 }
 
-// member is one entry of an archive, of either format.
-type member struct {
+// archiveMember is one entry of an archive, of either format.
+type archiveMember struct {
 	name string
 	mode fs.FileMode // of an ordinary file, folder or symbolic link; any other is refused
 	link string      // target of a link
@@ -115,7 +115,7 @@ func (x *extraction) tar(r io.Reader) error {
 			}
 			continue
 		}
-		m := member{name: h.Name, mode: h.FileInfo().Mode(), link: h.Linkname, hard: h.Typeflag == tar.TypeLink}
+		m := archiveMember{name: h.Name, mode: h.FileInfo().Mode(), link: h.Linkname, hard: h.Typeflag == tar.TypeLink}
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeGNUSparse, tar.TypeLink:
 			m.mode &= fs.ModePerm // the type is that of the header, not of the mode's bits
@@ -168,7 +168,7 @@ func (b *bounded) ReadAt(p []byte, at int64) (int, error) {
 
 // zipped unpacks one member of a zip file.
 func (x *extraction) zipped(f *zip.File) error {
-	m := member{name: f.Name, mode: f.Mode()}
+	m := archiveMember{name: f.Name, mode: f.Mode()}
 	if strings.HasSuffix(f.Name, "/") {
 		m.mode = fs.ModeDir
 	}
@@ -209,7 +209,7 @@ func localPath(name string) (string, error) {
 }
 
 // addMember counts an entry, makes its parent folders and writes it; r has the content of a file.
-func (x *extraction) addMember(m member, r io.Reader) error {
+func (x *extraction) addMember(m archiveMember, r io.Reader) error {
 	kind := m.mode.Type()
 	if kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink {
 		return fmt.Errorf("%q is a device, a pipe or another special file", shortName(m.name))

@@ -46,7 +46,7 @@ type runner struct {
 	waiting bool // batch is not sent yet: the window is full
 }
 
-func (r *runner) random() float64 {
+func (r *runner) randomShare() float64 {
 	if r.cfg.Rand != nil {
 		return r.cfg.Rand()
 	}
@@ -230,7 +230,7 @@ func (r *runner) setPace(m *wire.BackPressure) (slowed bool) {
 	now := r.base.Now().Sub(r.began)
 	r.paceMu.Lock()
 	slowed = r.pace.Slow(now)
-	r.pace.Ask(now, m, r.random())
+	r.pace.Ask(now, m, r.randomShare())
 	r.paceMu.Unlock()
 	pause.Wake(r.acked)
 	return slowed

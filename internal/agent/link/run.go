@@ -108,7 +108,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 			return nil
 		}
 		r.Disconnected(server, explainLostConnection(err))
-		wait, stop := r.cfg.Backoff.wait(err, n, r.random())
+		wait, stop := r.cfg.Backoff.wait(err, n, r.randomShare())
 		if stop {
 			return err
 		}
@@ -161,7 +161,7 @@ var errPreferredAnswers = errors.New("the preferred server answers again")
 // one, and reports on preferred when a TLS handshake succeeds.
 func (r *runner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
 	for {
-		if pause.For(ctx, time.Duration((0.5+r.random())*float64(r.cfg.HomeAfter))) != nil {
+		if pause.For(ctx, time.Duration((0.5+r.randomShare())*float64(r.cfg.HomeAfter))) != nil {
 			return
 		}
 		first := r.first.Load()
@@ -250,7 +250,7 @@ type statsSchedule struct {
 
 // firstStats returns the schedule of a session that opened now.
 func (r *runner) firstStats(now time.Time) statsSchedule {
-	return statsSchedule{now.Add(time.Second + time.Duration(r.random()*float64(statsDelay-time.Second))), true}
+	return statsSchedule{now.Add(time.Second + time.Duration(r.randomShare()*float64(statsDelay-time.Second))), true}
 }
 
 // due returns whether to send Stats now. batchSent: a batch has just left.
@@ -271,7 +271,7 @@ func (r *runner) sendStats(s *Session, next *statsSchedule, now time.Time, batch
 	if !next.due(now, batchSent) {
 		return nil
 	}
-	*next = statsSchedule{at: now.Add(time.Duration((0.75 + r.random()/2) * float64(statsEvery)))}
+	*next = statsSchedule{at: now.Add(time.Duration((0.75 + r.randomShare()/2) * float64(statsEvery)))}
 	x := r.cfg.Stats()
 	x.BytesSent = r.sent + s.Sent()
 	return s.Stats(&x)

@@ -15,18 +15,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// usage is the space of a file system in bytes, and its inodes.
-type usage struct{ total, avail, used, inodes, inodesFree float64 }
+// diskUsage is the space of a file system in bytes, and its inodes.
+type diskUsage struct{ total, avail, used, inodes, inodesFree float64 }
 
 var errHangs = errors.New("the file system does not answer")
 
 // statfs reads the usage of a file system. A dead NFS server blocks the call for ever: statfs then returns
 // when ctx ends, and fails at once while an earlier call is blocked.
-func (e *Env) statfs(ctx context.Context, path string) (usage, error) {
+func (e *Env) statfs(ctx context.Context, path string) (diskUsage, error) {
 	if !e.Memory.startCall(path) {
-		return usage{}, errHangs
+		return diskUsage{}, errHangs
 	}
-	var u usage
+	var u diskUsage
 	var err error
 	done := make(chan struct{})
 	go func() {
@@ -38,7 +38,7 @@ func (e *Env) statfs(ctx context.Context, path string) (usage, error) {
 	case <-done:
 		return u, err
 	case <-ctx.Done():
-		return usage{}, errHangs
+		return diskUsage{}, errHangs
 	}
 }
 
@@ -70,7 +70,7 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) error {
 }
 
 // judgeDisk reports one file system and compares space, inodes and days with their thresholds.
-func judgeDisk(env *Env, a args, r *report, path string, u usage) {
+func judgeDisk(env *Env, a args, r *report, path string, u diskUsage) {
 	space := a.free("warn", "crit")
 	status := space.status(u.avail, u.total)
 	text := path + " " + bytesText(u.avail) + " free"

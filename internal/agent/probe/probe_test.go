@@ -309,7 +309,7 @@ func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
 	for i := range 20 {
 		now = now.Add(10 * time.Minute)
 		r = &report{name: "disk"}
-		judgeDisk(env, a, r, "/x", usage{total: 1000, avail: 500 - float64(i), used: 500})
+		judgeDisk(env, a, r, "/x", diskUsage{total: 1000, avail: 500 - float64(i), used: 500})
 	}
 	if s, text := r.text(); s != model.Critical || !strings.Contains(string(text), "days at this rate") {
 		t.Errorf("%s", text)

@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func statfs(path string) (usage, error) {
+func statfs(path string) (diskUsage, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
-		return usage{}, err
+		return diskUsage{}, err
 	}
 	block := float64(s.Bsize)
 	used := float64(s.Blocks-s.Bfree) * block
 	avail := float64(s.Bavail) * block
 	// As in df, root's reserve counts neither as used nor as free.
-	return usage{total: used + avail, avail: avail, used: used, inodes: float64(s.Files), inodesFree: float64(s.Ffree)}, nil
+	return diskUsage{total: used + avail, avail: avail, used: used, inodes: float64(s.Files), inodesFree: float64(s.Ffree)}, nil
 }
 
 // kernelClock returns the kernel's estimate of its clock's error: adjtimex(2).

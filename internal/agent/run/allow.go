@@ -64,7 +64,7 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 		return c, "programs get no standard input"
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		if !matches(a.env, name) {
+		if !matchesAny(a.env, name) {
 			return c, fmt.Sprintf("the variable %s is not on the list (%s%s)", name, envEntry, name)
 		}
 	}
@@ -91,23 +91,23 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 // program returns whether a program may run. Names resolve by the agent's own PATH.
 func (a *Allow) program(name, ownPath string) bool {
 	if !strings.ContainsRune(name, filepath.Separator) {
-		if matches(a.programs, name) {
+		if matchesAny(a.programs, name) {
 			return true
 		}
 		found, err := lookPath(name, ownPath)
-		return err == nil && matches(a.programs, found)
+		return err == nil && matchesAny(a.programs, found)
 	}
 	if !filepath.IsAbs(name) || filepath.Clean(name) != name {
 		return false
 	}
-	if matches(a.programs, name) {
+	if matchesAny(a.programs, name) {
 		return true
 	}
 	found, err := lookPath(filepath.Base(name), ownPath)
-	return err == nil && found == name && matches(a.programs, filepath.Base(name))
+	return err == nil && found == name && matchesAny(a.programs, filepath.Base(name))
 }
 
-func matches(patterns []string, name string) bool {
+func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
 		return ok && err == nil

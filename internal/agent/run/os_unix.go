@@ -37,8 +37,8 @@ func executable(file string) error {
 	return nil
 }
 
-// prepare sets the user that the command runs as.
-func prepare(cmd *exec.Cmd, runAs string) error {
+// setUser sets the user that the command runs as.
+func setUser(cmd *exec.Cmd, runAs string) error {
 	if runAs == "" {
 		return nil
 	}

@@ -26,7 +26,7 @@ func executable(file string) error {
 	return err
 }
 
-func prepare(cmd *exec.Cmd, runAs string) error {
+func setUser(cmd *exec.Cmd, runAs string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 	if runAs != "" {
 		return errors.New("runAs " + runAs + ": not possible on Windows")

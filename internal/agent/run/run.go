@@ -119,7 +119,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	if c.Stdin != "" {
 		cmd.Stdin = strings.NewReader(c.Stdin)
 	}
-	if err := prepare(cmd, c.RunAs); err != nil {
+	if err := setUser(cmd, c.RunAs); err != nil {
 		return unknown(err.Error())
 	}
 	var kill *time.Timer

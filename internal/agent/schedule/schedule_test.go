@@ -246,7 +246,7 @@ func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	})
 }
 
-func BenchmarkTurn(b *testing.B) {
+func BenchmarkRunDue(b *testing.B) {
 	s := New(Config{Node: node})
 	var jobs []Job
 	for id := range model.CheckID(1000) {

@@ -148,7 +148,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 		case known && old.Interval == j.Interval && old.Cron == j.Cron && old.Zone == j.Zone && old.OnRequest == j.OnRequest:
 			continue
 		case j.OnRequest:
-			s.unplan(e)
+			s.removeFromHeap(e)
 			continue
 		}
 		e.phase = s.phase(j.Key, j.Interval)
@@ -157,13 +157,13 @@ func (s *Scheduler) Set(jobs []Job) error {
 			// A new check runs soon, unless its time comes soon anyway.
 			e.due = min(e.due, now+s.phase(j.Key, min(j.Interval, s.cfg.FirstWithin)))
 		}
-		s.push(e)
+		s.placeInHeap(e)
 	}
 	for key, e := range s.entries {
 		if !keep[key] {
 			delete(s.entries, key)
 			e.removed = true
-			s.unplan(e)
+			s.removeFromHeap(e)
 		}
 	}
 	pause.Wake(s.wake)
@@ -184,8 +184,8 @@ func (s *Scheduler) plan(e *entry, now time.Duration) {
 	e.dueWall, e.due = next, now+next.Sub(wall)
 }
 
-// push puts an entry into the heap, or in its new place there.
-func (s *Scheduler) push(e *entry) {
+// placeInHeap puts an entry into the heap, or in its new place there.
+func (s *Scheduler) placeInHeap(e *entry) {
 	if e.index >= 0 {
 		heap.Fix(&s.heap, e.index)
 	} else {
@@ -193,8 +193,8 @@ func (s *Scheduler) push(e *entry) {
 	}
 }
 
-// unplan takes an entry out of the heap.
-func (s *Scheduler) unplan(e *entry) {
+// removeFromHeap takes an entry out of the heap.
+func (s *Scheduler) removeFromHeap(e *entry) {
 	if e.index >= 0 {
 		heap.Remove(&s.heap, e.index)
 	}
@@ -298,7 +298,7 @@ func (s *Scheduler) followWallClock(now time.Duration) {
 		} else {
 			e.due = now
 		}
-		s.push(e)
+		s.placeInHeap(e)
 	}
 }
 
@@ -327,12 +327,12 @@ func (s *Scheduler) startReady() {
 		}
 		s.stats.Started++
 		s.running++
-		go s.work(e, e.job.Do, s.runCtx)
+		go s.runJob(e, e.job.Do, s.runCtx)
 	}
 }
 
-// work runs a check, and starts the next ready one.
-func (s *Scheduler) work(e *entry, do func(context.Context), ctx context.Context) {
+// runJob runs a check, and starts the next ready one.
+func (s *Scheduler) runJob(e *entry, do func(context.Context), ctx context.Context) {
 	do(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -135,8 +135,8 @@ func (r *record) decode(data []byte) error {
 	return nil
 }
 
-// recovered is one number that recover read from the log.
-type recovered struct {
+// recoveredNumber is one number that recover read from the log.
+type recoveredNumber struct {
 	epoch, number uint64
 	boot, atMs    uint64 // of a signal
 	item
@@ -145,7 +145,7 @@ type recovered struct {
 // recover builds the index from the log: the newest state, and every signal of its epoch above first.
 // Missing numbers in between are lost.
 func (s *Spool) recover() error {
-	var list [lanes][]recovered
+	var list [lanes][]recoveredNumber
 	malformed := 0
 	tail := s.log.Tail()
 	tail.Number--
@@ -158,13 +158,13 @@ func (s *Spool) recover() error {
 			}
 			switch r.kind {
 			case recordSignal:
-				list[r.lane] = append(list[r.lane], recovered{r.epoch, r.number, r.held.boot, r.held.signal.AtMs, item{
+				list[r.lane] = append(list[r.lane], recoveredNumber{r.epoch, r.number, r.held.boot, r.held.signal.AtMs, item{
 					commit: c.Position().Number, at: seconds(r.held.wallMs),
 					chunk: r.held.signal.Chunk, kind: r.held.signal.Kind, size: uint32(len(data)), logged: true,
 				}})
 			case recordGone:
 				for i, it := range r.gone {
-					list[r.lane] = append(list[r.lane], recovered{r.epoch, r.number + uint64(i), 0, 0, item{
+					list[r.lane] = append(list[r.lane], recoveredNumber{r.epoch, r.number + uint64(i), 0, 0, item{
 						chunk: it.chunk, kind: it.kind, size: it.size, lost: r.why, logged: true,
 					}})
 				}
@@ -212,14 +212,14 @@ func (s *Spool) recover() error {
 	return nil
 }
 
-func (s *Spool) rebuild(l wire.Lane, list []recovered) {
+func (s *Spool) rebuild(l wire.Lane, list []recoveredNumber) {
 	ln := &s.lanes[l]
 	if s.st.epoch > 0 {
 		ln.front, ln.first = s.st.first[l], s.st.first[l]
 	}
 	next := max(s.st.next[l], ln.first)
 	// The newest record of a number comes last, and wins.
-	slices.SortStableFunc(list, func(a, b recovered) int { return cmp.Compare(a.number, b.number) })
+	slices.SortStableFunc(list, func(a, b recoveredNumber) int { return cmp.Compare(a.number, b.number) })
 	for _, f := range list {
 		if f.epoch == s.st.epoch {
 			next = max(next, f.number+1)

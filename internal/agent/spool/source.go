@@ -249,10 +249,10 @@ const (
 
 // refusalLog reports refusals of the server in the log, once per code and minute, with their count. It has
 // the last log line of each code.
-type refusalLog map[string]refusalCount
+type refusalLog map[string]loggedRefusals
 
-// refusalCount is the time of the last log line, on the boot clock in ms, and the refusals since then.
-type refusalCount struct {
+// loggedRefusals is the time of the last log line, on the boot clock in ms, and the refusals since then.
+type loggedRefusals struct {
 	at    uint64
 	since int
 }
@@ -263,7 +263,7 @@ func (l refusalLog) report(log *slog.Logger, nowMs uint64, r *wire.RefusedSignal
 	if !logged || nowMs-c.at >= refusalLogEvery {
 		log.Warn("server refused results", "code", r.Code, "count", c.since, "number", r.Number, "reason", r.Reason,
 			"hint", "they are lost; see the limits: muster status, muster describe namespace NAME")
-		c = refusalCount{at: nowMs}
+		c = loggedRefusals{at: nowMs}
 	}
 	if logged || len(l) < maxRefusalCodes {
 		l[r.Code] = c
