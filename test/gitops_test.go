@@ -237,7 +237,7 @@ func (p *gitOps) follow() {
 	p.s.Apply(nodes(2, 60))
 	disk := readFile(p.t, filepath.Join(p.repo, "team-a/checks/disk.yaml"))
 	p.edit("team-a/checks/disk.yaml", "")
-	p.want("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this change: this changes 60 nodes", "declares no more: check/disk-space")
+	p.want("plan", "team-a", guarded, "check/disk-space would be deleted", "apply would refuse this change: this changes 60 nodes", "no longer declares: check/disk-space")
 	p.want("apply", "team-a", guarded, "check/disk-space   no longer declared; runs on 60 nodes", "muster: this changes 60 nodes; more than 50 need --yes")
 	p.s.CLI("get", "check", "disk-space")
 	p.flags = "--max-affected 60"

@@ -53,7 +53,7 @@ func (s *Server) openAPI(context.Context) error {
 	}
 	options := api.Options{
 		Stores: view.Stores{
-			Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: lookups{s.directory, s.planner.Inspector(), s.turns}, History: s.history,
+			Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, History: s.history,
 			Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now,
 		},
 		Live: view.Live{

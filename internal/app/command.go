@@ -34,7 +34,7 @@ server work too: muster server --help.`,
 		Example: "  muster up\n  muster up --data /tmp/try --listen :0 --listen-admin 127.0.0.1:0 --demo 300",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, book, log, err := setUp(cmd, "muster.log")
+			cfg, book, log, err := loadSettingsAndLog(cmd, "muster.log")
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func ServerCommand() *cobra.Command {
 		Example: "  muster server --data /var/lib/muster --advertise muster.example.org\n  muster server --config /etc/muster/muster.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, book, log, err := setUp(cmd, "")
+			cfg, book, log, err := loadSettingsAndLog(cmd, "")
 			if err != nil {
 				return err
 			}
@@ -108,9 +108,9 @@ func ServerCommand() *cobra.Command {
 	return c
 }
 
-// setUp reads the settings, opens the log and limits the heap of a server's process. logFile is the default file of the
+// loadSettingsAndLog reads the settings, opens the log and limits the heap of a server's process. logFile is the default file of the
 // log in the data folder; empty: standard error.
-func setUp(cmd *cobra.Command, logFile string) (*config.Server, *serverlog.Log, *slog.Logger, error) {
+func loadSettingsAndLog(cmd *cobra.Command, logFile string) (*config.Server, *serverlog.Log, *slog.Logger, error) {
 	cfg, err := config.Load(cmd.Flags(), os.Getenv)
 	if err != nil {
 		return nil, nil, nil, err

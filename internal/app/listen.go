@@ -74,7 +74,7 @@ func (s *Server) listen(context.Context) error {
 			return nil
 		})
 	}
-	if a, ok := addrOf(s.admin); ok && !a.IP.IsLoopback() {
+	if a, ok := addressOf(s.admin); ok && !a.IP.IsLoopback() {
 		s.log.Warn("every machine that can reach the admin listener can read the metrics", "address", a.String())
 	}
 	s.task(front, "agents", s.serveAgents)
@@ -84,7 +84,7 @@ func (s *Server) listen(context.Context) error {
 	return nil
 }
 
-func addrOf(l net.Listener) (*net.TCPAddr, bool) {
+func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	if l == nil {
 		return nil, false
 	}
@@ -113,7 +113,7 @@ func (s *Server) serveAgents(ctx context.Context) error {
 		shared := muster.Listen(s.agents, s.authority, s.sessions, s.log)
 		g.Go(func() error { return shared.Run(ctx) })
 		// Enrolment has no client certificate.
-		g.Go(func() error { return serve(ctx, shared.People(), s.handlers.enrol, s.log) })
+		g.Go(func() error { return serveHTTP(ctx, shared.People(), s.handlers.enrol, s.log) })
 	}
 	if s.plain != nil {
 		s.log.Warn("the plain listener accepts agents without a certificate", "address", s.plain.Addr().String())
@@ -131,7 +131,7 @@ func (s *Server) servePeople(ctx context.Context) error {
 	listener := listen(s.people, s.authority, s.sessions, s.log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return listener.Run(ctx) })
-	g.Go(func() error { return serve(ctx, listener.People(), s.handlers.people, s.log) })
+	g.Go(func() error { return serveHTTP(ctx, listener.People(), s.handlers.people, s.log) })
 	return g.Wait()
 }
 
@@ -142,7 +142,7 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 	if s.admin == nil {
 		return nil
 	}
-	return serve(ctx, netutil.LimitListener(s.admin, adminConnections), s.handlers.admin, s.log)
+	return serveHTTP(ctx, netutil.LimitListener(s.admin, adminConnections), s.handlers.admin, s.log)
 }
 
 // serveSensu accepts Sensu's agents, with the certificate of all listeners unless --sensu-tls is off.
@@ -160,8 +160,8 @@ func (s *Server) serveSensu(ctx context.Context) error {
 	return s.bridge.Listen(ctx, s.sensu, config)
 }
 
-// connections returns the largest number of connections that the limit of open files allows; 0: no limit.
-func connections() int {
+// maxConnections returns the largest number of connections that the limit of open files allows; 0: no limit.
+func maxConnections() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > 1<<24 {
 		return 0
@@ -172,8 +172,8 @@ func connections() int {
 // answerTimeout is the time in which a client must read an answer. A watch moves its own deadline with every message.
 const answerTimeout = 2 * time.Minute
 
-// serve answers requests until ctx ends, then gives those under way five seconds.
-func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+// serveHTTP answers requests until ctx ends, then gives those under way five seconds.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		// One connection is one person or program: its concurrent requests are bounded.
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 50},
@@ -221,7 +221,7 @@ func certificateNames(ctx context.Context, cfg *config.Server) []string {
 	}
 	if host, err := os.Hostname(); err == nil {
 		add(host)
-		add(fullName(ctx, host))
+		add(fullHostName(ctx, host))
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -235,9 +235,9 @@ func certificateNames(ctx context.Context, cfg *config.Server) []string {
 	return names
 }
 
-// fullName returns the machine's name from the hosts file or the resolver if it begins with the host
+// fullHostName returns the machine's name from the hosts file or the resolver if it begins with the host
 // name, otherwise the host name. A resolver that does not answer delays the start by a second.
-func fullName(ctx context.Context, host string) string {
+func fullHostName(ctx context.Context, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	full, err := net.DefaultResolver.LookupCNAME(ctx, host)
@@ -256,7 +256,7 @@ func agentAddresses(cfg *config.Server, listener net.Listener, names []string) [
 	hosts := cfg.Advertise
 	if len(hosts) == 0 {
 		var bound net.IP
-		if a, ok := addrOf(listener); ok {
+		if a, ok := addressOf(listener); ok {
 			bound = a.IP
 		}
 		hosts = sortForAgents(bound, names, containerAddresses())
@@ -314,7 +314,7 @@ func containerAddresses() map[string]bool {
 	out := map[string]bool{}
 	list, _ := net.Interfaces() // after an error there are none
 	for _, i := range list {
-		if !bridge.MatchString(i.Name) {
+		if !containerBridge.MatchString(i.Name) {
 			continue
 		}
 		addresses, _ := i.Addrs()
@@ -327,7 +327,7 @@ func containerAddresses() map[string]bool {
 	return out
 }
 
-var bridge = regexp.MustCompile(`^(docker|br-|veth|virbr|vnet|lxc|lxd|cni|flannel|cali|podman|kube)`)
+var containerBridge = regexp.MustCompile(`^(docker|br-|veth|virbr|vnet|lxc|lxd|cni|flannel|cali|podman|kube)`)
 
 // openWatchdog opens the watchdog, which sends a synthetic result to the server's own listener as an agent does, and
 // starts the monitor of the built-in events with it.
@@ -357,7 +357,7 @@ func (s *Server) openWatchdog(context.Context) (err error) {
 // dialListener connects to a listener of this process. From a network of trusted proxies, it sends a PROXY header as a
 // balancer does.
 func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
-	to, ok := addrOf(l)
+	to, ok := addressOf(l)
 	if !ok {
 		return nil, fmt.Errorf("no listener for agents")
 	}

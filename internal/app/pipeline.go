@@ -108,7 +108,7 @@ func (p *pipeline) deliver(c journal.Commit) {
 // openReactions makes the reactor, which reads its position from the history store.
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
-		Store: s.history, Names: lookups{s.directory, s.planner.Inspector(), s.turns}, Journal: s.journal,
+		Store: s.history, Names: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, Journal: s.journal,
 		Rederive: func() (react.Replay, error) {
 			pass, err := s.passes.BeginPass()
 			if err != nil {
@@ -163,10 +163,10 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		return err
 	}
 	o := s.shardOptions()
-	o.Workers, o.Registerer, o.Queues = workers(), s.registry, s.queues
+	o.Workers, o.Registerer, o.Queues = workerCount(), s.registry, s.queues
 	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
 	s.recorder.Applied = s.view.WaitApplied
-	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workers()}
+	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount()}
 	s.consumers.Add(s.snapshots.Consumers) // before the passes, which begin at snapshots
 	s.consumers.Add(s.passes.Consumers)
 	s.consumers.Add(s.reactor.Consumers)
@@ -184,7 +184,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		return nil
 	})
 	began := time.Now()
-	from, restored, err := s.snapshots.Restore(workers(), s.view.Restore)
+	from, restored, err := s.snapshots.Restore(workerCount(), s.view.Restore)
 	if err != nil {
 		return err
 	}

@@ -190,7 +190,7 @@ func newQueues(cfg *config.Server) *queue.Registry {
 	return queue.NewRegistry(settings)
 }
 
-func workers() int { return max(2, runtime.GOMAXPROCS(0)) }
+func workerCount() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // drainTime is how long agents get to confirm that they were sent away.
 const drainTime = 5 * time.Second

@@ -96,7 +96,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 		Config: s.sourceConfig(), Nodes: nodes{s.intent, s.directory, &s.courier}, View: s.view, SigningKey: s.authority.SigningKey(),
 		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(),
 		Limits: muster.Limits{
-			SessionLimits: sessionLimits(s.cfg), Connections: connections(),
+			SessionLimits: sessionLimits(s.cfg), Connections: maxConnections(),
 			FrameBytes: int(s.cfg.MaxFrame), OutputBytes: int(s.cfg.MaxOutput), NodeResultsPerSec: s.cfg.NodeRate,
 			JournalQueueBytes: queued,
 		},
@@ -158,16 +158,16 @@ func (s *Server) recordMissed(ctx context.Context, list []turns.Missed) error {
 	return nil
 }
 
-// lookups is the directory with the planner's explanations. It adds the faults of round-robin checks
+// directoryWithFaults is the directory with the planner's explanations. It adds the faults of round-robin checks
 // without a member to the faults of the planner.
-type lookups struct {
+type directoryWithFaults struct {
 	*directory.Directory
 	*plan.Inspector
 	turns *turns.Engine
 }
 
 // Faults implements api.Explainer.
-func (l lookups) Faults(namespace string) (list []plan.Fault, nodes int) {
+func (l directoryWithFaults) Faults(namespace string) (list []plan.Fault, nodes int) {
 	list, nodes = l.Inspector.Faults(namespace)
 	idle, about := l.turns.Faults(namespace)
 	return append(idle, list...), nodes + about
@@ -257,9 +257,9 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	}
 }
 
-// absent returns how long a node must stay away before another machine may take its place by its name: the time until
+// absenceLeft returns how long a node must stay away before another machine may take its place by its name: the time until
 // its silence is reported plus the reconnect grace, in listening time since its last sign of life.
-func (s *Server) absent(node intent.NodeInfo) time.Duration {
+func (s *Server) absenceLeft(node intent.NodeInfo) time.Duration {
 	need := cmp.Or(node.Timeout, time.Duration(s.cfg.KeepaliveTimeout)) + time.Duration(s.cfg.ReconnectGrace)
 	sum := s.view.Summaries([]model.NodeID{node.ID})[0]
 	return remainingAbsence(sum, need, s.started, node.Written, s.now())

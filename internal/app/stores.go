@@ -38,7 +38,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	s.onClose(store.Close)
 	s.intent = intent.NewService(intent.Options{
 		AuditRetention: time.Duration(s.cfg.AuditRetention),
-		Store:          store, Impact: s.impact, NodeChanged: s.nodeChanged, Connected: s.sources.connected, Absent: s.absent, Full: s.limitMet,
+		Store:          store, Impact: s.previewImpact, NodeChanged: s.nodeChanged, Connected: s.sources.connected, Absent: s.absenceLeft, Full: s.recordLimitHit,
 		Trusted:         func(ctx context.Context, node model.NodeID) (string, error) { return s.planner.TrustedGroup(ctx, node) },
 		CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
 		Limits: model.Limits{
@@ -65,16 +65,16 @@ func (s *Server) openIntent(ctx context.Context) error {
 	return s.intent.CloseInterruptedRuns(ctx)
 }
 
-// impact returns the effect of writes on assignments, by the planner.
-func (s *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
+// previewImpact returns the effect of writes on assignments, by the planner.
+func (s *Server) previewImpact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := s.planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
 	}
 	return s.planner.Preview(ctx, writes)
 }
 
-// limitMet reports a limit that refused a machine without a node. The lowest node of the namespace carries the event.
-func (s *Server) limitMet(namespace, limit, reason string) {
+// recordLimitHit reports a limit that refused a machine without a node. The lowest node of the namespace carries the event.
+func (s *Server) recordLimitHit(namespace, limit, reason string) {
 	id, ok := s.directory.NamespaceByName(namespace)
 	var lowest model.NodeID
 	for _, node := range s.directory.Nodes(namespace) {

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newUp is a server whose context file can be written, without an agent.
-func newUp(t *testing.T, context string) (*Up, *Server) {
+// newTestUp is a server whose context file can be written, without an agent.
+func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, _ := start(t, cfg)
@@ -42,7 +42,7 @@ func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 // one is another server.
 func TestContextOfAnotherServerMoves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
-	u, s := newUp(t, path)
+	u, s := newTestUp(t, path)
 	other, err := pki.Open(filepath.Join(t.TempDir(), "other"), []string{"localhost"}, time.Now)
 	testenv.NoError(t, err)
 	theirs := client.Context{Server: localURL(s.people), CA: string(other.CAPEM()), Token: "theirs", User: "ada", Namespace: "prod", Data: "/srv/other"}
@@ -68,8 +68,8 @@ func TestContextOfAnotherServerMoves(t *testing.T) {
 func TestMovedContextReturns(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.yaml")
-	a, of := newUp(t, path)
-	b, other := newUp(t, path)
+	a, of := newTestUp(t, path)
+	b, other := newTestUp(t, path)
 	first := saveAndLoad(t, a, of)
 	first.Namespace = "web"
 	testenv.NoError(t, client.SaveContext(path, first))
@@ -94,7 +94,7 @@ func TestMovedContextReturns(t *testing.T) {
 // What is there of this server stays as it is, also when it moved to another port.
 func TestUpKeepsValidToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
-	u, s := newUp(t, path)
+	u, s := newTestUp(t, path)
 	by := intent.Actor{User: "admin"}
 	testenv.Value(s.access.CreateUser(t.Context(), by, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, "correct horse battery"))(t)
 	token, _, err := s.access.CreateToken(t.Context(), by, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}})

@@ -47,7 +47,7 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expect("", "apply -f DIR/repo --owner team-a", 0, "unchanged")
 	x.expect("", "get check load", 0, "load")
 	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   no longer declared; runs on 2 nodes", "  -  owner: team-a")
-	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this change: this changes 2 nodes", "delete 1 resource that team-a declares no more: check/load")
+	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this change: this changes 2 nodes", "delete 1 resource that team-a no longer declares: check/load")
 	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1", 0, "apply would refuse this")
 	x.expect("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of owner team-a:\n  check/load   no longer declared; runs on 2 nodes\n", "muster: this changes 2 nodes")
 	x.expect("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load deleted")

@@ -80,15 +80,15 @@ type Server struct {
 
 // Proxies are the networks of ProxyFrom.
 func (s *Server) Proxies() []netip.Prefix {
-	list, err := networks(s.ProxyFrom)
+	list, err := parseNetworks(s.ProxyFrom)
 	if err != nil {
 		panic("BUG: unchecked settings: " + err.Error())
 	}
 	return list
 }
 
-// networks reads addresses and networks; an address is a network of one.
-func networks(words []string) ([]netip.Prefix, error) {
+// parseNetworks reads addresses and networks; an address is a network of one.
+func parseNetworks(words []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	for _, word := range words {
 		if address, err := netip.ParseAddr(word); err == nil && address.Zone() == "" {
@@ -157,7 +157,7 @@ func (s *Server) check() []error {
 		wrong(err != nil, "agent-servers: %w", err)
 	}
 	wrong(len(s.AgentServers) > wire.MaxServers, "agent-servers: %d addresses, at most %d", len(s.AgentServers), wire.MaxServers)
-	_, err = networks(s.ProxyFrom)
+	_, err = parseNetworks(s.ProxyFrom)
 	wrong(err != nil, "proxy-from: %w", err)
 	_, err = queue.ParseSettings(s.Queues)
 	wrong(err != nil, "queues: %w", err)

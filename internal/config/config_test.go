@@ -136,7 +136,7 @@ func FuzzFile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &Server{}
-		for _, err := range parse("f", data, func(f Field, text, where string) {
+		for _, err := range parseFile("f", data, func(f Field, text, where string) {
 			_ = setField(reflect.ValueOf(s).Elem().Field(f.index), text)
 		}) {
 			if err.Error() == "" {

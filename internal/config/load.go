@@ -79,7 +79,7 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 		if data, err := os.ReadFile(path); err != nil {
 			problems = append(problems, fmt.Errorf("read configuration: %w", err))
 		} else {
-			problems = append(problems, parse(path, data, set)...)
+			problems = append(problems, parseFile(path, data, set)...)
 		}
 	}
 	for _, f := range Fields() {
@@ -99,13 +99,13 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 	return s, nil
 }
 
-// others are the endings of variables that Muster's other programs read.
-var others = [...]string{"CONFIG", "SERVER", "TOKEN", "CA", "CONTEXT", "MESSAGE", "FLAGS"}
+// otherVariables are the endings of variables that Muster's other programs read.
+var otherVariables = [...]string{"CONFIG", "SERVER", "TOKEN", "CA", "CONTEXT", "MESSAGE", "FLAGS"}
 
 // Misspelt returns the environment variables that resemble a setting and are none, each with the most similar setting.
 // Variables that resemble none belong to other programs.
 func Misspelt(environ []string) map[string]string {
-	known := others[:]
+	known := otherVariables[:]
 	for _, f := range Fields() {
 		known = append(known, strings.TrimPrefix(f.Env(), "MUSTER_"))
 	}
@@ -113,14 +113,14 @@ func Misspelt(environ []string) map[string]string {
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
 		word, ours := strings.CutPrefix(name, "MUSTER_")
-		if near := model.Nearest(word, known[len(others):]); ours && near != "" && !slices.Contains(known, word) {
+		if near := model.Nearest(word, known[len(otherVariables):]); ours && near != "" && !slices.Contains(known, word) {
 			meant[name] = "MUSTER_" + near
 		}
 	}
 	return meant
 }
 
-func parse(path string, data []byte, set func(f Field, text, where string)) []error {
+func parseFile(path string, data []byte, set func(f Field, text, where string)) []error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return []error{fmt.Errorf("%s: %w", path, err)}

@@ -84,7 +84,7 @@ func Explain(err error, data string) error {
 		return model.Errorf(model.Unavailable, "%w", err).
 			WithHint("the disk or its file system fails: dmesg | tail; copy the readable files now")
 	case errors.Is(err, fs.ErrPermission):
-		owner, info := existing(path.Path)
+		owner, info := nearestExisting(path.Path)
 		self := userName(os.Geteuid())
 		refused := model.Errorf(model.Forbidden, "%w: %q belongs to %s, this process runs as %s", err, owner, userOf(info), self)
 		if folder, _ := os.Stat(data); userOf(folder) == self { // a copy by root, into a folder of the server's
@@ -95,8 +95,8 @@ func Explain(err error, data string) error {
 	return err
 }
 
-// existing returns the path, or the nearest folder above it that exists.
-func existing(path string) (string, fs.FileInfo) {
+// nearestExisting returns the path, or the nearest folder above it that exists.
+func nearestExisting(path string) (string, fs.FileInfo) {
 	for {
 		info, err := os.Stat(path)
 		up := filepath.Dir(path)

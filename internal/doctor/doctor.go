@@ -71,30 +71,32 @@ type Patient struct {
 func Examine(ctx context.Context, p Patient) []Finding {
 	var out []Finding
 	m := thisMachine()
-	for _, examine := range []func(Patient, machine) []Finding{openFiles, kernelQueues, portRange, memory, disk} {
+	for _, examine := range []func(Patient, machineState) []Finding{openFiles, kernelQueues, portRange, examineMemory, examineDisk} {
 		out = append(out, examine(p, m)...)
 	}
 	out = append(out, syncTimes(ctx, p)...)
-	out = append(out, clock(p, m)...)
-	out = append(out, certificates(p)...)
-	for _, examine := range []func(context.Context, Patient) []Finding{reachable, historyLag, assets} {
+	out = append(out, examineClock(p, m)...)
+	out = append(out, examineCertificates(p)...)
+	for _, examine := range []func(context.Context, Patient) []Finding{examineAddresses, historyLag, examineAssets} {
 		out = append(out, examine(ctx, p)...)
 	}
 	return out
 }
 
-// machine reads facts from the kernel.
-type machine struct {
+// machineState reads facts from the kernel.
+type machineState struct {
 	read  func(path string) ([]byte, error) // of /proc and /sys
 	files func() (soft, hard uint64)        // limits of open files; 0: unknown
 	disk  func(path string) (free int64, kind string, err error)
 	clock func() (synced, known bool)
 }
 
-func thisMachine() machine { return machine{os.ReadFile, fileLimits, diskFree, clockSynchronised} }
+func thisMachine() machineState {
+	return machineState{os.ReadFile, fileLimits, diskFree, clockSynchronised}
+}
 
 // number reads a file with one number.
-func (m machine) number(path string) (int64, bool) {
+func (m machineState) number(path string) (int64, bool) {
 	data, err := m.read(path)
 	if err != nil {
 		return 0, false
@@ -103,7 +105,7 @@ func (m machine) number(path string) (int64, bool) {
 	return n, err == nil
 }
 
-func openFiles(p Patient, m machine) []Finding {
+func openFiles(p Patient, m machineState) []Finding {
 	soft, hard := m.files()
 	if hard == 0 {
 		return nil
@@ -117,7 +119,7 @@ func openFiles(p Patient, m machine) []Finding {
 		unless(hard >= need, Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2))
 }
 
-func kernelQueues(p Patient, m machine) []Finding {
+func kernelQueues(p Patient, m machineState) []Finding {
 	var out []Finding
 	for _, q := range []struct{ file, key string }{
 		{"/proc/sys/net/core/somaxconn", "net.core.somaxconn"},
@@ -134,7 +136,7 @@ func kernelQueues(p Patient, m machine) []Finding {
 	return out
 }
 
-func portRange(_ Patient, m machine) []Finding {
+func portRange(_ Patient, m machineState) []Finding {
 	data, err := m.read("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		return nil
@@ -147,21 +149,21 @@ func portRange(_ Patient, m machine) []Finding {
 	return f.unless(high-low+1 >= 20000, Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'")
 }
 
-func memory(p Patient, m machine) []Finding {
+func examineMemory(p Patient, m machineState) []Finding {
 	available, ok := m.memory()
 	if !ok {
 		return nil
 	}
 	need := int64(256<<20) + int64(p.Agents)*(30_000+40*600)
-	f := Finding{Fine, "memory", size(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", size(need), p.Agents), ""}
+	f := Finding{Fine, "memory", formatSize(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", formatSize(need), p.Agents), ""}
 	out := f.unless(available >= need, Warn, "give the machine more memory, or the server fewer agents")
 	if limit := debug.SetMemoryLimit(-1); limit > 0 && limit < 1<<60 {
-		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", size(limit), "", ""})
+		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", formatSize(limit), "", ""})
 	}
 	return out
 }
 
-func disk(p Patient, m machine) []Finding {
+func examineDisk(p Patient, m machineState) []Finding {
 	folder := nearestFolder(p.journalFolder())
 	free, kind, err := m.disk(folder)
 	if err != nil {
@@ -169,7 +171,7 @@ func disk(p Patient, m machine) []Finding {
 	}
 	used := folderSize(p.journalFolder())
 	need := p.Budget - used + 1<<30
-	f := Finding{Fine, "free disk", size(free) + " in " + folder, size(max(need, 0)) + ": the rest of the journal's budget and 1 GiB", ""}
+	f := Finding{Fine, "free disk", formatSize(free) + " in " + folder, formatSize(max(need, 0)) + ": the rest of the journal's budget and 1 GiB", ""}
 	out := f.unless(free >= need, Warn, fmt.Sprintf("free disk space, or start with --journal-budget %dMiB", max(free/2>>20, 64)))
 	k := Finding{Fine, "file system", kind, "local: ext4, xfs, btrfs, zfs", ""}
 	switch kind {
@@ -181,7 +183,7 @@ func disk(p Patient, m machine) []Finding {
 	return append(out, k)
 }
 
-func clock(_ Patient, m machine) []Finding {
+func examineClock(_ Patient, m machineState) []Finding {
 	synced, ok := m.clock()
 	if !ok {
 		return nil
@@ -192,7 +194,7 @@ func clock(_ Patient, m machine) []Finding {
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }
 
-func certificates(p Patient) []Finding {
+func examineCertificates(p Patient) []Finding {
 	var out []Finding
 	files, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.pem"))
 	more, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.crt"))
@@ -245,7 +247,7 @@ func certificateLife(cert *x509.Certificate, file string, now time.Time) Finding
 	return f
 }
 
-func reachable(ctx context.Context, p Patient) []Finding {
+func examineAddresses(ctx context.Context, p Patient) []Finding {
 	if p.URL == "" {
 		return nil
 	}
@@ -319,7 +321,7 @@ func folderSize(path string) (total int64) {
 	return total
 }
 
-func size(bytes int64) string { return model.Size(bytes).Approximate() }
+func formatSize(bytes int64) string { return model.Size(bytes).Approximate() }
 
 // adminPage opens a page of the admin listener; nil: there is no listener, or it does not answer
 // properly, which another finding reports.

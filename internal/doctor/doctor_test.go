@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-func find(t *testing.T, findings []Finding, what string) Finding {
+func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	t.Helper()
 	for _, f := range findings {
 		if f.What == what {
@@ -34,19 +34,19 @@ func TestFindingsHaveCommands(t *testing.T) {
 	p := Patient{Data: filepath.Join(t.TempDir(), "not", "yet"), Budget: 1 << 60, Agents: 100_000_000, URL: "https://127.0.0.1:1"}
 	findings := Examine(t.Context(), p)
 	for _, what := range []string{"open files", "free disk", "memory", "server"} {
-		if f := find(t, findings, what); f.Verdict == Fine || f.Mend == "" {
+		if f := requireFinding(t, findings, what); f.Verdict == Fine || f.Mend == "" {
 			t.Errorf("%s: %+v: want a complaint with the command that mends it", what, f)
 		}
 	}
-	if f := find(t, findings, "fdatasync"); !strings.Contains(f.Measured, "p50") {
+	if f := requireFinding(t, findings, "fdatasync"); !strings.Contains(f.Measured, "p50") {
 		t.Errorf("%+v", f)
 	}
 }
 
 // An unknown host is not a server that somebody has to start.
 func TestUnknownHost(t *testing.T) {
-	list := reachable(t.Context(), Patient{URL: "https://nosuch..invalid:8443"})
-	f := find(t, list, "server")
+	list := examineAddresses(t.Context(), Patient{URL: "https://nosuch..invalid:8443"})
+	f := requireFinding(t, list, "server")
 	if f.Verdict != Bad || f.Measured != "cannot find the host nosuch..invalid" || !strings.Contains(f.Mend, "getent hosts nosuch..invalid") {
 		t.Errorf("%+v", f)
 	}
@@ -57,7 +57,7 @@ func TestHealthyMachine(t *testing.T) {
 		t.Skip("measured on Linux")
 	}
 	findings := Examine(t.Context(), Patient{Data: t.TempDir(), Budget: 1 << 20, Agents: 10})
-	if f := find(t, findings, "open files"); f.Verdict != Fine {
+	if f := requireFinding(t, findings, "open files"); f.Verdict != Fine {
 		t.Errorf("%+v", f)
 	}
 }
@@ -82,13 +82,13 @@ func TestCertificateLife(t *testing.T) {
 }
 
 // healthy returns a machine without faults; each case spoils one thing.
-func healthy() (machine, map[string]string) {
+func healthy() (machineState, map[string]string) {
 	files := map[string]string{
 		"/proc/sys/net/core/somaxconn": "4096\n", "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096\n",
 		"/proc/sys/net/ipv4/ip_local_port_range": "32768\t60999\n", "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   8388608 kB\n",
 		"/proc/self/cgroup": "0::/system.slice/muster.service\n",
 	}
-	return machine{
+	return machineState{
 		read: func(path string) ([]byte, error) {
 			if text, ok := files[path]; ok {
 				return []byte(text), nil
@@ -106,56 +106,58 @@ func TestFaults(t *testing.T) {
 	const group = "/sys/fs/cgroup/system.slice"
 	for _, c := range []struct {
 		what     string
-		examine  func(Patient, machine) []Finding
-		spoil    func(m *machine, files map[string]string)
+		examine  func(Patient, machineState) []Finding
+		spoil    func(m *machineState, files map[string]string)
 		verdict  Verdict
 		measured string
 		mend     string
 	}{
-		{"open files", openFiles, func(m *machine, _ map[string]string) { m.files = func() (uint64, uint64) { return 1024, 1024 } }, Bad, "1024 at most", "LimitNOFILE="},
-		{"net.core.somaxconn", kernelQueues, func(_ *machine, f map[string]string) { f["/proc/sys/net/core/somaxconn"] = "128\n" }, Warn, "128", "sysctl -w net.core.somaxconn=1024"},
-		{"net.ipv4.tcp_max_syn_backlog", kernelQueues, func(_ *machine, f map[string]string) { f["/proc/sys/net/ipv4/tcp_max_syn_backlog"] = "256\n" }, Warn, "256", "sysctl -w net.ipv4.tcp_max_syn_backlog=1024"},
-		{"local ports", portRange, func(_ *machine, f map[string]string) { f["/proc/sys/net/ipv4/ip_local_port_range"] = "40000 41000\n" }, Warn, "1001", "ip_local_port_range="},
-		{"memory", memory, func(_ *machine, f map[string]string) { f["/proc/meminfo"] = "MemAvailable: 1024 kB\n" }, Warn, "1.0 MiB", "more memory"},
-		{"memory", memory, func(_ *machine, f map[string]string) {
+		{"open files", openFiles, func(m *machineState, _ map[string]string) { m.files = func() (uint64, uint64) { return 1024, 1024 } }, Bad, "1024 at most", "LimitNOFILE="},
+		{"net.core.somaxconn", kernelQueues, func(_ *machineState, f map[string]string) { f["/proc/sys/net/core/somaxconn"] = "128\n" }, Warn, "128", "sysctl -w net.core.somaxconn=1024"},
+		{"net.ipv4.tcp_max_syn_backlog", kernelQueues, func(_ *machineState, f map[string]string) { f["/proc/sys/net/ipv4/tcp_max_syn_backlog"] = "256\n" }, Warn, "256", "sysctl -w net.ipv4.tcp_max_syn_backlog=1024"},
+		{"local ports", portRange, func(_ *machineState, f map[string]string) {
+			f["/proc/sys/net/ipv4/ip_local_port_range"] = "40000 41000\n"
+		}, Warn, "1001", "ip_local_port_range="},
+		{"memory", examineMemory, func(_ *machineState, f map[string]string) { f["/proc/meminfo"] = "MemAvailable: 1024 kB\n" }, Warn, "1.0 MiB", "more memory"},
+		{"memory", examineMemory, func(_ *machineState, f map[string]string) {
 			f[group+"/muster.service/memory.max"], f[group+"/muster.service/memory.current"] = "104857600\n", "52428800\n"
 		}, Warn, "50.0 MiB", "more memory"},
-		{"memory", memory, func(_ *machine, f map[string]string) { // of the group above
+		{"memory", examineMemory, func(_ *machineState, f map[string]string) { // of the group above
 			f[group+"/muster.service/memory.max"], f[group+"/muster.service/memory.current"] = "max\n", "1\n"
 			f[group+"/memory.max"], f[group+"/memory.current"] = "2097152\n", "1048576\n"
 		}, Warn, "1.0 MiB", "more memory"},
-		{"memory", memory, func(_ *machine, f map[string]string) { // version 1
+		{"memory", examineMemory, func(_ *machineState, f map[string]string) { // version 1
 			f["/proc/self/cgroup"] = "5:cpu,cpuacct:/x\n4:memory:/x\n"
 			f["/sys/fs/cgroup/memory/x/memory.limit_in_bytes"], f["/sys/fs/cgroup/memory/x/memory.usage_in_bytes"] = "3145728", "2097152"
 		}, Warn, "1.0 MiB", "more memory"},
-		{"free disk", disk, func(m *machine, _ map[string]string) {
+		{"free disk", examineDisk, func(m *machineState, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 1 << 30, "ext4", nil }
 		}, Warn, "1.0 GiB", "--journal-budget 512MiB"},
-		{"disk", disk, func(m *machine, _ map[string]string) {
+		{"disk", examineDisk, func(m *machineState, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 0, "", errors.New("input/output error") }
 		}, Bad, "input/output error", "can be read"},
-		{"file system", disk, func(m *machine, _ map[string]string) {
+		{"file system", examineDisk, func(m *machineState, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 100 << 30, "nfs", nil }
 		}, Bad, "nfs", "local disk"},
-		{"file system", disk, func(m *machine, _ map[string]string) {
+		{"file system", examineDisk, func(m *machineState, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 100 << 30, "tmpfs", nil }
 		}, Warn, "tmpfs", "survives a restart"},
-		{"clock", clock, func(m *machine, _ map[string]string) { m.clock = func() (bool, bool) { return false, true } }, Warn, "not synchronised", "timedatectl"},
+		{"clock", examineClock, func(m *machineState, _ map[string]string) { m.clock = func() (bool, bool) { return false, true } }, Warn, "not synchronised", "timedatectl"},
 	} {
 		m, files := healthy()
 		p := Patient{Data: t.TempDir(), Budget: 4 << 30, Agents: 1000}
-		if f := find(t, c.examine(p, m), first(c.what, "disk", "free disk")); f.Verdict != Fine || f.Mend != "" {
+		if f := requireFinding(t, c.examine(p, m), expectedFinding(c.what, "disk", "free disk")); f.Verdict != Fine || f.Mend != "" {
 			t.Errorf("a healthy machine: %+v", f)
 		}
 		c.spoil(&m, files)
-		if f := find(t, c.examine(p, m), c.what); f.Verdict != c.verdict || !strings.Contains(f.Measured, c.measured) || !strings.Contains(f.Mend, c.mend) {
+		if f := requireFinding(t, c.examine(p, m), c.what); f.Verdict != c.verdict || !strings.Contains(f.Measured, c.measured) || !strings.Contains(f.Mend, c.mend) {
 			t.Errorf("%s: %+v, want %s, %q and %q", c.what, f, c.verdict, c.measured, c.mend)
 		}
 	}
 }
 
-// first returns the finding of a healthy machine in place of one that only a failure has.
-func first(what, failure, instead string) string {
+// expectedFinding returns the finding of a healthy machine in place of one that only a failure has.
+func expectedFinding(what, failure, instead string) string {
 	if what == failure {
 		return instead
 	}
@@ -248,7 +250,7 @@ func TestWrongAssets(t *testing.T) {
 				fmt.Fprint(w, c.says)
 			}))
 			defer admin.Close()
-			got := assets(t.Context(), Patient{Admin: admin.URL})
+			got := examineAssets(t.Context(), Patient{Admin: admin.URL})
 			if len(got) != c.findings {
 				t.Fatalf("found %+v", got)
 			}

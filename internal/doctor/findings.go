@@ -16,7 +16,7 @@ import (
 
 // memory returns the available bytes: the kernel's, or the rest that the control groups of this process
 // allow, from its own up to the root, if that is less.
-func (m machine) memory() (available int64, known bool) {
+func (m machineState) memory() (available int64, known bool) {
 	data, err := m.read("/proc/meminfo")
 	if err != nil {
 		return 0, false
@@ -77,7 +77,7 @@ func syncTimes(ctx context.Context, p Patient) []Finding {
 			return []Finding{{Bad, "write to the data folder", err.Error(), "", "free disk space"}}
 		}
 		start := time.Now()
-		if err := datasync(file); err != nil {
+		if err := syncData(file); err != nil {
 			return []Finding{{Bad, "fdatasync", err.Error(), "", "check the disk: dmesg | tail"}}
 		}
 		times = append(times, time.Since(start))
@@ -95,13 +95,13 @@ func judgeSyncs(times []time.Duration) []Finding {
 	if len(times) >= minForP99 {
 		name, slow = "p99", times[len(times)*99/100]
 	}
-	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, %s %s of %d", millis(times[len(times)/2]), name, millis(slow), len(times)),
+	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, %s %s of %d", formatMillis(times[len(times)/2]), name, formatMillis(slow), len(times)),
 		"p99 below 50 ms: every acknowledgement waits for one sync", ""}
 	return f.unless(slow <= slowSync, Warn, "put the journal on a faster disk: --journal DIR")
 }
 
-// millis returns a short time for people: 0.34 ms, 12 ms.
-func millis(d time.Duration) string {
+// formatMillis returns a short time for people: 0.34 ms, 12 ms.
+func formatMillis(d time.Duration) string {
 	ms := float64(d) / 1e6
 	if ms < 10 {
 		return fmt.Sprintf("%.2g ms", ms)
@@ -119,7 +119,7 @@ func historyLag(ctx context.Context, p Patient) []Finding {
 		return nil
 	}
 	defer page.Close()
-	values := gauges(page, "muster_react_behind_seconds", "muster_react_behind_bytes", "muster_react_rederiving")
+	values := readGauges(page, "muster_react_behind_seconds", "muster_react_behind_bytes", "muster_react_rederiving")
 	seconds, ok := values["muster_react_behind_seconds"]
 	if !ok {
 		return nil
@@ -128,7 +128,7 @@ func historyLag(ctx context.Context, p Patient) []Finding {
 	f := Finding{Fine, "history", "keeps up", "", ""}
 	rebuilding := values["muster_react_rederiving"] > 0
 	if lag > maxHistoryLag || rebuilding {
-		f = Finding{Warn, "history", fmt.Sprintf("%s behind: the journal cannot delete %s", lag, size(int64(values["muster_react_behind_bytes"]))),
+		f = Finding{Warn, "history", fmt.Sprintf("%s behind: the journal cannot delete %s", lag, formatSize(int64(values["muster_react_behind_bytes"]))),
 			fmt.Sprintf("less than %s: notifications are late by this time", maxHistoryLag), "muster status"}
 		if rebuilding {
 			f.Measured += "; its queue overflowed, the server rebuilds changes from the journal"
@@ -137,8 +137,8 @@ func historyLag(ctx context.Context, p Patient) []Finding {
 	return []Finding{f}
 }
 
-// gauges reads gauges by name from a page of metrics.
-func gauges(page io.Reader, names ...string) map[string]float64 {
+// readGauges reads gauges by name from a page of metrics.
+func readGauges(page io.Reader, names ...string) map[string]float64 {
 	out := map[string]float64{}
 	lines := bufio.NewScanner(io.LimitReader(page, 16<<20))
 	for lines.Scan() {
@@ -177,8 +177,8 @@ const LookAtAssets = 20 * time.Second
 // shownAssets is how many wrong archives are findings of their own.
 const shownAssets = 20
 
-// assets reports archives that no agent can get.
-func assets(ctx context.Context, p Patient) (out []Finding) {
+// examineAssets reports archives that no agent can get.
+func examineAssets(ctx context.Context, p Patient) (out []Finding) {
 	page := adminPage(ctx, p, AssetsPath, LookAtAssets+10*time.Second)
 	if page == nil {
 		return nil

@@ -33,7 +33,7 @@ func diskFree(path string) (free int64, kind string, err error) {
 	return int64(st.Bavail) * int64(st.Bsize), kind, nil
 }
 
-func datasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
+func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
 func clockSynchronised() (synced, known bool) {
 	var tx unix.Timex

@@ -68,7 +68,7 @@ type target struct {
 	out *bufio.Reader
 }
 
-func aim(t *testing.T, program string) *target {
+func startTarget(t *testing.T, program string) *target {
 	t.Helper()
 	theirs, in, err := os.Pipe()
 	testenv.NoError(t, err)
@@ -107,7 +107,7 @@ func (v *target) start(name string) int {
 	v.t.Helper()
 	group := v.ask("start " + name)
 	v.t.Cleanup(func() { _ = syscall.Kill(-group, syscall.SIGKILL) })
-	testenv.Until(v.t, "sh, two sleeps and cat run", func() bool { return slices.Equal(members(group), []string{"cat", "sh", "sleep", "sleep"}) })
+	testenv.Until(v.t, "sh, two sleeps and cat run", func() bool { return slices.Equal(processesOf(group), []string{"cat", "sh", "sleep", "sleep"}) })
 	return group
 }
 
@@ -118,11 +118,11 @@ func (v *target) kill() {
 
 func (v *target) exited(what string, group int) {
 	v.t.Helper()
-	testenv.Until(v.t, what+" is gone", func() bool { return len(members(group)) == 0 })
+	testenv.Until(v.t, what+" is gone", func() bool { return len(processesOf(group)) == 0 })
 }
 
-// members are the names of a group's living processes.
-func members(group int) (names []string) {
+// processesOf are the names of a group's living processes.
+func processesOf(group int) (names []string) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		data, err := os.ReadFile(path)
@@ -152,7 +152,7 @@ func shells() (list []string) {
 func TestKilledWithTheProgram(t *testing.T) {
 	for _, shell := range shells() {
 		t.Run(filepath.Base(shell), func(t *testing.T) {
-			v := aim(t, shell)
+			v := startTarget(t, shell)
 			one, two, three := v.start("one"), v.start("two"), v.start("three")
 			v.ask("end two")
 			guard := v.ask("shell")
@@ -160,7 +160,7 @@ func TestKilledWithTheProgram(t *testing.T) {
 			v.exited("the first command", one)
 			v.exited("the third command", three)
 			v.exited("the guard", guard)
-			if left := members(two); len(left) != 3 {
+			if left := processesOf(two); len(left) != 3 {
 				t.Errorf("of what a command left behind when it ended %v runs", left)
 			}
 		})
@@ -168,7 +168,7 @@ func TestKilledWithTheProgram(t *testing.T) {
 }
 
 func TestReplacedWriteGuard(t *testing.T) {
-	v := aim(t, "/bin/sh")
+	v := startTarget(t, "/bin/sh")
 	one := v.start("one")
 	first := v.ask("shell")
 	testenv.NoError(t, syscall.Kill(first, syscall.SIGKILL))
@@ -184,7 +184,7 @@ func TestReplacedWriteGuard(t *testing.T) {
 
 // Signals to all processes of a service do not end the guard before the program.
 func TestWriteGuardStopsLast(t *testing.T) {
-	v := aim(t, "/bin/sh")
+	v := startTarget(t, "/bin/sh")
 	one := v.start("one")
 	guard := v.ask("shell")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -196,7 +196,7 @@ func TestWriteGuardStopsLast(t *testing.T) {
 }
 
 func TestWriteGuardBuffersNothing(t *testing.T) {
-	v := aim(t, "/bin/sh")
+	v := startTarget(t, "/bin/sh")
 	v.start("one")
 	guard := v.ask("shell")
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", guard))

@@ -31,7 +31,7 @@ func New(secrets []string) *Hider {
 	}
 	h := &Hider{}
 	for _, secret := range secrets {
-		for _, word := range encodings(secret) {
+		for _, word := range secretEncodings(secret) {
 			if len(word) >= model.MinSecret {
 				h.words = append(h.words, []byte(word))
 			}
@@ -47,8 +47,8 @@ func New(secrets []string) *Hider {
 	return h
 }
 
-// encodings returns the forms of a secret that are searched for.
-func encodings(secret string) []string {
+// secretEncodings returns the forms of a secret that are searched for.
+func secretEncodings(secret string) []string {
 	list := []string{secret, strings.TrimSpace(secret), url.QueryEscape(secret), url.PathEscape(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
 		strings.Trim(strconv.Quote(secret), `"`), strings.ReplaceAll(secret, "'", `'\''`), strings.ReplaceAll(secret, "\n", "\r\n")}
@@ -97,12 +97,12 @@ func (h *Hider) Next(p []byte, last bool) []byte {
 	h.pending = nil
 	open := len(text) // offset of the first word that may be incomplete
 	if !last {
-		open = h.open(text)
+		open = h.partialMatch(text)
 	}
 	var shown []byte
 	at := 0
 	for at < open {
-		from, to := h.find(text, at, open)
+		from, to := h.findSecret(text, at, open)
 		if from < 0 {
 			break
 		}
@@ -117,8 +117,8 @@ func (h *Hider) Next(p []byte, last bool) []byte {
 	return shown
 }
 
-// open returns the offset of the longest suffix of text that is a proper prefix of a word.
-func (h *Hider) open(text []byte) int {
+// partialMatch returns the offset of the longest suffix of text that is a proper prefix of a word.
+func (h *Hider) partialMatch(text []byte) int {
 	if len(h.words) == 0 {
 		return len(text)
 	}
@@ -132,9 +132,9 @@ func (h *Hider) open(text []byte) int {
 	return len(text)
 }
 
-// find returns the bounds of the first word that begins in text[at:before]; of several at one offset, the
+// findSecret returns the bounds of the first word that begins in text[at:before]; of several at one offset, the
 // longest. from is -1 if there is none.
-func (h *Hider) find(text []byte, at, before int) (from, to int) {
+func (h *Hider) findSecret(text []byte, at, before int) (from, to int) {
 	from = -1
 	for _, word := range h.words {
 		until := min(len(text), before+len(word)-1)

@@ -205,20 +205,20 @@ func (s *AgentReports) WriteReports(ctx context.Context) error {
 }
 
 // A node with ever-changing reports is written (and planned) at this rate at most: some changes at once, for a machine
-// that boots, then one per factsPace.
+// that boots, then one per reportInterval.
 const (
-	reportBurst = 4
-	reportPace  = 30 * time.Second
+	reportBurst    = 4
+	reportInterval = 30 * time.Second
 )
 
-// pace is a node's used share of factsAtOnce at a time.
-type pace struct {
+// reportPace is a node's used share of reportBurst at a time.
+type reportPace struct {
 	used float64
 	at   time.Time
 }
 
-func (p pace) now(now time.Time) pace {
-	return pace{max(0, p.used-float64(now.Sub(p.at))/float64(reportPace)), now}
+func (p reportPace) now(now time.Time) reportPace {
+	return reportPace{max(0, p.used-float64(now.Sub(p.at))/float64(reportInterval)), now}
 }
 
 // maxReportBatch bounds the nodes of one transaction.
@@ -230,9 +230,9 @@ func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
-	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p pace) bool { return p.now(now).used == 0 })
+	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p reportPace) bool { return p.now(now).used == 0 })
 	if len(s.nodes.paces) == 0 {
-		s.nodes.paces = map[uuid.UUID]pace{}
+		s.nodes.paces = map[uuid.UUID]reportPace{}
 	}
 	seen, keys = map[uuid.UUID]AgentReport{}, map[uuid.UUID]string{}
 	for uid, report := range s.nodes.reports {
@@ -298,7 +298,7 @@ func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid
 	defer s.nodes.mu.Unlock()
 	for _, uid := range written {
 		p := s.nodes.paces[uid].now(now)
-		s.nodes.paces[uid] = pace{p.used + 1, now}
+		s.nodes.paces[uid] = reportPace{p.used + 1, now}
 	}
 	for uid, report := range seen {
 		if now, ok := s.nodes.reports[uid]; ok && now.equal(report) {

@@ -14,7 +14,7 @@ import (
 // A fact that comes and goes costs the store a write for every half minute, whatever
 // the agent says meanwhile; other nodes do not wait for it, and the last word stands.
 func TestChangingReportsAreThrottled(t *testing.T) {
-	w := newWorld(t)
+	w := newTestService(t)
 	joined := func(name string) intent.NodeInfo {
 		member, err := w.Register(t.Context(), "key of "+name, pki.JoinToken{}, pki.EnrolRequest{Name: name})
 		testenv.NoError(t, err)
@@ -63,7 +63,7 @@ func TestChangingReportsAreThrottled(t *testing.T) {
 // What is said goes with the machine where its node gets another name meanwhile; what is
 // beyond a bound is not taken, and the rest is.
 func TestReportIsBoundedAndStored(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{Groups: []string{"web"}}, pki.EnrolRequest{Name: "web01", Groups: []string{"web", "canary", "web"}})
 	testenv.NoError(t, err)
 	node := func() *model.NodeSpec {
@@ -102,7 +102,7 @@ func TestReportIsBoundedAndStored(t *testing.T) {
 // Whom an agent wants to hear of its keepalive is kept with the node, over what is applied, until it
 // says otherwise; an agent that does not say leaves it as it is.
 func TestReportedReceiversAreStored(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
 	testenv.NoError(t, err)
 	says := func(h *model.KeepaliveReceivers) (kept *model.KeepaliveReceivers, revision int64) {

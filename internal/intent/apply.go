@@ -71,7 +71,7 @@ func (s *Resources) Apply(ctx context.Context, by Actor, resources []model.Resou
 	if err := a.prepare(ctx, resources); err != nil {
 		return ApplyResult{}, err
 	}
-	return a.finish(ctx)
+	return a.previewAndCommit(ctx)
 }
 
 // application is one apply on its way: prepare collects the writes, finish previews, guards and commits them.
@@ -94,7 +94,7 @@ type application struct {
 	dangling   error             // a reference to a pruned resource
 }
 
-func (a *application) add(w Write, o Outcome) {
+func (a *application) addWrite(w Write, o Outcome) {
 	a.writes = append(a.writes, w)
 	a.written = append(a.written, len(a.outcomes))
 	a.outcomes = append(a.outcomes, o)
@@ -143,7 +143,7 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 		return err
 	}
 	for i := range resources {
-		if err := a.resource(ctx, &resources[i]); err != nil {
+		if err := a.prepareResource(ctx, &resources[i]); err != nil {
 			if model.ClassOf(err) != model.Invalid {
 				return err
 			}
@@ -185,8 +185,8 @@ func joinProblems(problems []error) error {
 	return model.Errorf(model.Invalid, "%w", errors.Join(problems...))
 }
 
-// resource checks one resource against the proposal and adds its write, unless nothing changes.
-func (a *application) resource(ctx context.Context, r *model.Resource) error {
+// prepareResource checks one resource against the proposal and adds its write, unless nothing changes.
+func (a *application) prepareResource(ctx context.Context, r *model.Resource) error {
 	s, key := a.repo, KeyOf(r)
 	warnings, err := a.proposal.checkReferences(ctx, r)
 	if err != nil {
@@ -208,7 +208,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource) error {
 	if expect, ok := a.opts.Expect[key]; ok {
 		write.Expect = expect
 		if err := write.Check(exists, row.Revision); err != nil {
-			return asStale(err)
+			return staleError(err)
 		}
 	}
 	owners := a.checkOwner(r, row, exists)
@@ -252,7 +252,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource) error {
 		outcome.Op = OpUpdated
 	}
 	outcome.Diff, outcome.Warnings = a.difference(key, row.Body, write.Body), append(owners, warnings...)
-	a.add(write, outcome)
+	a.addWrite(write, outcome)
 	return nil
 }
 
@@ -303,8 +303,8 @@ func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (b
 	return before, nil
 }
 
-// finish previews the landing of all writes, guards, and commits.
-func (a *application) finish(ctx context.Context) (ApplyResult, error) {
+// previewAndCommit previews the landing of all writes, guards, and commits.
+func (a *application) previewAndCommit(ctx context.Context) (ApplyResult, error) {
 	out := ApplyResult{Outcomes: a.outcomes}
 	if impact := a.repo.opts.Impact; impact != nil {
 		// Unchanged resources too: people want to see where they are in force.
@@ -312,7 +312,7 @@ func (a *application) finish(ctx context.Context) (ApplyResult, error) {
 		at := slices.Clone(a.written)
 		for i := range a.outcomes {
 			if o := &a.outcomes[i]; o.Op == OpUnchanged {
-				row, err := a.unchanged(ctx, o.Key)
+				row, err := a.unchangedRow(ctx, o.Key)
 				if err != nil {
 					return ApplyResult{}, err
 				}
@@ -329,7 +329,7 @@ func (a *application) finish(ctx context.Context) (ApplyResult, error) {
 		}
 		out.Affected = affected
 	}
-	refused := a.refusal(out.Affected)
+	refused := a.firstRefusal(out.Affected)
 	if a.opts.DryRun {
 		out.Refused = refused
 		return out, nil
@@ -339,10 +339,10 @@ func (a *application) finish(ctx context.Context) (ApplyResult, error) {
 	}
 	done, err := a.commit(ctx)
 	if model.ClassOf(err) == model.Conflict && a.opts.Owner != "" {
-		err = concurrentApply(err)
+		err = concurrentApplyError(err)
 	}
 	if len(a.opts.Expect) > 0 {
-		err = asStale(err)
+		err = staleError(err)
 	}
 	if err != nil {
 		return ApplyResult{}, err
@@ -354,8 +354,8 @@ func (a *application) finish(ctx context.Context) (ApplyResult, error) {
 	return out, nil
 }
 
-// unchanged returns the row of a resource that the apply leaves as it is.
-func (a *application) unchanged(ctx context.Context, key Key) (Row, error) {
+// unchangedRow returns the row of a resource that the apply leaves as it is.
+func (a *application) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	if a.proposal == nil {
 		return a.repo.opts.Store.Get(ctx, key)
 	}
@@ -369,8 +369,8 @@ func (a *application) unchanged(ctx context.Context, key Key) (Row, error) {
 	return *row, nil
 }
 
-// guard refuses changes of more assignments than allowed without a confirmation.
-func (a *application) guard(affected int) error {
+// checkAffected refuses changes of more assignments than allowed without a confirmation.
+func (a *application) checkAffected(affected int) error {
 	most := a.opts.MaxAffected
 	if most <= 0 {
 		most = max(50, a.repo.nodes.len()/5)

@@ -112,9 +112,9 @@ func (write Write) Source() Key {
 	return key
 }
 
-// asStale turns the Conflict of a write with a stated revision into model.Stale (RFC 9110, 13.1): only the caller
+// staleError turns the Conflict of a write with a stated revision into model.Stale (RFC 9110, 13.1): only the caller
 // can resolve it.
-func asStale(err error) error {
+func staleError(err error) error {
 	var report *model.Error
 	if !errors.As(err, &report) || report.Class != model.Conflict {
 		return err
@@ -124,9 +124,9 @@ func asStale(err error) error {
 	return &again
 }
 
-// concurrentApply explains the Conflict of an apply of files: two ran at once, or somebody changed a resource by
+// concurrentApplyError explains the Conflict of an apply of files: two ran at once, or somebody changed a resource by
 // hand. Nothing was written; the next apply reads everything anew.
-func concurrentApply(err error) error {
+func concurrentApplyError(err error) error {
 	var report *model.Error
 	if !errors.As(err, &report) {
 		return err

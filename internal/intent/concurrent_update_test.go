@@ -22,33 +22,33 @@ func nodeKey(name string) intent.Key {
 // both are kept, unless the operator has stated a revision.
 func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	for name, c := range map[string]struct {
-		do    func(w *world, revision int64) error
+		do    func(w *testService, revision int64) error
 		stale bool
 		node  string // afterwards; empty: none
 	}{
-		"rename": {node: "other", do: func(w *world, _ int64) error {
+		"rename": {node: "other", do: func(w *testService, _ int64) error {
 			_, err := w.Rename(t.Context(), ada, "default", "web01", "other", intent.ApplyOptions{})
 			return err
 		}},
-		"retire": {do: func(w *world, _ int64) error {
+		"retire": {do: func(w *testService, _ int64) error {
 			_, err := w.Retire(t.Context(), ada, []intent.Key{nodeKey("web01")}, intent.ApplyOptions{})
 			return err
 		}},
-		"delete": {do: func(w *world, _ int64) error {
+		"delete": {do: func(w *testService, _ int64) error {
 			_, err := w.Delete(t.Context(), ada, []intent.Key{nodeKey("web01")}, intent.ApplyOptions{})
 			return err
 		}},
-		"apply": {node: "web01", do: func(w *world, _ int64) error { return w.label(t, nil) }},
-		"apply to a revision": {node: "web01", stale: true, do: func(w *world, revision int64) error {
+		"apply": {node: "web01", do: func(w *testService, _ int64) error { return w.label(t, nil) }},
+		"apply to a revision": {node: "web01", stale: true, do: func(w *testService, revision int64) error {
 			return w.label(t, map[intent.Key]int64{nodeKey("web01"): revision})
 		}},
-		"delete of a revision": {node: "web01", stale: true, do: func(w *world, revision int64) error {
+		"delete of a revision": {node: "web01", stale: true, do: func(w *testService, revision int64) error {
 			_, err := w.Delete(t.Context(), ada, []intent.Key{nodeKey("web01")}, intent.ApplyOptions{Expect: map[intent.Key]int64{nodeKey("web01"): revision}})
 			return err
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newTestService(t)
 			member, err := w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
 			testenv.NoError(t, err)
 			before, err := w.Get(t.Context(), nodeKey("web01"))
@@ -81,7 +81,7 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 		})
 	}
 	// What another operator said meanwhile is one.
-	w := newWorld(t)
+	w := newTestService(t)
 	testenv.Value(w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"}))(t)
 	w.between = func() {
 		w.between = nil
@@ -95,7 +95,7 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	}
 }
 
-func (w *world) label(t *testing.T, expect map[intent.Key]int64) error {
+func (w *testService) label(t *testing.T, expect map[intent.Key]int64) error {
 	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{}}
 	_, err := w.Apply(t.Context(), ada, []model.Resource{r}, intent.ApplyOptions{Expect: expect})
 	return err
@@ -105,7 +105,7 @@ func (w *world) label(t *testing.T, expect map[intent.Key]int64) error {
 // machines: nothing of that fails, and memory knows afterwards what the rows say.
 func TestConcurrentChangesAndReports(t *testing.T) {
 	const each = 12
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	var nodes []intent.BulkNode
 	for i := range 5 * each {
 		nodes = append(nodes, intent.BulkNode{UID: uuid.New(), Name: fmt.Sprintf("n%03d", i)})
@@ -185,7 +185,7 @@ func TestConcurrentChangesAndReports(t *testing.T) {
 
 // The hundredth instance of an image costs as much as the first.
 func TestMachinesOfOneNameGetNumbers(t *testing.T) {
-	w := newWorld(t)
+	w := newTestService(t)
 	for i := range 20 {
 		before, err := w.Store().Revision(t.Context())
 		testenv.NoError(t, err)
@@ -200,7 +200,7 @@ func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 // counted is a store that counts its transactions. countingStore counts queries and transactions.
 type countingStore struct {
 	intent.Store
-	w *world
+	w *testService
 }
 
 func (c countingStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {

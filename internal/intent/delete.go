@@ -22,7 +22,7 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 	if n, namer, err := s.referrer(ctx, deleted, nil); err != nil {
 		return ApplyResult{}, err
 	} else if namer != nil {
-		return ApplyResult{}, model.Errorf(model.Conflict, "%s refers to %s in %s", describeOwned(namer), keyOfReference(n), n.Field).
+		return ApplyResult{}, model.Errorf(model.Conflict, "%s refers to %s in %s", keyWithOwner(namer), keyOfReference(n), n.Field).
 			WithHint("remove the reference first, or delete both in one command")
 	}
 	keys = slices.Clone(keys)
@@ -39,15 +39,15 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 			return ApplyResult{}, err
 		}
 		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
-			return ApplyResult{}, asStale(Write{Key: key, Expect: expect}.Check(true, row.Revision))
+			return ApplyResult{}, staleError(Write{Key: key, Expect: expect}.Check(true, row.Revision))
 		}
 		if key.Kind == "Node" {
 			a.addTombstone(row, Tombstone{Why: ReasonDeleted, Reason: by.Why})
 		}
 		a.keepNodeRow(row)
-		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: deleteWarning(row)})
+		a.addWrite(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: deleteWarning(row)})
 	}
-	return a.finish(ctx)
+	return a.previewAndCommit(ctx)
 }
 
 // deletionOrder puts namespaces behind their content.
@@ -156,9 +156,9 @@ func (r *repository) deregister(ctx context.Context, by Actor, keys []Key, t Tom
 		}
 		a.addTombstone(row, t)
 		a.keepNodeRow(row)
-		a.add(Write{Key: key, Expect: row.Revision, Retire: t.Why == ReasonRetired}, Outcome{Key: key, Op: OpRetired, Warnings: deleteWarning(row)})
+		a.addWrite(Write{Key: key, Expect: row.Revision, Retire: t.Why == ReasonRetired}, Outcome{Key: key, Op: OpRetired, Warnings: deleteWarning(row)})
 	}
-	return a.finish(ctx)
+	return a.previewAndCommit(ctx)
 }
 
 // addTombstone adds the tombstone of a node's row. A node that never had a machine leaves none; a deleted one leaves

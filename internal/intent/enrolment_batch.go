@@ -29,7 +29,9 @@ type joinRequest struct {
 	err    error
 }
 
-func (j *joinRequest) end(member pki.Member, err error) { j.done, j.member, j.err = true, member, err }
+func (j *joinRequest) setOutcome(member pki.Member, err error) {
+	j.done, j.member, j.err = true, member, err
+}
 
 func (j *joinRequest) namespace() string {
 	return cmp.Or(j.token.Namespace, model.DefaultNamespaceName)
@@ -57,7 +59,7 @@ func (q *joinQueue) add(j *joinRequest) {
 	q.mu.Unlock()
 }
 
-func (q *joinQueue) next() []*joinRequest {
+func (q *joinQueue) takeBatch() []*joinRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := min(len(q.waits), maxJoinBatch)
@@ -72,13 +74,13 @@ func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
 	s.nodes.enrolling.Lock()
 	defer s.nodes.enrolling.Unlock()
 	for !j.done {
-		list := s.queue.next()
+		list := s.queue.takeBatch()
 		if len(list) > 1 { // a batch must not end with one caller
 			s.enrolBatch(context.WithoutCancel(j.ctx), list)
 		}
 		for _, other := range list {
 			if !other.done {
-				other.end(s.enrolOne(other))
+				other.setOutcome(s.enrolOne(other))
 			}
 		}
 	}
@@ -103,7 +105,7 @@ func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
 	defer s.nodes.releaseKeys()
 	for _, j := range list {
 		if err := s.addToBatch(ctx, t, j); err != nil {
-			j.end(pki.Member{}, err)
+			j.setOutcome(pki.Member{}, err)
 		}
 	}
 	for _, token := range t.tokens {
@@ -121,7 +123,7 @@ func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
 		return
 	}
 	for i, j := range t.of {
-		j.end(t.as[i], err)
+		j.setOutcome(t.as[i], err)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 // by itself: a name, a use of its token, an entry of its own in the record of changes. Who
 // asks twice is one node, who was declared is that node, and who comes too late is refused.
 func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	tokens := intent.JoinTokens{Store: w.Store()}
 	testenv.NoError(t, tokens.Create(ctx, ada, pki.JoinToken{ID: "few", MaxUses: 2}))
 	few, err := tokens.Find(ctx, "few")
@@ -88,7 +88,7 @@ func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 
 // A thousand new machines cost some commits.
 func TestFleetEnrolsInFewCommits(t *testing.T) {
-	w := newWorld(t)
+	w := newTestService(t)
 	const many = 1000
 	var group sync.WaitGroup
 	var once sync.Once
@@ -113,7 +113,7 @@ func TestFleetEnrolsInFewCommits(t *testing.T) {
 }
 
 // await waits until so many machines wait for the one that is being written.
-func (w *world) await(t *testing.T, n int) {
+func (w *testService) await(t *testing.T, n int) {
 	t.Helper()
 	testenv.Until(t, fmt.Sprint(n, " machines wait"), func() bool { return w.WaitingRequests() >= n })
 }
@@ -122,7 +122,7 @@ func (w *world) await(t *testing.T, n int) {
 // that was declared may come.
 func TestNamespaceNodeLimit(t *testing.T) {
 	var told atomic.Int64
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	w.full = func(namespace, limit, reason string) {
 		if namespace != "room" || limit != "namespace_nodes" || reason != "namespace room has reached its limit of 10 nodes" {
 			t.Errorf("told %q, %q, %q", namespace, limit, reason)
@@ -167,7 +167,7 @@ func TestNamespaceNodeLimit(t *testing.T) {
 // What a machine got when it joined stays when its file is applied again, whether the node
 // was declared before or after; a file that speaks of it has its way.
 func TestJoinGrantStays(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	apply := func(name string, given *model.JoinGrant) intent.Op {
 		t.Helper()
 		r := model.Resource{
@@ -245,7 +245,7 @@ func TestJoinGrantStays(t *testing.T) {
 
 // A node whose resource declares groups, labels and a lifecycle has them, also where no token gave it any.
 func TestDeclaredNodeKeepsItsDeclaration(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
 	body := `{"apiVersion":"muster/v1","kind":"Node","metadata":{"name":"old","namespace":"default","labels":{"os":"linux"}},` +
 		`"spec":{"uid":"` + uid.String() + `","groups":["web"],"mayJoin":["web"],"lifecycle":{"ephemeral":true},"key":"k1"}}`
@@ -265,7 +265,7 @@ func TestDeclaredNodeKeepsItsDeclaration(t *testing.T) {
 // A use is counted in the commit that makes the node or gives it another machine: where that
 // is not kept, the token is as good as before, and of many with one use one gets it.
 func TestTokenUseIsCountedWithItsNode(t *testing.T) {
-	w := newWorld(t)
+	w := newTestService(t)
 	first, err := w.join(t, "k0", "web01", pki.JoinToken{})
 	testenv.NoError(t, err)
 	declared := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}}
@@ -318,7 +318,7 @@ func TestTokenUseIsCountedWithItsNode(t *testing.T) {
 // A node that is declared waits for the machine that joins under its name, and keeps its id
 // and what is declared; one that a trusted group holds waits for a person's word.
 func TestDeclaredNodeGetsItsMachine(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	declare := func(name string, groups ...string) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{Groups: groups}}
 	}
@@ -368,7 +368,7 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 // Nobody becomes a node, declared or away, while it is not known whether a trusted group
 // holds it; and what is written is what was judged.
 func TestUnknownTrustRefusesEnrolment(t *testing.T) {
-	w := newWorld(t)
+	w := newTestService(t)
 	pay := func(role string) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "pay01", Labels: map[string]string{"role": role}}, Spec: &model.NodeSpec{}}
 	}

@@ -10,14 +10,14 @@ import (
 )
 
 // EnforceRetentionNow does one round of EnforceRetention.
-func (s *Service) EnforceRetentionNow(ctx context.Context) error { return s.enforce(ctx) }
+func (s *Service) EnforceRetentionNow(ctx context.Context) error { return s.deleteExpired(ctx) }
 
 // WriteReportsNow does one round of WriteReports.
 func (s *Service) WriteReportsNow(ctx context.Context) error { return s.writePending(ctx) }
 
 // ForgetAbsentNow lets time pass for absent ephemeral nodes.
 func (s *Service) ForgetAbsentNow(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
-	return s.Nodes.forget(ctx, away, passed)
+	return s.Nodes.forgetAbsent(ctx, away, passed)
 }
 
 // IndexSizes counts the entries of the indexes of nodes and tombstones.

@@ -99,12 +99,12 @@ func (s *Namespaces) NamespaceLimits(id model.NamespaceID) model.Limits {
 // CheckNamespace returns an error for a namespace that does not exist.
 func (s *Namespaces) CheckNamespace(name string) error {
 	if _, ok := s.namespaces.id(name); !ok {
-		return namespaceMissing(name)
+		return missingNamespaceError(name)
 	}
 	return nil
 }
 
-func namespaceMissing(name string) error {
+func missingNamespaceError(name string) error {
 	return model.Errorf(model.NotFound, "namespace %q does not exist", name).WithHint("list them: muster get namespaces; create one: muster apply, kind Namespace")
 }
 
@@ -168,7 +168,7 @@ func (a *application) deleteAllGroup(ctx context.Context, namespace Key, deleted
 	}
 	row, there, err := a.repo.allGroupRow(ctx, namespace.Name)
 	if there {
-		a.add(Write{Key: row.Key, Expect: row.Revision}, Outcome{Key: row.Key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: deleteWarning(row)})
+		a.addWrite(Write{Key: row.Key, Expect: row.Revision}, Outcome{Key: row.Key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: deleteWarning(row)})
 	}
 	return err
 }
@@ -213,6 +213,6 @@ func (a *application) releaseOwner(row Row, o Outcome) error {
 		return err
 	}
 	o.Op, o.Diff = OpUpdated, a.difference(row.Key, row.Body, body)
-	a.add(Write{Key: row.Key, Expect: row.Revision, Body: body}, o)
+	a.addWrite(Write{Key: row.Key, Expect: row.Revision, Body: body}, o)
 	return nil
 }

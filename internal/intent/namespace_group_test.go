@@ -13,7 +13,7 @@ func allGroupKey(namespace string) intent.Key {
 	return intent.Key{Kind: "Group", Namespace: namespace, Name: "all"}
 }
 
-func (w *world) allGroup(t *testing.T, namespace string) *model.Resource {
+func (w *testService) allGroup(t *testing.T, namespace string) *model.Resource {
 	t.Helper()
 	r, err := w.Get(t.Context(), allGroupKey(namespace))
 	if model.ClassOf(err) == model.NotFound {
@@ -24,8 +24,8 @@ func (w *world) allGroup(t *testing.T, namespace string) *model.Resource {
 }
 
 func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
-	done, err := w.Apply(ctx, ada, []model.Resource{in("shop", check("x")), namespace("shop")}, intent.ApplyOptions{})
+	w, ctx := newTestService(t), t.Context()
+	done, err := w.Apply(ctx, ada, []model.Resource{inNamespace("shop", check("x")), namespace("shop")}, intent.ApplyOptions{})
 	if err != nil || len(done.Outcomes) != 3 {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -38,7 +38,7 @@ func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	// Who declares it has what they declare, and who takes it away has none: also after a restart.
-	own := in("own", group("all"))
+	own := inNamespace("own", group("all"))
 	own.Spec = &model.GroupSpec{Where: `node.labels.env == "prod"`}
 	w.apply(t, namespace("own"), own)
 	testenv.Value(w.Delete(ctx, ada, []intent.Key{allGroupKey("shop")}, intent.ApplyOptions{}))(t)
@@ -59,8 +59,8 @@ func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
 }
 
 func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
-	w.apply(t, namespace("shop"), in("shop", group("g")))
+	w, ctx := newTestService(t), t.Context()
+	w.apply(t, namespace("shop"), inNamespace("shop", group("g")))
 	room := intent.Key{Kind: "Namespace", Name: "shop"}
 	if _, err := w.Delete(ctx, ada, []intent.Key{room}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "it has group/shop/g") {
 		t.Fatalf("got %v", err)
@@ -77,7 +77,7 @@ func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
 
 // What is made by itself belongs to nobody, so that no apply of files fights with it.
 func TestPruneReleasesGroupAll(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
 	quiet := func(what string, resources ...model.Resource) {
 		t.Helper()
@@ -94,24 +94,24 @@ func TestPruneReleasesGroupAll(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	quiet("again", namespace("shop"))
-	declared := in("shop", group("all"))
+	declared := inNamespace("shop", group("all"))
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{namespace("shop"), declared}, ofA))(t)
 	if r := w.allGroup(t, "shop"); r.Metadata.Owner != "team-a" {
 		t.Fatalf("%+v", r)
 	}
-	quiet("declared", namespace("shop"), in("shop", group("all")))
+	quiet("declared", namespace("shop"), inNamespace("shop", group("all")))
 	done, err := w.Apply(ctx, ada, []model.Resource{namespace("shop")}, ofA)
 	if r := w.allGroup(t, "shop"); err != nil || r == nil || r.Metadata.Owner != "" {
 		t.Fatalf("%+v, %+v, %v", r, done, err)
 	}
-	quiet("declared no more", namespace("shop"))
+	quiet("no longer declared", namespace("shop"))
 	done, err = w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
 	if _, there := w.Get(ctx, intent.Key{Kind: "Namespace", Name: "shop"}); err != nil || model.ClassOf(there) != model.NotFound || w.allGroup(t, "shop") != nil {
 		t.Fatalf("%+v, %v, %v", done, err, there)
 	}
 	// Another's group is another's: the namespace stays with it.
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{namespace("shop"), check("x")}, ofA))(t)
-	testenv.Value(w.Apply(ctx, ada, []model.Resource{in("shop", group("all", "db"))}, intent.ApplyOptions{Owner: "team-b"}))(t)
+	testenv.Value(w.Apply(ctx, ada, []model.Resource{inNamespace("shop", group("all", "db"))}, intent.ApplyOptions{Owner: "team-b"}))(t)
 	done, err = w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
 	if r := w.allGroup(t, "shop"); err != nil || r == nil || !strings.Contains(strings.Join(done.Outcomes[len(done.Outcomes)-1].Warnings, ""), "it has group/shop/all (of team-b)") {
 		t.Fatalf("%+v, %+v, %v", r, done, err)

@@ -130,12 +130,12 @@ type nodeIndex struct {
 	reports     map[uuid.UUID]AgentReport // a nil member: that part was not accepted
 	reportCount uint64                    // reports ever kept
 	firstKeys   map[uuid.UUID]string      // keys of machines that had none on record
-	paces       map[uuid.UUID]pace        // of nodes that were written lately
+	paces       map[uuid.UUID]reportPace  // of nodes that were written lately
 }
 
 func newNodeIndex() nodeIndex {
 	return nodeIndex{byUID: map[uuid.UUID]NodeInfo{}, keys: map[Key]uuid.UUID{}, byKey: map[string]uuid.UUID{}, ephemeral: map[uuid.UUID]bool{}, claimed: map[string]bool{},
-		reports: map[uuid.UUID]AgentReport{}, firstKeys: map[uuid.UUID]string{}, paces: map[uuid.UUID]pace{}}
+		reports: map[uuid.UUID]AgentReport{}, firstKeys: map[uuid.UUID]string{}, paces: map[uuid.UUID]reportPace{}}
 }
 
 func (x *nodeIndex) len() int {
@@ -169,7 +169,7 @@ func (x *nodeIndex) remove(key Key) {
 	if !ok {
 		return
 	}
-	x.forget(uid)
+	x.removeUID(uid)
 	delete(x.keys, key)
 	delete(x.reports, uid)
 	delete(x.firstKeys, uid)
@@ -185,8 +185,8 @@ func (x *nodeIndex) move(from, to Key) {
 	}
 }
 
-// forget removes a node. The caller holds mu.
-func (x *nodeIndex) forget(uid uuid.UUID) {
+// removeUID removes a node. The caller holds mu.
+func (x *nodeIndex) removeUID(uid uuid.UUID) {
 	if info := x.byUID[uid]; x.byKey[info.Key] == uid {
 		delete(x.byKey, info.Key)
 	}
@@ -226,7 +226,7 @@ func (x *nodeIndex) put(key Key, info *NodeInfo) (was NodeInfo, known bool, twin
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if old, ok := x.keys[key]; ok && old != info.UID {
-		x.forget(old)
+		x.removeUID(old)
 		delete(x.keys, key)
 	}
 	if other, ok := x.byUID[info.UID]; ok && other.ID != info.ID {
@@ -234,7 +234,7 @@ func (x *nodeIndex) put(key Key, info *NodeInfo) (was NodeInfo, known bool, twin
 			return was, false, key, sharer
 		}
 		twin = Key{"Node", other.Namespace, other.Name}
-		x.forget(info.UID)
+		x.removeUID(info.UID)
 		delete(x.keys, twin)
 	}
 	info.Key = cmp.Or(info.Key, x.firstKeys[info.UID]) // recorded in memory, not yet in the row
@@ -247,7 +247,7 @@ func (x *nodeIndex) put(key Key, info *NodeInfo) (was NodeInfo, known bool, twin
 		}
 	}
 	was, known = x.byUID[info.UID]
-	x.forget(info.UID)
+	x.removeUID(info.UID)
 	x.byUID[info.UID], x.keys[key] = *info, info.UID
 	if info.Key != "" {
 		x.byKey[info.Key] = info.UID
@@ -365,7 +365,7 @@ func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalA
 		return NodeInfo{}, model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 	}
 	if _, ok := s.namespaces.id(m.Namespace); !ok {
-		return NodeInfo{}, namespaceMissing(m.Namespace)
+		return NodeInfo{}, missingNamespaceError(m.Namespace)
 	}
 	if gone {
 		if err := (&Tombstones{s.repository}).LiftTombstone(ctx, by, uid.String()); err != nil && model.ClassOf(err) != model.NotFound {

@@ -25,7 +25,7 @@ func withUID(name string, uid uuid.UUID) model.Resource {
 // A machine is one node, whatever files say: the uid of another is refused, also where two
 // nodes of one apply have it, or two applies at once.
 func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	first, err := w.join(t, "k1", "n2", pki.JoinToken{ID: "t"})
 	testenv.NoError(t, err)
 	w.apply(t, model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "declared"}, Spec: &model.NodeSpec{}})
@@ -64,7 +64,7 @@ func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 // whatever order they are read, and the newer can be taken away without harm to it.
 func TestOlderNodeKeepsASharedUID(t *testing.T) {
 	for _, name := range []string{"copy2", "z2"} {
-		w, ctx := newWorld(t), t.Context()
+		w, ctx := newTestService(t), t.Context()
 		first, err := w.join(t, "k1", "n2", pki.JoinToken{ID: "t"})
 		testenv.NoError(t, err)
 		twin := withUID(name, first.UID)
@@ -100,7 +100,7 @@ func TestOlderNodeKeepsASharedUID(t *testing.T) {
 // A stranger's node is the same whenever it comes, is told apart by its own system's name,
 // and comes no more once it was retired.
 func TestRegisterExternal(t *testing.T) {
-	s := newWorld(t)
+	s := newTestService(t)
 	ctx := t.Context()
 	by := intent.Actor{User: "sensu"}
 	meet := func(namespace, name string) (intent.NodeInfo, error) {
@@ -140,7 +140,7 @@ func TestRegisterExternal(t *testing.T) {
 // A stranger that comes and goes is forgotten like our own, and is a new node when it comes
 // again: nothing on its machine could be reset. One that was retired stays away.
 func TestForgottenExternalAgentReturns(t *testing.T) {
-	w := newWorld(t)
+	w := newTestService(t)
 	w.here = func(model.NodeID) bool { return false }
 	ctx := t.Context()
 	m := &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "web",
@@ -173,7 +173,7 @@ func TestForgottenExternalAgentReturns(t *testing.T) {
 // Three hundred instances come and go within a day: each is forgotten an hour after it was
 // last there, no earlier; a week later nothing of them is left anywhere.
 func TestEphemeralNodesAreForgotten(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	var forgotten []plan.Removal
 	planner := plan.New(plan.Options{Store: w.Store(), Epoch: 1, Removed: func(f []plan.Removal) { forgotten = append(forgotten, f...) }})
 	testenv.NoError(t, planner.Load(ctx))

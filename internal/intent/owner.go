@@ -61,8 +61,8 @@ type foreignResource struct {
 	owner string
 }
 
-// refuseForeign refuses all resources of other owners at once.
-func (a *application) refuseForeign() error {
+// foreignResourcesError refuses all resources of other owners at once.
+func (a *application) foreignResourcesError() error {
 	if len(a.foreign) == 0 {
 		return nil
 	}
@@ -115,17 +115,17 @@ func renameWarning(row Row) []string {
 	return nil
 }
 
-// describeOwned names a resource with its owner.
-func describeOwned(r *model.Resource) string {
+// keyWithOwner names a resource with its owner.
+func keyWithOwner(r *model.Resource) string {
 	if r.Metadata.Owner != "" {
 		return KeyOf(r).String() + " (of " + r.Metadata.Owner + ")"
 	}
 	return KeyOf(r).String()
 }
 
-// refusal returns the first reason to refuse: resources of others, a dangling reference, too many changed nodes.
-func (a *application) refusal(affected int) error {
-	reasons := slices.DeleteFunc([]error{a.refuseForeign(), a.dangling, a.guard(affected)}, func(err error) bool { return err == nil })
+// firstRefusal returns the first reason to refuse: resources of others, a dangling reference, too many changed nodes.
+func (a *application) firstRefusal(affected int) error {
+	reasons := slices.DeleteFunc([]error{a.foreignResourcesError(), a.dangling, a.checkAffected(affected)}, func(err error) bool { return err == nil })
 	if len(reasons) == 0 {
 		return nil
 	}
@@ -231,11 +231,11 @@ func (a *application) prune(ctx context.Context, list []undeclared) error {
 		}
 		o.Op, o.Diff = OpDeleted, a.difference(s.row.Key, s.row.Body, nil)
 		a.keepNodeRow(s.row)
-		a.add(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
+		a.addWrite(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
 	}
 	n, by, err := a.repo.referrer(ctx, a.deleted, a.applied)
 	if err == nil && by != nil {
-		a.dangling = model.Errorf(model.Conflict, "%s is no longer declared, but %s refers to it in %s", keyOfReference(n), describeOwned(by), n.Field).
+		a.dangling = model.Errorf(model.Conflict, "%s is no longer declared, but %s refers to it in %s", keyOfReference(n), keyWithOwner(by), n.Field).
 			WithHint("keep its file until no resource refers to it; nothing was changed")
 	}
 	return err
@@ -252,5 +252,5 @@ func (a *application) pruneSummary() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; it would delete %s that %s declares no more: %s", model.CountNoun(len(names), "resource"), a.opts.Owner, model.ListFirst(names, 10))
+	return fmt.Sprintf("; it would delete %s that %s no longer declares: %s", model.CountNoun(len(names), "resource"), a.opts.Owner, model.ListFirst(names, 10))
 }

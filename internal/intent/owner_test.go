@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func owned(r model.Resource, owner string) model.Resource {
+func withOwner(r model.Resource, owner string) model.Resource {
 	r.Metadata.Owner = owner
 	return r
 }
@@ -26,20 +26,20 @@ func namespace(name string) model.Resource {
 	return model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: name}, Spec: &model.NamespaceSpec{}}
 }
 
-// in puts a resource into a namespace.
-func in(namespace string, r model.Resource) model.Resource {
+// inNamespace puts a resource into a namespace.
+func inNamespace(namespace string, r model.Resource) model.Resource {
 	r.Metadata.Namespace = namespace
 	return r
 }
 
-func (w *world) owner(t *testing.T, kind, name string) string {
+func (w *testService) owner(t *testing.T, kind, name string) string {
 	t.Helper()
 	r, err := w.Get(t.Context(), intent.Key{Kind: kind, Namespace: model.DefaultNamespaceName, Name: name})
 	testenv.NoError(t, err)
 	return r.Metadata.Owner
 }
 
-func TestOwners(t *testing.T) {
+func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 	a, b := intent.ApplyOptions{Owner: "team-a"}, intent.ApplyOptions{Owner: "team-b"}
 	take := intent.ApplyOptions{Owner: "team-b", TakeOver: true}
 	hand := intent.ApplyOptions{}
@@ -53,19 +53,19 @@ func TestOwners(t *testing.T) {
 		after   string
 	}{
 		{"is signed", "team-a", check("x", "h"), a, 0, "", "team-a"},
-		{"names its owner", "team-a", owned(check("x", "h"), "team-a"), a, 0, "", "team-a"},
-		{"names another than it is applied for", "team-a", owned(check("x", "h"), "team-b"), a, model.Invalid, "check/x has owner: team-b", "team-a"},
+		{"names its owner", "team-a", withOwner(check("x", "h"), "team-a"), a, 0, "", "team-a"},
+		{"names another than it is applied for", "team-a", withOwner(check("x", "h"), "team-b"), a, model.Invalid, "check/x has owner: team-b", "team-a"},
 		{"of nobody is taken", "", check("x"), a, 0, "it had no owner; its owner is now team-a", "team-a"},
 		{"of another is refused", "team-a", check("x"), b, model.Guarded, "check/x belongs to team-a", "team-a"},
 		{"of another, taken over", "team-a", check("x"), take, 0, "taken over from team-a", "team-b"},
 		{"by hand", "team-a", check("x", "h"), hand, 0, "belongs to team-a, whose next apply undoes", "team-a"},
-		{"by hand, with an owner of nobody's", "", owned(check("x"), "team-a"), hand, 0, "it had no owner; its owner is now", "team-a"},
-		{"by hand, for another", "team-a", owned(check("x"), "team-b"), hand, model.Guarded, "check/x belongs to team-a", "team-a"},
+		{"by hand, with an owner of nobody's", "", withOwner(check("x"), "team-a"), hand, 0, "it had no owner; its owner is now", "team-a"},
+		{"by hand, for another", "team-a", withOwner(check("x"), "team-b"), hand, model.Guarded, "check/x belongs to team-a", "team-a"},
 		{"by hand and unchanged", "team-a", check("x"), hand, 0, "", "team-a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, ctx := newWorld(t), t.Context()
-			testenv.Value(w.Apply(ctx, ada, []model.Resource{handler("h"), owned(check("x"), c.before)}, hand))(t)
+			w, ctx := newTestService(t), t.Context()
+			testenv.Value(w.Apply(ctx, ada, []model.Resource{handler("h"), withOwner(check("x"), c.before)}, hand))(t)
 			dry := c.options
 			dry.DryRun = true
 			planned, err := w.Apply(ctx, ada, []model.Resource{c.apply}, dry)
@@ -91,7 +91,7 @@ func TestOwners(t *testing.T) {
 
 // Who edits what was read, with its owner, may change that too, and hears what follows.
 func TestEditMayReleaseOwner(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}))(t)
 	key := intent.Key{Kind: "Check", Namespace: model.DefaultNamespaceName, Name: "x"}
 	r, err := w.Get(ctx, key)
@@ -111,7 +111,7 @@ func TestEditMayReleaseOwner(t *testing.T) {
 	}
 }
 
-func TestPrune(t *testing.T) {
+func TestPruneDeletesUndeclaredResources(t *testing.T) {
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
 	empty := ofA
 	empty.AllowEmpty = true
@@ -125,9 +125,9 @@ func TestPrune(t *testing.T) {
 		want    string // in the refusal, or in a warning
 		left    string // of what there was and is applied
 	}{
-		{name: "what is declared no more goes", before: []model.Resource{check("x"), check("y"), group("g")}, apply: []model.Resource{check("x")},
+		{name: "an undeclared resource is deleted", before: []model.Resource{check("x"), check("y"), group("g")}, apply: []model.Resource{check("x")},
 			options: ofA, left: "check/x"},
-		{name: "what others own stays", others: []model.Resource{owned(check("b"), "team-b"), check("nobody"), owned(check("like"), "team-a2")},
+		{name: "what others own stays", others: []model.Resource{withOwner(check("b"), "team-b"), check("nobody"), withOwner(check("like"), "team-a2")},
 			before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: ofA, left: "check/b check/like check/nobody check/x"},
 		{name: "without a word about it nothing goes", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")},
 			options: intent.ApplyOptions{Owner: "team-a"}, left: "check/x check/y"},
@@ -135,16 +135,16 @@ func TestPrune(t *testing.T) {
 		{name: "nothing is declared, and meant so", before: []model.Resource{check("y")}, options: empty},
 		{name: "whose", before: []model.Resource{check("y")}, apply: []model.Resource{check("x")}, options: intent.ApplyOptions{Prune: true},
 			class: model.Invalid, want: "--owner", left: "check/y"},
-		{name: "a namespace with all in it", before: []model.Resource{namespace("shop"), in("shop", check("y"))}, apply: []model.Resource{check("x")},
+		{name: "a namespace with all in it", before: []model.Resource{namespace("shop"), inNamespace("shop", check("y"))}, apply: []model.Resource{check("x")},
 			options: ofA, left: "check/x"},
-		{name: "a namespace with something of others", others: []model.Resource{namespace("shop"), in("shop", owned(check("b"), "team-b"))},
-			before: []model.Resource{namespace("shop"), in("shop", check("y"))}, apply: []model.Resource{check("x")}, options: ofA,
+		{name: "a namespace with something of others", others: []model.Resource{namespace("shop"), inNamespace("shop", withOwner(check("b"), "team-b"))},
+			before: []model.Resource{namespace("shop"), inNamespace("shop", check("y"))}, apply: []model.Resource{check("x")}, options: ofA,
 			want: "not empty: it has check/shop/b", left: "check/shop/b check/x group/shop/all namespace/shop"},
-		{name: "a namespace that is still used", before: []model.Resource{namespace("shop")}, apply: []model.Resource{in("shop", check("x"))}, options: ofA,
+		{name: "a namespace that is still used", before: []model.Resource{namespace("shop")}, apply: []model.Resource{inNamespace("shop", check("x"))}, options: ofA,
 			want: "it has check/shop/x", left: "check/shop/x group/shop/all namespace/shop"},
 		{name: "what is built in", before: []model.Resource{namespace("default"), group("all")}, apply: []model.Resource{check("x")}, options: ofA,
 			want: "built in", left: "check/x group/all namespace/default"},
-		{name: "a handler that somebody names", others: []model.Resource{handler("pager"), owned(check("b", "pager"), "team-b")},
+		{name: "a handler that somebody names", others: []model.Resource{handler("pager"), withOwner(check("b", "pager"), "team-b")},
 			before: []model.Resource{handler("pager")}, apply: []model.Resource{check("x")}, options: ofA,
 			class: model.Conflict, want: "handler/pager is no longer declared, but check/b (of team-b) refers to it in spec.alert.handlers", left: "check/b handler/pager"},
 		{name: "a handler that is still named in the files", before: []model.Resource{handler("pager"), check("x", "pager")},
@@ -153,7 +153,7 @@ func TestPrune(t *testing.T) {
 			apply: []model.Resource{check("x")}, options: ofA, left: "check/x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, ctx := newWorld(t), t.Context()
+			w, ctx := newTestService(t), t.Context()
 			for _, set := range []struct {
 				resources []model.Resource
 				options   intent.ApplyOptions
@@ -201,7 +201,7 @@ func TestPrune(t *testing.T) {
 
 // A machine that joined is no file's to delete, though a file gave it labels once.
 func TestPruneKeepsJoinedMachines(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "k1", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
 	testenv.NoError(t, err)
 	node := func(name string) model.Resource {
@@ -230,11 +230,11 @@ func TestPruneKeepsJoinedMachines(t *testing.T) {
 
 // The guard counts what is pruned, and names it.
 func TestPruneIsGuarded(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, intent.ApplyOptions{Owner: "team-a"}))(t)
 	w.affected = 51
 	_, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a", Prune: true})
-	if model.ClassOf(err) != model.Guarded || !strings.Contains(err.Error(), "51 nodes") || !strings.Contains(err.Error(), "it would delete 1 resource that team-a declares no more: check/y") {
+	if model.ClassOf(err) != model.Guarded || !strings.Contains(err.Error(), "51 nodes") || !strings.Contains(err.Error(), "it would delete 1 resource that team-a no longer declares: check/y") {
 		t.Fatalf("got %v", err)
 	}
 	if w.owner(t, "Check", "y") != "team-a" {
@@ -245,7 +245,7 @@ func TestPruneIsGuarded(t *testing.T) {
 
 // Two pipelines apply the same folder at the same time: the second hears it, and nothing of it is kept.
 func TestConcurrentAppliesConflict(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	slow := check("x")
 	slow.Spec.(*model.CheckSpec).Disabled = true
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
@@ -266,7 +266,7 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 }
 
 // between is called when an apply has read all and not written yet.
-func (w *world) impact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
+func (w *testService) impact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if w.between != nil {
 		w.between()
 	}

@@ -19,7 +19,7 @@ import (
 // An apply reads all references of its resources together: the number of queries depends on the
 // longest chain of references, and not on the number of resources.
 func TestReferencesAreReadInOneQuery(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	handler := func(i int) model.Resource {
 		return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: fmt.Sprintf("handler-%d", i)}, Spec: &model.HandlerSpec{Command: &model.Command{Shell: "true"}}}
 	}
@@ -53,7 +53,7 @@ func TestReferencesAreReadInOneQuery(t *testing.T) {
 
 // A handler's Secret is one that is there, whose value the server knows, for as long as it is named.
 func TestHandlerNeedsServerSecret(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	pager := func(secret string) model.Resource {
 		r := handler("pager")
 		r.Spec = &model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: secret}}}
@@ -89,7 +89,7 @@ func TestHandlerNeedsServerSecret(t *testing.T) {
 
 // So is a mutator's.
 func TestMutatorNeedsServerSecret(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	mutator := model.Resource{Kind: "Mutator", Metadata: model.Metadata{Name: "m"},
 		Spec: &model.MutatorSpec{Command: &model.Command{Shell: "true"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "s"}}}}
 	secret := func(spec model.SecretSpec) model.Resource {
@@ -114,7 +114,7 @@ func TestMutatorNeedsServerSecret(t *testing.T) {
 // What a node is behind and a check depends on must be there, stays while it is named, goes
 // with its name, and never leads back.
 func TestUpstreamAndDependencyReferences(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	node := func(name string, behind *model.Upstream) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name}, Spec: &model.NodeSpec{Upstream: behind}}
 	}
@@ -173,7 +173,7 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 
 // A trusted group is made of what machines cannot say; what else is refused with what to write instead.
 func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
-	w := newWorld(t)
+	w := newTestService(t)
 	group := func(name string, spec model.GroupSpec) model.Resource {
 		return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &spec}
 	}
@@ -248,7 +248,7 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 // A service that takes problems only hears of no forgotten node: neither an applied Node nor a
 // join token may name it, whether it is there or comes in the same file.
 func TestLifecycleHandlersTakeMessages(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	handler := func(name string, spec model.HandlerSpec) model.Resource {
 		return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: name}, Spec: &spec}
 	}

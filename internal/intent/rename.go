@@ -41,12 +41,12 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 	}
 	a := application{repo: s.repository, by: by, opts: o}
 	a.keepNodeRow(row)
-	a.add(Write{Key: KeyOf(r), From: name, Body: body, Expect: row.Revision},
+	a.addWrite(Write{Key: KeyOf(r), From: name, Body: body, Expect: row.Revision},
 		Outcome{Key: KeyOf(r), Op: OpRenamed, Was: name, Diff: difference(row.Body, body), Warnings: renameWarning(row)})
 	if err := a.renameReferences(ctx, renaming{namespace: namespace, old: name, new: to, others: s.existsElsewhere(namespace, name)}); err != nil {
 		return ApplyResult{}, err
 	}
-	return a.finish(ctx)
+	return a.previewAndCommit(ctx)
 }
 
 // existsElsewhere reports whether a node of another namespace has the name.
@@ -75,18 +75,18 @@ func (a *application) renameReferences(ctx context.Context, n renaming) error {
 			if err != nil {
 				return err
 			}
-			if n.conditional(r) {
+			if n.mayMatchByCondition(r) {
 				a.outcomes[0].Warnings = append(a.outcomes[0].Warnings,
 					fmt.Sprintf("a condition of %s may refer to %q and stays unchanged; check it with muster get %s %s -n %s -o yaml", row.Key, n.old, strings.ToLower(k.Name), row.Name, row.Namespace))
 			}
-			if !n.rewrite(r) {
+			if !n.renameInResource(r) {
 				continue
 			}
 			body, err := encode(r)
 			if err != nil {
 				return err
 			}
-			a.add(Write{Key: row.Key, Body: body, Expect: row.Revision},
+			a.addWrite(Write{Key: row.Key, Body: body, Expect: row.Revision},
 				Outcome{Key: row.Key, Op: OpUpdated, Revision: row.Revision, Diff: difference(row.Body, body)})
 		}
 	}
@@ -100,8 +100,8 @@ type renaming struct {
 	kinds               *kind.Registry
 }
 
-// rewrite replaces the name in a resource and reports whether it did.
-func (n renaming) rewrite(r *model.Resource) (changed bool) {
+// renameInResource replaces the name in a resource and reports whether it did.
+func (n renaming) renameInResource(r *model.Resource) (changed bool) {
 	of := KeyOf(r).Namespace
 	switch spec := r.Spec.(type) {
 	case *model.NodeSpec:
@@ -111,25 +111,25 @@ func (n renaming) rewrite(r *model.Resource) (changed bool) {
 			}
 		}
 	case *model.GroupSpec:
-		spec.Nodes, changed = n.list(of, spec.Nodes)
+		spec.Nodes, changed = n.renameInList(of, spec.Nodes)
 	case *model.PropertySpec:
 		if name, ok := strings.CutPrefix(spec.Scope, "node:"); ok {
-			if refs, here := n.list(of, []string{name}); here {
+			if refs, here := n.renameInList(of, []string{name}); here {
 				spec.Scope, changed = "node:"+refs[len(refs)-1], true
 			}
 		}
 	}
 	for _, t := range n.kinds.Targets(r) {
 		var here bool
-		t.Nodes, here = n.list(of, t.Nodes)
+		t.Nodes, here = n.renameInList(of, t.Nodes)
 		changed = changed || here
 	}
 	return changed
 }
 
-// list replaces the name in refs. A plain name in the namespace shared means the nodes of that name in all
+// renameInList replaces the name in refs. A plain name in the namespace shared means the nodes of that name in all
 // namespaces: where others have the old name, it stays beside the new one.
-func (n renaming) list(of string, refs []string) (out []string, changed bool) {
+func (n renaming) renameInList(of string, refs []string) (out []string, changed bool) {
 	for _, ref := range refs {
 		ns, name := model.SplitRef(of, ref)
 		if name != n.old || ns != n.namespace && ns != model.SharedNamespaceName {
@@ -144,8 +144,8 @@ func (n renaming) list(of string, refs []string) (out []string, changed bool) {
 	return out, changed
 }
 
-// conditional reports whether a condition of a resource may select the node by its name.
-func (n renaming) conditional(r *model.Resource) bool {
+// mayMatchByCondition reports whether a condition of a resource may select the node by its name.
+func (n renaming) mayMatchByCondition(r *model.Resource) bool {
 	if of := KeyOf(r).Namespace; of != n.namespace && of != model.SharedNamespaceName {
 		return false // it selects nodes of another namespace
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func (w *world) join(t *testing.T, key, name string, token pki.JoinToken) (pki.Member, error) {
+func (w *testService) join(t *testing.T, key, name string, token pki.JoinToken) (pki.Member, error) {
 	t.Helper()
 	return w.Register(t.Context(), key, token, pki.EnrolRequest{Name: name, Facts: map[string]string{"key": key}})
 }
@@ -24,7 +24,7 @@ func (w *world) join(t *testing.T, key, name string, token pki.JoinToken) (pki.M
 // What is done by hand to a node that somebody's files declare is undone by their next
 // apply: whoever does it hears so.
 func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{Owner: "team-a"}))(t)
 	warned := func(done intent.ApplyResult, err error, parts ...string) {
@@ -47,8 +47,8 @@ func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
 
 // Another machine takes a node's place: by a token made for the node, or by one that may
 // replace, where nobody has a session.
-func TestReplace(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+func TestMachineReplacesAnotherByToken(t *testing.T) {
+	w, ctx := newTestService(t), t.Context()
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
 	testenv.NoError(t, err)
 	before, _ := w.LookupNode(first.UID)
@@ -96,7 +96,7 @@ func TestReplace(t *testing.T) {
 // A name alone takes the place of a machine only when that was away for long enough, and
 // never of one that a trusted group holds; a token made for the node takes it at any time.
 func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
-	w := newWorld(t)
+	w := newTestService(t)
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
 	testenv.NoError(t, err)
 	tokens := intent.JoinTokens{Store: w.Store()}
@@ -141,7 +141,7 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 
 // The name that only the machine says is none of those that trusted groups list.
 func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
-	w := newWorld(t)
+	w := newTestService(t)
 	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
 	vault := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "vault"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"db01"}}}
 	w.apply(t, db, vault)
@@ -160,8 +160,8 @@ func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
 
 // Nodes that are retired are gone in one commit, and their machines hear why; so do
 // those of nodes that are deleted. Whoever forgives them says otherwise, and no file.
-func TestRetire(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
+	w, ctx := newTestService(t), t.Context()
 	key := func(name string) intent.Key { return intent.Key{Kind: "Node", Namespace: "default", Name: name} }
 	var members []pki.Member
 	for _, name := range []string{"a", "b", "c"} {
@@ -230,7 +230,7 @@ func TestRetire(t *testing.T) {
 // A machine that was a node, of which an older copy of the data says nothing, is that node
 // again, with its id; never beside another, and not under a name that it could have chosen.
 func TestReturningNodeKeepsItsUID(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {
 		return w.Accept(ctx, ada, key, pki.JoinToken{}, pki.EnrolRequest{Name: name, Returns: &pki.Returning{UID: uid}}, named)
 	}
@@ -268,7 +268,7 @@ func TestReturningNodeKeepsItsUID(t *testing.T) {
 // What is kept of a machine that may not come outlives the server, ends when its time is
 // over or when the machine joins with a token, and leaves nothing behind.
 func TestTombstoneOfAKey(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	tombs := func() int {
 		rows, err := w.Store().List(ctx, intent.ListQuery{Kind: "tombstone"})
 		testenv.NoError(t, err)
@@ -313,8 +313,8 @@ func TestTombstoneOfAKey(t *testing.T) {
 
 // A node that was made with its uid alone has no key on record: it gets the one that comes first,
 // at once and for good, whatever is written beside it.
-func TestFirstKey(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+func TestFirstKeyOfANodeStays(t *testing.T) {
+	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
 	testenv.NoError(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uid, Name: "web01"}}))
 	for _, key := range []string{"k1", "k2"} {
@@ -340,7 +340,7 @@ func TestFirstKey(t *testing.T) {
 
 // No two nodes share a key: not by their first sessions, nor by rows that a store had before.
 func TestNoTwoNodesShareAKey(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	one, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"})
 	testenv.NoError(t, err)
 	two, three := uuid.New(), uuid.New()
@@ -374,8 +374,8 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 }
 
 // A node that is renamed is the same node, and everything that names it follows in the same commit.
-func TestRename(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+func TestRenameUpdatesAllReferences(t *testing.T) {
+	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
 	testenv.NoError(t, w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uid, Name: "web01"}, {UID: uuid.New(), Name: "db01"}}))
 	disk := check("disk")

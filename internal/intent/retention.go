@@ -30,14 +30,14 @@ func (s *Retention) EnforceRetention(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if err := s.enforce(ctx); err != nil && ctx.Err() == nil {
+			if err := s.deleteExpired(ctx); err != nil && ctx.Err() == nil {
 				s.opts.Logger.Warn("cannot remove old changes, join tokens and tombstones; trying again in an hour", "err", err)
 			}
 		}
 	}
 }
 
-func (s *Retention) enforce(ctx context.Context) error {
+func (s *Retention) deleteExpired(ctx context.Context) error {
 	now := s.opts.Now()
 	for removed := retentionBatch; removed == retentionBatch && s.opts.AuditRetention > 0; {
 		var err error
@@ -136,14 +136,14 @@ func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 		now := s.opts.Now()
 		passed := min(max(0, now.Sub(last)), 2*forgetInterval)
 		last = now
-		if err := s.forget(ctx, away, passed); err != nil && ctx.Err() == nil {
+		if err := s.forgetAbsent(ctx, away, passed); err != nil && ctx.Err() == nil {
 			s.opts.Logger.Warn("cannot delete ephemeral nodes that are away too long; trying again", "err", err)
 		}
 	}
 }
 
-// forget adds passed to the absence of each ephemeral node without a session and removes those absent for too long.
-func (s *Nodes) forget(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
+// forgetAbsent adds passed to the absence of each ephemeral node without a session and removes those absent for too long.
+func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
 	var keys []Key
 	for _, node := range s.nodes.ephemeralNodes(away) {
 		if s.opts.Connected != nil && s.opts.Connected(node.ID) {

@@ -15,7 +15,7 @@ import (
 )
 
 // Changes and join tokens of long ago go; what is recent, and what never expires, stays.
-func TestRetention(t *testing.T) {
+func TestExpiredRecordsAreDeleted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), func() time.Time { return now })
 	testenv.NoError(t, err)
@@ -42,8 +42,8 @@ func TestRetention(t *testing.T) {
 			t.Fatalf("%d changes are left, %v; want the new token and the end of the old one", len(changes), err)
 		}
 		list, err := tokens.List(t.Context())
-		if err != nil || fmt.Sprint(ids(list)) != "[ever late new]" {
-			t.Fatalf("tokens %v, %v", ids(list), err)
+		if err != nil || fmt.Sprint(tokenIDs(list)) != "[ever late new]" {
+			t.Fatalf("tokens %v, %v", tokenIDs(list), err)
 		}
 	}
 	if row, err := store.Get(t.Context(), intent.Key{Kind: "Property", Namespace: "default", Name: "p"}); err != nil || row.Revision == 0 {
@@ -51,7 +51,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-func ids(list []pki.JoinToken) (out []string) {
+func tokenIDs(list []pki.JoinToken) (out []string) {
 	for _, t := range list {
 		out = append(out, t.ID)
 	}
@@ -105,7 +105,7 @@ func TestEndedSilencesAreDeleted(t *testing.T) {
 // What somebody ran on many things says how many were picked when it begins, and what became of it when it
 // ends; where the server does not live to see that, its next start says so, once.
 func TestInterruptedRunsAreClosed(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	by := intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "a bulk resolve"}
 	record := func() (list []string) {
 		t.Helper()
@@ -128,7 +128,7 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 	}
 	ended, err := w.BeginRun(ctx, by, "3 events picked", " (all): tidied")
 	testenv.NoError(t, err)
-	first := []string{"a bulk resolve: 3 events picked (all): tidied", "a bulk resolve to its end (revision 2): done to 2 of 3"}
+	first := []string{"a bulk resolve: 3 events picked (all): tidied", "a bulk resolve ended (it began in revision 2): done to 2 of 3"}
 	is(first[:1]...)
 	testenv.NoError(t, ended("done to 2 of 3"))
 	is(first...)
@@ -139,5 +139,5 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 		testenv.NoError(t, w.CloseInterruptedRuns(ctx))
 	}
 	is(append(first, "a bulk resolve: 5 events picked (all)", "check disk on 3 nodes",
-		"a bulk resolve perhaps not to its end (revision 4): of 5 events picked some may be missing, because the server stopped before it recorded the end; type it again to do the rest (--dry-run lists it)")...)
+		"a bulk resolve was interrupted (it began in revision 4): it may be incomplete for 5 events picked, because the server stopped before it recorded the outcome; repeat the command for the rest (--dry-run lists it)")...)
 }

@@ -113,7 +113,7 @@ type repository struct {
 // Load creates the namespaces default and shared, each with its group all, at the first start, and reads the
 // indexes. Call it before anything else.
 func (r *repository) Load(ctx context.Context) error {
-	if err := r.seed(ctx); err != nil {
+	if err := r.createFirstResources(ctx); err != nil {
 		return err
 	}
 	for _, kind := range []string{"Namespace", "Node", "Group", "Check", tombstoneKind} {
@@ -129,7 +129,7 @@ func (r *repository) Load(ctx context.Context) error {
 	return nil
 }
 
-func (r *repository) seed(ctx context.Context) error {
+func (r *repository) createFirstResources(ctx context.Context) error {
 	seeds := []model.Resource{
 		{Kind: "Namespace", Metadata: model.Metadata{Name: model.DefaultNamespaceName}, Spec: &model.NamespaceSpec{}},
 		{Kind: "Namespace", Metadata: model.Metadata{Name: model.SharedNamespaceName, DisplayName: "Checks here may target the nodes of all"}, Spec: &model.NamespaceSpec{}},

@@ -19,7 +19,7 @@ import (
 
 var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
 
-type world struct {
+type testService struct {
 	full func(namespace, limit, reason string)
 	*intent.Service
 	affected int
@@ -40,13 +40,13 @@ type world struct {
 	changed   []string                // what NodeChanged heard
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{dsn: filepath.Join(t.TempDir(), "intent.db"), now: time.Unix(1000, 0)}
+func newTestService(t *testing.T) *testService {
+	w := &testService{dsn: filepath.Join(t.TempDir(), "intent.db"), now: time.Unix(1000, 0)}
 	w.open(t)
 	return w
 }
 
-func (w *world) open(t *testing.T) {
+func (w *testService) open(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
 	testenv.NoError(t, err)
@@ -78,7 +78,7 @@ func (w *world) open(t *testing.T) {
 }
 
 // apply applies resources as ada and ends the test on an error.
-func (w *world) apply(t *testing.T, resources ...model.Resource) intent.ApplyResult {
+func (w *testService) apply(t *testing.T, resources ...model.Resource) intent.ApplyResult {
 	t.Helper()
 	return testenv.Value(w.Apply(t.Context(), ada, resources, intent.ApplyOptions{}))(t)
 }
@@ -94,8 +94,8 @@ func group(name string, inner ...string) model.Resource {
 	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &model.GroupSpec{Groups: inner}}
 }
 
-func TestApplyOutcomes(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+func TestApplyReportsOutcomeOfEachResource(t *testing.T) {
+	w, ctx := newTestService(t), t.Context()
 	if out := w.apply(t, check("a"), check("b")); out.Outcomes[0].Op != intent.OpCreated || out.Outcomes[1].Key.String() != "check/b" {
 		t.Fatalf("%+v", out)
 	}
@@ -123,7 +123,7 @@ func TestApplyOutcomes(t *testing.T) {
 }
 
 func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	lost := check("c")
 	lost.Metadata.Namespace = "nowhere"
 	_, err := w.Apply(ctx, ada, []model.Resource{check("good"), check("bad", "pager"), check("worse", "shared/mail"), lost, group("x", "w", "y"), group("y", "z"), group("z", "w", "x"), group("w")}, intent.ApplyOptions{})
@@ -141,7 +141,7 @@ func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
 }
 
 func TestApplyIsGuarded(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	w.affected = 51
 	if _, err := w.Apply(ctx, ada, []model.Resource{check("a")}, intent.ApplyOptions{}); model.ClassOf(err) != model.Guarded || !strings.Contains(err.Error(), "--yes") {
 		t.Fatalf("got %v", err)
@@ -154,8 +154,8 @@ func TestApplyIsGuarded(t *testing.T) {
 	}
 }
 
-func TestIfMatch(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+func TestStaleRevisionIsRefused(t *testing.T) {
+	w, ctx := newTestService(t), t.Context()
 	key := intent.Key{Kind: "Group", Namespace: "default", Name: "all"}
 	r, err := w.Get(ctx, key)
 	testenv.NoError(t, err)
@@ -172,7 +172,7 @@ func TestIfMatch(t *testing.T) {
 }
 
 func TestOperatorCannotChangeReport(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	var uid uuid.UUID
 	token := pki.JoinToken{ID: "t", Groups: []string{"web"}, Labels: map[string]string{"env": "prod"}}
 	for _, c := range []struct{ key, want string }{{"k2", "web01"}, {"k1", "web01-2"}, {"k2", "web01"}} {
@@ -208,7 +208,7 @@ func TestOperatorCannotChangeReport(t *testing.T) {
 }
 
 func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	team := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "team"}, Spec: &model.NamespaceSpec{Limits: &model.Limits{Labels: 9}}}
 	inside := group("g")
 	inside.Metadata.Namespace = "team"
@@ -226,7 +226,7 @@ func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 
 // A node that is named and not there is warned of, with the name that was meant.
 func TestMissingNodesAreReported(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
+	w, ctx := newTestService(t), t.Context()
 	on := func(namespace string, nodes ...string) model.Resource {
 		c := check("c")
 		c.Metadata.Namespace = namespace

@@ -16,12 +16,12 @@ func (s *scan) graphite(line string) bool {
 		return false
 	}
 	parts := strings.Split(words[0], ";")
-	tags, ok := pairs(parts[1:])
+	tags, ok := parsePairs(parts[1:])
 	return ok && s.parseAndAdd(parts[0], words[1], append(words, "0")[2], 1, tags)
 }
 
-// pairs reads words of the form key=value.
-func pairs(words []string) (tags map[string]string, ok bool) {
+// parsePairs reads words of the form key=value.
+func parsePairs(words []string) (tags map[string]string, ok bool) {
 	for _, word := range words {
 		k, v, ok := strings.Cut(word, "=")
 		if !ok || k == "" {
@@ -39,21 +39,21 @@ func pairs(words []string) (tags map[string]string, ok bool) {
 // nanoseconds. Each field with a number is a value measurement.field; texts are none, true
 // and false are 1 and 0.
 func (s *scan) influxdb(line string) bool {
-	key, rest := until(line, " ")
-	set, when := until(strings.TrimLeft(rest, " "), " ")
-	at, ok := clock("0", 1)
+	key, rest := cutAtAny(line, " ")
+	set, when := cutAtAny(strings.TrimLeft(rest, " "), " ")
+	at, ok := parseTime("0", 1)
 	if when = strings.TrimSpace(when); when != "" {
-		at, ok = clock(when, 1e9)
+		at, ok = parseTime(when, 1e9)
 	}
-	measurement, list := until(key, ",")
+	measurement, list := cutAtAny(key, ",")
 	if !ok || measurement == "" || set == "" {
 		return false
 	}
 	var tags map[string]string
 	for list != "" {
 		var one string
-		one, list = until(list[1:], ",")
-		k, v := until(one, "=")
+		one, list = cutAtAny(list[1:], ",")
+		k, v := cutAtAny(one, "=")
 		if k == "" || len(v) < 2 {
 			return false
 		}
@@ -64,8 +64,8 @@ func (s *scan) influxdb(line string) bool {
 	}
 	for set = "," + set; set != ""; {
 		var one string
-		one, set = until(set[1:], ",")
-		k, v := until(one, "=")
+		one, set = cutAtAny(set[1:], ",")
+		k, v := cutAtAny(one, "=")
 		if k == "" || len(v) < 2 {
 			return false
 		}
@@ -95,9 +95,9 @@ func influxValue(text string) (value float64, number, ok bool) {
 	return value, true, err == nil
 }
 
-// until cuts a text before the first of the ends that stands outside quotes and is not
+// cutAtAny cuts a text before the first of the ends that stands outside quotes and is not
 // escaped; rest begins with it.
-func until(text, ends string) (head, rest string) {
+func cutAtAny(text, ends string) (head, rest string) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -149,7 +149,7 @@ func (s *scan) opentsdb(line string) bool {
 	if len(words[1]) > 10 && !strings.Contains(words[1], ".") {
 		perSecond = 1000
 	}
-	tags, ok := pairs(words[3:])
+	tags, ok := parsePairs(words[3:])
 	return ok && s.parseAndAdd(words[0], words[2], words[1], perSecond, tags)
 }
 
@@ -164,7 +164,7 @@ func (s *scan) prometheus(line string) bool {
 	var tags map[string]string
 	if rest[0] == '{' {
 		var ok bool
-		if tags, rest, ok = labels(rest[1:]); !ok {
+		if tags, rest, ok = parseLabels(rest[1:]); !ok {
 			return false
 		}
 	}
@@ -175,8 +175,8 @@ func (s *scan) prometheus(line string) bool {
 	return s.parseAndAdd(name, words[0], append(words, "0")[1], 1000, tags)
 }
 
-// labels reads name="value" pairs up to the closing brace, and what follows it.
-func labels(text string) (tags map[string]string, rest string, ok bool) {
+// parseLabels reads name="value" pairs up to the closing brace, and what follows it.
+func parseLabels(text string) (tags map[string]string, rest string, ok bool) {
 	for {
 		text = strings.TrimLeft(text, " \t,")
 		if strings.HasPrefix(text, "}") {
@@ -187,7 +187,7 @@ func labels(text string) (tags map[string]string, rest string, ok bool) {
 		if !found || k == "" || !strings.HasPrefix(after, `"`) {
 			return nil, "", false
 		}
-		value, n := quoted(after[1:])
+		value, n := parseQuoted(after[1:])
 		if n < 0 {
 			return nil, "", false
 		}
@@ -198,9 +198,9 @@ func labels(text string) (tags map[string]string, rest string, ok bool) {
 	}
 }
 
-// quoted reads up to the closing quote; n is how many bytes that took, negative: there is
+// parseQuoted reads up to the closing quote; n is how many bytes that took, negative: there is
 // none.
-func quoted(text string) (value string, n int) {
+func parseQuoted(text string) (value string, n int) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; c {

@@ -28,13 +28,13 @@ func TestFormatsGolden(t *testing.T) {
 			testenv.NoError(t, err)
 			output, _, _ := strings.Cut(string(text), "\n----\n")
 			values, bad := Parse(format, []byte(output), false, map[string]string{"team": "web"})
-			got := lines(values) + fmt.Sprintf("passed over: %d\n", bad)
+			got := formatValues(values) + fmt.Sprintf("passed over: %d\n", bad)
 			testenv.Golden(t, file, output+"\n----\n"+got)
 		}
 	}
 }
 
-func lines(values []model.Value) string {
+func formatValues(values []model.Value) string {
 	var b strings.Builder
 	for _, v := range values {
 		fmt.Fprintf(&b, "%s", v.Name)
@@ -58,7 +58,7 @@ func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	} {
 		values, _ := Parse(format, []byte(output), true, nil)
 		if len(values) != 1 || values[0].Name != "a" {
-			t.Errorf("%s: %s", format, lines(values))
+			t.Errorf("%s: %s", format, formatValues(values))
 		}
 	}
 }

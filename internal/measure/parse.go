@@ -26,7 +26,7 @@ import (
 func Parse(format string, output []byte, cut bool, tags map[string]string) (values []model.Value, bad int) {
 	s := &scan{tags: tags}
 	if format == "nagios" {
-		s.nagios(complete(output, cut, " \n"))
+		s.nagios(completeLines(output, cut, " \n"))
 		return s.values, s.bad
 	}
 	line := map[string]func(*scan, string) bool{
@@ -35,7 +35,7 @@ func Parse(format string, output []byte, cut bool, tags map[string]string) (valu
 	if line == nil {
 		return nil, 0
 	}
-	for text := range bytes.Lines(complete(output, cut, "\n")) {
+	for text := range bytes.Lines(completeLines(output, cut, "\n")) {
 		if text = bytes.TrimSpace(text); len(text) > 0 && text[0] != '#' && !line(s, string(text)) {
 			s.bad++
 		}
@@ -43,8 +43,8 @@ func Parse(format string, output []byte, cut bool, tags map[string]string) (valu
 	return s.values, s.bad
 }
 
-// complete returns the output up to the last of ends that precedes the cut.
-func complete(output []byte, cut bool, ends string) []byte {
+// completeLines returns the output up to the last of ends that precedes the cut.
+func completeLines(output []byte, cut bool, ends string) []byte {
 	if !cut {
 		return output
 	}
@@ -76,7 +76,7 @@ func (s *scan) add(name string, value float64, at time.Time, own map[string]stri
 // parseAndAdd adds a value whose number and time are texts; perSecond is the unit of the time.
 func (s *scan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
 	value, err := strconv.ParseFloat(number, 64)
-	at, ok := clock(when, perSecond)
+	at, ok := parseTime(when, perSecond)
 	return ok && err == nil && s.add(name, value, at, tags)
 }
 
@@ -106,9 +106,9 @@ func Value(name string, value float64, at time.Time, own, others map[string]stri
 // maxText limits names and tags, in bytes, as the protocol does.
 const maxText = 255
 
-// clock parses a time in units since 1970, perSecond to a second. A number outside of the years
+// parseTime parses a time in units since 1970, perSecond to a second. A number outside of the years
 // 1970 to 6429, such as -1, is the zero time: the value then has the time of the run.
-func clock(text string, perSecond float64) (at time.Time, ok bool) {
+func parseTime(text string, perSecond float64) (at time.Time, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) {
 		return time.Time{}, false
@@ -124,9 +124,9 @@ func clock(text string, perSecond float64) (at time.Time, ok bool) {
 // thresholds, and a line for each exceeded threshold.
 func Judge(status model.Status, values []model.Value, thresholds []model.Threshold) (_ model.Status, lines []string) {
 	for i := range thresholds {
-		if raised, line := judge(values, &thresholds[i]); raised != model.OK {
+		if raised, line := judgeValues(values, &thresholds[i]); raised != model.OK {
 			lines = append(lines, line)
-			if worse(raised, status) {
+			if worseStatus(raised, status) {
 				status = raised
 			}
 		}
@@ -134,18 +134,18 @@ func Judge(status model.Status, values []model.Value, thresholds []model.Thresho
 	return status, lines
 }
 
-// worse orders statuses OK, WARNING, UNKNOWN, CRITICAL.
-func worse(a, b model.Status) bool {
+// worseStatus orders statuses OK, WARNING, UNKNOWN, CRITICAL.
+func worseStatus(a, b model.Status) bool {
 	rank := [4]int{model.Warning: 1, model.Unknown: 2, model.Critical: 3}
 	return rank[a&3] > rank[b&3]
 }
 
-// judge compares all values of one threshold's metric; the worst counts.
-func judge(values []model.Value, t *model.Threshold) (status model.Status, line string) {
+// judgeValues compares all values of one threshold's metric; the worst counts.
+func judgeValues(values []model.Value, t *model.Threshold) (status model.Status, line string) {
 	found := false
 	for i := range values {
 		v := &values[i]
-		if v.Name != t.Metric || !has(v.Tags, t.Tags) {
+		if v.Name != t.Metric || !containsTags(v.Tags, t.Tags) {
 			continue
 		}
 		found = true
@@ -153,19 +153,19 @@ func judge(values []model.Value, t *model.Threshold) (status model.Status, line 
 			status model.Status
 			*model.Bounds
 		}{{model.Critical, t.Critical}, {model.Unknown, t.Unknown}, {model.Warning, t.Warning}} {
-			if excess := exceeded(v.Value, rule.Bounds); excess != "" && worse(rule.status, status) {
-				status, line = rule.status, fmt.Sprintf("%s: %s is %v, %s", rule.status, labelled(v.Name, v.Tags), v.Value, excess)
+			if excess := violatedBound(v.Value, rule.Bounds); excess != "" && worseStatus(rule.status, status) {
+				status, line = rule.status, fmt.Sprintf("%s: %s is %v, %s", rule.status, nameWithTags(v.Name, v.Tags), v.Value, excess)
 			}
 		}
 	}
 	if !found && t.Missing != "" {
 		status, _ = model.ParseStatus(t.Missing)
-		return status, fmt.Sprintf("%s: the output has no %s", status, labelled(t.Metric, t.Tags))
+		return status, fmt.Sprintf("%s: the output has no %s", status, nameWithTags(t.Metric, t.Tags))
 	}
 	return status, line
 }
 
-func has(tags, want map[string]string) bool {
+func containsTags(tags, want map[string]string) bool {
 	for k, v := range want {
 		if got, ok := tags[k]; !ok || got != v {
 			return false
@@ -174,8 +174,8 @@ func has(tags, want map[string]string) bool {
 	return true
 }
 
-// exceeded describes the bound that v exceeds; empty for none.
-func exceeded(v float64, b *model.Bounds) string {
+// violatedBound describes the bound that v exceeds; empty for none.
+func violatedBound(v float64, b *model.Bounds) string {
 	switch {
 	case b == nil:
 	case b.Max != nil && v > *b.Max:
@@ -186,8 +186,8 @@ func exceeded(v float64, b *model.Bounds) string {
 	return ""
 }
 
-// labelled returns NAME{KEY=VALUE,…}, keys sorted.
-func labelled(name string, tags map[string]string) string {
+// nameWithTags returns NAME{KEY=VALUE,…}, keys sorted.
+func nameWithTags(name string, tags map[string]string) string {
 	if len(tags) == 0 {
 		return name
 	}

@@ -76,15 +76,15 @@ type AssetDir struct {
 	Dir  string
 }
 
-// assetLists maps variables that hold lists of folders to the folder of an asset that is put in front.
-func assetLists() map[string]string {
+// assetPathVariables maps variables that hold lists of folders to the folder of an asset that is put in front.
+func assetPathVariables() map[string]string {
 	return map[string]string{"PATH": "bin", "LD_LIBRARY_PATH": "lib", "CPATH": "include"}
 }
 
 // AssetEnvironment returns the environment of a command: inherited variables, own ones, and the folders of its
 // assets. A list of folders in own replaces the inherited list; the folders of assets come before either.
 func AssetEnvironment(inherited []string, own map[string]string, assets []AssetDir) []string {
-	lists := assetLists()
+	lists := assetPathVariables()
 	before := map[string]string{}
 	env := make([]string, 0, len(inherited)+len(own)+len(assets)+len(lists))
 	for _, kv := range inherited {

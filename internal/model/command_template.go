@@ -175,7 +175,7 @@ func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	if out.URL, err = t.expand(values, inURL); err != nil {
+	if out.URL, err = t.expand(values, escapeForURL); err != nil {
 		return nil, err
 	}
 	for _, s := range []*Secret{&out.Secret, &out.Token} {
@@ -202,8 +202,8 @@ func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	return &out, nil
 }
 
-// inURL escapes a value to one word in a path or query.
-func inURL(value string) string {
+// escapeForURL escapes a value to one word in a path or query.
+func escapeForURL(value string) string {
 	switch value { // a path is walked by these
 	case ".", "..":
 		return strings.ReplaceAll(value, ".", "%2E")
@@ -218,7 +218,7 @@ func (w *Webhook) Check() (field string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return url.Parse(t.literals(value))
+		return url.Parse(t.fillWith(value))
 	}
 	one, err := probe("a")
 	if err != nil {

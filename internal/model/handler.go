@@ -111,7 +111,7 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 		}
 		parsed, err := ParseTemplate(t.Value, false)
 		if err == nil {
-			escape := inURL
+			escape := escapeForURL
 			if t.Form != "url" {
 				escape = nil
 			}
@@ -174,12 +174,12 @@ func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpe
 		return nil
 	})
 	if err == nil {
-		out.Env, err = revealed(out.Env, out.Secrets, read)
+		out.Env, err = environmentWithSecrets(out.Env, out.Secrets, read)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	hidden = append(hidden, hiddenIn(out.Env)...)
+	hidden = append(hidden, environmentValues(out.Env)...)
 	return out, slices.DeleteFunc(hidden, func(s string) bool { return s == "" }), nil
 }
 
@@ -220,7 +220,7 @@ func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 		}
 		return nil
 	})
-	return append(list, namedIn(s.Secrets)...)
+	return append(list, namedSecretsOf(s.Secrets)...)
 }
 
 // QualifyReferences changes the Secrets and Assets of the handler to NAMESPACE/NAME: senders know no namespace.
@@ -235,21 +235,21 @@ func (s *HandlerSpec) QualifyReferences(namespace string) {
 		}
 		return nil
 	})
-	s.Secrets = wholeSecrets(namespace, s.Secrets)
+	s.Secrets = qualifySecrets(namespace, s.Secrets)
 }
 
 // Secrets in the environment of a command that the server runs, a handler's or a mutator's: one way for both.
 
-// namedIn returns the Secrets that a command names.
-func namedIn(secrets []CommandSecret) (list []NamedSecret) {
+// namedSecretsOf returns the Secrets that a command names.
+func namedSecretsOf(secrets []CommandSecret) (list []NamedSecret) {
 	for i, one := range secrets {
 		list = append(list, NamedSecret{fmt.Sprintf("secrets[%d].secret", i), one.Secret})
 	}
 	return list
 }
 
-// wholeSecrets returns the secrets with references as NAMESPACE/NAME: the runner of a command knows no namespace.
-func wholeSecrets(namespace string, secrets []CommandSecret) []CommandSecret {
+// qualifySecrets returns the secrets with references as NAMESPACE/NAME: the runner of a command knows no namespace.
+func qualifySecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	whole := slices.Clone(secrets)
 	for i := range whole {
 		whole[i].Secret = QualifyRef(namespace, whole[i].Secret)
@@ -257,8 +257,8 @@ func wholeSecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	return whole
 }
 
-// revealed returns a new environment with the values of the secrets.
-func revealed(env map[string]string, secrets []CommandSecret, read func(Secret) (string, error)) (map[string]string, error) {
+// environmentWithSecrets returns a new environment with the values of the secrets.
+func environmentWithSecrets(env map[string]string, secrets []CommandSecret, read func(Secret) (string, error)) (map[string]string, error) {
 	if len(secrets) == 0 {
 		return env, nil
 	}
@@ -276,8 +276,8 @@ func revealed(env map[string]string, secrets []CommandSecret, read func(Secret) 
 	return all, nil
 }
 
-// hiddenIn returns the values of an environment, which no output may show.
-func hiddenIn(env map[string]string) (hidden []string) {
+// environmentValues returns the values of an environment, which no output may show.
+func environmentValues(env map[string]string) (hidden []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if env[name] != "" {
 			hidden = append(hidden, env[name])
@@ -287,13 +287,13 @@ func hiddenIn(env map[string]string) (hidden []string) {
 }
 
 // NamedSecrets returns all Secrets that the mutator names.
-func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedIn(s.Secrets) }
+func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedSecretsOf(s.Secrets) }
 
 // QualifyReferences returns the mutator with its Secrets and Assets as NAMESPACE/NAME: the runner of its command
 // knows no namespace. It does not change s.
 func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	out := *s
-	out.Assets, out.Secrets = slices.Clone(s.Assets), wholeSecrets(namespace, s.Secrets)
+	out.Assets, out.Secrets = slices.Clone(s.Assets), qualifySecrets(namespace, s.Secrets)
 	for i, name := range out.Assets {
 		out.Assets[i] = QualifyRef(namespace, name)
 	}
@@ -304,10 +304,10 @@ func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 // are all values of that environment. It does not change s.
 func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpec, hidden []string, err error) {
 	with := *s
-	if with.Env, err = revealed(s.Env, s.Secrets, read); err != nil {
+	if with.Env, err = environmentWithSecrets(s.Env, s.Secrets, read); err != nil {
 		return nil, nil, err
 	}
-	return &with, hiddenIn(with.Env), nil
+	return &with, environmentValues(with.Env), nil
 }
 
 // ProblemService names the handler's service if it keeps problems, which open and close: the single message that a

@@ -57,14 +57,14 @@ func IsLabelName(name string) bool {
 		return false
 	}
 	for i := range len(name) {
-		if c := name[i]; !isAlnum(c) && (i == 0 || i == len(name)-1 || strings.IndexByte("._-/", c) < 0) {
+		if c := name[i]; !isLetterOrDigit(c) && (i == 0 || i == len(name)-1 || strings.IndexByte("._-/", c) < 0) {
 			return false
 		}
 	}
 	return true
 }
 
-func isAlnum(c byte) bool {
+func isLetterOrDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 

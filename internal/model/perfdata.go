@@ -126,7 +126,7 @@ func parsePerfValue(word []byte) (Perfdatum, error) {
 		if err != nil {
 			return d, err
 		}
-		if !unitLike(fields[0][end:]) {
+		if !isPerfdataUnit(fields[0][end:]) {
 			return d, errNotPerfdata
 		}
 		d.Value, d.Unit = v, string(fields[0][end:])
@@ -161,8 +161,8 @@ func parsePerfValue(word []byte) (Perfdatum, error) {
 	return d, nil
 }
 
-// unitLike refuses the continuation of a number: behind "0E0" neither ",0" nor "E5" is a unit.
-func unitLike(unit []byte) bool {
+// isPerfdataUnit refuses the continuation of a number: behind "0E0" neither ",0" nor "E5" is a unit.
+func isPerfdataUnit(unit []byte) bool {
 	if len(unit) == 0 {
 		return true
 	}

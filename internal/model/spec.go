@@ -85,12 +85,12 @@ func (g *JoinGrant) Empty() bool {
 }
 
 // AssignedGroups returns the groups that operators or the join token put the node into, each once.
-func (s *NodeSpec) AssignedGroups() []string { return s.withGiven(s.Groups) }
+func (s *NodeSpec) AssignedGroups() []string { return s.withGrantedGroups(s.Groups) }
 
 // JoinableGroups returns the groups that the agent may join by itself, each once.
-func (s *NodeSpec) JoinableGroups() []string { return s.withGiven(s.MayJoin) }
+func (s *NodeSpec) JoinableGroups() []string { return s.withGrantedGroups(s.MayJoin) }
 
-func (s *NodeSpec) withGiven(groups []string) []string {
+func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	if s.JoinGrant == nil {
 		return groups
 	}

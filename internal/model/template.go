@@ -52,10 +52,10 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 	for at := 0; at < len(text); {
 		open := strings.Index(text[at:], "{{")
 		if open < 0 {
-			t.literal(text[at:])
+			t.appendLiteral(text[at:])
 			break
 		}
-		t.literal(text[at : at+open])
+		t.appendLiteral(text[at : at+open])
 		scan.advance(text[at : at+open])
 		start := at + open
 		end, part, err := parseAction(text, start)
@@ -63,7 +63,7 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 			return nil, err
 		}
 		if part.path == nil {
-			t.literal(part.literal)
+			t.appendLiteral(part.literal)
 			scan.advance(part.literal)
 		} else {
 			if part.quote, err = scan.variable(start + 1); err != nil {
@@ -79,7 +79,7 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 	return t, nil
 }
 
-func (t *Template) literal(s string) {
+func (t *Template) appendLiteral(s string) {
 	if s == "" {
 		return
 	}
@@ -127,8 +127,8 @@ func (t *Template) expand(values PropertyValues, escape func(string) string) (st
 	return b.String(), nil
 }
 
-// literals returns the text with one word in place of every value.
-func (t *Template) literals(word string) string {
+// fillWith returns the text with one word in place of every value.
+func (t *Template) fillWith(word string) string {
 	var b strings.Builder
 	for i := range t.parts {
 		if p := &t.parts[i]; p.path == nil {

@@ -20,18 +20,18 @@ import (
 
 // RepairCommand returns the command `muster doctor repair`.
 func RepairCommand() *cobra.Command {
-	return stopped(&cobra.Command{
+	return commandForStoppedServer(&cobra.Command{
 		Use:   "repair --data DIR",
 		Short: "Remove damaged parts of a stopped server's journal or snapshots, and print the losses",
 		Long: `Remove the damaged parts of the journal of a stopped server, so that it starts again, and print
 the losses. Undamaged parts stay unchanged.`,
 		Example: "  muster doctor repair --data /var/lib/muster",
-	}, repair)
+	}, repairData)
 }
 
 // RestoredCommand returns the command `muster doctor restored`.
 func RestoredCommand() *cobra.Command {
-	return stopped(&cobra.Command{
+	return commandForStoppedServer(&cobra.Command{
 		Use:   "restored --data DIR",
 		Short: "Give a data folder that was restored from a backup a new incarnation, before the server starts",
 		Long: `Data restored from a backup is older than the state of agents and people. The command gives
@@ -39,11 +39,11 @@ the data folder a new incarnation: agents send their spooled results again and a
 assignments; the server does not reuse ids from the time after the backup, and refuses older
 page tokens and ETags. You can safely repeat the command.`,
 		Example: "  muster doctor restored --data /var/lib/muster",
-	}, restored)
+	}, beginNewIncarnation)
 }
 
-// stopped completes a command that works on the data folder of a stopped server.
-func stopped(c *cobra.Command, do func(cfg *config.Server, out io.Writer) error) *cobra.Command {
+// commandForStoppedServer completes a command that works on the data folder of a stopped server.
+func commandForStoppedServer(c *cobra.Command, do func(cfg *config.Server, out io.Writer) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := config.Load(cmd.Flags(), os.Getenv)
@@ -63,7 +63,7 @@ func stopped(c *cobra.Command, do func(cfg *config.Server, out io.Writer) error)
 	return c
 }
 
-func repair(cfg *config.Server, out io.Writer) error {
+func repairData(cfg *config.Server, out io.Writer) error {
 	lost, err := journal.Repair(datadir.Journal(cfg), datadir.JournalOptions(cfg))
 	for _, l := range lost {
 		fmt.Fprintln(out, l)
@@ -121,7 +121,7 @@ func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
 	return emptied, from, nil
 }
 
-func restored(cfg *config.Server, out io.Writer) error {
+func beginNewIncarnation(cfg *config.Server, out io.Writer) error {
 	o := datadir.JournalOptions(cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(cfg))
 	if err != nil {

@@ -120,10 +120,10 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	if err != nil {
 		return "", err
 	}
-	return password, service.ResetPassword(ctx, resetBy(), user, hash, mayRun)
+	return password, service.ResetPassword(ctx, resetActor(), user, hash, mayRun)
 }
 
-func resetBy() intent.Actor {
+func resetActor() intent.Actor {
 	return intent.Actor{User: "local", Whence: "local", Why: "muster auth reset-password"}
 }
 
@@ -167,7 +167,7 @@ func askForPassword(ctx context.Context, data, user, password string, mayRun boo
 	defer tick.Stop()
 	for {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return password, refusal(refused)
+			return password, requestRefusal(refused)
 		}
 		select {
 		case <-tick.C:
@@ -178,8 +178,8 @@ func askForPassword(ctx context.Context, data, user, password string, mayRun boo
 	}
 }
 
-// refusal returns the server's reason for refusing a request; nil: accepted.
-func refusal(path string) error {
+// requestRefusal returns the server's reason for refusing a request; nil: accepted.
+func requestRefusal(path string) error {
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -231,7 +231,7 @@ func (p *PasswordRequests) apply(ctx context.Context) error {
 	if err := json.Unmarshal(body, &r); err != nil || r.User == "" || r.Hash == "" {
 		return errors.Join(fmt.Errorf("%s is not a password request: %w", path, err), os.Remove(path))
 	}
-	err = p.Access.ResetPassword(ctx, resetBy(), r.User, r.Hash, r.Run)
+	err = p.Access.ResetPassword(ctx, resetActor(), r.User, r.Hash, r.Run)
 	if said := (*model.Error)(nil); errors.As(err, &said) && (said.Class == model.NotFound || said.Class == model.Invalid) {
 		if body, err = json.Marshal(model.Error{Class: said.Class, Message: said.Message, Hint: said.Hint}); err == nil {
 			err = disk.WriteFile(disk.OS{}, p.Data, passwordRefusedFile, body)

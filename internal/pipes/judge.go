@@ -31,7 +31,9 @@ type Verdict struct {
 }
 
 // Handler returns the handler of an event that passes.
-func (v *Verdict) Handler() route.Name { return at(v.Pipeline.Namespace, v.Workflow.Handler) }
+func (v *Verdict) Handler() route.Name {
+	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Handler)
+}
 
 // Mutator returns the workflow's mutator, json by default.
 func (v *Verdict) Mutator() string {
@@ -41,7 +43,7 @@ func (v *Verdict) Mutator() string {
 	if model.BuiltinMutator(v.Workflow.Mutator) {
 		return v.Workflow.Mutator
 	}
-	return at(v.Pipeline.Namespace, v.Workflow.Mutator).String()
+	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Mutator).String()
 }
 
 // Name returns PIPELINE/WORKFLOW, for people.
@@ -58,7 +60,7 @@ func (v *Verdict) Name() string {
 func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Event, now time.Time) (list []Verdict) {
 	in := t.state.Load()
 	for _, name := range pipelines {
-		pipeline := at(ns, name)
+		pipeline := qualifiedName(ns, name)
 		spec := in.pipelines[pipeline]
 		if spec == nil {
 			list = append(list, Verdict{Pipeline: pipeline, Reason: fmt.Sprintf("there is no pipeline %s", pipeline)})
@@ -100,7 +102,7 @@ func (s *state) ask(ctx context.Context, v *Verdict, name string, e *Event, now 
 		}
 		return
 	}
-	f := s.filters[at(v.Pipeline.Namespace, name)]
+	f := s.filters[qualifiedName(v.Pipeline.Namespace, name)]
 	if f == nil {
 		drop("there is no such filter")
 		return
@@ -125,7 +127,7 @@ func (s *state) ask(ctx context.Context, v *Verdict, name string, e *Event, now 
 	}
 }
 
-func at(ns, ref string) route.Name {
+func qualifiedName(ns, ref string) route.Name {
 	ns, name := model.SplitRef(ns, ref)
 	return route.Name{Namespace: ns, Name: name}
 }

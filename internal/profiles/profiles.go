@@ -22,14 +22,14 @@ func Handle(mux *http.ServeMux, refuse func(http.ResponseWriter, *model.Error)) 
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	mux.Handle("/debug/pprof/mutex", sampled("mutex", refuse, func(on bool) {
+	mux.Handle("/debug/pprof/mutex", sampleHandler("mutex", refuse, func(on bool) {
 		if on {
 			runtime.SetMutexProfileFraction(10) // one wait in ten
 		} else {
 			runtime.SetMutexProfileFraction(0)
 		}
 	}))
-	mux.Handle("/debug/pprof/block", sampled("block", refuse, func(on bool) {
+	mux.Handle("/debug/pprof/block", sampleHandler("block", refuse, func(on bool) {
 		if on {
 			runtime.SetBlockProfileRate(int(100 * time.Microsecond))
 		} else {
@@ -38,9 +38,9 @@ func Handle(mux *http.ServeMux, refuse func(http.ResponseWriter, *model.Error)) 
 	}))
 }
 
-// sampled switches sampling on for the duration of one request: the mutex and block profiles slow
+// sampleHandler switches sampling on for the duration of one request: the mutex and block profiles slow
 // the process down while they are on.
-func sampled(name string, refuse func(http.ResponseWriter, *model.Error), sample func(on bool)) http.Handler {
+func sampleHandler(name string, refuse func(http.ResponseWriter, *model.Error), sample func(on bool)) http.Handler {
 	var one sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !one.TryLock() {

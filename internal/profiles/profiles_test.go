@@ -40,7 +40,7 @@ func TestSampleLocksDuringRequest(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"mutex", "block"} {
-		for tries := 1; !strings.Contains(ask(t, server.URL+"/debug/pprof/"+name+"?seconds=1"), "TestSampleLocksDuringRequest"); tries++ {
+		for tries := 1; !strings.Contains(fetchProfile(t, server.URL+"/debug/pprof/"+name+"?seconds=1"), "TestSampleLocksDuringRequest"); tries++ {
 			if tries == 20 { // one wait in ten is sampled: a second may have none on a busy machine
 				t.Fatalf("%s: 20 profiles without the name of this test", name)
 			}
@@ -50,8 +50,8 @@ func TestSampleLocksDuringRequest(t *testing.T) {
 	waiting.Wait()
 }
 
-// ask returns a profile unpacked: protobuf, in which names are as they are.
-func ask(t *testing.T, url string) string {
+// fetchProfile returns a profile unpacked: protobuf, in which names are as they are.
+func fetchProfile(t *testing.T, url string) string {
 	t.Helper()
 	answer, err := http.Get(url)
 	testenv.NoError(t, err)
@@ -67,7 +67,7 @@ func ask(t *testing.T, url string) string {
 
 func TestOneProfileAtATime(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	h := sampled("goroutine", func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) }, func(on bool) {
+	h := sampleHandler("goroutine", func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) }, func(on bool) {
 		if on {
 			entered <- struct{}{}
 			<-leave

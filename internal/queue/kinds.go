@@ -56,7 +56,7 @@ func Kinds() []Kind {
 	}
 }
 
-func find(name string) (Kind, bool) {
+func findKind(name string) (Kind, bool) {
 	all := Kinds()
 	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
 	if i < 0 {
@@ -68,7 +68,7 @@ func find(name string) (Kind, bool) {
 // Unit returns the unit of a queue's depth: items or bytes. Worker queues such as event-view-3
 // have the unit of event-view.
 func Unit(name string) string {
-	if k, ok := find(name); ok {
+	if k, ok := findKind(name); ok {
 		return k.Unit
 	}
 	if i := strings.LastIndexByte(name, '-'); i > 0 {
@@ -94,9 +94,9 @@ func ParseSettings(list []string) (Settings, error) {
 	for _, text := range list {
 		name, value, _ := strings.Cut(text, "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		k, ok := find(name)
+		k, ok := findKind(name)
 		if !ok {
-			problems = append(problems, unknown(text, name))
+			problems = append(problems, unknownQueueError(text, name))
 			continue
 		}
 		set := out[name]
@@ -114,7 +114,7 @@ func ParseSettings(list []string) (Settings, error) {
 	return out, errors.Join(problems...)
 }
 
-func unknown(text, name string) error {
+func unknownQueueError(text, name string) error {
 	var names []string
 	for _, k := range Kinds() {
 		names = append(names, k.Name)

@@ -59,7 +59,7 @@ func NewRegistry(s Settings) *Registry { return &Registry{settings: s} }
 // Bounds returns the capacity and the policy of the queue kind of that name. An unknown
 // name panics.
 func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
-	k, ok := find(name)
+	k, ok := findKind(name)
 	if !ok {
 		panic("BUG: unknown queue " + name)
 	}

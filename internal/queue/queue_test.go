@@ -141,7 +141,7 @@ func FuzzSettings(f *testing.F) {
 			t.Fatalf("%q sets %d queues", text, len(settings))
 		}
 		for name, set := range settings {
-			k, ok := find(name)
+			k, ok := findKind(name)
 			if !ok || set.capacity == 0 && set.policy == "" || set.capacity < 0 {
 				t.Errorf("%q sets %+v of %q", text, set, k.Name)
 			}

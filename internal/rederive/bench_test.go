@@ -16,8 +16,8 @@ import (
 // before, one partition after the other. What records them costs nothing here.
 func BenchmarkCatchUp(b *testing.B) {
 	fs := memfs.New()
-	f := &fleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &hands{}, output: 100}
-	l := openLife(b, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1})
+	f := &fleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 100}
+	l := openJournalLife(b, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1})
 	defer l.log.Close()
 	f.write(b, l.log, 3000)
 	whole := float64(l.log.SizeAfter(journal.Position{}))

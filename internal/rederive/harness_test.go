@@ -32,30 +32,30 @@ func options() shard.Options {
 	return shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return chunk(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
 }
 
-// hands is a clock set by hand.
-type hands struct{ ns atomic.Int64 }
+// manualClock is a clock set by hand.
+type manualClock struct{ ns atomic.Int64 }
 
-func (h *hands) Wall() int64 {
+func (h *manualClock) Wall() int64 {
 	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixNano() + h.ns.Load()
 }
-func (h *hands) Mono() time.Duration { return time.Duration(h.ns.Load()) }
+func (h *manualClock) Mono() time.Duration { return time.Duration(h.ns.Load()) }
 
-// life is a journal with its snapshots, as a server has them between two crashes.
-type life struct {
+// journalLife is a journal with its snapshots, as a server has them between two crashes.
+type journalLife struct {
 	*Source
 	log   *journal.Log
 	store *snapshot.Store
 }
 
-func openLife(t testing.TB, fs disk.FS, o journal.Options) *life {
+func openJournalLife(t testing.TB, fs disk.FS, o journal.Options) *journalLife {
 	t.Helper()
 	log := testenv.Value(journal.Open("/journal", o))(t)
 	store := testenv.Value(snapshot.Open(snapshot.Options{FS: fs, Dir: "/snapshots", Head: log.Head(), Resolve: log.Resolve}))(t)
-	return &life{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(shard.New(options()), event.Options{}), Options: options, Parallel: 2}}
+	return &journalLife{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(shard.New(options()), event.Options{}), Options: options, Parallel: 2}}
 }
 
 // save snapshots every partition, of which history must have all.
-func (l *life) save(t testing.TB, recorded uint64) {
+func (l *journalLife) save(t testing.TB, recorded uint64) {
 	t.Helper()
 	for i := range model.Partitions {
 		p := model.Partition(i)
@@ -73,15 +73,15 @@ func (l *life) save(t testing.TB, recorded uint64) {
 	}
 }
 
-func (l *life) cut(t testing.TB) {
+func (l *journalLife) cut(t testing.TB) {
 	t.Helper()
 	if floor := l.floor(); floor.Number > 0 {
 		testenv.NoError(t, l.log.Cut(floor))
 	}
 }
 
-// copied is a commit in memory.
-type copied struct {
+// copiedCommit is a commit in memory.
+type copiedCommit struct {
 	journal.Commit // nil: all of it is below
 	at             journal.Position
 	received       int64
@@ -90,8 +90,8 @@ type copied struct {
 	entries        map[journal.Section][][]byte
 }
 
-func copyOf(t testing.TB, c journal.Commit) *copied {
-	out := &copied{at: c.Position(), received: c.Received(), listening: c.Listening(), entries: map[journal.Section][][]byte{}}
+func copyCommit(t testing.TB, c journal.Commit) *copiedCommit {
+	out := &copiedCommit{at: c.Position(), received: c.Received(), listening: c.Listening(), entries: map[journal.Section][][]byte{}}
 	for _, s := range c.Sections() {
 		out.sections = append(out.sections, s)
 		if err := c.Entries(s, func(data []byte) error {
@@ -104,11 +104,11 @@ func copyOf(t testing.TB, c journal.Commit) *copied {
 	return out
 }
 
-func (c *copied) Position() journal.Position  { return c.at }
-func (c *copied) Received() int64             { return c.received }
-func (c *copied) Listening() time.Duration    { return c.listening }
-func (c *copied) Sections() []journal.Section { return c.sections }
-func (c *copied) Entries(s journal.Section, fn func([]byte) error) error {
+func (c *copiedCommit) Position() journal.Position  { return c.at }
+func (c *copiedCommit) Received() int64             { return c.received }
+func (c *copiedCommit) Listening() time.Duration    { return c.listening }
+func (c *copiedCommit) Sections() []journal.Section { return c.sections }
+func (c *copiedCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	for _, data := range c.entries[s] {
 		if err := fn(data); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (c *copied) Entries(s journal.Section, fn func([]byte) error) error {
 }
 
 // onlyPartition is the commit with nothing but one partition.
-func (c *copied) onlyPartition(p model.Partition) *copied {
+func (c *copiedCommit) onlyPartition(p model.Partition) *copiedCommit {
 	out := *c
 	out.sections = nil
 	for _, s := range c.sections {
@@ -132,8 +132,8 @@ func (c *copied) onlyPartition(p model.Partition) *copied {
 // used are the partitions of nodes, in section.
 const used, apart = 7, 37
 
-// oneByOne makes the transitions of each partition from all there ever was, each on its own.
-func oneByOne(t testing.TB, all []*copied) (out [model.Partitions][]event.Transition) {
+// rederiveEachPartition makes the transitions of each partition from all there ever was, each on its own.
+func rederiveEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partitions][]event.Transition) {
 	t.Helper()
 	for i := range used {
 		p := model.Partition(i * apart)
@@ -151,8 +151,8 @@ func oneByOne(t testing.TB, all []*copied) (out [model.Partitions][]event.Transi
 	return out
 }
 
-// key is all of a transition that history has.
-func key(t *event.Transition) string {
+// transitionKey is all of a transition that history has.
+func transitionKey(t *event.Transition) string {
 	problem, _ := json.Marshal(t.Problem)
 	return fmt.Sprint(t.At, t.Index, t.Partition, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, string(problem))
 }
@@ -160,7 +160,7 @@ func key(t *event.Transition) string {
 // fleet writes what a dozen nodes in seven partitions do.
 type fleet struct {
 	rng    *rand.Rand
-	clock  *hands
+	clock  *manualClock
 	output int // bytes of an output, beside a few
 	number [13]uint64
 }
@@ -227,7 +227,7 @@ func (f *fleet) write(t testing.TB, log *journal.Log, count int) {
 }
 
 // floor is how far the journal may be cut.
-func (l *life) floor() journal.Position {
+func (l *journalLife) floor() journal.Position {
 	var c journal.Consumers
 	c.Add(l.store.Consumers)
 	c.Add(l.Source.Consumers)

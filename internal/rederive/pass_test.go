@@ -25,12 +25,12 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
-			var all []*copied
-			f := &fleet{rng: rng, clock: &hands{}}
+			var all []*copiedCommit
+			f := &fleet{rng: rng, clock: &manualClock{}}
 			fs := memfs.New()
-			open := func() *life {
-				return openLife(t, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1, SegmentSize: 4 << 10,
-					Deliver: func(c journal.Commit) { all = append(all, copyOf(t, c)) }})
+			open := func() *journalLife {
+				return openJournalLife(t, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1, SegmentSize: 4 << 10,
+					Deliver: func(c journal.Commit) { all = append(all, copyCommit(t, c)) }})
 			}
 			l := open()
 			var recorded [model.Partitions][]event.Transition
@@ -85,12 +85,12 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 			}
 			all = all[:l.log.Head().Number]
 			testenv.NoError(t, l.log.Close())
-			for p, want := range oneByOne(t, all) {
+			for p, want := range rederiveEachPartition(t, all) {
 				if len(want) != len(recorded[p]) {
 					t.Fatalf("partition %d: %d transitions, want %d", p, len(recorded[p]), len(want))
 				}
 				for i := range want {
-					if got, want := key(&recorded[p][i]), key(&want[i]); got != want {
+					if got, want := transitionKey(&recorded[p][i]), transitionKey(&want[i]); got != want {
 						t.Fatalf("partition %d, transition %d:\n%s\nwant\n%s", p, i, got, want)
 					}
 				}

@@ -60,7 +60,7 @@ func (s *store) Record(ctx context.Context, b history.Batch) error {
 
 // server is the way from the journal to history, with a small journal and a small queue.
 type server struct {
-	*life
+	*journalLife
 	reactor  *react.Reactor
 	history  *store
 	expected []event.Transition // what a view makes that nobody holds up
@@ -74,9 +74,9 @@ func serve(t *testing.T, budget, queued int64) *server {
 	var live *event.View
 	built := make(chan struct{}) // until then the journal's ticks wait for the view
 	fs := memfs.New()
-	s.life = openLife(t, fs, journal.Options{FS: fs, Tick: 50 * time.Millisecond, Reserve: -1, Budget: budget, MaxCommit: 16 << 10, QueueBytes: 64 << 10, Deliver: func(c journal.Commit) {
+	s.journalLife = openJournalLife(t, fs, journal.Options{FS: fs, Tick: 50 * time.Millisecond, Reserve: -1, Budget: budget, MaxCommit: 16 << 10, QueueBytes: 64 << 10, Deliver: func(c journal.Commit) {
 		<-built
-		if err := fast.Apply(copyOf(t, c)); err != nil {
+		if err := fast.Apply(copyCommit(t, c)); err != nil {
 			t.Error(err)
 		}
 		live.Deliver(c)
@@ -167,7 +167,7 @@ func TestStoreOutageUntilTheJournalIsFull(t *testing.T) {
 	const budget = 2 << 20
 	s := serve(t, budget, 64<<10)
 	s.history.down.Store(true)
-	f := &fleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &hands{}, output: 2000}
+	f := &fleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 2000}
 	written := make(chan struct{})
 	go func() {
 		defer close(written)

@@ -115,7 +115,7 @@ func TestValuesOfARealVault(t *testing.T) {
 	if v, err := ask(spec); err != nil || v.Text != "rotated value" {
 		t.Errorf("rotated: %v, %v", v, err)
 	}
-	byAppRole(t, b, at, ask)
+	testAppRole(t, b, at, ask)
 
 	b.Seal()
 	refused("sealed", spec, "is sealed or in maintenance")
@@ -129,9 +129,9 @@ func TestValuesOfARealVault(t *testing.T) {
 	}
 }
 
-// byAppRole has OpenBao's own agent log in by AppRole and write the token file, as docs/secrets.md
+// testAppRole has OpenBao's own agent log in by AppRole and write the token file, as docs/secrets.md
 // says; after expiry it writes the next one.
-func byAppRole(t *testing.T, b *testenv.Bao, at func(func(*model.Vault)) *model.SecretSpec, ask func(*model.SecretSpec) (Value, error)) {
+func testAppRole(t *testing.T, b *testenv.Bao, at func(func(*model.Vault)) *model.SecretSpec, ask func(*model.SecretSpec) (Value, error)) {
 	t.Helper()
 	b.Must("POST", "sys/auth/approle", "", map[string]any{"type": "approle"}, nil)
 	b.Must("POST", "auth/approle/role/muster", "", map[string]any{"token_policies": "muster", "token_ttl": "5s", "token_max_ttl": "6s"}, nil)

@@ -68,7 +68,7 @@ func (r *Resolver) vault(ctx context.Context, at *model.Vault, lease time.Durati
 	}
 	text, err := said.key(at.Key)
 	if err != nil {
-		return Value{}, fmt.Errorf("%s in Vault: %w", shownPath(at), err)
+		return Value{}, fmt.Errorf("%s in Vault: %w", vaultPath(at), err)
 	}
 	if said.lease > 0 {
 		lease = min(lease, said.lease)
@@ -93,41 +93,41 @@ func pathParts(at *model.Vault) []string {
 	return append(parts, strings.Split(at.Path, "/")...)
 }
 
-func shownPath(at *model.Vault) string { return cmp.Or(at.Mount, "secret") + "/" + at.Path }
+func vaultPath(at *model.Vault) string { return cmp.Or(at.Mount, "secret") + "/" + at.Path }
 
-// kv is the content of a path.
-type kv struct {
+// kvEngine is the content of a path.
+type kvEngine struct {
 	data  map[string]json.RawMessage
 	lease time.Duration
 }
 
 // decodeKV reads the answer of either version.
-func decodeKV(body []byte, v1 bool) (kv, error) {
+func decodeKV(body []byte, v1 bool) (kvEngine, error) {
 	var answer struct {
 		Data  json.RawMessage `json:"data"`
 		Lease int64           `json:"lease_duration"` // seconds; zero in version 2
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return kv{}, errors.New("the answer is not JSON: check that the address is Vault")
+		return kvEngine{}, errors.New("the answer is not JSON: check that the address is Vault")
 	}
-	out := kv{lease: time.Duration(min(max(answer.Lease, 0), 1<<31)) * time.Second}
+	out := kvEngine{lease: time.Duration(min(max(answer.Lease, 0), 1<<31)) * time.Second}
 	if !v1 {
 		var inner struct {
 			Data json.RawMessage `json:"data"`
 		}
 		if err := json.Unmarshal(answer.Data, &inner); err != nil || len(inner.Data) == 0 {
-			return kv{}, errors.New("the answer is not from a KV engine of version 2: try engine: v1")
+			return kvEngine{}, errors.New("the answer is not from a KV engine of version 2: try engine: v1")
 		}
 		answer.Data = inner.Data
 	}
 	if err := json.Unmarshal(answer.Data, &out.data); err != nil {
-		return kv{}, errors.New("the answer has no values")
+		return kvEngine{}, errors.New("the answer has no values")
 	}
 	return out, nil
 }
 
 // key returns one value as text: strings as they are, other values as JSON.
-func (k kv) key(name string) (string, error) {
+func (k kvEngine) key(name string) (string, error) {
 	raw, ok := k.data[name]
 	if !ok || string(bytes.TrimSpace(raw)) == "null" {
 		return "", fmt.Errorf("key %q does not exist", name)
@@ -151,9 +151,9 @@ func vaultError(at *model.Vault, status int, body []byte) error {
 	}
 	switch status {
 	case http.StatusForbidden:
-		return fmt.Errorf("Vault refuses %s to the token in %s%s: add a policy with read on %s, or renew it", shownPath(at), at.TokenFile, words, strings.Join(pathParts(at), "/"))
+		return fmt.Errorf("Vault refuses %s to the token in %s%s: add a policy with read on %s, or renew it", vaultPath(at), at.TokenFile, words, strings.Join(pathParts(at), "/"))
 	case http.StatusNotFound:
-		return fmt.Errorf("Vault has no value at %s (engine %s)%s: check that the secret exists and that engine (v1 or v2) matches the mount", shownPath(at), cmp.Or(at.Engine, "v2"), words)
+		return fmt.Errorf("Vault has no value at %s (engine %s)%s: check that the secret exists and that engine (v1 or v2) matches the mount", vaultPath(at), cmp.Or(at.Engine, "v2"), words)
 	case http.StatusServiceUnavailable:
 		return fmt.Errorf("Vault at %s is sealed or in maintenance%s", model.RedactURL(at.Address), words)
 	}

@@ -39,21 +39,21 @@ type Log struct {
 // keep it. stream is JOURNAL_STREAM of the environment.
 func Open(cfg *config.Server, stderr io.Writer, stream string) (*Log, error) {
 	l := &Log{path: cfg.LogFile, out: stderr, plain: cfg.LogFile == "" && sdnotify.InJournal(stream, stderr)}
-	l.level.Set(levelOf(cfg.LogLevel))
+	l.level.Set(parseLevel(cfg.LogLevel))
 	if l.path == "" {
 		return l, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
-		return nil, noLog(fmt.Errorf("make folder of the log: %w", err), l.path)
+		return nil, openLogError(fmt.Errorf("make folder of the log: %w", err), l.path)
 	}
 	if err := l.Reopen(); err != nil {
-		return nil, noLog(err, l.path)
+		return nil, openLogError(err, l.path)
 	}
 	return l, nil
 }
 
-// noLog adds a hint where the log cannot be written.
-func noLog(err error, path string) error {
+// openLogError adds a hint where the log cannot be written.
+func openLogError(err error, path string) error {
 	err = datadir.Explain(err, filepath.Dir(path))
 	if model.ClassOf(err) == model.Internal {
 		return model.Errorf(model.Invalid, "%w", err).WithHint("choose another folder with --data, or another file with --log-file")
@@ -121,9 +121,9 @@ func (l *Log) Tail() []byte {
 }
 
 // SetLevel changes the lowest level that is written: debug, info, warn, error.
-func (l *Log) SetLevel(level string) { l.level.Set(levelOf(level)) }
+func (l *Log) SetLevel(level string) { l.level.Set(parseLevel(level)) }
 
-func levelOf(text string) slog.Level {
+func parseLevel(text string) slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(text)) // config has checked it
 	return l

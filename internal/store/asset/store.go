@@ -24,11 +24,11 @@ import (
 // Sum is the SHA-512 of an archive.
 type Sum = [64]byte
 
-// beside is the end of the name of a file that is not whole yet.
-const beside = ".new"
+// unfinishedSuffix is the end of the name of a file that is not whole yet.
+const unfinishedSuffix = ".new"
 
-// reserve is how much room an upload leaves on the disk: the journal may lie beside it.
-const reserve = 512 << 20
+// minFreeBytes is the free disk space that an upload leaves: the journal may use the same disk.
+const minFreeBytes = 512 << 20
 
 // Options holds the dependencies of a Store.
 type Options struct {
@@ -74,7 +74,7 @@ func Open(o Options) (*Store, error) {
 	}
 	for _, name := range names {
 		path := filepath.Join(o.Dir, name)
-		if strings.HasSuffix(name, beside) {
+		if strings.HasSuffix(name, unfinishedSuffix) {
 			if err := o.FS.Remove(path); err != nil {
 				return nil, fmt.Errorf("remove an unfinished asset of a crash: %w", err)
 			}
@@ -125,34 +125,34 @@ func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 // Put stores the archive that r reads if its SHA-512 is sum, and returns its length; it is durable then. It does not read
 // an archive that is stored already and whole.
 func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
-	if size, ok := s.size(sum); ok && s.Check(sum) == nil {
+	if size, ok := s.renewGrace(sum); ok && s.Check(sum) == nil {
 		return size, nil
 	}
-	fs, path := s.opts.FS, filepath.Join(s.opts.Dir, s.fresh())
+	fs, path := s.opts.FS, filepath.Join(s.opts.Dir, s.newFileName())
 	f, err := fs.Create(path)
 	if err != nil {
-		return 0, s.failed(err)
+		return 0, s.uploadError(err)
 	}
-	got, size, err := s.copy(f, r)
+	got, size, err := s.copyArchive(f, r)
 	if err == nil && got != sum {
 		err = model.Errorf(model.Invalid, "the archive differs from the announced one: its SHA-512 is %s, not %s", Short(got), Short(sum)).
 			WithHint("it changed or was truncated during the upload, or the sum belongs to another file: sha512sum FILE")
 	}
 	if err == nil {
-		err = s.failed(f.SyncData())
+		err = s.uploadError(f.SyncData())
 	}
 	if closed := f.Close(); err == nil {
-		err = s.failed(closed)
+		err = s.uploadError(closed)
 	}
 	if err == nil {
-		err = s.failed(fs.Rename(path, s.path(sum)))
+		err = s.uploadError(fs.Rename(path, s.path(sum)))
 	}
 	if err != nil {
 		_ = fs.Remove(path)
 		return 0, err
 	}
 	if err := fs.SyncDir(s.opts.Dir); err != nil {
-		return 0, s.failed(err)
+		return 0, s.uploadError(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +161,8 @@ func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	return size, nil
 }
 
-// copy writes the file and returns its sum and length.
-func (s *Store) copy(f disk.File, r io.Reader) (sum Sum, size int64, err error) {
+// copyArchive writes the upload to a file and returns the SHA-512 and length of the upload.
+func (s *Store) copyArchive(f disk.File, r io.Reader) (sum Sum, size int64, err error) {
 	hash, buffer := sha512.New(), make([]byte, 256<<10)
 	for {
 		n, err := io.ReadFull(r, buffer)
@@ -170,12 +170,12 @@ func (s *Store) copy(f disk.File, r io.Reader) (sum Sum, size int64, err error) 
 			if size+int64(n) > model.MaxAssetBytes {
 				return sum, size, model.Errorf(model.TooLarge, "the archive is larger than %s", model.Size(model.MaxAssetBytes)).WithHint("install its content as a package")
 			}
-			if free, err := s.opts.FS.Free(s.opts.Dir); err == nil && free < reserve {
+			if free, err := s.opts.FS.Free(s.opts.Dir); err == nil && free < minFreeBytes {
 				return sum, size, model.Errorf(model.Unavailable, "the disk of %s has only %s free", s.opts.Dir, model.Size(free)).WithHint("free disk space, or delete unused Assets")
 			}
 			hash.Write(buffer[:n])
 			if _, err := f.WriteAt(buffer[:n], size); err != nil {
-				return sum, size, s.failed(err)
+				return sum, size, s.uploadError(err)
 			}
 			size += int64(n)
 		}
@@ -189,8 +189,8 @@ func (s *Store) copy(f disk.File, r io.Reader) (sum Sum, size int64, err error) 
 	}
 }
 
-// failed adds a hint for the person who uploads to an error of the file system.
-func (s *Store) failed(err error) error {
+// uploadError adds a hint for the person who uploads to an error of the file system.
+func (s *Store) uploadError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -219,15 +219,15 @@ func (s *Store) Collect(named func(Sum) bool) (removed int, err error) {
 
 func (s *Store) path(sum Sum) string { return filepath.Join(s.opts.Dir, hex.EncodeToString(sum[:])) }
 
-func (s *Store) fresh() string {
+func (s *Store) newFileName() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.number++
-	return strconv.Itoa(s.number) + beside
+	return strconv.Itoa(s.number) + unfinishedSuffix
 }
 
-// size is Size, and begins the archive's Grace anew.
-func (s *Store) size(sum Sum) (size int64, ok bool) {
+// renewGrace returns the size of an archive and starts its Grace again; ok is false where no whole archive is stored.
+func (s *Store) renewGrace(sum Sum) (renewGrace int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k, ok := s.archives[sum]
@@ -251,7 +251,7 @@ func (s *Store) Check(sum Sum) error {
 	f, err := s.Open(sum)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return s.damage(sum, file, "its file is missing")
+			return s.recordDamage(sum, file, "its file is missing")
 		}
 		return err
 	}
@@ -261,23 +261,23 @@ func (s *Store) Check(sum Sum) error {
 		return model.Errorf(model.Unavailable, "the server cannot read the archive %s: %w", Short(sum), err)
 	}
 	if got := Sum(hash.Sum(nil)); got != sum {
-		return s.damage(sum, file, "its SHA-512 is "+Short(got))
+		return s.recordDamage(sum, file, "its SHA-512 is "+Short(got))
 	}
 	return nil
 }
 
-// damage notes that an archive is no good, and says so. Another file may have come meanwhile.
-func (s *Store) damage(sum Sum, file int, what string) error {
+// recordDamage records that a file of an archive is damaged, and returns the error. It leaves a newer file of the archive as it is.
+func (s *Store) recordDamage(sum Sum, file int, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k, ok := s.archives[sum]; ok && k.file == file {
 		k.damaged = what
 		s.archives[sum] = k
 	}
-	return damaged(sum, what)
+	return damagedError(sum, what)
 }
 
-func damaged(sum Sum, what string) error {
+func damagedError(sum Sum, what string) error {
 	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("muster asset add NAME FILE")
 }
 
@@ -286,7 +286,7 @@ func (s *Store) Damaged(sum Sum) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.archives[sum]; k.damaged != "" {
-		return damaged(sum, k.damaged)
+		return damagedError(sum, k.damaged)
 	}
 	return nil
 }

@@ -78,17 +78,17 @@ func (h *folderTest) wantFiles(want ...Sum) {
 	}
 }
 
-func archive(fill byte) []byte { return bytes.Repeat([]byte{fill}, 300<<10) }
+func testArchive(fill byte) []byte { return bytes.Repeat([]byte{fill}, 300<<10) }
 
 // What was taken is there, whole and from any byte on, also after the machine lost its power at once.
 func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
-	a, empty := h.put(archive('a')), h.put(nil)
+	a, empty := h.put(testArchive('a')), h.put(nil)
 	h.fs = fs.Crash(0, 1)
 	h.open()
 	h.wantFiles(a, empty)
-	if got := h.read(a); !bytes.Equal(got, archive('a')) {
+	if got := h.read(a); !bytes.Equal(got, testArchive('a')) {
 		t.Errorf("%d bytes of another kind", len(got))
 	}
 	if size, ok := h.Size(a); !ok || size != 300<<10 {
@@ -129,14 +129,14 @@ func (e *interruptedReader) Read(p []byte) (int, error) {
 func TestInterruptedUpload(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
-	data := archive('a')
+	data := testArchive('a')
 	sum := sha512.Sum512(data)
 	for what, r := range map[string]io.Reader{
 		"cut and said so": &interruptedReader{Reader: bytes.NewReader(data[:280<<10]), err: io.ErrUnexpectedEOF},
 		"broke off":       &interruptedReader{Reader: bytes.NewReader(data[:280<<10]), err: errors.New("connection reset")},
 		"ends early":      bytes.NewReader(data[:280<<10]),
 		"empty":           bytes.NewReader(nil),
-		"changed":         bytes.NewReader(archive('b')),
+		"changed":         bytes.NewReader(testArchive('b')),
 		"goes on":         io.MultiReader(bytes.NewReader(data), strings.NewReader("more")),
 	} {
 		_, err := h.Put(sum, r)
@@ -174,7 +174,7 @@ func (f callbackReader) Read([]byte) (int, error) { f(); return 0, io.EOF }
 // Uploads of the same archive at once, while others read it and what nobody names is removed, are one archive.
 func TestConcurrentUploads(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
-	data := archive('a')
+	data := testArchive('a')
 	sum := sha512.Sum512(data)
 	var all sync.WaitGroup
 	for range 8 {
@@ -207,7 +207,7 @@ func TestConcurrentUploads(t *testing.T) {
 func TestCollectUnnamedArchives(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
-	named, gone, again := h.put(archive('a')), h.put(archive('b')), h.put(archive('c'))
+	named, gone, again := h.put(testArchive('a')), h.put(testArchive('b')), h.put(testArchive('c'))
 	if f, err := fs.Create(filepath.Join(folder, "README")); err != nil || f.Close() != nil { // not ours
 		t.Fatal(err)
 	}
@@ -225,11 +225,11 @@ func TestCollectUnnamedArchives(t *testing.T) {
 	}
 	collect(0, named, gone, again)
 	h.hour = 1
-	h.put(archive('c'))
+	h.put(testArchive('c'))
 	h.open() // an hour from the start on
 	collect(0, named, gone, again)
 	h.hour = 2
-	h.put(archive('c'))
+	h.put(testArchive('c'))
 	f, err := h.Open(gone)
 	testenv.NoError(t, err)
 	defer f.Close()
@@ -237,7 +237,7 @@ func TestCollectUnnamedArchives(t *testing.T) {
 	if _, err := h.Open(gone); model.ClassOf(err) != model.NotFound {
 		t.Errorf("%v", err)
 	}
-	if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, archive('b')) {
+	if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, testArchive('b')) {
 		t.Errorf("who was reading it: %d bytes, %v", len(got), err)
 	}
 	h.hour = 9
@@ -292,13 +292,13 @@ func TestFullDisk(t *testing.T) {
 		disk fullDisk
 		says string
 	}{
-		"nearly full":     {fullDisk{free: reserve - 1}, "has only"},
+		"nearly full":     {fullDisk{free: minFreeBytes - 1}, "has only"},
 		"full":            {fullDisk{free: 1 << 40, writes: syscall.ENOSPC}, "no space left on device"},
 		"full when moved": {fullDisk{free: 1 << 40, rename: syscall.ENOSPC}, "no space left on device"},
 		"does not sync":   {fullDisk{free: 1 << 40, sync: syscall.EIO}, "input/output error"},
 	} {
 		f.free, f.writes, f.rename, f.sync = x.disk.free, x.disk.writes, x.disk.rename, x.disk.sync
-		data := archive('a')
+		data := testArchive('a')
 		_, err := h.Put(sha512.Sum512(data), bytes.NewReader(data))
 		if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: %v", what, err)
@@ -306,7 +306,7 @@ func TestFullDisk(t *testing.T) {
 		h.wantFiles()
 	}
 	f.free, f.writes, f.rename, f.sync = 1<<40, nil, nil, nil
-	h.wantFiles(h.put(archive('a')))
+	h.wantFiles(h.put(testArchive('a')))
 }
 
 // endlessReader is zeros without an end.
@@ -352,7 +352,7 @@ func (h *folderTest) damage(sum Sum, data []byte) {
 // An archive that is damaged is as if it were not there from when that is found on, and the next upload takes its
 // place; one that nobody has looked at is looked at then.
 func TestReplaceDamagedArchive(t *testing.T) {
-	data := archive('a')
+	data := testArchive('a')
 	flipped := bytes.Clone(data)
 	flipped[1000] ^= 1
 	for what, bad := range map[string][]byte{"flipped": flipped, "cut": data[:1000], "empty": nil, "longer": append(bytes.Clone(data), 'x')} {
@@ -392,12 +392,12 @@ func TestReplaceDamagedArchive(t *testing.T) {
 // A file that somebody removed is not here; nor is one that is found damaged kept when nothing names it.
 func TestMissingArchive(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
-	sum := h.put(archive('a'))
+	sum := h.put(testArchive('a'))
 	testenv.NoError(t, h.fs.Remove(filepath.Join(folder, hex.EncodeToString(sum[:]))))
 	if err := h.Check(sum); err == nil || !strings.Contains(err.Error(), "its file is missing") {
 		t.Errorf("%v", err)
 	}
-	h.put(archive('a'))
+	h.put(testArchive('a'))
 	h.damage(sum, nil)
 	if err := h.Check(sum); err == nil {
 		t.Error("it is whole")

@@ -106,8 +106,8 @@ func (f *fleet) problem(b *Batch, which int, e *Entry) {
 // id is what the event view calls a problem: sixteen characters.
 func (f *fleet) id() string { return fmt.Sprintf("%08x%08x", f.now.Unix(), f.rand.Uint32()) }
 
-// deliver tells the handler of all that is due.
-func deliver(b *testing.B, s Store, now time.Time) {
+// recordDeliveries records a successful attempt of each delivery that is due.
+func recordDeliveries(b *testing.B, s Store, now time.Time) {
 	for {
 		due, _, err := s.Due(b.Context(), now, 1000, nil)
 		if err != nil {
@@ -137,7 +137,7 @@ func BenchmarkRecord(b *testing.B) {
 				b.Fatal(err)
 			}
 			f := newFleet(kind == "problems")
-			before, cpu := written(b), processorTime(b)
+			before, cpu := writtenBytes(b), processorTime(b)
 			var storing time.Duration
 			b.ResetTimer()
 			for left := b.N; left > 0; left -= benchBatch {
@@ -147,7 +147,7 @@ func BenchmarkRecord(b *testing.B) {
 					b.Fatal(err)
 				}
 				if f.problems {
-					deliver(b, s, f.now)
+					recordDeliveries(b, s, f.now)
 				}
 				storing += time.Since(began)
 			}
@@ -158,8 +158,8 @@ func BenchmarkRecord(b *testing.B) {
 			n := float64(b.N)
 			b.ReportMetric(n/storing.Seconds(), "changes/s")
 			b.ReportMetric(float64((processorTime(b)-cpu).Microseconds())/n, "cpu-µs/change")
-			b.ReportMetric(float64(written(b)-before)/n, "disk-B/change")
-			b.ReportMetric(float64(size(b, dir))/n, "kept-B/change")
+			b.ReportMetric(float64(writtenBytes(b)-before)/n, "disk-B/change")
+			b.ReportMetric(float64(folderBytes(b, dir))/n, "kept-B/change")
 		})
 	}
 }
@@ -206,8 +206,8 @@ func BenchmarkEntries(b *testing.B) {
 	}
 }
 
-// written is how many bytes this process has sent to storage.
-func written(b *testing.B) (n int64) {
+// writtenBytes returns the bytes that this process has sent to storage.
+func writtenBytes(b *testing.B) (n int64) {
 	data, err := os.ReadFile("/proc/self/io")
 	if err != nil {
 		b.Skip("no /proc/self/io: ", err)
@@ -230,7 +230,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func size(b *testing.B, dir string) (n int64) {
+func folderBytes(b *testing.B, dir string) (n int64) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		b.Fatal(err)

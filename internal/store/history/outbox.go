@@ -130,14 +130,14 @@ func scanRef(scan sqldb.Scan) (ref HandlerRef, err error) {
 }
 
 func (s *sqlStore) DeadLetters(ctx context.Context, h HandlerRef, before int64, n int) ([]Delivery, error) {
-	w := deadLetters(h)
+	w := deadLetterCondition(h)
 	if before > 0 {
 		w.And(`o.id < ?`, before)
 	}
-	return s.deliveries(ctx, w.SQL("")+` ORDER BY id DESC`+limit(n), w.Args...)
+	return s.deliveries(ctx, w.SQL("")+` ORDER BY id DESC`+limitClause(n), w.Args...)
 }
 
-func deadLetters(h HandlerRef) *sqldb.Where {
+func deadLetterCondition(h HandlerRef) *sqldb.Where {
 	w := &sqldb.Where{}
 	w.And(`o.state = 'dead' AND o.handler_ns = ? AND o.handler = ?`, h.Namespace, h.Name)
 	return w
@@ -149,7 +149,7 @@ const isUseful = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.probl
 		AND b.handler_ns = o.handler_ns AND b.kind = 'opened' AND b.state = 'delivered'))`
 
 func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Revival) (out Revived, err error) {
-	dead := deadLetters(h)
+	dead := deadLetterCondition(h)
 	if len(q.IDs) > 0 {
 		sqldb.AndIn(dead, `o.id`, q.IDs)
 	}
@@ -165,7 +165,7 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 			}
 		}
 		out = Revived{Over: all - fit, More: max(0, fit-q.Limit)}
-		rows, err := tx.Query(ctx, `SELECT o.id FROM history_outbox o WHERE `+chosen.SQL("")+` ORDER BY o.id`+limit(q.Limit), chosen.Args...)
+		rows, err := tx.Query(ctx, `SELECT o.id FROM history_outbox o WHERE `+chosen.SQL("")+` ORDER BY o.id`+limitClause(q.Limit), chosen.Args...)
 		ids, err := sqldb.Collect(rows, err, sqldb.ScanColumn[int64])
 		if err != nil || len(ids) == 0 {
 			return err
@@ -200,7 +200,7 @@ func (s *sqlStore) HandlersWithOpen(ctx context.Context) ([]HandlerRef, error) {
 }
 
 func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64, n int) ([]Delivery, error) {
-	return s.deliveries(ctx, `id IN (SELECT o.id `+openDelivered+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limit(n), h.Namespace, h.Name, after)
+	return s.deliveries(ctx, `id IN (SELECT o.id `+openDelivered+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limitClause(n), h.Namespace, h.Name, after)
 }
 
 // Message is one delivery that has ended, as reports count it, with the names of its problem.
@@ -242,7 +242,7 @@ func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, err
 	}
 	w.AndEqual(`p.namespace`, q.Namespace)
 	sqldb.AndIn(w, `p.namespace`, q.Namespaces)
-	page(w, `o.ended`, `o.id`, q.Since, q.Until, q.BeforeID)
+	boundToPage(w, `o.ended`, `o.id`, q.Since, q.Until, q.BeforeID)
 	return sqldb.List(ctx, s.db, "messages", func(scan sqldb.Scan) (m Message, err error) {
 		var ended int64
 		err = scan(&m.ID, &ended, &m.Problem, &m.Namespace, &m.Node, &m.SourceKind, &m.SourceName, &m.Handler.Namespace, &m.Handler.Name,
@@ -251,5 +251,5 @@ func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, err
 		return m, err
 	}, `SELECT o.id, o.ended, o.problem, COALESCE(p.namespace, ''), COALESCE(p.node, ''), COALESCE(p.source_kind, 0), COALESCE(p.source_name, ''),
 		o.handler_ns, o.handler, o.route, o.kind, CASE WHEN o.tells = '' THEN o.kind ELSE o.tells END, o.problems, o.state, `+payload+`
-		FROM history_outbox o LEFT JOIN history_problems p ON p.id = o.problem WHERE `+w.SQL("")+` ORDER BY o.ended DESC, o.id DESC`+limit(q.Limit), w.Args...)
+		FROM history_outbox o LEFT JOIN history_problems p ON p.id = o.problem WHERE `+w.SQL("")+` ORDER BY o.ended DESC, o.id DESC`+limitClause(q.Limit), w.Args...)
 }

@@ -56,9 +56,9 @@ func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]
 	return known, nil
 }
 
-// problemShelf numbers problems as they open.
-func problemShelf(size int64) shelf[Problem] {
-	return shelf[Problem]{
+// newProblemTable returns the table of problems, which are numbered as they open.
+func newProblemTable(size int64) segmentedTable[Problem] {
+	return segmentedTable[Problem]{
 		table: "history_problems", id: "no", at: "opened", columns: problemColumns, size: size, scan: scanProblem,
 		time:    func(p *Problem) int64 { return sqldb.Nanos(p.Opened) },
 		compare: func(a, b *Problem) int { return cmp.Or(b.Opened.Compare(a.Opened), cmp.Compare(b.ID, a.ID)) },
@@ -70,8 +70,8 @@ func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, err
 	if q.Open {
 		w.And(`{+}e.closed = 0`)
 	}
-	w.bound(`{+}e.opened`, q.Since, q.Before, q.BeforeID)
-	return s.problems.list(ctx, s.db, w, limited(q.Limit))
+	w.boundToTime(`{+}e.opened`, q.Since, q.Before, q.BeforeID)
+	return s.problems.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
 // recordProblems writes problems that opened and problems that closed.
@@ -79,7 +79,7 @@ func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, clo
 	if len(opened)+len(closed) == 0 {
 		return nil
 	}
-	filed, next, err := s.problems.end(ctx, tx)
+	filed, next, err := s.problems.lastNumbers(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -115,8 +115,8 @@ func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
 
 const entryColumns = `partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, source_kind, source_id, source_instance, source_name, status, previous, output, count, expired`
 
-func entryShelf(size int64) shelf[Entry] {
-	return shelf[Entry]{
+func newEntryTable(size int64) segmentedTable[Entry] {
+	return segmentedTable[Entry]{
 		table: "history_entries", id: "id", at: "at", columns: `id, ` + entryColumns, size: size, scan: scanEntry,
 		time:    func(e *Entry) int64 { return sqldb.Nanos(e.At) },
 		compare: func(a, b *Entry) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) },
@@ -139,8 +139,8 @@ func scanEntry(scan sqldb.Scan) (Entry, error) {
 func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
 	w.AndEqual(`e.kind`, string(q.Kind))
-	w.bound(`{+}e.at`, q.Since, q.Before, q.BeforeID)
-	return s.entries.list(ctx, s.db, w, limited(q.Limit))
+	w.boundToTime(`{+}e.at`, q.Since, q.Before, q.BeforeID)
+	return s.entries.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
 // markKinds is the condition of the index history_entries_marks; SQLite uses that only for the same words.
@@ -149,8 +149,8 @@ const markKinds = `e.kind IN ('flapping', 'acknowledged')`
 func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, "", "", 0)
 	w.And(markKinds)
-	w.bound(`e.at`, q.Since, q.Before, q.BeforeID)
-	return s.entries.list(ctx, s.db, w, limited(q.Limit))
+	w.boundToTime(`e.at`, q.Since, q.Before, q.BeforeID)
+	return s.entries.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
 // recordEntries writes entries, but none that was recorded before. An entry has no key of its own, so the
@@ -167,15 +167,15 @@ func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry
 		}
 		s.recorded = placeMap(places)
 	}
-	filed, next, err := s.entries.end(ctx, tx)
+	filed, next, err := s.entries.lastNumbers(ctx, tx)
 	if err != nil {
 		return err
 	}
-	rows := make([]numbered[Entry], 0, len(list))
+	rows := make([]numberedRow[Entry], 0, len(list))
 	for i := range list {
 		e := &list[i]
 		if p, ok := s.recorded[e.Partition]; !ok || !p.Reached(e.Place.At, e.Place.Index) {
-			rows = append(rows, numbered[Entry]{next, e})
+			rows = append(rows, numberedRow[Entry]{next, e})
 			next++
 		}
 	}

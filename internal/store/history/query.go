@@ -8,9 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// page bounds rows to a time, and to those behind the last row of a page: before a time, or at it with a
+// boundToPage bounds rows to a time, and to those behind the last row of a page: before a time, or at it with a
 // smaller id.
-func page(w *sqldb.Where, at, id string, since, before time.Time, beforeID any) {
+func boundToPage(w *sqldb.Where, at, id string, since, before time.Time, beforeID any) {
 	if !since.IsZero() {
 		w.And(at+` >= ?`, sqldb.Nanos(since))
 	}
@@ -23,14 +23,14 @@ func page(w *sqldb.Where, at, id string, since, before time.Time, beforeID any) 
 // defaultLimit bounds lists whose query names no limit.
 const defaultLimit = 1000
 
-func limited(n int) int {
+func effectiveLimit(n int) int {
 	if n <= 0 {
 		return defaultLimit
 	}
 	return n
 }
 
-func limit(n int) string { return fmt.Sprintf(` LIMIT %d`, limited(n)) }
+func limitClause(n int) string { return fmt.Sprintf(` LIMIT %d`, effectiveLimit(n)) }
 
 // cleanText replaces bytes that PostgreSQL refuses: NUL and broken UTF-8. Both engines store the same.
 func cleanText(s string) string {

@@ -12,12 +12,12 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// shelf is a table that grows at its end only, with a segmented index by node and check. One index over all
+// segmentedTable is a table that grows at its end only, with a segmented index by node and check. One index over all
 // rows would cost a random page for each row, written twice. Instead the shelf closes a segment every size
 // rows: history_index then holds the nodes and checks of the segment, sorted, and grows at its end, too. A
 // query for a node looks into each segment whose time fits, the newest first, and scans the rows behind the
 // last segment, at most one segment's worth. See docs/decisions/0008-history-segments.md.
-type shelf[T any] struct {
+type segmentedTable[T any] struct {
 	table   string // as history_segments and history_index name it
 	id, at  string // columns: the row number, and the time
 	columns string
@@ -29,7 +29,7 @@ type shelf[T any] struct {
 }
 
 // prepare prepares the statement that every batch runs.
-func (f *shelf[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
+func (f *segmentedTable[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	f.ends, err = db.Prepare(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
 	return err
 }
@@ -38,26 +38,26 @@ func (f *shelf[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 // the rows behind the last one are scanned in 10 ms.
 const segmentRows = 1 << 15
 
-// numbered is a row with its number.
-type numbered[T any] struct {
+// numberedRow is an item to insert, with the number of its row.
+type numberedRow[T any] struct {
 	id   int64
 	item *T
 }
 
-func numberRows[T any](next int64, list []T) []numbered[T] {
-	out := make([]numbered[T], len(list))
+func numberRows[T any](next int64, list []T) []numberedRow[T] {
+	out := make([]numberedRow[T], len(list))
 	for i := range list {
-		out[i] = numbered[T]{next + int64(i), &list[i]}
+		out[i] = numberedRow[T]{next + int64(i), &list[i]}
 	}
 	return out
 }
 
-func (f *shelf[T]) sql(query string) string {
+func (f *segmentedTable[T]) sql(query string) string {
 	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns).Replace(query)
 }
 
-// end returns the last row in a segment, and the number of the next row to be written.
-func (f *shelf[T]) end(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
+// lastNumbers returns the last row in a segment, and the number of the next row to be written.
+func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
 	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
 		return 0, 0, err
 	}
@@ -68,8 +68,8 @@ func (f *shelf[T]) end(ctx context.Context, tx *sqldb.Tx) (filed, next int64, er
 const nameDay = 24 * time.Hour
 
 // closeSegment makes a segment of the rows behind the last one, if they are enough.
-func (f *shelf[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
-	filed, next, err := f.end(ctx, tx)
+func (f *segmentedTable[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
+	filed, next, err := f.lastNumbers(ctx, tx)
 	if err != nil || next-1-filed < f.size {
 		return err
 	}
@@ -96,8 +96,8 @@ func (f *shelf[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// clean removes the oldest segment without rows.
-func (f *shelf[T]) clean(ctx context.Context, tx *sqldb.Tx, before time.Time) error {
+// deleteEmptySegment removes the oldest segment without rows.
+func (f *segmentedTable[T]) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx, before time.Time) error {
 	var segment int64
 	err := tx.QueryRow(ctx, f.sql(`SELECT COALESCE(MIN(s.last), 0) FROM history_segments s WHERE s.shelf = '{table}' AND s.ended < ?
 		AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} >= s.first AND e.{id} <= s.last)`), sqldb.Nanos(before)).Scan(&segment)
@@ -137,14 +137,14 @@ func newSelection(namespace string, namespaces []string, node, check string, id 
 	return w
 }
 
-// bound limits a selection to a time and a page, see where.page.
-func (w *selection) bound(at string, since, before time.Time, beforeID any) {
+// boundToTime limits a selection to the rows of a time and of one page (boundToPage).
+func (w *selection) boundToTime(at string, since, before time.Time, beforeID any) {
 	w.since, w.until = sqldb.Nanos(since), sqldb.Nanos(before)
-	page(&w.Where, at, `e.id`, since, before, beforeID)
+	boundToPage(&w.Where, at, `e.id`, since, before, beforeID)
 }
 
-// nodes returns all ids that nodes of the selected name had.
-func (w *selection) nodes(ctx context.Context, db *sqldb.DB) ([]int64, error) {
+// nodeIDs returns all ids that nodes of the selected name had.
+func (w *selection) nodeIDs(ctx context.Context, db *sqldb.DB) ([]int64, error) {
 	if w.nodeID != 0 {
 		return []int64{int64(w.nodeID)}, nil
 	}
@@ -155,17 +155,17 @@ func (w *selection) nodes(ctx context.Context, db *sqldb.DB) ([]int64, error) {
 	return sqldb.List(ctx, db, "names of nodes", sqldb.ScanColumn[int64], query, args...)
 }
 
-// part is a range of rows that one query reads: a segment, or the rows behind the last one.
-type part struct {
+// rowRange is a range of rows that one query reads: a segment, or the rows behind the last one.
+type rowRange struct {
 	after, segment int64 // segment 0: the rows behind after
 	ended          int64
 }
 
-// parts returns the parts with rows of the selected time, the newest first.
-func (f *shelf[T]) parts(ctx context.Context, db *sqldb.DB, w *selection) ([]part, error) {
-	out := []part{{}}
+// selectRanges returns the row ranges with rows of the selected time, the newest first.
+func (f *segmentedTable[T]) selectRanges(ctx context.Context, db *sqldb.DB, w *selection) ([]rowRange, error) {
+	out := []rowRange{{}}
 	type segment struct {
-		part
+		rowRange
 		begun int64
 	}
 	all, err := sqldb.List(ctx, db, "segments", func(scan sqldb.Scan) (s segment, err error) {
@@ -175,22 +175,22 @@ func (f *shelf[T]) parts(ctx context.Context, db *sqldb.DB, w *selection) ([]par
 	for _, s := range all {
 		out[0].after = max(out[0].after, s.segment)
 		if s.ended >= w.since && (w.until == 0 || s.begun <= w.until) {
-			out = append(out, s.part)
+			out = append(out, s.rowRange)
 		}
 	}
 	return out, err
 }
 
 // list reads the newest selected rows.
-func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most int) ([]T, error) {
+func (f *segmentedTable[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most int) ([]T, error) {
 	if w.node == "" && w.nodeID == 0 {
 		return f.read(ctx, db, `FROM {table} e WHERE `+w.SQL(""), w.Args, most, "")
 	}
-	nodes, err := w.nodes(ctx, db)
+	nodes, err := w.nodeIDs(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	parts, err := f.parts(ctx, db, w)
+	parts, err := f.selectRanges(ctx, db, w)
 	if err != nil {
 		return nil, err
 	}
@@ -223,6 +223,6 @@ func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most in
 }
 
 // read runs one query. plus is + where SQLite must not use the index of the time.
-func (f *shelf[T]) read(ctx context.Context, db *sqldb.DB, from string, args []any, most int, plus string) ([]T, error) {
-	return sqldb.List(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limit(most)), args...)
+func (f *segmentedTable[T]) read(ctx context.Context, db *sqldb.DB, from string, args []any, most int, plus string) ([]T, error) {
+	return sqldb.List(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limitClause(most)), args...)
 }

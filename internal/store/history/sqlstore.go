@@ -20,8 +20,8 @@ import (
 // sqlStore implements Store on SQLite and on PostgreSQL. Times are Unix nanoseconds; 0: none.
 type sqlStore struct {
 	db       *sqldb.DB
-	entries  shelf[Entry]
-	problems shelf[Problem]
+	entries  segmentedTable[Entry]
+	problems segmentedTable[Problem]
 	inserters
 
 	recording sync.Mutex                // serializes Record
@@ -39,7 +39,7 @@ func open(ctx context.Context, dsn string, segment int64) (Store, error) {
 	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &sqlStore{db: db, entries: entryShelf(segment), problems: problemShelf(segment)}
+	s := &sqlStore{db: db, entries: newEntryTable(segment), problems: newProblemTable(segment)}
 	if err := errors.Join(s.prepare(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -148,9 +148,9 @@ func (s *sqlStore) Rates(ctx context.Context) ([]Rate, error) {
 
 // inserters write the rows of a batch: one prepared statement per table and purpose.
 type inserters struct {
-	entry          *sqldb.Inserter[numbered[Entry]]
-	opened         *sqldb.Inserter[numbered[Problem]]
-	closed         *sqldb.Inserter[numbered[Problem]]
+	entry          *sqldb.Inserter[numberedRow[Entry]]
+	opened         *sqldb.Inserter[numberedRow[Problem]]
+	closed         *sqldb.Inserter[numberedRow[Problem]]
 	outbox         *sqldb.Inserter[Delivery]
 	also           *sqldb.Inserter[deliveryProblem]
 	escalations    *sqldb.Inserter[encodedEscalation]
@@ -163,12 +163,12 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	const problems = `history_problems (no, ` + problemColumns + `)`
 	const place = ` (partition_no, log, number, idx)`
 	const onPlace = `ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`
-	in.entry = prepareInsert(ctx, db, &err, `history_entries (id, `+entryColumns+`)`, ``, entryRow)
-	in.opened = prepareInsert(ctx, db, &err, problems, `ON CONFLICT (id) DO NOTHING`, openedRow)
+	in.entry = prepareInsert(ctx, db, &err, `history_entries (id, `+entryColumns+`)`, ``, appendEntryRow)
+	in.opened = prepareInsert(ctx, db, &err, problems, `ON CONFLICT (id) DO NOTHING`, appendOpenedRow)
 	in.closed = prepareInsert(ctx, db, &err, problems, `ON CONFLICT (id) DO UPDATE SET closed = excluded.closed,
-		status = excluded.status, severity = excluded.severity WHERE history_problems.closed = 0`, closedRow)
+		status = excluded.status, severity = excluded.severity WHERE history_problems.closed = 0`, appendClosedRow)
 	in.outbox = prepareInsert(ctx, db, &err, `history_outbox (key, problem, handler_ns, handler, kind, payload, created,
-		state, attempts, next_at, last_error, ended, route, tells, problems)`, `ON CONFLICT DO NOTHING`, deliveryRow)
+		state, attempts, next_at, last_error, ended, route, tells, problems)`, `ON CONFLICT DO NOTHING`, appendDeliveryRow)
 	in.also = prepareInsert(ctx, db, &err, `history_delivery_problems (key, problem)`, `ON CONFLICT DO NOTHING`,
 		func(args []any, r *deliveryProblem) []any { return append(args, r.key, r.problem) })
 	in.escalations = prepareInsert(ctx, db, &err, `history_escalations (problem, route, body)`,
@@ -177,10 +177,10 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	in.rates = prepareInsert(ctx, db, &err, `history_rates (route, shadow, ends, sent)`,
 		`ON CONFLICT (route, shadow) DO UPDATE SET ends = excluded.ends, sent = excluded.sent`,
 		func(args []any, r *Rate) []any {
-			return append(args, r.Route, number(r.Shadow), sqldb.Nanos(r.Ends), r.Sent)
+			return append(args, r.Route, boolColumn(r.Shadow), sqldb.Nanos(r.Ends), r.Sent)
 		})
-	in.places = prepareInsert(ctx, db, &err, `history_places`+place, onPlace, placeRow)
-	in.pipelinePlaces = prepareInsert(ctx, db, &err, `history_pipeline_places`+place, onPlace, placeRow)
+	in.places = prepareInsert(ctx, db, &err, `history_places`+place, onPlace, appendPlaceRow)
+	in.pipelinePlaces = prepareInsert(ctx, db, &err, `history_pipeline_places`+place, onPlace, appendPlaceRow)
 	return err
 }
 
@@ -194,8 +194,8 @@ func prepareInsert[T any](ctx context.Context, db *sqldb.DB, failed *error, into
 	return in
 }
 
-// number is a boolean as columns hold it.
-func number(b bool) int64 {
+// boolColumn returns 1 for true and 0 for false: columns hold numbers.
+func boolColumn(b bool) int64 {
 	if b {
 		return 1
 	}
@@ -205,7 +205,7 @@ func number(b bool) int64 {
 // noStatus is the column previous of an event's first status.
 const noStatus = -1
 
-func entryRow(args []any, row *numbered[Entry]) []any {
+func appendEntryRow(args []any, row *numberedRow[Entry]) []any {
 	e := row.item
 	previous := int64(e.Previous)
 	if e.First {
@@ -213,28 +213,30 @@ func entryRow(args []any, row *numbered[Entry]) []any {
 	}
 	return append(args, row.id, int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
 		sqldb.Nanos(e.At), sqldb.Nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), int64(e.Source.Kind), int64(e.Source.ID), cleanText(e.Source.Instance), e.SourceName,
-		int64(e.Status), previous, cleanText(e.Output), int64(e.Count), number(e.Expired))
+		int64(e.Status), previous, cleanText(e.Output), int64(e.Count), boolColumn(e.Expired))
 }
 
-func openedRow(args []any, row *numbered[Problem]) []any { return problemRow(args, row, 0) }
-
-func closedRow(args []any, row *numbered[Problem]) []any {
-	return problemRow(args, row, sqldb.Nanos(row.item.Closed))
+func appendOpenedRow(args []any, row *numberedRow[Problem]) []any {
+	return appendProblemRow(args, row, 0)
 }
 
-func problemRow(args []any, row *numbered[Problem], closed int64) []any {
+func appendClosedRow(args []any, row *numberedRow[Problem]) []any {
+	return appendProblemRow(args, row, sqldb.Nanos(row.item.Closed))
+}
+
+func appendProblemRow(args []any, row *numberedRow[Problem], closed int64) []any {
 	p := row.item
 	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), int64(p.Source.Kind), int64(p.Source.ID), cleanText(p.Source.Instance), p.SourceName, int64(p.Chunk),
 		int64(p.Status), int64(p.Severity), sqldb.Nanos(p.Opened), closed, cleanText(p.Output))
 }
 
-func deliveryRow(args []any, d *Delivery) []any {
+func appendDeliveryRow(args []any, d *Delivery) []any {
 	return append(args, d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, sqldb.Nanos(d.Created),
 		string(cmp.Or(d.State, Pending)), int64(0), sqldb.Nanos(d.Created), cleanText(d.LastError), sqldb.Nanos(d.Ended),
 		d.Route, d.Tells, int64(d.Count))
 }
 
-func placeRow(args []any, r *partitionPlace) []any {
+func appendPlaceRow(args []any, r *partitionPlace) []any {
 	return append(args, int64(r.partition), int64(r.place.At.Log), int64(r.place.At.Number), int64(r.place.Index))
 }
 
@@ -260,10 +262,10 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 			count, _ := result.RowsAffected()
 			removed += int(count)
 		}
-		if err := s.entries.clean(ctx, tx, before); err != nil {
+		if err := s.entries.deleteEmptySegment(ctx, tx, before); err != nil {
 			return err
 		}
-		if err := s.problems.clean(ctx, tx, before); err != nil {
+		if err := s.problems.deleteEmptySegment(ctx, tx, before); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `DELETE FROM history_names WHERE last < ?`, sqldb.Nanos(before.Add(-nameDay)))

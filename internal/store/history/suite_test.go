@@ -27,7 +27,7 @@ var (
 	mail  = HandlerRef{Namespace: "default", Name: "mail"}
 )
 
-func at(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+func afterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
 func place(number uint64, index uint32) Place {
 	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
@@ -37,7 +37,7 @@ func problem(id, node string, opened int) Problem {
 	return Problem{
 		Problem: model.Problem{
 			ID: id, NodeID: 7, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High,
-			Opened: at(opened), Output: "disk full",
+			Opened: afterNoon(opened), Output: "disk full",
 		},
 		Namespace: "default", Node: node, SourceName: "disk",
 	}
@@ -46,46 +46,46 @@ func problem(id, node string, opened int) Problem {
 func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	return Delivery{
 		Key: problem + "/" + kind + "/" + to.Name, Problem: problem, Handler: to, Kind: kind,
-		Payload: []byte(`{"version":1}`), Created: at(created),
+		Payload: []byte(`{"version":1}`), Created: afterNoon(created),
 	}
 }
 
 func entry(number uint64, minute int) Entry {
 	return Entry{
-		At: at(minute), Executed: at(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
+		At: afterNoon(minute), Executed: afterNoon(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
 		Source: model.CheckSource(1001), SourceName: "disk", Status: model.Critical, Previous: model.OK, Output: "disk full",
 		Partition: 5, Place: place(number, 0),
 	}
 }
 
-// engine is a store on one engine, which is empty when a test begins.
-type engine struct {
+// restartableStore is a history store that a test can close and open again. Each test begins with an empty one.
+type restartableStore struct {
 	Store
 	reopen func() Store
 }
 
-func (s *engine) restart(t *testing.T) {
+func (s *restartableStore) restart(t *testing.T) {
 	t.Helper()
 	must(t, s.Close())
 	s.Store = s.reopen()
 }
 
-func (s *engine) record(t *testing.T, b Batch) {
+func (s *restartableStore) record(t *testing.T, b Batch) {
 	t.Helper()
 	must(t, s.Record(t.Context(), b))
 }
 
-func (s *engine) attempt(t *testing.T, id int64, a Attempt) {
+func (s *restartableStore) attempt(t *testing.T, id int64, a Attempt) {
 	t.Helper()
 	must(t, s.RecordAttempts(t.Context(), Outcome{ID: id, Attempt: a}))
 }
 
 // due returns the keys of the deliveries that are due at a minute, and when the next is.
-func (s *engine) due(t *testing.T, minute int) ([]string, time.Time) {
+func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	t.Helper()
-	list, next, err := s.Due(t.Context(), at(minute), 10, nil)
+	list, next, err := s.Due(t.Context(), afterNoon(minute), 10, nil)
 	must(t, err)
-	return keys(list), next
+	return deliveryKeys(list), next
 }
 
 // runSuite runs the conformance suite of Store; dsn makes an empty database. Rows are found in segments as they are after
@@ -93,19 +93,19 @@ func (s *engine) due(t *testing.T, minute int) ([]string, time.Time) {
 func runSuite(t *testing.T, dsn func(t *testing.T) string) {
 	for name, segment := range map[string]int64{"nothing is in a segment": 1 << 15, "segments of 3": 3} {
 		t.Run(name, func(t *testing.T) {
-			testStore(t, func(t *testing.T) *engine {
+			testStore(t, func(t *testing.T) *restartableStore {
 				reopen := opener(t, dsn(t), segment)
-				return &engine{reopen(), reopen}
+				return &restartableStore{reopen(), reopen}
 			})
 		})
 	}
 	testNextVersion(t, dsn(t))
 }
 
-func testStore(t *testing.T, open func(*testing.T) *engine) {
-	for name, test := range map[string]func(*testing.T, *engine){
+func testStore(t *testing.T, open func(*testing.T) *restartableStore) {
+	for name, test := range map[string]func(*testing.T, *restartableStore){
 		"a batch is stored whole":          testBatch,
-		"a repeated batch changes nothing": testTwice,
+		"a repeated batch changes nothing": testRepeatedBatch,
 		"problems page newest first":       testPages,
 		"problem counts":                   testSince,
 		"entries by event and time":        testEntries,
@@ -141,8 +141,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// ok returns the result of a call that must succeed.
-func ok[T any](value T, err error) T {
+// noError returns the result of a call that must succeed.
+func noError[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
 	}
@@ -156,7 +156,7 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
-func testBatch(t *testing.T, s *engine) {
+func testBatch(t *testing.T, s *restartableStore) {
 	first := entry(3, 0)
 	first.First, first.Previous = true, model.OK
 	b := Batch{
@@ -167,12 +167,12 @@ func testBatch(t *testing.T, s *engine) {
 	b.Deliveries[0].Also = []string{"p3", "p2"}
 	s.record(t, b)
 	s.restart(t)
-	equal(t, "places", ok(s.Places(t.Context())), b.Places)
-	equal(t, "problem", ok(s.Problem(t.Context(), "p1")), b.Opened[0])
-	entries := ok(s.Entries(t.Context(), EntryQuery{}))
+	equal(t, "places", noError(s.Places(t.Context())), b.Places)
+	equal(t, "problem", noError(s.Problem(t.Context(), "p1")), b.Opened[0])
+	entries := noError(s.Entries(t.Context(), EntryQuery{}))
 	slices.Reverse(entries) // newest first; of the same time, the last recorded first
 	equal(t, "entries", withoutIDs(entries), b.Entries)
-	equal(t, "also told of", ok(s.AlsoProblems(t.Context(), b.Deliveries[0].Key)), []string{"p2", "p3"})
+	equal(t, "also told of", noError(s.AlsoProblems(t.Context(), b.Deliveries[0].Key)), []string{"p2", "p3"})
 	if _, err := s.Problem(t.Context(), "none"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("no such problem: %v", err)
 	}
@@ -180,12 +180,12 @@ func testBatch(t *testing.T, s *engine) {
 	for i := range 600 { // more than one query asks for
 		ids = append(ids, fmt.Sprint("none", i))
 	}
-	equal(t, "known", ok(s.KnownProblems(t.Context(), ids)), map[string]bool{"p1": true})
+	equal(t, "known", noError(s.KnownProblems(t.Context(), ids)), map[string]bool{"p1": true})
 }
 
-func testTwice(t *testing.T, s *engine) {
+func testRepeatedBatch(t *testing.T, s *restartableStore) {
 	closed := problem("p1", "web01", 0)
-	closed.Closed, closed.Status = at(5), model.Unknown
+	closed.Closed, closed.Status = afterNoon(5), model.Unknown
 	b := Batch{
 		Entries: []Entry{entry(4, 0)}, Opened: []Problem{problem("p1", "web01", 0)}, Closed: []Problem{closed},
 		Deliveries: []Delivery{delivery("p1", "opened", pager, 0), delivery("p1", "closed", pager, 5)},
@@ -203,28 +203,28 @@ func testTwice(t *testing.T, s *engine) {
 		t.Error("recorded though it was stopped")
 	}
 	s.record(t, b)
-	deliveries := ok(s.Deliveries(t.Context(), "p1"))
-	entries := ok(s.Entries(t.Context(), EntryQuery{}))
-	problems := ok(s.Problems(t.Context(), ProblemQuery{}))
+	deliveries := noError(s.Deliveries(t.Context(), "p1"))
+	entries := noError(s.Entries(t.Context(), EntryQuery{}))
+	problems := noError(s.Problems(t.Context(), ProblemQuery{}))
 	if len(deliveries) != 2 || len(entries) != 1 || len(problems) != 1 {
 		t.Errorf("%d deliveries, %d entries, %d problems", len(deliveries), len(entries), len(problems))
 	}
 	equal(t, "problem", problems[0].Problem, closed.Problem)
 }
 
-func testPages(t *testing.T, s *engine) {
+func testPages(t *testing.T, s *restartableStore) {
 	var b Batch
 	for i := range 7 {
 		b.Opened = append(b.Opened, problem(fmt.Sprint("p", i), fmt.Sprint("web0", i%2), i/2)) // pairs open together
 	}
 	s.record(t, b)
 	ended := b.Opened[0]
-	ended.Closed = at(9)
+	ended.Closed = afterNoon(9)
 	s.record(t, Batch{Closed: []Problem{ended}})
 
 	list := func(q ProblemQuery) (ids []string) {
 		for {
-			page := ok(s.Problems(t.Context(), q))
+			page := noError(s.Problems(t.Context(), q))
 			for _, p := range page {
 				ids = append(ids, p.ID)
 			}
@@ -244,11 +244,11 @@ func testPages(t *testing.T, s *engine) {
 	equal(t, "another check", list(ProblemQuery{Check: "cpu"}), []string(nil))
 }
 
-func testSince(t *testing.T, s *engine) {
+func testSince(t *testing.T, s *restartableStore) {
 	other := problem("p4", "web04", 70)
 	other.Namespace = "demo"
 	closed := problem("p1", "web01", 0)
-	closed.Closed = at(65)
+	closed.Closed = afterNoon(65)
 	s.record(t, Batch{
 		Opened: []Problem{problem("p1", "web01", 0), problem("p2", "web02", 60), problem("p3", "web03", 61), other},
 		Closed: []Problem{closed},
@@ -258,29 +258,29 @@ func testSince(t *testing.T, s *engine) {
 		minute         int
 		opened, closed int
 	}{{"", 60, 3, 1}, {"default", 60, 2, 1}, {"demo", 60, 1, 0}, {"", 0, 4, 1}, {"", 66, 1, 0}, {"", 71, 0, 0}} {
-		opened, closed, err := s.CountProblems(t.Context(), c.namespace, at(c.minute))
+		opened, closed, err := s.CountProblems(t.Context(), c.namespace, afterNoon(c.minute))
 		must(t, err)
 		equal(t, fmt.Sprintf("%+v", c), [2]int{opened, closed}, [2]int{c.opened, c.closed})
 	}
 }
 
-func testEntries(t *testing.T, s *engine) {
+func testEntries(t *testing.T, s *restartableStore) {
 	first, second, other := entry(1, 0), entry(2, 1), entry(3, 2)
 	second.Kind, second.Count, second.Expired = ResultsLost, 12, true
 	other.Node = "web02"
 	s.record(t, Batch{Entries: []Entry{first, second, other}})
 	list := func(q EntryQuery) []Entry {
-		entries := ok(s.Entries(t.Context(), q))
+		entries := noError(s.Entries(t.Context(), q))
 		return withoutIDs(entries)
 	}
 	equal(t, "of an event", list(EntryQuery{Namespace: "default", Node: "web01", Check: "disk"}), []Entry{second, first})
 	equal(t, "of a node, whatever it was called", list(EntryQuery{NodeID: 7, Check: "disk"}), []Entry{other, second, first})
 	equal(t, "of a kind", list(EntryQuery{NodeID: 7, Kind: ResultsLost}), []Entry{second})
-	equal(t, "since", list(EntryQuery{Since: at(2)}), []Entry{other})
+	equal(t, "since", list(EntryQuery{Since: afterNoon(2)}), []Entry{other})
 	equal(t, "of a name that is not there", list(EntryQuery{Node: "web03"}), []Entry(nil))
 	var pages []Entry
 	for q := (EntryQuery{NodeID: 7, Limit: 1}); ; {
-		page := ok(s.Entries(t.Context(), q))
+		page := noError(s.Entries(t.Context(), q))
 		if len(page) == 0 {
 			break
 		}
@@ -293,7 +293,7 @@ func testEntries(t *testing.T, s *engine) {
 
 // testMany compares every query on many unordered rows with a sorted list in memory, before and after
 // cleaning.
-func testMany(t *testing.T, s *engine) {
+func testMany(t *testing.T, s *restartableStore) {
 	var all []Entry
 	var problems []Problem
 	random := rand.New(rand.NewPCG(3, 4))
@@ -326,18 +326,18 @@ func testMany(t *testing.T, s *engine) {
 		t.Helper()
 		for _, q := range []EntryQuery{
 			{}, {NodeID: 2}, {NodeID: 3, Check: "c1"}, {Node: "n1"}, {Namespace: "default", Node: "n4", Check: "c2"}, {Check: "c0"},
-			{NodeID: 1, Since: at(60)}, {Node: "n2", Since: at(40), Before: at(80)}, {Since: at(30), Before: at(31)}, {NodeID: 1, Limit: 3}, {Node: "n1", Limit: 5},
+			{NodeID: 1, Since: afterNoon(60)}, {Node: "n2", Since: afterNoon(40), Before: afterNoon(80)}, {Since: afterNoon(30), Before: afterNoon(31)}, {NodeID: 1, Limit: 3}, {Node: "n1", Limit: 5},
 		} {
-			list := ok(s.Entries(t.Context(), q))
+			list := noError(s.Entries(t.Context(), q))
 			equal(t, fmt.Sprintf("%s, entries of %+v", what, q), withoutIDs(list), firstOf(all, q.Limit, func(e *Entry) bool {
 				return (q.NodeID == 0 || e.NodeID == q.NodeID) && (q.Node == "" || e.Node == q.Node) && (q.Check == "" || e.SourceName == q.Check) &&
 					!e.At.Before(q.Since) && (q.Before.IsZero() || e.At.Before(q.Before))
 			}))
 		}
 		for _, q := range []ProblemQuery{
-			{}, {NodeID: 2}, {Node: "n1", Open: true}, {NodeID: 3, Check: "c1"}, {Open: true}, {Node: "n2", Before: at(50), Limit: 2}, {NodeID: 4, Limit: 3},
+			{}, {NodeID: 2}, {Node: "n1", Open: true}, {NodeID: 3, Check: "c1"}, {Open: true}, {Node: "n2", Before: afterNoon(50), Limit: 2}, {NodeID: 4, Limit: 3},
 		} {
-			list := ok(s.Problems(t.Context(), q))
+			list := noError(s.Problems(t.Context(), q))
 			equal(t, fmt.Sprintf("%s, problems of %+v", what, q), list, firstOf(problems, q.Limit, func(p *Problem) bool {
 				return (q.NodeID == 0 || p.NodeID == q.NodeID) && (q.Node == "" || p.Node == q.Node) && (q.Check == "" || p.SourceName == q.Check) &&
 					(!q.Open || p.Closed.IsZero()) && (q.Before.IsZero() || p.Opened.Before(q.Before))
@@ -348,10 +348,10 @@ func testMany(t *testing.T, s *engine) {
 	s.restart(t)
 	check("after a restart")
 	for range 40 { // some steps more than there are rows, so that emptied segments go too
-		ok(s.Clean(t.Context(), at(60), 5))
+		noError(s.Clean(t.Context(), afterNoon(60), 5))
 	}
-	all = slices.DeleteFunc(all, func(e Entry) bool { return e.At.Before(at(60)) })
-	problems = slices.DeleteFunc(problems, func(p Problem) bool { return !p.Closed.IsZero() && p.Closed.Before(at(60)) })
+	all = slices.DeleteFunc(all, func(e Entry) bool { return e.At.Before(afterNoon(60)) })
+	problems = slices.DeleteFunc(problems, func(p Problem) bool { return !p.Closed.IsZero() && p.Closed.Before(afterNoon(60)) })
 	check("after cleaning")
 	e := entry(1000, 200)
 	e.NodeID, e.Node = 2, "n2"
@@ -377,47 +377,47 @@ func withoutIDs(entries []Entry) []Entry {
 	return entries
 }
 
-func keys(deliveries []Delivery) (list []string) {
+func deliveryKeys(deliveries []Delivery) (list []string) {
 	for _, d := range deliveries {
 		list = append(list, d.Key)
 	}
 	return list
 }
 
-func testDue(t *testing.T, s *engine) {
+func testDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p1", "opened", mail, 0), delivery("p1", "closed", pager, 1), delivery("p2", "opened", pager, 3),
 	}})
 	now, next := s.due(t, 2)
 	equal(t, "due", now, []string{"p1/opened/pager", "p1/opened/mail"})
-	equal(t, "next", next, at(3))
+	equal(t, "next", next, afterNoon(3))
 
-	list, _, err := s.Due(t.Context(), at(2), 1, nil)
+	list, _, err := s.Due(t.Context(), afterNoon(2), 1, nil)
 	must(t, err)
 	equal(t, "whole row", list[0].Payload, []byte(`{"version":1}`))
-	s.attempt(t, list[0].ID, Attempt{At: at(2), State: Pending, NextAt: at(4), Error: "no answer"})
+	s.attempt(t, list[0].ID, Attempt{At: afterNoon(2), State: Pending, NextAt: afterNoon(4), Error: "no answer"})
 	now, next = s.due(t, 2)
 	equal(t, "while the opening is tried again, the closing waits", now, []string{"p1/opened/mail"})
-	equal(t, "next", next, at(3))
-	s.attempt(t, list[0].ID, Attempt{At: at(4), State: Dead, Error: "gone"})
+	equal(t, "next", next, afterNoon(3))
+	s.attempt(t, list[0].ID, Attempt{At: afterNoon(4), State: Dead, Error: "gone"})
 	now, next = s.due(t, 5)
 	equal(t, "after it", now, []string{"p1/opened/mail", "p1/closed/pager", "p2/opened/pager"})
 	equal(t, "next", next, time.Time{})
 }
 
 // testClampDue sets the clock back by two hours.
-func testClampDue(t *testing.T, s *engine) {
+func testClampDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 120), delivery("p2", "opened", mail, 4),
 	}})
-	must(t, s.ClampDue(t.Context(), at(2), at(5)))
+	must(t, s.ClampDue(t.Context(), afterNoon(2), afterNoon(5)))
 	due, next := s.due(t, 2)
 	equal(t, "due", due, []string{"p1/opened/pager"})
-	equal(t, "what waits no longer than it may goes on waiting", next, at(4))
+	equal(t, "what waits no longer than it may goes on waiting", next, afterNoon(4))
 }
 
 // testAlive keeps the time of the last RecordAlive.
-func testAlive(t *testing.T, s *engine) {
+func testAlive(t *testing.T, s *restartableStore) {
 	is := func(want time.Time) {
 		t.Helper()
 		if got, err := s.AliveUntil(t.Context()); err != nil || !got.Equal(want) {
@@ -435,106 +435,106 @@ func testAlive(t *testing.T, s *engine) {
 }
 
 // testRates: what is used of a rate is what was recorded last.
-func testRates(t *testing.T, s *engine) {
-	equal(t, "none", len(ok(s.Rates(t.Context()))), 0)
-	first := Rate{Route: "default/default", Ends: at(60), Sent: 1}
-	shadow := Rate{Route: "default/default", Shadow: true, Ends: at(70), Sent: 7}
+func testRates(t *testing.T, s *restartableStore) {
+	equal(t, "none", len(noError(s.Rates(t.Context()))), 0)
+	first := Rate{Route: "default/default", Ends: afterNoon(60), Sent: 1}
+	shadow := Rate{Route: "default/default", Shadow: true, Ends: afterNoon(70), Sent: 7}
 	s.record(t, Batch{Rates: []Rate{first, shadow}})
 	first.Sent = 2
 	s.record(t, Batch{Rates: []Rate{first}})
-	equal(t, "rates", ok(s.Rates(t.Context())), []Rate{first, shadow})
+	equal(t, "rates", noError(s.Rates(t.Context())), []Rate{first, shadow})
 }
 
 // testMakeDue makes the named pending deliveries due, and no others.
-func testMakeDue(t *testing.T, s *engine) {
+func testMakeDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 60), delivery("p2", "opened", pager, 60), delivery("p3", "opened", pager, 0),
 	}})
 	var ids []int64
 	for _, problem := range []string{"p1", "p3"} {
-		list := ok(s.Deliveries(t.Context(), problem))
+		list := noError(s.Deliveries(t.Context(), problem))
 		ids = append(ids, list[0].ID)
 	}
-	s.attempt(t, ids[1], Attempt{At: at(1), State: Dead, Error: "gone"})
-	must(t, s.MakeDue(t.Context(), append(ids, 1<<40), at(2)))
+	s.attempt(t, ids[1], Attempt{At: afterNoon(1), State: Dead, Error: "gone"})
+	must(t, s.MakeDue(t.Context(), append(ids, 1<<40), afterNoon(2)))
 	due, next := s.due(t, 2)
 	equal(t, "due", due, []string{"p1/opened/pager"})
-	equal(t, "the other waits", next, at(60))
-	must(t, s.MakeDue(t.Context(), nil, at(2)))
+	equal(t, "the other waits", next, afterNoon(60))
+	must(t, s.MakeDue(t.Context(), nil, afterNoon(2)))
 }
 
-func testExcept(t *testing.T, s *engine) {
+func testExcept(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p2", "opened", pager, 0), delivery("p3", "opened", mail, 1),
 	}})
-	list, _, err := s.Due(t.Context(), at(2), 1, []HandlerRef{pager})
+	list, _, err := s.Due(t.Context(), afterNoon(2), 1, []HandlerRef{pager})
 	must(t, err)
-	equal(t, "due", keys(list), []string{"p3/opened/mail"})
+	equal(t, "due", deliveryKeys(list), []string{"p3/opened/mail"})
 }
 
-func testAttempts(t *testing.T, s *engine) {
+func testAttempts(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{delivery("p1", "opened", pager, 0)}})
-	list := ok(s.Deliveries(t.Context(), "p1"))
+	list := noError(s.Deliveries(t.Context(), "p1"))
 	d := list[0]
 	dead := delivery("p2", "opened", mail, 0)
-	dead.State, dead.LastError, dead.Ended = Dead, "too many wait", at(0)
+	dead.State, dead.LastError, dead.Ended = Dead, "too many wait", afterNoon(0)
 	s.record(t, Batch{Deliveries: []Delivery{dead, delivery("p2", "opened", pager, 0)}})
-	equal(t, "pending", ok(s.Pending(t.Context())), map[HandlerRef]int{pager: 2})
-	s.attempt(t, d.ID, Attempt{At: at(1), State: Pending, NextAt: at(2), Error: "answered 503\x00"})
-	equal(t, "unsent", ok(s.Unsent(t.Context())), []Unsent{{Handler: pager, Waiting: 2, Failing: 1, Since: at(0), LastError: "answered 503\ufffd"}})
-	s.attempt(t, d.ID, Attempt{At: at(2), State: Delivered})
-	list = ok(s.Deliveries(t.Context(), "p1"))
-	d.State, d.Attempts, d.NextAt, d.Ended = Delivered, 2, time.Time{}, at(2)
+	equal(t, "pending", noError(s.Pending(t.Context())), map[HandlerRef]int{pager: 2})
+	s.attempt(t, d.ID, Attempt{At: afterNoon(1), State: Pending, NextAt: afterNoon(2), Error: "answered 503\x00"})
+	equal(t, "unsent", noError(s.Unsent(t.Context())), []Unsent{{Handler: pager, Waiting: 2, Failing: 1, Since: afterNoon(0), LastError: "answered 503\ufffd"}})
+	s.attempt(t, d.ID, Attempt{At: afterNoon(2), State: Delivered})
+	list = noError(s.Deliveries(t.Context(), "p1"))
+	d.State, d.Attempts, d.NextAt, d.Ended = Delivered, 2, time.Time{}, afterNoon(2)
 	equal(t, "delivery", list, []Delivery{d})
-	equal(t, "pending at the end", ok(s.Pending(t.Context())), map[HandlerRef]int{pager: 1})
-	list = ok(s.Deliveries(t.Context(), "p2"))
-	if len(list) != 2 || list[0].State != Dead || list[0].LastError != dead.LastError || !list[0].Ended.Equal(at(0)) {
+	equal(t, "pending at the end", noError(s.Pending(t.Context())), map[HandlerRef]int{pager: 1})
+	list = noError(s.Deliveries(t.Context(), "p2"))
+	if len(list) != 2 || list[0].State != Dead || list[0].LastError != dead.LastError || !list[0].Ended.Equal(afterNoon(0)) {
 		t.Errorf("born dead: %+v", list)
 	}
 }
 
-func testOutput(t *testing.T, s *engine) {
+func testOutput(t *testing.T, s *restartableStore) {
 	e, p := entry(1, 0), problem("p1", "web01", 0)
 	e.Output, p.Output = "a\x00b\xffc ✓", "\x00"
 	s.record(t, Batch{Entries: []Entry{e}, Opened: []Problem{p}})
-	entries := ok(s.Entries(t.Context(), EntryQuery{}))
+	entries := noError(s.Entries(t.Context(), EntryQuery{}))
 	equal(t, "output", entries[0].Output, "a�b�c ✓")
 }
 
-func testClean(t *testing.T, s *engine) {
+func testClean(t *testing.T, s *restartableStore) {
 	old, recent, still := problem("old", "web01", 0), problem("recent", "web01", 0), problem("still", "web01", 0)
 	b := Batch{Opened: []Problem{old, recent, still}, Entries: []Entry{entry(1, 0), entry(2, 50)}}
 	for _, p := range b.Opened {
 		b.Deliveries = append(b.Deliveries, delivery(p.ID, "opened", pager, 0))
 	}
-	old.Closed, recent.Closed = at(5), at(50)
+	old.Closed, recent.Closed = afterNoon(5), afterNoon(50)
 	b.Closed = []Problem{old, recent}
 	s.record(t, b)
 	for _, p := range b.Opened {
-		list := ok(s.Deliveries(t.Context(), p.ID))
-		s.attempt(t, list[0].ID, Attempt{At: at(1), State: Delivered})
+		list := noError(s.Deliveries(t.Context(), p.ID))
+		s.attempt(t, list[0].ID, Attempt{At: afterNoon(1), State: Delivered})
 	}
 	s.record(t, Batch{Deliveries: []Delivery{delivery("recent", "closed", mail, 2)}})
-	removed := ok(s.Clean(t.Context(), at(30), 100))
+	removed := noError(s.Clean(t.Context(), afterNoon(30), 100))
 	equal(t, "removed: an entry, a problem and two deliveries", removed, 4)
-	equal(t, "problems left", len(ok(s.Problems(t.Context(), ProblemQuery{}))), 2)
-	told := ok(s.Deliveries(t.Context(), "still"))
+	equal(t, "problems left", len(noError(s.Problems(t.Context(), ProblemQuery{}))), 2)
+	told := noError(s.Deliveries(t.Context(), "still"))
 	equal(t, "an open problem remembers who was told", []HandlerRef{told[0].Handler}, []HandlerRef{pager})
-	equal(t, "what waits is never removed", keys(ok(s.Deliveries(t.Context(), "recent"))), []string{"recent/closed/mail"})
+	equal(t, "what waits is never removed", deliveryKeys(noError(s.Deliveries(t.Context(), "recent"))), []string{"recent/closed/mail"})
 }
 
-func testCleanSteps(t *testing.T, s *engine) {
+func testCleanSteps(t *testing.T, s *restartableStore) {
 	var b Batch
 	for i := range 25 {
 		b.Entries = append(b.Entries, entry(uint64(i+1), 0))
 	}
 	s.record(t, b)
 	for _, want := range []int{10, 10, 5, 0} {
-		equal(t, "removed", ok(s.Clean(t.Context(), at(1), 10)), want)
+		equal(t, "removed", noError(s.Clean(t.Context(), afterNoon(1), 10)), want)
 	}
 }
 
-func testAllOrNothing(t *testing.T, s *engine) {
+func testAllOrNothing(t *testing.T, s *restartableStore) {
 	broken := delivery("p1", "opened", pager, 0)
 	broken.Payload = nil // NOT NULL: the engine refuses it
 	err := s.Record(t.Context(), Batch{
@@ -543,8 +543,8 @@ func testAllOrNothing(t *testing.T, s *engine) {
 	if err == nil {
 		t.Fatal("a row without payload was taken")
 	}
-	entries := ok(s.Entries(t.Context(), EntryQuery{}))
-	places := ok(s.Places(t.Context()))
+	entries := noError(s.Entries(t.Context(), EntryQuery{}))
+	places := noError(s.Places(t.Context()))
 	if len(entries) != 0 || len(places) != 0 {
 		t.Errorf("%d entries and %d places of a refused batch", len(entries), len(places))
 	}
@@ -552,11 +552,11 @@ func testAllOrNothing(t *testing.T, s *engine) {
 
 // testDead replays dead letters of open problems, of closed ones, and of closed ones whose opening was
 // delivered.
-func testDead(t *testing.T, s *engine) {
+func testDead(t *testing.T, s *restartableStore) {
 	ended := problem("ended", "web02", 0)
-	ended.Closed = at(5)
+	ended.Closed = afterNoon(5)
 	heard := problem("heard", "web03", 0)
-	heard.Closed = at(5)
+	heard.Closed = afterNoon(5)
 	s.record(t, Batch{
 		Opened: []Problem{problem("open", "web01", 0)}, Closed: []Problem{ended, heard},
 		Deliveries: []Delivery{
@@ -566,13 +566,13 @@ func testDead(t *testing.T, s *engine) {
 	})
 	id := map[string]int64{}
 	for _, p := range []string{"open", "ended", "heard"} {
-		list := ok(s.Deliveries(t.Context(), p))
+		list := noError(s.Deliveries(t.Context(), p))
 		for _, d := range list {
 			id[d.Key] = d.ID
 		}
 	}
 	end := func(key string, state DeliveryState) {
-		s.attempt(t, id[key], Attempt{At: at(6), State: state, Error: "no"})
+		s.attempt(t, id[key], Attempt{At: afterNoon(6), State: state, Error: "no"})
 	}
 	for _, key := range []string{"open/opened/pager", "ended/opened/pager", "heard/closed/pager", "open/opened/mail"} {
 		end(key, Dead)
@@ -580,20 +580,20 @@ func testDead(t *testing.T, s *engine) {
 	end("heard/opened/pager", Delivered)
 	end("ended/closed/pager", Delivered)
 
-	dead := ok(s.DeadLetters(t.Context(), pager, 0, 2))
-	equal(t, "newest first", keys(dead), []string{"heard/closed/pager", "ended/opened/pager"})
-	equal(t, "next page", keys(ok(s.DeadLetters(t.Context(), pager, dead[1].ID, 2))), []string{"open/opened/pager"})
+	dead := noError(s.DeadLetters(t.Context(), pager, 0, 2))
+	equal(t, "newest first", deliveryKeys(dead), []string{"heard/closed/pager", "ended/opened/pager"})
+	equal(t, "next page", deliveryKeys(noError(s.DeadLetters(t.Context(), pager, dead[1].ID, 2))), []string{"open/opened/pager"})
 
 	revive := func(q Revival) Revived {
-		return ok(s.Revive(t.Context(), pager, at(60), q))
+		return noError(s.Revive(t.Context(), pager, afterNoon(60), q))
 	}
 	equal(t, "of the limit", revive(Revival{Limit: 1}), Revived{Revived: 1, Over: 1, More: 1})
 	equal(t, "of others' ids", revive(Revival{Limit: 10, IDs: []int64{id["open/opened/mail"], 4711}}), Revived{})
 	equal(t, "the rest", revive(Revival{Limit: 10}), Revived{Revived: 1, Over: 1})
-	list, _, err := s.Due(t.Context(), at(61), 10, nil)
+	list, _, err := s.Due(t.Context(), afterNoon(61), 10, nil)
 	must(t, err)
-	equal(t, "due again", keys(list), []string{"open/opened/pager", "heard/closed/pager"})
-	if d := list[0]; !d.Replayed.Equal(at(60)) || d.Attempts != 0 || !d.Ended.IsZero() || !d.Since().Equal(at(60)) || !d.Created.Equal(at(0)) {
+	equal(t, "due again", deliveryKeys(list), []string{"open/opened/pager", "heard/closed/pager"})
+	if d := list[0]; !d.Replayed.Equal(afterNoon(60)) || d.Attempts != 0 || !d.Ended.IsZero() || !d.Since().Equal(afterNoon(60)) || !d.Created.Equal(afterNoon(0)) {
 		t.Errorf("%+v", d)
 	}
 	// The closing of an ended problem goes with it, although it was delivered before: first the opening, then
@@ -608,43 +608,43 @@ func testDead(t *testing.T, s *engine) {
 	equal(t, "its end", due, []string{"ended/closed/pager"})
 	equal(t, "nothing is left", revive(Revival{Limit: 10, Ended: true}), Revived{})
 
-	equal(t, "who was told of what is open", ok(s.HandlersWithOpen(t.Context())), []HandlerRef{pager})
-	list = ok(s.OpenDeliveries(t.Context(), pager, 0, 10))
-	equal(t, "of what", keys(list), []string{"open/opened/pager"})
-	equal(t, "after that", keys(ok(s.OpenDeliveries(t.Context(), pager, list[0].ID, 10))), []string(nil))
+	equal(t, "who was told of what is open", noError(s.HandlersWithOpen(t.Context())), []HandlerRef{pager})
+	list = noError(s.OpenDeliveries(t.Context(), pager, 0, 10))
+	equal(t, "of what", deliveryKeys(list), []string{"open/opened/pager"})
+	equal(t, "after that", deliveryKeys(noError(s.OpenDeliveries(t.Context(), pager, list[0].ID, 10))), []string(nil))
 }
 
 // testEscalations lists escalations of all problems or one, as they were written last, until they finish.
-func testEscalations(t *testing.T, s *engine) {
+func testEscalations(t *testing.T, s *restartableStore) {
 	key := func(problem, route string) EscalationKey {
 		return EscalationKey{Problem: problem, Route: route}
 	}
-	first := Escalation{EscalationKey: key("p2", ""), NodeID: 7, Source: model.CheckSource(1001), Group: "p2", Lead: "p2", Opened: at(0), Direct: []HandlerRef{mail}, Next: make(route.Escalation, 1), Notified: []NotifiedHandler{{HandlerRef: mail, Incident: "p2.1", Acked: true}}, AckEnds: at(5)}
-	held := Escalation{EscalationKey: key("p1", "default/b"), NodeID: 7, Source: model.CheckSource(1001), Group: "g\x00h", Lead: "p0", Opened: at(1), Next: route.Escalation{at(2), time.Time{}}, Shadow: true, Due: at(9),
-		Held: &route.Hold{Kind: route.OverRate, By: route.Name{Namespace: "default", Name: "b"}, Reason: "more than 2 messages in 1h", Until: at(9)}}
-	closing := Escalation{EscalationKey: key("p1", "default/a"), NodeID: 7, Source: model.CheckSource(1001), Group: "disk", Lead: "p1", Opened: at(1), Next: route.Escalation{at(3)}, Closing: json.RawMessage(`{"version":1}`), Due: at(4)}
+	first := Escalation{EscalationKey: key("p2", ""), NodeID: 7, Source: model.CheckSource(1001), Group: "p2", Lead: "p2", Opened: afterNoon(0), Direct: []HandlerRef{mail}, Next: make(route.Escalation, 1), Notified: []NotifiedHandler{{HandlerRef: mail, Incident: "p2.1", Acked: true}}, AckEnds: afterNoon(5)}
+	held := Escalation{EscalationKey: key("p1", "default/b"), NodeID: 7, Source: model.CheckSource(1001), Group: "g\x00h", Lead: "p0", Opened: afterNoon(1), Next: route.Escalation{afterNoon(2), time.Time{}}, Shadow: true, Due: afterNoon(9),
+		Held: &route.Hold{Kind: route.OverRate, By: route.Name{Namespace: "default", Name: "b"}, Reason: "more than 2 messages in 1h", Until: afterNoon(9)}}
+	closing := Escalation{EscalationKey: key("p1", "default/a"), NodeID: 7, Source: model.CheckSource(1001), Group: "disk", Lead: "p1", Opened: afterNoon(1), Next: route.Escalation{afterNoon(3)}, Closing: json.RawMessage(`{"version":1}`), Due: afterNoon(4)}
 	earlier := held
 	earlier.Held, earlier.Due = nil, time.Time{}
 	s.record(t, Batch{Escalations: []Escalation{first, earlier, closing}})
 	s.record(t, Batch{Escalations: []Escalation{held}})
 	s.restart(t)
-	equal(t, "all, by problem and route", ok(s.Escalations(t.Context())), []Escalation{closing, held, first})
-	equal(t, "of one", ok(s.EscalationsOf(t.Context(), "p1")), []Escalation{closing, held})
+	equal(t, "all, by problem and route", noError(s.Escalations(t.Context())), []Escalation{closing, held, first})
+	equal(t, "of one", noError(s.EscalationsOf(t.Context(), "p1")), []Escalation{closing, held})
 	s.record(t, Batch{Finished: []EscalationKey{held.EscalationKey, first.EscalationKey, key("p1", "")}})
-	equal(t, "left", ok(s.Escalations(t.Context())), []Escalation{closing})
-	equal(t, "of one that is over", len(ok(s.EscalationsOf(t.Context(), "p2"))), 0)
+	equal(t, "left", noError(s.Escalations(t.Context())), []Escalation{closing})
+	equal(t, "of one that is over", len(noError(s.EscalationsOf(t.Context(), "p2"))), 0)
 }
 
 // testMessages lists sent and shadow deliveries by time and page, with the names of their problems. Pending
 // and withheld deliveries and beats are no messages.
-func testMessages(t *testing.T, s *engine) {
+func testMessages(t *testing.T, s *restartableStore) {
 	b := Batch{Opened: []Problem{problem("one", "web01", 0), problem("two", "web02", 0)}}
 	b.Opened[1].Namespace = "beside"
 	add := func(key, problem, tells string, state DeliveryState, minute int) {
 		d := delivery(problem, "opened", pager, minute)
 		d.Key, d.State, d.Route, d.Tells, d.Count = key, state, "default/on-call", tells, 3
 		if state != Pending {
-			d.Ended = at(minute)
+			d.Ended = afterNoon(minute)
 		}
 		b.Deliveries = append(b.Deliveries, d)
 	}
@@ -656,15 +656,15 @@ func testMessages(t *testing.T, s *engine) {
 		add(fmt.Sprint("shadow", i), "two", "closed", Shadow, 4+i/2) // two at a time
 	}
 	add("gone", "another", "", Delivered, 9)
-	b.Deliveries = append(b.Deliveries, Delivery{Key: "beat", Problem: "watchdog", Handler: pager, Kind: "beat", Payload: []byte("{}"), Created: at(5), State: Delivered, Ended: at(5)})
+	b.Deliveries = append(b.Deliveries, Delivery{Key: "beat", Problem: "watchdog", Handler: pager, Kind: "beat", Payload: []byte("{}"), Created: afterNoon(5), State: Delivered, Ended: afterNoon(5)})
 	s.record(t, b)
 
 	list := func(q MessageQuery) (said []string) {
 		t.Helper()
 		for {
-			page := ok(s.Messages(t.Context(), q))
+			page := noError(s.Messages(t.Context(), q))
 			for _, m := range page {
-				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.SourceName, m.Route, m.Tells, m.Ended.Sub(at(0)), m.Count, len(m.Payload)))
+				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.SourceName, m.Route, m.Tells, m.Ended.Sub(afterNoon(0)), m.Count, len(m.Payload)))
 			}
 			if q.Limit == 0 || len(page) < q.Limit {
 				return said
@@ -683,12 +683,12 @@ func testMessages(t *testing.T, s *engine) {
 	equal(t, "all", list(MessageQuery{}), append(append([]string{"delivered // default/on-call opened 9m0s ×3 0"}, shadows(0)...), sent...))
 	equal(t, "shadow, in pages", list(MessageQuery{Shadow: true, Limit: 1}), shadows(13))
 	equal(t, "of a namespace", list(MessageQuery{Namespace: "default"}), sent)
-	equal(t, "of a time", list(MessageQuery{Since: at(2), Until: at(4)}), sent[:1])
+	equal(t, "of a time", list(MessageQuery{Since: afterNoon(2), Until: afterNoon(4)}), sent[:1])
 }
 
 // testMarks lists acknowledgements and starts of flapping, and no other entries.
-func testMarks(t *testing.T, s *engine) {
-	equal(t, "nothing is kept", ok(s.Oldest(t.Context())), time.Time{})
+func testMarks(t *testing.T, s *restartableStore) {
+	equal(t, "nothing is kept", noError(s.Oldest(t.Context())), time.Time{})
 	var b Batch
 	for i, kind := range []EntryKind{StatusChanged, FlappingStarted, Acknowledged, FlappingEnded, FlappingStarted} {
 		e := entry(uint64(i+1), i)
@@ -700,19 +700,19 @@ func testMarks(t *testing.T, s *engine) {
 	}
 	s.record(t, b)
 	list := func(q EntryQuery) (said []string) {
-		entries := ok(s.Marks(t.Context(), q))
+		entries := noError(s.Marks(t.Context(), q))
 		for _, e := range entries {
-			said = append(said, fmt.Sprint(e.Kind, e.At.Sub(at(0)).Minutes()))
+			said = append(said, fmt.Sprint(e.Kind, e.At.Sub(afterNoon(0)).Minutes()))
 		}
 		return said
 	}
 	equal(t, "all", list(EntryQuery{}), []string{"flapping4", "acknowledged2", "flapping1"})
-	equal(t, "of a namespace and time", list(EntryQuery{Namespace: "default", Since: at(2), Before: at(4)}), []string{"acknowledged2"})
-	equal(t, "the oldest", ok(s.Oldest(t.Context())), at(0))
-	equal(t, "problems since", len(ok(s.Problems(t.Context(), ProblemQuery{Since: at(1)}))), 0)
+	equal(t, "of a namespace and time", list(EntryQuery{Namespace: "default", Since: afterNoon(2), Before: afterNoon(4)}), []string{"acknowledged2"})
+	equal(t, "the oldest", noError(s.Oldest(t.Context())), afterNoon(0))
+	equal(t, "problems since", len(noError(s.Problems(t.Context(), ProblemQuery{Since: afterNoon(1)}))), 0)
 	s.record(t, Batch{Opened: []Problem{problem("before", "web01", 0), problem("since", "web01", 1)}})
 	for _, node := range []string{"", "web01"} {
-		problems := ok(s.Problems(t.Context(), ProblemQuery{Node: node, Since: at(1)}))
+		problems := noError(s.Problems(t.Context(), ProblemQuery{Node: node, Since: afterNoon(1)}))
 		if len(problems) != 1 || problems[0].ID != "since" {
 			t.Errorf("problems of %q since: %v", node, problems)
 		}
@@ -720,7 +720,7 @@ func testMarks(t *testing.T, s *engine) {
 }
 
 func opener(t *testing.T, dsn string, segment int64) func() Store {
-	return func() Store { return ok(open(t.Context(), dsn, segment)) }
+	return func() Store { return noError(open(t.Context(), dsn, segment)) }
 }
 
 func TestStoreOnSQLite(t *testing.T) {

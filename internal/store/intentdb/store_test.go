@@ -111,7 +111,7 @@ func put(kind, ns, name, body string, expect int64) intent.Write {
 	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Body: []byte(body), Expect: expect}
 }
 
-func del(kind, ns, name string, expect int64) intent.Write {
+func deletion(kind, ns, name string, expect int64) intent.Write {
 	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: expect}
 }
 
@@ -157,8 +157,8 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 			"exists already":    put("Group", "default", "a", `{}`, 0),
 			"wrong revision":    put("Group", "default", "a", `{}`, 7),
 			"deleted since":     put("Group", "default", "gone", `{}`, 3),
-			"delete, changed":   del("Group", "default", "a", 9),
-			"delete, not there": del("Group", "default", "gone", -1),
+			"delete, changed":   deletion("Group", "default", "a", 9),
+			"delete, not there": deletion("Group", "default", "gone", -1),
 		} {
 			if _, err := s.Commit(ctx, who, []intent.Write{put("Group", "default", "b", `{}`, 0), bad}); err == nil {
 				t.Errorf("%s: no error", name)
@@ -178,7 +178,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		open := newStore(t)
 		s := open()
 		first := commit(t, s, put("Node", "default", "a", `{}`, 0)).Rows[0].ID
-		commit(t, s, del("Node", "default", "a", -1))
+		commit(t, s, deletion("Node", "default", "a", -1))
 		s.Close()
 		s = open()
 		defer s.Close()
@@ -283,9 +283,9 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		defer s.Close()
 		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{"hash":"secret"}`, 0))
 		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))
-		commit(t, s, del("Check", "default", "a", 2))
+		commit(t, s, deletion("Check", "default", "a", 2))
 		commit(t, s, put("Node", "default", "n", `{}`, 0))
-		gone := del("Node", "default", "n", 4)
+		gone := deletion("Node", "default", "n", 4)
 		gone.Retire = true
 		commit(t, s, gone)
 		changes, err := s.Changes(ctx, 0, 0)

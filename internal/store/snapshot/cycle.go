@@ -53,46 +53,46 @@ type Gate struct {
 // ErrSkip reports that a gate discards the snapshot; a later one of the partition takes its place.
 var ErrSkip = errors.New("skipped a snapshot")
 
-// The journal is cut below the older of two snapshots. When it fills up, cycles become shorter: at hurryFrom
-// they take their period, at hurryMost only the time hurried.
+// The journal is cut below the older of two snapshots. When it fills up, cycles become shorter: at shortenFrom
+// they take their period, at shortenMost only shortestCycle.
 const (
-	hurryFrom = 0.5
-	hurryMost = 0.75
-	hurried   = time.Second
+	shortenFrom   = 0.5
+	shortenMost   = 0.75
+	shortestCycle = time.Second
 )
 
-// every is the time from one partition to the next.
-func (c *Cycle) every() time.Duration {
+// saveInterval returns the time from saving one partition to saving the next.
+func (c *Cycle) saveInterval() time.Duration {
 	period := c.Period
 	if period <= 0 {
 		period = time.Minute
 	}
-	if c.Pressure != nil && period > hurried {
-		hurry := min(max(0, c.Pressure()-hurryFrom)/(hurryMost-hurryFrom), 1)
-		period -= time.Duration(hurry * float64(period-hurried))
+	if c.Pressure != nil && period > shortestCycle {
+		hurry := min(max(0, c.Pressure()-shortenFrom)/(shortenMost-shortenFrom), 1)
+		period -= time.Duration(hurry * float64(period-shortestCycle))
 	}
 	return period / model.Partitions
 }
 
-// inFlight is how many snapshots may be on disk and wait for reactions: fewer than
+// maxPending bounds the snapshots on disk that wait for reactions: fewer than
 // partitions, so that one partition never has two of them.
-const inFlight = model.Partitions / 2
+const maxPending = model.Partitions / 2
 
 // Run saves until ctx ends. A partition that cannot be saved is tried again in the
 // next cycle; its last snapshots stay. However far reactions are behind, the next
 // partitions are written meanwhile: a cycle takes its period, or less under Pressure.
 func (c *Cycle) Run(ctx context.Context) error {
-	every := c.every()
+	every := c.saveInterval()
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	written := queue.New[*Pending](c.Queues, "snapshots", inFlight, queue.Block) // nil: a cycle is complete
+	written := queue.New[*Pending](c.Queues, "snapshots", maxPending, queue.Block) // nil: a cycle is complete
 	var landing sync.WaitGroup
 	landing.Go(func() {
 		for pending := range written.Items() {
 			if pending == nil {
-				c.finish()
+				c.endCycle()
 			} else {
-				c.report(ctx, c.land(ctx, pending))
+				c.reportError(ctx, c.commitWhenRecorded(ctx, pending))
 			}
 		}
 	})
@@ -105,12 +105,12 @@ func (c *Cycle) Run(ctx context.Context) error {
 				return nil
 			case <-ticker.C:
 			}
-			if now := c.every(); now != every {
+			if now := c.saveInterval(); now != every {
 				every = now
 				ticker.Reset(every)
 			}
 			pending, err := c.write(model.Partition(p))
-			c.report(ctx, err)
+			c.reportError(ctx, err)
 			if pending != nil && written.Put(ctx, pending) != nil {
 				pending.Discard()
 				return nil
@@ -130,7 +130,7 @@ func (c *Cycle) All(ctx context.Context) error {
 			return err
 		}
 	}
-	c.finish()
+	c.endCycle()
 	return nil
 }
 
@@ -140,7 +140,7 @@ func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
 	if pending == nil {
 		return err
 	}
-	return c.land(ctx, pending)
+	return c.commitWhenRecorded(ctx, pending)
 }
 
 // write puts one partition on disk; nil without an error: nothing has happened since.
@@ -160,8 +160,8 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	return pending, err
 }
 
-// land gives it its name once all gates let it pass.
-func (c *Cycle) land(ctx context.Context, pending *Pending) error {
+// commitWhenRecorded gives a pending snapshot its name as soon as all gates let it pass.
+func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error {
 	for _, gate := range c.Gates {
 		if err := gate.Wait(ctx, pending.at); err != nil {
 			pending.Discard()
@@ -178,7 +178,7 @@ func (c *Cycle) land(ctx context.Context, pending *Pending) error {
 	return nil
 }
 
-func (c *Cycle) report(ctx context.Context, err error) {
+func (c *Cycle) reportError(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
@@ -188,9 +188,9 @@ func (c *Cycle) report(ctx context.Context, err error) {
 	}
 }
 
-func (c *Cycle) finish() {
+func (c *Cycle) endCycle() {
 	if err := c.Store.Sweep(); err != nil {
-		c.report(context.Background(), err)
+		c.reportError(context.Background(), err)
 	}
 	c.Store.metrics.cycles.Inc()
 	if c.Saved != nil {

@@ -28,9 +28,9 @@ const FormatVersion = 1
 //	36 u32 CRC-32C of bytes 0…36 and of everything from 40 on
 //	40 the body, one s2 block
 const (
-	magic      = "MUSTSNAP"
-	crcAt      = 36
-	headerSize = 40
+	magic          = "MUSTSNAP"
+	checksumOffset = 36
+	headerSize     = 40
 )
 
 // MaxBody bounds the size of a decompressed body, in bytes: a damaged length must not
@@ -48,9 +48,9 @@ type Snapshot struct {
 // ErrDamaged reports that a file has other bytes than were written.
 var ErrDamaged = errors.New("snapshot is damaged")
 
-func crc(data []byte) uint32 {
+func checksum(data []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
-	return crc32.Update(crc32.Update(0, table, data[:crcAt]), table, data[headerSize:])
+	return crc32.Update(crc32.Update(0, table, data[:checksumOffset]), table, data[headerSize:])
 }
 
 // Append writes the file of a snapshot to dst[:0].
@@ -68,7 +68,7 @@ func Append(dst []byte, s *Snapshot) []byte {
 	le.PutUint64(dst[20:], s.At.Number)
 	le.PutUint64(dst[28:], uint64(s.Revision))
 	dst = dst[:headerSize+len(s2.Encode(dst[headerSize:], s.Body))]
-	le.PutUint32(dst[crcAt:], crc(dst))
+	le.PutUint32(dst[checksumOffset:], checksum(dst))
 	return dst
 }
 
@@ -84,7 +84,7 @@ func Parse(data []byte) (s Snapshot, err error) {
 	if v := le.Uint16(data[8:]); v > FormatVersion {
 		return s, fmt.Errorf("snapshot has format version %d, this program reads %d", v, FormatVersion)
 	}
-	if want, have := le.Uint32(data[crcAt:]), crc(data); want != have {
+	if want, have := le.Uint32(data[checksumOffset:]), checksum(data); want != have {
 		return s, fmt.Errorf("%w: checksum %08x, want %08x", ErrDamaged, have, want)
 	}
 	if p := le.Uint16(data[10:]); p < model.Partitions {
@@ -105,17 +105,17 @@ func Parse(data []byte) (s Snapshot, err error) {
 }
 
 const (
-	suffix = ".snap"
-	beside = ".new"
-	aside  = ".ahead"
+	snapshotSuffix   = ".snap"
+	unfinishedSuffix = ".new"
+	aheadSuffix      = ".ahead"
 )
 
 func fileName(p model.Partition, at journal.Position) string {
-	return fmt.Sprintf("p%03d-%016x-%020d%s", p, at.Log, at.Number, suffix)
+	return fmt.Sprintf("p%03d-%016x-%020d%s", p, at.Log, at.Number, snapshotSuffix)
 }
 
 func parseName(name string) (p model.Partition, at journal.Position, ok bool) {
-	n, err := fmt.Sscanf(name, "p%03d-%016x-%020d"+suffix, &p, &at.Log, &at.Number)
+	n, err := fmt.Sscanf(name, "p%03d-%016x-%020d"+snapshotSuffix, &p, &at.Log, &at.Number)
 	return p, at, n == 3 && err == nil && name == fileName(p, at)
 }
 

@@ -79,7 +79,7 @@ func Open(o Options) (*Store, error) {
 	}
 	foreign := 0
 	for _, name := range names {
-		mine, err := s.note(name)
+		mine, err := s.indexFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -97,10 +97,10 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// note takes a file into the table, by its name; mine is false for one of another log.
-func (s *Store) note(name string) (mine bool, err error) {
+// indexFile adds a snapshot file to kept, by its file name. mine is false for a file of another journal.
+func (s *Store) indexFile(name string) (mine bool, err error) {
 	path := filepath.Join(s.opts.Dir, name)
-	if strings.HasSuffix(name, beside) {
+	if strings.HasSuffix(name, unfinishedSuffix) {
 		return true, s.opts.FS.Remove(path) // of a write that a crash ended
 	}
 	p, at, ok := parseName(name)
@@ -116,7 +116,7 @@ func (s *Store) note(name string) (mine bool, err error) {
 		s.opts.Logger.Error("snapshot is ahead of the journal; setting it aside",
 			"file", path, "snapshot", now.Number, "journal", s.opts.Head.Number)
 		s.metrics.unusable.Inc()
-		if err := s.opts.FS.Rename(path, path+aside); err != nil {
+		if err := s.opts.FS.Rename(path, path+aheadSuffix); err != nil {
 			return true, fmt.Errorf("set snapshot %q aside: %w", path, err)
 		}
 		return true, s.opts.FS.SyncDir(s.opts.Dir)
@@ -140,7 +140,7 @@ func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error)
 			s.opts.Logger.Error("snapshot is unusable; using an older one or the journal",
 				"file", filepath.Join(s.opts.Dir, f.name), "error", err)
 			s.metrics.unusable.Inc()
-			s.drop(p, f)
+			s.removeFromIndex(p, f)
 			passed = append(passed, err)
 			continue
 		}
@@ -207,8 +207,8 @@ func (s *Store) read(p model.Partition, f file) (Snapshot, error) {
 	return snap, nil
 }
 
-// drop takes a file out of the table; it goes from the folder with the next snapshot.
-func (s *Store) drop(p model.Partition, f file) {
+// removeFromIndex removes a file from kept; Sweep deletes the file.
+func (s *Store) removeFromIndex(p model.Partition, f file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept[p] = slices.DeleteFunc(s.kept[p], func(o file) bool { return o == f })
@@ -224,7 +224,7 @@ type Pending struct {
 
 // Write writes data, made by Append, to a file without its final name, and syncs it.
 func (s *Store) Write(p model.Partition, at journal.Position, data []byte) (*Pending, error) {
-	path := filepath.Join(s.opts.Dir, fileName(p, at)) + beside
+	path := filepath.Join(s.opts.Dir, fileName(p, at)) + unfinishedSuffix
 	if err := disk.WriteNew(s.opts.FS, path, data); err != nil {
 		return nil, fmt.Errorf("write snapshot %q: %w", path, err)
 	}
@@ -300,7 +300,7 @@ func (s *Store) Sweep() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range names {
-		p, _, ok := parseName(strings.TrimSuffix(name, aside))
+		p, _, ok := parseName(strings.TrimSuffix(name, aheadSuffix))
 		if !ok || len(s.kept[p]) < Keep || slices.ContainsFunc(s.kept[p], func(f file) bool { return f.name == name }) {
 			continue
 		}

@@ -23,21 +23,21 @@ import (
 
 const dir = "/snapshots"
 
-func at(number uint64) journal.Position { return journal.Position{Log: 7, Number: number} }
+func testPosition(number uint64) journal.Position { return journal.Position{Log: 7, Number: number} }
 
 func open(t *testing.T, fs disk.FS, head uint64) *Store {
 	t.Helper()
-	s, err := Open(Options{FS: fs, Dir: dir, Head: at(head)})
+	s, err := Open(Options{FS: fs, Dir: dir, Head: testPosition(head)})
 	testenv.NoError(t, err)
 	return s
 }
 
-func body(p model.Partition, number uint64) []byte {
+func testBody(p model.Partition, number uint64) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "partition %d at %d;", p, number), 10)
 }
 
-func save(s *Store, p model.Partition, number uint64) error {
-	x, err := s.Write(p, at(number), Append(nil, &Snapshot{Partition: p, At: at(number), Revision: 3, Body: body(p, number)}))
+func saveSnapshot(s *Store, p model.Partition, number uint64) error {
+	x, err := s.Write(p, testPosition(number), Append(nil, &Snapshot{Partition: p, At: testPosition(number), Revision: 3, Body: testBody(p, number)}))
 	if err != nil {
 		return err
 	}
@@ -47,24 +47,24 @@ func save(s *Store, p model.Partition, number uint64) error {
 func mustSave(t *testing.T, s *Store, p model.Partition, numbers ...uint64) {
 	t.Helper()
 	for _, n := range numbers {
-		testenv.NoError(t, save(s, p, n))
+		testenv.NoError(t, saveSnapshot(s, p, n))
 	}
 }
 
-// loaded says which snapshot Load chooses, 0 for none.
-func loaded(t *testing.T, s *Store, p model.Partition) uint64 {
+// loadNumber returns the number of the snapshot that Load chooses; 0: none.
+func loadNumber(t *testing.T, s *Store, p model.Partition) uint64 {
 	t.Helper()
 	snap, ok, _ := s.Load(p)
 	if !ok {
 		return 0
 	}
-	if snap.Partition != p || snap.Revision != 3 || !bytes.Equal(snap.Body, body(p, snap.At.Number)) {
+	if snap.Partition != p || snap.Revision != 3 || !bytes.Equal(snap.Body, testBody(p, snap.At.Number)) {
 		t.Fatalf("loaded %+v", snap)
 	}
 	return snap.At.Number
 }
 
-func names(t *testing.T, fs disk.FS) string {
+func fileNames(t *testing.T, fs disk.FS) string {
 	t.Helper()
 	list, err := fs.List(dir)
 	testenv.NoError(t, err)
@@ -73,7 +73,7 @@ func names(t *testing.T, fs disk.FS) string {
 
 func TestGoldenBytes(t *testing.T) {
 	got := hex.Dump(Append(nil, &Snapshot{
-		Partition: 200, At: journal.Position{Log: 0x0102030405060708, Number: 99}, Revision: 5, Body: body(200, 99),
+		Partition: 200, At: journal.Position{Log: 0x0102030405060708, Number: 99}, Revision: 5, Body: testBody(200, 99),
 	}))
 	const golden = "testdata/v1.hex"
 	testenv.Golden(t, golden, got, "a new version of the format")
@@ -83,14 +83,14 @@ func TestLastTwoSnapshotsAreKept(t *testing.T) {
 	fs := memfs.New()
 	s := open(t, fs, 100)
 	mustSave(t, s, 4, 10, 20, 30)
-	if got := len(strings.Fields(names(t, fs))); got != Keep {
+	if got := len(strings.Fields(fileNames(t, fs))); got != Keep {
 		t.Fatalf("%d files, want %d", got, Keep)
 	}
-	if s = open(t, fs, 100); loaded(t, s, 4) != 30 {
+	if s = open(t, fs, 100); loadNumber(t, s, 4) != 30 {
 		t.Fatal("the newest was not loaded")
 	}
 	mustSave(t, s, 4, 30) // the same position again replaces it
-	if got := loaded(t, open(t, fs, 100), 4); got != 30 {
+	if got := loadNumber(t, open(t, fs, 100), 4); got != 30 {
 		t.Fatalf("loaded %d", got)
 	}
 }
@@ -106,7 +106,7 @@ func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
 	for p := range model.Partitions {
 		mustSave(t, s, model.Partition(p), uint64(1000+p))
 	}
-	if floor := s.Floor(); floor != at(100) {
+	if floor := s.Floor(); floor != testPosition(100) {
 		t.Fatalf("floor %v, want 100", floor)
 	}
 }
@@ -114,10 +114,10 @@ func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
 // What is found at a start, and what is made of it.
 func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	damage := func(t *testing.T, fs disk.FS, number uint64, change func([]byte) []byte) {
-		path := filepath.Join(dir, fileName(4, at(number)))
+		path := filepath.Join(dir, fileName(4, testPosition(number)))
 		data, err := disk.ReadFile(fs, path)
 		testenv.NoError(t, err)
-		testenv.NoError(t, disk.WriteFile(fs, dir, fileName(4, at(number)), change(data)))
+		testenv.NoError(t, disk.WriteFile(fs, dir, fileName(4, testPosition(number)), change(data)))
 	}
 	flip := func(offset int) func([]byte) []byte {
 		return func(b []byte) []byte { b[(offset+len(b))%len(b)] ^= 4; return b }
@@ -133,12 +133,12 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 		{"all is well", func(*testing.T, disk.FS) {}, 100, 20, 0},
 		{"a bit of the body flipped", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, flip(-3)) }, 100, 10, 1},
 		{"a bit of the position flipped", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, flip(20)) }, 100, 10, 1},
-		{"a bit of the checksum flipped", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, flip(crcAt)) }, 100, 10, 1},
+		{"a bit of the checksum flipped", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, flip(checksumOffset)) }, 100, 10, 1},
 		{"truncated", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, cut) }, 100, 10, 1},
 		{"empty", func(t *testing.T, fs disk.FS) { damage(t, fs, 20, func([]byte) []byte { return nil }) }, 100, 10, 1},
 		{"of another place", func(t *testing.T, fs disk.FS) {
 			damage(t, fs, 20, func([]byte) []byte {
-				return Append(nil, &Snapshot{Partition: 5, At: at(20)})
+				return Append(nil, &Snapshot{Partition: 5, At: testPosition(20)})
 			})
 		}, 100, 10, 1},
 		{"of another log", func(t *testing.T, fs disk.FS) {
@@ -167,8 +167,8 @@ func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 			// What was ahead stays away for ever; two good ones clear the rest.
 			mustSave(t, s, 4, 200, 300)
 			testenv.NoError(t, s.Sweep())
-			if got := len(strings.Fields(names(t, fs))); got != Keep {
-				t.Fatalf("%d files are left: %s", got, names(t, fs))
+			if got := len(strings.Fields(fileNames(t, fs))); got != Keep {
+				t.Fatalf("%d files are left: %s", got, fileNames(t, fs))
 			}
 		})
 	}
@@ -182,16 +182,16 @@ func TestNames(t *testing.T) {
 	s := open(t, fs, 300)
 	mustSave(t, s, 4, 10, 20)
 	mustSave(t, s, 5, 15)
-	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Seen, []journal.Position{at(20)}) || n.Oldest.Number != 0 {
+	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Seen, []journal.Position{testPosition(20)}) || n.Oldest.Number != 0 {
 		t.Fatalf("with partitions that have no snapshot: %v, %v", n, err)
 	}
 	for p := range model.Partitions {
 		mustSave(t, s, model.Partition(p), 100+uint64(p%7), 200)
 	}
-	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Seen, []journal.Position{at(200)}) || n.Oldest != at(100) {
+	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Seen, []journal.Position{testPosition(200)}) || n.Oldest != testPosition(100) {
 		t.Fatalf("%v, %v", n, err)
 	}
-	if floor := s.Floor(); floor != at(100) {
+	if floor := s.Floor(); floor != testPosition(100) {
 		t.Fatalf("the log may be cut at %v", floor)
 	}
 }
@@ -201,7 +201,7 @@ func TestAnotherLifeOfTheData(t *testing.T) {
 	mustSave(t, open(t, fs, 100), 4, 10, 20)
 	s, err := Open(Options{FS: fs, Dir: dir, Head: journal.Position{Log: 8, Number: 100}})
 	testenv.NoError(t, err)
-	if got := loaded(t, s, 4); got != 0 {
+	if got := loadNumber(t, s, 4); got != 0 {
 		t.Fatalf("used %d of another life", got)
 	}
 	// A copy restored from a backup shares what came before it was made.
@@ -239,9 +239,9 @@ func TestCrashAtEveryOperation(t *testing.T) {
 			return nil
 		})
 		committed := uint64(0)
-		if s, err := Open(Options{FS: faults, Dir: dir, Head: at(1000)}); err == nil {
+		if s, err := Open(Options{FS: faults, Dir: dir, Head: testPosition(1000)}); err == nil {
 			for n := uint64(10); n <= 60; n += 10 {
-				if save(s, 4, n) != nil {
+				if saveSnapshot(s, 4, n) != nil {
 					break
 				}
 				committed = n
@@ -249,10 +249,10 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		}
 		for _, keep := range []int{0, 50, 100} {
 			after := mem.Crash(keep, uint64(fail))
-			s, err := Open(Options{FS: after, Dir: dir, Head: at(1000)})
+			s, err := Open(Options{FS: after, Dir: dir, Head: testPosition(1000)})
 			testenv.NoError(t, err)
 			snap, ok, passed := s.Load(4)
-			if got := snap.At.Number; got < committed || ok && !bytes.Equal(snap.Body, body(4, got)) || len(passed) > 0 {
+			if got := snap.At.Number; got < committed || ok && !bytes.Equal(snap.Body, testBody(4, got)) || len(passed) > 0 {
 				t.Fatalf("after operation %d, keeping %d%%: loaded %d, passed %v, committed %d", fail, keep, got, passed, committed)
 			}
 		}
@@ -267,7 +267,7 @@ type fakeView struct{ number uint64 }
 
 func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position) {
 	v.number++
-	return append(dst, body(p, v.number)...), at(v.number)
+	return append(dst, testBody(p, v.number)...), testPosition(v.number)
 }
 func (v *fakeView) Revision() int64 { return 3 }
 
@@ -297,7 +297,7 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 		go func() { done <- c.Run(ctx) }()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got := strings.Fields(names(t, fs)); len(got) != 42 || strings.Count(strings.Join(got, " "), beside) != len(got) {
+		if got := strings.Fields(fileNames(t, fs)); len(got) != 42 || strings.Count(strings.Join(got, " "), unfinishedSuffix) != len(got) {
 			t.Fatalf("before reactions have come: %q", got) // all written in their turn, none named
 		}
 		close(reacted)
@@ -319,9 +319,9 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(Append(nil, &Snapshot{Partition: 3, At: at(9), Body: body(3, 9)}))
+	f.Add(Append(nil, &Snapshot{Partition: 3, At: testPosition(9), Body: testBody(3, 9)}))
 	f.Add([]byte(magic))
-	f.Add([]byte(fileName(255, at(9))))
+	f.Add([]byte(fileName(255, testPosition(9))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p, at, ok := parseName(string(data)); ok && fileName(p, at) != string(data) {
 			t.Fatalf("file %q is read as %q", data, fileName(p, at))

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// rowsAtOnce are the numbers of rows per INSERT. The cost of a statement, over a network a round
+// rowsPerInsert are the numbers of rows per INSERT. The cost of a statement, over a network a round
 // trip, is shared by its rows; preparation grows with them, so the prepared statements are kept.
-var rowsAtOnce = [...]int{64, 16, 4, 1}
+var rowsPerInsert = [...]int{64, 16, 4, 1}
 
 // Inserter writes rows of one table from values of T. Create it after Migrate; it lives as long as
 // its DB.
 type Inserter[T any] struct {
 	columns int
 	row     func(args []any, item *T) []any
-	stmts   [len(rowsAtOnce)]*sql.Stmt
+	stmts   [len(rowsPerInsert)]*sql.Stmt
 }
 
 // NewInserter prepares INSERT INTO into, "table (column, …)", with the clause onConflict. row
@@ -23,7 +23,7 @@ type Inserter[T any] struct {
 func NewInserter[T any](ctx context.Context, db *DB, into, onConflict string, row func(args []any, item *T) []any) (*Inserter[T], error) {
 	in := &Inserter[T]{columns: strings.Count(into, ",") + 1, row: row}
 	values := "(" + strings.Repeat("?, ", in.columns-1) + "?)"
-	for i, n := range rowsAtOnce {
+	for i, n := range rowsPerInsert {
 		var err error
 		if in.stmts[i], err = db.Prepare(ctx, "INSERT INTO "+into+" VALUES "+strings.Repeat(values+", ", n-1)+values+" "+onConflict); err != nil {
 			return nil, err
@@ -34,8 +34,8 @@ func NewInserter[T any](ctx context.Context, db *DB, into, onConflict string, ro
 
 // Insert writes items in order.
 func (in *Inserter[T]) Insert(ctx context.Context, tx *Tx, items []T) error {
-	args := make([]any, 0, min(len(items), rowsAtOnce[0])*in.columns)
-	for i, n := range rowsAtOnce {
+	args := make([]any, 0, min(len(items), rowsPerInsert[0])*in.columns)
+	for i, n := range rowsPerInsert {
 		if len(items) < n {
 			continue
 		}

@@ -36,7 +36,7 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	}
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
-		return nil, model.Errorf(model.Invalid, "%s: %w", db.setting(), err).
+		return nil, model.Errorf(model.Invalid, "%s: %w", db.flagName(), err).
 			WithHint("want postgres://USER:PASSWORD@HOST:5432/DATABASE")
 	}
 	me, err := applicationName(component)
@@ -58,11 +58,11 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 			Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3,
 		}}).DialContext
 	}
-	c := claim{component: component, me: me, setting: db.setting()}
-	db.reader = stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(suitable))
+	c := writerLock{component: component, me: me, setting: db.flagName()}
+	db.reader = stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(checkServer))
 	db.reader.SetMaxOpenConns(8)
 	db.writer = stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		if err := suitable(ctx, conn); err != nil {
+		if err := checkServer(ctx, conn); err != nil {
 			return err
 		}
 		return c.acquire(ctx, conn)
@@ -71,7 +71,7 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	for _, pool := range []*sql.DB{db.writer, db.reader} {
 		if err := pool.PingContext(ctx); err != nil {
 			_ = db.Close()
-			return nil, fmt.Errorf("open database %s: %w", db.name, db.explain(err))
+			return nil, fmt.Errorf("open database %s: %w", db.name, db.recordTrouble(err))
 		}
 	}
 	return db, nil
@@ -88,9 +88,9 @@ func applicationName(component string) (string, error) {
 	return fmt.Sprintf("muster %s: process %d on %.20s [%s]", component, os.Getpid(), host, hex.EncodeToString(own[:])), nil
 }
 
-// suitable refuses a database on which our statements would fail, or text would be damaged.
-func suitable(_ context.Context, conn *pgx.Conn) error {
-	if err := newEnough(conn.PgConn().ParameterStatus("server_version")); err != nil {
+// checkServer refuses a database on which our statements would fail, or text would be damaged.
+func checkServer(_ context.Context, conn *pgx.Conn) error {
+	if err := checkServerVersion(conn.PgConn().ParameterStatus("server_version")); err != nil {
 		return err
 	}
 	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "UTF8" {
@@ -100,7 +100,7 @@ func suitable(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-func newEnough(version string) error {
+func checkServerVersion(version string) error {
 	major := 0
 	if _, err := fmt.Sscan(version, &major); err != nil {
 		return nil // another server with this protocol, and version numbers of its own
@@ -112,16 +112,16 @@ func newEnough(version string) error {
 	return nil
 }
 
-// claim is the lock that makes this process the only writer: an advisory lock of the writing
+// writerLock is the lock that makes this process the only writer: an advisory lock of the writing
 // session, so that losing the connection loses the right to write. Each new connection takes it
 // anew.
-type claim struct{ component, me, setting string }
+type writerLock struct{ component, me, setting string }
 
-var errTaken = errors.New("another server uses this database")
+var errDatabaseTaken = errors.New("another server uses this database")
 
 const claimKey = `hashtextextended('muster ' || $1 || ' ' || current_schema(), 0)`
 
-func (c *claim) acquire(ctx context.Context, conn *pgx.Conn) error {
+func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	deadline := time.Now().Add(claimWithin)
 	for {
 		var got bool
@@ -138,7 +138,7 @@ func (c *claim) acquire(ctx context.Context, conn *pgx.Conn) error {
 			}
 		}
 		if time.Now().After(deadline) {
-			return model.Errorf(model.Conflict, "%w: %s%s, since %s", errTaken, holder, where, since.UTC().Format(time.RFC3339)).
+			return model.Errorf(model.Conflict, "%w: %s%s, since %s", errDatabaseTaken, holder, where, since.UTC().Format(time.RFC3339)).
 				WithHint("stop that server, or use another database: --%s postgres://…", c.setting)
 		}
 		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
@@ -148,7 +148,7 @@ func (c *claim) acquire(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // holder returns the session that holds the lock; empty if it was just released.
-func (c *claim) holder(ctx context.Context, conn *pgx.Conn) (pid int32, name, where string, since time.Time, err error) {
+func (c *writerLock) holder(ctx context.Context, conn *pgx.Conn) (pid int32, name, where string, since time.Time, err error) {
 	err = conn.QueryRow(ctx, `SELECT a.pid, COALESCE(NULLIF(a.application_name, ''), 'unknown'), COALESCE(' at ' || host(a.client_addr), ''), COALESCE(a.backend_start, now())
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1

@@ -142,13 +142,13 @@ func (r *Rows) Close() error {
 }
 
 // Err returns the error that ended the rows early.
-func (r *Rows) Err() error { return r.db.explain(r.Rows.Err()) }
+func (r *Rows) Err() error { return r.db.recordTrouble(r.Rows.Err()) }
 
 // Query reads, outside any transaction.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	rows, err := db.reader.QueryContext(ctx, db.Rebind(query), args...)
-	if err := db.explain(err); err != nil {
+	if err := db.recordTrouble(err); err != nil {
 		cancel()
 		return nil, err
 	}
@@ -165,7 +165,7 @@ type Row struct {
 // Scan reads the row; sql.ErrNoRows if there is none.
 func (r *Row) Scan(dest ...any) error {
 	defer r.cancel()
-	return r.db.explain(r.row.Scan(dest...))
+	return r.db.recordTrouble(r.row.Scan(dest...))
 }
 
 // QueryRow reads one row.
@@ -205,7 +205,7 @@ func (tx *Tx) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	stmt, err := db.writer.PrepareContext(ctx, db.Rebind(query))
 	if err != nil {
-		return nil, db.explain(fmt.Errorf("prepare %.60s: %w", query, err))
+		return nil, db.recordTrouble(fmt.Errorf("prepare %.60s: %w", query, err))
 	}
 	return stmt, nil
 }
@@ -215,7 +215,7 @@ func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	return db.explain(db.write(ctx, fn))
+	return db.recordTrouble(db.write(ctx, fn))
 }
 
 func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
@@ -245,7 +245,7 @@ func rollback(tx *sql.Tx) error {
 // {clustered}, where the engines differ.
 func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	if err := db.migrate(ctx, steps); err != nil {
-		return fmt.Errorf("migrate %s in %s: %w", db.component, db.name, db.explain(err))
+		return fmt.Errorf("migrate %s in %s: %w", db.component, db.name, db.recordTrouble(err))
 	}
 	return nil
 }

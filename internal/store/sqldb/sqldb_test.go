@@ -12,11 +12,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func TestSQLiteKeepsThePromises(t *testing.T) { promises(t, filepath.Join(t.TempDir(), "a b?.db")) }
+func TestSQLiteKeepsThePromises(t *testing.T) {
+	testTransactions(t, filepath.Join(t.TempDir(), "a b?.db"))
+}
 
-// promises checks the guarantees of both engines; TestPostgreSQL calls it too.
+// testTransactions checks the guarantees of both engines; TestPostgreSQL calls it too.
 
-func promises(t *testing.T, dsn string) {
+func testTransactions(t *testing.T, dsn string) {
 	steps := []string{`CREATE TABLE t (id {serial}, k {text} NOT NULL, v {blob}); CREATE INDEX t_k ON t (k);`}
 	ctx := t.Context()
 	db, err := Open(ctx, dsn, "test")
@@ -66,19 +68,19 @@ func TestPostgreSQL(t *testing.T) {
 	server := pgtest.Start(t)
 	t.Run("while it runs", func(t *testing.T) { // most of its time is waiting for a lock
 		for name, test := range map[string]func(*testing.T, *pgtest.Server){
-			"promises":                               func(t *testing.T, server *pgtest.Server) { promises(t, server.Database(t)) },
-			"refusals say what to type":              refusals,
-			"one server writes":                      oneServerWrites,
-			"a lost connection does not lock us out": lostConnection,
+			"promises":                               func(t *testing.T, server *pgtest.Server) { testTransactions(t, server.Database(t)) },
+			"refusals say what to type":              testRefusedDatabases,
+			"one server writes":                      testSecondServerIsRefused,
+			"a lost connection does not lock us out": testLostConnection,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); test(t, server) })
 		}
 	})
-	t.Run("it comes back", func(t *testing.T) { comesBack(t, server) })
+	t.Run("it comes back", func(t *testing.T) { testWritesAfterRestart(t, server) })
 }
 
-// refusals checks the messages for a wrong address and for an unsuitable database.
-func refusals(t *testing.T, server *pgtest.Server) {
+// testRefusedDatabases checks the messages for a wrong address and for an unsuitable database.
+func testRefusedDatabases(t *testing.T, server *pgtest.Server) {
 	server.Guard(t)
 	admin := server.DSN("postgres", "muster", "")
 	server.Exec(t, admin, "CREATE ROLE ada LOGIN PASSWORD 'right'")
@@ -133,16 +135,16 @@ func TestOldVersions(t *testing.T) {
 	for version, ok := range map[string]bool{
 		"9.6.24": false, "12.22 (Ubuntu 12.22-1)": false, "13.0": true, "15.13 (Debian 15.13-0+deb12u1)": true, "18beta1": true, "": true,
 	} {
-		err := newEnough(version)
+		err := checkServerVersion(version)
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), version) {
 			t.Errorf("%q: %v", version, err)
 		}
 	}
 }
 
-// oneServerWrites checks that a second server is refused until the first releases the lock; another
+// testSecondServerIsRefused checks that a second server is refused until the first releases the lock; another
 // component or schema is another database.
-func oneServerWrites(t *testing.T, server *pgtest.Server) {
+func testSecondServerIsRefused(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	first := mustOpen(t, dsn, "history")
 	mustOpen(t, dsn, "intent").Close()
@@ -155,9 +157,9 @@ func oneServerWrites(t *testing.T, server *pgtest.Server) {
 	mustOpen(t, dsn, "history").Close()
 }
 
-// comesBack stops and starts PostgreSQL: queries meanwhile return the reason; then everything
+// testWritesAfterRestart stops and starts PostgreSQL: queries meanwhile return the reason; then everything
 // continues, with the lock.
-func comesBack(t *testing.T, server *pgtest.Server) {
+func testWritesAfterRestart(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	db := mustOpen(t, dsn, "history")
 	steps := []string{`CREATE TABLE t (k {text} PRIMARY KEY);`}
@@ -196,9 +198,9 @@ func comesBack(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// lostConnection breaks the writing connection before PostgreSQL notices: the lock can be taken
+// testLostConnection breaks the writing connection before PostgreSQL notices: the lock can be taken
 // from it.
-func lostConnection(t *testing.T, server *pgtest.Server) {
+func testLostConnection(t *testing.T, server *pgtest.Server) {
 	db := mustOpen(t, server.Database(t), "history")
 	hold, err := db.writer.Conn(t.Context()) // the old connection, still alive on the server
 	testenv.NoError(t, err)

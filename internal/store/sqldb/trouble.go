@@ -25,12 +25,12 @@ func (db *DB) Trouble() error {
 	return nil
 }
 
-// setting returns the name of the flag that selects the database.
-func (db *DB) setting() string { return db.component + "-db" }
+// flagName returns the name of the flag that selects the database.
+func (db *DB) flagName() string { return db.component + "-db" }
 
-// explain describes and remembers that the database does not answer. Other errors, those of
+// recordTrouble remembers, and explains to people, that the database does not answer. Other errors, those of
 // statements, stay as they are.
-func (db *DB) explain(err error) error {
+func (db *DB) recordTrouble(err error) error {
 	var said *model.Error
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
 		if db.trouble.Load() != nil {
@@ -42,22 +42,22 @@ func (db *DB) explain(err error) error {
 		return err
 	}
 	if errors.As(err, &said) {
-		if errors.Is(err, errTaken) {
+		if errors.Is(err, errDatabaseTaken) {
 			db.trouble.Store(&err)
 		}
 		return err
 	}
-	hint, ok := db.unanswered(err)
+	hint, ok := db.unavailableHint(err)
 	if !ok {
 		return err
 	}
-	err = model.Errorf(model.Unavailable, "the %s store does not answer: %w", db.component, oneLine{err}).WithHint("%s", hint)
+	err = model.Errorf(model.Unavailable, "the %s store does not answer: %w", db.component, oneLineError{err}).WithHint("%s", hint)
 	db.trouble.Store(&err)
 	return err
 }
 
-// unanswered reports whether the database failed rather than the statement, with a hint.
-func (db *DB) unanswered(err error) (hint string, ok bool) {
+// unavailableHint reports whether the database failed rather than the statement, with a hint.
+func (db *DB) unavailableHint(err error) (hint string, ok bool) {
 	var lite *sqlite.Error
 	if errors.As(err, &lite) {
 		switch lite.Code() & 0xff {
@@ -72,7 +72,7 @@ func (db *DB) unanswered(err error) (hint string, ok bool) {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return db.refused(pg)
+		return db.postgresHint(pg)
 	}
 	var dns *net.DNSError
 	var network net.Error
@@ -80,7 +80,7 @@ func (db *DB) unanswered(err error) (hint string, ok bool) {
 	running := "check that PostgreSQL runs and is reachable: pg_isready -d '" + db.name + "'"
 	switch {
 	case errors.As(err, &dns):
-		return "check the host name in --" + db.setting() + ": getent hosts " + dns.Name, true
+		return "check the host name in --" + db.flagName() + ": getent hosts " + dns.Name, true
 	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.Is(err, context.DeadlineExceeded), strings.Contains(err.Error(), "conn closed"):
@@ -89,11 +89,11 @@ func (db *DB) unanswered(err error) (hint string, ok bool) {
 	return "", false
 }
 
-// refused translates PostgreSQL's codes (appendix A of its manual).
-func (db *DB) refused(pg *pgconn.PgError) (hint string, ok bool) {
+// postgresHint translates PostgreSQL's codes (appendix A of its manual).
+func (db *DB) postgresHint(pg *pgconn.PgError) (hint string, ok bool) {
 	switch {
 	case strings.HasPrefix(pg.Code, "28"): // invalid authorization
-		return "check user and password in --" + db.setting() + " (or its environment variable), and pg_hba.conf on the server", true
+		return "check user and password in --" + db.flagName() + " (or its environment variable), and pg_hba.conf on the server", true
 	case pg.Code == "3D000": // no such database
 		return "create it: createdb -E UTF8 -T template0 -O USER DATABASE", true
 	case pg.Code == "42501": // insufficient privilege
@@ -110,12 +110,12 @@ func (db *DB) refused(pg *pgconn.PgError) (hint string, ok bool) {
 	return "", false
 }
 
-// oneLine is an error in one line: drivers list one line per address they tried.
-type oneLine struct{ error }
+// oneLineError is an error in one line: drivers list one line per address they tried.
+type oneLineError struct{ error }
 
-func (e oneLine) Error() string {
+func (e oneLineError) Error() string {
 	text := strings.Join(strings.Fields(e.error.Error()), " ")
 	return strings.ReplaceAll(text, ": failed to connect", ", failed to connect")
 }
 
-func (e oneLine) Unwrap() error { return e.error }
+func (e oneLineError) Unwrap() error { return e.error }
