@@ -246,7 +246,7 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 	return func(came string) error {
 		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 		defer cancel()
-		return s.closeRun(ctx, key, of, "ended", came)
+		return s.closeRun(ctx, key, of, "", came)
 	}, nil
 }
 
@@ -255,7 +255,7 @@ const closeTimeout = 30 * time.Second
 
 func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came string) error {
 	by := of.By
-	by.Why = fmt.Sprintf("%s %s (it began in revision %d): %s", of.By.Why, how, of.Revision, came)
+	by.Why = fmt.Sprintf("%s, begun in revision %d%s: %s", of.By.Why, of.Revision, how, came)
 	_, err := s.commit(ctx, by, []Write{{Key: key, Expect: -1}})
 	return err
 }
@@ -276,7 +276,7 @@ func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 		}
 		of.Revision = row.Revision
 		came := "it may be incomplete for " + of.Picked + ", because the server stopped before it recorded the outcome; repeat the command for the rest (--dry-run lists it)"
-		if err := s.closeRun(ctx, row.Key, of, "was interrupted", came); err != nil {
+		if err := s.closeRun(ctx, row.Key, of, " and interrupted", came); err != nil {
 			return err
 		}
 		s.opts.Logger.Warn("the server stopped during an action; repeat the action", "user", of.By.User, "what", of.By.Why, "of", of.Picked, "revision", of.Revision)
