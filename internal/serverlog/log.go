@@ -39,7 +39,7 @@ type Log struct {
 // keep it. stream is JOURNAL_STREAM of the environment.
 func Open(cfg *config.Server, stderr io.Writer, stream string) (*Log, error) {
 	l := &Log{path: cfg.LogFile, out: stderr, plain: cfg.LogFile == "" && sdnotify.InJournal(stream, stderr)}
-	l.level.Set(parseLevel(cfg.LogLevel))
+	l.level.Set(levelByName(cfg.LogLevel))
 	if l.path == "" {
 		return l, nil
 	}
@@ -121,9 +121,9 @@ func (l *Log) Tail() []byte {
 }
 
 // SetLevel changes the lowest level that is written: debug, info, warn, error.
-func (l *Log) SetLevel(level string) { l.level.Set(parseLevel(level)) }
+func (l *Log) SetLevel(level string) { l.level.Set(levelByName(level)) }
 
-func parseLevel(text string) slog.Level {
+func levelByName(text string) slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(text)) // config has checked it
 	return l
