@@ -234,7 +234,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
-	if err := cycle.All(last); err != nil {
+	if err := cycle.SaveAll(last); err != nil {
 		s.log.Warn("some last snapshots are not saved; the next start replays more", "err", err)
 	}
 	return nil

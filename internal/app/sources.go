@@ -146,7 +146,7 @@ const missedBatch = 1000
 func (s *Server) recordMissed(ctx context.Context, list []turns.Missed) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
-		if s.directory.HasUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted with its events
+		if s.directory.RunsUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted with its events
 			results = append(results, recorder.Result{Node: m.About, Chunk: m.Chunk.ID, Status: model.Unknown, Output: m.Text})
 		}
 	}

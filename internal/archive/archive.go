@@ -97,7 +97,7 @@ func (a *Archive) Run(ctx context.Context) error {
 		}
 		if a.o.Now().Sub(collected) > collectPeriod && a.named != nil {
 			collected = a.o.Now()
-			if removed, err := a.store.Collect(a.isNamed); err != nil {
+			if removed, err := a.store.RemoveUnused(a.isNamed); err != nil {
 				a.o.Log.Warn("cannot remove unused archives of assets", "err", err)
 			} else if removed > 0 {
 				a.o.Log.Info("removed unused archives of assets", "count", removed)

@@ -94,22 +94,22 @@ func TestDoctorTakesServerSettings(t *testing.T) {
 		name  string
 		data  string
 		given []string
-		want  doctor.Patient
+		want  doctor.Target
 	}{
-		{"nothing given", "./muster-data", nil, doctor.Patient{Data: own, Journal: "/fast/disk", Budget: 7 << 30}},
-		{"its folder", own, []string{"data"}, doctor.Patient{Data: own, Journal: "/fast/disk", Budget: 7 << 30}},
-		{"its folder, another budget", own, []string{"data", "journal-budget"}, doctor.Patient{Data: own, Journal: "/fast/disk", Budget: 4 << 30}},
-		{"another journal", own, []string{"journal"}, doctor.Patient{Data: own, Journal: "/here", Budget: 7 << 30}},
-		{"another folder", other, []string{"data"}, doctor.Patient{Data: other, Journal: "/here", Budget: 4 << 30}},
+		{"nothing given", "./muster-data", nil, doctor.Target{Data: own, Journal: "/fast/disk", Budget: 7 << 30}},
+		{"its folder", own, []string{"data"}, doctor.Target{Data: own, Journal: "/fast/disk", Budget: 7 << 30}},
+		{"its folder, another budget", own, []string{"data", "journal-budget"}, doctor.Target{Data: own, Journal: "/fast/disk", Budget: 4 << 30}},
+		{"another journal", own, []string{"journal"}, doctor.Target{Data: own, Journal: "/here", Budget: 7 << 30}},
+		{"another folder", other, []string{"data"}, doctor.Target{Data: other, Journal: "/here", Budget: 4 << 30}},
 	} {
-		p := doctor.Patient{Data: c.data, Journal: "/here", Budget: 4 << 30}
+		p := doctor.Target{Data: c.data, Journal: "/here", Budget: 4 << 30}
 		takeSettings(t.Context(), running, &p, func(setting string) bool { return slices.Contains(c.given, setting) })
 		if p.Data != c.want.Data || p.Journal != c.want.Journal || p.Budget != c.want.Budget {
 			t.Errorf("%s: %+v, want %+v", c.name, p, c.want)
 		}
 	}
 	admin.Close()
-	p := doctor.Patient{Data: own, Budget: 4 << 30}
+	p := doctor.Target{Data: own, Budget: 4 << 30}
 	takeSettings(t.Context(), running, &p, func(string) bool { return false })
 	if p.Data != own || p.Journal != "" || p.Budget != 4<<30 {
 		t.Errorf("no server: %+v", p)

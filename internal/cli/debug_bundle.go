@@ -173,7 +173,7 @@ func fetchAdminPage(ctx context.Context, url string) ([]byte, error) {
 }
 
 func (b *bundler) findings(ctx context.Context) ([]byte, error) {
-	p := doctor.Patient{Data: b.data, Budget: 4 << 30, Agents: 1000, URL: b.target.Server, CA: []byte(b.target.CA)}
+	p := doctor.Target{Data: b.data, Budget: 4 << 30, Agents: 1000, URL: b.target.Server, CA: []byte(b.target.CA)}
 	takeSettings(ctx, b.admin, &p, func(setting string) bool { return setting == "data" })
 	var out bytes.Buffer
 	err := printFindings(&screen.Screen{Out: &out}, doctor.Examine(ctx, p))

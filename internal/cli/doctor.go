@@ -21,7 +21,7 @@ import (
 )
 
 func doctorCommand(s *session) *cobra.Command {
-	p := doctor.Patient{}
+	p := doctor.Target{}
 	var admin string
 	return s.build(command{
 		use: "doctor", short: "Find common faults of this machine, with the command that fixes each",
@@ -32,7 +32,7 @@ func doctorCommand(s *session) *cobra.Command {
 			flags.IntVar(&p.Agents, "agents", 1000, "number of agents that the machine must serve")
 		},
 		run: func(c *call) error {
-			if err := findPatient(c, &p, admin); err != nil {
+			if err := findTarget(c, &p, admin); err != nil {
 				return err
 			}
 			findings := doctor.Examine(c.ctx, p)
@@ -51,9 +51,9 @@ func doctorCommand(s *session) *cobra.Command {
 	})
 }
 
-// findPatient completes the patient: flags, environment and settings file win over the context, both
+// findTarget completes the target: flags, environment and settings file win over the context, both
 // over the settings of the server that runs here.
-func findPatient(c *call, p *doctor.Patient, admin string) error {
+func findTarget(c *call, p *doctor.Target, admin string) error {
 	cfg, err := config.Load(c.cmd.Flags(), c.Getenv)
 	if err != nil {
 		return err
@@ -101,9 +101,9 @@ func dataFolder() string {
 	return up
 }
 
-// takeSettings completes the patient with the settings of the server that runs on this machine, if
+// takeSettings completes the target with the settings of the server that runs on this machine, if
 // it answers and has the same data folder. isSet reports settings that somebody chose.
-func takeSettings(ctx context.Context, admin string, p *doctor.Patient, isSet func(setting string) bool) {
+func takeSettings(ctx context.Context, admin string, p *doctor.Target, isSet func(setting string) bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var settings map[string]string

@@ -216,8 +216,8 @@ func (d *Directory) UnitNodes(unit model.UnitID) []model.NodeID {
 	return nodeIDs(d.now.Load().units.Value(unit).Nodes)
 }
 
-// HasUnit reports whether a unit lands on a node.
-func (d *Directory) HasUnit(node model.NodeID, unit model.UnitID) bool {
+// RunsUnit reports whether a unit lands on a node.
+func (d *Directory) RunsUnit(node model.NodeID, unit model.UnitID) bool {
 	u := d.now.Load().units.Value(unit)
 	return u.Nodes != nil && u.Nodes.Contains(uint32(node))
 }
@@ -320,7 +320,7 @@ type Reader interface {
 	SourceName(s model.Source) (namespace, name string, ok bool)
 	NodeUnits(node model.NodeID) []model.UnitID
 	UnitNodes(unit model.UnitID) []model.NodeID
-	HasUnit(node model.NodeID, unit model.UnitID) bool
+	RunsUnit(node model.NodeID, unit model.UnitID) bool
 	Assignment(node model.NodeID) (revision uint64, ok bool)
 	Keepalive(node model.NodeID) *model.CheckChunk
 	Handler(namespace, name string) (*model.HandlerSpec, bool)

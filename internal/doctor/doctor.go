@@ -56,8 +56,8 @@ func (f Finding) unless(well bool, verdict Verdict, mend string) []Finding {
 	return []Finding{f}
 }
 
-// Patient is the machine, folder and server to examine.
-type Patient struct {
+// Target is the machine, folder and server to examine.
+type Target struct {
 	Data    string // data folder; may be missing
 	Journal string // journal folder; empty: in the data folder
 	Budget  int64  // bytes that the journal may use
@@ -68,16 +68,16 @@ type Patient struct {
 }
 
 // Examine returns all findings, in a fixed order.
-func Examine(ctx context.Context, p Patient) []Finding {
+func Examine(ctx context.Context, p Target) []Finding {
 	var out []Finding
 	m := thisMachine()
-	for _, examine := range []func(Patient, machineState) []Finding{openFiles, kernelQueues, portRange, examineMemory, examineDisk} {
+	for _, examine := range []func(Target, machineState) []Finding{openFiles, kernelQueues, portRange, examineMemory, examineDisk} {
 		out = append(out, examine(p, m)...)
 	}
 	out = append(out, syncTimes(ctx, p)...)
 	out = append(out, examineClock(p, m)...)
 	out = append(out, examineCertificates(p)...)
-	for _, examine := range []func(context.Context, Patient) []Finding{examineAddresses, historyLag, examineAssets} {
+	for _, examine := range []func(context.Context, Target) []Finding{examineAddresses, historyLag, examineAssets} {
 		out = append(out, examine(ctx, p)...)
 	}
 	return out
@@ -105,7 +105,7 @@ func (m machineState) number(path string) (int64, bool) {
 	return n, err == nil
 }
 
-func openFiles(p Patient, m machineState) []Finding {
+func openFiles(p Target, m machineState) []Finding {
 	soft, hard := m.files()
 	if hard == 0 {
 		return nil
@@ -119,7 +119,7 @@ func openFiles(p Patient, m machineState) []Finding {
 		unless(hard >= need, Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2))
 }
 
-func kernelQueues(p Patient, m machineState) []Finding {
+func kernelQueues(p Target, m machineState) []Finding {
 	var out []Finding
 	for _, q := range []struct{ file, key string }{
 		{"/proc/sys/net/core/somaxconn", "net.core.somaxconn"},
@@ -136,7 +136,7 @@ func kernelQueues(p Patient, m machineState) []Finding {
 	return out
 }
 
-func portRange(_ Patient, m machineState) []Finding {
+func portRange(_ Target, m machineState) []Finding {
 	data, err := m.read("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		return nil
@@ -149,7 +149,7 @@ func portRange(_ Patient, m machineState) []Finding {
 	return f.unless(high-low+1 >= 20000, Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'")
 }
 
-func examineMemory(p Patient, m machineState) []Finding {
+func examineMemory(p Target, m machineState) []Finding {
 	available, ok := m.memory()
 	if !ok {
 		return nil
@@ -163,7 +163,7 @@ func examineMemory(p Patient, m machineState) []Finding {
 	return out
 }
 
-func examineDisk(p Patient, m machineState) []Finding {
+func examineDisk(p Target, m machineState) []Finding {
 	folder := nearestFolder(p.journalFolder())
 	free, kind, err := m.disk(folder)
 	if err != nil {
@@ -183,7 +183,7 @@ func examineDisk(p Patient, m machineState) []Finding {
 	return append(out, k)
 }
 
-func examineClock(_ Patient, m machineState) []Finding {
+func examineClock(_ Target, m machineState) []Finding {
 	synced, ok := m.clock()
 	if !ok {
 		return nil
@@ -194,7 +194,7 @@ func examineClock(_ Patient, m machineState) []Finding {
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }
 
-func examineCertificates(p Patient) []Finding {
+func examineCertificates(p Target) []Finding {
 	var out []Finding
 	files, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.pem"))
 	more, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.crt"))
@@ -247,7 +247,7 @@ func certificateLife(cert *x509.Certificate, file string, now time.Time) Finding
 	return f
 }
 
-func examineAddresses(ctx context.Context, p Patient) []Finding {
+func examineAddresses(ctx context.Context, p Target) []Finding {
 	if p.URL == "" {
 		return nil
 	}
@@ -288,7 +288,7 @@ func examineAddresses(ctx context.Context, p Patient) []Finding {
 	return []Finding{{Fine, "server", p.URL + " is ready", "", ""}}
 }
 
-func (p Patient) journalFolder() string {
+func (p Target) journalFolder() string {
 	if p.Journal != "" {
 		return p.Journal
 	}
@@ -325,7 +325,7 @@ func formatSize(bytes int64) string { return model.Size(bytes).Approximate() }
 
 // adminPage opens a page of the admin listener; nil: there is no listener, or it does not answer
 // properly, which another finding reports.
-func adminPage(ctx context.Context, p Patient, path string, timeout time.Duration) io.ReadCloser {
+func adminPage(ctx context.Context, p Target, path string, timeout time.Duration) io.ReadCloser {
 	if p.Admin == "" {
 		return nil
 	}

@@ -31,7 +31,7 @@ func TestFindingsHaveCommands(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
 	}
-	p := Patient{Data: filepath.Join(t.TempDir(), "not", "yet"), Budget: 1 << 60, Agents: 100_000_000, URL: "https://127.0.0.1:1"}
+	p := Target{Data: filepath.Join(t.TempDir(), "not", "yet"), Budget: 1 << 60, Agents: 100_000_000, URL: "https://127.0.0.1:1"}
 	findings := Examine(t.Context(), p)
 	for _, what := range []string{"open files", "free disk", "memory", "server"} {
 		if f := requireFinding(t, findings, what); f.Verdict == Fine || f.Mend == "" {
@@ -45,7 +45,7 @@ func TestFindingsHaveCommands(t *testing.T) {
 
 // An unknown host is not a server that somebody has to start.
 func TestUnknownHost(t *testing.T) {
-	list := examineAddresses(t.Context(), Patient{URL: "https://nosuch..invalid:8443"})
+	list := examineAddresses(t.Context(), Target{URL: "https://nosuch..invalid:8443"})
 	f := requireFinding(t, list, "server")
 	if f.Verdict != Bad || f.Measured != "cannot find the host nosuch..invalid" || !strings.Contains(f.Mend, "getent hosts nosuch..invalid") {
 		t.Errorf("%+v", f)
@@ -56,7 +56,7 @@ func TestHealthyMachine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
 	}
-	findings := Examine(t.Context(), Patient{Data: t.TempDir(), Budget: 1 << 20, Agents: 10})
+	findings := Examine(t.Context(), Target{Data: t.TempDir(), Budget: 1 << 20, Agents: 10})
 	if f := requireFinding(t, findings, "open files"); f.Verdict != Fine {
 		t.Errorf("%+v", f)
 	}
@@ -106,7 +106,7 @@ func TestFaults(t *testing.T) {
 	const group = "/sys/fs/cgroup/system.slice"
 	for _, c := range []struct {
 		what     string
-		examine  func(Patient, machineState) []Finding
+		examine  func(Target, machineState) []Finding
 		spoil    func(m *machineState, files map[string]string)
 		verdict  Verdict
 		measured string
@@ -145,7 +145,7 @@ func TestFaults(t *testing.T) {
 		{"clock", examineClock, func(m *machineState, _ map[string]string) { m.clock = func() (bool, bool) { return false, true } }, Warn, "not synchronised", "timedatectl"},
 	} {
 		m, files := healthy()
-		p := Patient{Data: t.TempDir(), Budget: 4 << 30, Agents: 1000}
+		p := Target{Data: t.TempDir(), Budget: 4 << 30, Agents: 1000}
 		if f := requireFinding(t, c.examine(p, m), expectedFinding(c.what, "disk", "free disk")); f.Verdict != Fine || f.Mend != "" {
 			t.Errorf("a healthy machine: %+v", f)
 		}
@@ -171,7 +171,7 @@ func TestJudgeSyncs(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := syncTimes(ctx, Patient{Data: t.TempDir()}); got != nil {
+	if got := syncTimes(ctx, Target{Data: t.TempDir()}); got != nil {
 		t.Errorf("given up before the first: %+v", got)
 	}
 	const ms = time.Millisecond
@@ -211,7 +211,7 @@ func TestHistoryLag(t *testing.T) {
 				fmt.Fprint(w, c.metrics)
 			}))
 			defer admin.Close()
-			got := historyLag(t.Context(), Patient{Admin: admin.URL})
+			got := historyLag(t.Context(), Target{Admin: admin.URL})
 			if c.verdict == "" {
 				if len(got) != 0 {
 					t.Errorf("found %+v", got)
@@ -250,7 +250,7 @@ func TestWrongAssets(t *testing.T) {
 				fmt.Fprint(w, c.says)
 			}))
 			defer admin.Close()
-			got := examineAssets(t.Context(), Patient{Admin: admin.URL})
+			got := examineAssets(t.Context(), Target{Admin: admin.URL})
 			if len(got) != c.findings {
 				t.Fatalf("found %+v", got)
 			}

@@ -63,7 +63,7 @@ const (
 )
 
 // syncTimes measures fdatasync, for which every acknowledgement waits.
-func syncTimes(ctx context.Context, p Patient) []Finding {
+func syncTimes(ctx context.Context, p Target) []Finding {
 	file, err := os.CreateTemp(nearestFolder(p.journalFolder()), ".doctor-")
 	if err != nil {
 		return []Finding{{Bad, "data folder", err.Error(), "writable", "change the owner with chown to the user that runs Muster"}}
@@ -113,7 +113,7 @@ func formatMillis(d time.Duration) string {
 const maxHistoryLag = 30 * time.Second
 
 // historyLag reports the lag of history behind the journal, by the server's metrics.
-func historyLag(ctx context.Context, p Patient) []Finding {
+func historyLag(ctx context.Context, p Target) []Finding {
 	page := adminPage(ctx, p, "/metrics", 5*time.Second)
 	if page == nil {
 		return nil
@@ -178,7 +178,7 @@ const LookAtAssets = 20 * time.Second
 const shownAssets = 20
 
 // examineAssets reports archives that no agent can get.
-func examineAssets(ctx context.Context, p Patient) (out []Finding) {
+func examineAssets(ctx context.Context, p Target) (out []Finding) {
 	page := adminPage(ctx, p, AssetsPath, LookAtAssets+10*time.Second)
 	if page == nil {
 		return nil

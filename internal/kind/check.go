@@ -139,7 +139,7 @@ func checkEffect(r *model.Resource, s *model.CheckSpec, l Placement, changed boo
 		return "disabled: does not run", ""
 	case s.Passive:
 		return "passive: external systems send its results", ""
-	case l.Nodes > 0 && s.Proxy != nil && l.About == 0:
+	case l.Nodes > 0 && s.Proxy != nil && l.ProxyNodes == 0:
 		return "runs on " + nodes + ", with results for no proxy node", "no proxy node matches spec.proxy. Declare one (kind: Node, proxy: true), or list nodes: muster get nodes"
 	case l.Nodes == 0:
 		return "runs on no node", "no node matches the targets of the check. List nodes: muster get nodes; see why one does not match: muster why NODE/" + r.Metadata.Name

@@ -184,17 +184,17 @@ func (c *References) requireSecrets(list []model.CommandSecret) {
 
 // Placement counts the nodes and the users of one resource; the planner computes it.
 type Placement struct {
-	Nodes int // that hold it (check), are members (group), read it (property), are in it (namespace)
-	About int // proxy nodes that it is about (check)
+	Nodes      int // that hold it (check), are members (group), read it (property), are in it (namespace)
+	ProxyNodes int // proxy nodes that it is about (check)
 	// Users of a handler, pipeline, hook, secret, asset, property, group or route.
-	Checks   int
-	Routes   int // a handler
-	Flows    int // pipelines; a handler
-	Spaces   int // namespaces; a handler
-	Hear     int // nodes, for their keepalive or their end; a handler or pipeline
-	Handlers int // of a secret or asset
-	Mutators int // of a secret or asset
-	Filters  int // of an asset
+	Checks        int
+	Routes        int // a handler
+	Pipelines     int // pipelines; a handler
+	Namespaces    int // namespaces; a handler
+	NotifiedNodes int // nodes, for their keepalive or their end; a handler or pipeline
+	Handlers      int // of a secret or asset
+	Mutators      int // of a secret or asset
+	Filters       int // of an asset
 	// Warnings for the operator.
 	Warnings []string `json:"-"`
 }
@@ -205,7 +205,7 @@ func (l Placement) UsedBy(where string) string {
 	for _, users := range []struct {
 		n    int
 		what string
-	}{{l.Checks, "check"}, {l.Routes, "route"}, {l.Flows, "pipeline"}, {l.Spaces, "namespace"}, {l.Hear, "node"},
+	}{{l.Checks, "check"}, {l.Routes, "route"}, {l.Pipelines, "pipeline"}, {l.Namespaces, "namespace"}, {l.NotifiedNodes, "node"},
 		{l.Handlers, "handler"}, {l.Mutators, "mutator"}, {l.Filters, "filter"}} {
 		if users.n > 0 {
 			by = append(by, model.CountNoun(users.n, users.what))
@@ -223,8 +223,8 @@ func (l Placement) UsedBy(where string) string {
 // nodes counts the nodes, and the proxy nodes that a check is about.
 func (l Placement) nodes() string {
 	nodes := model.CountNoun(l.Nodes, "node")
-	if l.About > 0 {
-		nodes += ", about " + model.CountNoun(l.About, "proxy node")
+	if l.ProxyNodes > 0 {
+		nodes += ", about " + model.CountNoun(l.ProxyNodes, "proxy node")
 	}
 	return nodes
 }

@@ -376,7 +376,7 @@ func TestProxyChecks(t *testing.T) {
 	if got := h.p.directory.NodeUnits(s1); !slices.Equal(got, []model.CheckID{check}) {
 		t.Errorf("about s1: %v", got)
 	}
-	if l := h.p.Inspector().Placement(intent.Key{Kind: "Check", Namespace: "default", Name: "ping"}); l.Nodes != 2 || l.About != 2 {
+	if l := h.p.Inspector().Placement(intent.Key{Kind: "Check", Namespace: "default", Name: "ping"}); l.Nodes != 2 || l.ProxyNodes != 2 {
 		t.Errorf("lands %+v", l)
 	}
 	if faults, _ := h.p.Inspector().Faults(""); len(faults) != 0 {

@@ -321,7 +321,7 @@ func (h *testPlanner) compareWithNaive(rt *rapid.T) {
 			if n.Spec.Proxy {
 				want = on(c.Namespace, spec.Proxy) && spec.Targets != nil && !spec.Disabled
 			}
-			if got := h.p.directory.HasUnit(model.NodeID(row.ID), id); got != want {
+			if got := h.p.directory.RunsUnit(model.NodeID(row.ID), id); got != want {
 				rt.Errorf("%s on %s/%s: %v, naively %v", c, ns, row.Name, got, want)
 			}
 			if why, _ := h.p.Inspector().ExplainCheck(model.NodeID(row.ID), id); why.Lands != want {

@@ -252,7 +252,7 @@ func (f inspection) placementOf(def any) (l intent.Placement) {
 	case *unit:
 		u := f.units[d.ID]
 		l.Nodes, l.Checks = int(f.runners(u).GetCardinality()), 1
-		l.About = int(u.nodes.GetCardinality()) - l.Nodes
+		l.ProxyNodes = int(u.nodes.GetCardinality()) - l.Nodes
 	case *propertyDef:
 		l.Nodes, l.Checks = int(f.readersOf(d.place()).GetCardinality()), len(f.properties.readers[d.property])
 	case *resourceDef:
@@ -285,22 +285,22 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 		case "Route":
 			l.Routes++
 		case "Pipeline":
-			l.Flows++
+			l.Pipelines++
 		}
 	}
 	switch of.Kind {
 	case "Handler":
 		for _, n := range f.namespaces {
 			if containsName(of.Name, n.Name, n.Handlers) {
-				l.Spaces++
+				l.Namespaces++
 			}
 		}
-		l.Hear = f.countNodes(func(n *nodeDef) bool {
+		l.NotifiedNodes = f.countNodes(func(n *nodeDef) bool {
 			k := n.Receivers()
 			return containsName(of.Name, n.Namespace, n.endHandlers) || k != nil && containsName(of.Name, n.Namespace, k.Handlers)
 		})
 	case "Pipeline":
-		l.Hear = f.countNodes(func(n *nodeDef) bool {
+		l.NotifiedNodes = f.countNodes(func(n *nodeDef) bool {
 			k := n.Receivers()
 			if k == nil {
 				return false

@@ -197,7 +197,7 @@ func TestNodesUseHandlers(t *testing.T) {
 			{Kind: "Handler", Namespace: "default", Name: "cmdb"}:        handler,
 			{Kind: "Pipeline", Namespace: "default", Name: "sensu-cmdb"}: pipeline,
 		} {
-			if l := h.p.Inspector().Placement(key); l.Hear != want || l.Checks != 0 {
+			if l := h.p.Inspector().Placement(key); l.NotifiedNodes != want || l.Checks != 0 {
 				t.Errorf("%s: %+v, want %d", what, l, want)
 			}
 		}
@@ -220,7 +220,7 @@ func TestHandlersListTheirUsers(t *testing.T) {
 	h := newTestPlanner(t)
 	uses := func(what, handler string, want intent.Placement) {
 		t.Helper()
-		if l := h.p.Inspector().Placement(intent.Key{Kind: "Handler", Namespace: "default", Name: handler}); l.Routes != want.Routes || l.Flows != want.Flows || l.Hear != want.Hear || l.Checks != 0 {
+		if l := h.p.Inspector().Placement(intent.Key{Kind: "Handler", Namespace: "default", Name: handler}); l.Routes != want.Routes || l.Pipelines != want.Pipelines || l.NotifiedNodes != want.NotifiedNodes || l.Checks != 0 {
 			t.Errorf("%s: %+v, want %+v", what, l, want)
 		}
 	}
@@ -231,9 +231,9 @@ func TestHandlersListTheirUsers(t *testing.T) {
 	h.apply("Route", "shared", "pager", nil, &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}}}) // of its own namespace
 	uses("a route", "pager", intent.Placement{Routes: 1})
 	h.apply("Pipeline", "default", "sensu-pager", nil, &model.PipelineSpec{Workflows: []model.Workflow{{Name: "a", Handler: "pager"}, {Name: "b", Handler: "pager"}}})
-	uses("a pipeline", "pager", intent.Placement{Routes: 1, Flows: 1})
+	uses("a pipeline", "pager", intent.Placement{Routes: 1, Pipelines: 1})
 	h.apply("Route", "default", "night", nil, nil)
-	uses("no route any more", "pager", intent.Placement{Flows: 1})
+	uses("no route any more", "pager", intent.Placement{Pipelines: 1})
 	h.apply("Pipeline", "default", "sensu-pager", nil, nil)
 	uses("nor a pipeline", "pager", intent.Placement{})
 
@@ -241,10 +241,10 @@ func TestHandlersListTheirUsers(t *testing.T) {
 	uses("an agent of ours", "keepalive", intent.Placement{})
 	stranger := &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "web01"}
 	h.apply("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String()})
-	uses("an agent of Sensu that names nobody", "keepalive", intent.Placement{Hear: 1})
+	uses("an agent of Sensu that names nobody", "keepalive", intent.Placement{NotifiedNodes: 1})
 	h.apply("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String(), AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"pager"}}})
 	uses("it names another", "keepalive", intent.Placement{})
-	uses("it names another", "pager", intent.Placement{Hear: 1})
+	uses("it names another", "pager", intent.Placement{NotifiedNodes: 1})
 }
 
 // What commands and expressions on the server need is used by them.

@@ -57,7 +57,7 @@ func (s *request) listEvents(ctx context.Context, in *listEventsInput) (*op.Body
 	if err != nil {
 		return nil, err
 	}
-	out.Total, out.Wrong = counts.States, counts.Wrong()
+	out.Total, out.Wrong = counts.States, counts.NotOK()
 	if in.After == "" && in.Namespace != "" {
 		out.Others = CountNamespaces(s.View, in.Namespace)
 	}

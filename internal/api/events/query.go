@@ -60,7 +60,7 @@ const namespacesShown = 5
 func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	for id, c := range v.Events.CountsByNamespace() {
 		if name, ok := v.Directory.NamespaceName(id); ok && name != except && c.States > 0 {
-			list = append(list, v1.NamespaceEvents{Namespace: name, Events: c.States, Wrong: c.Wrong()})
+			list = append(list, v1.NamespaceEvents{Namespace: name, Events: c.States, Wrong: c.NotOK()})
 		}
 	}
 	slices.SortFunc(list, func(a, b v1.NamespaceEvents) int {
@@ -160,7 +160,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	}
 	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, check := range checks {
-		if v.Directory.HasUnit(node, check) {
+		if v.Directory.RunsUnit(node, check) {
 			return event.State{}, e.WithHint("the check runs on this node, but no result has arrived yet")
 		}
 	}
@@ -177,7 +177,7 @@ func FindCheckOn(ctx context.Context, v *view.View, node model.NodeID, in Path) 
 		return 0, v.CheckNotFound(ctx, in.Namespace, in.Check)
 	}
 	for _, check := range checks {
-		if v.Directory.HasUnit(node, check) {
+		if v.Directory.RunsUnit(node, check) {
 			return check, nil
 		}
 	}

@@ -311,12 +311,12 @@ func (s *request) nodeStates(ctx context.Context, in *v1.NodeFilter) (*op.Body[v
 	for i, summary := range s.Events.Summaries(ids) {
 		namespace, name, _ := s.Directory.NodeName(ids[i])
 		rows = append(rows, row{ids[i], namespace + "/" + name, summary})
-		if summary.Wrong() > 0 {
+		if summary.NotOK() > 0 {
 			out.Wrong++
 		}
 	}
 	slices.SortFunc(rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(b.summary.Severity, a.summary.Severity), cmp.Compare(b.summary.Wrong(), a.summary.Wrong()), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.summary.Severity, a.summary.Severity), cmp.Compare(b.summary.NotOK(), a.summary.NotOK()), cmp.Compare(a.name, b.name))
 	})
 	for _, r := range rows[:min(in.Limit, len(rows))] {
 		out.Items = append(out.Items, s.nodeState(r.id, &r.summary, in.Name != ""))

@@ -201,7 +201,7 @@ func (n *noiseReport) findQuietChecks() error {
 	for i := range checks {
 		r := &checks[i]
 		l := n.Directory.Placement(intent.KeyOf(r))
-		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Nodes: max(l.Nodes, l.About), Made: r.Status.Created}
+		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Nodes: max(l.Nodes, l.ProxyNodes), Made: r.Status.Created}
 		id := model.CheckSource(model.CheckID(r.Status.ID))
 		switch {
 		case r.Spec.(*model.CheckSpec).Passive:

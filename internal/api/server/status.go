@@ -185,7 +185,7 @@ func (s *request) addWorstChecks(ctx context.Context, namespace string, out *v1.
 	if namespace != "" {
 		id, _ = s.Directory.NamespaceByName(namespace)
 	}
-	for _, w := range s.Events.Wrong(id) {
+	for _, w := range s.Events.FailingChecks(id) {
 		switch {
 		case w.Check == model.KeepaliveCheck:
 			out.Silent += w.Nodes
@@ -209,7 +209,7 @@ func (s *request) addWorstChecks(ctx context.Context, namespace string, out *v1.
 	return err
 }
 
-func (s *request) worstCheck(w *event.Wrong, namespace string) v1.Wrong {
+func (s *request) worstCheck(w *event.FailingCheck, namespace string) v1.Wrong {
 	out := v1.Wrong{
 		Status: w.Status, Severity: w.Severity, Names: v1.NamesOf(w.Status, w.Severity), Nodes: w.Nodes, Problems: w.Problems,
 		Since: view.TimeOfNanoseconds(w.First), Last: view.TimeOfNanoseconds(w.Last), Examples: s.nodeNames(w.Examples, namespace),

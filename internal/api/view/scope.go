@@ -140,8 +140,8 @@ func (d scopedDirectory) NodeFaults(id model.NodeID) []plan.Fault {
 func (d scopedDirectory) Assignment(id model.NodeID) (uint64, bool) {
 	return d.all.Assignment(d.visibleNode(id))
 }
-func (d scopedDirectory) HasUnit(id model.NodeID, check model.CheckID) bool {
-	return d.all.HasUnit(d.visibleNode(id), check)
+func (d scopedDirectory) RunsUnit(id model.NodeID, check model.CheckID) bool {
+	return d.all.RunsUnit(d.visibleNode(id), check)
 }
 
 func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
@@ -334,13 +334,13 @@ func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	return sum
 }
 
-func (e scopedEvents) Wrong(namespace model.NamespaceID) (list []event.Wrong) {
+func (e scopedEvents) FailingChecks(namespace model.NamespaceID) (list []event.FailingCheck) {
 	for _, id := range e.ids {
 		if namespace == 0 || namespace == id {
-			list = append(list, e.all.Wrong(id)...)
+			list = append(list, e.all.FailingChecks(id)...)
 		}
 	}
-	slices.SortStableFunc(list, event.CompareWrong)
+	slices.SortStableFunc(list, event.CompareFailingChecks)
 	return list
 }
 

@@ -109,7 +109,7 @@ func compareLists(t *rapid.T, v *View, all []listedState, most idRanges) {
 // compareWrong holds what is wrong check by check against all states, looked at one by one.
 func compareWrong(t *testing.T, v *View, all []listedState, namespace model.NamespaceID) {
 	t.Helper()
-	want := map[failingKey]*Wrong{}
+	want := map[failingKey]*FailingCheck{}
 	nodes := map[failingKey][]model.NodeID{}
 	for i := range all {
 		s := &all[i].State
@@ -119,7 +119,7 @@ func compareWrong(t *testing.T, v *View, all []listedState, namespace model.Name
 		key := failingKey{s.Check, s.Status}
 		w := want[key]
 		if w == nil {
-			w = &Wrong{Check: s.Check, Status: s.Status, Namespace: s.Namespace, First: s.Changed}
+			w = &FailingCheck{Check: s.Check, Status: s.Status, Namespace: s.Namespace, First: s.Changed}
 			want[key] = w
 		}
 		w.Nodes++
@@ -132,7 +132,7 @@ func compareWrong(t *testing.T, v *View, all []listedState, namespace model.Name
 		}
 		nodes[key] = append(nodes[key], s.Node)
 	}
-	got := v.Wrong(namespace)
+	got := v.FailingChecks(namespace)
 	if len(got) != len(want) {
 		t.Errorf("namespace %d: %d, want %d", namespace, len(got), len(want))
 	}

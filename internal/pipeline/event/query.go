@@ -89,8 +89,8 @@ type Counts struct {
 	Problems uint64
 }
 
-// Wrong is how many states are not OK.
-func (c *Counts) Wrong() uint64 { return c.States - c.ByStatus[model.OK] }
+// NotOK is how many states are not OK.
+func (c *Counts) NotOK() uint64 { return c.States - c.ByStatus[model.OK] }
 
 // Add adds up.
 func (c *Counts) Add(more Counts) { c.add(&more) }
@@ -118,8 +118,8 @@ type Reader interface {
 	Counts(namespace model.NamespaceID) Counts // zero: all namespaces
 	CountsByNamespace() map[model.NamespaceID]Counts
 	CountsOf(check model.CheckID) Counts
-	// Wrong lists the checks of a namespace (zero: all) with states that are not OK, worst first.
-	Wrong(namespace model.NamespaceID) []Wrong
+	// FailingChecks lists the checks of a namespace (zero: all) with states that are not OK, worst first.
+	FailingChecks(namespace model.NamespaceID) []FailingCheck
 	// Summaries sums up the states of each of these nodes, in their order.
 	Summaries(nodes []model.NodeID) []Summary
 	// Watch streams states as they change (status, problem or output), from now

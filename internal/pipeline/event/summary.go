@@ -23,15 +23,15 @@ type Summary struct {
 // CountedStates returns the number of states that the limit statesPerNode counts: all but the event that
 // reports the limit.
 func (s *Summary) CountedStates() uint64 {
-	n := s.ByStatus[0] + s.Wrong()
+	n := s.ByStatus[0] + s.NotOK()
 	if s.Limited {
 		n--
 	}
 	return n
 }
 
-// Wrong is how many states are not OK.
-func (s *Summary) Wrong() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.ByStatus[3] }
+// NotOK is how many states are not OK.
+func (s *Summary) NotOK() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.ByStatus[3] }
 
 // Summaries implements Reader. It holds a partition's lock for one node at a time.
 func (v *View) Summaries(nodes []model.NodeID) []Summary {
@@ -87,8 +87,8 @@ func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 // examples is how many nodes stand for all of a Wrong.
 const examples = 3
 
-// Wrong is one check that is not OK with one status: on how many nodes.
-type Wrong struct {
+// FailingCheck is one check that is not OK with one status: on how many nodes.
+type FailingCheck struct {
 	Check     model.CheckID
 	Status    model.Status
 	Severity  model.Severity    // of the worst
@@ -105,9 +105,9 @@ type failingKey struct {
 	status model.Status
 }
 
-// Wrong implements Reader. It looks at every state that is not OK, and at no other.
-func (v *View) Wrong(namespace model.NamespaceID) []Wrong {
-	all := map[failingKey]*Wrong{}
+// FailingChecks implements Reader. It looks at every state that is not OK, and at no other.
+func (v *View) FailingChecks(namespace model.NamespaceID) []FailingCheck {
+	all := map[failingKey]*FailingCheck{}
 	for _, p := range v.partitions {
 		p.Lock()
 		for status := model.Warning; status <= model.Unknown; status++ {
@@ -115,22 +115,22 @@ func (v *View) Wrong(namespace model.NamespaceID) []Wrong {
 		}
 		p.Unlock()
 	}
-	list := make([]Wrong, 0, len(all))
+	list := make([]FailingCheck, 0, len(all))
 	for _, w := range all {
 		list = append(list, *w)
 	}
-	slices.SortFunc(list, CompareWrong)
+	slices.SortFunc(list, CompareFailingChecks)
 	return list
 }
 
-// CompareWrong orders by severity, the worst first, then by nodes.
-func CompareWrong(a, b Wrong) int {
+// CompareFailingChecks orders by severity, the worst first, then by nodes.
+func CompareFailingChecks(a, b FailingCheck) int {
 	return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(b.First, a.First),
 		cmp.Compare(a.Check, b.Check), cmp.Compare(a.Status, b.Status))
 }
 
 // addFailingChecks adds the states of one status; mu is held.
-func (p *partition) addFailingChecks(status model.Status, namespace model.NamespaceID, all map[failingKey]*Wrong) {
+func (p *partition) addFailingChecks(status model.Status, namespace model.NamespaceID, all map[failingKey]*FailingCheck) {
 	set := &p.byStatus[status]
 	if set.count == 0 || namespace != 0 && p.counts[namespace] == nil {
 		return
@@ -145,7 +145,7 @@ func (p *partition) addFailingChecks(status model.Status, namespace model.Namesp
 			key := failingKey{s.check, status}
 			w := all[key]
 			if w == nil {
-				w = &Wrong{Check: s.check, Status: status, Namespace: n.Namespace, First: s.changed}
+				w = &FailingCheck{Check: s.check, Status: status, Namespace: n.Namespace, First: s.changed}
 				all[key] = w
 			}
 			w.add(s, n)
@@ -153,7 +153,7 @@ func (p *partition) addFailingChecks(status model.Status, namespace model.Namesp
 	}
 }
 
-func (w *Wrong) add(s *slot, n *shard.Node) {
+func (w *FailingCheck) add(s *slot, n *shard.Node) {
 	w.Nodes++
 	w.Severity = max(w.Severity, s.severity)
 	w.First, w.Last = min(w.First, s.changed), max(w.Last, s.changed)

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// batch handles a batch in five stages: decode it, find its stream, judge each signal, append it to the journal, pay for
+// handleBatch handles a batch in five stages: decode it, find its stream, judge each signal, append it to the journal, pay for
 // it.
-func (x *session) batch(body []byte) outcome {
+func (x *session) handleBatch(body []byte) outcome {
 	r := x.srv.batches.Get().(*wire.BatchReader)
 	defer x.srv.batches.Put(r)
 	if err := r.Reset(body); err != nil {
@@ -52,7 +52,7 @@ func (x *session) batch(body []byte) outcome {
 	} else {
 		x.srv.metrics.signals[admitted].Add(float64(signals - len(refused)))
 	}
-	if out := x.keep(slot, r, size, body, signals-len(refused), refused, proxied); out != kept {
+	if out := x.appendBatch(slot, r, size, body, signals-len(refused), refused, proxied); out != kept {
 		return out
 	}
 	cost[core.LoadBytes] = size
@@ -119,19 +119,19 @@ const (
 	maxNumber  = 1<<numberBits - 1
 )
 
-func token(slot, size int, last uint64) uint64 {
+func encodeAckToken(slot, size int, last uint64) uint64 {
 	return uint64(slot)<<(numberBits+sizeBits) | uint64((size+63)/64)<<numberBits | last
 }
 
-func untoken(t uint64) (slot, size int, last uint64) {
+func decodeAckToken(t uint64) (slot, size int, last uint64) {
 	return int(t >> (numberBits + sizeBits)), int(t>>numberBits&(1<<sizeBits-1)) * 64, t & maxNumber
 }
 
-// keep appends a batch to the journal. It waits while the session's window or the journal is full: so the reader stops.
-func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.RefusedSignal, proxied []core.ProxyResult) outcome {
+// appendBatch appends a batch to the journal. It waits while the session's window or the journal is full: so the reader stops.
+func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.RefusedSignal, proxied []core.ProxyResult) outcome {
 	last := r.Last()
-	t := token(slot, size, last)
-	_, size, _ = untoken(t)
+	t := encodeAckToken(slot, size, last)
+	_, size, _ = decodeAckToken(t)
 	if !x.Acquire(size, x.srv.cfg.Limits.UnackedBytes) {
 		return displaced
 	}
@@ -155,7 +155,7 @@ func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, sig
 // Committed implements journal.Waiter. It runs on the journal's goroutine and only marks the acknowledgement as due: one
 // message acknowledges many commits.
 func (x *session) Committed(t uint64, _ journal.Position, err error) {
-	slot, size, last := untoken(t)
+	slot, size, last := decodeAckToken(t)
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	x.Commit(size, err)
@@ -221,7 +221,7 @@ func (j *judge) signals(r *wire.BatchReader) (refused []wire.RefusedSignal, prox
 			code = cmp.Or(code, verdictNames[v])
 			refused = append(refused, wire.RefusedSignal{StreamKey: r.StreamKey, Number: number, Code: code, Reason: reason})
 			j.logRefusal(v, code, reason)
-			if limit := limitOf(v, code); limit != "" {
+			if limit := limitOfRefusal(v, code); limit != "" {
 				j.Budget.Hit(limit, reason)
 			}
 		}
@@ -230,8 +230,8 @@ func (j *judge) signals(r *wire.BatchReader) (refused []wire.RefusedSignal, prox
 	return refused, proxied, cost
 }
 
-// limitOf returns the limit that caused a refusal; empty: none did.
-func limitOf(v verdict, code string) string {
+// limitOfRefusal returns the limit that caused a refusal; empty: none did.
+func limitOfRefusal(v verdict, code string) string {
 	switch v {
 	case refusedOutput:
 		return "output"
@@ -281,9 +281,9 @@ func (j *judge) verdict(sig *wire.Signal) (v verdict, code, reason string) {
 			return refusedMalformed, "", err.Error()
 		}
 	}
-	check := j.chunk(sig.Chunk).AsCheck()
+	check := j.allowedChunk(sig.Chunk).AsCheck()
 	if check == nil {
-		return refusedChunk, "", noChunk(sig.Chunk)
+		return refusedChunk, "", unknownChunkText(sig.Chunk)
 	}
 	if check.RoundRobin {
 		j.roundRobin = check.Unit
@@ -308,8 +308,8 @@ func (j *judge) verdictByEnvelope(sig *wire.Signal) (v verdict, code, reason str
 		return refusedKind, "", "this server does not accept a " + sig.Kind.String()
 	case sig.Node != 0:
 		return refusedProxy, "", fmt.Sprintf("a %s names node %d: only results may name proxy nodes", sig.Kind, sig.Node)
-	case j.chunk(sig.Chunk) == nil:
-		return refusedChunk, "", noChunk(sig.Chunk)
+	case j.allowedChunk(sig.Chunk) == nil:
+		return refusedChunk, "", unknownChunkText(sig.Chunk)
 	case sig.Kind == wire.SignalValueBlock:
 		var b wire.ValueBlock
 		if err := b.Decode(sig.Body); err != nil {
@@ -320,7 +320,7 @@ func (j *judge) verdictByEnvelope(sig *wire.Signal) (v verdict, code, reason str
 	return admitted, "", ""
 }
 
-func noChunk(id model.ChunkID) string { return fmt.Sprintf("the node has no chunk %d", id) }
+func unknownChunkText(id model.ChunkID) string { return fmt.Sprintf("the node has no chunk %d", id) }
 
 // authorizeProxy returns the reason why a result may not name its proxy node, or must name one; empty: it may, and
 // judge.proxy is that node. A node reports only on proxy nodes that its assignment names, also by an older chunk.
@@ -339,9 +339,9 @@ func (j *judge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
 	return ""
 }
 
-// chunk returns a chunk for which the node may send signals; nil: it may not. An older chunk that the assignment no longer
+// allowedChunk returns a chunk for which the node may send signals; nil: it may not. An older chunk that the assignment no longer
 // has must be of the node's namespace, whose handlers get the messages, and no check of the server itself.
-func (j *judge) chunk(id model.ChunkID) *model.Chunk {
+func (j *judge) allowedChunk(id model.ChunkID) *model.Chunk {
 	if j.sent != nil {
 		if i, ok := chunkIndex(j.sent.Chunks, id); ok {
 			return j.sent.Chunks[i]

@@ -208,7 +208,7 @@ func (x *session) handleFrame(frame []byte) outcome {
 	}
 	switch kind {
 	case wire.KindBatch:
-		return x.batch(body)
+		return x.handleBatch(body)
 	case wire.KindAssignmentStatus:
 		var m wire.AssignmentStatus
 		if err := m.Decode(body); err != nil {

@@ -200,8 +200,8 @@ func (s *Store) uploadError(err error) error {
 // Grace is how long an archive may be here before an Asset names it.
 const Grace = time.Hour
 
-// Collect removes the archives that no Asset names and that did not come just now.
-func (s *Store) Collect(named func(Sum) bool) (removed int, err error) {
+// RemoveUnused removes the archives that no Asset names and that did not come just now.
+func (s *Store) RemoveUnused(named func(Sum) bool) (removed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for sum, k := range s.archives {

@@ -194,7 +194,7 @@ func TestConcurrentUploads(t *testing.T) {
 			}
 		})
 		all.Go(func() {
-			if n, err := h.Collect(func(Sum) bool { return false }); n > 0 || err != nil {
+			if n, err := h.RemoveUnused(func(Sum) bool { return false }); n > 0 || err != nil {
 				t.Errorf("%d removed, %v", n, err)
 			}
 		})
@@ -213,7 +213,7 @@ func TestCollectUnnamedArchives(t *testing.T) {
 	}
 	collect := func(want int, left ...Sum) {
 		t.Helper()
-		if n, err := h.Collect(func(sum Sum) bool { return sum == named }); err != nil || n != want {
+		if n, err := h.RemoveUnused(func(sum Sum) bool { return sum == named }); err != nil || n != want {
 			t.Errorf("%d removed, %v, want %d", n, err, want)
 		}
 		for _, sum := range left {
@@ -403,7 +403,7 @@ func TestMissingArchive(t *testing.T) {
 		t.Error("it is whole")
 	}
 	h.hour = 2
-	if n, err := h.Collect(func(Sum) bool { return false }); n != 1 || err != nil {
+	if n, err := h.RemoveUnused(func(Sum) bool { return false }); n != 1 || err != nil {
 		t.Errorf("%d %v", n, err)
 	}
 	h.wantFiles()

@@ -122,9 +122,9 @@ func (c *Cycle) Run(ctx context.Context) error {
 	}
 }
 
-// All saves every partition at once: for a planned stop, so that the next start
+// SaveAll saves every partition at once: for a planned stop, so that the next start
 // replays nothing. Not while Run does.
-func (c *Cycle) All(ctx context.Context) error {
+func (c *Cycle) SaveAll(ctx context.Context) error {
 	for p := range model.Partitions {
 		if err := c.Save(ctx, model.Partition(p)); err != nil {
 			return err
