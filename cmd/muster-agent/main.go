@@ -1,4 +1,4 @@
-// Command muster-agent is the agent alone: what `muster agent` is, in a small binary.
+// Command muster-agent runs the agent alone, as `muster agent` does, in a small binary.
 package main
 
 import (

@@ -26,22 +26,22 @@ import (
 
 // Agent runs the checks of one node.
 type Agent struct {
-	cfg       Config
-	ready     chan struct{}          // closed when Run has read its state folder
-	name      atomic.Pointer[string] // of the node, as the server names it
-	clock     serverClock
-	facts     factWatch
-	connected atomic.Bool
-	forgotten atomic.Bool   // the server has deleted this ephemeral node
-	retryNow  chan struct{} // capacity 1: the next attempt to connect need not wait
+	cfg         Config
+	ready       chan struct{}          // closed when Run has read its state folder
+	name        atomic.Pointer[string] // the node's name, as the server sent it in Welcome
+	clock       serverClock
+	facts       factWatcher
+	connected   atomic.Bool
+	nodeDeleted atomic.Bool   // the server has deleted this ephemeral node
+	retryNow    chan struct{} // capacity 1: the next attempt to connect need not wait
 
 	// Set once by Run before any other goroutine starts.
-	started uint64 // boot clock, ms
-	spool   *spool.Spool
-	session session
-	stop    context.CancelFunc
+	started     uint64 // boot clock, ms
+	spool       *spool.Spool
+	lastSession savedSession
+	stop        context.CancelFunc
 
-	units       units
+	units       assignedUnits
 	checks      checks
 	requests    requestedRuns
 	secrets     *secrets.Keeper
@@ -61,7 +61,7 @@ func New(cfg Config) (*Agent, error) {
 	a := &Agent{cfg: cfg, ready: make(chan struct{}), retryNow: make(chan struct{}, 1)}
 	a.name.Store(&a.cfg.Name)
 	a.facts.changed = make(chan struct{}, 1)
-	a.credentials.refused = make(chan struct{}, 1)
+	a.credentials.renewNow = make(chan struct{}, 1)
 	a.secrets = secrets.New(secrets.Options{Dir: cfg.Commands.SecretsDir})
 	a.checks.agent = a
 	a.checks.runner = &run.Runner{
@@ -69,21 +69,21 @@ func New(cfg Config) (*Agent, error) {
 		Nice: cfg.Commands.Nice, Guard: cfg.Commands.Guard, Allow: allow,
 	}
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
-	a.units = units{log: cfg.Log, parts: map[model.ChunkKind]part{model.ChunkCheck: &a.checks}}
+	a.units = assignedUnits{log: cfg.Log, runners: map[model.ChunkKind]chunkRunner{model.ChunkCheck: &a.checks}}
 	return a, nil
 }
 
-// ErrForgotten says that the server has deleted this ephemeral node while it was away. The agent
-// has a token: another one on the same configuration joins as a new node. Run has removed the state
-// of the old one.
-var ErrForgotten = errors.New("the server has deleted this ephemeral node; it joins again")
+// ErrForgotten says that the server deleted this ephemeral node while the node was offline. The agent
+// has a join token: an agent with the same settings joins as a new node. Run has removed the state
+// of the deleted node.
+var ErrForgotten = errors.New("the server has deleted this ephemeral node; the agent joins as a new node")
 
 // Run enrols if the machine has no identity, then runs checks and keeps a session until ctx ends.
 // It then waits up to Config.StopGrace for running checks, says Bye and closes the spool. It
 // returns an error where it cannot start or the server has refused this node for good, and
 // ErrForgotten where the node may join again.
 func (a *Agent) Run(ctx context.Context) error {
-	if err := a.run(ctx); err != nil || !a.forgotten.Load() || ctx.Err() != nil {
+	if err := a.runOnStateFolder(ctx); err != nil || !a.nodeDeleted.Load() || ctx.Err() != nil {
 		return err
 	}
 	if err := Reset(a.cfg.StateDir, func(*pki.Identity, []string) error { return nil }); err != nil {
@@ -92,7 +92,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return ErrForgotten
 }
 
-func (a *Agent) run(ctx context.Context) error {
+func (a *Agent) runOnStateFolder(ctx context.Context) error {
 	ctx, a.stop = context.WithCancel(ctx)
 	defer a.stop()
 	folder, err := lockStateFolder(a.cfg.StateDir)
@@ -102,22 +102,22 @@ func (a *Agent) run(ctx context.Context) error {
 	defer folder.Close()
 	a.started = a.cfg.Machine.BootMs()
 	defer a.secrets.Close()
-	a.facts.measure(&a.cfg.Machine)
-	id, err := a.identity(ctx)
+	a.facts.measureFacts(&a.cfg.Machine)
+	id, err := a.loadOrEnrolIdentity(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	a.name.Store(&id.Name)
-	assignment, err := loadAssignment(a.cfg.StateDir, id, a.units.decode)
+	assignment, err := loadAssignment(a.cfg.StateDir, id, a.units.decodeChunk)
 	if err != nil {
 		a.cfg.Log.Error("stored assignment is not used, the server sends it again", "err", err)
 	}
-	a.session = loadSession(a.cfg.StateDir)
-	if !slices.Equal(a.session.Own, a.cfg.Servers) { // --server was changed since: it wins
-		a.session.Servers = nil
+	a.lastSession = loadSavedSession(a.cfg.StateDir)
+	if !slices.Equal(a.lastSession.ConfiguredServers, a.cfg.Servers) { // a changed --server replaces the stored list
+		a.lastSession.Servers = nil
 	}
 	a.spool, err = spool.Open(filepath.Join(a.cfg.StateDir, spoolFolder), spool.Options{
-		MaxBytes: a.cfg.Spool.Bytes, MaxAge: a.cfg.Spool.Age, Known: a.session.Incarnation != 0,
+		MaxBytes: a.cfg.Spool.Bytes, MaxAge: a.cfg.Spool.Age, Known: a.lastSession.Incarnation != 0,
 		Clock: spoolClock{&a.cfg.Machine}, Logger: a.cfg.Log,
 	})
 	if err != nil {
@@ -128,21 +128,21 @@ func (a *Agent) run(ctx context.Context) error {
 			a.cfg.Log.Error("close the spool", "err", err)
 		}
 	}()
-	if err := a.checks.open(id.Node); err != nil {
+	if err := a.checks.openSchedulerAndAssets(id.Node); err != nil {
 		return err
 	}
 	if assignment != nil {
-		if err := a.units.apply(assignment); err != nil {
+		if err := a.units.applyAssignment(assignment); err != nil {
 			a.cfg.Log.Error("apply the stored assignment", "err", err)
 		}
 	}
 	close(a.ready)
-	return a.runParts(ctx, id, assignment)
+	return a.runUntilStopped(ctx, id, assignment)
 }
 
-// runParts stops in this order: checks and requested commands first, then the session, so that it
-// still sends the last results; Run then closes the spool.
-func (a *Agent) runParts(ctx context.Context, id *pki.Identity, assignment *link.Assignment) error {
+// runUntilStopped runs checks and session until ctx ends. It stops checks and requested commands first,
+// then the session, which thus sends the last results; Run then closes the spool.
+func (a *Agent) runUntilStopped(ctx context.Context, id *pki.Identity, assignment *link.Assignment) error {
 	checksCtx, stopChecks := context.WithCancel(ctx)
 	defer stopChecks()
 	linkCtx, stopLink := context.WithCancel(context.WithoutCancel(ctx))
@@ -150,16 +150,16 @@ func (a *Agent) runParts(ctx context.Context, id *pki.Identity, assignment *link
 	a.requests.acceptRequests(ctx)
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
-	watchers.Go(func() { a.facts.watch(checksCtx, &a.cfg) })
-	a.credentials.set(id, a.cfg.Machine.Now)
+	watchers.Go(func() { a.facts.watchFacts(checksCtx, &a.cfg) })
+	a.credentials.setIdentity(id, a.cfg.Machine.Now)
 	session := a.linkConfig(id, assignment)
 	known := slices.Concat(session.SavedServers, session.Servers)
 	a.credentials.servers.Store(&known)
 	watchers.Go(func() { a.checks.assets.Run(checksCtx) })
-	watchers.Go(func() { a.keepCertificate(checksCtx) })
+	watchers.Go(func() { a.keepCertificateValid(checksCtx) })
 	linked := make(chan error, 1)
 	go func() {
-		err := link.Run(linkCtx, session, a.spool, (*events)(a))
+		err := link.Run(linkCtx, session, a.spool, (*linkEvents)(a))
 		stopChecks() // no server will take results any more
 		linked <- err
 	}()
@@ -204,7 +204,7 @@ type Commands struct {
 	Allow         []string     // the programs that may run, see run.ParseAllow; empty: all
 	SecretsDir    string       // folder of secrets that checks name by file; default secrets.DefaultDir
 	NoRun         bool         // refuses all runs on request
-	AuditOnly     bool         // refuses commands on request: a server changes nothing on the machine
+	AuditOnly     bool         // refuses requested commands, so that a server changes nothing on the machine
 	Guard         *guard.Guard // ends commands if the agent is killed; the caller closes it; nil: they go on
 }
 
@@ -235,7 +235,7 @@ type Machine struct {
 	Host   string // host name
 	BootMs func() uint64
 	Now    func() time.Time
-	Facts  func() map[string]string // measures; the caller owns the map
+	Facts  func() map[string]string // measures the present facts; the caller owns the map
 	// Resolve asks the resolver for names that later Facts report, until ctx ends; may be nil.
 	Resolve func(ctx context.Context)
 }

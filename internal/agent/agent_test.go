@@ -95,7 +95,7 @@ func TestJoinedAgentRunsItsChecks(t *testing.T) {
 		shellCheck(5, "exit 77", time.Hour),
 	)
 	a, stop := startAgent(t, testConfig(s, t.TempDir()))
-	s.await("five results", func() bool { return len(s.results) >= 5 })
+	s.awaitCondition("five results", func() bool { return len(s.results) >= 5 })
 	s.mu.Lock()
 	for id, want := range map[model.ChunkID]struct {
 		status model.Status
@@ -117,20 +117,20 @@ func TestJoinedAgentRunsItsChecks(t *testing.T) {
 
 	// A changed definition arrives while connected.
 	s.assign(nil, shellCheck(6, "echo new", time.Hour))
-	s.await("result of the new check", func() bool { return len(s.resultsOf(6)) == 1 })
-	if self := a.counters(); self.Runs != 6 || self.Forks != 3 || self.Lost != 0 {
+	s.awaitCondition("result of the new check", func() bool { return len(s.resultsOf(6)) == 1 })
+	if self := a.probeCounters(); self.Runs != 6 || self.Forks != 3 || self.Lost != 0 {
 		t.Errorf("counters %+v", self)
 	}
 	if offset, ok := a.ServerOffset(); !ok || offset > 5*time.Second || offset < -5*time.Second {
 		t.Errorf("offset %v %v", offset, ok)
 	}
 	testenv.NoError(t, stop())
-	s.await("a clean end", func() bool { return s.clean == 1 })
+	s.awaitCondition("a clean end", func() bool { return s.byeSessions == 1 })
 }
 
-// TestChangedFactsAreSent changes facts during a session and expects each change once, with labels and
+// TestChangedFactsAreSentDuringASession changes facts during a session and expects each change once, with labels and
 // groups.
-func TestChangedFactsAreSent(t *testing.T) {
+func TestChangedFactsAreSentDuringASession(t *testing.T) {
 	s := newTestServer(t)
 	cfg := testConfig(s, t.TempDir())
 	var kernel, resolved atomic.Pointer[string]
@@ -144,10 +144,10 @@ func TestChangedFactsAreSent(t *testing.T) {
 	}
 	cfg.Machine.Resolve = func(ctx context.Context) {
 		if _, bounded := ctx.Deadline(); !bounded {
-			t.Error("the resolver may take for ever")
+			t.Error("Resolve has a context without a deadline")
 		}
 		s.mu.Lock()
-		for len(s.hellos) == 0 { // a session does not wait for it
+		for len(s.hellos) == 0 { // a session does not wait for the resolver
 			s.changed.Wait()
 		}
 		s.mu.Unlock()
@@ -155,12 +155,12 @@ func TestChangedFactsAreSent(t *testing.T) {
 		resolved.Store(&name)
 	}
 	startAgent(t, cfg)
-	s.await("the name is resolved", func() bool {
+	s.awaitCondition("the name is resolved", func() bool {
 		return len(s.hellos) == 2 && s.hellos[0].Facts["fqdn"] == "" && s.hellos[1].Facts["fqdn"] == "web01.example.com"
 	})
 	second := "6.12"
 	kernel.Store(&second)
-	s.await("the new kernel", func() bool { return len(s.hellos) == 3 })
+	s.awaitCondition("the new kernel", func() bool { return len(s.hellos) == 3 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := s.hellos[2]
@@ -176,29 +176,29 @@ func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
 	s.assign(nil, shellCheck(1, "echo $((n+1))", 200*time.Millisecond))
 	cfg := testConfig(s, t.TempDir())
 	_, stop := startAgent(t, cfg)
-	s.await("the first results", func() bool { return len(s.resultsOf(1)) >= 2 })
+	s.awaitCondition("the first results", func() bool { return len(s.resultsOf(1)) >= 2 })
 	s.stop()
 	testenv.NoError(t, stop())
 	// The restarted agent has no server: it runs the stored assignment.
 	a, _ := startAgent(t, cfg)
 	<-a.ready
-	before := a.counters().Waiting
-	testenv.Until(t, "results are spooled", func() bool { return a.counters().Waiting >= before+5 })
+	before := a.probeCounters().Waiting
+	testenv.Until(t, "results are spooled", func() bool { return a.probeCounters().Waiting >= before+5 })
 	s.mu.Lock()
 	had := len(s.resultsOf(1))
 	s.mu.Unlock()
 	s.restart()
-	s.await("what was spooled", func() bool { return len(s.resultsOf(1)) >= had+5 })
+	s.awaitCondition("what was spooled", func() bool { return len(s.resultsOf(1)) >= had+5 })
 }
 
-// TestRetiredMachineRunsNothing restarts the agent with a server that refuses it as retired, then as
+// TestRefusedMachineSuspendsItsChecks restarts the agent with a server that refuses it as retired, then as
 // unknown, and then accepts it.
-func TestRetiredMachineRunsNothing(t *testing.T) {
+func TestRefusedMachineSuspendsItsChecks(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "true", 100*time.Millisecond))
 	cfg := testConfig(s, t.TempDir())
 	a, stop := startAgent(t, cfg)
-	s.await("the first result", func() bool { return len(s.resultsOf(1)) >= 1 })
+	s.awaitCondition("the first result", func() bool { return len(s.resultsOf(1)) >= 1 })
 	again := func(gone muster.Retirement) {
 		t.Helper()
 		testenv.NoError(t, stop())
@@ -215,13 +215,13 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 	testenv.Until(t, "it runs without a session", func() bool { return a.checks.scheduler.Stats().Started >= 3 })
 	again(muster.Retirement{})
 	had := len(s.resultsOf(1))
-	s.await("results again", func() bool { return len(s.resultsOf(1)) > had })
+	s.awaitCondition("results again", func() bool { return len(s.resultsOf(1)) > had })
 
-	a.units.suspend("clone")
+	a.units.suspendChecks("clone")
 	if jobs() != 0 {
 		t.Errorf("%d jobs", jobs())
 	}
-	a.units.resume()
+	a.units.resumeChecks()
 	if jobs() != 1 {
 		t.Errorf("%d jobs after the server took it back", jobs())
 	}
@@ -241,7 +241,7 @@ func TestKilledAgentSendsItsSpooledResults(t *testing.T) {
 		return cmd
 	}
 	first := startProcess()
-	s.await("results", func() bool { return len(s.resultsOf(1)) >= 5 })
+	s.awaitCondition("results", func() bool { return len(s.resultsOf(1)) >= 5 })
 	_ = first.Process.Signal(syscall.SIGKILL)
 	_ = first.Wait()
 	s.mu.Lock()
@@ -249,11 +249,11 @@ func TestKilledAgentSendsItsSpooledResults(t *testing.T) {
 	s.mu.Unlock()
 	second := startProcess()
 	defer func() { _ = second.Process.Kill(); _ = second.Wait() }()
-	s.await("results of the restarted agent", func() bool { return len(s.resultsOf(1)) >= had+5 })
+	s.awaitCondition("results of the restarted agent", func() bool { return len(s.resultsOf(1)) >= had+5 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.hellos) < 2 || s.hellos[0].Node != s.hellos[len(s.hellos)-1].Node {
-		t.Error("the restarted agent is another node")
+		t.Error("the restarted agent has the id of another node")
 	}
 	data, _ := os.ReadFile(mark)
 	if runs := bytes.Count(data, []byte("x")); len(s.resultsOf(1)) > runs {
@@ -283,7 +283,7 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s.assign(nil, shellCheck(1, "echo fine", time.Hour))
 	cfg := testConfig(s, t.TempDir())
 	_, stop := startAgent(t, cfg)
-	s.await("a result", func() bool { return len(s.resultsOf(1)) == 1 })
+	s.awaitCondition("a result", func() bool { return len(s.resultsOf(1)) == 1 })
 	testenv.NoError(t, stop())
 	path := filepath.Join(cfg.StateDir, assignmentFile)
 	data, err := os.ReadFile(path)
@@ -291,7 +291,7 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	data[len(data)/2] ^= 1
 	testenv.NoError(t, os.WriteFile(path, data, 0o600))
 	startAgent(t, cfg)
-	s.await("a result of the restarted agent", func() bool { return len(s.resultsOf(1)) == 2 })
+	s.awaitCondition("a result of the restarted agent", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
 // TestLargeAssignmentRunsWithoutItsRefusedUnit applies 10 MB of chunks, one of which is invalid: see
@@ -312,7 +312,7 @@ func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	s.assign(nil, append(chunks, bad)...)
 	cfg := testConfig(s, t.TempDir())
 	a, stop := startAgent(t, cfg)
-	s.await("a result of every unit that can be read", func() bool { return len(s.results) >= units })
+	s.awaitCondition("a result of every unit that can be read", func() bool { return len(s.results) >= units })
 	s.mu.Lock()
 	if n := len(s.resultsOf(bad.ID)); n != 0 || total < 10_000_000 {
 		t.Errorf("%d results of the refused unit, %d bytes of bodies", n, total)
@@ -335,29 +335,29 @@ func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	}
 }
 
-// countingPart is a part that counts the chunks of its kind.
-type countingPart struct{ chunks int }
+// countingChunkRunner is a chunkRunner that counts the chunks of its kind.
+type countingChunkRunner struct{ chunks int }
 
-func (p *countingPart) apply(_ *link.Assignment, chunks []*model.Chunk) error {
+func (p *countingChunkRunner) applyChunks(_ *link.Assignment, chunks []*model.Chunk) error {
 	p.chunks = len(chunks)
 	return nil
 }
-func (p *countingPart) suspend() { p.chunks = 0 }
+func (p *countingChunkRunner) suspendChunks() { p.chunks = 0 }
 
-// TestEachKindOfChunkRunsInItsPart expects units.parts to decide the features of Hello, the refused chunks
-// and the part of each chunk.
-func TestEachKindOfChunkRunsInItsPart(t *testing.T) {
+// TestEachKindOfChunkRunsInItsChunkRunner expects assignedUnits.runners to decide the features of Hello,
+// the refused chunks and the runner of each chunk.
+func TestEachKindOfChunkRunsInItsChunkRunner(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
 	testenv.NoError(t, err)
 	const toyKind, otherKind model.ChunkKind = 77, 78
-	toy := &countingPart{}
-	a.units.parts = map[model.ChunkKind]part{toyKind: toy}
-	if got := a.units.features(); !slices.Equal(got, []string{wire.ChunkFeature(toyKind)}) {
+	toy := &countingChunkRunner{}
+	a.units.runners = map[model.ChunkKind]chunkRunner{toyKind: toy}
+	if got := a.units.chunkFeatures(); !slices.Equal(got, []string{wire.ChunkFeature(toyKind)}) {
 		t.Errorf("features %q", got)
 	}
 	var assignment link.Assignment
 	for id, kind := range []model.ChunkKind{toyKind, otherKind, toyKind} {
-		chunk, err := a.units.decode(model.ChunkID(id+1), wire.AppendChunk(nil, (&model.Chunk{Unit: 9}).Seal(kind, []byte("body"))))
+		chunk, err := a.units.decodeChunk(model.ChunkID(id+1), wire.AppendChunk(nil, (&model.Chunk{Unit: 9}).Seal(kind, []byte("body"))))
 		if (err == nil) != (kind == toyKind) {
 			t.Fatalf("kind %d: %v", kind, err)
 		}
@@ -368,11 +368,11 @@ func TestEachKindOfChunkRunsInItsPart(t *testing.T) {
 	for step, want := range []int{2, 0, 2} {
 		switch step {
 		case 0:
-			_ = a.units.apply(&assignment)
+			_ = a.units.applyAssignment(&assignment)
 		case 1:
-			a.units.suspend("retired")
+			a.units.suspendChecks("retired")
 		case 2:
-			a.units.resume()
+			a.units.resumeChecks()
 		}
 		if toy.chunks != want {
 			t.Errorf("step %d: %d chunks run, expected %d", step, toy.chunks, want)
@@ -384,10 +384,10 @@ func TestRequestedCheckRunsAtOnce(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "echo now", 24*time.Hour))
 	a, _ := startAgent(t, testConfig(s, t.TempDir()))
-	s.await("the first run", func() bool { return len(s.resultsOf(1)) == 1 })
-	(*events)(a).RunNow(nil, &wire.Run{Chunk: 1})
-	(*events)(a).RunNow(nil, &wire.Run{Chunk: 99}) // not ours: logged
-	s.await("the run asked for", func() bool { return len(s.resultsOf(1)) == 2 })
+	s.awaitCondition("the first run", func() bool { return len(s.resultsOf(1)) == 1 })
+	(*linkEvents)(a).RunNow(nil, &wire.Run{Chunk: 1})
+	(*linkEvents)(a).RunNow(nil, &wire.Run{Chunk: 99}) // no check of this node: the agent logs the request
+	s.awaitCondition("the run asked for", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
 // TestShippedAgentStaysSmall bounds the size of the binary, and its resident memory with 40 checks.
@@ -420,7 +420,7 @@ func TestShippedAgentStaysSmall(t *testing.T) {
 	agent.Stderr = os.Stderr
 	testenv.NoError(t, agent.Start())
 	defer func() { _ = agent.Process.Kill(); _ = agent.Wait() }()
-	s.await("three rounds of results", func() bool { return len(s.results) >= 120 })
+	s.awaitCondition("three rounds of results", func() bool { return len(s.results) >= 120 })
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", agent.Process.Pid))
 	testenv.NoError(t, err)
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")

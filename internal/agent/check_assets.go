@@ -24,9 +24,9 @@ import (
 // a new check is not UNKNOWN.
 const assetWait = 10 * time.Second
 
-// buildFor returns the archive of an asset for this machine.
-func (c *checks) buildFor(a *model.ChunkAsset) (sum asset.Sum, ok bool) {
-	if b := model.SelectBuild(a.Builds, c.agent.facts.current()); b != nil {
+// archiveForMachine returns the archive of an asset for this machine.
+func (c *checks) archiveForMachine(a *model.ChunkAsset) (sum asset.Sum, ok bool) {
+	if b := model.SelectBuild(a.Builds, c.agent.facts.lastMeasured()); b != nil {
 		return b.SHA512, true
 	}
 	return "", false
@@ -38,7 +38,7 @@ func (c *checks) fetchAssets(chunks []*model.CheckChunk) {
 	if len(c.agent.cfg.Commands.Allow) == 0 {
 		for _, chunk := range chunks {
 			for i := range chunk.Assets {
-				if sum, ok := c.buildFor(&chunk.Assets[i]); ok {
+				if sum, ok := c.archiveForMachine(&chunk.Assets[i]); ok {
 					sums[sum] = true
 				}
 			}
@@ -59,9 +59,9 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	defer cancel()
 	for i := range x.chunk.Assets {
 		a := &x.chunk.Assets[i]
-		sum, ok := c.buildFor(a)
+		sum, ok := c.archiveForMachine(a)
 		if !ok {
-			return nil, model.MissingBuildError(a.Name, "this machine", c.agent.facts.current()).Error()
+			return nil, model.MissingBuildError(a.Name, "this machine", c.agent.facts.lastMeasured()).Error()
 		}
 		dir, err := c.assets.Dir(ctx, sum)
 		if err != nil {
@@ -93,15 +93,15 @@ func (a *Agent) fetchAsset(ctx context.Context, sum asset.Sum, from int64) (*ass
 	err := errors.New("no server is configured")
 	for _, server := range *a.credentials.servers.Load() {
 		var source *asset.Source
-		if source, err = a.fetchFrom(ctx, server, sum, from); err == nil {
+		if source, err = a.fetchAssetFrom(ctx, server, sum, from); err == nil {
 			return source, nil
 		}
 	}
 	return nil, err
 }
 
-// fetchFrom requests an archive from one server.
-func (a *Agent) fetchFrom(ctx context.Context, server string, sum asset.Sum, from int64) (*asset.Source, error) {
+// fetchAssetFrom requests an archive from one server.
+func (a *Agent) fetchAssetFrom(ctx context.Context, server string, sum asset.Sum, from int64) (*asset.Source, error) {
 	config := link.TLSFor(wire.AssetProtocol, a.credentials.id.Load(), a.cfg.Machine.Now)
 	client := &http.Client{Transport: &http.Transport{
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

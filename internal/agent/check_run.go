@@ -18,22 +18,22 @@ import (
 
 // run runs one check once, with its hooks, and spools the result. A result with another status than
 // before leaves at once.
-func (c *checks) run(ctx context.Context, x *check) {
+func (c *checks) runCheck(ctx context.Context, x *check) {
 	var stream func([]byte)
-	if x.proxy == 0 {
+	if x.proxyNode == 0 {
 		stream = c.agent.requests.outputReceiver(x.chunk.Unit)
 	}
 	keep := x.chunk.MaxOutput // bytes of its output
 	if keep <= 0 {
 		keep = model.DefaultOutputBytes
 	}
-	keep = min(keep, c.resultLimit())
+	keep = min(keep, c.maxResultBytes())
 	if len(x.chunk.Secrets) > 0 && x.problem == "" {
 		x = c.withSecrets(ctx, x)
 	}
 	result := c.runProbeOrCommand(ctx, x, stream, keep)
-	extra := c.encodeExtra(ctx, x, &result, keep)
-	if x.proxy == 0 {
+	extra := c.encodeExtraFields(ctx, x, &result, keep)
+	if x.proxyNode == 0 {
 		c.agent.requests.finishRunsOfCheck(x.chunk.Unit, result)
 	}
 	if ctx.Err() != nil {
@@ -41,7 +41,7 @@ func (c *checks) run(ctx context.Context, x *check) {
 	}
 	before := x.state.status.Swap(uint32(result.Status) + 1)
 	changed := before != uint32(result.Status)+1 && (before != 0 || result.Status != model.OK)
-	signal := wire.ResultSignal(wire.Signal{Chunk: x.chunk.ID, Node: x.proxy, AtMs: c.agent.cfg.Machine.BootMs()}, wire.Result{
+	signal := wire.ResultSignal(wire.Signal{Chunk: x.chunk.ID, Node: x.proxyNode, AtMs: c.agent.cfg.Machine.BootMs()}, wire.Result{
 		Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Extra: extra,
 	})
 	if err := c.agent.spool.Append(&signal, changed || x.chunk.RoundRobin); err != nil {
@@ -51,8 +51,8 @@ func (c *checks) run(ctx context.Context, x *check) {
 	c.agent.logClockOffset()
 }
 
-// resultLimit returns the bytes of one result, extra fields included, that the server accepts.
-func (c *checks) resultLimit() int {
+// maxResultBytes returns the bytes of one result, extra fields included, that the server accepts.
+func (c *checks) maxResultBytes() int {
 	if most := int(c.maxOutput.Load()); most > 0 {
 		return most
 	}
@@ -72,7 +72,7 @@ func (c *checks) withSecrets(ctx context.Context, x *check) *check {
 	maps.Copy(now.command.Env, x.command.Env)
 	for name, value := range values {
 		now.command.Env[name] = value
-		now.hide = append(now.hide, value)
+		now.hiddenSecrets = append(now.hiddenSecrets, value)
 	}
 	return &now
 }
@@ -93,7 +93,7 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 		return unknown(problem)
 	}
 	return c.runner.Run(ctx, run.Command{
-		Assets: assets, Shell: x.command.Shell, Argv: x.command.Argv, Env: x.command.Env, Hide: x.hide, Stdin: x.command.Stdin,
+		Assets: assets, Shell: x.command.Shell, Argv: x.command.Argv, Env: x.command.Env, Hide: x.hiddenSecrets, Stdin: x.command.Stdin,
 		RunAs: x.command.RunAs, Timeout: x.chunk.Timeout, MaxOutput: keep, Stream: stream,
 	})
 }
@@ -106,35 +106,35 @@ func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 		defer cancel()
 	}
 	start := time.Now()
-	env := probe.Env{Now: c.agent.cfg.Machine.Now, ServerOffset: c.agent.ServerOffset, Self: c.agent.counters, Memory: &x.state.memory}
+	env := probe.Env{Now: c.agent.cfg.Machine.Now, ServerOffset: c.agent.ServerOffset, Self: c.agent.probeCounters, Memory: &x.state.memory}
 	status, text := probe.Run(ctx, &env, x.command.Probe, x.command.Args)
 	text, cut := run.Cut(text, keep)
 	return run.Result{Status: status, Code: int(status), Output: text, Cut: cut, Duration: time.Since(start)}
 }
 
 const (
-	hookTimeout  = 10 * time.Second // default
-	maxExtra     = 192 << 10        // bytes of a result's extra fields
-	hookOverhead = 64               // most bytes that a hook's result takes besides its name and output
+	hookTimeout        = 10 * time.Second // default
+	maxExtraBytes      = 192 << 10        // bytes of a result's extra fields
+	hookResultOverhead = 64               // most bytes that a hook's result takes besides its name and output
 )
 
-// encodeExtra finds the values in the output, runs the hooks and returns the encoded extra fields, which
-// fit the server's limit together with the output. It leaves out values that do not fit, and a line in the
-// output counts them.
-func (c *checks) encodeExtra(ctx context.Context, x *check, result *run.Result, keep int) []byte {
+// encodeExtraFields finds the performance data in the output, runs the hooks and returns the encoded extra
+// fields, which fit the server's limit together with the output. It leaves out values that do not fit, and
+// a line in the output counts them.
+func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Result, keep int) []byte {
 	if x.chunk.Metrics == nil && len(x.chunk.Hooks) == 0 {
 		discardOutput(x, result)
 		return nil
 	}
 	values := judgeValues(x, result, keep)
-	room := min(c.resultLimit()-len(result.Output), maxExtra)
+	room := min(c.maxResultBytes()-len(result.Output), maxExtraBytes)
 	extra := wire.AppendExtra(nil, &wire.Extra{Hooks: c.runHooks(ctx, x, result, room)})
 	discardOutput(x, result)
 	for i := range values {
 		longer := wire.AppendValue(extra, &values[i])
 		if len(longer) > room {
 			note := fmt.Sprintf("\n(%d of %d values omitted: the result would be too large)", len(values)-i, len(values))
-			if len(result.Output)+len(note) <= keep && len(extra)+len(result.Output)+len(note) <= c.resultLimit() {
+			if len(result.Output)+len(note) <= keep && len(extra)+len(result.Output)+len(note) <= c.maxResultBytes() {
 				result.Output = append(result.Output[:len(result.Output):len(result.Output)], note...)
 			}
 			break
@@ -198,7 +198,7 @@ func (c *checks) runHooks(ctx context.Context, x *check, result *run.Result, roo
 		if !h.Runs(result.Status, result.Code) || ctx.Err() != nil {
 			continue
 		}
-		if room -= hookOverhead + len(h.Name); room <= 0 {
+		if room -= hookResultOverhead + len(h.Name); room <= 0 {
 			break
 		}
 		timeout := time.Duration(h.Timeout)
@@ -206,7 +206,7 @@ func (c *checks) runHooks(ctx context.Context, x *check, result *run.Result, roo
 			timeout = hookTimeout
 		}
 		r := c.runner.Run(ctx, run.Command{
-			Assets: assets, Shell: x.command.Hooks[i].Shell, Argv: x.command.Hooks[i].Argv, Env: x.command.Env, Hide: x.hide,
+			Assets: assets, Shell: x.command.Hooks[i].Shell, Argv: x.command.Hooks[i].Argv, Env: x.command.Env, Hide: x.hiddenSecrets,
 			RunAs: x.command.RunAs, Stdin: c.hookInput(x, h, result), Timeout: timeout, MaxOutput: min(room, model.MaxHookOutput), AdHoc: true,
 		})
 		room -= len(r.Output)

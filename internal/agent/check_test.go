@@ -18,7 +18,7 @@ func TestCheckGetsItsStandardInput(t *testing.T) {
 	given.Stdin, missing.Stdin = "SELECT {{ .props.table }}; -- $HOME `id`\n", "{{ .props.unset }}"
 	s.assign([]wire.Property{{Name: "table", Value: []byte(`"jobs"`)}}, given, missing)
 	startAgent(t, testConfig(s, t.TempDir()))
-	s.await("both results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 })
+	s.awaitCondition("both results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.resultsOf(1)[0]; r.Status != model.OK || string(r.Output) != "SELECT jobs; -- $HOME `id`" {
@@ -46,7 +46,7 @@ func TestHooksRunByStatus(t *testing.T) {
 		{Name: "told", When: []string{"ok"}, Command: &model.Command{Shell: "cat"}, Stdin: true}}
 	s.assign([]wire.Property{{Name: "where", Value: []byte(`"the cellar"`)}}, bad, odd, fine)
 	startAgent(t, testConfig(s, t.TempDir()))
-	s.await("all results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 && len(s.resultsOf(3)) == 1 })
+	s.awaitCondition("all results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 && len(s.resultsOf(3)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	hooks := func(id model.ChunkID) []model.HookResult {
@@ -88,7 +88,7 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 	many.Metrics, many.MaxOutput = &model.Metrics{Format: "graphite", Tags: map[string]string{"long": strings.Repeat("x", 255)}}, 64<<10
 	s.assign(nil, load, failed, many)
 	startAgent(t, testConfig(s, t.TempDir()))
-	s.await("all results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 && len(s.resultsOf(3)) == 1 })
+	s.awaitCondition("all results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 && len(s.resultsOf(3)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.resultsOf(1)[0]
@@ -103,7 +103,7 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 		t.Errorf("%s %q", r.Status, r.Output)
 	}
 	r = s.resultsOf(3)[0]
-	if x, err = wire.DecodeExtra(r.Extra); err != nil || len(x.Values) < 100 || len(x.Values) == 1000 || len(r.Extra) > maxExtra ||
+	if x, err = wire.DecodeExtra(r.Extra); err != nil || len(x.Values) < 100 || len(x.Values) == 1000 || len(r.Extra) > maxExtraBytes ||
 		!strings.Contains(string(r.Output), " of 1000 values omitted") {
 		t.Errorf("%d values in %d bytes, %v; …%s", len(x.Values), len(r.Extra), err, r.Output[len(r.Output)-80:])
 	}
@@ -126,7 +126,7 @@ func TestDiscardOutputKeepsTheNotesOfTheAgent(t *testing.T) {
 	}
 	s.assign(nil, fine, beyond, odd, gone, plain)
 	startAgent(t, testConfig(s, t.TempDir()))
-	s.await("all results", func() bool {
+	s.awaitCondition("all results", func() bool {
 		for id := model.ChunkID(1); id <= 5; id++ {
 			if len(s.resultsOf(id)) == 0 {
 				return false
@@ -149,7 +149,7 @@ func TestDiscardOutputKeepsTheNotesOfTheAgent(t *testing.T) {
 		}
 	}
 	if text := string(s.resultsOf(4)[0].Output); !strings.Contains(text, "/nowhere/plug-in") {
-		t.Errorf("why it did not run: %q", text)
+		t.Errorf("the result does not say why the check did not run: %q", text)
 	}
 	x, err := wire.DecodeExtra(s.resultsOf(1)[0].Extra)
 	if err != nil || len(x.Values) != 1 || x.Values[0].Value != 3 || len(x.Hooks) != 1 || x.Hooks[0].Output != "1" {

@@ -27,7 +27,7 @@ import (
 // unknown time zone. Each result reports the fault.
 const fallbackInterval = 5 * time.Minute
 
-// checks is the part of the agent that runs chunks of kind ChunkCheck: it schedules them, fetches
+// checks is the chunkRunner for chunks of kind ChunkCheck: checks schedules them, fetches
 // their assets and spools their results. mu guards the two maps and is never held during a run.
 type checks struct {
 	agent       *Agent
@@ -37,19 +37,19 @@ type checks struct {
 	maxOutput   atomic.Int64  // bytes of one result that the server accepts; zero: not known yet
 	lostResults atomic.Uint64 // results that the spool refused
 
-	mu    sync.Mutex
-	byKey map[schedule.Key]*check
-	units map[model.ChunkID]model.CheckID // requests name chunks
+	mu           sync.Mutex
+	byKey        map[schedule.Key]*check
+	checkOfChunk map[model.ChunkID]model.CheckID // requests name chunks
 }
 
 // check is one definition that is ready to run on this node. It is immutable.
 type check struct {
-	chunk   *model.CheckChunk
-	proxy   model.NodeID // the proxy node of its results; zero: this node
-	command model.ExpandedCommand
-	problem string   // why it cannot run here; its result is UNKNOWN with this text
-	hide    []string // secrets in command.Env; of one run only
-	state   *checkState
+	chunk         *model.CheckChunk
+	proxyNode     model.NodeID // the proxy node of its results; zero: this node
+	command       model.ExpandedCommand
+	problem       string   // the reason why the check cannot run here; its result is UNKNOWN with this text
+	hiddenSecrets []string // secrets in command.Env; of one run only
+	state         *checkState
 }
 
 // checkState is the state that a check keeps from run to run, also when its definition changes.
@@ -59,8 +59,8 @@ type checkState struct {
 	missingAsset atomic.Bool   // the last run failed because an asset was missing
 }
 
-// open makes the scheduler and opens the folder of assets.
-func (c *checks) open(node uuid.UUID) (err error) {
+// openSchedulerAndAssets makes the scheduler and opens the folder of assets.
+func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 	cfg := &c.agent.cfg
 	c.scheduler = schedule.New(schedule.Config{
 		Node: node, MaxConcurrent: cfg.Commands.MaxConcurrent, FirstWithin: cfg.FirstWithin, Grace: cfg.StopGrace,
@@ -77,16 +77,16 @@ func (c *checks) open(node uuid.UUID) (err error) {
 func (c *checks) findCheck(chunk model.ChunkID) (check model.CheckID, own, assigned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	check, assigned = c.units[chunk]
+	check, assigned = c.checkOfChunk[chunk]
 	_, own = c.byKey[schedule.Key{Check: check}]
 	return check, own, assigned
 }
 
-// apply implements part. Checks that stay keep their times and their carried state.
-func (c *checks) apply(a *link.Assignment, chunks []*model.Chunk) error {
+// applyChunks implements chunkRunner. A check that stays assigned keeps its times and its checkState.
+func (c *checks) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	self := resultTarget{values: propertyValues(a.Properties)}
+	self := resultTarget{values: propertyLookup(a.Properties)}
 	proxies := proxyTargets(&a.ProxyChecks)
 	byKey := make(map[schedule.Key]*check, len(chunks))
 	units := make(map[model.ChunkID]model.CheckID, len(chunks))
@@ -119,14 +119,14 @@ func (c *checks) apply(a *link.Assignment, chunks []*model.Chunk) error {
 	if err := c.scheduler.Set(jobs); err != nil {
 		return err
 	}
-	c.byKey, c.units = byKey, units
+	c.byKey, c.checkOfChunk = byKey, units
 	c.agent.secrets.Retain(definitions)
 	c.fetchAssets(definitions)
 	return nil
 }
 
-// suspend implements part.
-func (c *checks) suspend() { _ = c.scheduler.Set(nil) } // an empty list has no error
+// suspendChunks implements chunkRunner.
+func (c *checks) suspendChunks() { _ = c.scheduler.Set(nil) } // an empty list has no error
 
 // scheduleJob returns the times of a check and the function that runs it. An invalid schedule becomes the
 // problem of x, which no other goroutine has yet.
@@ -152,13 +152,14 @@ func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
 			return inside
 		}
 	}
-	job.Do = func(ctx context.Context) { c.run(ctx, x) }
+	job.Do = func(ctx context.Context) { c.runCheck(ctx, x) }
 	return job
 }
 
-// prepareCheck expands a definition with the properties of its target. err is the template's error.
+// prepareCheck expands a check's definition with the properties of its target. err is the error of the
+// command template.
 func prepareCheck(chunk *model.CheckChunk, template *model.CommandTemplate, err error, t resultTarget) *check {
-	x := &check{chunk: chunk, proxy: t.node, state: &checkState{}}
+	x := &check{chunk: chunk, proxyNode: t.node, state: &checkState{}}
 	if err == nil {
 		x.command, err = template.Expand(t.values)
 	}
@@ -182,8 +183,8 @@ func prepareCheck(chunk *model.CheckChunk, template *model.CommandTemplate, err 
 	return x
 }
 
-// propertyValues returns a lookup in properties that are sorted by name.
-func propertyValues(list []wire.Property) model.PropertyValues {
+// propertyLookup returns a lookup in properties that are sorted by name.
+func propertyLookup(list []wire.Property) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
 		if !ok {
@@ -209,7 +210,7 @@ func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
 	nodes := make(map[model.NodeID]resultTarget, len(p.Nodes))
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
-		nodes[n.Node] = resultTarget{n.Node, n.Name, propertyValues(n.Properties)}
+		nodes[n.Node] = resultTarget{n.Node, n.Name, propertyLookup(n.Properties)}
 	}
 	targets := map[model.ChunkID][]resultTarget{}
 	for _, set := range p.Sets {
@@ -226,9 +227,9 @@ func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
 	return targets
 }
 
-// runTurn runs the round-robin checks that the server gives to this node. The server gives a run to
+// runRoundRobin runs the round-robin checks that the server gives to this node. The server gives a run to
 // another node when no result of it arrives.
-func (c *checks) runTurn(t *wire.Turn) {
+func (c *checks) runRoundRobin(t *wire.Turn) {
 	for _, r := range t.Runs {
 		check, _, assigned := c.findCheck(r.Chunk)
 		if !assigned || !c.scheduler.RunNow(schedule.Key{Check: check, ProxyNode: r.Node}) {

@@ -31,10 +31,10 @@ func FuzzState(f *testing.F) {
 	f.Add([]byte(`{"incarnation":7,"servers":["muster.example:8443","[::1]:8443"]}`))
 	f.Add([]byte(`{"incarnation":-1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s := decodeSession(data)
+		s := decodeSavedSession(data)
 		kept, err := json.Marshal(s)
 		testenv.NoError(t, err)
-		if again := decodeSession(kept); again.Incarnation != s.Incarnation || !slices.Equal(again.Servers, s.Servers) {
+		if again := decodeSavedSession(kept); again.Incarnation != s.Incarnation || !slices.Equal(again.Servers, s.Servers) {
 			t.Fatalf("kept %+v, read %+v", s, again)
 		}
 		check := func(data []byte) {

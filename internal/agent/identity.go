@@ -21,14 +21,14 @@ const (
 	Waits     = "waits to join"
 )
 
-// identity loads the node's identity, or enrols the machine. It repeats while no server answers or
+// loadOrEnrolIdentity loads the node's identity, or enrols the machine. It repeats while no server answers or
 // no person has accepted the machine, and fails at the first refusal. Nil without an error: ctx ended.
-func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
+func (a *Agent) loadOrEnrolIdentity(ctx context.Context) (*pki.Identity, error) {
 	id, err := pki.LoadIdentity(a.cfg.StateDir)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
-	enrol, err := a.cfg.enrolment(false)
+	enrol, err := a.cfg.enrolmentRequest(false)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
 		if !retry {
 			return nil, err
 		}
-		a.cfg.State(Waits + ": " + joinLines(err))
+		a.cfg.State(Waits + ": " + errorOnOneLine(err))
 		a.cfg.Log.Warn("cannot join yet; trying again", "err", err, "in", delay)
 		if pause.For(ctx, delay) != nil {
 			return nil, nil
@@ -68,10 +68,10 @@ func RetryJoin(err error, wait time.Duration) (delay time.Duration, retry bool) 
 	return 0, false
 }
 
-// enrolment returns the request of this machine: with its token, or, to be accepted by a person, to
+// enrolmentRequest returns the request of this machine: with its token, or, to be accepted by a person, to
 // the servers and the CA of its settings or of an earlier request. anyCA: where no CA is named,
 // the first one that a server shows is trusted.
-func (c *Config) enrolment(anyCA bool) (pki.EnrolConfig, error) {
+func (c *Config) enrolmentRequest(anyCA bool) (pki.EnrolConfig, error) {
 	enrol := pki.EnrolConfig{StateDir: c.StateDir, Dial: c.Dial, Now: c.Machine.Now, Request: pki.EnrolRequest{
 		Name: c.Name, MachineID: c.Machine.ID, Labels: c.Labels, Facts: c.Machine.Facts(), Groups: c.Groups,
 	}}
@@ -105,7 +105,7 @@ func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Ide
 	}
 	id, err = pki.LoadIdentity(c.StateDir)
 	if err == nil {
-		return id, true, c.sameServer(id)
+		return id, true, c.checkSameServer(id)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, false, err
@@ -115,7 +115,7 @@ func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Ide
 		return nil, false, err
 	}
 	defer folder.Close()
-	enrol, err := c.enrolment(true)
+	enrol, err := c.enrolmentRequest(true)
 	if err != nil {
 		return nil, false, err
 	}
@@ -124,8 +124,8 @@ func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Ide
 	return id, false, err
 }
 
-// sameServer returns an error where the identity is of another server than the settings name.
-func (c *Config) sameServer(id *pki.Identity) error {
+// checkSameServer returns an error where the identity is of another server than the settings name.
+func (c *Config) checkSameServer(id *pki.Identity) error {
 	wanted := c.CA
 	if c.Token != "" {
 		token, err := pki.ParseToken(c.Token)
@@ -153,12 +153,12 @@ const renewalPause = 20 * time.Second
 type credentials struct {
 	id      atomic.Pointer[pki.Identity]
 	tls     atomic.Pointer[tls.Config] // with the session tickets of this certificate
-	servers atomic.Pointer[[]string]   // to ask, as of the last session
+	servers atomic.Pointer[[]string]   // the servers to ask for a renewal, as of the last session
 
-	refused chan struct{} // capacity 1: a server refused the certificate as expired, or its node as unknown
+	renewNow chan struct{} // capacity 1: a server refused the certificate as expired, or its node as unknown
 }
 
-func (c *credentials) set(id *pki.Identity, now func() time.Time) {
+func (c *credentials) setIdentity(id *pki.Identity, now func() time.Time) {
 	c.id.Store(id)
 	c.tls.Store(link.TLSConfig(id, now))
 }
@@ -170,14 +170,14 @@ func (c *credentials) checkRefusal(err error) {
 	if !pki.Expired(err) && !(errors.As(err, &refused) && refused.Code == "unknown") {
 		return
 	}
-	pause.Wake(c.refused)
+	pause.Wake(c.renewNow)
 }
 
-// keepCertificate renews the certificate until ctx ends: when two thirds of its life are over, and when a
+// keepCertificateValid renews the certificate until ctx ends: when two thirds of its life are over, and when a
 // server refuses it as expired, whatever this machine's clock shows. The present session continues; the
 // next one uses the new certificate. A server restored from an old backup does not know the node: the agent
 // asks it again until a person accepts the node, which keeps its id and its spool.
-func (a *Agent) keepCertificate(ctx context.Context) {
+func (a *Agent) keepCertificateValid(ctx context.Context) {
 	c := &a.credentials
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -186,14 +186,14 @@ func (a *Agent) keepCertificate(ctx context.Context) {
 		due := pending
 		select {
 		case <-timer.C:
-		case <-c.refused:
+		case <-c.renewNow:
 			due = true
 		case <-ctx.Done():
 			return
 		}
 		period := min(renewalCheckEvery, pki.Life(c.id.Load())/24)
 		if due || !a.serverTime().Before(pki.RenewAt(c.id.Load())) {
-			retry := a.renew(ctx, pending)
+			retry := a.renewCertificate(ctx, pending)
 			if pending = retry > 0; pending {
 				timer.Reset(retry)
 				continue
@@ -210,12 +210,13 @@ func (a *Agent) keepCertificate(ctx context.Context) {
 	}
 }
 
-// renew requests a certificate and logs the outcome. A positive retry is the time after which to ask again,
-// because a person must accept the node. wasPending: the last attempt had the same outcome.
-func (a *Agent) renew(ctx context.Context, wasPending bool) (retry time.Duration) {
+// renewCertificate requests a certificate and logs the outcome. A positive retry is the pause before the
+// next request, because a person must accept the node. wasPending says that a person had to accept the node
+// at the last attempt, too.
+func (a *Agent) renewCertificate(ctx context.Context, wasPending bool) (retry time.Duration) {
 	next, err := pki.Renew(ctx, pki.RenewConfig{
 		Identity: a.credentials.id.Load(), StateDir: a.cfg.StateDir, Servers: *a.credentials.servers.Load(), Dial: a.cfg.Dial, Now: a.cfg.Machine.Now,
-		Says: pki.EnrolRequest{Name: *a.name.Load(), MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels, Facts: a.facts.current(), Groups: a.cfg.Groups},
+		Says: pki.EnrolRequest{Name: *a.name.Load(), MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels, Facts: a.facts.lastMeasured(), Groups: a.cfg.Groups},
 	})
 	var pending *pki.PendingError
 	class := model.ClassOf(err)
@@ -229,7 +230,7 @@ func (a *Agent) renew(ctx context.Context, wasPending bool) (retry time.Duration
 			a.cfg.Log.Warn("the server does not know this node; an operator must accept it again; the spool keeps its results",
 				"server", pending.Server, "key", pending.Key, "hint", "on the server: muster node list --pending; muster node accept "+*a.name.Load())
 		}
-		a.cfg.State("waits for an operator to accept it again: " + joinLines(err))
+		a.cfg.State("waits for an operator to accept it again: " + errorOnOneLine(err))
 		retry, _ = RetryJoin(err, pending.Again)
 		return retry
 	case wasPending && passes:
@@ -242,7 +243,7 @@ func (a *Agent) renew(ctx context.Context, wasPending bool) (retry time.Duration
 		a.cfg.Log.Error("the server does not renew this machine's certificate", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)
 		return 0
 	}
-	a.credentials.set(next, a.cfg.Machine.Now)
+	a.credentials.setIdentity(next, a.cfg.Machine.Now)
 	a.cfg.Log.Info("certificate renewed", "until", next.Certificate.Leaf.NotAfter)
 	if !a.connected.Load() {
 		pause.Wake(a.retryNow)

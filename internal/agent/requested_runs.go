@@ -31,40 +31,40 @@ type requestedRuns struct {
 	agent *Agent
 	ready chan struct{}
 
-	mu       sync.Mutex
-	ctx      context.Context // of Agent.Run: its end cancels commands
-	stopped  bool
-	byID     map[uint64]*requestedRun
-	queue    []*requestedRun // with something to send, in turn
-	commands int             // running
-	running  sync.WaitGroup
+	mu             sync.Mutex
+	ctx            context.Context // context of Agent.Run, whose end cancels commands
+	stopped        bool
+	runsByID       map[uint64]*requestedRun
+	runsWithOutput []*requestedRun // runs with unsent output, which take turns
+	commands       int             // running
+	running        sync.WaitGroup
 }
 
 // requestedRun is one run; requestedRuns.mu guards it.
 type requestedRun struct {
-	id         uint64
-	check      model.CheckID           // zero: a command
-	cancel     context.CancelCauseFunc // of a command
-	outputLeft int                     // bytes of output that are still accepted
-	cutBytes   uint64                  // bytes beyond them
-	unsent     []byte                  // unsent output
-	streamed   bool                    // output arrived during the run
-	flushing   bool                    // a timer will queue it
-	queued     bool
-	end        *wire.RunOutput // the end of the run
-	abandoned  bool            // its session has ended, or it was cancelled
+	id             uint64
+	check          model.CheckID           // zero: the run is a command
+	cancel         context.CancelCauseFunc // cancels a command; nil for a check
+	outputLeft     int                     // bytes of output that are still accepted
+	cutBytes       uint64                  // bytes of output beyond the limit
+	unsent         []byte                  // unsent output
+	outputStreamed bool                    // output arrived during the run
+	flushing       bool                    // a timer will queue the run
+	queued         bool
+	endMessage     *wire.RunOutput // the end of the run
+	abandoned      bool            // the session has ended, or a person cancelled the run
 }
 
 // acceptRequests accepts requests; ctx ends their commands.
 func (k *requestedRuns) acceptRequests(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.ctx, k.byID = ctx, map[uint64]*requestedRun{}
+	k.ctx, k.runsByID = ctx, map[uint64]*requestedRun{}
 }
 
-// request starts the run of a check or command, or cancels one. The server counts its own requests:
+// handleRequest starts the run of a check or command, or cancels one. The server counts its own requests:
 // requests beyond maxRequests have no answer.
-func (k *requestedRuns) request(r *wire.Run) {
+func (k *requestedRuns) handleRequest(r *wire.Run) {
 	if r.Cancel {
 		k.cancelRun(r.ID)
 		return
@@ -73,11 +73,11 @@ func (k *requestedRuns) request(r *wire.Run) {
 	x := &requestedRun{id: r.ID, outputLeft: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.stopped || k.ctx == nil || r.ID == 0 && r.Command != nil || r.ID != 0 && k.byID[r.ID] != nil || len(k.byID) >= maxRequests {
+	if k.stopped || k.ctx == nil || r.ID == 0 && r.Command != nil || r.ID != 0 && k.runsByID[r.ID] != nil || len(k.runsByID) >= maxRequests {
 		return
 	}
 	if r.ID != 0 {
-		k.byID[r.ID] = x
+		k.runsByID[r.ID] = x
 	}
 	refusal := ""
 	switch {
@@ -86,7 +86,7 @@ func (k *requestedRuns) request(r *wire.Run) {
 	case r.Command != nil && k.agent.cfg.Commands.AuditOnly:
 		refusal = "refused by the agent's setting --audit-only: it forbids requested commands"
 	case r.Command != nil && k.commands >= maxCommands:
-		refusal = fmt.Sprintf("%d commands are running there, the limit; try again when one has ended", maxCommands)
+		refusal = fmt.Sprintf("the node runs %d requested commands, the limit; try again when one has ended", maxCommands)
 	case r.Command != nil:
 		var ctx context.Context
 		ctx, x.cancel = context.WithCancelCause(k.ctx)
@@ -102,7 +102,7 @@ func (k *requestedRuns) request(r *wire.Run) {
 	}
 	if refusal != "" {
 		k.agent.cfg.Log.Warn("requested run refused", "chunk", r.Chunk, "reason", refusal)
-		k.endLocked(x, &wire.RunOutput{Refused: refusal})
+		k.endRunLocked(x, &wire.RunOutput{Refused: refusal})
 	}
 }
 
@@ -123,8 +123,8 @@ func (k *requestedRuns) runCommand(ctx context.Context, x *requestedRun, r *wire
 
 // runsOfCheckLocked returns the requested runs of a check that have not ended.
 func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requestedRun) {
-	for _, x := range k.byID {
-		if x.check == check && x.end == nil {
+	for _, x := range k.runsByID {
+		if x.check == check && x.endMessage == nil {
 			list = append(list, x)
 		}
 	}
@@ -164,21 +164,21 @@ func (k *requestedRuns) addOutput(x *requestedRun, p []byte) {
 	if x.abandoned {
 		return
 	}
-	x.streamed = true
+	x.outputStreamed = true
 	x.cutBytes += uint64(max(0, len(p)-x.outputLeft))
 	p = p[:min(len(p), x.outputLeft)]
 	x.outputLeft -= len(p)
 	x.unsent = append(x.unsent, p...)
 	switch {
 	case len(x.unsent) >= flushBytes:
-		k.queueLocked(x)
+		k.queueOutputLocked(x)
 	case !x.flushing && !x.queued:
 		x.flushing = true
 		time.AfterFunc(flushAfter, func() {
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			x.flushing = false
-			k.queueLocked(x)
+			k.queueOutputLocked(x)
 		})
 	}
 }
@@ -191,7 +191,7 @@ func (k *requestedRuns) finishRun(x *requestedRun, result run.Result) {
 	switch {
 	case result.Refused:
 		last.Refused = string(result.Output)
-	case !x.streamed:
+	case !x.outputStreamed:
 		last.Cut = result.Cut
 		x.unsent = append(x.unsent, result.Output[:min(len(result.Output), x.outputLeft)]...)
 		last.Cut += uint64(max(0, len(result.Output)-x.outputLeft))
@@ -201,23 +201,23 @@ func (k *requestedRuns) finishRun(x *requestedRun, result run.Result) {
 		}
 		x.unsent = append(x.unsent, result.Note...)
 	}
-	k.endLocked(x, last)
+	k.endRunLocked(x, last)
 }
 
-// endLocked records the end of a run and queues its last output.
-func (k *requestedRuns) endLocked(x *requestedRun, last *wire.RunOutput) {
+// endRunLocked records the end of a run and queues its last output.
+func (k *requestedRuns) endRunLocked(x *requestedRun, last *wire.RunOutput) {
 	last.ID, last.Done = x.id, true
-	x.end = last
-	k.queueLocked(x)
+	x.endMessage = last
+	k.queueOutputLocked(x)
 }
 
-// queueLocked offers the unsent output to the link.
-func (k *requestedRuns) queueLocked(x *requestedRun) {
+// queueOutputLocked adds a run with unsent output to runsWithOutput and wakes the link.
+func (k *requestedRuns) queueOutputLocked(x *requestedRun) {
 	if x.queued || x.abandoned || x.id == 0 {
 		return
 	}
 	x.queued = true
-	k.queue = append(k.queue, x)
+	k.runsWithOutput = append(k.runsWithOutput, x)
 	pause.Wake(k.ready)
 }
 
@@ -228,26 +228,26 @@ func (k *requestedRuns) Ready() <-chan struct{} { return k.ready }
 func (k *requestedRuns) Next(most int) (wire.RunOutput, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.queue) > 0 {
-		x := k.queue[0]
-		k.queue = k.queue[1:]
+	for len(k.runsWithOutput) > 0 {
+		x := k.runsWithOutput[0]
+		k.runsWithOutput = k.runsWithOutput[1:]
 		x.queued = false
 		n := min(len(x.unsent), max(utf8.UTFMax, most))
-		if n < len(x.unsent) || x.end == nil {
+		if n < len(x.unsent) || x.endMessage == nil {
 			n = lengthOfWholeRunes(x.unsent[:n])
 		}
 		ran := wire.RunOutput{ID: x.id, Output: x.unsent[:n]}
 		x.unsent = x.unsent[n:]
 		switch {
-		case x.end != nil && len(x.unsent) == 0:
-			last := *x.end
+		case x.endMessage != nil && len(x.unsent) == 0:
+			last := *x.endMessage
 			last.Output = ran.Output
 			x.abandoned = true
-			delete(k.byID, x.id)
+			delete(k.runsByID, x.id)
 			return last, true
-		case x.end != nil || len(x.unsent) >= utf8.UTFMax:
+		case x.endMessage != nil || len(x.unsent) >= utf8.UTFMax:
 			x.queued = true
-			k.queue = append(k.queue, x)
+			k.runsWithOutput = append(k.runsWithOutput, x)
 		}
 		if n > 0 {
 			return ran, true
@@ -278,14 +278,14 @@ var (
 func (k *requestedRuns) cancelRun(id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	x := k.byID[id]
+	x := k.runsByID[id]
 	switch {
 	case x == nil:
 	case x.cancel != nil:
 		x.cancel(errCancelled)
 	default:
 		x.abandoned = true
-		delete(k.byID, id)
+		delete(k.runsByID, id)
 	}
 }
 
@@ -293,14 +293,14 @@ func (k *requestedRuns) cancelRun(id uint64) {
 func (k *requestedRuns) abandonRuns() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, x := range k.byID {
+	for _, x := range k.runsByID {
 		x.abandoned, x.unsent = true, nil
 		if x.cancel != nil {
 			x.cancel(errNoSession)
 		}
 	}
-	clear(k.byID)
-	k.queue = nil
+	clear(k.runsByID)
+	k.runsWithOutput = nil
 }
 
 // stopRuns starts no more runs and waits for the commands, which end with the context of start.

@@ -27,7 +27,7 @@ func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelC
 	a, err := New(cfg)
 	testenv.NoError(t, err)
 	ctx, stop := context.WithCancelCause(context.Background())
-	a.facts.measure(&a.cfg.Machine) // as Run does first
+	a.facts.measureFacts(&a.cfg.Machine) // as Run does first
 	a.requests.acceptRequests(ctx)
 	t.Cleanup(func() { stop(nil); a.requests.stopRuns() })
 	return a, stop
@@ -80,13 +80,13 @@ func TestRequestedCommandReturnsItsOutputAndStatus(t *testing.T) {
 		{wire.Run{Chunk: 5}, wire.RunOutput{Refused: "not assigned"}, ""},
 	} {
 		c.run.ID = uint64(i + 1)
-		a.requests.request(&c.run)
+		a.requests.handleRequest(&c.run)
 		got := collectOutputs(t, a, 1)[c.run.ID]
 		if string(got.Output) != c.output || got.Status != c.want.Status || got.Cut != c.want.Cut || (got.Refused == "") != (c.want.Refused == "") {
 			t.Errorf("%+v: %q %+v, want %q", c.run, got.Output, got, c.output)
 		}
 	}
-	if n := len(a.requests.byID); n != 0 {
+	if n := len(a.requests.runsByID); n != 0 {
 		t.Errorf("%d runs are still known", n)
 	}
 }
@@ -95,7 +95,7 @@ func TestRequestedCommandReturnsItsOutputAndStatus(t *testing.T) {
 func TestCommandOutputIsStreamed(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	gate := filepath.Join(t.TempDir(), "gate")
-	a.requests.request(&wire.Run{ID: 1, Command: shellCommand("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
+	a.requests.handleRequest(&wire.Run{ID: 1, Command: shellCommand("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
 	<-a.requests.Ready()
 	if ran, ok := a.requests.Next(1000); !ok || ran.Done || string(ran.Output) != "began\n" {
 		t.Fatalf("while it runs: %+v", ran)
@@ -124,10 +124,10 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	}
 	t.Run("by a cancel", func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)
-		a.requests.request(sleeps(1))
+		a.requests.handleRequest(sleeps(1))
 		began(t, a)
-		a.requests.request(&wire.Run{ID: 2, Cancel: true}) // of nobody
-		a.requests.request(&wire.Run{ID: 1, Cancel: true})
+		a.requests.handleRequest(&wire.Run{ID: 2, Cancel: true}) // of nobody
+		a.requests.handleRequest(&wire.Run{ID: 1, Cancel: true})
 		if got := collectOutputs(t, a, 1)[1]; !strings.Contains(string(got.Output), "cancelled") {
 			t.Errorf("%q", got.Output)
 		}
@@ -135,9 +135,9 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	})
 	t.Run("by the end of the session", func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)
-		a.requests.request(sleeps(1))
+		a.requests.handleRequest(sleeps(1))
 		began(t, a)
-		(*events)(a).Disconnected("server", nil)
+		(*linkEvents)(a).Disconnected("server", nil)
 		gone(t)
 		if ran, ok := a.requests.Next(1000); ok {
 			t.Errorf("the next session hears of it: %+v", ran)
@@ -145,7 +145,7 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	})
 	t.Run("by the end of the agent", func(t *testing.T) {
 		a, stop := newRequestTest(t, nil)
-		a.requests.request(sleeps(1))
+		a.requests.handleRequest(sleeps(1))
 		began(t, a)
 		stop(nil)
 		a.requests.stopRuns()
@@ -153,9 +153,9 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 			t.Errorf("%q", got.Output)
 		}
 		gone(t)
-		a.requests.request(sleeps(2)) // no more
-		if len(a.requests.byID) != 0 {
-			t.Error("a command begins after the end")
+		a.requests.handleRequest(sleeps(2)) // no more
+		if len(a.requests.runsByID) != 0 {
+			t.Error("a command starts after stopRuns")
 		}
 	})
 }
@@ -174,16 +174,16 @@ func processesNaming(dir string) (pids []string) {
 func TestRequestedCommandsAreLimited(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	for id := uint64(1); id <= maxCommands+1; id++ {
-		a.requests.request(&wire.Run{ID: id, Command: shellCommand("sleep 600")})
+		a.requests.handleRequest(&wire.Run{ID: id, Command: shellCommand("sleep 600")})
 	}
 	if got := collectOutputs(t, a, 1)[maxCommands+1]; got.Refused == "" {
 		t.Errorf("%+v", got)
 	}
 	for id := uint64(1000); id < 1000+2*maxRequests; id++ { // refusals that nobody fetches are bounded too
-		a.requests.request(&wire.Run{ID: id, Command: shellCommand("true")})
+		a.requests.handleRequest(&wire.Run{ID: id, Command: shellCommand("true")})
 	}
-	if n := len(a.requests.byID); n > maxRequests {
-		t.Errorf("%d answers wait", n)
+	if n := len(a.requests.runsByID); n > maxRequests {
+		t.Errorf("%d refusals wait for the link, more than the limit", n)
 	}
 }
 
@@ -201,14 +201,14 @@ func TestRefusedRunsReturnTheReason(t *testing.T) {
 	} {
 		a, _ := newRequestTest(t, c.change)
 		mark := filepath.Join(t.TempDir(), "ran")
-		a.requests.request(&wire.Run{ID: 1, Command: shellCommand("touch " + mark)})
+		a.requests.handleRequest(&wire.Run{ID: 1, Command: shellCommand("touch " + mark)})
 		if got := collectOutputs(t, a, 1)[1]; !strings.Contains(got.Refused, c.setting) || len(got.Output) > 0 {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 		if _, err := os.Stat(mark); err == nil {
 			t.Errorf("%s: it ran", c.name)
 		}
-		a.facts.measure(&a.cfg.Machine) // as it does when it begins
+		a.facts.measureFacts(&a.cfg.Machine) // as Run does at its start
 		if got := a.composeHello().Restrictions; len(got) != 1 || got[0] != c.refuses {
 			t.Errorf("%s: Hello refuses %v", c.name, got)
 		}
@@ -224,12 +224,12 @@ func TestRequestedCheckReturnsItsResult(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	k := &a.requests
 	for id := uint64(1); id <= 2; id++ {
-		k.byID[id] = &requestedRun{id: id, check: 7, outputLeft: 100}
+		k.runsByID[id] = &requestedRun{id: id, check: 7, outputLeft: 100}
 	}
 	hear := k.outputReceiver(7)
-	k.byID[3] = &requestedRun{id: 3, check: 7, outputLeft: 100}
+	k.runsByID[3] = &requestedRun{id: 3, check: 7, outputLeft: 100}
 	hear([]byte("half"))
-	k.request(&wire.Run{ID: 2, Cancel: true})
+	k.handleRequest(&wire.Run{ID: 2, Cancel: true})
 	k.finishRunsOfCheck(7, run.Result{Status: model.Warning, Output: []byte("timed out\nhalf"), Note: "timed out"})
 	got := collectOutputs(t, a, 2)
 	if string(got[1].Output) != "half\ntimed out" || string(got[3].Output) != "timed out\nhalf" || got[1].Status != model.Warning {
@@ -246,7 +246,7 @@ func TestOutputGathersBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)
 		x := &requestedRun{id: 1, outputLeft: 1 << 20}
-		a.requests.byID[1] = x
+		a.requests.runsByID[1] = x
 		for range 10 {
 			a.requests.addOutput(x, []byte("x"))
 			time.Sleep(flushAfter / 20)

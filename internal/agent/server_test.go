@@ -30,23 +30,23 @@ type testServer struct {
 	token     string
 	stop      func()
 
-	mu         sync.Mutex
-	changed    *sync.Cond
-	tokens     map[string]pki.JoinToken
-	uid        uuid.UUID // of the one node
-	request    pki.EnrolRequest
-	hellos     []wire.Hello
-	key        string            // of the machine that the node has
-	retirement muster.Retirement // with a code: there is no such node any more
-	notify     func(directory.Change)
-	assigned   *directory.Assignment
-	chunks     map[model.ChunkID]*model.Chunk
-	revision   uint64
-	last       map[wire.StreamKey]uint64
-	results    []decodedResult // as committed, in order
-	lanes      []wire.Lane     // of each
-	repeats    int             // numbers committed twice
-	clean      int             // sessions ended by Bye
+	mu              sync.Mutex
+	changed         *sync.Cond
+	tokens          map[string]pki.JoinToken
+	uid             uuid.UUID // id of the only node
+	enrolRequest    pki.EnrolRequest
+	hellos          []wire.Hello
+	machineKey      string            // key of the machine that enrolled as the node
+	retirement      muster.Retirement // with a code: the server refuses the node as retired
+	notify          func(directory.Change)
+	assigned        *directory.Assignment
+	chunks          map[model.ChunkID]*model.Chunk
+	revision        uint64
+	lastNumbers     map[wire.StreamKey]uint64
+	results         []decodedResult // results in the order of their commits
+	resultLanes     []wire.Lane     // of each
+	repeatedNumbers int             // sequence numbers that were committed twice
+	byeSessions     int             // number of sessions that ended with Bye
 }
 
 const testNode model.NodeID = 77
@@ -55,7 +55,7 @@ func newTestServer(t testing.TB) *testServer {
 	t.Helper()
 	s := &testServer{
 		t: t, dir: t.TempDir(), tokens: map[string]pki.JoinToken{},
-		chunks: map[model.ChunkID]*model.Chunk{}, last: map[wire.StreamKey]uint64{},
+		chunks: map[model.ChunkID]*model.Chunk{}, lastNumbers: map[wire.StreamKey]uint64{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	var err error
@@ -68,15 +68,15 @@ func newTestServer(t testing.TB) *testServer {
 	token, keep, err := s.authority.NewToken([]string{s.addr}, pki.JoinToken{Namespace: "default"})
 	testenv.NoError(t, err)
 	s.token, s.tokens[keep.ID] = token.String(), keep
-	s.serve(l)
+	s.serveAgents(l)
 	t.Cleanup(func() { s.stop() })
 	return s
 }
 
-// serve accepts agents on l until stop is called.
-func (s *testServer) serve(l net.Listener) {
+// serveAgents accepts agents on l until stop is called.
+func (s *testServer) serveAgents(l net.Listener) {
 	s.t.Helper()
-	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.deliver, Reserve: -1})
+	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.recordCommitted, Reserve: -1})
 	testenv.NoError(s.t, err)
 	front, err := muster.New(muster.Config{
 		Config: core.Config{Journal: log, Assignments: s}, Nodes: s, View: s, SigningKey: s.authority.SigningKey(),
@@ -103,10 +103,10 @@ func (s *testServer) restart() {
 	s.t.Helper()
 	l, err := net.Listen("tcp", s.addr)
 	testenv.NoError(s.t, err)
-	s.serve(l)
+	s.serveAgents(l)
 }
 
-func (s *testServer) deliver(c journal.Commit) {
+func (s *testServer) recordCommitted(c journal.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.changed.Broadcast()
@@ -117,7 +117,7 @@ func (s *testServer) deliver(c journal.Commit) {
 				return err
 			}
 			if r.Kind == wire.RecordSession && !r.Session.Begun && r.Session.Clean {
-				s.clean++
+				s.byeSessions++
 			}
 			if r.Kind != wire.RecordBatch {
 				return nil
@@ -127,22 +127,22 @@ func (s *testServer) deliver(c journal.Commit) {
 				return err
 			}
 			for i := range b.Signals {
-				if n := b.First + uint64(i); n <= s.last[b.StreamKey] {
-					s.repeats++
+				if n := b.First + uint64(i); n <= s.lastNumbers[b.StreamKey] {
+					s.repeatedNumbers++
 					continue
 				}
-				s.last[b.StreamKey] = b.First + uint64(i)
+				s.lastNumbers[b.StreamKey] = b.First + uint64(i)
 				if sig := b.Signals[i]; sig.Kind == wire.SignalResult {
 					sig.Body = slices.Clone(sig.Body)
 					r, err := sig.Result()
 					if err != nil {
 						return err
 					}
-					s.results, s.lanes = append(s.results, decodedResult{sig, r}), append(s.lanes, b.Lane)
+					s.results, s.resultLanes = append(s.results, decodedResult{sig, r}), append(s.resultLanes, b.Lane)
 				}
 			}
 			if b.Gap != nil {
-				s.last[b.StreamKey] = b.Gap.Last
+				s.lastNumbers[b.StreamKey] = b.Gap.Last
 			}
 			return nil
 		})
@@ -168,8 +168,8 @@ func (s *testServer) assign(properties []wire.Property, chunks ...*model.CheckCh
 	}
 }
 
-// await waits until ok returns true; ok is called with the lock held.
-func (s *testServer) await(what string, ok func() bool) {
+// awaitCondition waits until ok returns true; ok is called with the lock held.
+func (s *testServer) awaitCondition(what string, ok func() bool) {
 	s.t.Helper()
 	late := false
 	timer := time.AfterFunc(time.Minute, func() { s.mu.Lock(); late = true; s.mu.Unlock(); s.changed.Broadcast() })
@@ -211,16 +211,16 @@ func (s *testServer) Retirement(uuid.UUID, string) muster.Retirement {
 func (s *testServer) FirstKey(_ uuid.UUID, key string) (onRecord, holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.key == "" {
-		s.key = key
+	if s.machineKey == "" {
+		s.machineKey = key
 	}
-	return s.key, ""
+	return s.machineKey, ""
 }
 
 func (s *testServer) Lookup(uid uuid.UUID) (core.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return core.Node{ID: testNode, Name: "web01", Namespace: 1, Key: s.key}, uid == s.uid && s.retirement.Code == ""
+	return core.Node{ID: testNode, Name: "web01", Namespace: 1, Key: s.machineKey}, uid == s.uid && s.retirement.Code == ""
 }
 
 func (s *testServer) Namespace(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{} }
@@ -238,7 +238,7 @@ func (s *testServer) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason 
 func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k, n := range s.last {
+	for k, n := range s.lastNumbers {
 		list = append(list, wire.StreamLast{StreamKey: k, Last: n})
 	}
 	return list, nil
@@ -290,6 +290,6 @@ func (s *testServer) UnknownNode(uuid.UUID) bool          { return false }
 func (s *testServer) Register(_ context.Context, _ string, t pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.uid, s.request = uuid.New(), request
+	s.uid, s.enrolRequest = uuid.New(), request
 	return pki.Member{UID: s.uid, Name: "web01", Namespace: t.Namespace}, nil
 }

@@ -30,7 +30,7 @@ type serverClock struct {
 	warned  atomic.Bool // the log has reported the offset
 }
 
-func (c *serverClock) set(serverMs int64, bootMs uint64) {
+func (c *serverClock) setTimes(serverMs int64, bootMs uint64) {
 	c.welcome.Store(&struct{ serverMs, bootMs int64 }{serverMs, int64(bootMs)})
 }
 
@@ -53,8 +53,8 @@ func (a *Agent) serverTime() time.Time {
 // maxClockOffset is the offset above which the log warns.
 const maxClockOffset = 5 * time.Second
 
-// logClockOffset warns when the clock is off the server's, and reports its return. Only cron checks
-// and the times that people read depend on it.
+// logClockOffset warns when this machine's clock differs from the server's, and logs when the clocks agree
+// again. Only cron checks and the times that people read depend on it.
 func (a *Agent) logClockOffset() {
 	offset, ok := a.ServerOffset()
 	off := ok && offset.Abs() > maxClockOffset
@@ -74,11 +74,11 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 	}
 	return link.RunConfig{
 		Config: link.Config{
-			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial, Chunk: a.units.decode,
+			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial, Chunk: a.units.decodeChunk,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, SavedServers: a.session.Servers, TLS: a.credentials.tls.Load, RetryNow: a.retryNow, Linger: a.cfg.Linger,
-		Assignment: assignment, Hello: a.composeHello, Facts: a.currentFacts, FactsChanged: a.facts.changed, Stats: a.stats,
+		Servers: servers, SavedServers: a.lastSession.Servers, TLS: a.credentials.tls.Load, RetryNow: a.retryNow, Linger: a.cfg.Linger,
+		Assignment: assignment, Hello: a.composeHello, Facts: a.currentFacts, FactsChanged: a.facts.changed, Stats: a.statsMessage,
 		RunOutputs: &a.requests, Requests: a.secrets,
 	}
 }
@@ -87,19 +87,19 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 func (a *Agent) composeHello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
-		OS: runtime.GOOS, Arch: runtime.GOARCH, Incarnation: a.session.Incarnation, Labels: a.cfg.Labels,
-		Facts: a.facts.current(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(),
-		Restrictions: a.cfg.restrictions(), Features: a.units.features(),
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Incarnation: a.lastSession.Incarnation, Labels: a.cfg.Labels,
+		Facts: a.facts.lastMeasured(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(),
+		Restrictions: a.cfg.restrictions(), Features: a.units.chunkFeatures(),
 	}
 }
 
 // currentFacts returns the facts that a session must know. The maps are shared and never changed.
 func (a *Agent) currentFacts() wire.Facts {
-	return wire.Facts{Labels: a.cfg.Labels, Facts: a.facts.current(), Groups: a.cfg.Groups}
+	return wire.Facts{Labels: a.cfg.Labels, Facts: a.facts.lastMeasured(), Groups: a.cfg.Groups}
 }
 
-// counters returns the agent's counters for its probe "agent".
-func (a *Agent) counters() probe.Self {
+// probeCounters returns the agent's counters for its probe "agent".
+func (a *Agent) probeCounters() probe.Self {
 	plan, spool := a.checks.scheduler.Stats(), a.spool.Stats()
 	return probe.Self{
 		Waiting: spool.Held, SpoolBytes: spool.Bytes, SpoolMost: spool.Most, Blocked: spool.Blocked,
@@ -108,9 +108,9 @@ func (a *Agent) counters() probe.Self {
 	}
 }
 
-// stats returns the agent's counters as a message for the server.
-func (a *Agent) stats() wire.Stats {
-	self := a.counters()
+// statsMessage returns the agent's counters as a message for the server.
+func (a *Agent) statsMessage() wire.Stats {
+	self := a.probeCounters()
 	x := wire.Stats{
 		UptimeMs: a.cfg.Machine.BootMs() - a.started, Spooled: self.Waiting, SpoolBytes: uint64(self.SpoolBytes),
 		Runs: self.Runs, Forks: self.Forks, Skipped: self.Skipped, Late: self.Late,
@@ -122,27 +122,27 @@ func (a *Agent) stats() wire.Stats {
 	return x
 }
 
-// events implements link.Events for the agent. The link calls it from one goroutine at a time.
-type events Agent
+// linkEvents implements link.Events for the agent. The link calls it from one goroutine at a time.
+type linkEvents Agent
 
 // Connected implements link.Events.
-func (e *events) Connected(server string, w *wire.Welcome) {
+func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	a := (*Agent)(e)
-	a.clock.set(w.ServerUnixMs, a.cfg.Machine.BootMs())
+	a.clock.setTimes(w.ServerUnixMs, a.cfg.Machine.BootMs())
 	a.checks.maxOutput.Store(int64(w.MaxOutput))
 	name := strings.Clone(w.Name)
 	a.name.Store(&name)
 	a.connected.Store(true)
 	a.secrets.Connected(w.Features)
 	a.checks.assets.RetryNow()
-	a.units.resume()
-	now := session{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), Own: a.cfg.Servers}
-	if now.Incarnation != a.session.Incarnation || !slices.Equal(now.Servers, a.session.Servers) || !slices.Equal(now.Own, a.session.Own) {
-		if !slices.Equal(now.Servers, a.session.Servers) {
+	a.units.resumeChecks()
+	now := savedSession{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), ConfiguredServers: a.cfg.Servers}
+	if now.Incarnation != a.lastSession.Incarnation || !slices.Equal(now.Servers, a.lastSession.Servers) || !slices.Equal(now.ConfiguredServers, a.lastSession.ConfiguredServers) {
+		if !slices.Equal(now.Servers, a.lastSession.Servers) {
 			a.cfg.Log.Info("the server has sent a list of servers; the agent tries them before those of its settings", "servers", now.Servers)
 		}
-		a.session = now
-		if err := saveSession(a.cfg.StateDir, now); err != nil {
+		a.lastSession = now
+		if err := storeSavedSession(a.cfg.StateDir, now); err != nil {
 			a.cfg.Log.Error("save the session's servers", "err", err)
 		}
 	}
@@ -153,14 +153,14 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 }
 
 // Disconnected implements link.Events.
-func (e *events) Disconnected(server string, err error) {
+func (e *linkEvents) Disconnected(server string, err error) {
 	a := (*Agent)(e)
 	if a.connected.Swap(false) {
 		a.spool.Offline()
 	}
 	a.requests.abandonRuns()
 	a.secrets.Disconnected()
-	a.cfg.State("no session with " + server + ": " + joinLines(err))
+	a.cfg.State("no session with " + server + ": " + errorOnOneLine(err))
 	a.cfg.Log.Warn("no session", "server", server, "err", err)
 	a.credentials.checkRefusal(err)
 	var refused *link.RefusedError
@@ -168,93 +168,96 @@ func (e *events) Disconnected(server string, err error) {
 		return
 	}
 	if refused.Code == "forgotten" && a.cfg.Token != "" {
-		a.forgotten.Store(true)
+		a.nodeDeleted.Store(true)
 		a.stop()
 	}
 	if slices.Contains(suspendingCodes, refused.Code) {
-		a.units.suspend(refused.Code)
+		a.units.suspendChecks(refused.Code)
 	}
 }
 
 // Assigned implements link.Events.
-func (e *events) Assigned(_ *link.Session, assignment *link.Assignment) {
+func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a := (*Agent)(e)
 	if err := disk.WriteFile(disk.OS{}, a.cfg.StateDir, assignmentFile, encodeAssignment(assignment)); err != nil {
 		a.cfg.Log.Error("save the assignment for the next start", "err", err)
 	}
-	if err := a.units.apply(assignment); err != nil {
+	if err := a.units.applyAssignment(assignment); err != nil {
 		a.cfg.Log.Error("apply the assignment", "err", err)
 		return
 	}
 	a.cfg.Log.Info("assignment in force", "checks", len(assignment.Chunks), "revision", assignment.Generation.Revision)
 }
 
-// These methods of link.Events pass requests and replies on.
-func (e *events) Turn(_ *link.Session, t *wire.Turn)      { (*Agent)(e).checks.runTurn(t) }
-func (e *events) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
-func (e *events) RunNow(_ *link.Session, r *wire.Run)     { (*Agent)(e).requests.request(r) }
+// Turn, Reply and RunNow implement link.Events: they pass the server's messages to checks, secrets and
+// requested runs.
+func (e *linkEvents) Turn(_ *link.Session, t *wire.Turn)      { (*Agent)(e).checks.runRoundRobin(t) }
+func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
+func (e *linkEvents) RunNow(_ *link.Session, r *wire.Run)     { (*Agent)(e).requests.handleRequest(r) }
 
-// part runs the units of one kind of chunk. units calls it with its lock held, one call at a time.
-type part interface {
-	// apply puts the chunks of the part's kind in force and ends all others. a has the properties.
-	apply(a *link.Assignment, chunks []*model.Chunk) error
-	// suspend runs nothing until the next apply.
-	suspend()
+// chunkRunner runs the units of one kind of chunk. assignedUnits makes one call at a time, with its lock held.
+type chunkRunner interface {
+	// applyChunks puts the chunks of the runner's kind in force and ends all other units. a has the node's
+	// properties.
+	applyChunks(a *link.Assignment, chunks []*model.Chunk) error
+	// suspendChunks runs no unit until the next applyChunks.
+	suspendChunks()
 }
 
-// units puts assignments in force. Its table parts has the kinds of chunks that this agent runs: it decides
-// the features in Hello, the refused chunks and the part that runs the others.
-type units struct {
-	parts map[model.ChunkKind]part
-	log   *slog.Logger
+// assignedUnits puts assignments in force. The table runners has the kinds of chunks that this agent runs:
+// the table decides the features in Hello, the refused chunks and the chunkRunner of each other chunk.
+type assignedUnits struct {
+	runners map[model.ChunkKind]chunkRunner
+	log     *slog.Logger
 
 	mu        sync.Mutex
 	current   *link.Assignment // in force, or suspended; nil: none yet
-	suspended bool             // the server has no place for this machine
+	suspended bool             // the server refused this machine
 }
 
-// features lists the kinds of chunks in the table, for Hello.Features.
-func (u *units) features() (list []string) {
-	for _, kind := range slices.Sorted(maps.Keys(u.parts)) {
+// chunkFeatures lists the kinds of chunks in the table, for Hello.Features.
+func (u *assignedUnits) chunkFeatures() (list []string) {
+	for _, kind := range slices.Sorted(maps.Keys(u.runners)) {
 		list = append(list, wire.ChunkFeature(kind))
 	}
 	return list
 }
 
-// decode reads one chunk. An error refuses only this chunk: it is malformed, or no part runs its kind.
-func (u *units) decode(id model.ChunkID, data []byte) (*model.Chunk, error) {
+// decodeChunk decodes one chunk. An error refuses only this chunk: it is malformed, or no chunkRunner runs its kind.
+func (u *assignedUnits) decodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	chunk, err := wire.DecodeChunk(id, data)
-	if err == nil && u.parts[chunk.Kind] == nil {
+	if err == nil && u.runners[chunk.Kind] == nil {
 		return nil, fmt.Errorf("this agent does not support chunks of kind %d", chunk.Kind)
 	}
 	return chunk, err
 }
 
-// apply puts an assignment in force. An error of one part leaves the others running.
-func (u *units) apply(a *link.Assignment) error {
+// applyAssignment puts an assignment in force. An error of one chunkRunner leaves the units of the others running.
+func (u *assignedUnits) applyAssignment(a *link.Assignment) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.current, u.suspended = a, false
-	return u.applyLocked()
+	return u.applyCurrentLocked()
 }
 
-func (u *units) applyLocked() (err error) {
+func (u *assignedUnits) applyCurrentLocked() (err error) {
 	byKind := map[model.ChunkKind][]*model.Chunk{}
 	for _, chunk := range u.current.Chunks {
 		byKind[chunk.Kind] = append(byKind[chunk.Kind], chunk)
 	}
-	for kind, part := range u.parts {
-		err = errors.Join(err, part.apply(u.current, byKind[kind]))
+	for kind, part := range u.runners {
+		err = errors.Join(err, part.applyChunks(u.current, byKind[kind]))
 	}
 	return err
 }
 
-// suspendingCodes are the refusals that stop all checks of the machine: no server accepts its results, and a clone would
-// run every check twice. An unknown node continues, because its server may run on an older copy of its data.
+// suspendingCodes are the refusals that stop all checks of the machine: no server accepts its results, and
+// a clone would run every check twice. An unknown node continues, because its server may run on an older
+// copy of its data.
 var suspendingCodes = []string{"retired", "deleted", "replaced", "refused", "clone"}
 
-// suspend runs nothing until resume or the next assignment. code is the server's refusal.
-func (u *units) suspend(code string) {
+// suspendChecks ends all checks until resumeChecks or the next assignment. code is the server's refusal.
+func (u *assignedUnits) suspendChecks(code string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.suspended {
@@ -262,13 +265,13 @@ func (u *units) suspend(code string) {
 	}
 	u.suspended = true
 	u.log.Warn("checks are suspended until the server accepts this machine again", "code", code)
-	for _, part := range u.parts {
-		part.suspend()
+	for _, part := range u.runners {
+		part.suspendChunks()
 	}
 }
 
-// resume puts the suspended assignment in force again.
-func (u *units) resume() {
+// resumeChecks puts the suspended assignment in force again.
+func (u *assignedUnits) resumeChecks() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.suspended {
@@ -277,7 +280,7 @@ func (u *units) resume() {
 	if u.suspended = false; u.current == nil {
 		return
 	}
-	if err := u.applyLocked(); err != nil {
+	if err := u.applyCurrentLocked(); err != nil {
 		u.log.Error("apply the suspended assignment", "err", err)
 	}
 }
@@ -288,25 +291,25 @@ const (
 	resolveTimeout = 5 * time.Second
 )
 
-// factWatch measures the machine's facts again and again.
-type factWatch struct {
+// factWatcher measures the machine's facts again and again.
+type factWatcher struct {
 	measured atomic.Pointer[map[string]string] // the map is never changed
 	changed  chan struct{}                     // capacity 1: the facts differ from before
 }
 
-// current returns the facts of the last measurement. The map must not be changed.
-func (f *factWatch) current() map[string]string { return *f.measured.Load() }
+// lastMeasured returns the facts of the last measurement. The map must not be changed.
+func (f *factWatcher) lastMeasured() map[string]string { return *f.measured.Load() }
 
-// measure stores the present facts and returns whether they differ from the last ones.
-func (f *factWatch) measure(m *Machine) bool {
+// measureFacts stores the present facts and returns whether they differ from the last ones.
+func (f *factWatcher) measureFacts(m *Machine) bool {
 	now := m.Facts()
 	before := f.measured.Swap(&now)
 	return before == nil || !maps.Equal(*before, now)
 }
 
-// watch measures until ctx ends and wakes the link when facts change. It asks the resolver at the
+// watchFacts measures until ctx ends and wakes the link when facts change. It asks the resolver at the
 // start and then once an hour: no other goroutine waits for DNS.
-func (f *factWatch) watch(ctx context.Context, cfg *Config) {
+func (f *factWatcher) watchFacts(ctx context.Context, cfg *Config) {
 	m, every := &cfg.Machine, cfg.FactsEvery
 	var nextResolve uint64 // boot clock, ms
 	for {
@@ -316,7 +319,7 @@ func (f *factWatch) watch(ctx context.Context, cfg *Config) {
 			m.Resolve(limited)
 			cancel()
 		}
-		if f.measure(m) {
+		if f.measureFacts(m) {
 			pause.Wake(f.changed)
 		}
 		if pause.For(ctx, every-every/4+rand.N(every/2+1)) != nil {

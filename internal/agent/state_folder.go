@@ -25,11 +25,11 @@ const (
 	spoolFolder    = "spool"
 )
 
-// session is the memory of the last session.
-type session struct {
-	Incarnation uint64   `json:"incarnation"`
-	Servers     []string `json:"servers,omitempty"` // of its Welcome
-	Own         []string `json:"own,omitempty"`     // --server at that time
+// session has the data of the last session that the next start of the agent needs.
+type savedSession struct {
+	Incarnation       uint64   `json:"incarnation"`
+	Servers           []string `json:"servers,omitempty"` // of its Welcome
+	ConfiguredServers []string `json:"own,omitempty"`     // --server at that time
 }
 
 // lockStateFolder locks the state folder against a second agent; the kernel releases the lock when the
@@ -99,24 +99,24 @@ func encodeAssignment(a *link.Assignment) (data []byte) {
 	return data
 }
 
-// loadSession reads the memory of the last session; a file that cannot be read is as good as none,
+// loadSavedSession reads the data of the last session; an unreadable file counts as a missing one,
 // because the next session renews it.
-func loadSession(dir string) session {
+func loadSavedSession(dir string) savedSession {
 	data, err := os.ReadFile(filepath.Join(dir, sessionFile))
 	if err != nil {
-		return session{}
+		return savedSession{}
 	}
-	return decodeSession(data)
+	return decodeSavedSession(data)
 }
 
-func decodeSession(data []byte) (s session) {
+func decodeSavedSession(data []byte) (s savedSession) {
 	if json.Unmarshal(data, &s) != nil {
-		return session{}
+		return savedSession{}
 	}
 	return s
 }
 
-func saveSession(dir string, s session) error {
+func storeSavedSession(dir string, s savedSession) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -158,5 +158,5 @@ func Reset(stateDir string, confirm func(id *pki.Identity, names []string) error
 	return nil
 }
 
-// joinLines writes an error in one line.
-func joinLines(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }
+// errorOnOneLine writes an error in one line.
+func errorOnOneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }

@@ -45,12 +45,12 @@ type Options struct {
 // Parse reads flags. A setting without a flag comes from the environment (MUSTER_STATE_DIR for --state-
 // dir), then from the settings file. Parse returns flag.ErrHelp after --help.
 func Parse(args []string, getenv func(string) string, helpOut io.Writer) (*Options, error) {
-	return parse(args, getenv, helpOut, command{})
+	return parseFlags(args, getenv, helpOut, subcommand{})
 }
 
-func parse(args []string, getenv func(string) string, helpOut io.Writer, c command) (*Options, error) {
+func parseFlags(args []string, getenv func(string) string, helpOut io.Writer, c subcommand) (*Options, error) {
 	o, w := &Options{}, rawValues{}
-	set := flags(o, &w)
+	set := agentFlags(o, &w)
 	if c.flags != nil {
 		c.flags(set)
 	}
@@ -69,10 +69,10 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 		o.Rest, rest = append(o.Rest, rest[0]), rest[1:] // flags may follow
 	}
 	errs := o.fillFromEnvironment(set, getenv, c.name == "")
-	if len(o.Rest) > c.words && !o.Probe {
-		errs = append(errs, c.extraArgument(o.Rest[c.words]))
+	if len(o.Rest) > c.maxArguments && !o.Probe {
+		errs = append(errs, c.extraArgument(o.Rest[c.maxArguments]))
 	}
-	errs = append(errs, w.convert(o, getenv)...)
+	errs = append(errs, w.convertTexts(o, getenv)...)
 	if len(errs) == 1 {
 		var withHint *model.Error
 		if errors.As(errs[0], &withHint) && withHint.Hint != "" {
@@ -86,8 +86,8 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	return o, nil
 }
 
-// convert sets the options that are texts on the command line, and returns all faults.
-func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []error) {
+// convertTexts sets the options that are texts on the command line, and returns all faults.
+func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs []error) {
 	check := func(flag string, err error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s%w", flag, err))
@@ -95,7 +95,7 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 	}
 	a := &o.Agent
 	a.Servers, a.Groups = splitList(w.servers), splitList(w.groups)
-	a.StateDir = cmp.Or(a.StateDir, userPath(getenv, "/var/lib/muster-agent", "XDG_STATE_HOME", ".local/state", "muster-agent"))
+	a.StateDir = cmp.Or(a.StateDir, pathForUser(getenv, "/var/lib/muster-agent", "XDG_STATE_HOME", ".local/state", "muster-agent"))
 	var err error
 	a.CA, err = w.trustedCA()
 	check("", err)
@@ -145,7 +145,7 @@ func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) str
 		o.Given[f.Name] = value
 	}
 	set.VisitAll(func(f *flag.Flag) {
-		if name := envOf(f); name != "" {
+		if name := variableOfFlag(f); name != "" {
 			take(f, getenv(name), name)
 		}
 	})
@@ -173,7 +173,7 @@ type Env struct {
 // Main runs the agent's command line until ctx ends and returns the exit code.
 func Main(ctx context.Context, args []string, env Env) int {
 	env.Program = cmp.Or(env.Program, "muster-agent")
-	err := dispatch(ctx, args, env)
+	err := runSubcommand(ctx, args, env)
 	var ended exitCode
 	if errors.As(err, &ended) {
 		return int(ended)
@@ -185,16 +185,16 @@ func Main(ctx context.Context, args []string, env Env) int {
 	return model.ClassOf(err).Exit()
 }
 
-// exitCode is an exit code without a message.
+// exitCode is an error that sets the exit code of the program and prints no message.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprint("ends with ", int(e)) }
 
-func dispatch(ctx context.Context, args []string, env Env) error {
+func runSubcommand(ctx context.Context, args []string, env Env) error {
 	if len(args) > 0 {
 		for _, c := range subcommands() {
 			if c.name == args[0] {
-				o, err := parse(args[1:], env.Getenv, env.Out, c)
+				o, err := parseFlags(args[1:], env.Getenv, env.Out, c)
 				if err != nil {
 					return err
 				}
@@ -215,8 +215,8 @@ func dispatch(ctx context.Context, args []string, env Env) error {
 	return runAgent(ctx, o, env)
 }
 
-// withoutTime leaves the time out of lines, which systemd's journal adds.
-func withoutTime(groups []string, a slog.Attr) slog.Attr {
+// withoutTimeAttr leaves the time out of lines, which systemd's journal adds.
+func withoutTimeAttr(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
 		return slog.Attr{}
 	}
@@ -231,7 +231,7 @@ func runAgent(ctx context.Context, o *Options, env Env) error {
 		o.Agent.Log = slog.New(slog.NewJSONHandler(env.Err, handler))
 	} else {
 		if sdnotify.InJournal(env.Getenv("JOURNAL_STREAM"), env.Err) {
-			handler.ReplaceAttr = withoutTime
+			handler.ReplaceAttr = withoutTimeAttr
 		}
 		o.Agent.Log = slog.New(slog.NewTextHandler(env.Err, handler))
 	}
@@ -288,12 +288,12 @@ func runProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 
 // defaultConfig returns the settings file of the machine for root, else the settings file of the user.
 func defaultConfig(getenv func(string) string) string {
-	return userPath(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
+	return pathForUser(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
 }
 
-// userPath returns system for root, else name in the folder of the variable xdg, or in the folder below
+// pathForUser returns system for root, else name in the folder of the variable xdg, or in the folder below
 // HOME.
-func userPath(getenv func(string) string, system, xdg, folder, name string) string {
+func pathForUser(getenv func(string) string, system, xdg, folder, name string) string {
 	if os.Geteuid() == 0 {
 		return system
 	}

@@ -45,7 +45,7 @@ func TestUnknownFlagSuggestsTheNearest(t *testing.T) {
 		{"web01", "muster-agent: unexpected argument \"web01\": the agent takes flags only\n  all settings: muster-agent --help\n"},
 	} {
 		var out, errOut bytes.Buffer
-		if code := Main(t.Context(), []string{c.arg}, testEnv(t, &out, &errOut)); code != 2 || errOut.String() != c.want {
+		if code := Main(t.Context(), []string{c.arg}, emptyMachineEnv(t, &out, &errOut)); code != 2 || errOut.String() != c.want {
 			t.Errorf("%s: code %d, %q", c.arg, code, errOut.String())
 		}
 	}
@@ -64,15 +64,15 @@ func TestProbeFlagRunsOneProbe(t *testing.T) {
 		{[]string{"--version"}, 0, "muster "},
 	} {
 		var out, errOut bytes.Buffer
-		code := Main(t.Context(), c.args, testEnv(t, &out, &errOut))
+		code := Main(t.Context(), c.args, emptyMachineEnv(t, &out, &errOut))
 		if code != c.code || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%v: %d %s%s", c.args, code, out.String(), errOut.String())
 		}
 	}
 }
 
-// testEnv returns the environment of a machine without settings.
-func testEnv(t *testing.T, out, errOut *bytes.Buffer) Env {
+// emptyMachineEnv returns the environment of a machine without settings.
+func emptyMachineEnv(t *testing.T, out, errOut *bytes.Buffer) Env {
 	env := map[string]string{"MUSTER_CONFIG": os.DevNull, "MUSTER_STATE_DIR": filepath.Join(t.TempDir(), "state")}
 	return Env{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(""), Out: out, Err: errOut}
 }
@@ -100,7 +100,7 @@ func TestSettingsFileIsReadAfterEnvironment(t *testing.T) {
 func TestInvalidSettingsFileIsRefused(t *testing.T) {
 	_, err := parseSettingsFile(t, "MUSTER_LABLES=a=b\nhello\nMUSTER_CONFIG=/x\nPATH=/bin\n")
 	if err == nil {
-		t.Fatal("taken")
+		t.Fatal("parseSettingsFile accepts an invalid file")
 	}
 	for _, want := range []string{"agent.env", "line 1: unknown setting MUSTER_LABLES; did you mean MUSTER_LABELS?", `line 2: "hello"`, "line 3: unknown setting MUSTER_CONFIG", "line 4"} {
 		if !strings.Contains(err.Error(), want) {
@@ -111,7 +111,7 @@ func TestInvalidSettingsFileIsRefused(t *testing.T) {
 		t.Errorf("%v: the environment wins over MUSTER_NICE", err)
 	}
 	if _, err := Parse([]string{"--config", "/no/such/file"}, func(string) string { return "" }, &bytes.Buffer{}); err == nil {
-		t.Error("a file that was named and is not there is taken for an empty one")
+		t.Error("a missing settings file that --config names is no error")
 	}
 }
 
@@ -128,7 +128,7 @@ func FuzzSettings(f *testing.F) {
 	f.Add("MUSTER_NAME=\"x\"\n# y\n", "web 01")
 	f.Add("MUSTER_NAME", "\"")
 	f.Fuzz(func(t *testing.T, text, value string) {
-		set := flags(&Options{}, &rawValues{})
+		set := agentFlags(&Options{}, &rawValues{})
 		if _, err := parseSettings([]byte(text), set); err != nil || value == "" || strings.ContainsAny(value, "\r\n") {
 			return
 		}

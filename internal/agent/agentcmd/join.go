@@ -38,22 +38,22 @@ type joiner struct {
 	env Env
 }
 
-func (j *joiner) flags(set *flag.FlagSet) {
+func (j *joiner) declareFlags(set *flag.FlagSet) {
 	set.BoolVar(&j.service, "service", false, "install the program and a systemd unit, start it, and wait until it is connected")
 	set.BoolVar(&j.printUnit, "print-unit", false, "print the unit that --service would write, and do nothing")
 	set.BoolVar(&j.keepToken, "keep-token", false, "store the token in the settings file, for machines that lose their disk and join at each start")
 }
 
-func (j *joiner) run(ctx context.Context, o *Options, env Env) (err error) {
+func (j *joiner) runJoin(ctx context.Context, o *Options, env Env) (err error) {
 	j.o, j.env = o, env
 	if len(o.Rest) > 0 {
 		if o.Agent.Token, err = readToken(o.Rest[0]); err != nil {
 			return err
 		}
 	}
-	s := newService(env, o)
+	s := newSystemdService(env, o)
 	if j.printUnit {
-		_, err := fmt.Fprint(env.Out, s.unit())
+		_, err := fmt.Fprint(env.Out, s.unitContent())
 		return err
 	}
 	if j.keepToken && o.Agent.Token == "" {
@@ -69,7 +69,7 @@ func (j *joiner) run(ctx context.Context, o *Options, env Env) (err error) {
 	if err != nil && !(j.service && errors.As(err, &pending)) {
 		return err
 	}
-	if err := writeSettings(o.Config, j.settings()); err != nil {
+	if err := writeSettings(o.Config, j.settingChanges()); err != nil {
 		return err
 	}
 	if id != nil {
@@ -99,7 +99,7 @@ func readToken(word string) (string, error) {
 func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	announced := false
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		id, already, err := agent.Join(ctx, j.o.Agent, j.trusted)
+		id, already, err := agent.Join(ctx, j.o.Agent, j.printTrustedCA)
 		if already && err == nil {
 			fmt.Fprintf(j.env.Out, "This machine is already node %s (namespace %s, id %s). If the server has deleted that node, or to join as another node:\n  systemctl stop muster-agent; %s reset-identity; then run the same join again\n", id.Name, id.Namespace, id.Node, j.env.Program)
 			return id, nil
@@ -114,13 +114,13 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 			return id, err
 		}
 		if pause.For(ctx, rest) != nil {
-			return nil, model.Errorf(model.Unavailable, "nobody has accepted this machine yet").WithHint("it keeps its key; run the same command to continue")
+			return nil, model.Errorf(model.Unavailable, "nobody has accepted this machine yet").WithHint("the machine keeps its key; run the same command to continue")
 		}
 	}
 }
 
-// trusted prints a CA that no setting names.
-func (j *joiner) trusted(ca [32]byte) {
+// printTrustedCA prints the hash of a CA that no setting names, for a person to compare.
+func (j *joiner) printTrustedCA(ca [32]byte) {
 	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the agent trusts the CA that the server sent. Compare it on the server with muster node ca:\n\n  %s\n\n", pki.SumText(ca))
 }
 
@@ -131,11 +131,11 @@ func (j *joiner) printPending(p *pki.PendingError) {
 	}
 }
 
-// settings returns the changes of the file of settings; an empty value removes a line.
-func (j *joiner) settings() map[string]string {
+// settingChanges returns the changes of the file of settings; an empty value removes a line.
+func (j *joiner) settingChanges() map[string]string {
 	keep := map[string]string{}
 	for name, value := range j.o.Given {
-		if env := envOf(&flag.Flag{Name: name}); env != "" {
+		if env := variableOfFlag(&flag.Flag{Name: name}); env != "" {
 			keep[env] = value
 		}
 	}
@@ -166,14 +166,14 @@ which belong to that node. For a machine that was cloned, or shall join another 
 run; settings stay. Takes --state-dir and --config as the agent does, and:
 `
 
-// reset runs one reset-identity command.
-type reset struct{ yes bool }
+// identityReset runs one reset-identity command.
+type identityReset struct{ yes bool }
 
-func (r *reset) flags(set *flag.FlagSet) {
+func (r *identityReset) declareFlags(set *flag.FlagSet) {
 	set.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
 }
 
-func (r *reset) run(_ context.Context, o *Options, env Env) error {
+func (r *identityReset) runReset(_ context.Context, o *Options, env Env) error {
 	removed := false
 	err := agent.Reset(o.Agent.StateDir, func(id *pki.Identity, names []string) error {
 		if len(names) == 0 {
@@ -185,7 +185,7 @@ func (r *reset) run(_ context.Context, o *Options, env Env) error {
 		}
 		fmt.Fprintf(env.Out, "%s\nRemoved from %s: %s\n", who, o.Agent.StateDir, strings.Join(names, ", "))
 		removed = true
-		return confirm(env, r.yes)
+		return confirmReset(env, r.yes)
 	})
 	if err != nil {
 		return err
@@ -199,8 +199,8 @@ func (r *reset) run(_ context.Context, o *Options, env Env) error {
 	return nil
 }
 
-// confirm asks a yes-or-no question; without an answer the answer is no.
-func confirm(env Env, yes bool) error {
+// confirmReset asks a yes-or-no question; without an answer the answer is no.
+func confirmReset(env Env, yes bool) error {
 	if yes {
 		return nil
 	}

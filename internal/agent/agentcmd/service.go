@@ -20,19 +20,19 @@ import (
 
 const unitName = "muster-agent.service"
 
-// service is the systemd unit of the agent: of the machine for root, else of the user.
-type service struct {
+// systemdService is the systemd unit of the agent: a unit of the machine for root, else of the user.
+type systemdService struct {
 	env            Env
-	root           string // folder that stands for /; empty: that
+	root           string // folder that replaces / in tests; empty: /
 	user           bool
 	program        string // the running binary
 	stateDir       string
-	config         string // empty: where the agent looks by itself
+	config         string // path of the settings file; empty: the default path
 	connectTimeout time.Duration
 }
 
-func newService(env Env, o *Options) *service {
-	s := &service{env: env, user: os.Geteuid() != 0, stateDir: o.Agent.StateDir, connectTimeout: 30 * time.Second}
+func newSystemdService(env Env, o *Options) *systemdService {
+	s := &systemdService{env: env, user: os.Geteuid() != 0, stateDir: o.Agent.StateDir, connectTimeout: 30 * time.Second}
 	s.program, _ = os.Executable()
 	if real, err := filepath.EvalSymlinks(s.program); err == nil {
 		s.program = real
@@ -50,7 +50,7 @@ func newService(env Env, o *Options) *service {
 }
 
 // withConfig appends --config to a command, unless the settings file is the default one.
-func (s *service) withConfig(command string) string {
+func (s *systemdService) withConfig(command string) string {
 	if s.config == "" {
 		return command
 	}
@@ -58,15 +58,15 @@ func (s *service) withConfig(command string) string {
 }
 
 // startHint returns the command that starts an agent after its join, with or without a unit.
-func (s *service) startHint() string {
+func (s *systemdService) startHint() string {
 	if _, err := os.Stat(s.unitFile()); err == nil && s.config == "" {
-		return "\nStart the service:  " + s.forUser("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
+		return "\nStart the service:  " + s.commandForOwner("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
 	}
 	return fmt.Sprintf("\nStart the agent:  %s\nAs a service:     %s\n", s.withConfig(s.env.Program), s.withConfig(s.env.Program+" join --service"))
 }
 
 // execWords returns the words of ExecStart.
-func (s *service) execWords() []string {
+func (s *systemdService) execWords() []string {
 	words := []string{s.installedPath()}
 	if strings.Contains(s.env.Program, " ") { // muster agent
 		words = append(words, "agent")
@@ -81,7 +81,7 @@ func (s *service) execWords() []string {
 var systemFolders = [...]string{"/usr/", "/bin/", "/sbin/", "/opt/", "/nix/store/"}
 
 // installedPath returns the path of the installed binary. A user's binary stays in place.
-func (s *service) installedPath() string {
+func (s *systemdService) installedPath() string {
 	if s.user || slices.ContainsFunc(systemFolders[:], func(f string) bool { return strings.HasPrefix(s.program, f) }) {
 		return s.program
 	}
@@ -92,8 +92,8 @@ func (s *service) installedPath() string {
 	return "/usr/local/bin/" + name
 }
 
-// checkSystemd returns the reason why no service can be installed; nil: it can.
-func (s *service) checkSystemd(ctx context.Context) error {
+// checkSystemd returns the reason why no service can be installed, or nil where systemd runs.
+func (s *systemdService) checkSystemd(ctx context.Context) error {
 	if _, err := os.Stat(s.root + "/run/systemd/system"); err != nil {
 		return model.Errorf(model.Unavailable, "--service needs systemd, which does not run here").
 			WithHint("start %s with this system's service manager; print the systemd unit as an example: %s join --print-unit", s.withConfig(s.env.Program), s.env.Program)
@@ -110,7 +110,7 @@ func (s *service) checkSystemd(ctx context.Context) error {
 
 // install installs binary and unit and starts the unit. It returns when the agent is connected, or has
 // asked to join.
-func (s *service) install(ctx context.Context, joined bool) error {
+func (s *systemdService) install(ctx context.Context, joined bool) error {
 	if err := s.copyBinary(); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *service) install(ctx context.Context, joined bool) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	if err := disk.WriteFile(disk.OS{}, filepath.Dir(file), filepath.Base(file), []byte(s.unit())); err != nil {
+	if err := disk.WriteFile(disk.OS{}, filepath.Dir(file), filepath.Base(file), []byte(s.unitContent())); err != nil {
 		return fmt.Errorf("write unit %s: %w", file, err)
 	}
 	if err := os.Chmod(file, 0o644); err != nil {
@@ -134,7 +134,7 @@ func (s *service) install(ctx context.Context, joined bool) error {
 }
 
 // unitFile returns the path of the unit.
-func (s *service) unitFile() string {
+func (s *systemdService) unitFile() string {
 	if s.user {
 		return filepath.Join(s.root+filepath.Dir(filepath.Dir(defaultConfig(s.env.Getenv))), "systemd", "user", unitName)
 	}
@@ -142,7 +142,7 @@ func (s *service) unitFile() string {
 }
 
 // copyBinary installs the running program, whole or not at all.
-func (s *service) copyBinary() error {
+func (s *systemdService) copyBinary() error {
 	to := s.root + s.installedPath()
 	if s.installedPath() == s.program {
 		return nil
@@ -173,7 +173,7 @@ func (s *service) copyBinary() error {
 }
 
 // awaitConnection polls the status that the agent reports to systemd.
-func (s *service) awaitConnection(ctx context.Context, joined bool) error {
+func (s *systemdService) awaitConnection(ctx context.Context, joined bool) error {
 	deadline := time.NewTimer(s.connectTimeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -189,7 +189,7 @@ func (s *service) awaitConnection(ctx context.Context, joined bool) error {
 			fmt.Fprintf(s.env.Out, "\nThe service runs and is %s.\n", text)
 			return nil
 		case !joined && strings.HasPrefix(text, agent.Waits):
-			fmt.Fprintf(s.env.Out, "\nThe service runs and keeps asking. Its state: %s\n", s.forUser("systemctl status muster-agent", "systemctl --user status muster-agent"))
+			fmt.Fprintf(s.env.Out, "\nThe service runs and keeps asking. Its state: %s\n", s.commandForOwner("systemctl status muster-agent", "systemctl --user status muster-agent"))
 			return nil
 		}
 		select {
@@ -213,33 +213,33 @@ func systemdProperty(shown, name string) string {
 }
 
 // withLastLogLines adds the last lines of the agent's log to an error.
-func (s *service) withLastLogLines(ctx context.Context, err error) error {
-	log, _ := s.run(ctx, "journalctl", s.forUser("--unit", "--user-unit"), unitName, "--identifier", filepath.Base(s.installedPath()),
+func (s *systemdService) withLastLogLines(ctx context.Context, err error) error {
+	log, _ := s.runCommand(ctx, "journalctl", s.commandForOwner("--unit", "--user-unit"), unitName, "--identifier", filepath.Base(s.installedPath()),
 		"--lines", "10", "--no-pager", "--output", "cat")
 	if log = strings.TrimSpace(log); log != "" {
 		err = fmt.Errorf("%w\n%s", err, log)
 	}
-	follow := s.forUser("journalctl -f -u muster-agent", "journalctl -f --user-unit muster-agent")
+	follow := s.commandForOwner("journalctl -f -u muster-agent", "journalctl -f --user-unit muster-agent")
 	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", follow)
 }
 
-// forUser returns the command for the service of the machine, or the one for the service of a user.
-func (s *service) forUser(machine, user string) string {
+// commandForOwner returns machine for the service of the machine, and user for the service of a user.
+func (s *systemdService) commandForOwner(machine, user string) string {
 	if s.user {
 		return user
 	}
 	return machine
 }
 
-func (s *service) systemctl(ctx context.Context, words ...string) (string, error) {
+func (s *systemdService) systemctl(ctx context.Context, words ...string) (string, error) {
 	if s.user {
 		words = append([]string{"--user"}, words...)
 	}
-	return s.run(ctx, "systemctl", words...)
+	return s.runCommand(ctx, "systemctl", words...)
 }
 
 // run runs a command for at most two minutes: a hanging systemd must not block join.
-func (s *service) run(ctx context.Context, name string, words ...string) (string, error) {
+func (s *systemdService) runCommand(ctx context.Context, name string, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, words...)
@@ -310,8 +310,8 @@ const unitUser = `
 NoNewPrivileges=yes
 `
 
-// unit returns the content of the unit file.
-func (s *service) unit() string {
+// unitContent returns the content of the unit file.
+func (s *systemdService) unitContent() string {
 	var b strings.Builder
 	words := s.execWords()
 	for i := range words {

@@ -17,9 +17,9 @@ import (
 )
 
 // exampleServices returns the service of a machine, one with other folders, and that of a user.
-func exampleServices(program string) map[string]*service {
+func exampleServices(program string) map[string]*systemdService {
 	env := Env{Program: "muster-agent", Getenv: os.Getenv}
-	return map[string]*service{
+	return map[string]*systemdService{
 		"machine": {env: env, program: program, stateDir: "/var/lib/muster-agent"},
 		"other":   {env: Env{Program: "muster agent", Getenv: os.Getenv}, program: program, stateDir: "/home/some one/100%", config: "/srv/my \"agent\".env"},
 		"user":    {env: env, user: true, program: program, stateDir: "/home/x/.local/state/muster-agent"},
@@ -31,22 +31,22 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	for name, s := range exampleServices("/usr/bin/true") {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), unitName)
-			testenv.NoError(t, os.WriteFile(file, []byte(s.unit()), 0o600))
+			testenv.NoError(t, os.WriteFile(file, []byte(s.unitContent()), 0o600))
 			if out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || strings.Contains(string(out), unitName) {
-				t.Errorf("%v\n%s\n%s", err, out, s.unit())
+				t.Errorf("%v\n%s\n%s", err, out, s.unitContent())
 			}
 			if name == "user" {
-				return // it can do no more than its user
+				return // a user's service has the rights of its user only
 			}
 			if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=60", file).CombinedOutput(); err != nil {
-				t.Errorf("more exposed than it was: %v\n%s", err, out)
+				t.Errorf("systemd rates the unit as more exposed than before: %v\n%s", err, out)
 			}
 		})
 	}
 }
 
-func TestUnitQuotesWords(t *testing.T) {
-	unit := exampleServices("/usr/bin/muster")["other"].unit()
+func TestUnitFileQuotesWordsOfExecStart(t *testing.T) {
+	unit := exampleServices("/usr/bin/muster")["other"].unitContent()
 	for _, want := range []string{
 		`ExecStart=/usr/bin/muster agent --config "/srv/my \"agent\".env"` + "\n", `ReadWritePaths="-/home/some one/100%%"` + "\n",
 	} {
@@ -76,7 +76,7 @@ func fakeSystemd(t *testing.T, status string) (root string, asked func() string)
 	return root, func() string { data, _ := os.ReadFile(log); return string(data) }
 }
 
-func TestServiceIsInstalled(t *testing.T) {
+func TestServiceInstallCopiesBinaryAndWritesUnit(t *testing.T) {
 	root, asked := fakeSystemd(t, "connected to a:1 as web01")
 	program := filepath.Join(root, "download", "muster-agent")
 	testenv.NoError(t, os.Mkdir(filepath.Dir(program), 0o755))
@@ -120,7 +120,7 @@ func TestServiceWithoutConnectionShowsTheLog(t *testing.T) {
 	}
 }
 
-func TestServiceWithoutSystemd(t *testing.T) {
+func TestServiceWithoutSystemdIsAnErrorWithAHint(t *testing.T) {
 	s := exampleServices("/usr/bin/true")["machine"]
 	s.root = t.TempDir()
 	if err := s.checkSystemd(t.Context()); model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "--print-unit") {

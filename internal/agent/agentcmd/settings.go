@@ -25,9 +25,9 @@ type rawValues struct {
 	servers, labels, groups, level, format, spool, age, assets, allow, caHash, caFile, proxy, noProxy string
 }
 
-// flags declares the settings of an agent: help, environment and docs/reference/agent.md are generated from
+// agentFlags declares the settings of an agent: help, environment and docs/reference/agent.md are generated from
 // this list.
-func flags(o *Options, w *rawValues) *flag.FlagSet {
+func agentFlags(o *Options, w *rawValues) *flag.FlagSet {
 	set := flag.NewFlagSet("muster-agent", flag.ContinueOnError)
 	set.StringVar(&w.servers, "server", "", "servers as host:port, comma separated, in order of preference (default: from the join)")
 	set.StringVar(&o.Agent.Token, "token", "", "join token for an agent that joins at its first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
@@ -58,8 +58,8 @@ func flags(o *Options, w *rawValues) *flag.FlagSet {
 	return set
 }
 
-// envOf returns the environment variable of a setting; empty for other flags.
-func envOf(f *flag.Flag) string {
+// variableOfFlag returns the environment variable of a setting; empty for other flags.
+func variableOfFlag(f *flag.Flag) string {
 	switch f.Name {
 	case "probe", "version", "service", "print-unit", "keep-token", "yes":
 		return ""
@@ -78,7 +78,7 @@ func printUsage(set *flag.FlagSet, w io.Writer) {
 // Usage returns the text of --help.
 func Usage() string {
 	var b strings.Builder
-	printUsage(flags(&Options{}, &rawValues{}), &b)
+	printUsage(agentFlags(&Options{}, &rawValues{}), &b)
 	return b.String()
 }
 
@@ -110,8 +110,8 @@ settings at once and does not start with them. A changed setting needs a restart
 |---|---|---|
 `)
 	var alone []*flag.Flag
-	flags(&Options{}, &rawValues{}).VisitAll(func(f *flag.Flag) {
-		if envOf(f) == "" {
+	agentFlags(&Options{}, &rawValues{}).VisitAll(func(f *flag.Flag) {
+		if variableOfFlag(f) == "" {
 			alone = append(alone, f)
 			return
 		}
@@ -119,7 +119,7 @@ settings at once and does not start with them. A changed setting needs a restart
 		if otherwise == "" && f.DefValue != "" {
 			otherwise = "`" + f.DefValue + "`"
 		}
-		fmt.Fprintf(&b, "| `--%s`<br>`%s` | %s | %s |\n", f.Name, envOf(f), otherwise, meaning)
+		fmt.Fprintf(&b, "| `--%s`<br>`%s` | %s | %s |\n", f.Name, variableOfFlag(f), otherwise, meaning)
 	})
 	b.WriteString("\nFlags for other tasks:\n\n")
 	for _, f := range alone {
@@ -141,15 +141,15 @@ Built-in checks: [probes](../probes.md). Capacity and overflow of the agent's sp
 	return b.String()
 }
 
-// setting is one line of the file of settings.
-type setting struct {
+// settingLine is one line of the file of settings.
+type settingLine struct {
 	name  string // MUSTER_STATE_DIR
 	value string
 	flag  *flag.Flag
 }
 
 // readSettings reads the file; the error names every line that is wrong.
-func readSettings(path string, set *flag.FlagSet) ([]setting, error) {
+func readSettings(path string, set *flag.FlagSet) ([]settingLine, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
@@ -164,14 +164,14 @@ func readSettings(path string, set *flag.FlagSet) ([]setting, error) {
 
 // parseSettings reads lines of NAME=value. Empty lines and lines with # are ignored. A value may be in
 // quotes, as in systemd.
-func parseSettings(data []byte, set *flag.FlagSet) ([]setting, error) {
+func parseSettings(data []byte, set *flag.FlagSet) ([]settingLine, error) {
 	known := map[string]*flag.Flag{}
 	set.VisitAll(func(f *flag.Flag) {
-		if name := envOf(f); name != "" && name != "MUSTER_CONFIG" {
+		if name := variableOfFlag(f); name != "" && name != "MUSTER_CONFIG" {
 			known[name] = f
 		}
 	})
-	var out []setting
+	var out []settingLine
 	var errs []error
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -195,7 +195,7 @@ func parseSettings(data []byte, set *flag.FlagSet) ([]setting, error) {
 			errs = append(errs, fmt.Errorf("line %d: unknown setting %s%s", number, name, hint))
 			continue
 		}
-		out = append(out, setting{name, unquoteValue(strings.TrimSpace(value)), f})
+		out = append(out, settingLine{name, unquoteValue(strings.TrimSpace(value)), f})
 	}
 	return out, errors.Join(errs...)
 }
@@ -267,20 +267,20 @@ func writeSettings(path string, change map[string]string) error {
 	return nil
 }
 
-// command is a subcommand of the program.
-type command struct {
-	name  string
-	words int                 // largest number of arguments
-	about string              // usage and description
-	flags func(*flag.FlagSet) // adds its own flags
-	run   func(ctx context.Context, o *Options, env Env) error
+// subcommand describes one subcommand of muster-agent, such as join.
+type subcommand struct {
+	name         string
+	maxArguments int                 // largest number of arguments
+	usageText    string              // usage and description
+	flags        func(*flag.FlagSet) // adds its own flags
+	run          func(ctx context.Context, o *Options, env Env) error
 }
 
-func subcommands() []command {
-	j, r := &joiner{}, &reset{}
-	return []command{
-		{name: "join", words: 1, about: joinUsage, flags: j.flags, run: j.run},
-		{name: "reset-identity", about: resetUsage, flags: r.flags, run: r.run},
+func subcommands() []subcommand {
+	j, r := &joiner{}, &identityReset{}
+	return []subcommand{
+		{name: "join", maxArguments: 1, usageText: joinUsage, flags: j.declareFlags, run: j.runJoin},
+		{name: "reset-identity", usageText: resetUsage, flags: r.declareFlags, run: r.runReset},
 	}
 }
 
@@ -294,17 +294,17 @@ func Commands() map[string]string {
 }
 
 // help returns the text of --help with the command's own flags; the agent's flags are not repeated.
-func (c command) help() string {
+func (c subcommand) help() string {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	c.flags(set)
 	var b strings.Builder
-	b.WriteString(c.about)
+	b.WriteString(c.usageText)
 	set.SetOutput(&b)
 	set.PrintDefaults()
 	return b.String()
 }
 
-func (c command) usage(set *flag.FlagSet, w io.Writer) {
+func (c subcommand) usage(set *flag.FlagSet, w io.Writer) {
 	if c.name == "" {
 		printUsage(set, w)
 		return
@@ -312,8 +312,8 @@ func (c command) usage(set *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, c.help())
 }
 
-// extraArgument returns the error of an argument too many.
-func (c command) extraArgument(word string) error {
+// extraArgument returns the error for one argument more than the command allows.
+func (c subcommand) extraArgument(word string) error {
 	if c.name != "" {
 		return fmt.Errorf("unexpected argument %q of %s", word, c.name)
 	}

@@ -25,15 +25,15 @@ import (
 type Sum = string
 
 const (
-	spread       = 2 * time.Second // a fleet spreads the fetching of a new archive over this time
-	firstWait    = time.Second     // after the first failure; doubled by each …
-	longestWait  = 5 * time.Minute // … up to this
-	badWait      = time.Hour       // after an invalid archive
-	usedAgain    = time.Hour       // precision of the stored time of last use
-	partSuffix   = ".part"         // an archive that is being fetched
-	freshSuffix  = ".new"          // a folder that is being extracted, or removed
-	listSuffix   = ".list"         // the list of files of an extracted archive, see listHead
-	defaultBytes = 2 << 30
+	fetchSpread        = 2 * time.Second // a fleet spreads the fetching of a new archive over this time
+	firstRetryWait     = time.Second     // after the first failure; doubled by each …
+	longestRetryWait   = 5 * time.Minute // … up to this
+	invalidArchiveWait = time.Hour       // after an invalid archive
+	useTimePrecision   = time.Hour       // precision of the stored time of last use
+	partSuffix         = ".part"         // an archive that is being fetched
+	temporarySuffix    = ".new"          // a folder that is being extracted, or removed
+	listSuffix         = ".list"         // the list of files of an extracted archive, see listHead
+	defaultBytes       = 2 << 30
 )
 
 // Config has the settings of a Cache.
@@ -68,23 +68,23 @@ type Cache struct {
 	cfg  Config
 	wake chan struct{}
 
-	mu      sync.Mutex
-	entries map[Sum]*entry
-	changed chan struct{} // closed and replaced when an entry changes
+	mu       sync.Mutex
+	archives map[Sum]*cachedArchive
+	changed  chan struct{} // closed and replaced when an entry changes
 }
 
-// entry is one archive.
-type entry struct {
-	wanted bool // a check needs it
-	ready  bool
-	bytes  int64
-	used   time.Time // of a ready one
-	again  time.Time // of others: the next attempt
-	wait   time.Duration
-	noRoom bool   // it was removed because the other wanted archives filled Config.Bytes
-	why    string // the reason why it is missing; empty: no attempt has failed yet
-	users  int    // running commands that use it: it is not removed
-	looked time.Time
+// cachedArchive is the state of one archive in the cache: wanted, ready, or missing with a reason.
+type cachedArchive struct {
+	wanted          bool // a check needs the archive
+	ready           bool
+	bytes           int64
+	usedAt          time.Time // time of the last use of a ready archive
+	nextAttempt     time.Time // time of the next attempt to fetch a missing archive
+	retryWait       time.Duration
+	evicted         bool   // the cache removed the archive because other wanted archives filled Config.Bytes
+	missingReason   string // the reason why the archive is missing; empty: no attempt has failed yet
+	runningCommands int    // running commands that use the archive, which is not removed meanwhile
+	verifiedAt      time.Time
 }
 
 // Open reads the folder and removes incomplete archives.
@@ -98,7 +98,7 @@ func Open(cfg Config) (*Cache, error) {
 		cfg.Arrived = func(Sum) {}
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	c := &Cache{cfg: cfg, wake: make(chan struct{}, 1), entries: map[Sum]*entry{}, changed: make(chan struct{})}
+	c := &Cache{cfg: cfg, wake: make(chan struct{}, 1), archives: map[Sum]*cachedArchive{}, changed: make(chan struct{})}
 	list, err := os.ReadDir(cfg.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the folder of assets: %w", err)
@@ -108,25 +108,25 @@ func Open(cfg Config) (*Cache, error) {
 		sum := strings.TrimSuffix(d.Name(), suffix)
 		_, invalid := model.ParseAssetSum(sum)
 		switch {
-		case suffix == freshSuffix:
+		case suffix == temporarySuffix:
 			_ = os.RemoveAll(at)
-		case suffix == listSuffix && c.entries[sum] == nil:
+		case suffix == listSuffix && c.archives[sum] == nil:
 			_ = os.Remove(at)
-		case suffix == partSuffix && c.entries[sum] == nil && invalid == nil: // continued, or removed by the first Want
-			c.entries[sum] = &entry{again: c.fetchTime()}
+		case suffix == partSuffix && c.archives[sum] == nil && invalid == nil: // continued, or removed by the first Want
+			c.archives[sum] = &cachedArchive{nextAttempt: c.fetchTime()}
 		case suffix == "" && d.IsDir() && invalid == nil:
-			e := &entry{ready: true, bytes: bytesIn(at)}
+			e := &cachedArchive{ready: true, bytes: folderBytes(at)}
 			if info, err := d.Info(); err == nil {
-				e.used = info.ModTime()
+				e.usedAt = info.ModTime()
 			}
-			c.entries[sum] = e
+			c.archives[sum] = e
 		}
 	}
 	return c, nil
 }
 
-// bytesIn returns the size of all files below a folder.
-func bytesIn(dir string) (n int64) {
+// folderBytes returns the size of all files below a folder.
+func folderBytes(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			if info, err := d.Info(); err == nil {
@@ -143,23 +143,23 @@ func (c *Cache) Want(sums map[Sum]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fewer, gone := false, false
-	for sum, e := range c.entries {
+	for sum, e := range c.archives {
 		fewer = fewer || e.wanted && !sums[sum]
 		if e.wanted = sums[sum]; !e.wanted && !e.ready {
-			delete(c.entries, sum)
-			_ = os.Remove(c.path(sum) + partSuffix)
+			delete(c.archives, sum)
+			_ = os.Remove(c.archivePath(sum) + partSuffix)
 			gone = true
 		}
 	}
 	for sum := range sums {
-		if e := c.entries[sum]; e == nil {
-			c.entries[sum] = &entry{wanted: true, again: c.fetchTime()}
-		} else if e.noRoom && fewer {
-			e.again, e.wait, e.noRoom = c.fetchTime(), 0, false
+		if e := c.archives[sum]; e == nil {
+			c.archives[sum] = &cachedArchive{wanted: true, nextAttempt: c.fetchTime()}
+		} else if e.evicted && fewer {
+			e.nextAttempt, e.retryWait, e.evicted = c.fetchTime(), 0, false
 		}
 	}
 	if gone {
-		c.wakeWaitersLocked() // they fetch it all the same
+		c.wakeWaitersLocked() // waiting runs fetch the archive that is gone
 	}
 	pause.Wake(c.wake)
 }
@@ -168,9 +168,9 @@ func (c *Cache) Want(sums map[Sum]bool) {
 func (c *Cache) RetryNow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, e := range c.entries {
-		if !e.ready && e.wait < badWait {
-			e.again, e.wait = c.fetchTime(), 0
+	for _, e := range c.archives {
+		if !e.ready && e.retryWait < invalidArchiveWait {
+			e.nextAttempt, e.retryWait = c.fetchTime(), 0
 		}
 	}
 	pause.Wake(c.wake)
@@ -181,7 +181,7 @@ func (c *Cache) fetchTime() time.Time {
 	if c.cfg.Alone {
 		return time.Now()
 	}
-	return time.Now().Add(rand.N(spread))
+	return time.Now().Add(rand.N(fetchSpread))
 }
 
 // wakeWaitersLocked makes blocked calls of Use check their archive again.
@@ -205,25 +205,25 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 	for {
 		c.verifyFolder(sum)
 		c.mu.Lock()
-		e, changed := c.entries[sum], c.changed
+		e, changed := c.archives[sum], c.changed
 		switch {
 		case e == nil: // the facts have changed: another build is for this machine
-			c.entries[sum] = &entry{wanted: true, again: time.Now()}
+			c.archives[sum] = &cachedArchive{wanted: true, nextAttempt: time.Now()}
 			pause.Wake(c.wake)
 		case e.ready:
-			stale := time.Since(e.used) > usedAgain
+			stale := time.Since(e.usedAt) > useTimePrecision
 			if stale {
-				e.used = time.Now()
+				e.usedAt = time.Now()
 			}
-			e.users++
+			e.runningCommands++
 			c.mu.Unlock()
 			if stale {
-				_ = os.Chtimes(c.path(sum), time.Time{}, time.Now()) // keeps the time of use over a restart
+				_ = os.Chtimes(c.archivePath(sum), time.Time{}, time.Now()) // keeps the time of use over a restart
 			}
-			return c.path(sum), func() { c.releaseEntry(e) }, nil
-		case e.why != "":
+			return c.archivePath(sum), func() { c.releaseArchive(e) }, nil
+		case e.missingReason != "":
 			defer c.mu.Unlock()
-			return "", nil, errors.New(e.why)
+			return "", nil, errors.New(e.missingReason)
 		}
 		c.mu.Unlock()
 		select {
@@ -234,12 +234,12 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 	}
 }
 
-// releaseEntry releases an entry after a command has ended.
-func (c *Cache) releaseEntry(e *entry) {
+// releaseArchive notes that a command has ended, so that its archive may be removed.
+func (c *Cache) releaseArchive(e *cachedArchive) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.users--; e.users == 0 && !e.wanted {
-		c.makeRoom("")
+	if e.runningCommands--; e.runningCommands == 0 && !e.wanted {
+		c.evictArchives("")
 	}
 }
 
@@ -264,12 +264,12 @@ func (c *Cache) Run(ctx context.Context) {
 func (c *Cache) nextFetch() (Sum, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wait := longestWait
-	for sum, e := range c.entries {
+	wait := longestRetryWait
+	for sum, e := range c.archives {
 		if e.ready || !e.wanted {
 			continue
 		}
-		due := time.Until(e.again)
+		due := time.Until(e.nextAttempt)
 		if due <= 0 {
 			return sum, 0
 		}
@@ -296,47 +296,47 @@ func (c *Cache) fetchArchive(ctx context.Context, sum Sum) {
 			c.cfg.Arrived(sum)
 		}
 	}()
-	e := c.entries[sum]
-	if e == nil { // no check needs it any more
+	e := c.archives[sum]
+	if e == nil { // no check needs the archive any more
 		if err != nil {
-			_ = os.Remove(c.path(sum) + partSuffix)
+			_ = os.Remove(c.archivePath(sum) + partSuffix)
 			return
 		}
-		e = &entry{}
-		c.entries[sum] = e
+		e = &cachedArchive{}
+		c.archives[sum] = e
 	}
 	if err == nil {
-		e.ready, e.bytes, e.used, e.why, e.wait, e.noRoom, e.looked = true, bytes, time.Now(), "", 0, false, time.Now()
+		e.ready, e.bytes, e.usedAt, e.missingReason, e.retryWait, e.evicted, e.verifiedAt = true, bytes, time.Now(), "", 0, false, time.Now()
 		c.cfg.Log.Info("asset ready", "sha512", sum[:12], "bytes", bytes, "took", time.Since(began))
-		c.makeRoom(sum)
+		c.evictArchives(sum)
 		if !e.ready {
-			err = errors.New(e.why)
+			err = errors.New(e.missingReason)
 		}
 		return
 	}
-	e.why, e.wait = err.Error(), min(max(firstWait, 2*e.wait), longestWait)
+	e.missingReason, e.retryWait = err.Error(), min(max(firstRetryWait, 2*e.retryWait), longestRetryWait)
 	if errors.As(err, new(invalidArchive)) {
-		e.wait = badWait
+		e.retryWait = invalidArchiveWait
 	}
-	e.again = time.Now().Add(e.wait/2 + rand.N(e.wait))
-	c.cfg.Log.Warn("asset not fetched; trying again", "sha512", sum[:12], "in", time.Until(e.again).Round(time.Second), "err", err)
+	e.nextAttempt = time.Now().Add(e.retryWait/2 + rand.N(e.retryWait))
+	c.cfg.Log.Warn("asset not fetched; trying again", "sha512", sum[:12], "in", time.Until(e.nextAttempt).Round(time.Second), "err", err)
 }
 
-// makeRoom removes the least recently used archives that no check needs and no command uses, until all fit
-// Config.Bytes. Where that is not enough, it removes the archive that has just arrived (fresh; empty:
-// none). The caller holds the lock.
-func (c *Cache) makeRoom(fresh Sum) {
+// evictArchives removes the least recently used archives that no check needs and no command uses, until all fit
+// Config.Bytes. If the archives still do not fit, evictArchives removes the archive that has just arrived
+// (fresh; empty: none). The caller holds the lock.
+func (c *Cache) evictArchives(fresh Sum) {
 	for {
 		var all int64
 		var oldest Sum
 		held := false
-		for sum, e := range c.entries {
+		for sum, e := range c.archives {
 			if !e.ready {
 				continue
 			}
 			all += e.bytes
-			held = held || !e.wanted && e.users > 0
-			if !e.wanted && e.users == 0 && (oldest == "" || e.used.Before(c.entries[oldest].used)) {
+			held = held || !e.wanted && e.runningCommands > 0
+			if !e.wanted && e.runningCommands == 0 && (oldest == "" || e.usedAt.Before(c.archives[oldest].usedAt)) {
 				oldest = sum
 			}
 		}
@@ -344,54 +344,54 @@ func (c *Cache) makeRoom(fresh Sum) {
 			return
 		}
 		out := cmp.Or(oldest, fresh)
-		if out == "" || oldest == "" && held { // the end of a command frees space
+		if out == "" || oldest == "" && held { // the end of a command that uses an old archive frees space
 			return
 		}
-		e := c.entries[out]
+		e := c.archives[out]
 		if out == fresh && e.wanted {
-			e.ready, e.noRoom, e.wait, e.again = false, true, badWait, time.Now().Add(badWait)
-			e.why = fmt.Sprintf("the assets of %s have %s, more than the limit of %s", c.cfg.Whose, model.Size(all), model.Size(c.cfg.Bytes))
+			e.ready, e.evicted, e.retryWait, e.nextAttempt = false, true, invalidArchiveWait, time.Now().Add(invalidArchiveWait)
+			e.missingReason = fmt.Sprintf("the assets of %s have %s, more than the limit of %s", c.cfg.Whose, model.Size(all), model.Size(c.cfg.Bytes))
 		} else {
-			delete(c.entries, out)
+			delete(c.archives, out)
 		}
-		c.remove(out)
+		c.removeArchive(out)
 		if out == fresh {
 			return
 		}
 	}
 }
 
-// remove deletes the folder and the list of an archive. It renames the folder first, so that a crash leaves
+// removeArchive deletes the folder and the list of an archive. It renames the folder first, so that a crash leaves
 // no incomplete archive.
-func (c *Cache) remove(sum Sum) {
-	_ = os.Remove(c.path(sum) + listSuffix)
-	if err := os.Rename(c.path(sum), c.path(sum)+freshSuffix); err != nil {
+func (c *Cache) removeArchive(sum Sum) {
+	_ = os.Remove(c.archivePath(sum) + listSuffix)
+	if err := os.Rename(c.archivePath(sum), c.archivePath(sum)+temporarySuffix); err != nil {
 		c.cfg.Log.Warn("cannot delete an asset", "sha512", sum[:12], "err", err)
 		return
 	}
-	if err := os.RemoveAll(c.path(sum) + freshSuffix); err != nil {
+	if err := os.RemoveAll(c.archivePath(sum) + temporarySuffix); err != nil {
 		c.cfg.Log.Warn("cannot delete an asset completely", "sha512", sum[:12], "err", err)
 	}
 }
 
-func (c *Cache) path(sum Sum) string { return filepath.Join(c.cfg.Dir, sum) }
+func (c *Cache) archivePath(sum Sum) string { return filepath.Join(c.cfg.Dir, sum) }
 
 // fetchAndExtract makes the archive's folder. After a failed download the part file stays.
 func (c *Cache) fetchAndExtract(ctx context.Context, sum Sum) (bytes int64, err error) {
 	if err := os.MkdirAll(c.cfg.Dir, 0o755); err != nil {
 		return 0, err
 	}
-	f, err := os.OpenFile(c.path(sum)+partSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(c.archivePath(sum)+partSuffix, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	if err := c.fetch(ctx, sum, f); err != nil {
+	if err := c.downloadArchive(ctx, sum, f); err != nil {
 		return 0, err
 	}
 	size, err := verifySum(f, sum)
 	if err == nil {
-		bytes, err = c.extract(sum, f, size)
+		bytes, err = c.extractArchive(sum, f, size)
 	}
 	if gone := os.Remove(f.Name()); err == nil && gone != nil && !errors.Is(gone, fs.ErrNotExist) { // Want may have removed it
 		err = gone
@@ -399,9 +399,9 @@ func (c *Cache) fetchAndExtract(ctx context.Context, sum Sum) (bytes int64, err 
 	return bytes, err
 }
 
-// extract fills a temporary folder, and renames it when its files are synced.
-func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error) {
-	fresh := c.path(sum) + freshSuffix
+// extractArchive extracts an archive into a temporary folder, and renames that folder when its files are synced.
+func (c *Cache) extractArchive(sum Sum, f *os.File, size int64) (bytes int64, err error) {
+	fresh := c.archivePath(sum) + temporarySuffix
 	if err := os.RemoveAll(fresh); err != nil {
 		return 0, err
 	}
@@ -430,21 +430,22 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 		}
 		var ours *fs.PathError
 		if errors.As(err, &ours) || disk.IsFull(err) {
-			return 0, fmt.Errorf("cannot extract it into %s: %w", c.cfg.Dir, err)
+			return 0, fmt.Errorf("cannot extract the archive into %s: %w", c.cfg.Dir, err)
 		}
 		return 0, invalidArchive{fmt.Errorf("the archive is invalid: %w", err)}
 	}
 	if err := os.Chmod(fresh, 0o755); err != nil { // independent of the umask
 		return 0, err
 	}
-	if old := c.path(sum) + ".old" + freshSuffix; os.Rename(c.path(sum), old) == nil { // left by a crash before its name was synced
+	// A crash may have left a folder of this name that was not complete: move that folder away.
+	if old := c.archivePath(sum) + ".old" + temporarySuffix; os.Rename(c.archivePath(sum), old) == nil {
 		defer os.RemoveAll(old)
 	}
-	if err := os.Rename(fresh, c.path(sum)); err != nil {
+	if err := os.Rename(fresh, c.archivePath(sum)); err != nil {
 		return 0, err
 	}
 	if c.cfg.Look > 0 {
-		if err := writeList(c.path(sum)); err != nil {
+		if err := writeList(c.archivePath(sum)); err != nil {
 			return 0, err
 		}
 	}
@@ -465,5 +466,5 @@ func (c *Cache) freeSpace() (int64, error) {
 
 // diskFullError returns the error of a disk that has only the reserve left.
 func (c *Cache) diskFullError(free int64) error {
-	return fmt.Errorf("cannot extract it into %s: the disk has only %s free, and the agent reserves %s", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
+	return fmt.Errorf("cannot extract the archive into %s: the disk has only %s free, and the agent reserves %s", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
 }

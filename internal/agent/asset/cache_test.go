@@ -23,32 +23,32 @@ import (
 
 // assetServer serves archives and counts requests.
 type assetServer struct {
-	t     *testing.T
-	dir   string
-	cache *Cache
-	has   map[Sum][]byte
-	mu    sync.Mutex
-	asked []int64                                                         // from which byte on
-	fetch func(ctx context.Context, sum Sum, from int64) (*Source, error) // nil: whole and right
-	limit int64
-	more  func(*Config)
-	came  atomic.Int64
-	stop  func()
+	t                *testing.T
+	dir              string
+	cache            *Cache
+	archives         map[Sum][]byte
+	mu               sync.Mutex
+	requestedOffsets []int64                                                         // from which byte on
+	fetch            func(ctx context.Context, sum Sum, from int64) (*Source, error) // nil: sends the whole archive
+	cacheLimit       int64
+	changeConfig     func(*Config)
+	arrivedCount     atomic.Int64
+	stop             func()
 }
 
 func newAssetServer(t *testing.T) *assetServer {
-	return &assetServer{t: t, dir: filepath.Join(t.TempDir(), "assets"), has: map[Sum][]byte{}}
+	return &assetServer{t: t, dir: filepath.Join(t.TempDir(), "assets"), archives: map[Sum][]byte{}}
 }
 
-// add makes an archive with one file of this text and returns its sum.
-func (d *assetServer) add(name, text string) Sum {
-	return d.keep(makeTar(d.t, false, file(name, text)))
+// addArchive makes an archive with one file of this text and returns its sum.
+func (d *assetServer) addArchive(name, text string) Sum {
+	return d.storeArchive(makeTar(d.t, false, fileHeader(name, text)))
 }
 
-func (d *assetServer) keep(data []byte) Sum {
+func (d *assetServer) storeArchive(data []byte) Sum {
 	digest := sha512.Sum512(data)
 	sum := hex.EncodeToString(digest[:])
-	d.has[sum] = data
+	d.archives[sum] = data
 	return sum
 }
 
@@ -56,17 +56,17 @@ func (d *assetServer) keep(data []byte) Sum {
 func (d *assetServer) open() {
 	d.t.Helper()
 	var err error
-	config := Config{Dir: d.dir, Bytes: d.limit, Limits: Limits{Bytes: 1 << 20, Free: 64 << 10, Ratio: 2, Files: 10}, Arrived: func(Sum) { d.came.Add(1) }, Fetch: func(ctx context.Context, sum Sum, from int64) (*Source, error) {
+	config := Config{Dir: d.dir, Bytes: d.cacheLimit, Limits: Limits{Bytes: 1 << 20, Free: 64 << 10, Ratio: 2, Files: 10}, Arrived: func(Sum) { d.arrivedCount.Add(1) }, Fetch: func(ctx context.Context, sum Sum, from int64) (*Source, error) {
 		d.mu.Lock()
-		d.asked = append(d.asked, from)
+		d.requestedOffsets = append(d.requestedOffsets, from)
 		d.mu.Unlock()
 		if d.fetch != nil {
 			return d.fetch(ctx, sum, from)
 		}
-		return d.source(sum, from)
+		return d.archiveSource(sum, from)
 	}}
-	if d.more != nil {
-		d.more(&config)
+	if d.changeConfig != nil {
+		d.changeConfig(&config)
 	}
 	d.cache, err = Open(config)
 	testenv.NoError(d.t, err)
@@ -76,24 +76,24 @@ func (d *assetServer) open() {
 	d.stop = func() { end(); <-done }
 }
 
-// times returns the number of requests.
-func (d *assetServer) times() int {
+// requestCount returns the number of requests.
+func (d *assetServer) requestCount() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.asked)
+	return len(d.requestedOffsets)
 }
 
-// sleep advances the clock and waits until all due work is done. It is called in a bubble.
-func (d *assetServer) sleep(how time.Duration) {
+// advanceClock advances the clock and waits until all due work is done. It is called in a bubble.
+func (d *assetServer) advanceClock(how time.Duration) {
 	time.Sleep(how)
 	synctest.Wait()
 }
 
-func (d *assetServer) source(sum Sum, from int64) (*Source, error) {
-	return &Source{Body: io.NopCloser(bytes.NewReader(d.has[sum][from:])), From: from}, nil
+func (d *assetServer) archiveSource(sum Sum, from int64) (*Source, error) {
+	return &Source{Body: io.NopCloser(bytes.NewReader(d.archives[sum][from:])), From: from}, nil
 }
 
-func (d *assetServer) want(sums ...Sum) {
+func (d *assetServer) wantArchives(sums ...Sum) {
 	all := map[Sum]bool{}
 	for _, sum := range sums {
 		all[sum] = true
@@ -101,16 +101,16 @@ func (d *assetServer) want(sums ...Sum) {
 	d.cache.Want(all)
 }
 
-// get returns the folder of an archive, as a run requests it.
-func (d *assetServer) get(sum Sum) (dir string, err error) {
+// requestFolder returns the folder of an archive, as a run requests it.
+func (d *assetServer) requestFolder(sum Sum) (dir string, err error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
 	defer cancel()
 	return d.cache.Dir(ctx, sum)
 }
 
-func (d *assetServer) checkFolders(sum Sum, name, text string) {
+func (d *assetServer) expectFile(sum Sum, name, text string) {
 	d.t.Helper()
-	dir, err := d.get(sum)
+	dir, err := d.requestFolder(sum)
 	testenv.NoError(d.t, err)
 	if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != text {
 		d.t.Fatalf("%q %v, want %q", got, err, text)
@@ -119,13 +119,13 @@ func (d *assetServer) checkFolders(sum Sum, name, text string) {
 
 func (d *assetServer) waitForError(sum Sum, words string) {
 	d.t.Helper()
-	if dir, err := d.get(sum); err == nil || !strings.Contains(err.Error(), words) {
+	if dir, err := d.requestFolder(sum); err == nil || !strings.Contains(err.Error(), words) {
 		d.t.Fatalf("%q %v, want: %s", dir, err, words)
 	}
 }
 
-// storedFiles compares the names in the cache's folder with want.
-func (d *assetServer) storedFiles(want ...string) {
+// expectStoredFiles compares the names in the cache's folder with want.
+func (d *assetServer) expectStoredFiles(want ...string) {
 	d.t.Helper()
 	list, err := os.ReadDir(d.dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -186,10 +186,10 @@ func (hangingBody) Close() error { return nil }
 // start from byte zero.
 func TestInterruptedDownloadContinues(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		sum := d.add("x", strings.Repeat("abc", 5000))
-		data := d.has[sum]
+		sum := d.addArchive("x", strings.Repeat("abc", 5000))
+		data := d.archives[sum]
 		d.fetch = func(ctx context.Context, _ Sum, from int64) (*Source, error) {
-			switch len(d.asked) {
+			switch len(d.requestedOffsets) {
 			case 1:
 				return &Source{Body: brokenBody{bytes.NewReader(data[:4000]), errors.New("connection reset")}}, nil
 			case 2:
@@ -199,23 +199,23 @@ func TestInterruptedDownloadContinues(t *testing.T) {
 			case 4:
 				return &Source{Body: brokenBody{bytes.NewReader(data[:9100]), errors.New("connection reset")}}, nil // from its beginning
 			}
-			return d.source(sum, from)
+			return d.archiveSource(sum, from)
 		}
-		d.want(sum)
+		d.wantArchives(sum)
 		d.waitForError(sum, "the download stopped after 4000 and continues from there: connection reset")
-		for d.times() < 4 {
-			d.sleep(time.Second)
+		for d.requestCount() < 4 {
+			d.advanceClock(time.Second)
 		}
 		synctest.Wait()
 		d.waitForError(sum, "the download stopped after 9100 and continues from there: connection reset")
 		d.stop()
 		d.open()
-		d.want(sum)
-		d.checkFolders(sum, "x", strings.Repeat("abc", 5000))
-		if d.stop(); !slices.Equal(d.asked, []int64{0, 4000, 9000, 9000, 9100}) {
-			t.Errorf("asked for the bytes from %v", d.asked)
+		d.wantArchives(sum)
+		d.expectFile(sum, "x", strings.Repeat("abc", 5000))
+		if d.stop(); !slices.Equal(d.requestedOffsets, []int64{0, 4000, 9000, 9000, 9100}) {
+			t.Errorf("asked for the bytes from %v", d.requestedOffsets)
 		}
-		d.storedFiles(sum)
+		d.expectStoredFiles(sum)
 	})
 }
 
@@ -223,99 +223,99 @@ func TestInterruptedDownloadContinues(t *testing.T) {
 // archive and retries later each time.
 func TestWrongArchiveIsRefused(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		sum := d.add("x", "right")
+		sum := d.addArchive("x", "right")
 		began := time.Now()
 		d.fetch = func(_ context.Context, _ Sum, from int64) (*Source, error) {
-			switch len(d.asked) {
+			switch len(d.requestedOffsets) {
 			case 1, 2, 3, 4:
 				return &Source{Body: io.NopCloser(strings.NewReader("wrong")), From: from}, nil
 			case 5:
 				return &Source{Body: io.NopCloser(strings.NewReader("x")), From: from + 1}, nil
 			}
-			return d.source(sum, from)
+			return d.archiveSource(sum, from)
 		}
-		d.want(sum)
-		d.sleep(3 * time.Second)
+		d.wantArchives(sum)
+		d.advanceClock(3 * time.Second)
 		d.waitForError(sum, "the download is not the archive")
-		d.storedFiles()
+		d.expectStoredFiles()
 		d.stop()
 		d.open()
-		d.want(sum)
-		for d.times() < 5 {
-			d.sleep(time.Second)
+		d.wantArchives(sum)
+		for d.requestCount() < 5 {
+			d.advanceClock(time.Second)
 		}
 		synctest.Wait()
 		d.waitForError(sum, "the server sent another part of the archive than requested")
-		for d.came.Load() == 0 {
-			d.sleep(time.Second)
+		for d.arrivedCount.Load() == 0 {
+			d.advanceClock(time.Second)
 		}
-		d.checkFolders(sum, "x", "right")
+		d.expectFile(sum, "x", "right")
 		if took := time.Since(began); took < 6*time.Second {
-			t.Errorf("fetched %d times within %v", d.times(), took)
+			t.Errorf("fetched %d times within %v", d.requestCount(), took)
 		}
 	})
 }
 
-// TestRefusedArchive expects an archive with invalid content to leave no file, and one retry in an hour.
-func TestRefusedArchive(t *testing.T) {
+// TestInvalidArchiveLeavesNoFile expects an archive with invalid content to leave no file, and one retry in an hour.
+func TestInvalidArchiveLeavesNoFile(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		bomb := d.keep(makeTar(d.t, true, file("x", strings.Repeat("\x00", 1<<18))))
-		escape := d.keep(makeTar(d.t, true, file("bin/x", "x"), file("../escaped", "x")))
-		odd := d.keep(makeTar(d.t, true, file("b\xefn", "x"), file("b\xefn/x", "y")))
-		fine := d.add("b\xefn/x", "not UTF-8")
-		d.want(bomb, escape, odd, fine)
-		d.sleep(time.Minute)
+		bomb := d.storeArchive(makeTar(d.t, true, fileHeader("x", strings.Repeat("\x00", 1<<18))))
+		escape := d.storeArchive(makeTar(d.t, true, fileHeader("bin/x", "x"), fileHeader("../escaped", "x")))
+		odd := d.storeArchive(makeTar(d.t, true, fileHeader("b\xefn", "x"), fileHeader("b\xefn/x", "y")))
+		fine := d.addArchive("b\xefn/x", "not UTF-8")
+		d.wantArchives(bomb, escape, odd, fine)
+		d.advanceClock(time.Minute)
 		d.waitForError(bomb, `the archive is invalid: "x": the archive is too large`)
 		d.waitForError(escape, `the archive is invalid: "../escaped" is outside`)
 		d.waitForError(odd, `the archive is invalid: the archive has "b\xefn" twice`)
-		d.checkFolders(fine, "b\xefn/x", "not UTF-8")
-		if d.times() != 4 {
-			t.Errorf("fetched %d times within a minute", d.times())
+		d.expectFile(fine, "b\xefn/x", "not UTF-8")
+		if d.requestCount() != 4 {
+			t.Errorf("fetched %d times within a minute", d.requestCount())
 		}
-		d.storedFiles(fine)
+		d.expectStoredFiles(fine)
 		d.cache.RetryNow() // a session: still no better
-		d.sleep(time.Minute)
-		if d.times() != 4 {
-			t.Errorf("fetched %d times", d.times())
+		d.advanceClock(time.Minute)
+		if d.requestCount() != 4 {
+			t.Errorf("fetched %d times", d.requestCount())
 		}
-		d.sleep(2 * time.Hour)
-		if n := d.times(); n < 7 || n > 13 {
+		d.advanceClock(2 * time.Hour)
+		if n := d.requestCount(); n < 7 || n > 13 {
 			t.Errorf("fetched %d times within two hours", n)
 		}
 	})
 }
 
-// TestTwoRunsWaitForOneDownload fetches two archives for several runs: one that hangs delays the other by
+// TestManyRunsWaitForOneDownload fetches two archives for several runs: one that hangs delays the other by
 // half a minute at most.
-func TestTwoRunsWaitForOneDownload(t *testing.T) {
+func TestManyRunsWaitForOneDownload(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		slow, quick := d.add("x", "slow"), d.add("x", "quick")
+		slow, quick := d.addArchive("x", "slow"), d.addArchive("x", "quick")
 		var stuck atomic.Bool
 		stuck.Store(true)
 		d.fetch = func(ctx context.Context, sum Sum, from int64) (*Source, error) {
 			if sum == slow && stuck.Load() {
 				return &Source{Body: hangingBody{strings.NewReader(""), ctx}, From: from}, nil
 			}
-			return d.source(sum, from)
+			return d.archiveSource(sum, from)
 		}
-		d.want(slow, quick)
+		d.wantArchives(slow, quick)
 		done := make(chan string, 6)
 		for range 3 {
 			for _, sum := range []Sum{slow, quick} {
 				go func() { dir, _ := d.cache.Dir(d.t.Context(), sum); done <- dir }()
 			}
 		}
-		d.sleep(stallTimeout + 2*spread)
-		d.checkFolders(quick, "x", "quick")
+		d.advanceClock(stallTimeout + 2*fetchSpread)
+		d.expectFile(quick, "x", "quick")
 		stuck.Store(false)
 		d.cache.RetryNow()
-		d.sleep(stallTimeout + 2*spread)
-		d.checkFolders(slow, "x", "slow")
+		d.advanceClock(stallTimeout + 2*fetchSpread)
+		d.expectFile(slow, "x", "slow")
 		for range 6 {
 			<-done
 		}
-		if d.came.Load() != 2 {
-			t.Errorf("%d archives came", d.came.Load())
+		if d.arrivedCount.Load() != 2 {
+			t.Errorf("%d archives came", d.arrivedCount.Load())
 		}
 	})
 }
@@ -324,21 +324,21 @@ func TestTwoRunsWaitForOneDownload(t *testing.T) {
 // again.
 func TestFullDiskIsReportedAndRetried(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		sum := d.add("x", "text")
+		sum := d.addArchive("x", "text")
 		var full atomic.Bool
 		full.Store(true)
 		d.fetch = func(_ context.Context, _ Sum, from int64) (*Source, error) {
 			if full.Load() {
 				return &Source{Body: brokenBody{strings.NewReader(""), &os.PathError{Op: "write", Path: "x.part", Err: syscall.ENOSPC}}, From: from}, nil
 			}
-			return d.source(sum, from)
+			return d.archiveSource(sum, from)
 		}
-		d.want(sum)
-		d.sleep(time.Minute)
+		d.wantArchives(sum)
+		d.advanceClock(time.Minute)
 		d.waitForError(sum, "no space left on device")
 		full.Store(false)
-		d.sleep(2 * longestWait)
-		d.checkFolders(sum, "x", "text")
+		d.advanceClock(2 * longestRetryWait)
+		d.expectFile(sum, "x", "text")
 	})
 }
 
@@ -346,29 +346,29 @@ func TestFullDiskIsReportedAndRetried(t *testing.T) {
 // also after a restart. Where checks need all others, the newest archive is missing.
 func TestUnusedAssetsAreEvicted(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		a, b, c, e := d.add("x", strings.Repeat("a", 100)), d.add("x", strings.Repeat("b", 100)), d.add("x", strings.Repeat("c", 100)), d.add("x", strings.Repeat("e", 100))
+		a, b, c, e := d.addArchive("x", strings.Repeat("a", 100)), d.addArchive("x", strings.Repeat("b", 100)), d.addArchive("x", strings.Repeat("c", 100)), d.addArchive("x", strings.Repeat("e", 100))
 		for _, sum := range []Sum{a, b} {
-			d.want(sum)
-			d.sleep(2 * time.Hour)
-			d.checkFolders(sum, "x", strings.Repeat(string(d.has[sum][512]), 100))
+			d.wantArchives(sum)
+			d.advanceClock(2 * time.Hour)
+			d.expectFile(sum, "x", strings.Repeat(string(d.archives[sum][512]), 100))
 		}
-		d.sleep(2 * time.Hour)
-		d.checkFolders(a, "x", strings.Repeat("a", 100)) // used again: b is older
+		d.advanceClock(2 * time.Hour)
+		d.expectFile(a, "x", strings.Repeat("a", 100)) // used again: b is older
 		d.stop()
 		d.open()
-		d.want(c)
-		d.sleep(time.Minute)
-		d.storedFiles(sortedSums(a, c)...)
-		d.want(a, c)
-		d.want(a, c, e)
-		d.sleep(time.Minute)
+		d.wantArchives(c)
+		d.advanceClock(time.Minute)
+		d.expectStoredFiles(sortedSums(a, c)...)
+		d.wantArchives(a, c)
+		d.wantArchives(a, c, e)
+		d.advanceClock(time.Minute)
 		d.waitForError(e, "the assets of this node's checks have 300, more than the limit of 250")
-		d.storedFiles(sortedSums(a, c)...)
-		d.want(c, e)
-		d.sleep(time.Minute)
-		d.checkFolders(e, "x", strings.Repeat("e", 100))
-		d.storedFiles(sortedSums(c, e)...)
-	}, func(d *assetServer) { d.limit = 250 })
+		d.expectStoredFiles(sortedSums(a, c)...)
+		d.wantArchives(c, e)
+		d.advanceClock(time.Minute)
+		d.expectFile(e, "x", strings.Repeat("e", 100))
+		d.expectStoredFiles(sortedSums(c, e)...)
+	}, func(d *assetServer) { d.cacheLimit = 250 })
 }
 
 func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
@@ -377,37 +377,37 @@ func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 // check needs the archive.
 func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		sum := d.add("x", "text")
+		sum := d.addArchive("x", "text")
 		held, fail := make(chan struct{}), false
 		d.fetch = func(_ context.Context, _ Sum, from int64) (*Source, error) {
 			<-held
 			if fail {
-				return &Source{Body: brokenBody{bytes.NewReader(d.has[sum][:700]), errors.New("connection reset")}}, nil
+				return &Source{Body: brokenBody{bytes.NewReader(d.archives[sum][:700]), errors.New("connection reset")}}, nil
 			}
-			return d.source(sum, from)
+			return d.archiveSource(sum, from)
 		}
-		d.want(sum)
-		d.sleep(spread)
+		d.wantArchives(sum)
+		d.advanceClock(fetchSpread)
 		synctest.Wait()
-		d.want()
+		d.wantArchives()
 		close(held)
 		synctest.Wait()
-		d.storedFiles(sum)
-		d.want(sum)
-		d.checkFolders(sum, "x", "text")
-		if d.times() != 1 {
-			t.Errorf("fetched %d times", d.times())
+		d.expectStoredFiles(sum)
+		d.wantArchives(sum)
+		d.expectFile(sum, "x", "text")
+		if d.requestCount() != 1 {
+			t.Errorf("fetched %d times", d.requestCount())
 		}
-		d.want()
-		other := d.add("x", "other")
+		d.wantArchives()
+		other := d.addArchive("x", "other")
 		held, fail = make(chan struct{}), true
-		d.want(other)
-		d.sleep(spread)
+		d.wantArchives(other)
+		d.advanceClock(fetchSpread)
 		synctest.Wait()
-		d.want()
+		d.wantArchives()
 		close(held)
 		synctest.Wait()
-		d.storedFiles(sum)
+		d.expectStoredFiles(sum)
 	})
 }
 
@@ -416,21 +416,21 @@ func TestDownloadOfUnneededAssetStops(t *testing.T) {
 func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		d.stop()
-		needed, gone := d.add("x", strings.Repeat("x", 1000)), d.add("x", "gone")
+		needed, gone := d.addArchive("x", strings.Repeat("x", 1000)), d.addArchive("x", "gone")
 		for _, dir := range []string{needed + ".new/half", gone + ".old.new"} {
 			testenv.NoError(d.t, os.MkdirAll(filepath.Join(d.dir, dir), 0o755))
 		}
-		for name, text := range map[string][]byte{needed + ".part": d.has[needed][:600], gone + ".part": d.has[gone][:600], "z.part": nil} {
+		for name, text := range map[string][]byte{needed + ".part": d.archives[needed][:600], gone + ".part": d.archives[gone][:600], "z.part": nil} {
 			testenv.NoError(t, os.WriteFile(filepath.Join(d.dir, name), text, 0o600))
 		}
 		d.open()
 		testenv.NoError(t, os.MkdirAll(filepath.Join(d.dir, needed, "old"), 0o755))
-		d.want(needed)
-		d.checkFolders(needed, "x", strings.Repeat("x", 1000))
-		if d.stop(); !slices.Equal(d.asked, []int64{600}) {
-			t.Errorf("asked for the bytes from %v", d.asked)
+		d.wantArchives(needed)
+		d.expectFile(needed, "x", strings.Repeat("x", 1000))
+		if d.stop(); !slices.Equal(d.requestedOffsets, []int64{600}) {
+			t.Errorf("asked for the bytes from %v", d.requestedOffsets)
 		}
-		d.storedFiles(needed, "z.part")
+		d.expectStoredFiles(needed, "z.part")
 		if _, err := os.Stat(filepath.Join(d.dir, needed, "old")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("of the folder of before: %v", err)
 		}

@@ -4,5 +4,5 @@
 //
 // One goroutine (Cache.Run) fetches and extracts, one archive after the other; its lock
 // guards the table and is not held meanwhile. Start at cache.go; extract.go extracts one archive;
-// fetch.go fetches one and finds changed files of an extracted archive.
+// fetch.go downloads one archive and finds changed files of an extracted archive.
 package asset

@@ -46,26 +46,26 @@ const (
 // only the execute bit counts.
 func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (bytes int64, err error) {
 	x := &extraction{root: root, limits: limits, dirs: map[string]bool{".": true}}
-	x.most = min(limits.Bytes, max(limits.Free, limits.Ratio*size))
-	if err := x.unpack(archive, size); err != nil {
+	x.maxBytes = min(limits.Bytes, max(limits.Free, limits.Ratio*size))
+	if err := x.unpackArchive(archive, size); err != nil {
 		return x.bytes, err
 	}
-	return x.bytes, x.finish()
+	return x.bytes, x.verifyLinksAndSync()
 }
 
-// extraction is the state of one Extract.
+// extraction is the state of one call of Extract: its limits and the members so far.
 type extraction struct {
-	root   *os.Root
-	limits Limits
-	most   int64           // limit of bytes
-	bytes  int64           // of all files so far
-	count  int             // entries so far
-	dirs   map[string]bool // folders that exist
-	links  []string        // symbolic links, verified at the end
+	root     *os.Root
+	limits   Limits
+	maxBytes int64           // limit of the bytes of all files
+	bytes    int64           // of all files so far
+	count    int             // files, folders and links so far
+	dirs     map[string]bool // folders that exist
+	links    []string        // symbolic links, verified at the end
 }
 
-// unpack finds the format of an archive by its first bytes and unpacks it.
-func (x *extraction) unpack(archive io.ReaderAt, size int64) error {
+// unpackArchive finds the format of an archive by its first bytes and unpacks it.
+func (x *extraction) unpackArchive(archive io.ReaderAt, size int64) error {
 	head := make([]byte, 6)
 	n, err := archive.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -75,19 +75,19 @@ func (x *extraction) unpack(archive io.ReaderAt, size int64) error {
 	whole := io.NewSectionReader(archive, 0, size)
 	switch {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
-		return x.zip(archive, size)
+		return x.unpackZip(archive, size)
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		plain, err := gzip.NewReader(whole)
 		if err != nil {
 			return fmt.Errorf("incomplete gzip file: %w", err)
 		}
-		return x.tar(plain)
+		return x.unpackTar(plain)
 	case bytes.HasPrefix(head, []byte("BZh")):
-		return x.tar(bzip2.NewReader(whole))
+		return x.unpackTar(bzip2.NewReader(whole))
 	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z'}), bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return errors.New("it is compressed with xz or zstd, which agents do not support: use gzip")
+		return errors.New("the archive is compressed with xz or zstd, which agents do not support: use gzip")
 	}
-	return x.tar(whole)
+	return x.unpackTar(whole)
 }
 
 // archiveMember is one entry of an archive, of either format.
@@ -98,13 +98,13 @@ type archiveMember struct {
 	hard bool        // a hard link to an earlier file
 }
 
-func (x *extraction) tar(r io.Reader) error {
+func (x *extraction) unpackTar(r io.Reader) error {
 	t, heads := tar.NewReader(r), 0
 	for {
 		h, err := t.Next()
 		switch {
 		case errors.Is(err, io.EOF) && x.count == 0:
-			return errors.New("it is empty, or not an archive (tar, tar.gz, tar.bz2, zip)")
+			return errors.New("the file is empty, or not an archive (tar, tar.gz, tar.bz2, zip)")
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -132,8 +132,8 @@ func (x *extraction) tar(r io.Reader) error {
 	}
 }
 
-func (x *extraction) zip(archive io.ReaderAt, size int64) error {
-	list := &bounded{ReaderAt: archive, left: int64(x.limits.Files)*maxListBytes + 128<<10}
+func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
+	list := &boundedReaderAt{ReaderAt: archive, left: int64(x.limits.Files)*maxListBytes + 128<<10}
 	z, err := zip.NewReader(list, size)
 	if list.left < 0 {
 		return fmt.Errorf("the archive is too large: its index is longer than that of %d files", x.limits.Files)
@@ -143,7 +143,7 @@ func (x *extraction) zip(archive io.ReaderAt, size int64) error {
 		return fmt.Errorf("incomplete zip file: %w", err)
 	}
 	for _, f := range z.File {
-		if err := x.zipped(f); err != nil {
+		if err := x.unpackZipFile(f); err != nil {
 			return err
 		}
 	}
@@ -153,21 +153,21 @@ func (x *extraction) zip(archive io.ReaderAt, size int64) error {
 	return nil
 }
 
-// bounded reads at most left bytes: the zip package keeps the list of files in memory.
-type bounded struct {
+// boundedReaderAt fails after left bytes, because the zip package keeps the whole list of files in memory.
+type boundedReaderAt struct {
 	io.ReaderAt
 	left int64
 }
 
-func (b *bounded) ReadAt(p []byte, at int64) (int, error) {
+func (b *boundedReaderAt) ReadAt(p []byte, at int64) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, errors.New("too long")
+		return 0, errors.New("the list of files in the zip archive is too long")
 	}
 	return b.ReaderAt.ReadAt(p, at)
 }
 
-// zipped unpacks one member of a zip file.
-func (x *extraction) zipped(f *zip.File) error {
+// unpackZipFile unpacks one member of a zip file.
+func (x *extraction) unpackZipFile(f *zip.File) error {
 	m := archiveMember{name: f.Name, mode: f.Mode()}
 	if strings.HasSuffix(f.Name, "/") {
 		m.mode = fs.ModeDir
@@ -194,7 +194,7 @@ func (x *extraction) zipped(f *zip.File) error {
 // localPath returns the path in root of a name in the archive.
 func localPath(name string) (string, error) {
 	switch {
-	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth || slices.ContainsFunc(strings.Split(name, "/"), tooLong):
+	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth || slices.ContainsFunc(strings.Split(name, "/"), componentTooLong):
 		return "", fmt.Errorf("the name %q is too long", shortName(name))
 	case strings.ContainsAny(name, "\x00\\"):
 		return "", fmt.Errorf("the name %q has forbidden characters", shortName(name))
@@ -221,54 +221,54 @@ func (x *extraction) addMember(m archiveMember, r io.Reader) error {
 	if x.count++; x.count > x.limits.Files {
 		return fmt.Errorf("the archive is too large: more than %d files", x.limits.Files)
 	}
-	if err := x.mkdir(path.Dir(at)); err != nil {
+	if err := x.makeFolder(path.Dir(at)); err != nil {
 		return err
 	}
 	switch {
 	case m.hard:
-		return x.hardlink(at, m.link)
+		return x.makeHardlink(at, m.link)
 	case kind == fs.ModeDir:
-		return x.mkdir(at)
+		return x.makeFolder(at)
 	case kind == fs.ModeSymlink:
-		return x.symlink(at, m.link)
+		return x.makeSymlink(at, m.link)
 	}
-	return x.file(at, m.mode, r)
+	return x.writeFile(at, m.mode, r)
 }
 
-// mkdir makes a folder of the archive and its parents.
-func (x *extraction) mkdir(at string) error {
+// makeFolder makes a folder of the archive and its parents.
+func (x *extraction) makeFolder(at string) error {
 	if x.dirs[at] {
 		return nil
 	}
-	if err := x.mkdir(path.Dir(at)); err != nil {
+	if err := x.makeFolder(path.Dir(at)); err != nil {
 		return err
 	}
 	if len(x.dirs) > x.limits.Files {
 		return fmt.Errorf("the archive is too large: more than %d folders", x.limits.Files)
 	}
 	if err := x.root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return entryError(at, err)
+		return memberError(at, err)
 	}
 	info, err := x.root.Lstat(at)
 	if err != nil {
-		return entryError(at, err)
+		return memberError(at, err)
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("the archive has %q twice, as a folder and as another type", shortName(at))
 	}
 	x.dirs[at] = true
-	return entryError(at, x.root.Chmod(at, 0o755)) // independent of the umask
+	return memberError(at, x.root.Chmod(at, 0o755)) // independent of the umask
 }
 
-// file writes a regular file and syncs it.
-func (x *extraction) file(at string, mode fs.FileMode, r io.Reader) error {
+// writeFile writes a regular file and syncs it.
+func (x *extraction) writeFile(at string, mode fs.FileMode, r io.Reader) error {
 	f, err := x.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return entryError(at, err)
+		return memberError(at, err)
 	}
-	n, err := io.Copy(f, io.LimitReader(r, x.most-x.bytes+1))
-	if x.bytes += n; err == nil && x.bytes > x.most {
-		err = fmt.Errorf("the archive is too large: more than %d bytes for its compressed size", x.most)
+	n, err := io.Copy(f, io.LimitReader(r, x.maxBytes-x.bytes+1))
+	if x.bytes += n; err == nil && x.bytes > x.maxBytes {
+		err = fmt.Errorf("the archive is too large: more than %d bytes for its compressed size", x.maxBytes)
 	}
 	perm := fs.FileMode(0o644)
 	if mode&0o111 != 0 {
@@ -280,21 +280,21 @@ func (x *extraction) file(at string, mode fs.FileMode, r io.Reader) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	return entryError(at, errors.Join(err, f.Close()))
+	return memberError(at, errors.Join(err, f.Close()))
 }
 
-// symlink makes a link to a path in the archive; finish follows all links.
-func (x *extraction) symlink(at, target string) error {
+// makeSymlink makes a link to a path in the archive; verifyLinksAndSync follows all links.
+func (x *extraction) makeSymlink(at, target string) error {
 	if target == "" || len(target) > maxNameBytes || strings.ContainsAny(target, "\x00\\") || strings.HasPrefix(target, "/") ||
 		!filepath.IsLocal(filepath.FromSlash(path.Join(path.Dir(at), target))) {
 		return fmt.Errorf("%q is a link to a place outside the archive's folder (%q)", shortName(at), shortName(target))
 	}
 	x.links = append(x.links, at)
-	return entryError(at, x.root.Symlink(filepath.FromSlash(target), at))
+	return memberError(at, x.root.Symlink(filepath.FromSlash(target), at))
 }
 
-// hardlink makes a second name of an earlier file.
-func (x *extraction) hardlink(at, target string) error {
+// makeHardlink makes a hard link: a second name of an earlier file in the archive.
+func (x *extraction) makeHardlink(at, target string) error {
 	to, err := localPath(target)
 	if err != nil {
 		return err
@@ -302,11 +302,11 @@ func (x *extraction) hardlink(at, target string) error {
 	if info, err := x.root.Lstat(to); err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("%q is a hard link to %q, which is not an earlier file of the archive", shortName(at), shortName(target))
 	}
-	return entryError(at, x.root.Link(to, at))
+	return memberError(at, x.root.Link(to, at))
 }
 
-// finish refuses links that lead outside through each other, and syncs the folders.
-func (x *extraction) finish() error {
+// verifyLinksAndSync refuses links that lead outside through each other, and syncs the folders.
+func (x *extraction) verifyLinksAndSync() error {
 	for _, at := range x.links {
 		if _, err := x.root.Stat(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%q is a link to a place outside the archive's folder, or a loop", shortName(at))
@@ -314,14 +314,14 @@ func (x *extraction) finish() error {
 	}
 	for at := range x.dirs {
 		if err := syncDir(x.root, at); err != nil {
-			return entryError(at, err)
+			return memberError(at, err)
 		}
 	}
 	return nil
 }
 
-// entryError adds the name of an entry to an error.
-func entryError(at string, err error) error {
+// memberError adds the name of an archive member to an error.
+func memberError(at string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -331,8 +331,8 @@ func entryError(at string, err error) error {
 	return fmt.Errorf("%q: %w", shortName(at), err)
 }
 
-// tooLong returns whether one part of a path is longer than file systems allow.
-func tooLong(part string) bool { return len(part) > maxPartBytes }
+// componentTooLong returns whether one part of a path is longer than file systems allow.
+func componentTooLong(part string) bool { return len(part) > maxPartBytes }
 
 // shortName shortens a name for a message.
 func shortName(name string) string { return model.Truncate(name, 200) }

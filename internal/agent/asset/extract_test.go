@@ -33,7 +33,7 @@ func makeTar(t testing.TB, zipped bool, headers ...tar.Header) []byte {
 			}
 			continue
 		}
-		text := h.PAXRecords["text"] // stands for what is in the file
+		text := h.PAXRecords["text"] // the content of the file
 		h.PAXRecords = nil
 		if h.Size = int64(len(text)); h.Mode == 0 {
 			h.Mode = 0o644
@@ -50,16 +50,16 @@ func makeTar(t testing.TB, zipped bool, headers ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-func file(name, text string) tar.Header {
+func fileHeader(name, text string) tar.Header {
 	return tar.Header{Name: name, Typeflag: tar.TypeReg, PAXRecords: map[string]string{"text": text}}
 }
 
-func link(kind byte, name, target string) tar.Header {
+func linkHeader(kind byte, name, target string) tar.Header {
 	return tar.Header{Name: name, Typeflag: kind, Linkname: target}
 }
 
 // extract unpacks an archive into a folder and fails if a file beside the folder changed.
-func extract(t testing.TB, data []byte, limits Limits) (dir string, err error) {
+func extractToTemp(t testing.TB, data []byte, limits Limits) (dir string, err error) {
 	t.Helper()
 	outer := t.TempDir()
 	dir = filepath.Join(outer, "in")
@@ -77,16 +77,16 @@ func extract(t testing.TB, data []byte, limits Limits) (dir string, err error) {
 	return dir, err
 }
 
-func TestExtract(t *testing.T) {
-	program := file("./bin/check", "#!/bin/sh\n")
-	program.Mode = 0o4777 // setuid, and for everybody to write
+func TestExtractWritesFilesWithSafeModes(t *testing.T) {
+	program := fileHeader("./bin/check", "#!/bin/sh\n")
+	program.Mode = 0o4777 // setuid, and writable for everybody
 	for name, data := range map[string][]byte{
-		"tar": makeTar(t, false, program, file("lib/x.so", "x"), link(tar.TypeSymlink, "bin/same", "check"), link(tar.TypeLink, "bin/hard", "bin/check")),
-		"tar.gz": makeTar(t, true, tar.Header{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o700}, program, file("lib/x.so", "x"), link(tar.TypeSymlink, "bin/same", "../bin/check"),
-			link(tar.TypeLink, "bin/hard", "./bin/check")),
+		"tar": makeTar(t, false, program, fileHeader("lib/x.so", "x"), linkHeader(tar.TypeSymlink, "bin/same", "check"), linkHeader(tar.TypeLink, "bin/hard", "bin/check")),
+		"tar.gz": makeTar(t, true, tar.Header{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o700}, program, fileHeader("lib/x.so", "x"), linkHeader(tar.TypeSymlink, "bin/same", "../bin/check"),
+			linkHeader(tar.TypeLink, "bin/hard", "./bin/check")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, err := extract(t, data, DefaultLimits())
+			dir, err := extractToTemp(t, data, DefaultLimits())
 			testenv.NoError(t, err)
 			for _, p := range []string{"bin/check", "bin/same", "bin/hard"} {
 				info, err := os.Stat(filepath.Join(dir, p))
@@ -119,8 +119,8 @@ func makeZip(t testing.TB, mode fs.FileMode, name, text string) []byte {
 	return b.Bytes()
 }
 
-func TestExtractZip(t *testing.T) {
-	dir, err := extract(t, makeZip(t, 0o755, "bin/check", "x"), DefaultLimits())
+func TestExtractUnpacksZipFiles(t *testing.T) {
+	dir, err := extractToTemp(t, makeZip(t, 0o755, "bin/check", "x"), DefaultLimits())
 	testenv.NoError(t, err)
 	if info, err := os.Stat(filepath.Join(dir, "bin/check")); err != nil || info.Mode() != 0o755 {
 		t.Fatalf("%v %v", info, err)
@@ -147,7 +147,7 @@ func smallLimits() Limits { return Limits{Bytes: 1 << 20, Free: 100, Ratio: 2, F
 func TestExtractRefuses(t *testing.T) {
 	many := []tar.Header{}
 	for _, c := range "abcdefghijk" {
-		many = append(many, file(string(c), ""))
+		many = append(many, fileHeader(string(c), ""))
 	}
 	heads := []tar.Header{}
 	for range 11 {
@@ -158,44 +158,44 @@ func TestExtractRefuses(t *testing.T) {
 		data []byte
 		says string
 	}{
-		"nothing":               {nil, "it is empty, or not an archive"},
+		"nothing":               {nil, "the file is empty, or not an archive"},
 		"no archive":            {[]byte("hello, this is a text and no archive at all"), "incomplete or invalid archive"},
-		"cut":                   {makeTar(t, false, file("a", strings.Repeat("x", 90)))[:520], "unexpected EOF"},
+		"cut":                   {makeTar(t, false, fileHeader("a", strings.Repeat("x", 90)))[:520], "unexpected EOF"},
 		"xz":                    {[]byte("\xfd7zXZ\x00...."), "use gzip"},
-		"absolute":              {makeTar(t, true, file("/etc/passwd", "x")), out},
-		"up":                    {makeTar(t, true, file("../x", "x")), out},
-		"up within":             {makeTar(t, true, file("a/../../x", "x")), out},
-		"up and down":           {makeTar(t, true, file("a/../b", "x")), out},
+		"absolute":              {makeTar(t, true, fileHeader("/etc/passwd", "x")), out},
+		"up":                    {makeTar(t, true, fileHeader("../x", "x")), out},
+		"up within":             {makeTar(t, true, fileHeader("a/../../x", "x")), out},
+		"up and down":           {makeTar(t, true, fileHeader("a/../b", "x")), out},
 		"folder up":             {makeTar(t, true, tar.Header{Name: "../x/", Typeflag: tar.TypeDir}), out},
 		"zip up":                {makeZip(t, 0o644, "../x", "x"), out},
 		"zip backslash":         {makeZip(t, 0o644, `..\x`, "x"), "has forbidden characters"},
 		"zip link":              {makeZip(t, 0o777|fs.ModeSymlink, "x", "/etc/passwd"), out},
 		"zip pipe":              {makeZip(t, 0o644|fs.ModeNamedPipe, "x", ""), "device"},
-		"link absolute":         {makeTar(t, true, link(tar.TypeSymlink, "x", "/etc/passwd")), out},
-		"link up":               {makeTar(t, true, link(tar.TypeSymlink, "a/x", "../../x")), out},
-		"link through link":     {makeTar(t, true, link(tar.TypeSymlink, "a/b/c", ".."), link(tar.TypeSymlink, "x", "a/b/c/../../.."), file("y", "")), out},
-		"circle":                {makeTar(t, true, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a")), "or a loop"},
-		"through a link":        {makeTar(t, true, link(tar.TypeSymlink, "a", "b"), file("a/x", "x")), "twice"},
-		"file over link":        {makeTar(t, true, link(tar.TypeSymlink, "a", "b"), file("a", "x")), "twice"},
-		"hard link up":          {makeTar(t, true, link(tar.TypeLink, "a", "../../etc/passwd")), out},
-		"hard link to link":     {makeTar(t, true, link(tar.TypeSymlink, "a", "b"), link(tar.TypeLink, "c", "a")), "not an earlier file"},
-		"hard link to no file":  {makeTar(t, true, link(tar.TypeLink, "a", "b")), "not an earlier file"},
-		"twice":                 {makeTar(t, true, file("a", "x"), file("a", "y")), "twice"},
+		"link absolute":         {makeTar(t, true, linkHeader(tar.TypeSymlink, "x", "/etc/passwd")), out},
+		"link up":               {makeTar(t, true, linkHeader(tar.TypeSymlink, "a/x", "../../x")), out},
+		"link through link":     {makeTar(t, true, linkHeader(tar.TypeSymlink, "a/b/c", ".."), linkHeader(tar.TypeSymlink, "x", "a/b/c/../../.."), fileHeader("y", "")), out},
+		"circle":                {makeTar(t, true, linkHeader(tar.TypeSymlink, "a", "b"), linkHeader(tar.TypeSymlink, "b", "a")), "or a loop"},
+		"through a link":        {makeTar(t, true, linkHeader(tar.TypeSymlink, "a", "b"), fileHeader("a/x", "x")), "twice"},
+		"file over link":        {makeTar(t, true, linkHeader(tar.TypeSymlink, "a", "b"), fileHeader("a", "x")), "twice"},
+		"hard link up":          {makeTar(t, true, linkHeader(tar.TypeLink, "a", "../../etc/passwd")), out},
+		"hard link to link":     {makeTar(t, true, linkHeader(tar.TypeSymlink, "a", "b"), linkHeader(tar.TypeLink, "c", "a")), "not an earlier file"},
+		"hard link to no file":  {makeTar(t, true, linkHeader(tar.TypeLink, "a", "b")), "not an earlier file"},
+		"twice":                 {makeTar(t, true, fileHeader("a", "x"), fileHeader("a", "y")), "twice"},
 		"device":                {makeTar(t, true, tar.Header{Name: "a", Typeflag: tar.TypeChar, Devmajor: 1}), "device"},
 		"pipe":                  {makeTar(t, true, tar.Header{Name: "a", Typeflag: tar.TypeFifo}), "device"},
-		"long name":             {makeTar(t, true, file(strings.Repeat("a/", 400)+"x", "x")), "too long"},
-		"long part":             {makeTar(t, true, file(strings.Repeat("\xef", 256), "x")), "too long"},
+		"long name":             {makeTar(t, true, fileHeader(strings.Repeat("a/", 400)+"x", "x")), "too long"},
+		"long part":             {makeTar(t, true, fileHeader(strings.Repeat("\xef", 256), "x")), "too long"},
 		"endless headers":       {makeTar(t, true, heads...), "more than 10 headers"},
 		"endless list":          {makeLongZip(t, 2000), "its index is longer"},
 		"too many zipped":       {makeLongZip(t, 11), "more than 10 files"},
 		"too many":              {makeTar(t, true, many...), "more than 10 files"},
-		"too many folders":      {makeTar(t, true, file("a/b/c/d/e/f/g/h/i/j/k/l", "")), "more than 10 folders"},
-		"bomb":                  {makeTar(t, true, file("a", strings.Repeat("\x00", 1<<20))), "the archive is too large"},
-		"bomb of several files": {makeTar(t, true, file("a", strings.Repeat("\x00", 1<<14)), file("b", strings.Repeat("\x00", 1<<14))), "the archive is too large"},
+		"too many folders":      {makeTar(t, true, fileHeader("a/b/c/d/e/f/g/h/i/j/k/l", "")), "more than 10 folders"},
+		"bomb":                  {makeTar(t, true, fileHeader("a", strings.Repeat("\x00", 1<<20))), "the archive is too large"},
+		"bomb of several files": {makeTar(t, true, fileHeader("a", strings.Repeat("\x00", 1<<14)), fileHeader("b", strings.Repeat("\x00", 1<<14))), "the archive is too large"},
 		"zip bomb":              {makeZip(t, 0o644, "a", strings.Repeat("\x00", 1<<20)), "the archive is too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := extract(t, x.data, smallLimits()); err == nil || !strings.Contains(err.Error(), x.says) {
+			if _, err := extractToTemp(t, x.data, smallLimits()); err == nil || !strings.Contains(err.Error(), x.says) {
 				t.Fatalf("got %v, want: %s", err, x.says)
 			}
 		})
@@ -205,21 +205,21 @@ func TestExtractRefuses(t *testing.T) {
 // FuzzExtract unpacks random archives: no file is outside the folder, no link leads out of it, and the
 // limits hold.
 func FuzzExtract(f *testing.F) {
-	f.Add(makeTar(f, false, file("bin/a", "x"), link(tar.TypeSymlink, "b", "bin/a"), link(tar.TypeLink, "c", "bin/a")))
-	f.Add(makeTar(f, false, link(tar.TypeSymlink, "a/b", ".."), link(tar.TypeSymlink, "x", "a/b/.."), file("../y", "")))
-	f.Add(makeTar(f, true, file("bin/a", "x")))
-	f.Add(makeTar(f, false, file("b\xefn/a", "x"), link(tar.TypeSymlink, "b", "b\xefn/a")))
-	f.Add(makeTar(f, true, file("a", strings.Repeat("\x00", 1<<16))))
-	f.Add(makeTar(f, false, link(tar.TypeSymlink, "a", "b"), link(tar.TypeSymlink, "b", "a"), file("c/\xff\xfe", "x"), link(tar.TypeLink, "d", "c/\xff\xfe")))
-	f.Add(makeTar(f, false, tar.Header{Typeflag: tar.TypeXGlobalHeader}, tar.Header{Name: "d/", Typeflag: tar.TypeDir}, file("d", "x")))
+	f.Add(makeTar(f, false, fileHeader("bin/a", "x"), linkHeader(tar.TypeSymlink, "b", "bin/a"), linkHeader(tar.TypeLink, "c", "bin/a")))
+	f.Add(makeTar(f, false, linkHeader(tar.TypeSymlink, "a/b", ".."), linkHeader(tar.TypeSymlink, "x", "a/b/.."), fileHeader("../y", "")))
+	f.Add(makeTar(f, true, fileHeader("bin/a", "x")))
+	f.Add(makeTar(f, false, fileHeader("b\xefn/a", "x"), linkHeader(tar.TypeSymlink, "b", "b\xefn/a")))
+	f.Add(makeTar(f, true, fileHeader("a", strings.Repeat("\x00", 1<<16))))
+	f.Add(makeTar(f, false, linkHeader(tar.TypeSymlink, "a", "b"), linkHeader(tar.TypeSymlink, "b", "a"), fileHeader("c/\xff\xfe", "x"), linkHeader(tar.TypeLink, "d", "c/\xff\xfe")))
+	f.Add(makeTar(f, false, tar.Header{Typeflag: tar.TypeXGlobalHeader}, tar.Header{Name: "d/", Typeflag: tar.TypeDir}, fileHeader("d", "x")))
 	f.Add(makeTar(f, false, tar.Header{Name: "dev", Typeflag: tar.TypeChar, Devmajor: 1}))
-	f.Add(makeTar(f, false, file("a", strings.Repeat("x", 90)))[:520])
+	f.Add(makeTar(f, false, fileHeader("a", strings.Repeat("x", 90)))[:520])
 	f.Add([]byte("BZh91AY&SY"))
 	f.Add(makeLongZip(f, 3))
 	f.Add(makeZip(f, 0o755, "bin/a", "x"))
 	f.Add(makeZip(f, 0o777|fs.ModeSymlink, "a", "../b"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		dir, err := extract(t, data, smallLimits())
+		dir, err := extractToTemp(t, data, smallLimits())
 		if err != nil {
 			return
 		}

@@ -21,8 +21,8 @@ import (
 // stallTimeout is the longest time without a byte before a download is cancelled.
 const stallTimeout = 30 * time.Second
 
-// fetch downloads the rest of the file.
-func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
+// downloadArchive downloads the bytes of an archive that its part file f does not have yet.
+func (c *Cache) downloadArchive(ctx context.Context, sum Sum, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -91,8 +91,8 @@ const listHead = "muster asset list 1\n"
 // maxListed is the longest list in bytes that is read.
 const maxListed = 64 << 20
 
-// listLine describes one entry. Of a folder only its name counts: a program may add files, such as compiled
-// ones.
+// listLine describes one file, link or folder. Of a folder it has only the name: a program may add files,
+// such as compiled ones.
 func listLine(name string, info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
@@ -167,14 +167,14 @@ func (c *Cache) verifyFolder(sum Sum) {
 		return
 	}
 	c.mu.Lock()
-	e := c.entries[sum]
-	if e == nil || !e.ready || time.Since(e.looked) < c.cfg.Look {
+	e := c.archives[sum]
+	if e == nil || !e.ready || time.Since(e.verifiedAt) < c.cfg.Look {
 		c.mu.Unlock()
 		return
 	}
-	e.looked = time.Now()
+	e.verifiedAt = time.Now()
 	c.mu.Unlock()
-	difference, err := findChange(c.path(sum))
+	difference, err := findChange(c.archivePath(sum))
 	if err != nil {
 		difference = err.Error()
 	}
@@ -184,8 +184,8 @@ func (c *Cache) verifyFolder(sum Sum) {
 	c.cfg.Log.Warn("asset is damaged; extracting it again", "sha512", sum[:12], "what", difference)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries[sum] == e && e.ready {
-		e.ready, e.wanted, e.why, e.wait, e.again = false, true, "", 0, time.Now()
+	if c.archives[sum] == e && e.ready {
+		e.ready, e.wanted, e.missingReason, e.retryWait, e.nextAttempt = false, true, "", 0, time.Now()
 		pause.Wake(c.wake)
 	}
 }

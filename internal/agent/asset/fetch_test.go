@@ -14,9 +14,9 @@ import (
 // TestDamagedAssetIsExtractedAgain changes extracted files; files that a program added do not count.
 func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		sum := d.keep(makeTar(t, true, file("bin/x y", "text"), file("lib/z", "more")))
-		d.want(sum)
-		d.checkFolders(sum, "bin/x y", "text")
+		sum := d.storeArchive(makeTar(t, true, fileHeader("bin/x y", "text"), fileHeader("lib/z", "more")))
+		d.wantArchives(sum)
+		d.expectFile(sum, "bin/x y", "text")
 		at := func(name string) string { return filepath.Join(d.dir, sum, name) }
 		times := 1
 		for what, damage := range map[string]func() error{
@@ -31,33 +31,33 @@ func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 			"no list any more": func() error { return os.WriteFile(at("")+listSuffix, []byte(listHead+"x\n"), 0o600) },
 		} {
 			testenv.NoError(t, damage())
-			d.sleep(time.Minute)
-			d.checkFolders(sum, "bin/x y", "text")
-			d.checkFolders(sum, "lib/z", "more")
-			if times++; d.times() != times {
-				t.Errorf("%s: fetched %d times, want %d", what, d.times(), times)
+			d.advanceClock(time.Minute)
+			d.expectFile(sum, "bin/x y", "text")
+			d.expectFile(sum, "lib/z", "more")
+			if times++; d.requestCount() != times {
+				t.Errorf("%s: fetched %d times, want %d", what, d.requestCount(), times)
 			}
 		}
 		testenv.NoError(t, os.WriteFile(at("lib/z.cache"), []byte("compiled"), 0o600))
-		d.sleep(time.Minute)
-		d.checkFolders(sum, "lib/z.cache", "compiled")
+		d.advanceClock(time.Minute)
+		d.expectFile(sum, "lib/z.cache", "compiled")
 		d.stop()
 		testenv.NoError(t, os.Remove(at("lib/z")))
-		d.open() // looks at what it finds
-		d.want(sum)
-		d.checkFolders(sum, "lib/z", "more")
-		if times++; d.times() != times {
-			t.Errorf("fetched %d times, want %d", d.times(), times)
+		d.open() // opens the cache with the damaged folder
+		d.wantArchives(sum)
+		d.expectFile(sum, "lib/z", "more")
+		if times++; d.requestCount() != times {
+			t.Errorf("fetched %d times, want %d", d.requestCount(), times)
 		}
 		d.stop()
 		testenv.NoError(t, os.RemoveAll(at("")))
 		d.open()
-		d.storedFiles() // nor its list
-	}, func(d *assetServer) { d.more = func(c *Config) { c.Look, c.Alone = time.Minute, true } })
+		d.expectStoredFiles() // nor its list
+	}, func(d *assetServer) { d.changeConfig = func(c *Config) { c.Look, c.Alone = time.Minute, true } })
 }
 
-// TestListGolden fixes the format of the list of files, which later versions read.
-func TestListGolden(t *testing.T) {
+// TestFileListFormatGolden fixes the format of the list of files, which later versions read.
+func TestFileListFormatGolden(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x")
 	at := time.Unix(1700000000, 5)
 	for _, err := range []error{
@@ -76,32 +76,32 @@ func TestListGolden(t *testing.T) {
 	}
 }
 
-// TestUsedAssetsStay expects the archive of a running command to stay until the command ends, also above
-// the limit.
-func TestUsedAssetsStay(t *testing.T) {
+// TestAssetOfARunningCommandIsNotEvicted expects the archive of a running command to stay until the command
+// ends, also above the limit.
+func TestAssetOfARunningCommandIsNotEvicted(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		old, next := d.add("x", strings.Repeat("o", 60)), d.add("x", strings.Repeat("n", 60))
-		d.want(old)
+		old, next := d.addArchive("x", strings.Repeat("o", 60)), d.addArchive("x", strings.Repeat("n", 60))
+		d.wantArchives(old)
 		dir, done, err := d.cache.Use(d.t.Context(), old)
 		testenv.NoError(t, err)
-		d.want(next)
-		d.checkFolders(next, "x", strings.Repeat("n", 60))
+		d.wantArchives(next)
+		d.expectFile(next, "x", strings.Repeat("n", 60))
 		if _, err := os.Stat(filepath.Join(dir, "x")); err != nil {
 			t.Error(err)
 		}
 		done()
-		d.storedFiles(next)
-	}, func(d *assetServer) { d.limit = 100 })
+		d.expectStoredFiles(next)
+	}, func(d *assetServer) { d.cacheLimit = 100 })
 }
 
 func TestDiskReserveIsKept(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
-		sum := d.add("x", "text")
-		d.want(sum)
-		d.sleep(time.Minute)
+		sum := d.addArchive("x", "text")
+		d.wantArchives(sum)
+		d.advanceClock(time.Minute)
 		d.waitForError(sum, "and the agent reserves")
 		if _, err := os.Stat(filepath.Join(d.dir, sum)); !os.IsNotExist(err) {
 			t.Error(err)
 		}
-	}, func(d *assetServer) { d.more = func(c *Config) { c.Reserve = 1 << 60 } })
+	}, func(d *assetServer) { d.changeConfig = func(c *Config) { c.Reserve = 1 << 60 } })
 }

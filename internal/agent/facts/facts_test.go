@@ -17,7 +17,7 @@ import (
 // machineFiles has the files of a real machine, by path.
 type machineFiles map[string]string
 
-func (m machineFiles) tree() fstest.MapFS {
+func (m machineFiles) fileSystem() fstest.MapFS {
 	root := fstest.MapFS{}
 	for path, text := range m {
 		root[path] = &fstest.MapFile{Data: []byte(text)}
@@ -25,8 +25,8 @@ func (m machineFiles) tree() fstest.MapFS {
 	return root
 }
 
-func (m machineFiles) meter() *Meter {
-	return New(System{Root: m.tree(), CPUs: 4, OS: "linux", Arch: "amd64"})
+func (m machineFiles) newMeter() *Meter {
+	return New(MachineReader{Root: m.fileSystem(), CPUs: 4, OS: "linux", Arch: "amd64"})
 }
 
 const dmi = "sys/class/dmi/id/"
@@ -119,7 +119,7 @@ func TestCloudsAreDetected(t *testing.T) {
 			"run/cloud-init/instance-data.json": `{"v1": [`,
 		}, map[string]string{Hostname: "ab", Distribution: `"`, Virtualisation: "none"}},
 	} {
-		got := c.files.meter().Measure()
+		got := c.files.newMeter().Measure()
 		for _, same := range []string{OS, Arch, CPUs} {
 			if c.want[same] == "" {
 				delete(got, same)
@@ -136,7 +136,7 @@ func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	for _, p := range []string{"127.0.0.1/8", "::1/128", "fe80::1/64", "2001:db8::7/64", "192.0.2.7/24", "10.0.0.1/8", "169.254.1.1/16", "::ffff:192.0.2.7/120", "fd00::1/8"} {
 		list = append(list, netip.MustParsePrefix(p))
 	}
-	if got, want := addresses(list), "10.0.0.1,192.0.2.7,2001:db8::7,fd00::1"; got != want {
+	if got, want := globalAddresses(list), "10.0.0.1,192.0.2.7,2001:db8::7,fd00::1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -145,12 +145,12 @@ func TestAddressesAreGlobalAndSorted(t *testing.T) {
 // stays while it fails.
 func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	asked, answer := 0, "web01.example.com"
-	system := System{OS: "linux", Canonical: func(ctx context.Context, host string) (string, bool) {
+	system := MachineReader{OS: "linux", Canonical: func(ctx context.Context, host string) (string, bool) {
 		asked++
 		return answer, answer != "" && ctx.Err() == nil && host == "web01"
 	}}
 	name := func(hostname, hosts string) *Meter {
-		system.Root = machineFiles{"proc/sys/kernel/hostname": hostname, "etc/hosts": hosts}.tree()
+		system.Root = machineFiles{"proc/sys/kernel/hostname": hostname, "etc/hosts": hosts}.fileSystem()
 		return New(system)
 	}
 	for _, c := range []struct{ hostname, hosts, want string }{
@@ -174,7 +174,7 @@ func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	if got := m.Measure()[FQDN]; got != "web01.example.com" || asked != 2 {
 		t.Errorf("%q after %d questions", got, asked)
 	}
-	m.system.Root = machineFiles{"proc/sys/kernel/hostname": "web02"}.tree()
+	m.machine.Root = machineFiles{"proc/sys/kernel/hostname": "web02"}.fileSystem()
 	if got := m.Measure()[FQDN]; got != "" {
 		t.Errorf("a new host name has the full name of the old one: %s", got)
 	}
@@ -211,10 +211,10 @@ func FuzzFacts(f *testing.F) {
 	f.Add(`{"v1": {"cloud_name": "aws", "instance_id": "i-0"}}`, "ID=debian\n", "127.0.1.1 a.b a", "a")
 	f.Add(`{"v1": 1}`, "ID='\nVERSION_ID=\"\\", "#", "a.b")
 	f.Fuzz(func(t *testing.T, instance, release, hosts, host string) {
-		decodeInstance([]byte(instance))
+		decodeCloudInit([]byte(instance))
 		m := machineFiles{"run/cloud-init/instance-data.json": instance, "etc/os-release": release, "etc/hosts": hosts, "proc/sys/kernel/hostname": host}
-		for name, value := range m.meter().Measure() {
-			if value == "" || len(value) > maxValue || strings.ContainsAny(value, "\n\x00") || value != strings.ToValidUTF8(value, "") {
+		for name, value := range m.newMeter().Measure() {
+			if value == "" || len(value) > maxFactBytes || strings.ContainsAny(value, "\n\x00") || value != strings.ToValidUTF8(value, "") {
 				t.Errorf("%s: %q", name, value)
 			}
 		}

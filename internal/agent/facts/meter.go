@@ -90,8 +90,8 @@ then every 30 seconds at most. A node has at most 256 facts with 32 KiB.
 	return b.String()
 }
 
-// System is the machine that a Meter measures.
-type System struct {
+// MachineReader reads the raw data of the machine that a Meter measures.
+type MachineReader struct {
 	Root       fs.FS                                                 // the folder /
 	CPUs       int                                                   // usable by the agent
 	OS, Arch   string                                                // in Go's words
@@ -101,42 +101,42 @@ type System struct {
 }
 
 // LocalSystem returns the machine that the program runs on.
-func LocalSystem() System {
-	return System{
+func LocalSystem() MachineReader {
+	return MachineReader{
 		Root: os.DirFS("/"), CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Hostname:   func() string { host, _ := os.Hostname(); return host },
-		Interfaces: interfaces, Canonical: canonical,
+		Interfaces: interfacePrefixes, Canonical: canonicalName,
 	}
 }
 
 // Meter measures one system again and again. Safe for concurrent use.
 type Meter struct {
-	system System
+	machine MachineReader
 
-	mu   sync.Mutex
-	full struct{ host, name string } // the resolver's answer for a host name
+	mu           sync.Mutex
+	resolvedName struct{ host, name string } // the resolver's last answer: the full name of a host name
 }
 
 // New returns a Meter that has read nothing yet.
-func New(s System) *Meter { return &Meter{system: s} }
+func New(s MachineReader) *Meter { return &Meter{machine: s} }
 
 // Measure reads the present facts from small files and the list of interfaces, without DNS. Unknown
 // facts are left out. The caller owns the map.
 func (m *Meter) Measure() map[string]string {
-	t := tree{m.system.Root}
-	host := m.host(t)
+	t := machineFS{m.machine.Root}
+	host := m.hostName(t)
 	f := map[string]string{
-		Hostname: host, FQDN: m.fqdn(t, host), OS: m.system.OS, Arch: m.system.Arch,
-		CPUs: strconv.Itoa(m.system.CPUs), Kernel: t.line("proc/sys/kernel/osrelease"), Memory: t.memory(),
+		Hostname: host, FQDN: m.fullName(t, host), OS: m.machine.OS, Arch: m.machine.Arch,
+		CPUs: strconv.Itoa(m.machine.CPUs), Kernel: t.firstLine("proc/sys/kernel/osrelease"), Memory: t.memoryBytes(),
 	}
-	if m.system.Interfaces != nil {
-		f[Addresses] = addresses(m.system.Interfaces())
+	if m.machine.Interfaces != nil {
+		f[Addresses] = globalAddresses(m.machine.Interfaces())
 	}
-	t.distribution(f)
-	if m.system.OS == "linux" {
-		f[Virtualisation] = cmp.Or(t.container(), t.hypervisor())
+	t.setDistributionFacts(f)
+	if m.machine.OS == "linux" {
+		f[Virtualisation] = cmp.Or(t.containerRuntime(), t.hypervisor())
 	}
-	t.cloud(f)
+	t.setCloudFacts(f)
 	for name, value := range f {
 		if f[name] = cleanValue(value); f[name] == "" {
 			delete(f, name)
@@ -145,8 +145,8 @@ func (m *Meter) Measure() map[string]string {
 	return f
 }
 
-// maxValue is the longest fact in bytes.
-const maxValue = 2048
+// maxFactBytes is the length in bytes of the longest value of a fact.
+const maxFactBytes = 2048
 
 // cleanValue removes control characters and invalid UTF-8.
 func cleanValue(value string) string {
@@ -157,8 +157,8 @@ func cleanValue(value string) string {
 		return r
 	}, strings.ToValidUTF8(value, ""))
 	value = strings.TrimSpace(value)
-	if len(value) > maxValue {
-		value = strings.ToValidUTF8(value[:maxValue], "")
+	if len(value) > maxFactBytes {
+		value = strings.ToValidUTF8(value[:maxFactBytes], "")
 	}
 	return value
 }
@@ -166,8 +166,8 @@ func cleanValue(value string) string {
 // maxAddresses bounds the addresses of one fact: container hosts have hundreds.
 const maxAddresses = 32
 
-// addresses returns the machine's global addresses, without loopback and link-local ones.
-func addresses(list []netip.Prefix) string {
+// globalAddresses returns the machine's global addresses, without loopback and link-local ones.
+func globalAddresses(list []netip.Prefix) string {
 	var out []netip.Addr
 	for _, p := range list {
 		if a := p.Addr().Unmap().WithZone(""); a.IsGlobalUnicast() && !slices.Contains(out, a) {
@@ -183,7 +183,7 @@ func addresses(list []netip.Prefix) string {
 	return strings.Join(texts, ",")
 }
 
-func interfaces() (list []netip.Prefix) {
+func interfacePrefixes() (list []netip.Prefix) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
@@ -193,37 +193,37 @@ func interfaces() (list []netip.Prefix) {
 	return list
 }
 
-// tree is the file system of a machine.
-type tree struct{ fs.FS }
+// machineFS is the file system of a machine.
+type machineFS struct{ fs.FS }
 
-// maxFile is the part of a file in bytes that is read.
-const maxFile = 1 << 20
+// maxFileBytes is the number of bytes that are read of a file.
+const maxFileBytes = 1 << 20
 
-// text returns a file's content; empty where it cannot be read.
-func (t tree) text(path string) string {
+// fileText returns a file's content; empty where it cannot be read.
+func (t machineFS) fileText(path string) string {
 	f, err := t.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	data, _ := io.ReadAll(io.LimitReader(f, maxFile))
+	data, _ := io.ReadAll(io.LimitReader(f, maxFileBytes))
 	return string(data)
 }
 
-// line returns a file's first line without surrounding space.
-func (t tree) line(path string) string {
-	first, _, _ := strings.Cut(t.text(path), "\n")
+// firstLine returns a file's first line without surrounding space.
+func (t machineFS) firstLine(path string) string {
+	first, _, _ := strings.Cut(t.fileText(path), "\n")
 	return strings.TrimSpace(first)
 }
 
-func (t tree) exists(path string) bool {
+func (t machineFS) fileExists(path string) bool {
 	_, err := fs.Stat(t, path)
 	return err == nil
 }
 
-// memory returns the kernel's usable memory in bytes.
-func (t tree) memory() string {
-	for line := range strings.Lines(t.text("proc/meminfo")) {
+// memoryBytes returns the kernel's usable memory in bytes.
+func (t machineFS) memoryBytes() string {
+	for line := range strings.Lines(t.fileText("proc/meminfo")) {
 		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
 			if kib, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 53); err == nil {
 				return strconv.FormatUint(kib*1024, 10)
@@ -233,19 +233,19 @@ func (t tree) memory() string {
 	return ""
 }
 
-// distribution reads os-release(5) in /etc or else in /usr/lib.
-func (t tree) distribution(f map[string]string) {
+// setDistributionFacts reads the facts of the distribution from os-release(5) in /etc or else in /usr/lib.
+func (t machineFS) setDistributionFacts(f map[string]string) {
 	names := map[string]string{"ID": Distribution, "VERSION_ID": DistributionVersion, "PRETTY_NAME": DistributionName}
-	for line := range strings.Lines(cmp.Or(t.text("etc/os-release"), t.text("usr/lib/os-release"))) {
+	for line := range strings.Lines(cmp.Or(t.fileText("etc/os-release"), t.fileText("usr/lib/os-release"))) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		if name, ok := names[key]; ok {
-			f[name] = unquoted(value)
+			f[name] = withoutQuotes(value)
 		}
 	}
 }
 
-// unquoted returns a value of a shell-compatible file without its quotes.
-func unquoted(v string) string {
+// withoutQuotes returns a value of a shell-compatible file without its quotes.
+func withoutQuotes(v string) string {
 	if n := len(v); n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n-1] == v[0] {
 		v = v[1 : n-1]
 	}
@@ -255,48 +255,48 @@ func unquoted(v string) string {
 // Resolve asks the resolver for the full name of a machine whose host name and hosts file have none, until
 // ctx ends. Later calls of Measure report the answer, which stays when the resolver fails.
 func (m *Meter) Resolve(ctx context.Context) {
-	t := tree{m.system.Root}
-	host := m.host(t)
-	if host == "" || strings.Contains(host, ".") || t.hosts(host) != "" || m.system.Canonical == nil {
+	t := machineFS{m.machine.Root}
+	host := m.hostName(t)
+	if host == "" || strings.Contains(host, ".") || t.fullNameInHostsFile(host) != "" || m.machine.Canonical == nil {
 		return
 	}
-	if name, ok := m.system.Canonical(ctx, host); ok && strings.Contains(name, ".") {
+	if name, ok := m.machine.Canonical(ctx, host); ok && strings.Contains(name, ".") {
 		m.mu.Lock()
-		m.full.host, m.full.name = host, name
+		m.resolvedName.host, m.resolvedName.name = host, name
 		m.mu.Unlock()
 	}
 }
 
-func (m *Meter) host(t tree) string {
-	host := t.line("proc/sys/kernel/hostname")
-	if host == "" && m.system.Hostname != nil {
-		host = m.system.Hostname()
+func (m *Meter) hostName(t machineFS) string {
+	host := t.firstLine("proc/sys/kernel/hostname")
+	if host == "" && m.machine.Hostname != nil {
+		host = m.machine.Hostname()
 	}
 	return host
 }
 
-func (m *Meter) fqdn(t tree, host string) string {
+func (m *Meter) fullName(t machineFS, host string) string {
 	if strings.Contains(host, ".") {
 		return strings.TrimSuffix(host, ".")
 	}
-	if name := t.hosts(host); name != "" {
+	if name := t.fullNameInHostsFile(host); name != "" {
 		return name
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.full.host != host {
+	if m.resolvedName.host != host {
 		return ""
 	}
-	return m.full.name
+	return m.resolvedName.name
 }
 
-// hosts returns the full name that /etc/hosts has for a host, as hostname -f prints it: the first name with
-// a dot in a line that names the host. Names of localhost do not count.
-func (t tree) hosts(host string) string {
+// fullNameInHostsFile returns the full name that /etc/hosts has for a host, as hostname -f prints it: the
+// first name with a dot in a line that names the host. Names of localhost do not count.
+func (t machineFS) fullNameInHostsFile(host string) string {
 	if host == "" {
 		return ""
 	}
-	for line := range strings.Lines(t.text("etc/hosts")) {
+	for line := range strings.Lines(t.fileText("etc/hosts")) {
 		line, _, _ = strings.Cut(line, "#")
 		fields := strings.Fields(line)
 		named, full := false, ""
@@ -313,8 +313,8 @@ func (t tree) hosts(host string) string {
 	return ""
 }
 
-// canonical asks the resolver for the canonical name of a host. Search domains of resolv.conf apply.
-func canonical(ctx context.Context, host string) (string, bool) {
+// canonicalName asks the resolver for the canonical name of a host. Search domains of resolv.conf apply.
+func canonicalName(ctx context.Context, host string) (string, bool) {
 	name, err := net.DefaultResolver.LookupCNAME(ctx, host)
 	name = strings.TrimSuffix(name, ".")
 	return name, err == nil && !strings.HasPrefix(name, "localhost")

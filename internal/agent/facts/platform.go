@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// container returns the container runtime, from the same sources as systemd-detect-virt; empty: none.
-func (t tree) container() string {
-	release := t.line("proc/sys/kernel/osrelease")
+// containerRuntime returns the container runtime, from the same sources as systemd-detect-virt; empty: none.
+func (t machineFS) containerRuntime() string {
+	release := t.firstLine("proc/sys/kernel/osrelease")
 	switch {
-	case t.exists("proc/vz") && !t.exists("proc/bc"): // proc/bc: the host of OpenVZ
+	case t.fileExists("proc/vz") && !t.fileExists("proc/bc"): // proc/bc: the host of OpenVZ
 		return "openvz"
 	case strings.Contains(release, "Microsoft") || strings.Contains(release, "WSL"):
 		return "wsl"
-	case t.exists("var/run/secrets/kubernetes.io/serviceaccount"), t.exists("run/secrets/kubernetes.io/serviceaccount"):
+	case t.fileExists("var/run/secrets/kubernetes.io/serviceaccount"), t.fileExists("run/secrets/kubernetes.io/serviceaccount"):
 		return "kubernetes"
 	}
-	manager := cmp.Or(t.line("run/systemd/container"), t.line("run/host/container-manager")) // written by systemd inside
-	for _, variable := range strings.Split(t.text("proc/1/environ"), "\x00") {               // readable for root only
+	manager := cmp.Or(t.firstLine("run/systemd/container"), t.firstLine("run/host/container-manager")) // written by systemd inside
+	for _, variable := range strings.Split(t.fileText("proc/1/environ"), "\x00") {                     // readable for root only
 		if value, ok := strings.CutPrefix(variable, "container="); ok && manager == "" {
 			manager = value
 		}
@@ -32,14 +32,14 @@ func (t tree) container() string {
 	default:
 		return manager
 	}
-	groups := t.text("proc/1/cgroup")
+	groups := t.fileText("proc/1/cgroup")
 	inGroup := func(part string) bool { return strings.Contains(groups, part) }
 	switch {
 	case inGroup("/kubepods"):
 		return "kubernetes"
-	case t.exists("run/.containerenv"):
+	case t.fileExists("run/.containerenv"):
 		return "podman"
-	case t.exists(".dockerenv"), inGroup("/docker/"), inGroup("/docker-"):
+	case t.fileExists(".dockerenv"), inGroup("/docker/"), inGroup("/docker-"):
 		return "docker"
 	case inGroup("/lxc/"), inGroup("/lxc.payload"):
 		return "lxc"
@@ -47,8 +47,8 @@ func (t tree) container() string {
 	return ""
 }
 
-// firmware has words of the DMI tables, in systemd's order.
-var firmware = [...]struct{ word, is string }{
+// firmwareVendors maps words of the DMI tables to hypervisors, in systemd's order.
+var firmwareVendors = [...]struct{ word, is string }{
 	{"KVM", "kvm"}, {"OpenStack", "kvm"}, {"KubeVirt", "kvm"}, {"Amazon EC2", "kvm"}, {"QEMU", "qemu"},
 	{"VMware", "vmware"}, {"VMW", "vmware"}, {"innotek GmbH", "virtualbox"}, {"VirtualBox", "virtualbox"},
 	{"Oracle Corporation", "virtualbox"}, {"Xen", "xen"}, {"Parallels", "parallels"}, {"BHYVE", "bhyve"},
@@ -57,17 +57,17 @@ var firmware = [...]struct{ word, is string }{
 
 // hypervisor returns the hypervisor below the kernel. Clock sources of the kernel distinguish KVM, Hyper-V
 // and Xen where the firmware names only QEMU, or nothing.
-func (t tree) hypervisor() string {
-	if strings.Contains(t.text("proc/xen/capabilities"), "control_d") {
+func (t machineFS) hypervisor() string {
+	if strings.Contains(t.fileText("proc/xen/capabilities"), "control_d") {
 		return "none" // the machine's own system, beside its guests
 	}
-	if t.line("sys/hypervisor/type") == "xen" {
+	if t.firstLine("sys/hypervisor/type") == "xen" {
 		return "xen"
 	}
-	if strings.HasSuffix(t.dmi("product_name"), ".metal") {
+	if strings.HasSuffix(t.dmiField("product_name"), ".metal") {
 		return "none" // Amazon's firmware on a machine of one's own
 	}
-	clocks := t.line("sys/devices/system/clocksource/clocksource0/available_clocksource")
+	clocks := t.firstLine("sys/devices/system/clocksource/clocksource0/available_clocksource")
 	switch {
 	case strings.Contains(clocks, "kvm-clock"):
 		return "kvm"
@@ -75,19 +75,19 @@ func (t tree) hypervisor() string {
 		return "hyper-v"
 	}
 	for _, field := range [...]string{"product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"} {
-		for _, f := range firmware {
-			if strings.HasPrefix(t.dmi(field), f.word) {
+		for _, f := range firmwareVendors {
+			if strings.HasPrefix(t.dmiField(field), f.word) {
 				return f.is
 			}
 		}
 	}
-	if t.dmi("sys_vendor") == "Microsoft Corporation" && t.dmi("product_name") == "Virtual Machine" {
+	if t.dmiField("sys_vendor") == "Microsoft Corporation" && t.dmiField("product_name") == "Virtual Machine" {
 		return "hyper-v"
 	}
-	if v := t.otherArchitectures(); v != "" {
+	if v := t.hypervisorWithoutDMI(); v != "" {
 		return v
 	}
-	for line := range strings.Lines(t.text("proc/cpuinfo")) {
+	for line := range strings.Lines(t.fileText("proc/cpuinfo")) {
 		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {
 			if strings.Contains(flags+" ", " hypervisor ") {
 				return "vm"
@@ -98,9 +98,9 @@ func (t tree) hypervisor() string {
 	return "none"
 }
 
-// otherArchitectures reads the sources of machines without DMI.
-func (t tree) otherArchitectures() string {
-	device := strings.TrimRight(t.text("proc/device-tree/hypervisor/compatible"), "\x00\n")
+// hypervisorWithoutDMI returns the hypervisor of a machine without DMI tables, from other files of the kernel.
+func (t machineFS) hypervisorWithoutDMI() string {
+	device := strings.TrimRight(t.fileText("proc/device-tree/hypervisor/compatible"), "\x00\n")
 	switch {
 	case strings.Contains(device, "linux,kvm"):
 		return "kvm"
@@ -110,10 +110,10 @@ func (t tree) otherArchitectures() string {
 		return "vmware"
 	case device != "":
 		return "vm"
-	case t.exists("proc/device-tree/ibm,partition-name") && t.exists("proc/device-tree/hmc-managed?"):
+	case t.fileExists("proc/device-tree/ibm,partition-name") && t.fileExists("proc/device-tree/hmc-managed?"):
 		return "powervm"
 	}
-	for line := range strings.Lines(t.text("proc/sysinfo")) { // s390x
+	for line := range strings.Lines(t.fileText("proc/sysinfo")) { // s390x
 		if strings.HasPrefix(line, "VM") && strings.Contains(line, "Control Program") {
 			if strings.Contains(line, "z/VM") {
 				return "zvm"
@@ -124,14 +124,14 @@ func (t tree) otherArchitectures() string {
 	return ""
 }
 
-// dmi returns one field of the firmware's tables; only root can read some.
-func (t tree) dmi(field string) string { return t.line("sys/class/dmi/id/" + field) }
+// dmiField returns one field of the firmware's tables; only root can read some.
+func (t machineFS) dmiField(field string) string { return t.firstLine("sys/class/dmi/id/" + field) }
 
-// cloud sets the facts of the cloud that owns the machine. cloud-init has the most exact ones, because it asked
-// the provider at boot. The firmware names the provider, and of some also the instance.
-func (t tree) cloud(f map[string]string) {
-	if c, ok := decodeInstance([]byte(t.text("run/cloud-init/instance-data.json"))); ok {
-		f[Cloud], f[CloudInstance], f[CloudRegion], f[CloudZone], f[CloudType] = c.provider, c.instance, c.region, c.zone, c.size
+// setCloudFacts sets the facts of the cloud that owns the machine. cloud-init has the most exact facts,
+// because it asked the provider at boot. The firmware names the provider, and of some also the instance.
+func (t machineFS) setCloudFacts(f map[string]string) {
+	if c, ok := decodeCloudInit([]byte(t.fileText("run/cloud-init/instance-data.json"))); ok {
+		f[Cloud], f[CloudInstance], f[CloudRegion], f[CloudZone], f[CloudType] = c.provider, c.cloudMachine, c.region, c.zone, c.machineType
 	}
 	provider, instance, size := t.firmwareCloud()
 	f[Cloud] = cmp.Or(f[Cloud], provider)
@@ -142,12 +142,12 @@ func (t tree) cloud(f map[string]string) {
 
 // firmwareCloud reads the entries of providers in the DMI tables. Serial numbers and UUIDs
 // are readable for root only: without it there is no instance.
-func (t tree) firmwareCloud() (provider, instance, size string) {
-	vendor, product, chassis := t.dmi("sys_vendor"), t.dmi("product_name"), t.dmi("chassis_asset_tag")
-	uuid := strings.ToLower(t.dmi("product_uuid"))
+func (t machineFS) firmwareCloud() (provider, instance, size string) {
+	vendor, product, chassis := t.dmiField("sys_vendor"), t.dmiField("product_name"), t.dmiField("chassis_asset_tag")
+	uuid := strings.ToLower(t.dmiField("product_uuid"))
 	switch {
-	case vendor == "Amazon EC2", strings.Contains(t.dmi("bios_version"), "amazon"), strings.HasPrefix(strings.ToLower(t.line("sys/hypervisor/uuid")), "ec2"):
-		if tag := t.dmi("board_asset_tag"); strings.HasPrefix(tag, "i-") {
+	case vendor == "Amazon EC2", strings.Contains(t.dmiField("bios_version"), "amazon"), strings.HasPrefix(strings.ToLower(t.firstLine("sys/hypervisor/uuid")), "ec2"):
+		if tag := t.dmiField("board_asset_tag"); strings.HasPrefix(tag, "i-") {
 			instance = tag
 		}
 		if vendor == "Amazon EC2" {
@@ -169,7 +169,7 @@ func (t tree) firmwareCloud() (provider, instance, size string) {
 	}
 	for _, c := range serialClouds {
 		if vendor == c[0] {
-			return c[1], t.dmi("product_serial"), ""
+			return c[1], t.dmiField("product_serial"), ""
 		}
 	}
 	return "", "", ""
@@ -179,15 +179,15 @@ func (t tree) firmwareCloud() (provider, instance, size string) {
 var serialClouds = [...][2]string{{"DigitalOcean", "digitalocean"}, {"Hetzner", "hetzner"}, {"Vultr", "vultr"}, {"UpCloud", "upcloud"},
 	{"Alibaba Cloud", "alibaba"}, {"Akamai", "akamai"}, {"Linode", "akamai"}}
 
-// instance has the facts of a machine in a cloud.
-type instance struct{ provider, instance, region, zone, size string }
+// cloudMachine has the facts of a machine in a cloud.
+type cloudMachine struct{ provider, cloudMachine, region, zone, machineType string }
 
 // providerNames maps cloud-init's names of providers to the facts' names.
 var providerNames = [...][2]string{{"gce", "gcp"}, {"aliyun", "alibaba"}, {"ec2", "aws"}}
 
-// decodeInstance reads cloud-init's instance-data.json. ok is false where there is no cloud, such as for a
+// decodeCloudInit reads cloud-init's instance-data.json. ok is false where there is no cloud, such as for a
 // disk image made by hand.
-func decodeInstance(data []byte) (c instance, ok bool) {
+func decodeCloudInit(data []byte) (c cloudMachine, ok bool) {
 	var parsed struct {
 		V1 struct {
 			Cloud    string `json:"cloud_name"`
@@ -205,7 +205,7 @@ func decodeInstance(data []byte) (c instance, ok bool) {
 	// A member of another type than expected is left out; the others count.
 	err := json.Unmarshal(data, &parsed)
 	if _, shape := err.(*json.UnmarshalTypeError); err != nil && !shape {
-		return instance{}, false
+		return cloudMachine{}, false
 	}
 	v := parsed.V1
 	for _, pair := range providerNames {
@@ -215,7 +215,7 @@ func decodeInstance(data []byte) (c instance, ok bool) {
 	}
 	switch strings.ToLower(v.Cloud) {
 	case "", "none", "nocloud", "unknown", "lxd", "configdrive", "vmware", "ovf":
-		return instance{}, false
+		return cloudMachine{}, false
 	}
-	return instance{strings.ToLower(v.Cloud), v.Instance, v.Region, v.Zone, parsed.DS.Data.Type}, true
+	return cloudMachine{strings.ToLower(v.Cloud), v.Instance, v.Region, v.Zone, parsed.DS.Data.Type}, true
 }

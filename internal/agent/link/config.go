@@ -41,7 +41,7 @@ type Config struct {
 	DeadAfter time.Duration // of silence; default 60 s
 	Write     time.Duration // one write; default 10 s
 
-	done bool // defaults are filled in
+	hasDefaults bool // defaults are filled in
 }
 
 // Shared has the buffer pools of many sessions in one process.
@@ -59,15 +59,15 @@ func NewShared() *Shared {
 	}
 }
 
-// complete returns the configuration with its defaults. A complete one is returned as it is, so that
+// filledIn returns the configuration with its defaults. A configuration with defaults is returned unchanged, so that
 // thousands of sessions share it.
-func (c *Config) complete() *Config {
-	if c.done {
+func (c *Config) filledIn() *Config {
+	if c.hasDefaults {
 		return c
 	}
 	copied := *c
 	c = &copied
-	c.done = true
+	c.hasDefaults = true
 	if c.Dial == nil {
 		c.Dial = NewDialer(nil)
 	}
@@ -92,7 +92,7 @@ func (c *Config) complete() *Config {
 
 // Complete returns the configuration with its defaults, for owners of many sessions: Open then makes
 // no copy.
-func (c Config) Complete() *Config { return c.complete() }
+func (c Config) Complete() *Config { return c.filledIn() }
 
 // Handler receives the server's messages, on the goroutine that reads. Messages and their slices are
 // valid during the call only.

@@ -49,7 +49,7 @@ func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config
 				Roots: id.CA, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, CurrentTime: at,
 			})
 			if err != nil {
-				return &untrusted{pki.RefusedCertificate{Trusted: pki.ShortSum(id.CASum), Now: at},
+				return &untrustedServerError{pki.RefusedCertificate{Trusted: pki.ShortSum(id.CASum), Now: at},
 					&tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}}
 			}
 			if state.NegotiatedProtocol != protocol {
@@ -66,15 +66,15 @@ func DialTLS(ctx context.Context, dial pki.Dial, config *tls.Config, addr string
 	if err != nil {
 		return nil, err
 	}
-	conn, err := handshake(ctx, nc, config, addr)
+	conn, err := tlsHandshake(ctx, nc, config, addr)
 	if err != nil {
 		nc.Close()
 	}
 	return conn, err
 }
 
-// handshake makes a TLS handshake with the server at addr; without a configuration it returns nc.
-func handshake(ctx context.Context, nc net.Conn, config *tls.Config, addr string) (net.Conn, error) {
+// tlsHandshake makes a TLS handshake with the server at addr; without a configuration it returns nc.
+func tlsHandshake(ctx context.Context, nc net.Conn, config *tls.Config, addr string) (net.Conn, error) {
 	if config == nil {
 		return nc, nil
 	}
@@ -151,7 +151,7 @@ func dialProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr str
 	if proxy.Scheme == "https" {
 		nc = tls.Client(nc, &tls.Config{MinVersion: tls.VersionTLS12, ServerName: proxy.Hostname()})
 	}
-	status, err := connect(nc, proxy.User, addr)
+	status, err := openTunnel(nc, proxy.User, addr)
 	switch {
 	case err != nil:
 		err = proxyUnreachable(proxy, addr, err)
@@ -164,9 +164,9 @@ func dialProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr str
 	return nil, err
 }
 
-// connect requests a tunnel (RFC 9110, 9.3.6). The peer sends nothing before the TLS client does, so
+// openTunnel requests a tunnel (RFC 9110, 9.3.6). The peer sends nothing before the TLS client does, so
 // the reader's buffer is empty after the response.
-func connect(nc net.Conn, user *url.Userinfo, addr string) (status int, err error) {
+func openTunnel(nc net.Conn, user *url.Userinfo, addr string) (status int, err error) {
 	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
 	if password, _ := user.Password(); user != nil {
 		r.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
@@ -216,18 +216,18 @@ func tunnelRefused(proxy *url.URL, addr string, status int) error {
 		WithHint("use a proxy that supports CONNECT; HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", bypassHint(addr))
 }
 
-// untrusted reports a server whose certificate is not accepted.
-type untrusted struct {
+// untrustedServerError reports a server whose certificate is not accepted.
+type untrustedServerError struct {
 	pki.RefusedCertificate
 	err error
 }
 
-func (u *untrusted) Error() string { return u.err.Error() }
-func (u *untrusted) Unwrap() error { return u.err }
+func (u *untrustedServerError) Error() string { return u.err.Error() }
+func (u *untrustedServerError) Unwrap() error { return u.err }
 
 // explainConnect returns an error with a hint where opening a session failed.
 func explainConnect(addr string, err error) error {
-	var u *untrusted
+	var u *untrustedServerError
 	if errors.As(err, &u) {
 		u.Server = addr
 		if explained := u.ForAgents(u.err); explained != nil {
@@ -237,7 +237,7 @@ func explainConnect(addr string, err error) error {
 	switch text := err.Error(); {
 	case strings.Contains(text, "tls: no application protocol"):
 		return model.Errorf(model.Unavailable, "%s does not serve agents", addr).
-			WithHint("it is the address for people, or another program: set --server to the address for agents (on the server: --listen-agents)")
+			WithHint("people or another program use this address: set --server to the address for agents (on the server: --listen-agents)")
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
 		return model.Errorf(model.Unavailable, "%s does not use TLS: it is not a Muster server, or its admin listener", addr).
 			WithHint("agents connect to --listen or --listen-agents of the server: --server HOST:8443")

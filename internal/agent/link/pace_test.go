@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-func TestPaceUnderBackPressure(t *testing.T) {
+func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	const usual, at = 500 * time.Millisecond, 100 * time.Second
 	for _, c := range []struct {
 		name        string
@@ -104,11 +104,11 @@ func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Durati
 				return
 			}
 			p := &serverConn{t: t, conn: conn}
-			p.welcome(wire.Welcome{KeepaliveMs: 120_000})
+			p.answerHello(wire.Welcome{KeepaliveMs: 120_000})
 			p.ackBatches(func(*wire.Batch) {
 				now := time.Since(began) - 10*time.Second
 				if now >= 0 && (len(came) == 0 || came[len(came)-1] < 0) {
-					p.write(wire.AppendBackPressure(nil, slow))
+					p.writeFrame(wire.AppendBackPressure(nil, slow))
 				}
 				came = append(came, now)
 			})
@@ -152,7 +152,8 @@ func TestLingerReturnsToNormalAfterBackPressure(t *testing.T) {
 			after++
 		}
 	}
-	// An urgent one leaves every 200 ms; while slow the one that hears of it, one by chance, and one every five seconds.
+	// An urgent one leaves every 200 ms; while slow the one that hears of it, one by chance, and one every
+	// five seconds.
 	if before < 45 || after < 45 || during > int(over/linger)+2 || easing < 8 || easing > 40 {
 		t.Errorf("%d frames in ten seconds before, %d in the %s of Slow, %d until it is over, %d in ten seconds after", before, during, over, easing, after)
 	}

@@ -22,45 +22,45 @@ const (
 	frameFull  = 200             // signals that fill a frame: it is sent at once
 )
 
-// runner is the state of Run between sessions, and the Handler of each.
-type runner struct {
+// sessionRunner is the state of Run from session to session, and the Handler of each session.
+type sessionRunner struct {
 	cfg    RunConfig
 	base   *Config
 	source Source
 	Events // receives the messages that runner does not handle itself
 
-	welcomeServers []string               // of the last Welcome
-	first          atomic.Pointer[string] // of the order, for watchPreferred
-	assignment     *Assignment            // in force; nil: none
-	began          time.Time              // with its monotonic reading
+	welcomeServers  []string               // servers of the last Welcome
+	preferredServer atomic.Pointer[string] // the first server to try, for watchPreferred
+	assignment      *Assignment            // in force; nil: none
+	began           time.Time              // with its monotonic reading
 
-	server    string
-	keepalive time.Duration
-	acked     chan struct{} // capacity 1: room in the window, or another pace
-	paceMu    sync.Mutex
-	pace      Pace   // times since runner.began
-	sent      uint64 // bytes, by sessions before this one
+	server           string
+	keepalive        time.Duration
+	acked            chan struct{} // capacity 1: an acknowledgement freed the window, or the pace changed
+	paceMu           sync.Mutex
+	pace             Pace   // its times count from sessionRunner.began
+	earlierSentBytes uint64 // bytes that earlier sessions sent
 
-	facts   wire.Facts // as this session knows them
-	batch   wire.Batch
-	waiting bool // batch is not sent yet: the window is full
+	facts      wire.Facts // the facts that the server has from this session
+	batch      wire.Batch
+	batchWaits bool // the batch is not sent yet, because the window is full
 }
 
-func (r *runner) randomShare() float64 {
+func (r *sessionRunner) randomShare() float64 {
 	if r.cfg.Rand != nil {
 		return r.cfg.Rand()
 	}
 	return rand.Float64()
 }
 
-// session runs one connection from dial to end. welcomed: the server accepted it.
-func (r *runner) session(ctx context.Context, server string) (welcomed bool, err error) {
+// runSession runs one connection from dial to end. welcomed: the server accepted it.
+func (r *sessionRunner) runSession(ctx context.Context, server string) (welcomed bool, err error) {
 	if r.cfg.TLS != nil {
 		r.base.TLS = r.cfg.TLS()
 	}
 	hello := r.cfg.Hello()
 	hello.Streams, hello.Backlog = r.source.Streams(), r.source.Backlog()
-	r.server, r.waiting = server, false
+	r.server, r.batchWaits = server, false
 	r.facts = wire.Facts{Labels: hello.Labels, Facts: hello.Facts, Groups: hello.Groups}
 	s, err := Open(ctx, r.base, server, &hello, r.assignment, r)
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	watchCtx, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { r.watchPreferred(watchCtx, server, preferred) })
-	err = r.pump(ctx, s, ended, preferred)
+	err = r.pumpSignals(ctx, s, ended, preferred)
 	stop()
 	watcher.Wait()
 	if errors.Is(err, errPreferredAnswers) {
@@ -88,20 +88,20 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 		s.Close()
 	}
 	if read := <-ended; err == nil || errors.Is(err, ErrSessionEnded) {
-		err = read // the reader has the cause
+		err = read // the reader knows the cause of the end
 	}
 	r.assignment = s.Assignment()
-	r.sent += s.Sent()
+	r.earlierSentBytes += s.Sent()
 	return true, err
 }
 
-// pump sends signals, keepalives, run outputs, requests, facts and stats until the session ends. It
+// pumpSignals sends signals, keepalives, run outputs, requests, facts and stats until the session ends. It
 // returns nil when the reader has ended, and leaves its error in ended.
-func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferred <-chan struct{}) error {
+func (r *sessionRunner) pumpSignals(ctx context.Context, s *Session, ended chan error, preferred <-chan struct{}) error {
 	now := r.base.Now()
 	sent, tick := now, now.Add(tickEvery)
 	stats := r.firstStats(now)
-	var lingering time.Time // when the oldest unsent signal arrived; zero: there is none
+	var lingering time.Time // time at which the oldest unsent signal arrived; zero: no signal is unsent
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var outputs, requests <-chan struct{}
@@ -147,13 +147,13 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 		}
 		signals, urgent := r.source.Unsent()
 		switch {
-		case signals == 0 && !r.waiting:
+		case signals == 0 && !r.batchWaits:
 			lingering = time.Time{}
 		case lingering.IsZero():
 			lingering = now
 		}
 		due, slowed := r.sendTime(now, lingering)
-		if r.waiting || signals > 0 && (!slowed && (urgent || signals >= frameFull) || !now.Before(due)) {
+		if r.batchWaits || signals > 0 && (!slowed && (urgent || signals >= frameFull) || !now.Before(due)) {
 			sentAny, err := r.sendBatches(s)
 			if err != nil {
 				return err
@@ -171,20 +171,20 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 			if err := r.sendStats(s, &stats, now, sent == now); err != nil {
 				return err
 			}
-			next = stats.wake(next)
+			next = stats.wakeTime(next)
 		}
 		if r.keepalive > 0 {
-			next = earlier(next, sent.Add(r.keepalive))
+			next = earlierTime(next, sent.Add(r.keepalive))
 		}
 		if !due.IsZero() {
-			next = earlier(next, due)
+			next = earlierTime(next, due)
 		}
 		timer.Reset(max(next.Sub(now), time.Millisecond))
 	}
 }
 
-// earlier returns the earlier one of two times.
-func earlier(a, b time.Time) time.Time {
+// earlierTime returns the earlier of two times.
+func earlierTime(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}
@@ -192,7 +192,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // sendRequests sends all requests that wait.
-func (r *runner) sendRequests(s *Session) error {
+func (r *sessionRunner) sendRequests(s *Session) error {
 	for {
 		x, ok := r.cfg.Requests.Next(0)
 		if !ok {
@@ -205,7 +205,7 @@ func (r *runner) sendRequests(s *Session) error {
 }
 
 // sendFacts sends the facts, labels and groups where the session knows other ones.
-func (r *runner) sendFacts(s *Session) error {
+func (r *sessionRunner) sendFacts(s *Session) error {
 	now := r.cfg.Facts()
 	if maps.Equal(now.Facts, r.facts.Facts) && maps.Equal(now.Labels, r.facts.Labels) && slices.Equal(now.Groups, r.facts.Groups) {
 		return nil
@@ -214,9 +214,9 @@ func (r *runner) sendFacts(s *Session) error {
 	return s.SendFacts(&now)
 }
 
-// sendTime returns the time at which a signal that waits since lingering is sent (zero: no signal waits).
-// slowed: under back-pressure urgent signals wait until then, too.
-func (r *runner) sendTime(now, lingering time.Time) (due time.Time, slowed bool) {
+// sendTime returns the time at which a signal that waits since lingering is sent (lingering is zero: no
+// signal waits). slowed: true under back-pressure, when urgent signals wait, too.
+func (r *sessionRunner) sendTime(now, lingering time.Time) (due time.Time, slowed bool) {
 	r.paceMu.Lock()
 	defer r.paceMu.Unlock()
 	if !lingering.IsZero() {
@@ -226,7 +226,7 @@ func (r *runner) sendTime(now, lingering time.Time) (due time.Time, slowed bool)
 }
 
 // setPace changes the pace and wakes the pump. slowed: it was under back-pressure before.
-func (r *runner) setPace(m *wire.BackPressure) (slowed bool) {
+func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
 	now := r.base.Now().Sub(r.began)
 	r.paceMu.Lock()
 	slowed = r.pace.Slow(now)
@@ -237,9 +237,9 @@ func (r *runner) setPace(m *wire.BackPressure) (slowed bool) {
 }
 
 // sendBatches sends batches until the source is empty or the window is full. sent: at least one left.
-func (r *runner) sendBatches(s *Session) (sent bool, err error) {
+func (r *sessionRunner) sendBatches(s *Session) (sent bool, err error) {
 	for {
-		if !r.waiting {
+		if !r.batchWaits {
 			most := s.MaxBatch() - frameRoom
 			more, err := r.source.Next(&r.batch, min(frameBytes, most), wire.MaxSignals)
 			if err != nil || !more {
@@ -248,7 +248,7 @@ func (r *runner) sendBatches(s *Session) (sent bool, err error) {
 			shortenResult(&r.batch, most)
 		}
 		err := s.Send(&r.batch)
-		if r.waiting = errors.Is(err, ErrWindowFull); r.waiting {
+		if r.batchWaits = errors.Is(err, ErrWindowFull); r.batchWaits {
 			return sent, nil
 		}
 		if err != nil {
@@ -263,7 +263,7 @@ const runOutputBytes = 16 << 10
 
 // sendRunOutputs sends the outputs of requested runs until there is none or their window is full.
 // Urgent results go first.
-func (r *runner) sendRunOutputs(s *Session) error {
+func (r *sessionRunner) sendRunOutputs(s *Session) error {
 	for r.cfg.RunOutputs != nil && s.outputWindowOpen() {
 		ran, ok := r.cfg.RunOutputs.Next(min(runOutputBytes, s.MaxBatch()-frameRoom))
 		if !ok {
@@ -307,11 +307,11 @@ func shortenResult(b *wire.Batch, most int) {
 }
 
 // OpenedSession implements Handler.
-func (r *runner) OpenedSession(_ *Session, w *wire.Welcome) {
+func (r *sessionRunner) OpenedSession(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
 	r.setPace(&wire.BackPressure{})
 	r.welcomeServers = slices.Clone(w.Servers)
-	r.first.Store(&r.serverOrder()[0])
+	r.preferredServer.Store(&r.serverOrder()[0])
 	if err := r.source.Resume(w.Last); err != nil {
 		r.base.Log.Error("resume the spool", "error", err)
 	}
@@ -319,21 +319,21 @@ func (r *runner) OpenedSession(_ *Session, w *wire.Welcome) {
 }
 
 // Acked implements Handler.
-func (r *runner) Acked(_ *Session, ack *wire.Ack) {
+func (r *sessionRunner) Acked(_ *Session, ack *wire.Ack) {
 	r.source.Acked(ack)
 	pause.Wake(r.acked)
 }
 
 // BackPressure implements Handler.
-func (r *runner) BackPressure(_ *Session, m *wire.BackPressure) {
+func (r *sessionRunner) BackPressure(_ *Session, m *wire.BackPressure) {
 	level := slog.LevelInfo
-	if r.setPace(m) { // a repetition
+	if r.setPace(m) { // the server repeats a BackPressure that holds
 		level = slog.LevelDebug
 	}
 	r.base.Log.Log(context.Background(), level, "server asks for rarer batches", "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }
 
 // ServerStops implements Handler.
-func (r *runner) ServerStops(_ *Session, retry time.Duration, reason string) {
+func (r *sessionRunner) ServerStops(_ *Session, retry time.Duration, reason string) {
 	r.base.Log.Info("server ends the session", "retry", retry, "reason", reason)
 }

@@ -61,7 +61,7 @@ type RunConfig struct {
 	// TLS returns the configuration of the next session, with a certificate that may have been renewed.
 	// Nil: Config.TLS.
 	TLS          func() *tls.Config
-	SavedServers []string          // of the last Welcome: tried first
+	SavedServers []string          // servers of the last Welcome, which Run tries first
 	Hello        func() wire.Hello // without Node, Protocol, Session, Streams, Backlog, Assignment
 	// Facts returns the present facts; FactsChanged has a value after they changed. Nil: the facts of
 	// Hello never change.
@@ -75,8 +75,8 @@ type RunConfig struct {
 	// jitter; default 10 min.
 	HomeAfter  time.Duration
 	Rand       func() float64         // jitter, in [0, 1); nil: rand.Float64
-	RunOutputs Outbox[wire.RunOutput] // of requested runs, sent after the signals of Source; nil: none
-	Requests   Outbox[wire.Exchange]  // to the server, sent at once; nil: none
+	RunOutputs Outbox[wire.RunOutput] // outputs of requested runs, sent after the signals of Source; nil: none
+	Requests   Outbox[wire.Exchange]  // requests to the server, sent at once; nil: none
 	// RetryNow has a value when the next attempt to connect must not wait. Nil: never.
 	RetryNow <-chan struct{}
 }
@@ -90,8 +90,8 @@ type Backoff struct {
 // Run keeps a session open until ctx ends, and then sends Bye. It returns early only for a refusal
 // that forbids a retry (*RefusedError with RetryMs zero).
 func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error {
-	r := &runner{
-		cfg: cfg, base: cfg.Config.complete(), source: source, Events: events,
+	r := &sessionRunner{
+		cfg: cfg, base: cfg.Config.filledIn(), source: source, Events: events,
 		welcomeServers: cfg.SavedServers, assignment: cfg.Assignment, acked: make(chan struct{}, 1),
 	}
 	r.began = r.base.Now()
@@ -103,12 +103,12 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 			return errors.New("BUG: agent without a server to connect to")
 		}
 		server := servers[next%len(servers)]
-		welcomed, err := r.session(ctx, server)
+		welcomed, err := r.runSession(ctx, server)
 		if ctx.Err() != nil {
 			return nil
 		}
 		r.Disconnected(server, explainLostConnection(err))
-		wait, stop := r.cfg.Backoff.wait(err, n, r.randomShare())
+		wait, stop := r.cfg.Backoff.delayAfter(err, n, r.randomShare())
 		if stop {
 			return err
 		}
@@ -126,10 +126,10 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 	}
 }
 
-// wait returns the delay before attempt n+1 after err. stop: there is no further attempt.
-func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, stop bool) {
+// delayAfter returns the delay before attempt n+1 after err. stop: there is no further attempt.
+func (b Backoff) delayAfter(err error, n int, random float64) (delayAfter time.Duration, stop bool) {
 	span := min(cmp.Or(b.Max, time.Minute), cmp.Or(b.First, time.Second)<<min(n, 16))
-	wait = time.Duration(random * float64(span))
+	delayAfter = time.Duration(random * float64(span))
 	var refused *RefusedError
 	var leaving *LeavingError
 	switch {
@@ -137,16 +137,16 @@ func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, sto
 		if refused.RetryMs == 0 {
 			return 0, true
 		}
-		wait = max(wait, time.Duration(refused.RetryMs)*time.Millisecond)
+		delayAfter = max(delayAfter, time.Duration(refused.RetryMs)*time.Millisecond)
 	case errors.As(err, &leaving):
-		wait = max(wait, leaving.Retry)
+		delayAfter = max(delayAfter, leaving.Retry)
 	}
-	return wait, false
+	return delayAfter, false
 }
 
 // serverOrder returns the servers to try: first the last Welcome's, then the agent's own, so that a wrong
 // list in Welcome locks no agent out.
-func (r *runner) serverOrder() []string {
+func (r *sessionRunner) serverOrder() []string {
 	isListed := func(server string) bool { return slices.Contains(r.welcomeServers, server) }
 	return slices.Concat(r.welcomeServers, slices.DeleteFunc(slices.Clone(r.cfg.Servers), isListed))
 }
@@ -159,12 +159,12 @@ var errPreferredAnswers = errors.New("the preferred server answers again")
 
 // watchPreferred tries the first server of the order periodically while the session is with another
 // one, and reports on preferred when a TLS handshake succeeds.
-func (r *runner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
+func (r *sessionRunner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
 	for {
 		if pause.For(ctx, time.Duration((0.5+r.randomShare())*float64(r.cfg.HomeAfter))) != nil {
 			return
 		}
-		first := r.first.Load()
+		first := r.preferredServer.Load()
 		if first == nil || *first == server {
 			continue
 		}
@@ -186,7 +186,7 @@ func (c *Config) tryServer(ctx context.Context, addr string) error {
 		return fmt.Errorf("connect to server %s: %w", addr, err)
 	}
 	defer nc.Close()
-	_, err = handshake(ctx, nc, c.TLS, addr)
+	_, err = tlsHandshake(ctx, nc, c.TLS, addr)
 	return err
 }
 
@@ -218,18 +218,18 @@ func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
 }
 
 // Slow returns whether back-pressure holds: urgent results wait, too.
-func (p *Pace) Slow(now time.Duration) bool { return p.at(now) > 0 }
+func (p *Pace) Slow(now time.Duration) bool { return p.lingerAt(now) > 0 }
 
-// at returns the linger of a signal that arrives at since: the requested one, and after its end a
+// lingerAt returns the linger of a signal that arrives at since: the linger of BackPressure, and after its end a
 // linearly shrinking one.
-func (p *Pace) at(since time.Duration) time.Duration {
+func (p *Pace) lingerAt(since time.Duration) time.Duration {
 	return max(0, p.linger-max(0, since-p.until)/wire.BackPressureEasing)
 }
 
 // Due returns the time at which the agent sends a signal that arrived at since. A linger that started under
 // back-pressure lasts beyond its end, so that agents do not send all at once.
 func (p *Pace) Due(since, usual time.Duration) time.Duration {
-	due := since + p.at(since)
+	due := since + p.lingerAt(since)
 	if since <= p.first {
 		due = min(due, p.first)
 	}
@@ -249,7 +249,7 @@ type statsSchedule struct {
 }
 
 // firstStats returns the schedule of a session that opened now.
-func (r *runner) firstStats(now time.Time) statsSchedule {
+func (r *sessionRunner) firstStats(now time.Time) statsSchedule {
 	return statsSchedule{now.Add(time.Second + time.Duration(r.randomShare()*float64(statsDelay-time.Second))), true}
 }
 
@@ -258,21 +258,21 @@ func (a statsSchedule) due(now time.Time, batchSent bool) bool {
 	return (batchSent || a.first) && !now.Before(a.at)
 }
 
-// wake returns the time at which the first Stats wake the link, or other where that is earlier.
-func (a statsSchedule) wake(other time.Time) time.Time {
+// wakeTime returns the time at which the first Stats of a session are due, or other if other is earlier.
+func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	if !a.first {
 		return other
 	}
-	return earlier(other, a.at)
+	return earlierTime(other, a.at)
 }
 
 // sendStats sends Stats when they are due.
-func (r *runner) sendStats(s *Session, next *statsSchedule, now time.Time, batchSent bool) error {
+func (r *sessionRunner) sendStats(s *Session, next *statsSchedule, now time.Time, batchSent bool) error {
 	if !next.due(now, batchSent) {
 		return nil
 	}
 	*next = statsSchedule{at: now.Add(time.Duration((0.75 + r.randomShare()/2) * float64(statsEvery)))}
 	x := r.cfg.Stats()
-	x.BytesSent = r.sent + s.Sent()
+	x.BytesSent = r.earlierSentBytes + s.Sent()
 	return s.Stats(&x)
 }

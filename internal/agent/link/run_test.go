@@ -78,12 +78,12 @@ func startServerAt(t *testing.T, address string, steps ...func(*serverConn)) *sc
 	return s
 }
 
-func (p *serverConn) write(frame []byte) {
+func (p *serverConn) writeFrame(frame []byte) {
 	_ = p.conn.Write(append(make([]byte, wsconn.Headroom), frame...))
 }
 
-// read returns the next message; kind 0 at the end.
-func (p *serverConn) read() (wire.Kind, []byte) {
+// readMessage returns the next message; kind 0 at the end.
+func (p *serverConn) readMessage() (wire.Kind, []byte) {
 	for {
 		op, frame, err := p.conn.Read(wire.MaxFrame)
 		if err != nil {
@@ -99,24 +99,24 @@ func (p *serverConn) read() (wire.Kind, []byte) {
 	}
 }
 
-// welcome reads Hello and answers it.
-func (p *serverConn) welcome(w wire.Welcome) wire.Hello {
+// answerHello reads Hello and answers it.
+func (p *serverConn) answerHello(w wire.Welcome) wire.Hello {
 	var h wire.Hello
-	if kind, body := p.read(); kind != wire.KindHello || h.Decode(body) != nil {
+	if kind, body := p.readMessage(); kind != wire.KindHello || h.Decode(body) != nil {
 		p.t.Errorf("message %d before Hello", kind)
 	}
 	w.Protocol = wire.Protocol
 	if w.Last == nil {
-		w.Last = []wire.StreamLast{{StreamKey: key}}
+		w.Last = []wire.StreamLast{{StreamKey: testStream}}
 	}
-	p.write(wire.AppendWelcome(nil, &w))
+	p.writeFrame(wire.AppendWelcome(nil, &w))
 	return h
 }
 
-// batch reads the next batch; nil at the end.
-func (p *serverConn) batch() *wire.Batch {
+// readBatch reads the next batch; nil at the end.
+func (p *serverConn) readBatch() *wire.Batch {
 	for {
-		kind, body := p.read()
+		kind, body := p.readMessage()
 		switch kind {
 		case 0:
 			return nil
@@ -132,29 +132,29 @@ func (p *serverConn) batch() *wire.Batch {
 
 // ackBatches passes each batch to receive and acknowledges it, until the session ends.
 func (p *serverConn) ackBatches(receive func(*wire.Batch)) {
-	for b := p.batch(); b != nil; b = p.batch() {
+	for b := p.readBatch(); b != nil; b = p.readBatch() {
 		receive(b)
-		p.ack(b.First + uint64(len(b.Signals)) - 1)
+		p.sendAck(b.First + uint64(len(b.Signals)) - 1)
 	}
 }
 
-func (p *serverConn) ack(last uint64) {
-	p.write(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: last}}}))
+func (p *serverConn) sendAck(last uint64) {
+	p.writeFrame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: testStream, Last: last}}}))
 }
 
-var key = wire.StreamKey{Stream: 9}
+var testStream = wire.StreamKey{Stream: 9}
 
 // memorySource is a Source whose signals are in memory.
 type memorySource struct {
-	mu      sync.Mutex
-	first   uint64 // number of signals[0]
-	sent    uint64 // highest given to the link
-	signals []wire.Signal
-	urgent  bool
-	alive   int
-	atOnce  int // signals in one batch; zero: as many as may be
-	notify  chan struct{}
-	acked   chan uint64
+	mu              sync.Mutex
+	first           uint64 // number of signals[0]
+	sent            uint64 // highest given to the link
+	signals         []wire.Signal
+	urgent          bool
+	keepalives      int
+	maxBatchSignals int // signals in one batch; zero: as many as may be
+	notify          chan struct{}
+	acked           chan uint64
 }
 
 func newMemorySource() *memorySource {
@@ -174,7 +174,7 @@ func (s *memorySource) add(n int, urgent bool) {
 func (s *memorySource) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []wire.StreamRange{{StreamKey: key, First: s.first, Last: s.first + uint64(len(s.signals)) - 1}}
+	return []wire.StreamRange{{StreamKey: testStream, First: s.first, Last: s.first + uint64(len(s.signals)) - 1}}
 }
 func (s *memorySource) Backlog() uint64 {
 	s.mu.Lock()
@@ -185,10 +185,10 @@ func (s *memorySource) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = last[0].Last
-	s.drop(last[0].Last)
+	s.dropThrough(last[0].Last)
 	return nil
 }
-func (s *memorySource) drop(last uint64) {
+func (s *memorySource) dropThrough(last uint64) {
 	for s.first <= last && len(s.signals) > 0 {
 		s.first++
 		s.signals = s.signals[1:]
@@ -201,8 +201,8 @@ func (s *memorySource) Next(b *wire.Batch, _, most int) (bool, error) {
 	if len(wait) == 0 {
 		return false, nil
 	}
-	wait = wait[:min(len(wait), most, cmp.Or(s.atOnce, most))]
-	*b = wire.Batch{StreamKey: key, First: s.sent + 1, Signals: wait}
+	wait = wait[:min(len(wait), most, cmp.Or(s.maxBatchSignals, most))]
+	*b = wire.Batch{StreamKey: testStream, First: s.sent + 1, Signals: wait}
 	s.sent += uint64(len(wait))
 	s.urgent = false
 	return true, nil
@@ -216,7 +216,7 @@ func (s *memorySource) Notify() <-chan struct{} { return s.notify }
 func (s *memorySource) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.alive++
+	s.keepalives++
 	s.signals = append(s.signals, wire.Signal{Kind: wire.SignalKeepalive})
 	return nil
 }
@@ -224,7 +224,7 @@ func (s *memorySource) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range ack.Last {
-		s.drop(l.Last)
+		s.dropThrough(l.Last)
 		s.acked <- l.Last
 	}
 }
@@ -269,7 +269,7 @@ func (s *memorySource) waitAck(t *testing.T, want uint64) {
 func TestSignalsLingerUnlessUrgent(t *testing.T) {
 	got := make(chan *wire.Batch, 10)
 	s := startServer(t, func(p *serverConn) {
-		p.welcome(wire.Welcome{})
+		p.answerHello(wire.Welcome{})
 		p.ackBatches(func(b *wire.Batch) { got <- b })
 	})
 	source := newMemorySource()
@@ -292,19 +292,19 @@ func TestSignalsLingerUnlessUrgent(t *testing.T) {
 func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 	s := startServer(t,
 		func(p *serverConn) { // receives three signals and ends the session without an acknowledgement
-			p.welcome(wire.Welcome{})
-			p.batch()
+			p.answerHello(wire.Welcome{})
+			p.readBatch()
 		},
-		func(p *serverConn) { // has stored two of them
-			h := p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key, Last: 2}}})
+		func(p *serverConn) { // the server has stored two of the three signals
+			h := p.answerHello(wire.Welcome{Last: []wire.StreamLast{{StreamKey: testStream, Last: 2}}})
 			if h.Backlog != 3 || h.Streams[0].Last != 3 {
 				t.Errorf("hello %+v", h)
 			}
-			if b := p.batch(); b == nil || b.First != 3 || len(b.Signals) != 1 {
+			if b := p.readBatch(); b == nil || b.First != 3 || len(b.Signals) != 1 {
 				t.Errorf("sent again %+v", b)
 			}
-			p.ack(3)
-			p.batch()
+			p.sendAck(3)
+			p.readBatch()
 		})
 	source := newMemorySource()
 	source.add(3, true)
@@ -316,14 +316,14 @@ func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 func TestOutputLongerThanAFrameIsCut(t *testing.T) {
 	got := make(chan wire.Signal, 10)
 	s := startServer(t, func(p *serverConn) {
-		p.welcome(wire.Welcome{MaxFrame: 4096})
+		p.answerHello(wire.Welcome{MaxFrame: 4096})
 		p.ackBatches(func(b *wire.Batch) {
 			b.Signals[0].Body = bytes.Clone(b.Signals[0].Body)
 			got <- b.Signals[0]
 		})
 	})
 	source := newMemorySource()
-	source.atOnce = 1
+	source.maxBatchSignals = 1
 	source.add(2, true)
 	source.signals[0] = wire.ResultSignal(source.signals[0], wire.Result{Output: bytes.Repeat([]byte("ä"), 5000)})
 	startRun(t, source, nil, s.l.Addr().String())
@@ -339,15 +339,15 @@ func TestOutputLongerThanAFrameIsCut(t *testing.T) {
 	}
 }
 
-func TestUnreachableServerIsFollowedByTheNext(t *testing.T) {
+func TestAgentTriesTheNextServerAfterAnUnreachableOne(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
 	dead.Close()
 	s := startServer(t, func(p *serverConn) {
-		p.welcome(wire.Welcome{})
-		p.batch()
-		p.ack(1)
-		p.batch()
+		p.answerHello(wire.Welcome{})
+		p.readBatch()
+		p.sendAck(1)
+		p.readBatch()
 	})
 	source := newMemorySource()
 	source.add(1, true)
@@ -355,11 +355,11 @@ func TestUnreachableServerIsFollowedByTheNext(t *testing.T) {
 	source.waitAck(t, 1)
 }
 
-func TestFinalRefusalEndsRun(t *testing.T) {
+func TestRefusalWithoutRetryEndsRun(t *testing.T) {
 	s := startServer(t, func(p *serverConn) {
-		p.read()
-		p.write(wire.AppendRefuse(nil, &wire.Refuse{Code: "identity", Message: "not you", Hint: "enrol"}))
-		p.read()
+		p.readMessage()
+		p.writeFrame(wire.AppendRefuse(nil, &wire.Refuse{Code: "identity", Message: "not you", Hint: "enrol"}))
+		p.readMessage()
 	})
 	err := <-startRun(t, newMemorySource(), nil, s.l.Addr().String())
 	var refused *RefusedError
@@ -370,7 +370,7 @@ func TestFinalRefusalEndsRun(t *testing.T) {
 
 func TestSilentSessionSendsKeepalives(t *testing.T) {
 	s := startServer(t, func(p *serverConn) {
-		p.welcome(wire.Welcome{KeepaliveMs: 30})
+		p.answerHello(wire.Welcome{KeepaliveMs: 30})
 		p.ackBatches(func(b *wire.Batch) {
 			if b.Signals[0].Kind != wire.SignalKeepalive {
 				t.Errorf("signal %+v", b.Signals[0])
@@ -385,13 +385,13 @@ func TestSilentSessionSendsKeepalives(t *testing.T) {
 func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	step := make(chan struct{})
 	s := startServer(t, func(p *serverConn) {
-		p.welcome(wire.Welcome{MaxUnacked: 1})
-		p.batch()
+		p.answerHello(wire.Welcome{MaxUnacked: 1})
+		p.readBatch()
 		<-step // the second one cannot be under way
-		p.ack(1)
-		p.batch()
-		p.ack(2)
-		p.batch()
+		p.sendAck(1)
+		p.readBatch()
+		p.sendAck(2)
+		p.readBatch()
 	})
 	source := newMemorySource()
 	startRun(t, source, nil, s.l.Addr().String())
@@ -419,7 +419,7 @@ func TestBackoffGrowsAndHonoursTheServersRetry(t *testing.T) {
 		{&RefusedError{wire.Refuse{}}, 0, 0, 0, true},
 		{fmt.Errorf("read: %w", &LeavingError{Retry: 7 * time.Second}), 0, 0, 7 * time.Second, false},
 	} {
-		if wait, give := b.wait(c.err, c.n, c.random); wait != c.want || give != c.give {
+		if wait, give := b.delayAfter(c.err, c.n, c.random); wait != c.want || give != c.give {
 			t.Errorf("%v after %d: %v %v, want %v %v", c.err, c.n, wait, give, c.want, c.give)
 		}
 	}
@@ -479,16 +479,16 @@ func TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy(t *testing.T) {
 func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
 	received := make(chan wire.Stats, 100)
 	s := startServer(t, func(p *serverConn) {
-		p.welcome(wire.Welcome{})
-		kind, body := p.read()
+		p.answerHello(wire.Welcome{})
+		kind, body := p.readMessage()
 		for kind != 0 && kind != wire.KindStats {
-			kind, body = p.read()
+			kind, body = p.readMessage()
 		}
 		var x wire.Stats
 		if err := x.Decode(body); kind != 0 && err != nil {
 			p.t.Error(err)
 		} else if kind != 0 {
-			received <- x // and the session ends: the next one sends Stats again
+			received <- x // then the server ends the session: the next one sends Stats again
 		}
 	})
 	startRun(t, newMemorySource(), func(c *RunConfig) {
@@ -502,7 +502,7 @@ func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
 }
 
 func TestStatsAfterTheFirstLeaveWithABatch(t *testing.T) {
-	r := &runner{cfg: RunConfig{Rand: func() float64 { return 0.5 }}}
+	r := &sessionRunner{cfg: RunConfig{Rand: func() float64 { return 0.5 }}}
 	opened := time.Now()
 	first := r.firstStats(opened) // due after 2.5 s
 	later := statsSchedule{at: opened.Add(time.Minute)}
@@ -521,10 +521,10 @@ func TestStatsAfterTheFirstLeaveWithABatch(t *testing.T) {
 		}
 	}
 	tick := opened.Add(time.Hour)
-	if got := first.wake(tick).Sub(opened); got != 2500*time.Millisecond {
+	if got := first.wakeTime(tick).Sub(opened); got != 2500*time.Millisecond {
 		t.Errorf("the first Stats wake the link after %s, want 2.5s", got)
 	}
-	if got := later.wake(tick); got != tick {
+	if got := later.wakeTime(tick); got != tick {
 		t.Errorf("later Stats wake the link after %s, want no wake-up", got.Sub(opened))
 	}
 }

@@ -20,7 +20,7 @@ func TestServersOfWelcomeAreTriedBeforeConfiguredOnes(t *testing.T) {
 		{[]string{"c:1"}, []string{"a:1"}, []string{"c:1", "a:1"}},
 		{[]string{"b:1", "c:1"}, []string{"a:1", "b:1"}, []string{"b:1", "c:1", "a:1"}},
 	} {
-		r := &runner{cfg: RunConfig{Servers: c.own}, welcomeServers: c.welcome}
+		r := &sessionRunner{cfg: RunConfig{Servers: c.own}, welcomeServers: c.welcome}
 		if got := r.serverOrder(); !slices.Equal(got, c.want) {
 			t.Errorf("servers of Welcome %v, configured %v: order %v, want %v", c.welcome, c.own, got, c.want)
 		}
@@ -41,8 +41,8 @@ func TestWrongServerListKeepsConfiguredServers(t *testing.T) {
 	came := make(chan struct{}, 10)
 	nobody, either := testenv.Port(t), testenv.Port(t)
 	s := startServer(t, func(p *serverConn) {
-		p.welcome(wire.Welcome{Servers: []string{nobody, either}})
-		came <- struct{}{} // and the session ends
+		p.answerHello(wire.Welcome{Servers: []string{nobody, either}})
+		came <- struct{}{} // then the server ends the session
 	})
 	startRun(t, newMemorySource(), nil, s.l.Addr().String())
 	for range 3 {
@@ -52,12 +52,12 @@ func TestWrongServerListKeepsConfiguredServers(t *testing.T) {
 
 // TestSessionReturnsToThePreferredServer expects Bye at the second server once the first answers.
 func TestSessionReturnsToThePreferredServer(t *testing.T) {
-	first := testenv.Port(t) // nobody listens there
+	first := testenv.Port(t) // no server listens on this port
 	second, byes := make(chan struct{}, 10), make(chan struct{}, 10)
 	s := startServer(t, func(p *serverConn) {
-		p.welcome(wire.Welcome{})
+		p.answerHello(wire.Welcome{})
 		second <- struct{}{}
-		for kind, _ := p.read(); kind != 0; kind, _ = p.read() {
+		for kind, _ := p.readMessage(); kind != 0; kind, _ = p.readMessage() {
 			if kind == wire.KindBye {
 				byes <- struct{}{}
 			}
@@ -67,7 +67,7 @@ func TestSessionReturnsToThePreferredServer(t *testing.T) {
 	awaitReceive(t, second, "a session at the second server")
 	home := make(chan struct{}, 10)
 	startServerAt(t, first, func(p *serverConn) {
-		if kind, _ := p.read(); kind == wire.KindHello {
+		if kind, _ := p.readMessage(); kind == wire.KindHello {
 			home <- struct{}{}
 		}
 	})
@@ -78,13 +78,13 @@ func TestSessionReturnsToThePreferredServer(t *testing.T) {
 func TestSessionMovesToTheServerThatWelcomeNamesFirst(t *testing.T) {
 	home := make(chan struct{}, 10)
 	better := startServer(t, func(p *serverConn) {
-		if kind, _ := p.read(); kind == wire.KindHello {
+		if kind, _ := p.readMessage(); kind == wire.KindHello {
 			home <- struct{}{}
 		}
 	})
 	old := startServer(t, func(p *serverConn) {
-		p.welcome(wire.Welcome{Servers: []string{better.l.Addr().String()}})
-		p.batch()
+		p.answerHello(wire.Welcome{Servers: []string{better.l.Addr().String()}})
+		p.readBatch()
 	})
 	startRun(t, newMemorySource(), func(c *RunConfig) { c.HomeAfter = 20 * time.Millisecond }, old.l.Addr().String())
 	awaitReceive(t, home, "a session at the first server of Welcome")
@@ -133,11 +133,11 @@ func FuzzServer(f *testing.F) {
 	empty := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 2}, Base: whole.Hash, Remove: []model.ChunkID{3}, Hash: wire.AssignmentHash(nil, nil, nil)}
 	f.Add(wire.AppendAssignment(nil, whole), wire.AppendAssignment(nil, empty))
 	f.Add(wire.AppendPackedAssignment(nil, empty), wire.AppendRun(nil, &wire.Run{Chunk: 3}))
-	f.Add(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: 2}}}), wire.AppendBackPressure(nil, &wire.BackPressure{LingerMs: 1000, Reason: "journal"}))
+	f.Add(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: testStream, Last: 2}}}), wire.AppendBackPressure(nil, &wire.BackPressure{LingerMs: 1000, Reason: "journal"}))
 	f.Add(wire.AppendBye(nil, &wire.Bye{RetryMs: 5, Reason: "drain"}), wire.AppendRefuse(nil, &wire.Refuse{Code: "unknown", Message: "who?", Hint: "muster agent"}))
-	cfg := (&Config{}).complete() // no key: whatever is read is in force, if its hash fits
+	cfg := (&Config{}).filledIn() // no key: whatever is read is in force, if its hash fits
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		s := &Session{cfg: cfg, h: ignoredMessages{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, unackedBatches: []unackedBatch{{key, 1, 10}, {key, 2, 20}}}
+		s := &Session{cfg: cfg, h: ignoredMessages{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, unackedBatches: []unackedBatch{{testStream, 1, 10}, {testStream, 2, 20}}}
 		for _, message := range [][]byte{first, second} {
 			if s.deliverFrame(message) != nil {
 				break

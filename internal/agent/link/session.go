@@ -24,24 +24,24 @@ type Session struct {
 	h    Handler
 	conn *wsconn.Conn
 
-	parts wire.PartialAssignment // of an assignment that is arriving; owned by the reader
+	arrivingAssignment wire.PartialAssignment // the received parts of an assignment; only the reader uses them
 
 	maxFrame   int // bytes, as the server allows
 	maxUnacked int
 
-	began  time.Time    // with its monotonic reading: setting the wall clock moves nothing here
-	heard  atomic.Int64 // ns since began, last frame received
-	pinged atomic.Int64
-	sent   atomic.Uint64 // bytes of frames
+	began        time.Time    // start of the session, with its monotonic reading
+	lastReceived atomic.Int64 // time of the last received frame, ns since began
+	lastPing     atomic.Int64
+	sentBytes    atomic.Uint64 // bytes of frames
 
 	// Window of RunOutputs: a pong says that the server has read all bytes before the ping.
 	outputBytes  atomic.Int64  // sent since the last pong
 	windowOpened chan struct{} // capacity 1: the window is open again
 
 	mu             sync.Mutex
-	held           *Assignment    // in force; nil: none
-	unackedBatches []unackedBatch // sent and not acknowledged, oldest first
-	unacked        int            // their bytes
+	assignment     *Assignment    // in force; nil: none
+	unackedBatches []unackedBatch // batches sent and not acknowledged, oldest first
+	unacked        int            // bytes of unackedBatches
 }
 
 // unackedBatch is one unacknowledged batch.
@@ -70,14 +70,14 @@ func (e *LeavingError) Error() string { return "server ended the session: " + e.
 // *RefusedError where the server answers Refuse. Open fills in hello's Protocol, Node, Generation and
 // Assignment (of held; nil: none), and Session where it is zero.
 func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held *Assignment, h Handler) (*Session, error) {
-	cfg = cfg.complete()
+	cfg = cfg.filledIn()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Handshake)
 	defer cancel()
 	nc, err := cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to server %s: %w", addr, err)
 	}
-	s := &Session{cfg: cfg, h: h, held: held, windowOpened: make(chan struct{}, 1)}
+	s := &Session{cfg: cfg, h: h, assignment: held, windowOpened: make(chan struct{}, 1)}
 	unwatch := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	err = s.open(ctx, nc, addr, hello)
 	if !unwatch() && err == nil {
@@ -96,7 +96,7 @@ func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held
 
 // open makes the TLS handshake, sends hello and reads the answer.
 func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wire.Hello) error {
-	nc, err := handshake(ctx, nc, s.cfg.TLS, addr)
+	nc, err := tlsHandshake(ctx, nc, s.cfg.TLS, addr)
 	if err != nil {
 		return err
 	}
@@ -112,13 +112,13 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 	if message.Features == nil {
 		message.Features = wire.Features()
 	}
-	if s.held != nil {
-		message.Generation = s.held.Generation
-		if len(s.held.Refused) == 0 { // else the server sends it again, and learns of the refused chunks
-			message.Assignment = s.held.Hash
+	if s.assignment != nil {
+		message.Generation = s.assignment.Generation
+		if len(s.assignment.Refused) == 0 { // else the server sends it again, and learns of the refused chunks
+			message.Assignment = s.assignment.Hash
 		}
 	}
-	if err := s.write(func(dst []byte) []byte { return wire.AppendHello(dst, &message) }); err != nil {
+	if err := s.writeMessage(func(dst []byte) []byte { return wire.AppendHello(dst, &message) }); err != nil {
 		return err
 	}
 	return s.readWelcome()
@@ -177,7 +177,7 @@ func (s *Session) Read() error {
 		if err != nil {
 			return err
 		}
-		s.heard.Store(int64(s.cfg.Now().Sub(s.began)))
+		s.lastReceived.Store(int64(s.cfg.Now().Sub(s.began)))
 		if op == wsconn.Pong {
 			s.outputBytes.Store(0)
 			pause.Wake(s.windowOpened)
@@ -199,17 +199,17 @@ func (s *Session) deliverFrame(frame []byte) error {
 	}
 	switch kind {
 	case wire.KindAck:
-		return s.acked(body)
+		return s.handleAck(body)
 	case wire.KindAssignment:
-		return s.assigned(body)
+		return s.handleAssignment(body)
 	case wire.KindRun:
-		return deliver(body, func(m *wire.Run) { s.h.RunNow(s, m) })
+		return decodeAndDeliver(body, func(m *wire.Run) { s.h.RunNow(s, m) })
 	case wire.KindTurn:
-		return deliver(body, func(m *wire.Turn) { s.h.Turn(s, m) })
+		return decodeAndDeliver(body, func(m *wire.Turn) { s.h.Turn(s, m) })
 	case wire.KindExchange:
-		return deliver(body, func(m *wire.Exchange) { s.h.Reply(s, m) })
+		return decodeAndDeliver(body, func(m *wire.Exchange) { s.h.Reply(s, m) })
 	case wire.KindBackPressure:
-		return deliver(body, func(m *wire.BackPressure) { s.h.BackPressure(s, m) })
+		return decodeAndDeliver(body, func(m *wire.BackPressure) { s.h.BackPressure(s, m) })
 	case wire.KindBye:
 		var m wire.Bye
 		if err := m.Decode(body); err != nil {
@@ -224,8 +224,8 @@ func (s *Session) deliverFrame(frame []byte) error {
 	return nil // a message of a later version is ignored
 }
 
-// deliver decodes a message and passes it to a function.
-func deliver[T any, P interface {
+// decodeAndDeliver decodes a message and passes the message to a method of the Handler.
+func decodeAndDeliver[T any, P interface {
 	*T
 	Decode(body []byte) error
 }](body []byte, to func(P)) error {
@@ -237,8 +237,8 @@ func deliver[T any, P interface {
 	return nil
 }
 
-// acked removes acknowledged batches from the window.
-func (s *Session) acked(body []byte) error {
+// handleAck removes acknowledged batches from the window.
+func (s *Session) handleAck(body []byte) error {
 	ack := s.cfg.Shared.acks.Get().(*wire.Ack)
 	defer s.cfg.Shared.acks.Put(ack)
 	if err := ack.Decode(body); err != nil {
@@ -258,14 +258,14 @@ func (s *Session) acked(body []byte) error {
 	return nil
 }
 
-// assigned applies a message and answers with the assignment in force. After a message that cannot be
-// applied the answer has the old hash, and the server sends the whole.
-func (s *Session) assigned(body []byte) error {
+// handleAssignment applies an assignment message and answers with the assignment in force. After a message
+// that cannot be applied the answer has the old hash, and the server sends the whole.
+func (s *Session) handleAssignment(body []byte) error {
 	var a wire.Assignment
 	if err := a.Decode(body); err != nil {
 		return err
 	}
-	whole := s.parts.Join(&a)
+	whole := s.arrivingAssignment.Join(&a)
 	if whole == nil {
 		return nil
 	}
@@ -276,7 +276,7 @@ func (s *Session) assigned(body []byte) error {
 		next = held
 	} else {
 		s.mu.Lock()
-		s.held = next
+		s.assignment = next
 		s.mu.Unlock()
 		s.h.Assigned(s, next)
 	}
@@ -287,14 +287,14 @@ func (s *Session) assigned(body []byte) error {
 			s.cfg.Log.Warn("refused units of the assignment; the others are in force", "refused", n, "chunk", next.Refused[0].Chunk, "reason", next.Refused[0].Reason)
 		}
 	}
-	return s.write(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
+	return s.writeMessage(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
 }
 
 // Assignment returns the assignment in force; nil: none yet.
 func (s *Session) Assignment() *Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held
+	return s.assignment
 }
 
 // MaxBatch returns the longest batch in bytes.
@@ -328,7 +328,7 @@ func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error
 	s.unacked += size
 	s.unackedBatches = append(s.unackedBatches, unackedBatch{StreamKey: key, last: last, size: size})
 	s.mu.Unlock()
-	s.sent.Add(uint64(size))
+	s.sentBytes.Add(uint64(size))
 	return s.closeAfterError(s.conn.Write(frame))
 }
 
@@ -345,12 +345,12 @@ func (s *Session) SendFacts(f *wire.Facts) error {
 	return s.closeAfterError(s.conn.Write(*buf))
 }
 
-// write encodes and sends one frame that the window does not count.
-func (s *Session) write(encode func([]byte) []byte) error {
+// writeMessage encodes and sends one frame that the window does not count.
+func (s *Session) writeMessage(encode func([]byte) []byte) error {
 	buf := s.cfg.Shared.frames.Get().(*[]byte)
 	defer s.cfg.Shared.frames.Put(buf)
 	*buf = encode((*buf)[:wsconn.Headroom])
-	s.sent.Add(uint64(len(*buf) - wsconn.Headroom))
+	s.sentBytes.Add(uint64(len(*buf) - wsconn.Headroom))
 	return s.closeAfterError(s.conn.Write(*buf))
 }
 
@@ -362,7 +362,7 @@ func (s *Session) outputWindowOpen() bool { return s.outputBytes.Load() < output
 // SendRunOutput sends a piece of a requested run's output. Send pending results first.
 func (s *Session) SendRunOutput(ran *wire.RunOutput) error {
 	const head = 64 // most bytes of the frame besides the output
-	if err := s.write(func(dst []byte) []byte { return wire.AppendRunOutput(dst, ran) }); err != nil {
+	if err := s.writeMessage(func(dst []byte) []byte { return wire.AppendRunOutput(dst, ran) }); err != nil {
 		return err
 	}
 	size := int64(len(ran.Output) + len(ran.Refused) + head)
@@ -383,26 +383,26 @@ func (s *Session) closeAfterError(err error) error {
 
 // Exchange sends a request that Welcome.Features allows.
 func (s *Session) Exchange(x *wire.Exchange) error {
-	return s.write(func(dst []byte) []byte { return wire.AppendExchange(dst, x) })
+	return s.writeMessage(func(dst []byte) []byte { return wire.AppendExchange(dst, x) })
 }
 
 // Stats sends the agent's counters.
 func (s *Session) Stats(x *wire.Stats) error {
-	return s.write(func(dst []byte) []byte { return wire.AppendStats(dst, x) })
+	return s.writeMessage(func(dst []byte) []byte { return wire.AppendStats(dst, x) })
 }
 
 // Sent returns the bytes of all frames of this session, before TLS.
-func (s *Session) Sent() uint64 { return s.sent.Load() }
+func (s *Session) Sent() uint64 { return s.sentBytes.Load() }
 
 // Tick pings after silence and closes a dead session. Call it every few seconds.
 func (s *Session) Tick(now time.Time) {
 	at := int64(now.Sub(s.began))
-	silent := at - s.heard.Load()
+	silent := at - s.lastReceived.Load()
 	switch {
 	case silent > int64(s.cfg.DeadAfter):
 		s.conn.Close()
-	case silent > int64(s.cfg.PingAfter) && at-s.pinged.Load() > int64(s.cfg.PingAfter):
-		s.pinged.Store(at)
+	case silent > int64(s.cfg.PingAfter) && at-s.lastPing.Load() > int64(s.cfg.PingAfter):
+		s.lastPing.Store(at)
 		_ = s.closeAfterError(s.conn.Ping(nil))
 	}
 }
@@ -420,7 +420,7 @@ const byeTimeout = 2 * time.Second
 // Bye announces a planned end. Nothing is written after it; Read returns when the server closes, or
 // after byeTimeout.
 func (s *Session) Bye(reason string) {
-	_ = s.write(func(dst []byte) []byte { return wire.AppendBye(dst, &wire.Bye{Reason: reason}) })
+	_ = s.writeMessage(func(dst []byte) []byte { return wire.AppendBye(dst, &wire.Bye{Reason: reason}) })
 	_ = s.conn.WriteClose(1000, "")
 	s.conn.CloseWrite(byeTimeout)
 }

@@ -18,36 +18,36 @@ import (
 // diskUsage is the space of a file system in bytes, and its inodes.
 type diskUsage struct{ total, avail, used, inodes, inodesFree float64 }
 
-var errHangs = errors.New("the file system does not answer")
+var errFileSystemHangs = errors.New("the file system does not answer")
 
-// statfs reads the usage of a file system. A dead NFS server blocks the call for ever: statfs then returns
+// statfs reads the usage of a file system. A dead NFS server blocks the system call for ever: statfs then returns
 // when ctx ends, and fails at once while an earlier call is blocked.
 func (e *Env) statfs(ctx context.Context, path string) (diskUsage, error) {
-	if !e.Memory.startCall(path) {
-		return diskUsage{}, errHangs
+	if !e.Memory.markCallStarted(path) {
+		return diskUsage{}, errFileSystemHangs
 	}
 	var u diskUsage
 	var err error
 	done := make(chan struct{})
 	go func() {
 		u, err = statfs(path)
-		e.Memory.endCall(path)
+		e.Memory.markCallEnded(path)
 		close(done)
 	}()
 	select {
 	case <-done:
 		return u, err
 	case <-ctx.Done():
-		return diskUsage{}, errHangs
+		return diskUsage{}, errFileSystemHangs
 	}
 }
 
-func runDisk(ctx context.Context, env *Env, a args, r *report) error {
+func runDisk(ctx context.Context, env *Env, a argValues, r *report) error {
 	paths := a.list("path")
 	if len(paths) == 0 {
 		var err error
 		if paths, err = env.localMounts(); err != nil {
-			return unsupported(err)
+			return unsupportedError(err)
 		}
 	}
 	looked := 0
@@ -58,7 +58,7 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) error {
 		looked++
 		u, err := env.statfs(ctx, path)
 		if err != nil {
-			r.add(model.Unknown, "%s: %v", path, err)
+			r.addFinding(model.Unknown, "%s: %v", path, err)
 			continue
 		}
 		judgeDisk(env, a, r, path, u)
@@ -70,29 +70,29 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) error {
 }
 
 // judgeDisk reports one file system and compares space, inodes and days with their thresholds.
-func judgeDisk(env *Env, a args, r *report, path string, u diskUsage) {
-	space := a.free("warn", "crit")
+func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
+	space := a.freeThresholdsOf("warn", "crit")
 	status := space.status(u.avail, u.total)
 	text := path + " " + bytesText(u.avail) + " free"
 	if u.total > 0 {
 		text += " of " + bytesText(u.total) + " (" + strconv.FormatFloat(u.avail/u.total*100, 'f', 1, 64) + "%)"
 	}
 	if u.inodes > 0 {
-		inodes := a.free("inodesWarn", "inodesCrit").status(u.inodesFree, u.inodes)
+		inodes := a.freeThresholdsOf("inodesWarn", "inodesCrit").status(u.inodesFree, u.inodes)
 		if inodes != model.OK {
 			text += ", " + strconv.FormatFloat(u.inodesFree/u.inodes*100, 'f', 1, 64) + "% of the inodes free"
 		}
-		status = worse(status, inodes)
+		status = worseStatus(status, inodes)
 	}
 	days, known := env.Memory.daysUntilNone(path, env.now(), u.avail)
 	if known && days < 365 {
-		status = worse(status, a.levels("daysWarn", "daysCrit", atLeast).status(days))
+		status = worseStatus(status, a.thresholdsOf("daysWarn", "daysCrit", rangeAtLeast).status(days))
 		text += ", full in " + strconv.FormatFloat(days, 'f', 1, 64) + " days at this rate"
 	}
-	r.add(status, "%s", text)
-	r.measure(path, u.used, "B", space.usedLevels(u.total), 0, u.total)
+	r.addFinding(status, "%s", text)
+	r.addPerformanceData(path, u.used, "B", space.usedThresholds(u.total), 0, u.total)
 	if known {
-		r.measure(path+" days", float64(int64(min(days, 1e6)*10))/10, "d", levels{}, 0, noBound())
+		r.addPerformanceData(path+" days", float64(int64(min(days, 1e6)*10))/10, "d", thresholds{}, 0, noBound())
 	}
 }
 
@@ -144,47 +144,47 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`).Replace(s)
 }
 
-func runFile(_ context.Context, env *Env, a args, r *report) error {
+func runFile(_ context.Context, env *Env, a argValues, r *report) error {
 	pattern := a.text("path")
-	paths, err := filepath.Glob(env.path(pattern))
+	paths, err := filepath.Glob(env.pathBelowRoot(pattern))
 	if err != nil {
 		return fmt.Errorf("path %q: %v", pattern, err)
 	}
-	if _, err := os.Lstat(env.path(pattern)); err == nil && len(paths) == 0 {
-		paths = []string{env.path(pattern)} // a name that looks like a pattern
+	if _, err := os.Lstat(env.pathBelowRoot(pattern)); err == nil && len(paths) == 0 {
+		paths = []string{env.pathBelowRoot(pattern)} // a name that looks like a pattern
 	}
 	switch exists := a.bool("exists"); {
 	case !exists && len(paths) > 0:
-		r.add(model.Critical, "%s exists", paths[0])
+		r.addFinding(model.Critical, "%s exists", paths[0])
 		return nil
 	case len(paths) == 0:
-		r.add(statusIf(exists, false), "%s does not exist", pattern)
+		r.addFinding(statusOfExceeded(exists, false), "%s does not exist", pattern)
 		return nil
 	}
 	var newest os.FileInfo
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			r.add(model.Unknown, "%v", err)
+			r.addFinding(model.Unknown, "%v", err)
 			continue
 		}
 		if newest == nil || info.ModTime().After(newest.ModTime()) {
 			newest = info
 		}
 		if least, ok := a.size("minSize"); ok && info.Size() < least {
-			r.add(model.Critical, "%s has %s, less than %s", path, bytesText(float64(info.Size())), model.Size(least))
+			r.addFinding(model.Critical, "%s has %s, less than %s", path, bytesText(float64(info.Size())), model.Size(least))
 		}
 		if most, ok := a.size("maxSize"); ok && info.Size() > most {
-			r.add(model.Critical, "%s has %s, more than %s", path, bytesText(float64(info.Size())), model.Size(most))
+			r.addFinding(model.Critical, "%s has %s, more than %s", path, bytesText(float64(info.Size())), model.Size(most))
 		}
 	}
 	if newest == nil {
 		return nil
 	}
 	age := env.now().Sub(newest.ModTime())
-	most := a.levels("warnAge", "critAge", atMost)
-	r.add(most.status(max(age, 0).Seconds()), "%s is %s old and has %s", newest.Name(), ageText(max(age, 0)), bytesText(float64(newest.Size())))
-	r.measure("age", age.Truncate(time.Second).Seconds(), "s", most, noBound(), noBound())
-	r.measure("size", float64(newest.Size()), "B", levels{}, 0, noBound())
+	most := a.thresholdsOf("warnAge", "critAge", rangeAtMost)
+	r.addFinding(most.status(max(age, 0).Seconds()), "%s is %s old and has %s", newest.Name(), ageText(max(age, 0)), bytesText(float64(newest.Size())))
+	r.addPerformanceData("age", age.Truncate(time.Second).Seconds(), "s", most, noBound(), noBound())
+	r.addPerformanceData("size", float64(newest.Size()), "B", thresholds{}, 0, noBound())
 	return nil
 }

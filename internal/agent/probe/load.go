@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func runLoad(_ context.Context, env *Env, a args, r *report) error {
+func runLoad(_ context.Context, env *Env, a argValues, r *report) error {
 	warn, errWarn := parseLoadThresholds(a.list("warn"))
 	crit, errCrit := parseLoadThresholds(a.list("crit"))
 	if err := cmp.Or(errWarn, errCrit); err != nil {
@@ -22,7 +22,7 @@ func runLoad(_ context.Context, env *Env, a args, r *report) error {
 	}
 	data, err := env.read("/proc/loadavg")
 	if err != nil {
-		return unsupported(err)
+		return unsupportedError(err)
 	}
 	f := strings.Fields(string(data))
 	cpus := env.cpus()
@@ -38,12 +38,12 @@ func runLoad(_ context.Context, env *Env, a args, r *report) error {
 		if err != nil {
 			return fmt.Errorf("/proc/loadavg cannot be read: %q", data)
 		}
-		most := levels{atMost(warn[i] * share), atMost(crit[i] * share)}
-		status = worse(status, most.status(v))
+		most := thresholds{rangeAtMost(warn[i] * share), rangeAtMost(crit[i] * share)}
+		status = worseStatus(status, most.status(v))
 		texts = append(texts, text)
-		r.measure(name, v, "", most, 0, noBound())
+		r.addPerformanceData(name, v, "", most, 0, noBound())
 	}
-	r.add(status, "load average %s on %s", strings.Join(texts, ", "), plural(cpus, "CPU", "CPUs"))
+	r.addFinding(status, "load average %s on %s", strings.Join(texts, ", "), countWithNoun(cpus, "CPU", "CPUs"))
 	return nil
 }
 
@@ -95,19 +95,19 @@ func freeProbe(name, summary, word, warn, crit string, amount func(info map[stri
 			{Name: "warn", Type: Free, Default: warn, Help: "warning when less is " + word},
 			{Name: "crit", Type: Free, Default: crit, Help: "critical when less is " + word},
 		},
-		run: func(_ context.Context, env *Env, a args, r *report) error {
+		run: func(_ context.Context, env *Env, a argValues, r *report) error {
 			info, err := env.meminfo()
 			if err != nil {
-				return unsupported(err)
+				return unsupportedError(err)
 			}
 			avail, total := amount(info)
 			if total == 0 && name == "swap" {
-				r.add(model.OK, "no swap on this machine")
+				r.addFinding(model.OK, "no swap on this machine")
 				return nil
 			}
-			free := a.free("warn", "crit")
-			r.add(free.status(avail, total), "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
-			r.measure(name, total-avail, "B", free.usedLevels(total), 0, total)
+			free := a.freeThresholdsOf("warn", "crit")
+			r.addFinding(free.status(avail, total), "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
+			r.addPerformanceData(name, total-avail, "B", free.usedThresholds(total), 0, total)
 			return nil
 		},
 	}
@@ -135,15 +135,15 @@ func (e *Env) meminfo() (map[string]float64, error) {
 	return info, nil
 }
 
-func runProcesses(ctx context.Context, env *Env, a args, r *report) error {
-	dir, err := os.Open(env.path("/proc"))
+func runProcesses(ctx context.Context, env *Env, a argValues, r *report) error {
+	dir, err := os.Open(env.pathBelowRoot("/proc"))
 	if err != nil {
-		return unsupported(err)
+		return unsupportedError(err)
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		return unsupported(err)
+		return unsupportedError(err)
 	}
 	name := a.text("name")
 	count, zombies := 0, 0
@@ -153,7 +153,7 @@ func runProcesses(ctx context.Context, env *Env, a args, r *report) error {
 		}
 		stat, err := env.read("/proc/" + pid + "/stat")
 		if err != nil {
-			continue // gone meanwhile
+			continue // the process has ended meanwhile
 		}
 		open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
 		if open < 0 || end < open || end+2 >= len(stat) {
@@ -166,21 +166,21 @@ func runProcesses(ctx context.Context, env *Env, a args, r *report) error {
 			count++
 		}
 	}
-	allowed := a.levels("warn", "crit", nil)
+	allowed := a.thresholdsOf("warn", "crit", nil)
 	what := "processes"
 	if name != "" {
 		what = "processes of " + name
-		if allowed == (levels{}) {
-			allowed.crit = atLeast(1)
+		if allowed == (thresholds{}) {
+			allowed.crit = rangeAtLeast(1)
 		}
 	}
-	r.add(allowed.status(float64(count)), "%d %s", count, what)
-	r.measure("processes", float64(count), "", allowed, 0, noBound())
-	most := a.levels("zombiesWarn", "zombiesCrit", atMost)
+	r.addFinding(allowed.status(float64(count)), "%d %s", count, what)
+	r.addPerformanceData("processes", float64(count), "", allowed, 0, noBound())
+	most := a.thresholdsOf("zombiesWarn", "zombiesCrit", rangeAtMost)
 	if status := most.status(float64(zombies)); status != model.OK {
-		r.add(status, "%d zombies", zombies)
+		r.addFinding(status, "%d zombies", zombies)
 	}
-	r.measure("zombies", float64(zombies), "", most, 0, noBound())
+	r.addPerformanceData("zombies", float64(zombies), "", most, 0, noBound())
 	return nil
 }
 

@@ -24,7 +24,7 @@ import (
 // bodyLimit is the part of an HTTP body in bytes that the probe reads.
 const bodyLimit = 1 << 20
 
-func runHTTP(ctx context.Context, env *Env, a args, r *report) error {
+func runHTTP(ctx context.Context, env *Env, a argValues, r *report) error {
 	roots, err := loadRoots(env, a.text("ca"))
 	if err != nil {
 		return err
@@ -45,39 +45,39 @@ func runHTTP(ctx context.Context, env *Env, a args, r *report) error {
 	began := env.now()
 	answer, err := client.Do(request)
 	if err != nil {
-		r.add(model.Critical, "%v", err)
+		r.addFinding(model.Critical, "%v", err)
 		return nil
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit))
 	took := env.now().Sub(began)
 	if err != nil {
-		r.add(model.Critical, "%s: body: %v", a.text("url"), err)
+		r.addFinding(model.Critical, "%s: body: %v", a.text("url"), err)
 		return nil
 	}
-	good, err := statusIn(a.list("status"), answer.StatusCode)
+	good, err := statusInList(a.list("status"), answer.StatusCode)
 	if err != nil {
 		return err
 	}
 	judgeLatency(a, r, took, "HTTP "+answer.Status)
 	if !good {
-		r.add(model.Critical, "status %s, want %s", answer.Status, strings.Join(a.list("status"), ", "))
+		r.addFinding(model.Critical, "status %s, want %s", answer.Status, strings.Join(a.list("status"), ", "))
 	}
 	if re := a.regexp("body"); re != nil && !re.Match(body) {
-		r.add(model.Critical, "body does not match %s", re)
+		r.addFinding(model.Critical, "body does not match %s", re)
 	}
 	if re := a.regexp("bodyNot"); re != nil && re.Match(body) {
-		r.add(model.Critical, "body matches %s", re)
+		r.addFinding(model.Critical, "body matches %s", re)
 	}
-	r.measure("size", float64(len(body)), "B", levels{}, 0, noBound())
+	r.addPerformanceData("size", float64(len(body)), "B", thresholds{}, 0, noBound())
 	if answer.TLS != nil && len(answer.TLS.PeerCertificates) > 0 {
 		judgeExpiry(env, a, r, "certWarn", "certCrit", answer.TLS.PeerCertificates[0])
 	}
 	return nil
 }
 
-// statusIn returns whether an HTTP status is in a list of numbers and ranges.
-func statusIn(list []string, status int) (bool, error) {
+// statusInList returns whether an HTTP status is in a list of numbers and ranges.
+func statusInList(list []string, status int) (bool, error) {
 	for _, item := range list {
 		from, to, isRange := strings.Cut(item, "-")
 		if !isRange {
@@ -95,12 +95,12 @@ func statusIn(list []string, status int) (bool, error) {
 	return false, nil
 }
 
-func runTCP(ctx context.Context, env *Env, a args, r *report) error {
+func runTCP(ctx context.Context, env *Env, a argValues, r *report) error {
 	address := a.text("address")
 	began := env.now()
 	conn, err := env.dial(ctx, "tcp", address)
 	if err != nil {
-		r.add(model.Critical, "%v", err)
+		r.addFinding(model.Critical, "%v", err)
 		return nil
 	}
 	defer conn.Close()
@@ -112,7 +112,7 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if send := a.text("send"); send != "" {
 		if _, err := conn.Write([]byte(strings.NewReplacer(`\r`, "\r", `\n`, "\n").Replace(send))); err != nil {
-			r.add(model.Critical, "%s: %v", address, err)
+			r.addFinding(model.Critical, "%s: %v", address, err)
 			return nil
 		}
 	}
@@ -124,7 +124,7 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) error {
 			n, err = conn.Read(buf)
 			got = append(got, buf[:n]...)
 			if (err != nil || len(got) > 64<<10) && !strings.Contains(string(got), expect) {
-				r.add(model.Critical, "%s: expected %q, got %q", address, expect, got[:min(len(got), 200)])
+				r.addFinding(model.Critical, "%s: expected %q, got %q", address, expect, got[:min(len(got), 200)])
 				return nil
 			}
 		}
@@ -134,13 +134,13 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) error {
 }
 
 // judgeLatency reports a duration and compares it with its thresholds.
-func judgeLatency(a args, r *report, took time.Duration, what string) {
-	most := a.levels("warn", "crit", atMost)
-	r.add(most.status(took.Seconds()), "%s in %s", what, ageText(took))
-	r.measure("time", took.Seconds(), "s", most, 0, noBound())
+func judgeLatency(a argValues, r *report, took time.Duration, what string) {
+	most := a.thresholdsOf("warn", "crit", rangeAtMost)
+	r.addFinding(most.status(took.Seconds()), "%s in %s", what, ageText(took))
+	r.addPerformanceData("time", took.Seconds(), "s", most, 0, noBound())
 }
 
-func runCert(ctx context.Context, env *Env, a args, r *report) error {
+func runCert(ctx context.Context, env *Env, a argValues, r *report) error {
 	file, address := a.text("file"), a.text("address")
 	switch {
 	case (file == "") == (address == ""):
@@ -148,7 +148,7 @@ func runCert(ctx context.Context, env *Env, a args, r *report) error {
 	case address != "":
 		return runCertAddress(ctx, env, a, r, address)
 	}
-	certs, err := readCertificates(env.path(file))
+	certs, err := readCertificates(env.pathBelowRoot(file))
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func runCert(ctx context.Context, env *Env, a args, r *report) error {
 	return nil
 }
 
-func runCertAddress(ctx context.Context, env *Env, a args, r *report, address string) error {
+func runCertAddress(ctx context.Context, env *Env, a argValues, r *report, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("address %q: want host:port", address)
@@ -168,14 +168,14 @@ func runCertAddress(ctx context.Context, env *Env, a args, r *report, address st
 	}
 	raw, err := env.dial(ctx, "tcp", address)
 	if err != nil {
-		r.add(model.Critical, "%s: %v", address, err)
+		r.addFinding(model.Critical, "%s: %v", address, err)
 		return nil
 	}
 	defer raw.Close()
 	// The chain is verified after the handshake, so that the probe reports the expiry of a bad one, too.
 	conn := tls.Client(raw, &tls.Config{ServerName: host, InsecureSkipVerify: true})
 	if err := conn.HandshakeContext(ctx); err != nil {
-		r.add(model.Critical, "%s: TLS: %v", address, err)
+		r.addFinding(model.Critical, "%s: TLS: %v", address, err)
 		return nil
 	}
 	chain := conn.ConnectionState().PeerCertificates
@@ -186,7 +186,7 @@ func runCertAddress(ctx context.Context, env *Env, a args, r *report, address st
 		}
 		var invalid x509.CertificateInvalidError // judgeExpiry reports an expired certificate
 		if _, err := chain[0].Verify(options); err != nil && !(errors.As(err, &invalid) && invalid.Reason == x509.Expired) {
-			r.add(model.Critical, "%s: %v", address, err)
+			r.addFinding(model.Critical, "%s: %v", address, err)
 		}
 	}
 	judgeExpiry(env, a, r, "warn", "crit", chain[0])
@@ -195,7 +195,7 @@ func runCertAddress(ctx context.Context, env *Env, a args, r *report, address st
 
 // judgeExpiry reports the end of a certificate and compares the time left with the thresholds of two
 // arguments.
-func judgeExpiry(env *Env, a args, r *report, warnArg, critArg string, cert *x509.Certificate) {
+func judgeExpiry(env *Env, a argValues, r *report, warnArg, critArg string, cert *x509.Certificate) {
 	left := cert.NotAfter.Sub(env.now())
 	name := cmp.Or(cert.Subject.CommonName, "serial "+cert.SerialNumber.Text(16))
 	if len(cert.DNSNames) > 0 {
@@ -203,13 +203,13 @@ func judgeExpiry(env *Env, a args, r *report, warnArg, critArg string, cert *x50
 	}
 	day := cert.NotAfter.UTC().Format("2006-01-02")
 	if left <= 0 {
-		r.add(model.Critical, "certificate of %s expired %s ago (%s)", name, ageText(-left), day)
+		r.addFinding(model.Critical, "certificate of %s expired %s ago (%s)", name, ageText(-left), day)
 	} else {
-		status := a.levels(warnArg, critArg, atLeast).status(left.Seconds())
-		r.add(status, "certificate of %s expires in %s (%s)", name, ageText(left), day)
+		status := a.thresholdsOf(warnArg, critArg, rangeAtLeast).status(left.Seconds())
+		r.addFinding(status, "certificate of %s expires in %s (%s)", name, ageText(left), day)
 	}
-	days := a.levels(warnArg, critArg, func(seconds float64) *model.Range { return atLeast(math.Floor(seconds / (24 * 3600))) })
-	r.measure("days", float64(int(left.Hours()/24)), "d", days, noBound(), noBound())
+	days := a.thresholdsOf(warnArg, critArg, func(seconds float64) *model.Range { return rangeAtLeast(math.Floor(seconds / (24 * 3600))) })
+	r.addPerformanceData("days", float64(int(left.Hours()/24)), "d", days, noBound(), noBound())
 }
 
 func readCertificates(file string) ([]*x509.Certificate, error) {
@@ -255,7 +255,7 @@ func loadRoots(env *Env, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil // http and x509 then use the system's roots
 	}
-	certs, err := readCertificates(env.path(file))
+	certs, err := readCertificates(env.pathBelowRoot(file))
 	if err != nil {
 		return nil, err
 	}

@@ -25,17 +25,17 @@ type Probe struct {
 	Name    string
 	Summary string
 	Args    []Arg
-	run     func(ctx context.Context, env *Env, a args, r *report) error // an error is UNKNOWN
+	run     func(ctx context.Context, env *Env, a argValues, r *report) error // an error makes the result UNKNOWN
 }
 
 // Env is the surroundings of a probe. Zero fields have sensible defaults.
 type Env struct {
-	Root         string                                 // before /proc, /sys, /run, /boot: for tests
+	Root         string                                 // folder before /proc, /sys, /run and /boot in paths: for tests
 	Now          func() time.Time                       // default time.Now
-	ServerOffset func() (offset time.Duration, ok bool) // this clock less the Muster server's
+	ServerOffset func() (offset time.Duration, ok bool) // this machine's clock minus the Muster server's clock
 	Dial         func(ctx context.Context, network, addr string) (net.Conn, error)
-	Self         func() Self // the agent; nil: none runs
-	Memory       *Memory     // of one check; nil: nothing is remembered
+	Self         func() Self // returns the counters of the agent; nil: no agent runs
+	Memory       *Memory     // state of one check between runs; nil: the probe keeps no state
 }
 
 func (e *Env) now() time.Time {
@@ -45,9 +45,9 @@ func (e *Env) now() time.Time {
 	return time.Now()
 }
 
-func (e *Env) path(p string) string { return filepath.Join(e.Root, p) }
+func (e *Env) pathBelowRoot(p string) string { return filepath.Join(e.Root, p) }
 
-func (e *Env) read(p string) ([]byte, error) { return os.ReadFile(e.path(p)) }
+func (e *Env) read(p string) ([]byte, error) { return os.ReadFile(e.pathBelowRoot(p)) }
 
 func (e *Env) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if e.Dial != nil {
@@ -80,7 +80,7 @@ func Lint(name string, values map[string]string) []error {
 	if err != nil {
 		return []error{err}
 	}
-	_, errs := p.parse(values, true)
+	_, errs := p.parseArguments(values, true)
 	return errs
 }
 
@@ -89,11 +89,11 @@ func Run(ctx context.Context, env *Env, name string, values map[string]string) (
 	now := *env
 	now.Memory = cmp.Or(env.Memory, &Memory{})
 	r := &report{name: name}
-	var a args
+	var a argValues
 	p, err := Find(name)
 	errs := []error{err}
 	if err == nil {
-		a, errs = p.parse(values, false)
+		a, errs = p.parseArguments(values, false)
 	}
 	if len(errs) == 0 {
 		errs = append(errs, p.run(ctx, &now, a, r))
@@ -103,22 +103,24 @@ func Run(ctx context.Context, env *Env, name string, values map[string]string) (
 	}
 	for _, err := range errs {
 		if err != nil {
-			r.add(model.Unknown, "%v", err)
+			r.addFinding(model.Unknown, "%v", err)
 		}
 	}
-	return r.text()
+	return r.statusAndOutput()
 }
 
-// unsupported returns the error of a probe that this system does not support.
-func unsupported(err error) error { return fmt.Errorf("not possible on %s: %w", runtime.GOOS, err) }
+// unsupportedError returns the error of a probe that this system does not support.
+func unsupportedError(err error) error {
+	return fmt.Errorf("the probe is not possible on %s: %w", runtime.GOOS, err)
+}
 
 // matchesAny returns whether a name matches one of the glob patterns.
 func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok })
 }
 
-// plural returns a count with its noun.
-func plural(n int, one, many string) string {
+// countWithNoun returns a count with its noun.
+func countWithNoun(n int, one, many string) string {
 	if n == 1 {
 		return fmt.Sprintf("1 %s", one)
 	}
@@ -147,25 +149,25 @@ type Arg struct {
 	Default string // empty: none
 	Unit    string // for people
 	Help    string
-	Must    bool // has to be given
+	Must    bool // a check must give the argument
 }
 
-// free is a Free value: the share or the bytes that must stay free.
-type free struct {
+// freeThreshold is the value of an argument of type Free: the share or the bytes that must stay free.
+type freeThreshold struct {
 	percent float64
 	bytes   int64 // if percent is zero
 }
 
-// exceeds returns whether less is free.
-func (f free) exceeds(avail, total float64) bool {
+// exceededBy returns whether the free amount is below the threshold.
+func (f freeThreshold) exceededBy(avail, total float64) bool {
 	if f.percent > 0 {
 		return total > 0 && avail/total*100 < f.percent
 	}
 	return avail < float64(f.bytes)
 }
 
-// usedAt returns the used amount at the threshold, for performance data.
-func (f free) usedAt(total float64) *model.Range {
+// usedRange returns the threshold as a range of the used amount, for performance data.
+func (f freeThreshold) usedRange(total float64) *model.Range {
 	left := float64(f.bytes)
 	if f.percent > 0 {
 		left = total * f.percent / 100
@@ -173,25 +175,25 @@ func (f free) usedAt(total float64) *model.Range {
 	return &model.Range{End: max(0, float64(int64(total-left)))}
 }
 
-// args holds parsed values; a name without value is absent.
-type args map[string]any
+// argValues holds parsed values; a name without value is absent.
+type argValues map[string]any
 
-func (a args) text(name string) string           { v, _ := a[name].(string); return v }
-func (a args) list(name string) []string         { v, _ := a[name].([]string); return v }
-func (a args) bool(name string) bool             { v, _ := a[name].(bool); return v }
-func (a args) size(name string) (int64, bool)    { v, ok := a[name].(int64); return v, ok }
-func (a args) regexp(name string) *regexp.Regexp { v, _ := a[name].(*regexp.Regexp); return v }
+func (a argValues) text(name string) string           { v, _ := a[name].(string); return v }
+func (a argValues) list(name string) []string         { v, _ := a[name].([]string); return v }
+func (a argValues) bool(name string) bool             { v, _ := a[name].(bool); return v }
+func (a argValues) size(name string) (int64, bool)    { v, ok := a[name].(int64); return v, ok }
+func (a argValues) regexp(name string) *regexp.Regexp { v, _ := a[name].(*regexp.Regexp); return v }
 
 // free returns the thresholds of a free amount.
-func (a args) free(warn, crit string) (l freeLevels) {
-	l.warn, _ = a[warn].(free)
-	l.crit, _ = a[crit].(free)
+func (a argValues) freeThresholdsOf(warn, crit string) (l freeThresholds) {
+	l.warn, _ = a[warn].(freeThreshold)
+	l.crit, _ = a[crit].(freeThreshold)
 	return l
 }
 
 // levels returns the thresholds of a value. A Range counts as it is; bound makes a range of a Number or of
 // a Duration in seconds.
-func (a args) levels(warn, crit string, bound func(float64) *model.Range) levels {
+func (a argValues) thresholdsOf(warn, crit string, bound func(float64) *model.Range) thresholds {
 	level := func(name string) *model.Range {
 		switch v := a[name].(type) {
 		case model.Range:
@@ -203,12 +205,13 @@ func (a args) levels(warn, crit string, bound func(float64) *model.Range) levels
 		}
 		return nil
 	}
-	return levels{level(warn), level(crit)}
+	return thresholds{level(warn), level(crit)}
 }
 
-// parse reads values and defaults. With lint, it skips values that contain a variable.
-func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
-	a := args{}
+// parseArguments parses the values and defaults of a probe's arguments. With lint, it skips values that
+// contain a variable.
+func (p Probe) parseArguments(values map[string]string, lint bool) (argValues, []error) {
+	a := argValues{}
 	var errs []error
 	known := make([]string, 0, len(p.Args))
 	for _, arg := range p.Args {
@@ -226,7 +229,7 @@ func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
 		if text == "" {
 			continue
 		}
-		v, err := arg.Type.parse(text)
+		v, err := arg.Type.parseValue(text)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", arg.Name, err))
 			continue
@@ -246,7 +249,7 @@ func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
 	return a, errs
 }
 
-func (t Type) parse(text string) (any, error) {
+func (t Type) parseValue(text string) (any, error) {
 	switch t {
 	case List:
 		list := strings.Split(text, ",")
@@ -278,13 +281,13 @@ func (t Type) parse(text string) (any, error) {
 			if err != nil || !(v >= 0 && v <= 100) {
 				return nil, fmt.Errorf("%q: want 0%% to 100%%", text)
 			}
-			return free{percent: v}, nil
+			return freeThreshold{percent: v}, nil
 		}
 		s, err := model.ParseSize(text)
 		if err != nil {
 			return nil, fmt.Errorf("%q: want an amount that must stay free, such as 10%% or 5GiB", text)
 		}
-		return free{bytes: int64(s)}, nil
+		return freeThreshold{bytes: int64(s)}, nil
 	case Range:
 		return model.ParseRange(text)
 	case Regexp:

@@ -89,7 +89,7 @@ func TestRebootIsPendingForANewerKernel(t *testing.T) {
 	judge := func(env *Env, running string) string {
 		r := &report{name: "reboot"}
 		judgeReboot(env, r, model.Warning, running)
-		_, text := r.text()
+		_, text := r.statusAndOutput()
 		return string(text)
 	}
 	kernels := map[string]string{"/boot/vmlinuz-6.1.0-9-amd64": "", "/boot/vmlinuz-6.1.0-10-amd64": "", "/boot/vmlinuz-6.5.0-1-cloud-amd64": ""}
@@ -120,16 +120,16 @@ func TestFailedUnitsAreListed(t *testing.T) {
 		{argMap("exclude", "ssh*, back*"), "SYSTEMD OK - no unit has failed"},
 		{argMap("unit", "nginx.*"), "SYSTEMD WARNING"},
 	} {
-		a, errs := p.parse(c.args, false)
+		a, errs := p.parseArguments(c.args, false)
 		r := &report{name: "systemd"}
-		judgeUnits(a, r, listing)
-		if _, text := r.text(); len(errs) > 0 || !strings.HasPrefix(string(text), c.want) {
+		judgeFailedUnits(a, r, listing)
+		if _, text := r.statusAndOutput(); len(errs) > 0 || !strings.HasPrefix(string(text), c.want) {
 			t.Errorf("%s, want %s", text, c.want)
 		}
 	}
 }
 
-func TestClockOffsetIsJudged(t *testing.T) {
+func TestClockOffsetIsComparedWithThresholds(t *testing.T) {
 	offset := 1500 * time.Millisecond
 	env := &Env{ServerOffset: func() (time.Duration, bool) { return offset, true }}
 	if runtime.GOOS != "linux" {
@@ -141,12 +141,12 @@ func TestClockOffsetIsJudged(t *testing.T) {
 	assertProbe(t, env, "clock", argMap("server", "127.0.0.1:1"), model.Unknown, "NTP server 127.0.0.1:1")
 }
 
-func TestFileAgeAndSizeAreJudged(t *testing.T) {
+func TestFileAgeAndSizeAreComparedWithThresholds(t *testing.T) {
 	now := time.Now()
 	env := machineWithFiles(t, map[string]string{"/b/old": "12345", "/b/new": "1"})
 	env.Now = func() time.Time { return now }
 	for name, age := range map[string]time.Duration{"old": 72 * time.Hour, "new": time.Hour} {
-		testenv.NoError(t, os.Chtimes(env.path("/b/"+name), now, now.Add(-age)))
+		testenv.NoError(t, os.Chtimes(env.pathBelowRoot("/b/"+name), now, now.Add(-age)))
 	}
 	assertProbe(t, env, "file", argMap("path", "/b/*", "critAge", "26h"), model.OK, "new is 60 minutes old", "age=3600s;;93600")
 	assertProbe(t, env, "file", argMap("path", "/b/old", "warnAge", "1d", "critAge", "7d"), model.Warning, "old is 3 days old")
@@ -158,7 +158,7 @@ func TestFileAgeAndSizeAreJudged(t *testing.T) {
 	assertProbe(t, env, "file", nil, model.Unknown, "probe file needs path")
 }
 
-func TestTCPAnswerIsCompared(t *testing.T) {
+func TestTCPAnswerIsComparedWithExpectation(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
 	defer l.Close()
@@ -183,7 +183,7 @@ func TestTCPAnswerIsCompared(t *testing.T) {
 	assertProbe(t, &Env{}, "tcp", argMap("address", "127.0.0.1:1"), model.Critical, "refused")
 }
 
-func TestHTTPAnswerAndCertificateAreJudged(t *testing.T) {
+func TestHTTPAnswerAndCertificateAreComparedWithThresholds(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/moved":
@@ -222,8 +222,8 @@ func TestHTTPAnswerAndCertificateAreJudged(t *testing.T) {
 	assertProbe(t, &Env{}, "cert", nil, model.Unknown, "set either file or address")
 }
 
-// TestDiskTurnsCritical fills a small tmpfs.
-func TestDiskTurnsCritical(t *testing.T) {
+// TestDiskProbeTurnsCriticalOnAFullDisk fills a small tmpfs.
+func TestDiskProbeTurnsCriticalOnAFullDisk(t *testing.T) {
 	testenv.Root(t)
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=100", "muster-test", dir).CombinedOutput(); err != nil {
@@ -245,7 +245,7 @@ func TestDiskTurnsCritical(t *testing.T) {
 	assertProbe(t, &Env{}, "disk", argMap("path", dir+"/none"), model.Unknown, "no such file")
 }
 
-func TestDiskChecksLocalMounts(t *testing.T) {
+func TestDiskProbeReadsLocalMounts(t *testing.T) {
 	env := machineWithFiles(t, map[string]string{"/proc/self/mountinfo": `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
 23 22 8:1 /x /mnt/bind rw - ext4 /dev/sda1 rw
 24 22 8:2 / /data\040set rw - xfs /dev/sdb rw
@@ -280,7 +280,7 @@ func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	assertProbe(t, env, "agent", nil, model.Critical, "cannot write to its disk: permission denied")
 	self.Blocked, offset = nil, -time.Hour
 	assertProbe(t, env, "agent", nil, model.Warning, "the clock is 60 minutes behind, compared with the Muster server")
-	assertProbe(t, &Env{}, "agent", nil, model.Unknown, "only a running agent knows")
+	assertProbe(t, &Env{}, "agent", nil, model.Unknown, "the probe agent works only in a running agent")
 }
 
 func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
@@ -300,18 +300,18 @@ func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
 		t.Errorf("full in %.2f days, want %.2f", days, want)
 	}
 	if _, known := m.daysUntilNone("/", now.Add(-time.Hour), left); known {
-		t.Error("known after the clock was set back")
+		t.Error("days until full are known after the clock was set back")
 	}
 	env := &Env{Now: func() time.Time { return now }, Memory: &m}
 	p, _ := Find("disk")
-	a, _ := p.parse(argMap("daysCrit", "10"), false)
+	a, _ := p.parseArguments(argMap("daysCrit", "10"), false)
 	r := &report{name: "disk"}
 	for i := range 20 {
 		now = now.Add(10 * time.Minute)
 		r = &report{name: "disk"}
 		judgeDisk(env, a, r, "/x", diskUsage{total: 1000, avail: 500 - float64(i), used: 500})
 	}
-	if s, text := r.text(); s != model.Critical || !strings.Contains(string(text), "days at this rate") {
+	if s, text := r.statusAndOutput(); s != model.Critical || !strings.Contains(string(text), "days at this rate") {
 		t.Errorf("%s", text)
 	}
 }
@@ -337,7 +337,7 @@ func TestLintFindsFaultsOfArguments(t *testing.T) {
 	}
 	for _, p := range All() { // every default can be read
 		for _, arg := range p.Args {
-			if _, err := arg.Type.parse(arg.Default); arg.Default != "" && err != nil {
+			if _, err := arg.Type.parseValue(arg.Default); arg.Default != "" && err != nil {
 				t.Errorf("%s %s: %v", p.Name, arg.Name, err)
 			}
 		}
@@ -377,13 +377,13 @@ func FuzzArgs(f *testing.F) {
 				given[arg.Name] = value
 			}
 			given[name] = value
-			linted, wrong := p.parse(given, true)
+			linted, wrong := p.parseArguments(given, true)
 			for _, err := range wrong {
 				if err.Error() == "" {
-					t.Errorf("%s refuses without words", p.Name)
+					t.Errorf("probe %s returns an error without a text", p.Name)
 				}
 			}
-			run, errs := p.parse(given, false)
+			run, errs := p.parseArguments(given, false)
 			if !strings.Contains(value, "{{") && (len(wrong) != len(errs) || !reflect.DeepEqual(keysOf(linted), keysOf(run))) {
 				t.Errorf("%s %v: lint says %v, the run %v", p.Name, given, wrong, errs)
 			}
@@ -391,7 +391,7 @@ func FuzzArgs(f *testing.F) {
 	})
 }
 
-func keysOf(a args) map[string]bool {
+func keysOf(a argValues) map[string]bool {
 	out := map[string]bool{}
 	for name := range a {
 		out[name] = true

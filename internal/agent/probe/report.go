@@ -15,45 +15,45 @@ import (
 // report collects the findings of a probe and prints them like a plug-in: the worst ones with the
 // performance data on the first line, then all, one a line.
 type report struct {
-	name   string
-	status model.Status
-	lines  []line
-	perf   []byte
+	name     string
+	status   model.Status
+	findings []finding
+	perf     []byte
 }
 
-type line struct {
+type finding struct {
 	status model.Status
 	text   string
 }
 
-// badness orders statuses from well to bad.
-var badness = [...]model.Status{model.OK, model.Unknown, model.Warning, model.Critical}
+// statusOrder lists the statuses from the best to the worst.
+var statusOrder = [...]model.Status{model.OK, model.Unknown, model.Warning, model.Critical}
 
-// worse returns the worse one of two statuses.
-func worse(a, b model.Status) model.Status {
-	return badness[max(slices.Index(badness[:], a), slices.Index(badness[:], b))]
+// worseStatus returns the later of two statuses in statusOrder.
+func worseStatus(a, b model.Status) model.Status {
+	return statusOrder[max(slices.Index(statusOrder[:], a), slices.Index(statusOrder[:], b))]
 }
 
-// add adds a finding.
-func (r *report) add(status model.Status, format string, a ...any) {
-	r.status = worse(r.status, status)
-	r.lines = append(r.lines, line{status, strings.ReplaceAll(fmt.Sprintf(format, a...), "|", "/")})
+// addFinding adds one line with a status to the report.
+func (r *report) addFinding(status model.Status, format string, a ...any) {
+	r.status = worseStatus(r.status, status)
+	r.findings = append(r.findings, finding{status, strings.ReplaceAll(fmt.Sprintf(format, a...), "|", "/")})
 }
 
-// measure adds perfdata. A bound that is unknown is NaN.
-func (r *report) measure(label string, value float64, unit string, l levels, low, high float64) {
+// addPerformanceData adds performance data of one value. An unknown bound is NaN.
+func (r *report) addPerformanceData(label string, value float64, unit string, l thresholds, low, high float64) {
 	if len(r.perf) > 0 {
 		r.perf = append(r.perf, ' ')
 	}
 	r.perf = model.Perfdatum{Label: label, Value: value, Unit: unit, Warn: l.warn, Crit: l.crit, Min: low, Max: high}.Append(r.perf)
 }
 
-// text returns the status and the output of the probe.
-func (r *report) text() (model.Status, []byte) {
+// statusAndOutput returns the status and the output of the probe.
+func (r *report) statusAndOutput() (model.Status, []byte) {
 	var b strings.Builder
 	b.WriteString(strings.ToUpper(r.name) + " " + r.status.String() + " - ")
 	var head []string
-	for _, l := range r.lines {
+	for _, l := range r.findings {
 		if l.status == r.status {
 			head = append(head, l.text)
 		}
@@ -69,35 +69,35 @@ func (r *report) text() (model.Status, []byte) {
 		b.WriteString(" | ")
 		b.Write(r.perf)
 	}
-	if len(r.lines) > 1 {
-		for _, l := range r.lines {
+	if len(r.findings) > 1 {
+		for _, l := range r.findings {
 			b.WriteString("\n" + l.status.String() + " " + l.text)
 		}
 	}
 	return r.status, []byte(b.String())
 }
 
-// levels are the thresholds of one value; nil: none.
-type levels struct{ warn, crit *model.Range }
+// thresholds are the thresholds of one value; nil: none.
+type thresholds struct{ warn, crit *model.Range }
 
-func (l levels) status(v float64) model.Status {
-	return statusIf(l.crit != nil && l.crit.Violates(v), l.warn != nil && l.warn.Violates(v))
+func (l thresholds) status(v float64) model.Status {
+	return statusOfExceeded(l.crit != nil && l.crit.Violates(v), l.warn != nil && l.warn.Violates(v))
 }
 
-// freeLevels are the thresholds of the amount that is free.
-type freeLevels struct{ warn, crit free }
+// freeThresholds are the thresholds of the amount that is free.
+type freeThresholds struct{ warn, crit freeThreshold }
 
-func (l freeLevels) status(avail, total float64) model.Status {
-	return statusIf(l.crit.exceeds(avail, total), l.warn.exceeds(avail, total))
+func (l freeThresholds) status(avail, total float64) model.Status {
+	return statusOfExceeded(l.crit.exceededBy(avail, total), l.warn.exceededBy(avail, total))
 }
 
-// usedLevels returns the thresholds of the used amount, for performance data.
-func (l freeLevels) usedLevels(total float64) levels {
-	return levels{l.warn.usedAt(total), l.crit.usedAt(total)}
+// usedThresholds returns the thresholds of the used amount, for performance data.
+func (l freeThresholds) usedThresholds(total float64) thresholds {
+	return thresholds{l.warn.usedRange(total), l.crit.usedRange(total)}
 }
 
-// statusIf returns the status of a value that exceeds its thresholds or not.
-func statusIf(critical, warning bool) model.Status {
+// statusOfExceeded returns CRITICAL or WARNING for a value that exceeds the threshold of this name, else OK.
+func statusOfExceeded(critical, warning bool) model.Status {
 	switch {
 	case critical:
 		return model.Critical
@@ -107,9 +107,9 @@ func statusIf(critical, warning bool) model.Status {
 	return model.OK
 }
 
-func atMost(v float64) *model.Range    { return &model.Range{End: v} }
-func atLeast(v float64) *model.Range   { return &model.Range{Start: v, End: math.Inf(1)} }
-func symmetric(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
+func rangeAtMost(v float64) *model.Range  { return &model.Range{End: v} }
+func rangeAtLeast(v float64) *model.Range { return &model.Range{Start: v, End: math.Inf(1)} }
+func rangeAround(v float64) *model.Range  { return &model.Range{Start: -v, End: v} }
 
 // noBound returns the bound of performance data that has none.
 func noBound() float64 { return math.NaN() }
@@ -185,17 +185,17 @@ const (
 
 // Memory is the state of one check between its runs, until the agent stops. The zero value is ready.
 type Memory struct {
-	mu      sync.Mutex
-	trends  map[string]*trend
-	hanging map[string]bool
-	counted map[string]uint64
+	mu       sync.Mutex
+	trends   map[string]*trend
+	hanging  map[string]bool
+	counters map[string]uint64
 }
 
 // lock locks the memory and returns the function that unlocks it.
 func (m *Memory) lock() (unlock func()) {
 	m.mu.Lock()
 	if m.trends == nil {
-		m.trends, m.hanging, m.counted = map[string]*trend{}, map[string]bool{}, map[string]uint64{}
+		m.trends, m.hanging, m.counters = map[string]*trend{}, map[string]bool{}, map[string]uint64{}
 	}
 	return m.mu.Unlock
 }
@@ -203,16 +203,16 @@ func (m *Memory) lock() (unlock func()) {
 // counterGrowth returns the growth of a counter since the last call.
 func (m *Memory) counterGrowth(counter string, now uint64) uint64 {
 	defer m.lock()()
-	before := m.counted[counter]
-	m.counted[counter] = now
+	before := m.counters[counter]
+	m.counters[counter] = now
 	return now - before
 }
 
 // trend has samples of a free amount, ascending by time.
 type trend struct {
-	at   []time.Duration // of each sample, since zero
-	left []float64       // the amount of each sample
-	zero time.Time       // of the first sample
+	sampleTimes []time.Duration // of each sample, since the time zero
+	freeAmounts []float64       // the amount of each sample
+	zero        time.Time       // of the first sample
 }
 
 // daysUntilNone adds a sample of the free amount and extrapolates the days until none is left, from the
@@ -225,24 +225,24 @@ func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days fl
 		m.trends[key] = t
 	}
 	at := now.Sub(t.zero)
-	if n := len(t.at); n > 0 && at < t.at[n-1] {
+	if n := len(t.sampleTimes); n > 0 && at < t.sampleTimes[n-1] {
 		*t = trend{zero: now} // the clock was set back
 		at = 0
 	}
-	if n := len(t.at); n == 0 || at-t.at[n-1] >= sampleEvery {
+	if n := len(t.sampleTimes); n == 0 || at-t.sampleTimes[n-1] >= sampleEvery {
 		if n == sampleCount {
-			t.at, t.left = slices.Delete(t.at, 0, 1), slices.Delete(t.left, 0, 1)
+			t.sampleTimes, t.freeAmounts = slices.Delete(t.sampleTimes, 0, 1), slices.Delete(t.freeAmounts, 0, 1)
 		}
-		t.at, t.left = append(t.at, at), append(t.left, left)
+		t.sampleTimes, t.freeAmounts = append(t.sampleTimes, at), append(t.freeAmounts, left)
 	}
-	if at-t.at[0] < minTrend {
+	if at-t.sampleTimes[0] < minTrend {
 		return 0, false
 	}
 	// Least squares over the samples and now.
 	var n, sx, sy, sxx, sxy float64
 	add := func(x, y float64) { n++; sx += x; sy += y; sxx += x * x; sxy += x * y }
-	for i := range t.at {
-		add(t.at[i].Hours()/24, t.left[i])
+	for i := range t.sampleTimes {
+		add(t.sampleTimes[i].Hours()/24, t.freeAmounts[i])
 	}
 	add(at.Hours()/24, left)
 	perDay := (n*sxy - sx*sy) / (n*sxx - sx*sx)
@@ -252,8 +252,9 @@ func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days fl
 	return left / -perDay, true
 }
 
-// startCall marks a call that may hang; false: an earlier one still hangs.
-func (m *Memory) startCall(what string) bool {
+// markCallStarted marks the start of a system call that may hang. It returns false while an earlier call of
+// the same kind hangs.
+func (m *Memory) markCallStarted(what string) bool {
 	defer m.lock()()
 	if m.hanging[what] {
 		return false
@@ -262,8 +263,8 @@ func (m *Memory) startCall(what string) bool {
 	return true
 }
 
-// endCall ends a call of startCall.
-func (m *Memory) endCall(what string) {
+// markCallEnded marks the end of a system call that markCallStarted marked.
+func (m *Memory) markCallEnded(what string) {
 	defer m.lock()()
 	delete(m.hanging, what)
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func runReboot(_ context.Context, env *Env, a args, r *report) error {
+func runReboot(_ context.Context, env *Env, a argValues, r *report) error {
 	pending, ok := model.ParseStatus(a.text("status"))
 	if !ok {
 		return fmt.Errorf("status %q: want ok, warning or critical", a.text("status"))
 	}
 	release, err := kernelRelease()
 	if err != nil {
-		return unsupported(err)
+		return unsupportedError(err)
 	}
 	judgeReboot(env, r, pending, release)
 	return nil
@@ -31,7 +31,7 @@ func runReboot(_ context.Context, env *Env, a args, r *report) error {
 
 func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	for _, flag := range []string{"/run/reboot-required", "/var/run/reboot-required"} {
-		if _, err := os.Stat(env.path(flag)); err != nil {
+		if _, err := os.Stat(env.pathBelowRoot(flag)); err != nil {
 			continue
 		}
 		packages, _ := env.read(flag + ".pkgs")
@@ -39,11 +39,11 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 		if f := strings.Fields(string(packages)); len(f) > 0 {
 			text += " by " + strings.Join(f[:min(len(f), 5)], ", ")
 		}
-		r.add(pending, "%s", text)
+		r.addFinding(pending, "%s", text)
 		break
 	}
 	newest, known := running, false
-	kernels, _ := filepath.Glob(env.path("/boot/vmlinuz-*"))
+	kernels, _ := filepath.Glob(env.pathBelowRoot("/boot/vmlinuz-*"))
 	for _, k := range kernels {
 		release := strings.TrimPrefix(filepath.Base(k), "vmlinuz-")
 		known = known || release == running
@@ -54,10 +54,10 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	// Where the running kernel is not among those in /boot (containers, foreign
 	// kernels) they say nothing about it.
 	if known && newest != running {
-		r.add(pending, "kernel %s is installed, %s is running", newest, running)
+		r.addFinding(pending, "kernel %s is installed, %s is running", newest, running)
 	}
-	if len(r.lines) == 0 {
-		r.add(model.OK, "no reboot is pending, kernel %s", running)
+	if len(r.findings) == 0 {
+		r.addFinding(model.OK, "no reboot is pending, kernel %s", running)
 	}
 }
 
@@ -74,8 +74,8 @@ func kernelFlavour(release string) string {
 // compareReleases compares kernel releases number by number, so that 6.1.0-9 is before 6.1.0-10.
 func compareReleases(a, b string) int {
 	for a != "" && b != "" {
-		x, restA, numA := cutWord(a)
-		y, restB, numB := cutWord(b)
+		x, restA, numA := cutNumberOrWord(a)
+		y, restB, numB := cutNumberOrWord(b)
 		order := strings.Compare(x, y)
 		if numA && numB {
 			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
@@ -89,8 +89,8 @@ func compareReleases(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// cutWord splits a release after its leading run of digits, or of other characters.
-func cutWord(s string) (head, rest string, number bool) {
+// cutNumberOrWord splits a release after its leading run of digits, or of other characters.
+func cutNumberOrWord(s string) (head, rest string, number bool) {
 	digit := func(c byte) bool { return c >= '0' && c <= '9' }
 	i := 1
 	for i < len(s) && digit(s[i]) == digit(s[0]) {
@@ -99,20 +99,20 @@ func cutWord(s string) (head, rest string, number bool) {
 	return s[:i], s[i:], digit(s[0])
 }
 
-func runSystemd(ctx context.Context, env *Env, a args, r *report) error {
-	if _, err := os.Stat(env.path("/run/systemd/system")); err != nil {
-		r.add(model.OK, "this machine does not run systemd")
+func runSystemd(ctx context.Context, env *Env, a argValues, r *report) error {
+	if _, err := os.Stat(env.pathBelowRoot("/run/systemd/system")); err != nil {
+		r.addFinding(model.OK, "this machine does not run systemd")
 		return nil
 	}
 	out, err := exec.CommandContext(ctx, "systemctl", "list-units", "--state=failed", "--all", "--plain", "--no-legend", "--no-pager").Output()
 	if err != nil {
 		return fmt.Errorf("systemctl: %v", err)
 	}
-	judgeUnits(a, r, string(out))
+	judgeFailedUnits(a, r, string(out))
 	return nil
 }
 
-func judgeUnits(a args, r *report, listing string) {
+func judgeFailedUnits(a argValues, r *report, listing string) {
 	failed := 0
 	for line := range strings.Lines(listing) {
 		f := strings.Fields(line)
@@ -124,12 +124,12 @@ func judgeUnits(a args, r *report, listing string) {
 		if units := a.list("unit"); len(units) > 0 && !matchesAny(units, f[0]) {
 			status = model.Warning
 		}
-		r.add(status, "%s failed", f[0])
+		r.addFinding(status, "%s failed", f[0])
 	}
 	if failed == 0 {
-		r.add(model.OK, "no unit has failed")
+		r.addFinding(model.OK, "no unit has failed")
 	}
-	r.measure("failed", float64(failed), "", levels{}, 0, noBound())
+	r.addPerformanceData("failed", float64(failed), "", thresholds{}, 0, noBound())
 }
 
 // offsetText writes a clock offset for people.
@@ -140,7 +140,7 @@ func offsetText(offset time.Duration) string {
 	return ageText(offset) + " ahead"
 }
 
-func runClock(ctx context.Context, env *Env, a args, r *report) error {
+func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 	offset, by, ok := time.Duration(0), "", false
 	if server := a.text("server"); server != "" {
 		timeout := 5 * time.Second
@@ -163,33 +163,33 @@ func runClock(ctx context.Context, env *Env, a args, r *report) error {
 	kernel, synced, err := kernelClock()
 	switch {
 	case !ok && err != nil:
-		return unsupported(err)
+		return unsupportedError(err)
 	case !ok && !synced:
-		r.add(model.Warning, "the clock is not synchronised, and there is no server to compare it with")
+		r.addFinding(model.Warning, "the clock is not synchronised, and there is no server to compare it with")
 		return nil
 	case !ok:
 		offset, by = kernel, "the kernel's time discipline"
 	}
-	most := a.levels("warn", "crit", symmetric)
+	most := a.thresholdsOf("warn", "crit", rangeAround)
 	status, mend := most.status(offset.Seconds()), ""
 	if status != model.OK {
 		mend = "; synchronise it on that machine: timedatectl set-ntp true"
 	}
-	r.add(status, "%s, says %s%s", offsetText(offset), by, mend)
-	r.measure("offset", offset.Seconds(), "s", most, noBound(), noBound())
+	r.addFinding(status, "%s, says %s%s", offsetText(offset), by, mend)
+	r.addPerformanceData("offset", offset.Seconds(), "s", most, noBound(), noBound())
 	return nil
 }
 
 // Self has the agent's gauges, and its counters since its start.
 type Self struct {
 	Waiting    uint64 // signals that no server has acknowledged
-	SpoolBytes int64  // counted for them
+	SpoolBytes int64  // bytes of the waiting signals
 	SpoolMost  int64  // limit of SpoolBytes
-	Blocked    error  // why the spool's disk takes nothing; nil: it does
+	Blocked    error  // the reason why the spool cannot write to its disk; nil: the spool can write
 
-	Evicted uint64 // signals that the spool gave up
-	Refused uint64 // by the server, for good
-	Lost    uint64 // results that the spool did not take
+	Evicted uint64 // signals that the spool dropped
+	Refused uint64 // signals that the server refused for good
+	Lost    uint64 // results that the spool could not store
 
 	Runs, Skipped, Late, Forks uint64
 }
@@ -197,19 +197,19 @@ type Self struct {
 // maxClockOffset is the clock offset above which the probe agent warns.
 const maxClockOffset = 5 * time.Second
 
-func runAgent(_ context.Context, env *Env, a args, r *report) error {
+func runAgent(_ context.Context, env *Env, a argValues, r *report) error {
 	if env.Self == nil {
-		return fmt.Errorf("only a running agent knows")
+		return fmt.Errorf("the probe agent works only in a running agent")
 	}
 	s := env.Self()
-	free := a.free("warn", "crit")
+	free := a.freeThresholdsOf("warn", "crit")
 	used, most := float64(s.SpoolBytes), float64(s.SpoolMost)
-	r.add(free.status(most-used, most), "%s, %s of %s (half of the spool's size)", plural(int(s.Waiting), "signal in the spool", "signals in the spool"), bytesText(used), bytesText(most))
+	r.addFinding(free.status(most-used, most), "%s, %s of %s (half of the spool's size)", countWithNoun(int(s.Waiting), "signal in the spool", "signals in the spool"), bytesText(used), bytesText(most))
 	if s.Blocked != nil {
-		r.add(model.Critical, "the spool cannot write to its disk: %v", s.Blocked)
+		r.addFinding(model.Critical, "the spool cannot write to its disk: %v", s.Blocked)
 	}
-	r.measure("spool", used, "B", free.usedLevels(most), 0, most)
-	r.measure("waiting", float64(s.Waiting), "", levels{}, 0, noBound())
+	r.addPerformanceData("spool", used, "B", free.usedThresholds(most), 0, most)
+	r.addPerformanceData("waiting", float64(s.Waiting), "", thresholds{}, 0, noBound())
 	for _, c := range []struct {
 		name string
 		now  uint64
@@ -221,13 +221,13 @@ func runAgent(_ context.Context, env *Env, a args, r *report) error {
 		{"runs", s.Runs, ""}, {"forks", s.Forks, ""}, {"skipped", s.Skipped, ""}, {"late", s.Late, ""},
 	} {
 		if more := env.Memory.counterGrowth(c.name, c.now); more > 0 && c.text != "" {
-			r.add(model.Warning, c.text, more)
+			r.addFinding(model.Warning, c.text, more)
 		}
-		r.measure(c.name, float64(c.now), "c", levels{}, noBound(), noBound())
+		r.addPerformanceData(c.name, float64(c.now), "c", thresholds{}, noBound(), noBound())
 	}
 	if env.ServerOffset != nil {
 		if offset, ok := env.ServerOffset(); ok && math.Abs(offset.Seconds()) > maxClockOffset.Seconds() {
-			r.add(model.Warning, "the clock is %s, compared with the Muster server", offsetText(offset))
+			r.addFinding(model.Warning, "the clock is %s, compared with the Muster server", offsetText(offset))
 		}
 	}
 	return nil

@@ -9,6 +9,6 @@ import (
 
 var errLinuxOnly = errors.New("this probe supports only Linux")
 
-func statfs(string) (usage, error)              { return usage{}, errLinuxOnly }
+func statfs(string) (diskUsage, error)          { return diskUsage{}, errLinuxOnly }
 func kernelClock() (time.Duration, bool, error) { return 0, false, errLinuxOnly }
 func kernelRelease() (string, error)            { return "", errLinuxOnly }

@@ -54,9 +54,9 @@ func ParseAllow(entries []string) (*Allow, error) {
 	return a, nil
 }
 
-// admit returns the command as it may run, or the reason of a refusal. ownPath is the agent's PATH: a
-// check's own PATH must not change the program that a name resolves to.
-func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
+// admitCommand returns the command in the form in which it may run, or the reason of a refusal. ownPath is
+// the agent's PATH: a check's own PATH must not change the program that a name resolves to.
+func (a *Allow) admitCommand(c Command, ownPath string) (_ Command, refused string) {
 	if a == nil {
 		return c, ""
 	}
@@ -72,13 +72,13 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 		if slices.Contains(a.lines, c.Shell) {
 			return c, ""
 		}
-		argv, plain := plainLine(c.Shell)
+		argv, plain := splitPlainLine(c.Shell)
 		if !plain {
 			return c, fmt.Sprintf("the shell command %q is not on the list, and it is more than a program with arguments", model.Truncate(c.Shell, 120))
 		}
 		c.Argv, c.Shell = argv, ""
 	}
-	if len(c.Argv) == 0 || !a.program(c.Argv[0], ownPath) {
+	if len(c.Argv) == 0 || !a.allowsProgram(c.Argv[0], ownPath) {
 		name := ""
 		if len(c.Argv) > 0 {
 			name = c.Argv[0]
@@ -88,8 +88,8 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 	return c, ""
 }
 
-// program returns whether a program may run. Names resolve by the agent's own PATH.
-func (a *Allow) program(name, ownPath string) bool {
+// allowsProgram returns whether a program may run. Names resolve by the agent's own PATH.
+func (a *Allow) allowsProgram(name, ownPath string) bool {
 	if !strings.ContainsRune(name, filepath.Separator) {
 		if matchesAny(a.programs, name) {
 			return true
@@ -114,9 +114,9 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// plainLine splits a shell line of plain words: letters, digits, a few signs, and text between single
+// splitPlainLine splits a shell line of plain words: letters, digits, a few signs, and text between single
 // quotes. It returns false for any other line.
-func plainLine(line string) (words []string, ok bool) {
+func splitPlainLine(line string) (words []string, ok bool) {
 	const signs = "_@%+:,./-"
 	word, in := "", false
 	for i := 0; i < len(line); i++ {

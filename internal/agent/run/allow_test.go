@@ -98,7 +98,7 @@ func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 			t.Errorf("%s: want %q, got %v %q", c.name, c.want, got.Status, text)
 		}
 	}
-	// Even where somebody lists PATH for checks, a name means what it means to the agent.
+	// Even if the list allows checks to set PATH, the agent's own PATH decides which program a name is.
 	r.Allow, err = ParseAllow([]string{"check_good", "env:*"})
 	testenv.NoError(t, err)
 	if got := r.Run(context.Background(), Command{Argv: []string{"check_good"}, Env: map[string]string{"PATH": evil}}); !strings.HasPrefix(string(got.Output), "good") {

@@ -58,7 +58,7 @@ func setUser(cmd *exec.Cmd, runAs string) error {
 		return fmt.Errorf("runAs %s: the agent runs as user id %d and only root may change to another; run the agent as root or allow the command in sudoers", runAs, os.Geteuid())
 	}
 	var groups []uint32
-	ids, _ := who.GroupIds() // without them only the main group is given
+	ids, _ := who.GroupIds() // on an error the command gets only the main group
 	for _, id := range ids {
 		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
 			groups = append(groups, uint32(n))

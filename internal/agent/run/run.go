@@ -74,37 +74,37 @@ func (r *Runner) Forks() uint64 { return r.forks.Load() }
 // has the cause of ctx.
 func (r *Runner) Run(ctx context.Context, c Command) Result {
 	began := time.Now()
-	out := output{keep: c.MaxOutput, stream: c.Stream, hider: hide.New(c.Hide)}
-	if out.keep <= 0 {
-		out.keep = model.DefaultOutputBytes
+	out := outputBuffer{maxKept: c.MaxOutput, stream: c.Stream, hider: hide.New(c.Hide)}
+	if out.maxKept <= 0 {
+		out.maxKept = model.DefaultOutputBytes
 	}
 	v := r.run(ctx, c, &out)
-	text, cut := v.text(out.kept, out.total, out.keep)
+	text, cut := v.composeOutput(out.kept, out.total, out.maxKept)
 	note := strings.TrimPrefix(v.cause+"\n"+v.note, "\n")
 	return Result{Status: v.status, Code: v.code, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
 }
 
-func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
+func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) verdict {
 	env, path, own := r.environment(c)
 	if r.Allow != nil {
 		var why string
-		if c, why = r.Allow.admit(c, own); why != "" {
-			v := unknown("refused" + r.onNode() + ": the agent runs only the programs in its setting --allow-commands; " + why)
+		if c, why = r.Allow.admitCommand(c, own); why != "" {
+			v := unknownVerdict("refused" + r.onNodeText() + ": the agent runs only the programs in its setting --allow-commands; " + why)
 			v.refused = true
 			return v
 		}
-		path = own // also where a listed variable sets it
+		path = own // the agent's own PATH, also if the check sets PATH
 	}
 	argv := c.Argv
 	if argv == nil {
 		argv = shellArgv(c.Shell)
 	}
 	if len(argv) == 0 || argv[0] == "" {
-		return unknown("the command is empty")
+		return unknownVerdict("the command is empty")
 	}
 	program, err := lookPath(argv[0], path)
 	if err != nil {
-		return unknown(r.notFound(argv[0], path, err))
+		return unknownVerdict(r.notFoundMessage(argv[0], path, err))
 	}
 	parent := ctx
 	if c.Timeout > 0 {
@@ -120,7 +120,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 		cmd.Stdin = strings.NewReader(c.Stdin)
 	}
 	if err := setUser(cmd, c.RunAs); err != nil {
-		return unknown(err.Error())
+		return unknownVerdict(err.Error())
 	}
 	var kill *time.Timer
 	cmd.Cancel = func() error {
@@ -130,7 +130,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	// Wait returns this time after the command's end, although a child process keeps the output open.
 	cmd.WaitDelay = grace + time.Second
 	if err := r.Guard.Start(cmd); err != nil {
-		return unknown(r.startFailed(argv[0], c.RunAs, err))
+		return unknownVerdict(r.startFailedMessage(argv[0], c.RunAs, err))
 	}
 	r.forks.Add(1)
 	if r.Nice != 0 {
@@ -142,11 +142,11 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	}
 	held := errors.Is(err, exec.ErrWaitDelay)
 	if ctx.Err() != nil || held {
-		killGroup(cmd.Process.Pid) // its remaining children
+		killGroup(cmd.Process.Pid) // its remaining child processes
 	}
 	r.Guard.Release(cmd)
-	out.end()
-	v := r.judge(cmd.ProcessState, argv, c, path, out.kept)
+	out.flushHider()
+	v := r.judgeExit(cmd.ProcessState, argv, c, path, out.kept)
 	switch {
 	case parent.Err() != nil && v.signalled:
 		v.status, v.code, v.cause = model.Unknown, -1, "killed because the agent stops"
@@ -179,7 +179,7 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 			env = append(env, kv)
 		}
 	}
-	own = joinPath(cmp.Or(path, "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), cmp.Or(r.PluginPath, DefaultPluginPath))
+	own = appendPathFolders(cmp.Or(path, "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"), cmp.Or(r.PluginPath, DefaultPluginPath))
 	if c.RunAs != "" {
 		env = append(env, homeOf(c.RunAs)...)
 	}
@@ -199,8 +199,8 @@ func inheritedByOtherUsers(kv string) bool {
 	return name == "LANG" || name == "TZ" || strings.HasPrefix(name, "LC_")
 }
 
-// joinPath appends the folders that path does not name yet.
-func joinPath(path, more string) string {
+// appendPathFolders appends the folders that path does not name yet.
+func appendPathFolders(path, more string) string {
 	have := strings.Split(path, string(os.PathListSeparator))
 	for _, dir := range strings.Split(more, ":") {
 		if dir != "" && !slices.Contains(have, dir) {

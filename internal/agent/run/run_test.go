@@ -27,7 +27,7 @@ func newTestRunner() *Runner {
 	return &Runner{Node: func() string { return "web01" }, Grace: 300 * time.Millisecond}
 }
 
-func TestExitCodesAndCauses(t *testing.T) {
+func TestExitCodesBecomeStatusesWithCauses(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
 	testenv.NoError(t, os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644))
@@ -97,7 +97,7 @@ func TestOutputIsCutAndMarked(t *testing.T) {
 	}
 }
 
-func TestHundredMegabytesCostNoMemory(t *testing.T) {
+func TestHundredMegabytesOfOutputCostNoMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
@@ -168,8 +168,8 @@ func TestCancelledContextEndsTheCommand(t *testing.T) {
 	}
 }
 
-// TestRealPlugins runs the plug-ins of the distribution.
-func TestRealPlugins(t *testing.T) {
+// TestDistributionPluginsRun runs plug-ins of the Linux distribution, and expects status and output.
+func TestDistributionPluginsRun(t *testing.T) {
 	for _, c := range []struct{ plugin, args, summary, label string }{
 		{"check_disk", "-w 0 -c 0 -p /", "DISK OK", "/"},
 		{"check_load", "-w 1000,1000,1000 -c 2000,2000,2000", "LOAD OK", "load1"},
@@ -184,7 +184,7 @@ func TestRealPlugins(t *testing.T) {
 	}
 }
 
-func TestRealCheckHTTP(t *testing.T) {
+func TestDistributionCheckHTTPRuns(t *testing.T) {
 	testenv.Plugin(t, "check_http")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
@@ -244,10 +244,10 @@ func FuzzOutput(f *testing.F) {
 			return // ours
 		}
 		const keep = 512
-		o := output{keep: keep}
-		o.add(printed)
-		o.add(make([]byte, beyond))
-		text, cut := verdict{cause: cause, note: note}.text(o.kept, o.total, keep)
+		o := outputBuffer{maxKept: keep}
+		o.addBytes(printed)
+		o.addBytes(make([]byte, beyond))
+		text, cut := verdict{cause: cause, note: note}.composeOutput(o.kept, o.total, keep)
 		if len(text) == 0 || len(text) > keep || !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
 			t.Errorf("%d bytes of text: %q", len(text), text)
 		}

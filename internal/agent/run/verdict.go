@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// verdict is a status with the cause in words where the command did not give it itself.
+// verdict has the status of a run, and the cause in words where the agent, not the command, decided the status.
 type verdict struct {
 	status    model.Status
 	cause     string // printed before the output
@@ -27,12 +27,14 @@ type verdict struct {
 	refused   bool // by Allow
 }
 
-// unknown returns the verdict on a command that has no exit code.
-func unknown(cause string) verdict { return verdict{status: model.Unknown, code: -1, cause: cause} }
+// unknownVerdict returns the verdict on a command that has no exit code.
+func unknownVerdict(cause string) verdict {
+	return verdict{status: model.Unknown, code: -1, cause: cause}
+}
 
-// judge reads the exit code by the Nagios plug-in conventions.
-func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path string, kept []byte) verdict {
-	v := unknown("the agent missed the command's end")
+// judgeExit turns the exit code of a command into a verdict by the Nagios plug-in conventions.
+func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, path string, kept []byte) verdict {
+	v := unknownVerdict("the agent missed the command's end")
 	if state == nil {
 		return v
 	}
@@ -45,12 +47,12 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 	case code >= 0 && code <= 3:
 		v.status = model.Status(code)
 	case code == 127 && c.Argv == nil:
-		v.cause = "exit code 127: the shell did not find a program in PATH" + r.onNode() + pathMessage(path)
+		v.cause = "exit code 127: the shell did not find a program in PATH" + r.onNodeText() + pathMessage(path)
 		if name := notFoundName(kept); name != "" {
-			v.cause = r.notFound(name, path, exec.ErrNotFound)
+			v.cause = r.notFoundMessage(name, path, exec.ErrNotFound)
 		}
 	case code == 126 && c.Argv == nil:
-		v.cause = "exit code 126: the shell found the program but may not execute it" + r.onNode()
+		v.cause = "exit code 126: the shell found the program but may not execute it" + r.onNodeText()
 	case c.AdHoc:
 		v.cause = fmt.Sprintf("exit code %d", code)
 	default:
@@ -59,29 +61,29 @@ func (r *Runner) judge(state *os.ProcessState, argv []string, c Command, path st
 	return v
 }
 
-// onNode returns " on NODE" for messages.
-func (r *Runner) onNode() string {
+// onNodeText returns " on NODE" for messages.
+func (r *Runner) onNodeText() string {
 	if r.Node == nil {
 		return ""
 	}
 	return " on " + r.Node()
 }
 
-func (r *Runner) notFound(name, path string, err error) string {
+func (r *Runner) notFoundMessage(name, path string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
-		return name + ": found but not executable" + r.onNode()
+		return name + ": found but not executable" + r.onNodeText()
 	}
 	if strings.ContainsRune(name, filepath.Separator) {
-		return name + ": no such file" + r.onNode()
+		return name + ": no such file" + r.onNodeText()
 	}
-	return name + ": not found in PATH" + r.onNode() + "\n  install it there, or name its folder to the agent: --plugin-path FOLDER" + pathMessage(path)
+	return name + ": not found in PATH" + r.onNodeText() + "\n  install it there, or name its folder to the agent: --plugin-path FOLDER" + pathMessage(path)
 }
 
 // pathMessage returns the line that shows PATH. It is long, and so follows the first line, which tables
 // show.
 func pathMessage(path string) string { return "\nPATH is " + path }
 
-func (r *Runner) startFailed(name, runAs string, err error) string {
+func (r *Runner) startFailedMessage(name, runAs string, err error) string {
 	var cause *fs.PathError
 	if errors.As(err, &cause) {
 		err = cause.Err
@@ -90,7 +92,7 @@ func (r *Runner) startFailed(name, runAs string, err error) string {
 	if runAs != "" {
 		as = " as " + runAs
 	}
-	return fmt.Sprintf("%s: cannot start%s%s: %v", name, as, r.onNode(), err)
+	return fmt.Sprintf("%s: cannot start%s%s: %v", name, as, r.onNodeText(), err)
 }
 
 // notFoundName returns the program's name in a shell's message: "/bin/sh: 1: name: not found" (dash,
@@ -105,45 +107,45 @@ func notFoundName(kept []byte) string {
 	return ""
 }
 
-// text joins cause, output and note in at most keep bytes. It cuts the output at the end of a character,
-// and marks the cut.
-func (v verdict) text(kept []byte, total uint64, keep int) (text []byte, cut uint64) {
+// composeOutput joins cause, output and note of a command in at most keep bytes. It cuts the output at the
+// end of a character, and marks the cut.
+func (v verdict) composeOutput(kept []byte, total uint64, keep int) (composeOutput []byte, cut uint64) {
 	body := bytes.TrimRight(kept, " \t\r\n")
 	whole := total == uint64(len(kept))
-	text = make([]byte, 0, min(len(body)+len(v.cause)+len(v.note)+40, keep))
-	text = append(text, v.cause...)
+	composeOutput = make([]byte, 0, min(len(body)+len(v.cause)+len(v.note)+40, keep))
+	composeOutput = append(composeOutput, v.cause...)
 	if len(body) > 0 {
-		if len(text) > 0 {
-			text = append(text, '\n')
+		if len(composeOutput) > 0 {
+			composeOutput = append(composeOutput, '\n')
 		}
-		head := len(text)
-		text = appendClean(text, body)
-		if over := len(text) + len(v.note) + 1 - keep; over > 0 || !whole {
+		head := len(composeOutput)
+		composeOutput = appendClean(composeOutput, body)
+		if over := len(composeOutput) + len(v.note) + 1 - keep; over > 0 || !whole {
 			if whole {
 				total = uint64(len(body))
 			}
-			room := max(head, min(len(text), keep-cutMarkRoom-len(v.note)))
-			for room > head && !utf8.RuneStart(text[min(room, len(text)-1)]) {
+			room := max(head, min(len(composeOutput), keep-cutMarkRoom-len(v.note)))
+			for room > head && !utf8.RuneStart(composeOutput[min(room, len(composeOutput)-1)]) {
 				room--
 			}
-			text = text[:room]
+			composeOutput = composeOutput[:room]
 			cut = total - uint64(min(room-head, len(body)))
-			text = fmt.Appendf(text, "… [cut %d bytes]", cut)
+			composeOutput = fmt.Appendf(composeOutput, "… [cut %d bytes]", cut)
 		}
 	}
 	if v.note != "" {
-		if len(text) > 0 {
-			text = append(text, '\n')
+		if len(composeOutput) > 0 {
+			composeOutput = append(composeOutput, '\n')
 		}
-		text = append(text, v.note...)
+		composeOutput = append(composeOutput, v.note...)
 	}
-	if len(text) == 0 {
-		text = append(text, "(no output)"...)
+	if len(composeOutput) == 0 {
+		composeOutput = append(composeOutput, "(no output)"...)
 	}
-	return text, cut
+	return composeOutput, cut
 }
 
-// cutMarkRoom is the longest mark of a cut, with its line break.
+// cutMarkRoom is the longest line in an output that marks a cut, in bytes with its line break.
 const cutMarkRoom = 40
 
 // appendClean appends bytes as UTF-8: invalid bytes, and zero bytes, which stores refuse, become U+FFFD.
@@ -162,7 +164,7 @@ func lookPath(name, path string) (string, error) {
 	found := error(exec.ErrNotFound)
 	for _, dir := range filepath.SplitList(path) {
 		if dir == "" || !filepath.IsAbs(dir) {
-			continue // never a program of the working directory
+			continue // an empty or relative folder: no program of the working directory runs
 		}
 		for _, suffix := range programSuffixes {
 			file := filepath.Join(dir, name+suffix)
@@ -180,13 +182,13 @@ func lookPath(name, path string) (string, error) {
 
 // Cut shortens a text like the output of a command.
 func Cut(text []byte, keep int) (_ []byte, cut uint64) {
-	return verdict{}.text(text, uint64(len(text)), keep)
+	return verdict{}.composeOutput(text, uint64(len(text)), keep)
 }
 
-// output keeps the first bytes of a command's output and counts the others, so that a flood costs no
+// outputBuffer keeps the first bytes of a command's output and counts the others, so that a flood costs no
 // memory.
-type output struct {
-	keep    int
+type outputBuffer struct {
+	maxKept int
 	kept    []byte
 	total   uint64
 	flooded bool
@@ -200,13 +202,13 @@ var errFlood = errors.New("too much output")
 var readBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // ReadFrom reads the pipe until its end, or until drainLimit.
-func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
+func (o *outputBuffer) ReadFrom(r io.Reader) (n int64, err error) {
 	buf := readBuffers.Get().(*[32 << 10]byte)
 	defer readBuffers.Put(buf)
 	for {
 		m, err := r.Read(buf[:])
 		n += int64(m)
-		o.add(buf[:m])
+		o.addBytes(buf[:m])
 		if o.total > drainLimit {
 			o.flooded = true
 			return n, errFlood // the pipe is closed: the command gets SIGPIPE
@@ -220,37 +222,37 @@ func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
 	}
 }
 
-func (o *output) Write(p []byte) (int, error) {
-	o.add(p)
+func (o *outputBuffer) Write(p []byte) (int, error) {
+	o.addBytes(p)
 	return len(p), nil
 }
 
-func (o *output) add(p []byte) {
+func (o *outputBuffer) addBytes(p []byte) {
 	o.total += uint64(len(p))
-	if o.hider != nil && o.keep > len(o.kept) {
-		p = o.redact(p, false)
+	if o.hider != nil && o.maxKept > len(o.kept) {
+		p = o.redactBytes(p, false)
 	}
 	o.keepBytes(p)
 }
 
-// redact returns the bytes that may be kept now. A redacted secret counts with its replacement's length.
-func (o *output) redact(p []byte, last bool) []byte {
+// redactBytes returns the bytes that may be kept now. A redacted secret counts with its replacement's length.
+func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	before := len(p) + o.hider.Buffered()
 	p = o.hider.Next(p, last)
 	o.total = uint64(max(0, int64(o.total)+int64(len(p)+o.hider.Buffered()-before)))
 	return p
 }
 
-// end keeps the bytes that the hider still buffers.
-func (o *output) end() {
-	if o.hider != nil && o.keep > len(o.kept) {
-		o.keepBytes(o.redact(nil, true))
+// flushHider appends the bytes that the hider still buffers to the kept output.
+func (o *outputBuffer) flushHider() {
+	if o.hider != nil && o.maxKept > len(o.kept) {
+		o.keepBytes(o.redactBytes(nil, true))
 	}
 }
 
 // keepBytes appends output up to the limit and passes it to the stream.
-func (o *output) keepBytes(p []byte) {
-	if room := o.keep - len(o.kept); room > 0 {
+func (o *outputBuffer) keepBytes(p []byte) {
+	if room := o.maxKept - len(o.kept); room > 0 {
 		p = p[:min(room, len(p))]
 		o.kept = append(o.kept, p...)
 		if o.stream != nil && len(p) > 0 {

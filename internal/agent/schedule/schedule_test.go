@@ -19,13 +19,13 @@ var node = uuid.MustParse("6b1b36a5-2a4c-4d6c-8f0e-2f7f7b1f9a01")
 // testScheduler is a Scheduler in a synctest bubble; the test moves its wall clock and its boot clock.
 type testScheduler struct {
 	*Scheduler
-	t      *testing.T
-	mu     sync.Mutex
-	began  time.Time
-	set    time.Duration // what somebody moved the wall clock by
-	slept  time.Duration // boot clock ahead of timers (suspend)
-	starts map[model.CheckID][]time.Duration
-	stop   func()
+	t             *testing.T
+	mu            sync.Mutex
+	began         time.Time
+	wallClockMove time.Duration // the sum of the moves of the wall clock
+	sleepTime     time.Duration // time that the machine slept: the boot clock is ahead of timers
+	starts        map[model.CheckID][]time.Duration
+	stop          func()
 }
 
 // startScheduler runs a Scheduler on a machine that boots now.
@@ -37,8 +37,12 @@ func startScheduler(t *testing.T, cfg Config) *testScheduler {
 func startSchedulerBootedAt(t *testing.T, cfg Config, booted time.Time) *testScheduler {
 	w := &testScheduler{t: t, began: booted, starts: map[model.CheckID][]time.Duration{}}
 	cfg.Node = node
-	cfg.Boot = w.boot
-	cfg.Now = func() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return time.Now().Add(w.set + w.slept) }
+	cfg.Boot = w.bootTime
+	cfg.Now = func() time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return time.Now().Add(w.wallClockMove + w.sleepTime)
+	}
 	w.Scheduler = New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -47,14 +51,14 @@ func startSchedulerBootedAt(t *testing.T, cfg Config, booted time.Time) *testSch
 	return w
 }
 
-func (w *testScheduler) boot() time.Duration {
+func (w *testScheduler) bootTime() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return time.Since(w.began) + w.slept + 1000*time.Hour
+	return time.Since(w.began) + w.sleepTime + 1000*time.Hour
 }
 
-// job returns a Job that records its start and lasts for takes. It is called in a bubble.
-func (w *testScheduler) job(id model.CheckID, interval, takes time.Duration) Job {
+// recordingJob returns a Job that records its start and lasts for takes. It is called in a bubble.
+func (w *testScheduler) recordingJob(id model.CheckID, interval, takes time.Duration) Job {
 	return Job{Key: Key{Check: id}, Interval: interval, Do: func(ctx context.Context) {
 		w.mu.Lock()
 		w.starts[id] = append(w.starts[id], time.Since(w.began))
@@ -66,39 +70,39 @@ func (w *testScheduler) job(id model.CheckID, interval, takes time.Duration) Job
 	}}
 }
 
-func (w *testScheduler) apply(jobs ...Job) {
+func (w *testScheduler) setJobs(jobs ...Job) {
 	w.t.Helper()
 	if err := w.Set(jobs); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *testScheduler) runs(id model.CheckID) []time.Duration {
+func (w *testScheduler) startTimes(id model.CheckID) []time.Duration {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]time.Duration(nil), w.starts[id]...)
 }
 
-func TestStartsSpreadAndKeepTheirPhase(t *testing.T) {
+func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 4})
 		defer w.stop()
 		var jobs []Job
 		for id := range model.CheckID(60) {
-			jobs = append(jobs, w.job(id+10, time.Minute, 10*time.Millisecond))
+			jobs = append(jobs, w.recordingJob(id+10, time.Minute, 10*time.Millisecond))
 		}
-		w.apply(jobs...)
+		w.setJobs(jobs...)
 		time.Sleep(10 * time.Second)
 		for _, j := range jobs {
-			if n := len(w.runs(j.Check)); n < 1 || n > 2 {
+			if n := len(w.startTimes(j.Check)); n < 1 || n > 2 {
 				t.Fatalf("check %d ran %d times in the first 10 s", j.Check, n)
 			}
 		}
 		time.Sleep(10 * time.Minute)
 		seconds := map[time.Duration]int{}
 		for _, j := range jobs {
-			runs := w.runs(j.Check)
+			runs := w.startTimes(j.Check)
 			late := runs[len(runs)-9:]
 			for i := 1; i < len(late); i++ {
 				if gap := late[i] - late[i-1]; gap != time.Minute {
@@ -112,10 +116,10 @@ func TestStartsSpreadAndKeepTheirPhase(t *testing.T) {
 				t.Errorf("%d of 60 checks start in second %v", n, second)
 			}
 		}
-		before := w.runs(10)
-		w.apply(w.job(10, time.Minute, time.Second)) // a new definition; the others go
+		before := w.startTimes(10)
+		w.setJobs(w.recordingJob(10, time.Minute, time.Second)) // a new definition; the others go
 		time.Sleep(time.Minute)
-		after := w.runs(10)
+		after := w.startTimes(10)
 		if len(after) != len(before)+1 || after[len(before)]-before[len(before)-1] != time.Minute {
 			t.Errorf("phase was not kept: %v then %v", before[len(before)-2:], after[len(before):])
 		}
@@ -125,15 +129,15 @@ func TestStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	})
 }
 
-func TestSamePhaseAfterRestart(t *testing.T) {
+func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		booted := time.Now()
 		var grids []time.Duration
 		for range 2 {
 			w := startSchedulerBootedAt(t, Config{}, booted)
-			w.apply(w.job(7, time.Minute, 0))
+			w.setJobs(w.recordingJob(7, time.Minute, 0))
 			time.Sleep(3 * time.Minute)
-			runs := w.runs(7)
+			runs := w.startTimes(7)
 			grids = append(grids, runs[len(runs)-1]%time.Minute)
 			w.stop()
 			time.Sleep(17 * time.Second)
@@ -168,7 +172,7 @@ func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 				mu.Unlock()
 			}})
 		}
-		w.apply(jobs...)
+		w.setJobs(jobs...)
 		time.Sleep(5 * time.Minute)
 		s := w.Stats()
 		mu.Lock()
@@ -183,43 +187,43 @@ func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
 		defer w.stop()
-		cron := w.job(2, 0, 0)
+		cron := w.recordingJob(2, 0, 0)
 		cron.Cron, cron.Zone = "0 * * * *", "UTC"
-		w.apply(w.job(1, time.Minute, 0), cron) // the bubble begins at midnight UTC
+		w.setJobs(w.recordingJob(1, time.Minute, 0), cron) // the bubble begins at midnight UTC
 		for _, jump := range []time.Duration{time.Hour, -2 * time.Hour, time.Hour} {
 			time.Sleep(10 * time.Minute)
 			w.mu.Lock()
-			w.set += jump
+			w.wallClockMove += jump
 			w.mu.Unlock()
-			before := len(w.runs(1))
+			before := len(w.startTimes(1))
 			time.Sleep(10 * time.Minute)
-			if n := len(w.runs(1)) - before; n != 10 {
+			if n := len(w.startTimes(1)) - before; n != 10 {
 				t.Errorf("%d runs in 10 minutes after a jump of %v", n, jump)
 			}
 		}
 		// Wall: 0:00→0:10, 1:10 (one passed tick runs once) →1:30, 23:30 → 23:50, 0:50 (again one) → 1:00.
-		if runs := w.runs(2); len(runs) != 3 {
+		if runs := w.startTimes(2); len(runs) != 3 {
 			t.Errorf("cron ran at %v", runs)
 		}
 	})
 }
 
-func TestSleepOfTheMachineMakesNoBurst(t *testing.T) {
+func TestSleepOfTheMachineCausesNoBurstOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
 		defer w.stop()
-		w.apply(w.job(1, time.Minute, 0))
+		w.setJobs(w.recordingJob(1, time.Minute, 0))
 		time.Sleep(5 * time.Minute)
-		before := len(w.runs(1))
+		before := len(w.startTimes(1))
 		w.mu.Lock()
-		w.slept = 8 * time.Hour // timers stood still, the boot clock did not
+		w.sleepTime = 8 * time.Hour // timers stood still, the boot clock did not
 		w.mu.Unlock()
 		time.Sleep(5 * time.Minute)
-		if n := len(w.runs(1)) - before; n < 5 || n > 6 {
+		if n := len(w.startTimes(1)) - before; n < 5 || n > 6 {
 			t.Errorf("%d runs in the 5 minutes after a sleep", n)
 		}
 		if m := w.Stats().Missed; m < 478 || m > 480 {
-			t.Errorf("missed %d", m)
+			t.Errorf("the scheduler counted %d missed runs", m)
 		}
 	})
 }
@@ -227,16 +231,16 @@ func TestSleepOfTheMachineMakesNoBurst(t *testing.T) {
 func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{Grace: 3 * time.Second})
-		w.apply(w.job(1, 24*time.Hour, time.Hour))
+		w.setJobs(w.recordingJob(1, 24*time.Hour, time.Hour))
 		time.Sleep(11 * time.Second)
-		if n := len(w.runs(1)); n != 1 {
+		if n := len(w.startTimes(1)); n != 1 {
 			t.Fatalf("a new daily check ran %d times within 11 s", n)
 		}
 		if !w.RunNow(Key{Check: 1}) || w.RunNow(Key{Check: 9}) {
-			t.Error("RunNow: wrong answer")
+			t.Error("RunNow knows an unknown check, or does not know a known one")
 		}
-		if n := len(w.runs(1)); n != 1 || w.Stats().Skipped != 1 {
-			t.Error("started while running")
+		if n := len(w.startTimes(1)); n != 1 || w.Stats().Skipped != 1 {
+			t.Error("RunNow started a check that was running")
 		}
 		began := time.Now()
 		w.stop() // the run would take an hour: it is ended after the grace
@@ -260,37 +264,37 @@ func BenchmarkRunDue(b *testing.B) {
 	b.ReportMetric(float64(len(jobs)), "checks")
 }
 
-// TestExcludedTimesHaveNoRuns expects the phase to stay over excluded times; requested runs are not
+// TestPausedChecksDoNotRunButKeepTheirPhase expects the phase to stay over excluded times; requested runs are not
 // excluded.
-func TestExcludedTimesHaveNoRuns(t *testing.T) {
+func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
 		var held atomic.Bool
-		job := w.job(1, time.Minute, time.Second)
+		job := w.recordingJob(1, time.Minute, time.Second)
 		job.Paused = func() bool { return held.Load() }
 		testenv.NoError(t, w.Set([]Job{job}))
 		time.Sleep(5 * time.Minute)
-		before := len(w.runs(1))
+		before := len(w.startTimes(1))
 		held.Store(true)
 		time.Sleep(10 * time.Minute)
-		if got := len(w.runs(1)); got != before || before < 5 {
+		if got := len(w.startTimes(1)); got != before || before < 5 {
 			t.Errorf("%d runs, then %d", before, got)
 		}
 		if !w.RunNow(Key{Check: 1}) {
-			t.Error("it cannot be asked for")
+			t.Error("RunNow does not start a paused check")
 		}
 		time.Sleep(2 * time.Second)
-		if got := len(w.runs(1)); got != before+1 {
+		if got := len(w.startTimes(1)); got != before+1 {
 			t.Errorf("%d runs after one was asked for", got)
 		}
 		held.Store(false)
 		time.Sleep(3 * time.Minute)
-		list := w.runs(1)
+		list := w.startTimes(1)
 		if len(list) < before+3 || (list[len(list)-1]-list[before-1])%time.Minute != 0 {
 			t.Errorf("runs at %v", list)
 		}
 		if held := w.Stats().Held; held != 10 {
-			t.Errorf("%d were passed over", held)
+			t.Errorf("the scheduler counted %d paused runs", held)
 		}
 		w.stop()
 	})
@@ -318,7 +322,7 @@ func TestRunsForProxyNodesSpread(t *testing.T) {
 			defer mu.Unlock()
 			called++
 		}})
-		w.apply(jobs...)
+		w.setJobs(jobs...)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		mu.Lock()

@@ -53,7 +53,7 @@ type Job struct {
 // Stats has counters since the start, and the present gauges Running and Jobs.
 type Stats struct {
 	Started uint64 // runs
-	Skipped uint64 // due while the run before was still going or waiting
+	Skipped uint64 // due while the previous run of the check still ran or waited
 	Late    uint64 // started more than a second after they were due
 	Held    uint64 // due while Job.Paused returned true
 	Missed  uint64 // due times passed over because the machine slept
@@ -61,17 +61,17 @@ type Stats struct {
 	Jobs    int
 }
 
-// entry is a Job with its next due time. Scheduler.mu guards it.
-type entry struct {
-	job      Job
-	location *time.Location // cron
-	phase    time.Duration
-	due      time.Duration // on the boot clock
-	dueWall  time.Time     // cron
-	index    int           // in the heap; -1: not there
-	busy     bool          // running or queued
-	queuedAt time.Duration // when it became due
-	removed  bool
+// scheduledJob is a Job with its next due time. Scheduler.mu guards it.
+type scheduledJob struct {
+	job             Job
+	location        *time.Location // cron
+	phase           time.Duration
+	due             time.Duration // on the boot clock
+	dueWall         time.Time     // cron
+	index           int           // index in dueHeap; -1: the job is not in the heap
+	runningOrQueued bool          // the check runs or waits in readyJobs
+	queuedAt        time.Duration // time at which the job became due
+	removed         bool
 }
 
 // Scheduler runs the checks of one node.
@@ -79,17 +79,17 @@ type Scheduler struct {
 	cfg  Config
 	wake chan struct{}
 
-	mu      sync.Mutex
-	entries map[Key]*entry
-	heap    dueHeap
-	ready   []*entry // due, in order, waiting for a place; each entry at most once
-	hasCron bool     // some entries are cron
-	offset  time.Duration
-	running int
-	open    bool // Run is active and not stopping
-	runCtx  context.Context
-	idle    chan struct{} // closed when the last run has ended after the stop
-	stats   Stats
+	mu        sync.Mutex
+	jobs      map[Key]*scheduledJob
+	heap      dueHeap
+	readyJobs []*scheduledJob // due jobs that wait because MaxConcurrent others run; each job at most once
+	hasCron   bool            // some jobs have a cron schedule
+	offset    time.Duration
+	running   int
+	open      bool // Run is active and not stopping
+	runCtx    context.Context
+	idle      chan struct{} // closed when the last run has ended after the stop
+	stats     Stats
 }
 
 // New makes a scheduler without checks.
@@ -106,7 +106,7 @@ func New(cfg Config) *Scheduler {
 		cfg.Now = time.Now
 	}
 	cfg.Grace = cmp.Or(cfg.Grace, 5*time.Second)
-	s := &Scheduler{cfg: cfg, wake: make(chan struct{}, 1), entries: map[Key]*entry{}}
+	s := &Scheduler{cfg: cfg, wake: make(chan struct{}, 1), jobs: map[Key]*scheduledJob{}}
 	s.offset = s.wallOffset()
 	return s
 }
@@ -137,10 +137,10 @@ func (s *Scheduler) Set(jobs []Job) error {
 	s.hasCron = slices.ContainsFunc(jobs, func(j Job) bool { return j.Cron != "" })
 	for i, j := range jobs {
 		keep[j.Key] = true
-		e, known := s.entries[j.Key]
+		e, known := s.jobs[j.Key]
 		if !known {
-			e = &entry{index: -1}
-			s.entries[j.Key] = e
+			e = &scheduledJob{index: -1}
+			s.jobs[j.Key] = e
 		}
 		old := e.job
 		e.job, e.location = j, locations[i]
@@ -151,17 +151,17 @@ func (s *Scheduler) Set(jobs []Job) error {
 			s.removeFromHeap(e)
 			continue
 		}
-		e.phase = s.phase(j.Key, j.Interval)
-		s.plan(e, now)
+		e.phase = s.phaseOf(j.Key, j.Interval)
+		s.planNextRun(e, now)
 		if !known && j.Cron == "" {
 			// A new check runs soon, unless its time comes soon anyway.
-			e.due = min(e.due, now+s.phase(j.Key, min(j.Interval, s.cfg.FirstWithin)))
+			e.due = min(e.due, now+s.phaseOf(j.Key, min(j.Interval, s.cfg.FirstWithin)))
 		}
 		s.placeInHeap(e)
 	}
-	for key, e := range s.entries {
+	for key, e := range s.jobs {
 		if !keep[key] {
-			delete(s.entries, key)
+			delete(s.jobs, key)
 			e.removed = true
 			s.removeFromHeap(e)
 		}
@@ -170,8 +170,8 @@ func (s *Scheduler) Set(jobs []Job) error {
 	return nil
 }
 
-// plan sets when the entry is due next.
-func (s *Scheduler) plan(e *entry, now time.Duration) {
+// planNextRun sets the time at which a job is due next.
+func (s *Scheduler) planNextRun(e *scheduledJob, now time.Duration) {
 	if e.job.Cron == "" {
 		e.due = when.OnGrid(now, max(e.job.Interval, time.Millisecond), e.phase)
 		return
@@ -184,8 +184,8 @@ func (s *Scheduler) plan(e *entry, now time.Duration) {
 	e.dueWall, e.due = next, now+next.Sub(wall)
 }
 
-// placeInHeap puts an entry into the heap, or in its new place there.
-func (s *Scheduler) placeInHeap(e *entry) {
+// placeInHeap puts a scheduledJob into the heap, or moves it after a change of its due time.
+func (s *Scheduler) placeInHeap(e *scheduledJob) {
 	if e.index >= 0 {
 		heap.Fix(&s.heap, e.index)
 	} else {
@@ -193,8 +193,8 @@ func (s *Scheduler) placeInHeap(e *entry) {
 	}
 }
 
-// removeFromHeap takes an entry out of the heap.
-func (s *Scheduler) removeFromHeap(e *entry) {
+// removeFromHeap takes a scheduledJob out of the heap.
+func (s *Scheduler) removeFromHeap(e *scheduledJob) {
 	if e.index >= 0 {
 		heap.Remove(&s.heap, e.index)
 	}
@@ -205,9 +205,9 @@ func (s *Scheduler) removeFromHeap(e *entry) {
 func (s *Scheduler) RunNow(check Key) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.entries[check]
+	e, ok := s.jobs[check]
 	if ok && s.open {
-		s.enqueue(e, s.cfg.Boot())
+		s.enqueueJob(e, s.cfg.Boot())
 		s.startReady()
 	}
 	return ok
@@ -227,7 +227,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			s.stop(cancel)
+			s.stopRuns(cancel)
 			return nil
 		case <-s.wake:
 		case <-timer.C:
@@ -247,10 +247,10 @@ func (s *Scheduler) runDue() time.Duration {
 		if e.job.Paused != nil && e.job.Paused() {
 			s.stats.Held++
 		} else {
-			s.enqueue(e, e.due)
+			s.enqueueJob(e, e.due)
 		}
 		was := e.due
-		s.plan(e, now)
+		s.planNextRun(e, now)
 		if e.job.Cron == "" {
 			s.skipMissed(e, was, now)
 		}
@@ -269,7 +269,7 @@ func (s *Scheduler) runDue() time.Duration {
 
 // skipMissed counts the due times before now at which the machine slept. After the early first run of a
 // new check, it postpones a second run that would follow at once.
-func (s *Scheduler) skipMissed(e *entry, was, now time.Duration) {
+func (s *Scheduler) skipMissed(e *scheduledJob, was, now time.Duration) {
 	interval := max(e.job.Interval, time.Millisecond)
 	s.stats.Missed += uint64(max(0, (now-was)/interval))
 	if (was-e.phase)%interval != 0 && e.due-now < e.job.Interval/2 {
@@ -289,12 +289,12 @@ func (s *Scheduler) followWallClock(now time.Duration) {
 	}
 	s.offset = offset
 	wall := s.cfg.Now()
-	for _, e := range s.entries {
+	for _, e := range s.jobs {
 		if e.job.Cron == "" || e.job.OnRequest {
 			continue
 		}
 		if e.dueWall.After(wall) {
-			s.plan(e, now)
+			s.planNextRun(e, now)
 		} else {
 			e.due = now
 		}
@@ -302,24 +302,24 @@ func (s *Scheduler) followWallClock(now time.Duration) {
 	}
 }
 
-// enqueue puts an entry among the ready ones, unless it runs or waits already.
-func (s *Scheduler) enqueue(e *entry, due time.Duration) {
-	if e.busy {
+// enqueueJob adds a job to readyJobs, unless the job runs or waits already.
+func (s *Scheduler) enqueueJob(e *scheduledJob, due time.Duration) {
+	if e.runningOrQueued {
 		s.stats.Skipped++
 		return
 	}
-	e.busy, e.queuedAt = true, due
-	s.ready = append(s.ready, e)
+	e.runningOrQueued, e.queuedAt = true, due
+	s.readyJobs = append(s.readyJobs, e)
 }
 
-// startReady starts ready entries while fewer than MaxConcurrent run.
+// startReady starts jobs of readyJobs while fewer than MaxConcurrent run.
 func (s *Scheduler) startReady() {
-	for s.open && s.running < s.cfg.MaxConcurrent && len(s.ready) > 0 {
-		e := s.ready[0]
-		s.ready[0] = nil
-		s.ready = s.ready[1:]
+	for s.open && s.running < s.cfg.MaxConcurrent && len(s.readyJobs) > 0 {
+		e := s.readyJobs[0]
+		s.readyJobs[0] = nil
+		s.readyJobs = s.readyJobs[1:]
 		if e.removed {
-			e.busy = false
+			e.runningOrQueued = false
 			continue
 		}
 		if s.cfg.Boot()-e.queuedAt > lateAfter {
@@ -332,11 +332,11 @@ func (s *Scheduler) startReady() {
 }
 
 // runJob runs a check, and starts the next ready one.
-func (s *Scheduler) runJob(e *entry, do func(context.Context), ctx context.Context) {
+func (s *Scheduler) runJob(e *scheduledJob, do func(context.Context), ctx context.Context) {
 	do(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.busy = false
+	e.runningOrQueued = false
 	s.running--
 	s.startReady()
 	if !s.open && s.running == 0 {
@@ -344,14 +344,14 @@ func (s *Scheduler) runJob(e *entry, do func(context.Context), ctx context.Conte
 	}
 }
 
-// stop starts nothing more, and cancels running checks after Config.Grace.
-func (s *Scheduler) stop(cancel context.CancelFunc) {
+// stopRuns makes Run start no more checks, and cancels running checks after Config.Grace.
+func (s *Scheduler) stopRuns(cancel context.CancelFunc) {
 	s.mu.Lock()
 	s.open = false
-	for _, e := range s.ready {
-		e.busy = false
+	for _, e := range s.readyJobs {
+		e.runningOrQueued = false
 	}
-	s.ready = nil
+	s.readyJobs = nil
 	if s.running == 0 {
 		close(s.idle)
 	}
@@ -365,12 +365,12 @@ func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.stats
-	out.Running, out.Jobs = s.running, len(s.entries)
+	out.Running, out.Jobs = s.running, len(s.jobs)
 	return out
 }
 
-// phase returns the offset of a check in its interval; runs for proxy nodes are spread, too.
-func (s *Scheduler) phase(k Key, interval time.Duration) time.Duration {
+// phaseOf returns the offset of a check in its interval; runs for proxy nodes are spread, too.
+func (s *Scheduler) phaseOf(k Key, interval time.Duration) time.Duration {
 	node := s.cfg.Node
 	for i := range 4 {
 		node[i] ^= byte(k.ProxyNode >> (8 * i))
@@ -379,7 +379,7 @@ func (s *Scheduler) phase(k Key, interval time.Duration) time.Duration {
 }
 
 // dueHeap orders entries by when they are due.
-type dueHeap []*entry
+type dueHeap []*scheduledJob
 
 func (h dueHeap) Len() int           { return len(h) }
 func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
@@ -388,7 +388,7 @@ func (h dueHeap) Swap(i, j int) {
 	h[i].index, h[j].index = i, j
 }
 func (h *dueHeap) Push(x any) {
-	e := x.(*entry)
+	e := x.(*scheduledJob)
 	e.index = len(*h)
 	*h = append(*h, e)
 }

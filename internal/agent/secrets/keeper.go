@@ -44,22 +44,22 @@ type Keeper struct {
 	o     Options
 	ready chan struct{}
 
-	mu       sync.Mutex
-	kept     map[string]*keptValue // by name
-	requests map[uint64]*request   // without an answer
-	session  bool                  // connected
-	serves   bool                  // … to a server that answers
-	since    time.Time             // end of the last session, or start of the agent
+	mu             sync.Mutex
+	leasedValues   map[string]*leasedValue   // by name of the secret
+	requests       map[uint64]*secretRequest // without an answer
+	hasSession     bool                      // connected
+	serverAnswers  bool                      // the server of the session answers requests for secrets
+	noSessionSince time.Time                 // end of the last session, or start of the agent
 }
 
-// keptValue is a value for the time of its lease.
-type keptValue struct {
+// leasedValue is the value of a secret, which the Keeper drops at the end of its lease.
+type leasedValue struct {
 	value string
 	timer *time.Timer
 }
 
-// request has the names that one run requests of the server.
-type request struct {
+// secretRequest has the names that one run requests of the server.
+type secretRequest struct {
 	id     uint64
 	sent   bool // in this session
 	names  []string
@@ -74,7 +74,7 @@ func New(o Options) *Keeper {
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
 	}
-	return &Keeper{o: o, ready: make(chan struct{}, 1), kept: map[string]*keptValue{}, requests: map[uint64]*request{}, since: time.Now()}
+	return &Keeper{o: o, ready: make(chan struct{}, 1), leasedValues: map[string]*leasedValue{}, requests: map[uint64]*secretRequest{}, noSessionSince: time.Now()}
 }
 
 // Find returns the values of secrets by their variables. The error names the first missing secret and has
@@ -147,7 +147,7 @@ func (k *Keeper) requestFromServer(ctx context.Context, list []model.ChunkSecret
 	k.mu.Lock()
 	for i := range list {
 		name := list[i].Name
-		if had := k.kept[name]; had != nil {
+		if had := k.leasedValues[name]; had != nil {
 			found[name] = had.value
 		} else if !slices.Contains(missing, name) {
 			missing = append(missing, name)
@@ -162,7 +162,7 @@ func (k *Keeper) requestFromServer(ctx context.Context, list []model.ChunkSecret
 		k.mu.Unlock()
 		return nil, fmt.Errorf("secret %s is not available: %w", missing[0], reason)
 	}
-	a := &request{id: rand.Uint64() | 1, names: missing, done: make(chan struct{})}
+	a := &secretRequest{id: rand.Uint64() | 1, names: missing, done: make(chan struct{})}
 	k.requests[a.id] = a
 	k.mu.Unlock()
 	pause.Wake(k.ready)
@@ -204,26 +204,26 @@ var (
 // unavailableLocked returns the reason why no server will answer; nil: one may.
 func (k *Keeper) unavailableLocked() error {
 	switch {
-	case k.session && !k.serves:
+	case k.hasSession && !k.serverAnswers:
 		return errOldServer
-	case !k.session && time.Since(k.since) > answerTimeout:
+	case !k.hasSession && time.Since(k.noSessionSince) > answerTimeout:
 		return errNoSession
 	}
 	return nil
 }
 
 // failRequest ends a request without an answer.
-func (k *Keeper) failRequest(a *request, err error) {
+func (k *Keeper) failRequest(a *secretRequest, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.endLocked(a, nil, err)
-	if a.err != nil && !k.session {
+	k.endRequestLocked(a, nil, err)
+	if a.err != nil && !k.hasSession {
 		a.err = errNoSession
 	}
 }
 
-// endLocked ends a request once.
-func (k *Keeper) endLocked(a *request, values []wire.SecretValue, err error) {
+// endRequestLocked ends a request with its values or an error; a second call has no effect.
+func (k *Keeper) endRequestLocked(a *secretRequest, values []wire.SecretValue, err error) {
 	if k.requests[a.id] != a {
 		return
 	}
@@ -240,7 +240,7 @@ func (k *Keeper) Next(int) (wire.Exchange, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, a := range k.requests {
-		if k.session && !a.sent {
+		if k.hasSession && !a.sent {
 			a.sent = true
 			return wire.Exchange{ID: a.id, SecretsRequest: &wire.SecretsRequest{Names: a.names}}, true
 		}
@@ -252,10 +252,10 @@ func (k *Keeper) Next(int) (wire.Exchange, bool) {
 func (k *Keeper) Connected(features uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.session, k.serves = true, features&wire.FeatureSecrets != 0
+	k.hasSession, k.serverAnswers = true, features&wire.FeatureSecrets != 0
 	for _, a := range k.requests {
-		if !k.serves {
-			k.endLocked(a, nil, errOldServer)
+		if !k.serverAnswers {
+			k.endRequestLocked(a, nil, errOldServer)
 		}
 	}
 	pause.Wake(k.ready)
@@ -265,8 +265,8 @@ func (k *Keeper) Connected(features uint32) {
 func (k *Keeper) Disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.session {
-		k.session, k.since = false, time.Now()
+	if k.hasSession {
+		k.hasSession, k.noSessionSince = false, time.Now()
 	}
 	for _, a := range k.requests {
 		a.sent = false
@@ -282,32 +282,32 @@ func (k *Keeper) Reply(x *wire.Exchange) {
 	defer k.mu.Unlock()
 	a := k.requests[x.ID]
 	if a == nil {
-		return // too late
+		return // no run waits for this reply any more
 	}
 	values := slices.Clone(x.SecretsReply.Values)
 	for i := range values {
 		g := &values[i]
 		g.Value = slices.Clone(g.Value)
 		if g.Error == "" && g.LeaseMs > 0 && slices.Contains(a.names, g.Name) && model.CheckSecretValue(string(g.Value)) == nil {
-			k.keepLocked(g.Name, string(g.Value), time.Duration(g.LeaseMs)*time.Millisecond)
+			k.keepValueLocked(g.Name, string(g.Value), time.Duration(g.LeaseMs)*time.Millisecond)
 		}
 	}
-	k.endLocked(a, values, nil)
+	k.endRequestLocked(a, values, nil)
 }
 
-func (k *Keeper) keepLocked(name, value string, lease time.Duration) {
-	if had := k.kept[name]; had != nil {
+func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
+	if had := k.leasedValues[name]; had != nil {
 		had.timer.Stop()
 	}
-	now := &keptValue{value: value}
+	now := &leasedValue{value: value}
 	now.timer = time.AfterFunc(lease, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if k.kept[name] == now {
-			delete(k.kept, name)
+		if k.leasedValues[name] == now {
+			delete(k.leasedValues, name)
 		}
 	})
-	k.kept[name] = now
+	k.leasedValues[name] = now
 }
 
 // Retain drops kept values that the assignment in force does not name.
@@ -322,10 +322,10 @@ func (k *Keeper) Retain(chunks []*model.CheckChunk) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for name, had := range k.kept {
+	for name, had := range k.leasedValues {
 		if !named[name] {
 			had.timer.Stop()
-			delete(k.kept, name)
+			delete(k.leasedValues, name)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func TestSecretsOfTheNodeAreRead(t *testing.T) {
+func TestSecretsInEnvironmentAndFolderAreRead(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
 	for path, text := range map[string]string{filepath.Join(dir, "pin"): "12 34\n", outside: "not yours", filepath.Join(dir, "short"): "abc"} {
@@ -75,26 +75,26 @@ func TestServerSecretIsKeptForItsLease(t *testing.T) {
 		}
 		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("first one"), LeaseMs: 60000})
 		find("first one")
-		find("first one") // nobody answers: it is kept
+		find("first one") // the Keeper still has the value: no request
 		time.Sleep(59 * time.Second)
-		k.Disconnected() // kept all the same
+		k.Disconnected() // the value stays until its lease ends
 		find("first one")
 		k.Connected(wire.FeatureSecrets)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(k.kept) != 0 {
-			t.Error("still in memory after its lease")
+		if len(k.leasedValues) != 0 {
+			t.Error("the Keeper has the value after its lease")
 		}
 		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("second one")})
 		find("second one")
-		if len(k.kept) != 0 {
-			t.Error("kept without a lease")
+		if len(k.leasedValues) != 0 {
+			t.Error("the Keeper has a value without a lease")
 		}
 		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
 		find("third one")
 		k.Retain([]*model.CheckChunk{{Secrets: []model.ChunkSecret{{Name: "default/other"}}}})
-		if len(k.kept) != 0 {
-			t.Error("kept although no check names it")
+		if len(k.leasedValues) != 0 {
+			t.Error("the Keeper has a value that no check names")
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 		k.Disconnected()
 		k.Connected(wire.FeatureSecrets)
 		<-k.Ready()
-		for { // what was values up is not asked
+		for { // the Keeper drops the requests that timed out
 			x, ok := k.Next(0)
 			if !ok {
 				break
@@ -136,7 +136,7 @@ func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := k.Find(ctx, db); err == nil {
-			t.Error("found")
+			t.Error("Find returned a value after the context ended")
 		}
 	})
 }

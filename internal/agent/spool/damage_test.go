@@ -24,7 +24,7 @@ func openOnDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 }
 
 func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
-	dir, clock, v := filepath.Join(t.TempDir(), "spool"), newManualClock(), newTestServer()
+	dir, clock, v := filepath.Join(t.TempDir(), "spool"), newManualClock(), newRecordingServer()
 	s := openOnDisk(t, dir, clock, false)
 	stream := s.Stats().Stream
 	appendResults(s, clock, 10, 0, "before")
@@ -34,11 +34,11 @@ func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 	s = openOnDisk(t, dir, clock, true) // what was in memory is on the new disk
 	defer s.Close()
 	if s.Stats().Stream != stream {
-		t.Error("another stream")
+		t.Error("the reopened spool has another stream id")
 	}
-	v.resume(t, s)
-	v.drain(t, s)
-	v.expect(t, 20)
+	v.resumeSpool(t, s)
+	v.drainSpool(t, s)
+	v.expectSignals(t, 20)
 	if v.gaps[folderDeleted.String()] != 1 || v.lost[keepaliveChunk] != 0 {
 		t.Errorf("gaps %v, lost %v", v.gaps, v.lost)
 	}
@@ -46,12 +46,12 @@ func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 
 func TestDeletedSpoolIsReported(t *testing.T) {
 	for _, known := range []bool{false, true} {
-		clock, v := newManualClock(), newTestServer()
+		clock, v := newManualClock(), newRecordingServer()
 		s := openOnDisk(t, t.TempDir(), clock, known)
 		s.Append(resultSignal(clock, 1, "first"), false)
-		v.resume(t, s)
-		v.drain(t, s)
-		v.expect(t, 1)
+		v.resumeSpool(t, s)
+		v.drainSpool(t, s)
+		v.expectSignals(t, 1)
 		if reported := v.gaps[spoolMissing.String()] == 1; reported != known {
 			t.Errorf("known %v: gaps %v", known, v.gaps)
 		}
@@ -62,19 +62,19 @@ func TestDeletedSpoolIsReported(t *testing.T) {
 // TestRestoredMachineStartsANewStream restores the running process, as a snapshot of a virtual machine
 // does: the server has numbers that this process never sent.
 func TestRestoredMachineStartsANewStream(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
 	stream := s.Stats().Stream
-	v.resume(t, s)
+	v.resumeSpool(t, s)
 	s.Append(resultSignal(clock, 1, "shared"), false)
-	v.drain(t, s)
-	v.last[wire.StreamKey{Stream: stream, Lane: wire.Live}] = 20 // the other life went on to here
+	v.drainSpool(t, s)
+	v.last[wire.StreamKey{Stream: stream, Lane: wire.Live}] = 20 // the original of the copy sent numbers up to this one
 	s.Offline()
 	appendResults(s, clock, 30, 0, "this life")
-	v.resume(t, s)
-	v.drain(t, s)
-	v.expect(t, 31)
+	v.resumeSpool(t, s)
+	v.drainSpool(t, s)
+	v.expectSignals(t, 31)
 	if s.Stats().Stream == stream || v.gaps[diskRolledBack.String()] != 1 {
 		t.Errorf("gaps %v", v.gaps)
 	}
@@ -87,7 +87,7 @@ func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 		name      string
 		made      []int // by each start of the second life, before the next
 		delivered int   // of them
-		gap       reason
+		gap       lossReason
 	}{
 		{"one start", []int{30}, 30, diskRolledBack},
 		{"two starts", []int{30, 0}, 10, diskRolledBackTwice},
@@ -97,16 +97,16 @@ func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 		{"nothing made before the last start", []int{0, 0, 30}, 30, diskRolledBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+			fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 			s := openSpool(t, fs, clock, 0)
-			v.resume(t, s)
+			v.resumeSpool(t, s)
 			appendResults(s, clock, 5, 0, "shared")
 			s.Close()
 			copied := fs.Crash(0, 1)
 			s = openSpool(t, fs, clock, 0)
-			v.resume(t, s)
+			v.resumeSpool(t, s)
 			appendResults(s, clock, 20, 0, "first life")
-			v.drain(t, s)
+			v.drainSpool(t, s)
 			s.Close()
 			for start, n := range c.made {
 				s = openSpool(t, copied, clock, 0)
@@ -118,9 +118,9 @@ func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 				}
 			}
 			defer s.Close()
-			v.resume(t, s)
-			v.drain(t, s)
-			v.expect(t, 25+c.delivered)
+			v.resumeSpool(t, s)
+			v.drainSpool(t, s)
+			v.expectSignals(t, 25+c.delivered)
 			if v.gaps[c.gap.String()] != 1 || len(v.gaps) != 1 {
 				t.Errorf("gaps %v, want %q", v.gaps, c.gap)
 			}
@@ -131,7 +131,7 @@ func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 // TestRestartsWithoutServerLoseNothing starts the agent several times without a server and expects all
 // signals and no gap.
 func TestRestartsWithoutServerLoseNothing(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	made := 0
 	for round := range 6 {
 		s := openSpool(t, fs, clock, 0)
@@ -140,8 +140,8 @@ func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 			made++
 		}
 		if round%3 == 2 { // two starts without, one with
-			v.resume(t, s)
-			v.receive(t, s, 9, round == 2)
+			v.resumeSpool(t, s)
+			v.receiveBatch(t, s, 9, round == 2)
 			s.Offline()
 			s.Append(resultSignal(clock, 1, fmt.Sprint("out", made)), false)
 			made++
@@ -150,19 +150,19 @@ func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 	}
 	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
-	v.resume(t, s)
-	v.drain(t, s)
-	v.expect(t, made)
+	v.resumeSpool(t, s)
+	v.drainSpool(t, s)
+	v.expectSignals(t, made)
 	if len(v.gaps) != 0 {
 		t.Errorf("gaps %v", v.gaps)
 	}
 }
 
-// TestDamageLosesOneCommit damages the middle of the log, while the spool is open and before a restart.
-func TestDamageLosesOneCommit(t *testing.T) {
+// TestDamageOfTheLogLosesOneCommit damages the middle of the log, while the spool is open and before a restart.
+func TestDamageOfTheLogLosesOneCommit(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
-			dir, clock, v := t.TempDir(), newManualClock(), newTestServer()
+			dir, clock, v := t.TempDir(), newManualClock(), newRecordingServer()
 			s := openOnDisk(t, dir, clock, false)
 			noise := strings.Repeat("n", 20<<10)
 			const n = 200 // far more than memory keeps
@@ -178,13 +178,13 @@ func TestDamageLosesOneCommit(t *testing.T) {
 				s = openOnDisk(t, dir, clock, false)
 			}
 			defer s.Close()
-			v.resume(t, s)
-			v.drain(t, s)
+			v.resumeSpool(t, s)
+			v.drainSpool(t, s)
 			lost := 0
 			for _, count := range v.lost {
 				lost += int(count)
 			}
-			if v.holes != 0 || len(v.deliveries) != n-1 || lost != 1 || v.gaps["lost on the agent's disk"] != 1 {
+			if v.unexplainedGaps != 0 || len(v.deliveries) != n-1 || lost != 1 || v.gaps["lost on the agent's disk"] != 1 {
 				t.Errorf("%d of %d arrived, lost %v, gaps %v", len(v.deliveries), n, v.lost, maps.Collect(maps.All(v.gaps)))
 			}
 		})

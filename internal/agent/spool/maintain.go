@@ -14,9 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maintain keeps the log small: it cuts below the oldest needed record. Where few old records prevent a
-// cut, it appends them again.
-func (s *Spool) maintain() {
+// maintainLog keeps the log small: it deletes segments below the oldest needed record. Where few old
+// records prevent a cut, it appends them again.
+func (s *Spool) maintainLog() {
 	if boot := s.opts.Clock.BootMs(); elapsedMs(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
 		s.folderChecked = boot
 		if s.log.FolderDeleted() {
@@ -24,18 +24,18 @@ func (s *Spool) maintain() {
 		}
 	}
 	if s.storeDelayed {
-		s.store()
+		s.storeEntries()
 	}
 	size := s.log.Stats().SizeBytes
 	if size-s.cutSize < s.opts.MaxBytes/16 {
 		return
 	}
 	s.cutSize = size
-	s.cut()
+	s.cutLog()
 	s.logLosses(true)
-	s.saveState() // the next cut may go up to here
+	s.saveState() // the next cut may delete the records before this one
 	if s.log.Stats().SizeBytes > s.opts.MaxBytes/2 {
-		s.rewrite(s.opts.MaxBytes / 16)
+		s.rewriteOldest(s.opts.MaxBytes / 16)
 	}
 }
 
@@ -52,27 +52,27 @@ func (s *Spool) reopen() {
 	}
 	s.opts.Logger.Error("the spool was deleted while the agent runs; making a new one from memory", "folder", s.dir)
 	old := s.log
-	s.closing.Go(func() { _ = old.Close() }) // it may still call logWaiter
-	s.log, s.waiter, s.page, s.stateAt, s.cutSize = log, &logWaiter{s}, nil, 0, 0
-	for p, it := range s.items() {
+	s.closing.Go(func() { _ = old.Close() }) // the old log may still call logWaiter.Committed
+	s.log, s.logWaiter, s.readAhead, s.stateAt, s.cutSize = log, &logWaiter{s}, nil, 0, 0
+	for p, it := range s.indexEntries() {
 		switch {
-		case it.lost != notLost:
+		case it.lossReason != notLost:
 		case s.lanes[p.lane].recentRecord(p.number) == nil:
-			s.evict(p, diskLost)
+			s.evictSignal(p, diskLost)
 		default:
 			it.commit, it.logged = 0, false
 		}
 	}
-	s.store()
-	s.lanes[wire.Live].push(reportItem(s.nowMs(), folderDeleted), nil)
+	s.storeEntries()
+	s.lanes[wire.Live].addNumber(reportEntry(s.nowMs(), folderDeleted), nil)
 	s.logLosses(true)
 	s.saveState()
 }
 
-// cut deletes segments below the oldest needed record.
-func (s *Spool) cut() {
+// cutLog deletes segments below the oldest needed record.
+func (s *Spool) cutLog() {
 	needed := s.stateAt
-	for _, it := range s.items() {
+	for _, it := range s.indexEntries() {
 		if it.commit != 0 {
 			needed = min(needed, it.commit)
 		}
@@ -87,23 +87,23 @@ func (s *Spool) cut() {
 	s.cutSize = s.log.Stats().SizeBytes
 }
 
-// rewrite appends the oldest records on disk again, up to the given bytes.
-func (s *Spool) rewrite(bytes int64) {
-	var durable []place
-	for p, it := range s.items() {
-		if it.commit != 0 && it.lost == notLost {
+// rewriteOldest appends the oldest records on disk again, up to the given bytes.
+func (s *Spool) rewriteOldest(bytes int64) {
+	var durable []laneNumber
+	for p, it := range s.indexEntries() {
+		if it.commit != 0 && it.lossReason == notLost {
 			durable = append(durable, p)
 		}
 	}
-	commit := func(p place) uint64 { return s.lanes[p.lane].item(p.number).commit }
-	slices.SortFunc(durable, func(a, b place) int { return cmp.Compare(commit(a), commit(b)) })
+	commit := func(p laneNumber) uint64 { return s.lanes[p.lane].entryOf(p.number).commit }
+	slices.SortFunc(durable, func(a, b laneNumber) int { return cmp.Compare(commit(a), commit(b)) })
 	for _, p := range durable {
 		data := s.loadRecord(p)
 		if data == nil {
-			s.evict(p, diskLost)
+			s.evictSignal(p, diskLost)
 			continue
 		}
-		if bytes -= int64(len(data)); bytes < 0 || s.write(data, s.token(p)) != nil {
+		if bytes -= int64(len(data)); bytes < 0 || s.writeRecord(data, s.tokenOf(p)) != nil {
 			return
 		}
 	}
@@ -115,20 +115,20 @@ const pageBytes = 128 << 10
 var errPageFull = errors.New("page is full")
 
 // loadRecord returns the record of a number that is not lost; nil: the disk has lost it.
-func (s *Spool) loadRecord(p place) []byte {
+func (s *Spool) loadRecord(p laneNumber) []byte {
 	ln := &s.lanes[p.lane]
 	if data := ln.recentRecord(p.number); data != nil {
 		return data
 	}
-	token := s.token(p)
-	if data := s.page[token]; data != nil {
+	token := s.tokenOf(p)
+	if data := s.readAhead[token]; data != nil {
 		return data
 	}
-	it := ln.item(p.number)
+	it := ln.entryOf(p.number)
 	if it.commit == 0 {
 		return nil
 	}
-	s.page = map[uint64][]byte{}
+	s.readAhead = map[uint64][]byte{}
 	size := 0
 	from := journal.Position{Log: s.log.Incarnation().ID, Number: it.commit - 1}
 	err := s.log.ReadUndamaged(context.Background(), from, func(c journal.Commit) error {
@@ -136,43 +136,43 @@ func (s *Spool) loadRecord(p place) []byte {
 			return errPageFull
 		}
 		return c.Entries(0, func(data []byte) error {
-			var r record
-			if r.decode(data) != nil || r.kind != recordSignal || r.epoch != s.st.epoch {
+			var r logRecord
+			if r.decode(data) != nil || r.kind != recordSignal || r.epoch != s.streamState.epoch {
 				return nil
 			}
 			size += len(data)
-			s.page[s.token(place{r.lane, r.number})] = slices.Clone(data)
+			s.readAhead[s.tokenOf(laneNumber{r.lane, r.number})] = slices.Clone(data)
 			return nil
 		})
 	})
 	if err != nil && !errors.Is(err, errPageFull) {
 		s.opts.Logger.Warn("cannot read the spool", "err", err)
 	}
-	return s.page[token]
+	return s.readAhead[token]
 }
 
 // budget returns the bytes for signals: the other half of the disk lets the log be rewritten.
 func (o *Options) budget() int64 { return o.MaxBytes / 2 }
 
-// makeRoom evicts signals that are too old, exceed the budget, or exceed the memory while the disk
+// evictExcess evicts signals that are too old, exceed the budget, or exceed the memory while the disk
 // refuses them.
-func (s *Spool) makeRoom() {
-	cut, hard := seconds(s.nowMs()-s.opts.MaxAge.Milliseconds()), memoryBytes/lanes
+func (s *Spool) evictExcess() {
+	cut, hard := wholeSeconds(s.nowMs()-s.opts.MaxAge.Milliseconds()), memoryBytes/lanes
 	if s.unlimitedMemory {
 		hard = math.MaxInt
 	}
 	for l := range s.lanes {
 		ln := &s.lanes[l]
-		for ln.aged = max(ln.aged, ln.first); ln.aged < ln.nextNumber() && ln.item(ln.aged).at < cut; ln.aged++ {
-			s.evict(place{wire.Lane(l), ln.aged}, tooOld)
+		for ln.ageCheckedBelow = max(ln.ageCheckedBelow, ln.first); ln.ageCheckedBelow < ln.nextNumber() && ln.entryOf(ln.ageCheckedBelow).at < cut; ln.ageCheckedBelow++ {
+			s.evictSignal(laneNumber{wire.Lane(l), ln.ageCheckedBelow}, tooOld)
 		}
 		for _, number := range ln.trimRecent(memoryBytes/lanes/2, hard) {
-			s.evict(place{wire.Lane(l), number}, spoolFull)
+			s.evictSignal(laneNumber{wire.Lane(l), number}, spoolFull)
 		}
-		if over := len(ln.items) - maxItems/lanes; over > 0 {
-			over += maxItems / 64 // so that it happens rarely
+		if over := len(ln.entries) - maxIndexEntries/lanes; over > 0 {
+			over += maxIndexEntries / 64 // so that it happens rarely
 			for i := range over {
-				s.evict(place{wire.Lane(l), ln.first + uint64(i)}, spoolFull)
+				s.evictSignal(laneNumber{wire.Lane(l), ln.first + uint64(i)}, spoolFull)
 			}
 			ln.collapseOldest(over)
 		}
@@ -183,10 +183,10 @@ func (s *Spool) makeRoom() {
 	s.logEvictions()
 }
 
-// evict drops the signal of a number for a reason, unless it is lost already.
-func (s *Spool) evict(p place, why reason) {
-	if it := s.lanes[p.lane].item(p.number); it.lost == notLost {
-		s.bytes -= it.cost()
+// evictSignal drops one signal and records the reason, unless the signal is lost already.
+func (s *Spool) evictSignal(p laneNumber, why lossReason) {
+	if it := s.lanes[p.lane].entryOf(p.number); it.lossReason == notLost {
+		s.bytes -= it.budgetBytes()
 		s.stats.Evicted++
 		s.lanes[p.lane].markLost(p.number, why)
 	}
@@ -196,9 +196,9 @@ func (s *Spool) evict(p place, why reason) {
 // loses its oldest results.
 func (s *Spool) evictFairly(target int64) {
 	shares := map[model.ChunkID]int64{}
-	for _, it := range s.items() {
-		if it.lost == notLost {
-			shares[it.chunk] += it.cost()
+	for _, it := range s.indexEntries() {
+		if it.lossReason == notLost {
+			shares[it.chunk] += it.budgetBytes()
 		}
 	}
 	// share is the largest number of bytes of a check with which all checks fit.
@@ -210,22 +210,22 @@ func (s *Spool) evictFairly(target int64) {
 		return total > target
 	}))
 	a, b := &s.lanes[0], &s.lanes[1]
-	for i, k := 0, 0; i < len(a.items) || k < len(b.items); {
+	for i, k := 0, 0; i < len(a.entries) || k < len(b.entries); {
 		l, n := wire.Live, &i // the lane with the older signal
-		if i == len(a.items) || k < len(b.items) && b.items[k].at < a.items[i].at {
+		if i == len(a.entries) || k < len(b.entries) && b.entries[k].at < a.entries[i].at {
 			l, n = wire.Backlog, &k
 		}
-		it := &s.lanes[l].items[*n]
-		if it.lost == notLost && shares[it.chunk] > share {
-			shares[it.chunk] -= it.cost()
-			s.evict(place{l, s.lanes[l].first + uint64(*n)}, spoolFull)
+		it := &s.lanes[l].entries[*n]
+		if it.lossReason == notLost && shares[it.chunk] > share {
+			shares[it.chunk] -= it.budgetBytes()
+			s.evictSignal(laneNumber{l, s.lanes[l].first + uint64(*n)}, spoolFull)
 		}
 		*n++
 	}
 }
 
-// maxGoneRun is the largest number of items in one record.
-const maxGoneRun = 4096
+// maxGoneEntries is the largest number of items in one record.
+const maxGoneEntries = 4096
 
 // logEvictions writes records of new evictions, so that their counts survive a restart.
 func (s *Spool) logEvictions() {
@@ -239,20 +239,20 @@ func (s *Spool) logEvictions() {
 // logLosses writes a record for every run of lost numbers, and without all only for those that the log
 // does not have.
 func (s *Spool) logLosses(all bool) {
-	match := func(it *item) bool { return it.lost != notLost && (all || !it.logged) }
+	match := func(it *indexEntry) bool { return it.lossReason != notLost && (all || !it.logged) }
 	for l := range s.lanes {
 		ln := &s.lanes[l]
-		for i := 0; i < len(ln.items); i++ {
-			if !match(&ln.items[i]) {
+		for i := 0; i < len(ln.entries); i++ {
+			if !match(&ln.entries[i]) {
 				continue
 			}
 			end := i + 1
-			for end < len(ln.items) && end-i < maxGoneRun && ln.items[end].lost == ln.items[i].lost && match(&ln.items[end]) {
+			for end < len(ln.entries) && end-i < maxGoneEntries && ln.entries[end].lossReason == ln.entries[i].lossReason && match(&ln.entries[end]) {
 				end++
 			}
-			_ = s.write(appendGoneRecord(nil, s.st.epoch, wire.Lane(l), ln.first+uint64(i), ln.items[i:end]), 0)
+			_ = s.writeRecord(appendGoneRecord(nil, s.streamState.epoch, wire.Lane(l), ln.first+uint64(i), ln.entries[i:end]), 0)
 			for k := i; k < end; k++ {
-				ln.items[k].logged = true
+				ln.entries[k].logged = true
 			}
 			i = end - 1
 		}

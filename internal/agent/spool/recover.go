@@ -42,8 +42,8 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 }
 
 // appendGoneRecord writes the loss of consecutive numbers from number on, one for each item.
-func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []item) []byte {
-	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lost))
+func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []indexEntry) []byte {
+	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lossReason))
 	for i := range items {
 		dst = binary.AppendUvarint(dst, uint64(items[i].kind))
 		dst = binary.AppendUvarint(dst, uint64(items[i].chunk))
@@ -52,8 +52,8 @@ func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	return dst
 }
 
-// state is the newest record of the stream: the log has one also when no signal is left.
-type state struct {
+// streamState is the content of the newest state record: the log has one even if no signal is left.
+type streamState struct {
 	epoch  uint64
 	stream wire.StreamID
 	boot   uint64
@@ -65,28 +65,28 @@ type state struct {
 	unsent [lanes]uint64
 }
 
-func (st *state) append(dst []byte) []byte {
+func (st *streamState) append(dst []byte) []byte {
 	dst = appendRecord(dst, recordState, st.epoch, uint64(st.stream), st.boot,
 		st.first[0], st.next[0], st.first[1], st.next[1], st.unsent[0], st.unsent[1])
 	return append(dst, st.bootID...)
 }
 
-// record is one decoded entry; kind decides which fields are set.
-type record struct {
-	kind   byte
-	epoch  uint64
-	lane   wire.Lane
-	number uint64
-	held   spooledSignal // its Body aliases the entry
-	why    reason
-	gone   []item // kind, chunk and size
-	state  state
+// logRecord is one decoded entry; kind decides which fields are set.
+type logRecord struct {
+	kind        byte
+	epoch       uint64
+	lane        wire.Lane
+	number      uint64
+	signal      spooledSignal // its Body aliases the entry
+	reason      lossReason
+	lostEntries []indexEntry // kind, chunk and size
+	state       streamState
 }
 
 var errRecord = errors.New("spool record is malformed")
 
-func (r *record) decode(data []byte) error {
-	*r = record{}
+func (r *logRecord) decode(data []byte) error {
+	*r = logRecord{}
 	if len(data) == 0 {
 		return errRecord
 	}
@@ -105,19 +105,19 @@ func (r *record) decode(data []byte) error {
 	switch r.kind {
 	case recordSignal:
 		lane := next()
-		r.number, r.held.boot = next(), next()
-		s := &r.held.signal
-		s.AtMs, r.held.wallMs = next(), int64(next())
+		r.number, r.signal.boot = next(), next()
+		s := &r.signal.signal
+		s.AtMs, r.signal.wallMs = next(), int64(next())
 		s.Kind, s.Chunk, s.Node = wire.SignalKind(next()), model.ChunkID(next()), model.NodeID(next())
 		s.Body = rest
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes
 	case recordGone:
 		lane := next()
-		r.number, r.why = next(), reason(next())
+		r.number, r.reason = next(), lossReason(next())
 		for ok && len(rest) > 0 {
-			r.gone = append(r.gone, item{kind: wire.SignalKind(next()), chunk: model.ChunkID(next()), size: uint32(next())})
+			r.lostEntries = append(r.lostEntries, indexEntry{kind: wire.SignalKind(next()), chunk: model.ChunkID(next()), size: uint32(next())})
 		}
-		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.why > notLost && r.why < reasons
+		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.reason > notLost && r.reason < reasons
 	case recordState:
 		st := &r.state
 		st.epoch, st.stream, st.boot = r.epoch, wire.StreamID(next()), next()
@@ -139,38 +139,38 @@ func (r *record) decode(data []byte) error {
 type recoveredNumber struct {
 	epoch, number uint64
 	boot, atMs    uint64 // of a signal
-	item
+	indexEntry
 }
 
-// recover builds the index from the log: the newest state, and every signal of its epoch above first.
+// recoverIndex builds the index from the log: the newest state, and every signal of its epoch above first.
 // Missing numbers in between are lost.
-func (s *Spool) recover() error {
+func (s *Spool) recoverIndex() error {
 	var list [lanes][]recoveredNumber
 	malformed := 0
 	tail := s.log.Tail()
 	tail.Number--
 	err := s.log.Read(context.Background(), tail, func(c journal.Commit) error {
 		return c.Entries(0, func(data []byte) error {
-			var r record
+			var r logRecord
 			if r.decode(data) != nil {
 				malformed++ // of a newer version: its number becomes a gap
 				return nil
 			}
 			switch r.kind {
 			case recordSignal:
-				list[r.lane] = append(list[r.lane], recoveredNumber{r.epoch, r.number, r.held.boot, r.held.signal.AtMs, item{
-					commit: c.Position().Number, at: seconds(r.held.wallMs),
-					chunk: r.held.signal.Chunk, kind: r.held.signal.Kind, size: uint32(len(data)), logged: true,
+				list[r.lane] = append(list[r.lane], recoveredNumber{r.epoch, r.number, r.signal.boot, r.signal.signal.AtMs, indexEntry{
+					commit: c.Position().Number, at: wholeSeconds(r.signal.wallMs),
+					chunk: r.signal.signal.Chunk, kind: r.signal.signal.Kind, size: uint32(len(data)), logged: true,
 				}})
 			case recordGone:
-				for i, it := range r.gone {
-					list[r.lane] = append(list[r.lane], recoveredNumber{r.epoch, r.number + uint64(i), 0, 0, item{
-						chunk: it.chunk, kind: it.kind, size: it.size, lost: r.why, logged: true,
+				for i, it := range r.lostEntries {
+					list[r.lane] = append(list[r.lane], recoveredNumber{r.epoch, r.number + uint64(i), 0, 0, indexEntry{
+						chunk: it.chunk, kind: it.kind, size: it.size, lossReason: r.reason, logged: true,
 					}})
 				}
 			case recordState:
-				if r.epoch >= s.st.epoch {
-					s.st, s.stateAt = r.state, c.Position().Number
+				if r.epoch >= s.streamState.epoch {
+					s.streamState, s.stateAt = r.state, c.Position().Number
 				}
 			}
 			return nil
@@ -183,72 +183,72 @@ func (s *Spool) recover() error {
 		s.opts.Logger.Warn("the spool has records that this version cannot read", "records", malformed)
 	}
 	for l := range s.lanes {
-		if s.st.bootID == s.opts.Clock.BootID() {
+		if s.streamState.bootID == s.opts.Clock.BootID() {
 			for i := range list[l] { // the boot clock is more precise than the wall clock
-				if f := &list[l][i]; f.boot == s.st.boot {
-					f.at = seconds(s.wallOffset + int64(f.atMs))
+				if f := &list[l][i]; f.boot == s.streamState.boot {
+					f.at = wholeSeconds(s.wallOffset + int64(f.atMs))
 				}
 			}
 		}
-		s.rebuild(wire.Lane(l), list[l])
+		s.rebuildLane(wire.Lane(l), list[l])
 	}
-	fresh := s.st.epoch == 0
+	fresh := s.streamState.epoch == 0
 	if fresh {
-		s.st.epoch = 1
-		if s.st.stream, err = newStreamID(s.opts.Rand); err != nil {
+		s.streamState.epoch = 1
+		if s.streamState.stream, err = newStreamID(s.opts.Rand); err != nil {
 			return err
 		}
 	}
-	if id := s.opts.Clock.BootID(); id != s.st.bootID || s.st.boot == 0 {
-		s.st.boot, s.st.bootID = s.st.boot+1, id
+	if id := s.opts.Clock.BootID(); id != s.streamState.bootID || s.streamState.boot == 0 {
+		s.streamState.boot, s.streamState.bootID = s.streamState.boot+1, id
 	}
 	if fresh && s.opts.Known {
 		s.opts.Logger.Error("the former spool is missing: its results without an acknowledgement are lost", "folder", s.dir)
-		s.lanes[wire.Live].push(reportItem(s.nowMs(), spoolMissing), nil)
+		s.lanes[wire.Live].addNumber(reportEntry(s.nowMs(), spoolMissing), nil)
 		s.logLosses(true)
 	}
 	s.saveState()
-	s.makeRoom()
+	s.evictExcess()
 	return nil
 }
 
-func (s *Spool) rebuild(l wire.Lane, list []recoveredNumber) {
+func (s *Spool) rebuildLane(l wire.Lane, list []recoveredNumber) {
 	ln := &s.lanes[l]
-	if s.st.epoch > 0 {
-		ln.front, ln.first = s.st.first[l], s.st.first[l]
+	if s.streamState.epoch > 0 {
+		ln.firstUnacknowledged, ln.first = s.streamState.first[l], s.streamState.first[l]
 	}
-	next := max(s.st.next[l], ln.first)
+	next := max(s.streamState.next[l], ln.first)
 	// The newest record of a number comes last, and wins.
 	slices.SortStableFunc(list, func(a, b recoveredNumber) int { return cmp.Compare(a.number, b.number) })
 	for _, f := range list {
-		if f.epoch == s.st.epoch {
+		if f.epoch == s.streamState.epoch {
 			next = max(next, f.number+1)
 		}
 	}
-	if next-ln.first > maxItems/lanes { // more than maxItems: the oldest ones are lost
-		ln.why = diskLost
-		ln.first = next - maxItems/lanes
+	if next-ln.first > maxIndexEntries/lanes { // the index is full: the oldest signals are lost
+		ln.frontReason = diskLost
+		ln.first = next - maxIndexEntries/lanes
 	}
-	ln.items = slices.Repeat([]item{{lost: diskLost, size: 1}}, int(next-ln.first))
+	ln.entries = slices.Repeat([]indexEntry{{lossReason: diskLost, size: 1}}, int(next-ln.first))
 	for _, f := range list {
-		if f.epoch == s.st.epoch && f.number >= ln.first {
-			*ln.item(f.number) = f.item
+		if f.epoch == s.streamState.epoch && f.number >= ln.first {
+			*ln.entryOf(f.number) = f.indexEntry
 		}
 	}
-	for i := range ln.items {
-		if it := &ln.items[i]; it.lost == notLost {
-			s.bytes += it.cost()
+	for i := range ln.entries {
+		if it := &ln.entries[i]; it.lossReason == notLost {
+			s.bytes += it.budgetBytes()
 		}
 	}
-	ln.sent, ln.old = next-1, next-1 // some of them may have been …
-	if unsent := s.st.unsent[l]; unsent > 0 {
+	ln.sent, ln.lastBeforeOpen = next-1, next-1 // some of them may have been …
+	if unsent := s.streamState.unsent[l]; unsent > 0 {
 		ln.sent = min(ln.sent, unsent-1) // … but none since an earlier start without a session
 	}
-	s.st.unsent[l] = ln.sent + 1
+	s.streamState.unsent[l] = ln.sent + 1
 	ln.cursor = max(ln.first, ln.sent+1)
 	for n := ln.cursor; n < ln.nextNumber(); n++ {
-		if it := ln.item(n); it.lost != notLost && it.size > 0 {
-			ln.reported[loss{origin{it.kind, it.chunk}, it.lost}] = n
+		if it := ln.entryOf(n); it.lossReason != notLost && it.size > 0 {
+			ln.reportingNumbers[lossGroup{signalOrigin{it.kind, it.chunk}, it.lossReason}] = n
 		}
 	}
 }

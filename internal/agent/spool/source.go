@@ -10,21 +10,21 @@ import (
 
 // The methods of link.Source, in the order of their use.
 
-func (s *Spool) key(l wire.Lane) wire.StreamKey {
-	return wire.StreamKey{Stream: s.st.stream, Lane: l}
+func (s *Spool) streamKey(l wire.Lane) wire.StreamKey {
+	return wire.StreamKey{Stream: s.streamState.stream, Lane: l}
 }
 
 // Streams returns the range of each lane, for Hello.
 func (s *Spool) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := seconds(s.nowMs())
+	now := wholeSeconds(s.nowMs())
 	var list []wire.StreamRange
 	for l := range s.lanes {
 		ln := &s.lanes[l]
-		h := wire.StreamRange{StreamKey: s.key(wire.Lane(l)), First: ln.front, Last: ln.nextNumber() - 1}
-		if oldest := slices.IndexFunc(ln.items, func(it item) bool { return it.lost == notLost }); oldest >= 0 {
-			h.OldestAgeMs = uint64(max(0, int64(now)-int64(ln.items[oldest].at))) * 1000
+		h := wire.StreamRange{StreamKey: s.streamKey(wire.Lane(l)), First: ln.firstUnacknowledged, Last: ln.nextNumber() - 1}
+		if oldest := slices.IndexFunc(ln.entries, func(it indexEntry) bool { return it.lossReason == notLost }); oldest >= 0 {
+			h.OldestAgeMs = uint64(max(0, int64(now)-int64(ln.entries[oldest].at))) * 1000
 		}
 		list = append(list, h)
 	}
@@ -46,7 +46,7 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	defer s.mu.Unlock()
 	var at [lanes]uint64
 	for _, sl := range last {
-		if sl.Stream == s.st.stream && sl.Lane < lanes {
+		if sl.Stream == s.streamState.stream && sl.Lane < lanes {
 			at[sl.Lane] = max(at[sl.Lane], sl.Last)
 		}
 	}
@@ -54,8 +54,8 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	for l := range s.lanes {
 		ahead = ahead || at[l] > s.lanes[l].sent
 	}
-	first := s.st.unsent != [lanes]uint64{}
-	s.st.unsent = [lanes]uint64{}
+	first := s.streamState.unsent != [lanes]uint64{}
+	s.streamState.unsent = [lanes]uint64{}
 	if ahead {
 		if err := s.renumber(at); err != nil {
 			return err
@@ -64,17 +64,17 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 		for l := range s.lanes {
 			ln := &s.lanes[l]
 			s.bytes -= ln.dropThrough(at[l])
-			if at[l]+1 < ln.front { // the server was restored from an older copy, or is a new one
-				ln.front, ln.why, ln.counts = at[l]+1, lostByServer, nil
+			if at[l]+1 < ln.firstUnacknowledged { // the server was restored from an older copy, or is a new one
+				ln.firstUnacknowledged, ln.frontReason, ln.counts = at[l]+1, lostByServer, nil
 			}
-			ln.rewind()
+			ln.rewindCursor()
 		}
 		if first {
 			s.saveState()
 		}
 	}
-	s.online = true
-	s.maintain()
+	s.hasSession = true
+	s.maintainLog()
 	return nil
 }
 
@@ -90,13 +90,13 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 		return err
 	}
 	s.opts.Logger.Warn("the server has higher numbers than the spool: starting a new stream",
-		"stream", s.st.stream, "new", stream)
+		"stream", s.streamState.stream, "new", stream)
 	old := s.lanes
-	epoch := s.st.epoch
+	epoch := s.streamState.epoch
 	why := diskRolledBack
 	for l := range old {
-		if ln := &old[l]; ln.doubtful(at[l]) {
-			why, ln.sent = diskRolledBackTwice, ln.old
+		if ln := &old[l]; ln.hasDoubtfulNumbers(at[l]) {
+			why, ln.sent = diskRolledBackTwice, ln.lastBeforeOpen
 		}
 	}
 	var fresh [lanes]lane
@@ -105,35 +105,35 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 		s.bytes -= ln.dropThrough(min(at[l], ln.sent)) // above it the numbers mean other signals
 		fresh[l] = newLane()
 		if l == int(wire.Live) {
-			fresh[l].push(reportItem(s.nowMs(), why), nil)
+			fresh[l].addNumber(reportEntry(s.nowMs(), why), nil)
 		}
 		for n := ln.first; n < ln.nextNumber(); n++ {
-			it := *ln.item(n)
+			it := *ln.entryOf(n)
 			it.logged, it.commit = false, 0
 			var data []byte
-			if it.lost == notLost {
-				var r record
-				if old := s.loadRecord(place{wire.Lane(l), n}); old != nil && r.decode(old) == nil {
-					data = appendSignalRecord(nil, epoch+1, wire.Lane(l), fresh[l].nextNumber(), &r.held)
+			if it.lossReason == notLost {
+				var r logRecord
+				if old := s.loadRecord(laneNumber{wire.Lane(l), n}); old != nil && r.decode(old) == nil {
+					data = appendSignalRecord(nil, epoch+1, wire.Lane(l), fresh[l].nextNumber(), &r.signal)
 				}
 			}
 			switch {
-			case it.lost == notLost && data == nil:
-				s.bytes -= it.cost()
-				it.lost, it.size = diskLost, 1
-			case it.lost == notLost:
+			case it.lossReason == notLost && data == nil:
+				s.bytes -= it.budgetBytes()
+				it.lossReason, it.size = diskLost, 1
+			case it.lossReason == notLost:
 				s.bytes += int64(len(data)) - int64(it.size)
 				it.size = uint32(len(data))
 			}
-			fresh[l].push(it, data)
+			fresh[l].addNumber(it, data)
 		}
 	}
-	s.lanes, s.page = fresh, nil
-	s.st.epoch, s.st.stream, s.unlimitedMemory = epoch+1, stream, true
-	s.store()
+	s.lanes, s.readAhead = fresh, nil
+	s.streamState.epoch, s.streamState.stream, s.unlimitedMemory = epoch+1, stream, true
+	s.storeEntries()
 	s.logLosses(true)
 	s.saveState()
-	s.makeRoom()
+	s.evictExcess()
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (s *Spool) Unsent() (signals int, urgent bool) {
 func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.online {
+	if !s.hasSession {
 		return false, nil
 	}
 	for l := range s.lanes {
@@ -171,33 +171,33 @@ func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 
 func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 	ln := &s.lanes[l]
-	*b = wire.Batch{StreamKey: s.key(l), First: ln.cursor, NowMs: s.opts.Clock.BootMs(), Signals: b.Signals[:0]}
+	*b = wire.Batch{StreamKey: s.streamKey(l), First: ln.cursor, NowMs: s.opts.Clock.BootMs(), Signals: b.Signals[:0]}
 	if ln.cursor < ln.first {
 		b.Gap = ln.frontGap()
-		ln.advance(ln.first - 1)
+		ln.moveCursorBehind(ln.first - 1)
 		return
 	}
 	oldest := uint64(0) // age of the oldest signal of an earlier boot
 	size := 0
 	number := ln.cursor
-	for ; number < ln.nextNumber() && len(b.Signals) < maxSignals && ln.item(number).lost == notLost; number++ {
-		var r record
-		data := s.loadRecord(place{l, number})
+	for ; number < ln.nextNumber() && len(b.Signals) < maxSignals && ln.entryOf(number).lossReason == notLost; number++ {
+		var r logRecord
+		data := s.loadRecord(laneNumber{l, number})
 		if data == nil || r.decode(data) != nil {
-			s.evict(place{l, number}, diskLost)
+			s.evictSignal(laneNumber{l, number}, diskLost)
 			break
 		}
 		if size += len(data); size > maxBytes && len(b.Signals) > 0 {
 			break
 		}
-		sig := r.held.signal
-		sig.AtMs = s.ageOf(&r.held, b.NowMs)
+		sig := r.signal.signal
+		sig.AtMs = s.ageOf(&r.signal, b.NowMs)
 		oldest = max(oldest, sig.AtMs)
 		b.Signals = append(b.Signals, sig)
 	}
 	if len(b.Signals) == 0 {
 		b.Gap = ln.gapAt(number)
-		ln.advance(b.Gap.Last)
+		ln.moveCursorBehind(b.Gap.Last)
 		return
 	}
 	// The sender's clock is the boot clock, moved so that the age of a signal from
@@ -206,12 +206,12 @@ func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) 
 	for i := range b.Signals {
 		b.Signals[i].AtMs = b.NowMs - b.Signals[i].AtMs
 	}
-	ln.advance(number - 1)
+	ln.moveCursorBehind(number - 1)
 }
 
 // ageOf returns a signal's age in ms: by the boot clock, or across a reboot by the wall clock.
 func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
-	if h.boot == s.st.boot {
+	if h.boot == s.streamState.boot {
 		return uint64(elapsedMs(nowMs, h.signal.AtMs))
 	}
 	return uint64(max(0, s.opts.Clock.WallMs()-h.wallMs))
@@ -222,22 +222,22 @@ func (s *Spool) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range ack.Refused {
-		if r.Stream != s.st.stream || r.Lane >= lanes {
+		if r.Stream != s.streamState.stream || r.Lane >= lanes {
 			continue
 		}
 		s.stats.Refused++
 		s.refusals.report(s.opts.Logger, s.opts.Clock.BootMs(), &r)
-		if ln := &s.lanes[r.Lane]; ln.contains(r.Number) {
-			s.evict(place{r.Lane, r.Number}, refused) // should it be sent again, then as a gap
+		if ln := &s.lanes[r.Lane]; ln.containsNumber(r.Number) {
+			s.evictSignal(laneNumber{r.Lane, r.Number}, refusedByServer) // should it be sent again, then as a gap
 		}
 	}
 	for _, sl := range ack.Last {
-		if sl.Stream == s.st.stream && sl.Lane < lanes && sl.Last < s.lanes[sl.Lane].cursor {
+		if sl.Stream == s.streamState.stream && sl.Lane < lanes && sl.Last < s.lanes[sl.Lane].cursor {
 			s.bytes -= s.lanes[sl.Lane].dropThrough(sl.Last)
 		}
 	}
 	s.logEvictions()
-	s.maintain()
+	s.maintainLog()
 }
 
 const (

@@ -46,12 +46,12 @@ type Clock interface {
 const (
 	// liveGrace is the time after a session in which new signals are still live.
 	liveGrace = 10 * time.Second
-	// maxItems bounds the index in memory, whatever the signals' size.
-	maxItems = 250_000
+	// maxIndexEntries bounds the index in memory, whatever the signals' size.
+	maxIndexEntries = 250_000
 	// memoryBytes bounds the newest signals in memory.
 	memoryBytes = 1 << 20
-	// itemOverhead is counted for each signal beside its own bytes.
-	itemOverhead = 16
+	// entryOverhead is counted for each signal beside its own bytes.
+	entryOverhead = 16
 )
 
 func (o Options) withDefaults() Options {
@@ -73,14 +73,14 @@ type Spool struct {
 
 	mu              sync.Mutex
 	log             *journal.Log
-	waiter          *logWaiter // of the entries of log
-	st              state      // its first and next are set when it is written
+	logWaiter       *logWaiter  // of the entries of log
+	streamState     streamState // its first and next are set when it is written
 	lanes           [lanes]lane
 	wallOffset      int64 // wall clock less boot clock at Open, ms
 	bytes           int64 // counted against the budget
-	online          bool
+	hasSession      bool
 	offlineSince    uint64            // boot clock at the end of the last session, or at Open
-	page            map[uint64][]byte // records read ahead, by token
+	readAhead       map[uint64][]byte // records read ahead, by token
 	storeDelayed    bool              // some items are not in the log yet, because its queue is full
 	unlimitedMemory bool              // memory may have all items: they are being renumbered
 	stateAt         uint64            // commit of the newest state on disk
@@ -121,10 +121,10 @@ func Open(dir string, o Options) (*Spool, error) {
 		opts: o, dir: dir, log: log, notify: make(chan struct{}, 1), endedContext: ended,
 		offlineSince: boot, folderChecked: boot, wallOffset: o.Clock.WallMs() - int64(boot), lanes: [lanes]lane{newLane(), newLane()}, refusals: refusalLog{},
 	}
-	s.waiter = &logWaiter{s}
+	s.logWaiter = &logWaiter{s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.recover(); err != nil {
+	if err := s.recoverIndex(); err != nil {
 		_ = log.Close()
 		return nil, fmt.Errorf("open spool: %w", err)
 	}
@@ -160,10 +160,10 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportItem returns the item of a number without a signal: its gap reports an event of the spool in the
+// reportEntry returns the index entry of a number without a signal: its gap reports an event of the spool in the
 // history of the node's keepalive.
-func reportItem(nowMs int64, why reason) item {
-	return item{at: seconds(nowMs), chunk: keepaliveChunk, lost: why}
+func reportEntry(nowMs int64, why lossReason) indexEntry {
+	return indexEntry{at: wholeSeconds(nowMs), chunk: keepaliveChunk, lossReason: why}
 }
 
 // newStreamID draws a stream id, never zero.
@@ -183,10 +183,10 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 		return journal.ErrClosed
 	}
 	l := wire.Backlog
-	if s.online || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
+	if s.hasSession || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
 		l = wire.Live
 	}
-	s.add(l, signal, urgent)
+	s.addSignal(l, signal, urgent)
 	return nil
 }
 
@@ -197,25 +197,25 @@ func (s *Spool) Keepalive() error {
 	if s.closed {
 		return journal.ErrClosed
 	}
-	if s.online {
-		s.add(wire.Live, &wire.Signal{Kind: wire.SignalKeepalive, AtMs: s.opts.Clock.BootMs()}, false)
+	if s.hasSession {
+		s.addSignal(wire.Live, &wire.Signal{Kind: wire.SignalKeepalive, AtMs: s.opts.Clock.BootMs()}, false)
 	}
 	return nil
 }
 
-// add numbers a signal in a lane and stores it.
-func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
+// addSignal numbers a signal in a lane and stores it.
+func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
-	h := spooledSignal{signal: *signal, boot: s.st.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
+	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
 	number := s.lanes[l].nextNumber()
-	data := appendSignalRecord(nil, s.st.epoch, l, number, &h)
-	s.lanes[l].push(item{
-		at: seconds(s.nowMs() - elapsedMs(boot, signal.AtMs)), chunk: signal.Chunk, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
+	data := appendSignalRecord(nil, s.streamState.epoch, l, number, &h)
+	s.lanes[l].addNumber(indexEntry{
+		at: wholeSeconds(s.nowMs() - elapsedMs(boot, signal.AtMs)), chunk: signal.Chunk, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
 	}, data)
-	s.bytes += int64(len(data)) + itemOverhead
-	s.store()
-	s.makeRoom()
-	s.maintain()
+	s.bytes += int64(len(data)) + entryOverhead
+	s.storeEntries()
+	s.evictExcess()
+	s.maintainLog()
 	pause.Wake(s.notify)
 }
 
@@ -227,25 +227,26 @@ func elapsedMs(nowMs, atMs uint64) int64 {
 	return int64(nowMs - atMs)
 }
 
-func seconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
+func wholeSeconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
 
-// store appends the items that the log does not have yet, oldest first, as far as its queue has space.
-func (s *Spool) store() {
+// storeEntries appends to the log the records of all entries that the log does not have yet, oldest first,
+// until its queue is full.
+func (s *Spool) storeEntries() {
 	s.storeDelayed = false
 	defer func() { s.unlimitedMemory = s.unlimitedMemory && s.storeDelayed }()
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		from := len(ln.recent)
-		for from > 0 && ln.item(ln.nextNumber()-uint64(len(ln.recent)-from+1)).mayWait() {
+		for from > 0 && ln.entryOf(ln.nextNumber()-uint64(len(ln.recent)-from+1)).olderMayBeUnlogged() {
 			from--
 		}
 		for i := from; i < len(ln.recent); i++ {
 			number := ln.nextNumber() - uint64(len(ln.recent)-i)
-			it := ln.item(number)
-			if it.lost != notLost {
+			it := ln.entryOf(number)
+			if it.lossReason != notLost {
 				continue
 			}
-			if s.write(ln.recent[i], s.token(place{wire.Lane(l), number})) != nil {
+			if s.writeRecord(ln.recent[i], s.tokenOf(laneNumber{wire.Lane(l), number})) != nil {
 				s.storeDelayed = true
 				break
 			}
@@ -254,11 +255,11 @@ func (s *Spool) store() {
 	}
 }
 
-// write appends one record to the log without waiting. Token zero: its position is not needed.
-func (s *Spool) write(data []byte, token uint64) error {
+// writeRecord appends one record to the log without waiting. Token zero: its position is not needed.
+func (s *Spool) writeRecord(data []byte, token uint64) error {
 	e := journal.Entry{Data: data, Token: token}
 	if token != 0 {
-		e.Waiter = s.waiter
+		e.Waiter = s.logWaiter
 	}
 	s.scratch = append(s.scratch[:0], e)
 	return s.log.Append(s.endedContext, s.scratch...)
@@ -272,9 +273,9 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// token names a signal in the log's callbacks and in the read-ahead page.
-func (s *Spool) token(p place) uint64 {
-	return uint64(p.lane)<<tokenLane | (s.st.epoch&0x3f)<<tokenEpoch | p.number
+// tokenOf names a signal in the log's callbacks and in the read-ahead page.
+func (s *Spool) tokenOf(p laneNumber) uint64 {
+	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }
 
 // logWaiter is the spool as the Waiter of one log. Commits of an abandoned log are ignored.
@@ -285,7 +286,7 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	s := h.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil || s.waiter != h {
+	if err != nil || s.logWaiter != h {
 		return
 	}
 	if token&tokenState != 0 {
@@ -294,29 +295,29 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	}
 	l, number := token>>tokenLane&1, token&tokenNumber
 	ln := &s.lanes[l]
-	if token == s.token(place{wire.Lane(l), number}) && ln.contains(number) {
-		if it := ln.item(number); it.lost == notLost {
+	if token == s.tokenOf(laneNumber{wire.Lane(l), number}) && ln.containsNumber(number) {
+		if it := ln.entryOf(number); it.lossReason == notLost {
 			it.commit = at.Number
 		}
 	}
 	if s.storeDelayed {
-		s.store()
+		s.storeEntries()
 	}
 }
 
 // saveState writes the state, which is needed also when no signal is left.
 func (s *Spool) saveState() {
 	for l := range s.lanes {
-		s.st.first[l], s.st.next[l] = s.lanes[l].front, s.lanes[l].nextNumber()
+		s.streamState.first[l], s.streamState.next[l] = s.lanes[l].firstUnacknowledged, s.lanes[l].nextNumber()
 	}
-	_ = s.write(s.st.append(nil), tokenState)
+	_ = s.writeRecord(s.streamState.append(nil), tokenState)
 }
 
 // Offline ends the session.
 func (s *Spool) Offline() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.online, s.offlineSince = false, s.opts.Clock.BootMs()
+	s.hasSession, s.offlineSince = false, s.opts.Clock.BootMs()
 }
 
 // Stats returns counters and gauges.
@@ -325,7 +326,7 @@ func (s *Spool) Stats() Stats {
 	defer s.mu.Unlock()
 	st := s.stats
 	st.Most = s.opts.budget()
-	st.Bytes, st.Stream = s.bytes, s.st.stream
+	st.Bytes, st.Stream = s.bytes, s.streamState.stream
 	for l := range s.lanes {
 		st.Held += s.lanes[l].unacknowledged()
 	}

@@ -67,9 +67,9 @@ func awaitDurable(t *testing.T, s *Spool) {
 		acks := journaltest.NewAcks()
 		s.mu.Lock()
 		for l := range s.lanes {
-			s.st.first[l], s.st.next[l] = s.lanes[l].front, s.lanes[l].nextNumber()
+			s.streamState.first[l], s.streamState.next[l] = s.lanes[l].firstUnacknowledged, s.lanes[l].nextNumber()
 		}
-		data := s.st.append(nil)
+		data := s.streamState.append(nil)
 		s.mu.Unlock()
 		testenv.NoError(t, s.log.Append(t.Context(), journal.Entry{Data: data, Waiter: acks}))
 		acks.Wait(1)
@@ -79,25 +79,25 @@ func awaitDurable(t *testing.T, s *Spool) {
 	}
 }
 
-// testServer receives the batches of a spool and counts signals, gaps and losses.
-type testServer struct {
-	last       map[wire.StreamKey]uint64
-	deliveries map[string]int // outputs, how often
-	gaps       map[string]uint64
-	lost       map[model.ChunkID]uint64
-	gapsNaming map[model.ChunkID]int // how many gaps name it
-	holes      int
-	beforeAck  func() // nil, or what happens between a batch and its acknowledgement
+// recordingServer receives the batches of a spool and counts signals, gaps and losses.
+type recordingServer struct {
+	last            map[wire.StreamKey]uint64
+	deliveries      map[string]int // number of arrivals of each output
+	gaps            map[string]uint64
+	lost            map[model.ChunkID]uint64
+	gapsNaming      map[model.ChunkID]int // number of gaps that name the chunk
+	unexplainedGaps int
+	beforeAck       func() // nil, or what happens between a batch and its acknowledgement
 }
 
-func newTestServer() *testServer {
-	return &testServer{
+func newRecordingServer() *recordingServer {
+	return &recordingServer{
 		last: map[wire.StreamKey]uint64{}, deliveries: map[string]int{},
 		gaps: map[string]uint64{}, lost: map[model.ChunkID]uint64{}, gapsNaming: map[model.ChunkID]int{},
 	}
 }
 
-func (v *testServer) resume(t *testing.T, s *Spool) {
+func (v *recordingServer) resumeSpool(t *testing.T, s *Spool) {
 	t.Helper()
 	var last []wire.StreamLast
 	for _, h := range s.Streams() {
@@ -106,8 +106,8 @@ func (v *testServer) resume(t *testing.T, s *Spool) {
 	testenv.NoError(t, s.Resume(last))
 }
 
-// receive takes one batch of at most maxSignals; false: the spool has nothing to send.
-func (v *testServer) receive(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
+// receiveBatch takes one batch of at most maxSignals; false: the spool has nothing to send.
+func (v *recordingServer) receiveBatch(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 	t.Helper()
 	var b wire.Batch
 	more, err := s.Next(&b, 64<<10, maxSignals)
@@ -117,7 +117,7 @@ func (v *testServer) receive(t *testing.T, s *Spool, maxSignals int, ack bool) b
 	}
 	last := v.last[b.StreamKey]
 	if b.First > last+1 {
-		v.holes++
+		v.unexplainedGaps++
 	}
 	end := b.First + uint64(len(b.Signals)) - 1
 	if b.Gap != nil {
@@ -152,16 +152,16 @@ func (v *testServer) receive(t *testing.T, s *Spool, maxSignals int, ack bool) b
 	return true
 }
 
-func (v *testServer) drain(t *testing.T, s *Spool) {
+func (v *recordingServer) drainSpool(t *testing.T, s *Spool) {
 	t.Helper()
-	for v.receive(t, s, 100, true) {
+	for v.receiveBatch(t, s, 100, true) {
 	}
 }
 
-func (v *testServer) expect(t *testing.T, n int) {
+func (v *recordingServer) expectSignals(t *testing.T, n int) {
 	t.Helper()
-	if v.holes != 0 {
-		t.Errorf("%d jumps that no gap explains", v.holes)
+	if v.unexplainedGaps != 0 {
+		t.Errorf("%d jumps that no gap explains", v.unexplainedGaps)
 	}
 	if len(v.deliveries) != n {
 		t.Errorf("server has %d signals, want %d", len(v.deliveries), n)
@@ -174,10 +174,10 @@ func (v *testServer) expect(t *testing.T, n int) {
 }
 
 func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
-	v.resume(t, s)
+	v.resumeSpool(t, s)
 	for i := range 250 {
 		clock.advance(100)
 		testenv.NoError(t, s.Append(resultSignal(clock, i%5+1, fmt.Sprint("out", i)), i%50 == 0))
@@ -185,8 +185,8 @@ func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 	if n, urgent := s.Unsent(); n != 250 || !urgent {
 		t.Fatalf("waiting %d urgent %v", n, urgent)
 	}
-	v.drain(t, s)
-	v.expect(t, 250)
+	v.drainSpool(t, s)
+	v.expectSignals(t, 250)
 	if st := s.Stats(); st.Held != 0 || st.Bytes != 0 {
 		t.Fatalf("%+v", st)
 	}
@@ -195,14 +195,14 @@ func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 	}
 }
 
-func TestBacklogSurvivesRestart(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+func TestSpooledBacklogSurvivesRestart(t *testing.T) {
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	stream := s.Stats().Stream
-	v.resume(t, s)
+	v.resumeSpool(t, s)
 	appendResults(s, clock, 10, 0, "live")
-	v.receive(t, s, 4, true)
-	v.receive(t, s, 4, false) // kept by the server, its word lost
+	v.receiveBatch(t, s, 4, true)
+	v.receiveBatch(t, s, 4, false) // the server has the batch, its acknowledgement is lost
 	s.Offline()
 	clock.advance(11_000)
 	appendResults(s, clock, 10, 0, "late")
@@ -210,19 +210,19 @@ func TestBacklogSurvivesRestart(t *testing.T) {
 	s = openSpool(t, fs, clock, 0)
 	defer s.Close()
 	if s.Stats().Stream != stream {
-		t.Fatal("another stream")
+		t.Fatal("the restarted spool has another stream id")
 	}
 	held := s.Streams()
 	if held[wire.Backlog].Last != 10 || held[wire.Live].Last != 10 {
 		t.Fatalf("%+v", held)
 	}
-	v.resume(t, s)
-	v.drain(t, s)
-	v.expect(t, 20)
+	v.resumeSpool(t, s)
+	v.drainSpool(t, s)
+	v.expectSignals(t, 20)
 }
 
-func TestEvictionIsFairAcrossChecks(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 1<<20) // half of it holds signals
 	clock.advance(20_000)               // no session: all is backlog
 	noise := strings.Repeat("n", 200)
@@ -244,13 +244,13 @@ func TestEvictionIsFairAcrossChecks(t *testing.T) {
 		if round == 1 { // the same after a restart
 			testenv.NoError(t, s.Close())
 			s = openSpool(t, fs, clock, 1<<20)
-			v = newTestServer()
+			v = newRecordingServer()
 		}
-		v.resume(t, s)
-		for v.receive(t, s, 100, false) {
+		v.resumeSpool(t, s)
+		for v.receiveBatch(t, s, 100, false) {
 		}
-		if v.holes != 0 {
-			t.Fatalf("%d holes", v.holes)
+		if v.unexplainedGaps != 0 {
+			t.Fatalf("%d holes", v.unexplainedGaps)
 		}
 		rare := 0
 		for out := range v.deliveries {
@@ -274,23 +274,23 @@ func TestEvictionIsFairAcrossChecks(t *testing.T) {
 }
 
 func TestOldSignalsAreEvicted(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
 	for i := range 50 {
 		clock.advance(3600_000)
 		s.Append(resultSignal(clock, 1, fmt.Sprint("hour", i)), false)
 	}
-	v.resume(t, s)
-	v.drain(t, s)
-	if v.holes != 0 || len(v.deliveries) != 25 || v.gaps["too old"] != 25 || v.lost[1] != 25 {
+	v.resumeSpool(t, s)
+	v.drainSpool(t, s)
+	if v.unexplainedGaps != 0 || len(v.deliveries) != 25 || v.gaps["too old"] != 25 || v.lost[1] != 25 {
 		t.Fatalf("%d signals, gaps %v, lost %v", len(v.deliveries), v.gaps, v.lost)
 	}
 }
 
 // TestWallClockJumpsKeepAges moves the wall clock within one boot.
 func TestWallClockJumpsKeepAges(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	for i := range 10 {
 		clock.advance(1000)
@@ -304,9 +304,9 @@ func TestWallClockJumpsKeepAges(t *testing.T) {
 	if age := s.Streams()[wire.Live].OldestAgeMs; age != 9_000 {
 		t.Errorf("oldest is %d ms old", age)
 	}
-	v.resume(t, s)
-	v.drain(t, s)
-	v.expect(t, 10)
+	v.resumeSpool(t, s)
+	v.drainSpool(t, s)
+	v.expectSignals(t, 10)
 }
 
 // TestRebootKeepsAges restarts the boot clock: ages then come from the wall clock.
@@ -334,38 +334,38 @@ func TestRebootKeepsAges(t *testing.T) {
 // TestRolledBackDiskStartsANewStream restores the disk from a copy: the server has higher numbers, which
 // belong to other signals.
 func TestRolledBackDiskStartsANewStream(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	stream := s.Stats().Stream
-	v.resume(t, s)
+	v.resumeSpool(t, s)
 	appendResults(s, clock, 5, 0, "shared")
 	s.Close()
 	image := fs.Crash(0, 1)
 	s = openSpool(t, fs, clock, 0)
-	v.resume(t, s)
+	v.resumeSpool(t, s)
 	appendResults(s, clock, 20, 0, "first life")
-	v.drain(t, s)
+	v.drainSpool(t, s)
 	s.Close()
 	s = openSpool(t, image, clock, 0)
 	appendResults(s, clock, 30, 0, "second life") // more than the first life: the numbers alone would not tell
-	v.resume(t, s)
+	v.resumeSpool(t, s)
 	if s.Stats().Stream == stream {
-		t.Fatal("numbers would be used again")
+		t.Fatal("the spool keeps its stream id, so the same numbers would name other signals")
 	}
-	v.resume(t, s) // Hello names the new stream
-	v.drain(t, s)
-	v.expect(t, 55)
+	v.resumeSpool(t, s) // Hello names the new stream
+	v.drainSpool(t, s)
+	v.expectSignals(t, 55)
 	stream = s.Stats().Stream
 	s.Append(resultSignal(clock, 1, "later"), false)
 	s.Close()
 	s = openSpool(t, image, clock, 0)
 	defer s.Close()
 	if s.Stats().Stream != stream {
-		t.Fatal("the new stream was forgotten")
+		t.Fatal("the restarted spool does not have the new stream id")
 	}
-	v.resume(t, s)
-	v.drain(t, s)
-	v.expect(t, 56)
+	v.resumeSpool(t, s)
+	v.drainSpool(t, s)
+	v.expectSignals(t, 56)
 }
 
 func TestDeletedSpoolStartsANewStream(t *testing.T) {
@@ -374,45 +374,45 @@ func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	if a.Stats().Stream == b.Stats().Stream {
-		t.Fatal("the same stream")
+		t.Fatal("the new spool has the stream id of the deleted one")
 	}
 }
 
 // TestSignalsThatTheServerLostBecomeAGap restores the server from a backup that has fewer numbers than it
 // acknowledged.
 func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
-	v.resume(t, s)
+	v.resumeSpool(t, s)
 	appendResults(s, clock, 10, 0, "out")
-	v.drain(t, s)
-	restored := newTestServer()
+	v.drainSpool(t, s)
+	restored := newRecordingServer()
 	for key := range v.last {
 		restored.last[key] = 4
 	}
 	s.Append(resultSignal(clock, 1, "new"), false)
-	restored.resume(t, s)
-	restored.drain(t, s)
-	if restored.holes != 0 || len(restored.deliveries) != 1 || len(restored.gaps) != 1 {
+	restored.resumeSpool(t, s)
+	restored.drainSpool(t, s)
+	if restored.unexplainedGaps != 0 || len(restored.deliveries) != 1 || len(restored.gaps) != 1 {
 		t.Fatalf("%+v", restored)
 	}
 }
 
 // TestRefusedSignalIsDroppedAndCounted expects all other signals to arrive.
 func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
-	fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	defer s.Close()
-	v.resume(t, s)
+	v.resumeSpool(t, s)
 	appendResults(s, clock, 10, 0, "out")
-	v.receive(t, s, 5, true)
+	v.receiveBatch(t, s, 5, true)
 	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
 	s.Acked(&wire.Ack{Refused: []wire.RefusedSignal{{StreamKey: key, Number: 7, Code: "unknown_chunk"}}})
 	s.Offline()
-	v.resume(t, s)
-	v.drain(t, s)
-	v.expect(t, 9)
+	v.resumeSpool(t, s)
+	v.drainSpool(t, s)
+	v.expectSignals(t, 9)
 	if s.Stats().Refused != 1 || v.gaps["refused by the server"] != 1 || s.Stats().Held != 0 {
 		t.Fatalf("%+v %v", s.Stats(), v.gaps)
 	}
@@ -421,7 +421,7 @@ func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 // TestUnwritableDiskKeepsSignalsInMemory appends without waiting on a full disk, beyond the limit of
 // memory.
 func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
-	fs, clock, v := faultfs.New(memfs.New()), newManualClock(), newTestServer()
+	fs, clock, v := faultfs.New(memfs.New()), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
 	fs.Fail(faultfs.Write, syscall.ENOSPC)
 	noise := strings.Repeat("n", 1000)
@@ -430,12 +430,12 @@ func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 		s.Append(resultSignal(clock, 1, fmt.Sprint(i, noise)), false)
 	}
 	if s.Stats().Evicted == 0 {
-		t.Fatal("memory holds all of it?")
+		t.Fatal("the spool evicted no signal beyond its memory limit")
 	}
-	v.resume(t, s)
-	v.drain(t, s)
-	if v.holes != 0 || len(v.deliveries) < 200 || len(v.deliveries)+int(v.lost[1]) != 5000 {
-		t.Fatalf("%d signals, %v lost, %d holes", len(v.deliveries), v.lost, v.holes)
+	v.resumeSpool(t, s)
+	v.drainSpool(t, s)
+	if v.unexplainedGaps != 0 || len(v.deliveries) < 200 || len(v.deliveries)+int(v.lost[1]) != 5000 {
+		t.Fatalf("%d signals, %v lost, %d holes", len(v.deliveries), v.lost, v.unexplainedGaps)
 	}
 	fs.OnOperation(nil)
 	s.Close()
@@ -455,7 +455,7 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	safe, got := 0, map[string]int{}
 	var mu sync.Mutex
 	var crashes []crash
-	v := newTestServer()
+	v := newRecordingServer()
 	last := map[wire.StreamKey]uint64{} // what the server keeps, as the hook may see it: before the spool lets go of it
 	v.beforeAck = func() {
 		mu.Lock()
@@ -481,7 +481,7 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	safe = n
 	mu.Unlock()
 	for round := range 6 {
-		v.resume(t, s)
+		v.resumeSpool(t, s)
 		for range 30 {
 			clock.advance(1000)
 			s.Append(resultSignal(clock, n%3+1, fmt.Sprint("out", n)), false)
@@ -493,7 +493,7 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 				mu.Unlock()
 			}
 			if n%4 == 0 && round%2 == 0 {
-				v.receive(t, s, 3, n%8 == 0)
+				v.receiveBatch(t, s, 3, n%8 == 0)
 			}
 		}
 		s.Offline()
@@ -503,18 +503,18 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	fs.OnOperation(nil)
 	t.Logf("%d crashes", len(crashes))
 	for i, c := range crashes {
-		again := newTestServer()
+		again := newRecordingServer()
 		maps.Copy(again.last, c.last)
 		s, err := Open("/spool", Options{FS: c.fs, Clock: clock, MaxBytes: 64 << 10, Linger: -1})
 		if err != nil {
 			t.Fatalf("crash %d: %v", i, err)
 		}
 		s.Append(resultSignal(clock, 1, "after"), false)
-		again.resume(t, s)
-		again.resume(t, s)
-		again.drain(t, s)
-		if again.holes != 0 || again.deliveries["after"] != 1 || s.Stats().Held != 0 {
-			t.Fatalf("crash %d: %d holes, after %d times, %d held", i, again.holes, again.deliveries["after"], s.Stats().Held)
+		again.resumeSpool(t, s)
+		again.resumeSpool(t, s)
+		again.drainSpool(t, s)
+		if again.unexplainedGaps != 0 || again.deliveries["after"] != 1 || s.Stats().Held != 0 {
+			t.Fatalf("crash %d: %d holes, after %d times, %d held", i, again.unexplainedGaps, again.deliveries["after"], s.Stats().Held)
 		}
 		for out, times := range again.deliveries {
 			if times != 1 {
@@ -534,7 +534,7 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 // signal arrives once and in order, or one gap reports its loss.
 func TestSpoolMatchesModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		fs, clock, v := memfs.New(), newManualClock(), newTestServer()
+		fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 		// Either nothing gives way, or much does.
 		budget := rapid.SampledFrom([]int64{0, 32 << 10}).Draw(r, "budget")
 		s := openSpool(t, fs, clock, budget)
@@ -550,12 +550,12 @@ func TestSpoolMatchesModel(t *testing.T) {
 				}
 			},
 			"connect": func(r *rapid.T) {
-				v.resume(t, s)
+				v.resumeSpool(t, s)
 				online = true
 			},
 			"send": func(r *rapid.T) {
 				if online {
-					v.receive(t, s, rapid.IntRange(1, 9).Draw(r, "signals"), rapid.Bool().Draw(r, "acknowledged"))
+					v.receiveBatch(t, s, rapid.IntRange(1, 9).Draw(r, "signals"), rapid.Bool().Draw(r, "acknowledged"))
 				}
 			},
 			"disconnect": func(r *rapid.T) { s.Offline(); online = false },
@@ -571,14 +571,14 @@ func TestSpoolMatchesModel(t *testing.T) {
 				}
 			},
 		})
-		v.resume(t, s)
-		v.drain(t, s)
+		v.resumeSpool(t, s)
+		v.drainSpool(t, s)
 		lost := 0
 		for _, n := range v.lost {
 			lost += int(n)
 		}
-		if v.holes != 0 || len(v.deliveries)+lost != made || budget == 0 && lost > 0 || s.Stats().Held != 0 || s.Stats().Bytes != 0 {
-			r.Fatalf("made %d, server has %d, lost %d, holes %d, gaps %v, %+v", made, len(v.deliveries), lost, v.holes, v.gaps, s.Stats())
+		if v.unexplainedGaps != 0 || len(v.deliveries)+lost != made || budget == 0 && lost > 0 || s.Stats().Held != 0 || s.Stats().Bytes != 0 {
+			r.Fatalf("made %d, server has %d, lost %d, holes %d, gaps %v, %+v", made, len(v.deliveries), lost, v.unexplainedGaps, v.gaps, s.Stats())
 		}
 		for out, times := range v.deliveries {
 			if times != 1 {
@@ -628,31 +628,31 @@ func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	clock := newManualClock()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *resultSignal(clock, 3, "output"), boot: 2, wallMs: 1}))
-	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []item{{chunk: 4, lost: tooOld, size: 3}, {chunk: 5, lost: tooOld}}))
+	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []indexEntry{{chunk: 4, lossReason: tooOld, size: 3}, {chunk: 5, lossReason: tooOld}}))
 	beside := wire.ResultSignal(wire.Signal{Chunk: 3, AtMs: 5}, wire.Result{Output: []byte("output"), Extra: wire.AppendExtra(nil, &wire.Extra{Hooks: []model.HookResult{{Name: "top"}}})})
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &spooledSignal{signal: beside, boot: 2, wallMs: 1}))
-	f.Add((&state{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
+	f.Add((&streamState{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var r, again record
+		var r, again logRecord
 		if r.decode(data) != nil {
 			return
 		}
 		var encoded []byte
 		switch r.kind {
 		case recordSignal:
-			encoded = appendSignalRecord(nil, r.epoch, r.lane, r.number, &r.held)
+			encoded = appendSignalRecord(nil, r.epoch, r.lane, r.number, &r.signal)
 		case recordState:
 			encoded = r.state.append(nil)
 		default:
-			if len(r.gone) == 0 {
+			if len(r.lostEntries) == 0 {
 				return
 			}
-			r.gone[0].lost = r.why
-			encoded = appendGoneRecord(nil, r.epoch, r.lane, r.number, r.gone)
+			r.lostEntries[0].lossReason = r.reason
+			encoded = appendGoneRecord(nil, r.epoch, r.lane, r.number, r.lostEntries)
 		}
 		testenv.NoError(t, again.decode(encoded))
-		if again.number != r.number || again.lane != r.lane || again.why != r.why || again.state != r.state ||
-			!bytes.Equal(again.held.signal.Body, r.held.signal.Body) || len(again.gone) != len(r.gone) {
+		if again.number != r.number || again.lane != r.lane || again.reason != r.reason || again.state != r.state ||
+			!bytes.Equal(again.signal.signal.Body, r.signal.signal.Body) || len(again.lostEntries) != len(r.lostEntries) {
 			t.Fatalf("%+v\n%+v", r, again)
 		}
 	})
