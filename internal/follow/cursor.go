@@ -31,15 +31,15 @@ const (
 // cursor is the position up to which a handler got the results of the journal.
 type cursor struct {
 	Namespace, Name string // of the handler
-	Address         string // of the handler: another address begins anew
+	Address         string // address of the handler; a handler with another address does not use this cursor
 	At              journal.Position
-	Skipped         uint64 // results that it never got, because it was too far behind
+	Skipped         uint64 // results that the handler never got, because it was too far behind
 }
 
-// errDamaged reports that the file of cursors has other bytes than were written.
-var errDamaged = errors.New("file of cursors is damaged")
+// errDamagedCursors reports that the file of cursors has other bytes than were written.
+var errDamagedCursors = errors.New("file of cursors is damaged")
 
-// loadCursors reads the file of a folder; no file is no cursors.
+// loadCursors reads the file of cursors in a folder. A missing file is no error: there are no cursors then.
 func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
 	path := filepath.Join(dir, cursorFile)
 	data, err := disk.ReadFile(fsys, path)
@@ -56,7 +56,7 @@ func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
 	return list, nil
 }
 
-// saveCursors replaces the file of a folder.
+// saveCursors replaces the file of cursors in a folder.
 func saveCursors(fsys disk.FS, dir string, list []cursor) error {
 	if err := disk.WriteFile(fsys, dir, cursorFile, appendCursors(nil, list)); err != nil {
 		return fmt.Errorf("write cursors in %q: %w", dir, err)
@@ -64,7 +64,7 @@ func saveCursors(fsys disk.FS, dir string, list []cursor) error {
 	return nil
 }
 
-// appendCursors writes the file to dst.
+// appendCursors appends the content of the file of cursors to dst.
 func appendCursors(dst []byte, list []cursor) []byte {
 	begin := len(dst)
 	dst = append(dst, cursorMagic...)
@@ -78,33 +78,33 @@ func appendCursors(dst []byte, list []cursor) []byte {
 			dst = binary.LittleEndian.AppendUint64(dst, n)
 		}
 	}
-	binary.LittleEndian.PutUint32(dst[begin+12:], checksum(dst[begin+cursorHeader:]))
+	binary.LittleEndian.PutUint32(dst[begin+12:], cursorChecksum(dst[begin+cursorHeader:]))
 	return dst
 }
 
-// parseCursors reads the bytes of appendCursors.
+// parseCursors decodes the content of the file of cursors, as appendCursors encodes it.
 func parseCursors(data []byte) (list []cursor, err error) {
 	if len(data) < cursorHeader || string(data[:8]) != cursorMagic {
-		return nil, errDamaged
+		return nil, errDamagedCursors
 	}
 	if v := binary.LittleEndian.Uint16(data[8:]); v != cursorVersion {
 		return nil, fmt.Errorf("version %d, this program reads version %d", v, cursorVersion)
 	}
 	rest := data[cursorHeader:]
-	if binary.LittleEndian.Uint32(data[12:]) != checksum(rest) {
-		return nil, errDamaged
+	if binary.LittleEndian.Uint32(data[12:]) != cursorChecksum(rest) {
+		return nil, errDamagedCursors
 	}
 	for len(rest) > 0 {
 		var c cursor
 		for _, text := range []*string{&c.Namespace, &c.Name, &c.Address} {
 			size, n := binary.Uvarint(rest)
 			if n <= 0 || size > uint64(len(rest)-n) {
-				return nil, errDamaged
+				return nil, errDamagedCursors
 			}
 			*text, rest = string(rest[n:n+int(size)]), rest[n+int(size):]
 		}
 		if len(rest) < 24 {
-			return nil, errDamaged
+			return nil, errDamagedCursors
 		}
 		c.At.Log, c.At.Number, c.Skipped = binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:]), binary.LittleEndian.Uint64(rest[16:])
 		rest = rest[24:]
@@ -113,4 +113,6 @@ func parseCursors(data []byte) (list []cursor, err error) {
 	return list, nil
 }
 
-func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
+func cursorChecksum(data []byte) uint32 {
+	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
+}

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-const someCheck model.ChunkID = 100
+const firstTestChunk model.ChunkID = 100
 
 // testDirectory implements Directory for a fleet: nodes 10, 20, … are in namespace other, the others in default. Chunk
 // 100+n belongs to check 100+n, whose name is c0, c1, ….
@@ -52,7 +52,7 @@ func (d *testDirectory) NodeLabels(model.NodeID) map[string]string {
 func (d *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 func (d *testDirectory) NodeGroups(model.NodeID) []string         { return nil }
 func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
-	return "default", fmt.Sprint("c", s.Check()-model.CheckID(someCheck)), true
+	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestChunk)), true
 }
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 func (d *testDirectory) CheckChunk(id model.ChunkID) *model.CheckChunk {
@@ -116,7 +116,7 @@ func newTestServer(t testing.TB) *testServer {
 	return r
 }
 
-// start runs the followers. stop ends them, and waits for them.
+// start runs the followers of the server. stop ends the followers, and waits until they have returned.
 func (r *testServer) start() {
 	r.t.Helper()
 	set := testenv.Value(Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout}))(r.t)
@@ -141,14 +141,14 @@ func (r *testServer) appendResults(nodes, checks, count int) {
 			id := model.NodeID(n)
 			b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(n)}, First: r.numbers[id] + 1, NowMs: 1000}
 			for c := range checks {
-				b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: someCheck + model.ChunkID(c), AtMs: 900}, wire.Result{Status: model.Status(r.numbers[id] % 2), DurationMs: 12, Output: []byte(fmt.Sprintf("DISK OK - \"free\" space: / 3326 MB\nline %d|/=2643MB;5948", r.numbers[id]) + r.randomText())}))
+				b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: firstTestChunk + model.ChunkID(c), AtMs: 900}, wire.Result{Status: model.Status(r.numbers[id] % 2), DurationMs: 12, Output: []byte(fmt.Sprintf("DISK OK - \"free\" space: / 3326 MB\nline %d|/=2643MB;5948", r.numbers[id]) + r.randomText())}))
 			}
 			r.numbers[id] += uint64(checks)
 			_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 			testenv.NoError(r.t, err)
 			entries = append(entries, journal.Entry{Section: journal.Section(n % model.Partitions), Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordBatch, Node: id, Batch: body})})
 		}
-		w := make(waiter, 1)
+		w := make(commitWaiter, 1)
 		entries[len(entries)-1].Waiter = w
 		testenv.NoError(r.t, r.log.Append(context.Background(), entries...))
 		testenv.NoError(r.t, <-w)
@@ -165,35 +165,35 @@ func (r *testServer) randomText() string {
 	return string(text)
 }
 
-type waiter chan error
+type commitWaiter chan error
 
-func (w waiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
+func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// peer is a handler's program: it keeps the lines that it receives.
-type peer struct {
-	t        testing.TB
-	listener net.Listener
-	hangs    atomic.Bool   // it accepts connections and does not read
-	reads    chan struct{} // closed when it reads again
-	mu       sync.Mutex
-	conns    map[net.Conn]bool
-	lines    []Line
-	last     map[string]uint64 // highest number by node and check
-	repeated int               // lines that came more than once
-	late     int               // lines that came after a newer one of their event
-	received chan struct{}
-	seen     map[string]bool
+// receivingPeer is the program at a handler's address. It stores the lines that it receives.
+type receivingPeer struct {
+	t             testing.TB
+	listener      net.Listener
+	hangs         atomic.Bool   // the peer accepts connections and does not read
+	reads         chan struct{} // closed when the peer reads again
+	mu            sync.Mutex
+	conns         map[net.Conn]bool
+	lines         []Line
+	last          map[string]uint64 // highest sequence number of the received lines, by node and check
+	repeatedLines int               // lines that came more than once
+	lateLines     int               // lines that came after a newer one of their event
+	received      chan struct{}
+	seen          map[string]bool
 }
 
-func newPeer(t testing.TB) *peer { return newPeerAt(t, "127.0.0.1:0") }
+func newReceivingPeer(t testing.TB) *receivingPeer { return newReceivingPeerAt(t, "127.0.0.1:0") }
 
-func newPeerAt(t testing.TB, address string) *peer {
+func newReceivingPeerAt(t testing.TB, address string) *receivingPeer {
 	listener := testenv.Value(net.Listen("tcp", address))(t)
-	return newPeerOn(t, listener)
+	return newReceivingPeerOn(t, listener)
 }
 
-func newPeerOn(t testing.TB, listener net.Listener) *peer {
-	l := &peer{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, received: make(chan struct{}, 1), seen: map[string]bool{}, reads: make(chan struct{})}
+func newReceivingPeerOn(t testing.TB, listener net.Listener) *receivingPeer {
+	l := &receivingPeer{t: t, listener: listener, conns: map[net.Conn]bool{}, last: map[string]uint64{}, received: make(chan struct{}, 1), seen: map[string]bool{}, reads: make(chan struct{})}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -204,16 +204,16 @@ func newPeerOn(t testing.TB, listener net.Listener) *peer {
 			l.mu.Lock()
 			l.conns[conn] = true
 			l.mu.Unlock()
-			all.Go(func() { l.read(conn) })
+			all.Go(func() { l.readLines(conn) })
 		}
 	})
 	t.Cleanup(func() { listener.Close(); l.closeConnections(); all.Wait() })
 	return l
 }
 
-func (l *peer) address() string { return l.listener.Addr().String() }
+func (l *receivingPeer) address() string { return l.listener.Addr().String() }
 
-func (l *peer) read(conn net.Conn) {
+func (l *receivingPeer) readLines(conn net.Conn) {
 	defer conn.Close()
 	if l.hangs.Load() {
 		l.mu.Lock()
@@ -234,9 +234,9 @@ func (l *peer) read(conn net.Conn) {
 		key := line.Node + "/" + line.Check
 		switch {
 		case l.seen[line.ID]:
-			l.repeated++
+			l.repeatedLines++
 		case line.Number != 0 && line.Number < l.last[key]:
-			l.late++
+			l.lateLines++
 		}
 		l.last[key], l.seen[line.ID] = max(l.last[key], line.Number), true
 		l.mu.Unlock()
@@ -247,15 +247,15 @@ func (l *peer) read(conn net.Conn) {
 	}
 }
 
-// distinct returns the number of distinct lines that came.
-func (l *peer) distinct() int {
+// countDistinctLines returns the number of distinct lines that came.
+func (l *receivingPeer) countDistinctLines() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.seen)
 }
 
-// closeConnections closes all connections.
-func (l *peer) closeConnections() {
+// closeConnections closes all connections of the peer.
+func (l *receivingPeer) closeConnections() {
 	if l.hangs.CompareAndSwap(true, false) {
 		close(l.reads)
 	}
@@ -268,11 +268,11 @@ func (l *peer) closeConnections() {
 }
 
 // waitLines waits until n distinct lines have come.
-func (l *peer) waitLines(n int) {
+func (l *receivingPeer) waitLines(n int) {
 	l.t.Helper()
 	late := time.After(time.Minute)
 	for {
-		got := l.distinct()
+		got := l.countDistinctLines()
 		if got >= n {
 			return
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func TestEveryResultIsOneLineInOrder(t *testing.T) {
-	r, peer := newTestServer(t), newPeer(t)
+func TestHandlerGetsEveryResultAsOneLineInOrder(t *testing.T) {
+	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 7)
 	r.appendResults(19, 3, 5) // before the follower starts, with from: oldest
 	r.start()
@@ -27,8 +27,8 @@ func TestEveryResultIsOneLineInOrder(t *testing.T) {
 	peer.waitLines(18 * 3 * 10) // node 10 is of another namespace
 	peer.mu.Lock()
 	defer peer.mu.Unlock()
-	if peer.repeated+peer.late != 0 {
-		t.Errorf("%d lines came twice, %d after a newer one", peer.repeated, peer.late)
+	if peer.repeatedLines+peer.lateLines != 0 {
+		t.Errorf("%d lines came twice, %d after a newer one", peer.repeatedLines, peer.lateLines)
 	}
 	newest := 0
 	for i := range peer.lines {
@@ -48,8 +48,8 @@ func TestEveryResultIsOneLineInOrder(t *testing.T) {
 	}
 }
 
-func TestPlannedStopRepeatsNoLine(t *testing.T) {
-	r, peer := newTestServer(t), newPeer(t)
+func TestPlannedServerStopRepeatsNoLine(t *testing.T) {
+	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 3)
 	r.start()
 	for round := 1; round <= 3; round++ {
@@ -60,14 +60,14 @@ func TestPlannedStopRepeatsNoLine(t *testing.T) {
 		r.start()
 	}
 	r.stop()
-	if peer.repeated != 0 {
-		t.Errorf("%d lines came twice", peer.repeated)
+	if peer.repeatedLines != 0 {
+		t.Errorf("%d lines came twice", peer.repeatedLines)
 	}
 }
 
 // After a connection broke, the lines that were written to it within Settle are sent again; lines of other connections are not.
 func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
-	r, peer := newTestServer(t), newPeer(t)
+	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 4)
 	r.start()
 	r.appendResults(9, 4, 10)
@@ -81,13 +81,13 @@ func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 	r.waitState("it wrote again", func(s State) bool { return s.Again == 1 && s.BehindBytes == 0 })
 	r.appendResults(9, 4, 1)
 	peer.waitLines(9 * 4 * 11)
-	if peer.repeated == 0 || peer.repeated > 300 {
-		t.Errorf("%d lines of 360 came again, want those of one connection of four", peer.repeated)
+	if peer.repeatedLines == 0 || peer.repeatedLines > 300 {
+		t.Errorf("%d lines of 360 came again, want those of one connection of four", peer.repeatedLines)
 	}
 }
 
-func TestAbsentPeerCatchesUp(t *testing.T) {
-	r, first := newTestServer(t), newPeer(t)
+func TestReconnectedPeerGetsMissedLines(t *testing.T) {
+	r, first := newTestServer(t), newReceivingPeer(t)
 	address := first.address()
 	r.addHandler(address, 2)
 	r.start()
@@ -97,17 +97,17 @@ func TestAbsentPeerCatchesUp(t *testing.T) {
 	first.closeConnections()
 	r.appendResults(5, 2, 2)
 	r.waitState("it lags", func(s State) bool { return s.Trouble != "" })
-	again := newPeerAt(t, address)
+	again := newReceivingPeerAt(t, address)
 	again.waitLines(40) // all of it is younger than Settle
-	if again.late > 0 {
-		t.Errorf("%d lines came behind a newer one of their event", again.late)
+	if again.lateLines > 0 {
+		t.Errorf("%d lines came behind a newer one of their event", again.lateLines)
 	}
 }
 
 // A peer that does not read keeps the journal up to the limit. Then the oldest results are skipped and counted, and the
 // later ones are sent.
-func TestOversizedBacklogIsSkipped(t *testing.T) {
-	r, peer := newTestServer(t), newPeer(t)
+func TestResultsBeyondTheLagLimitAreSkipped(t *testing.T) {
+	r, peer := newTestServer(t), newReceivingPeer(t)
 	peer.hangs.Store(true)
 	r.noise, r.timeout = 2000, 5*time.Second
 	r.limit = 600 << 10 // the journal says where something lies to within 256 KiB
@@ -140,7 +140,7 @@ func TestOversizedBacklogIsSkipped(t *testing.T) {
 }
 
 func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
-	r, peer := newTestServer(t), newPeer(t)
+	r, peer := newTestServer(t), newReceivingPeer(t)
 	spec := r.addHandler(peer.address(), 2)
 	spec.Stream.Only = &model.Selector{Checks: []string{"c1"}, Statuses: []string{"warning"}}
 	r.directory.change(func() { r.directory.shadow["other"] = true })
@@ -164,15 +164,15 @@ func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
 	}
 }
 
-func TestStreamStartsAtItsCursorOrAnew(t *testing.T) {
-	r, peer := newTestServer(t), newPeer(t)
+func TestFollowerStartsAtItsSavedCursor(t *testing.T) {
+	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.appendResults(3, 1, 2)
 	r.addHandler(peer.address(), 1).Stream.From = ""
 	r.start()
 	r.waitState("the follower runs", func(State) bool { return true })
 	r.appendResults(3, 1, 2)
 	peer.waitLines(6)
-	other := newPeer(t)
+	other := newReceivingPeer(t)
 	r.directory.change(func() {
 		r.directory.streams[handlerName("lake")] = &model.HandlerSpec{Stream: &model.Stream{Address: other.address(), Results: model.AllResults}}
 	})
@@ -180,7 +180,7 @@ func TestStreamStartsAtItsCursorOrAnew(t *testing.T) {
 	r.appendResults(3, 1, 1)
 	other.waitLines(3)
 	r.stop()
-	if first, then := peer.distinct(), other.distinct(); first != 6 || then != 3 {
+	if first, then := peer.countDistinctLines(), other.countDistinctLines(); first != 6 || then != 3 {
 		t.Errorf("%d and %d lines", first, then)
 	}
 	r.set.saved = nil
@@ -205,16 +205,16 @@ func (foreignJournal) Resolve(journal.Position) (journal.Position, error) {
 }
 
 func TestResultsOfServerAndProxyNodesAreSent(t *testing.T) {
-	r, peer := newTestServer(t), newPeer(t)
+	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 1)
-	sig := wire.ResultSignal(wire.Signal{Chunk: someCheck, AtMs: 5, Node: 3}, wire.Result{Status: model.Critical, Output: []byte("away"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "rtt", Value: 1.5, Tags: map[string]string{"to": "x"}}}})})
+	sig := wire.ResultSignal(wire.Signal{Chunk: firstTestChunk, AtMs: 5, Node: 3}, wire.Result{Status: model.Critical, Output: []byte("away"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "rtt", Value: 1.5, Tags: map[string]string{"to": "x"}}}})})
 	var reader wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: 1, Signals: []wire.Signal{sig}}))
 	if err := reader.Reset(body); err != nil || !reader.Next(&sig) {
 		t.Fatal(err)
 	}
 	raw := append([]byte(nil), reader.Raw()...)
-	w := make(waiter, 1)
+	w := make(commitWaiter, 1)
 	err := r.log.Append(t.Context(),
 		journal.Entry{Section: 0, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: model.ServerNode, ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.JournalCheck), Output: []byte("fine")}})},
 		journal.Entry{Section: 3, Waiter: w, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordProxyResult, Node: 3, ProxyResult: &wire.ProxyResult{By: 4, Namespace: 1, Number: 9, NowMs: 5, Signal: raw, StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}}})})
@@ -242,12 +242,12 @@ func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	testenv.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw}), 0o600))
 	plain := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	r, peer := newTestServer(t), newPeerOn(t, tls.NewListener(plain, &tls.Config{Certificates: certificate.TLS.Certificates}))
+	r, peer := newTestServer(t), newReceivingPeerOn(t, tls.NewListener(plain, &tls.Config{Certificates: certificate.TLS.Certificates}))
 	r.addHandler(peer.address(), 3).Stream.TLS = true
 	r.appendResults(9, 2, 3)
 	r.start()
 	r.waitState("the certificate is refused", func(s State) bool { return strings.Contains(s.Trouble, "certificate") })
-	if n := peer.distinct(); n != 0 {
+	if n := peer.countDistinctLines(); n != 0 {
 		t.Errorf("%d lines came to a peer with an unknown certificate", n)
 	}
 	r.stop()
@@ -260,22 +260,22 @@ func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 }
 
 // 20,000 results, as of one second, over a hundred connections: the peer gets every line once and in order.
-func TestHundredConnectionsKeepTheOrder(t *testing.T) {
-	r, peer := newTestServer(t), newPeer(t)
+func TestLinesKeepTheirOrderOverManyConnections(t *testing.T) {
+	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 100)
 	r.start()
 	r.appendResults(500, 9, 5) // every tenth node is of another namespace
 	const lines = 450 * 9 * 5
 	peer.waitLines(lines)
 	st := r.waitState("all is written", func(s State) bool { return s.BehindBytes == 0 })
-	if st.Lines != lines || st.Again+st.Skipped+st.Withheld != 0 || peer.repeated+peer.late != 0 {
-		t.Errorf("%+v, %d lines came twice, %d after a newer one", st, peer.repeated, peer.late)
+	if st.Lines != lines || st.Again+st.Skipped+st.Withheld != 0 || peer.repeatedLines+peer.lateLines != 0 {
+		t.Errorf("%+v, %d lines came twice, %d after a newer one", st, peer.repeatedLines, peer.lateLines)
 	}
 }
 
 // A peer that neither reads nor closes delays no other handler, nor the end of the server.
-func TestHangingPeerDelaysNobody(t *testing.T) {
-	r, hanging, peer := newTestServer(t), newPeer(t), newPeer(t)
+func TestHangingPeerDelaysNoOtherHandler(t *testing.T) {
+	r, hanging, peer := newTestServer(t), newReceivingPeer(t), newReceivingPeer(t)
 	hanging.hangs.Store(true)
 	r.noise, r.timeout = 4000, time.Hour // the write itself never gives up
 	r.addHandler(peer.address(), 2)
@@ -289,11 +289,11 @@ func TestHangingPeerDelaysNobody(t *testing.T) {
 		st, ok := r.set.State(handlerName("deaf"))
 		return ok && st.BehindBytes > 0
 	})
-	if n := hanging.distinct(); n != 0 {
+	if n := hanging.countDistinctLines(); n != 0 {
 		t.Errorf("%d lines came to a peer that does not read", n)
 	}
 	r.stop() // returns
-	if peer.repeated+peer.late != 0 {
-		t.Errorf("%d lines came twice, %d after a newer one", peer.repeated, peer.late)
+	if peer.repeatedLines+peer.lateLines != 0 {
+		t.Errorf("%d lines came twice, %d after a newer one", peer.repeatedLines, peer.lateLines)
 	}
 }

@@ -29,7 +29,7 @@ type Journal interface {
 	Stats() journal.Stats
 }
 
-// Follower sends every result to one handler.
+// Follower sends every result in the journal to one handler, as lines of JSON.
 type Follower struct {
 	spec     *model.HandlerSpec
 	stop     context.CancelFunc // ends run
@@ -37,8 +37,8 @@ type Follower struct {
 	name     route.Name
 	opts     *Options
 	log      *slog.Logger
-	pool     *pool
-	reader   reader
+	pool     *connPool
+	reader   resultReader
 	position journal.Position // lines up to here are written, or wait in the pool
 	settled  settledPosition
 
@@ -59,8 +59,8 @@ type State struct {
 	Withheld    uint64 // results of namespaces with notifications: shadow
 	Skipped     uint64 // results that were never sent, because the handler was too far behind
 	SkippedAt   time.Time
-	Trouble     string // reason why it makes no progress now; empty: it makes progress
-	News        string // reason why its cursor was not used at the start; empty: it was used
+	Trouble     string // reason why the follower makes no progress now; empty: it makes progress
+	News        string // reason why the follower did not start at its saved cursor; empty: it did
 
 	at       journal.Position // of the last commit read
 	received int64            // receive time of that commit, Unix ns
@@ -76,15 +76,15 @@ func newFollower(o *Options, name route.Name, spec *model.HandlerSpec, from jour
 	if timeout <= 0 {
 		timeout = o.Timeout
 	}
-	f := &Follower{spec: spec, done: make(chan struct{}), name: name, opts: o, log: o.Logger.With("handler", name.String()), pool: newPool(spec.Stream, timeout, o.Dial), position: from}
-	f.reader = reader{names: w, view: o.View, log: f.log}
+	f := &Follower{spec: spec, done: make(chan struct{}), name: name, opts: o, log: o.Logger.With("handler", name.String()), pool: newConnPool(spec.Stream, timeout, o.Dial), position: from}
+	f.reader = resultReader{names: w, view: o.View, log: f.log}
 	f.settled.reset(o.Now(), from)
 	was.Handler, was.Address, was.at, was.settled, was.received = name, spec.Stream.Address, from, from, o.Now().UnixNano()
 	f.state = was
 	return f, nil
 }
 
-// run follows until ctx ends.
+// run sends results to the handler until ctx ends.
 func (f *Follower) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, f.pool.cutWrite)()
 	timer := time.NewTimer(0)
@@ -93,7 +93,7 @@ func (f *Follower) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			f.closeAll()
+			f.closeConnections()
 			return
 		case <-timer.C:
 		}
@@ -112,10 +112,10 @@ func (f *Follower) run(ctx context.Context) {
 	}
 }
 
-// sendNew sends all results up to the head of the view.
+// sendNew sends the results after the follower's position, up to the last commit that the event view has applied.
 func (f *Follower) sendNew(ctx context.Context) error {
 	f.reader.names.refresh()
-	if f.beyondShare() {
+	if f.lagsBeyondShare() {
 		if err := f.skipOldest(ctx); err != nil {
 			return err
 		}
@@ -125,19 +125,19 @@ func (f *Follower) sendNew(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.flush(ctx); err != nil { // lines of an earlier call that failed
+	if err := f.flushLines(ctx); err != nil { // write the lines that an earlier, failed call left
 		return err
 	}
-	to := f.opts.View.Applied() // not beyond: a line has the state of its event
+	to := f.opts.View.Applied() // not further: each line has the state of its event, which the view knows
 	if to.Number > f.position.Number {
-		f.reader.handle = func(r *result) { f.pool.add(f.pool.lane(r.id, r.check.id), r) }
-		err := f.read(ctx, f.position, to, func(c journal.Commit) error {
+		f.reader.handleResult = func(r *streamedResult) { f.pool.addLine(f.pool.laneOf(r.nodeID, r.check.id), r) }
+		err := f.readCommits(ctx, f.position, to, func(c journal.Commit) error {
 			f.position = c.Position()
 			f.recordCommit(c)
-			if f.pool.waiting < fullBuffer {
+			if f.pool.waitingBytes < fullBuffer {
 				return nil
 			}
-			return f.flush(ctx)
+			return f.flushLines(ctx)
 		})
 		if errors.Is(err, journal.ErrTrimmed) {
 			return f.restartAtTail()
@@ -145,18 +145,18 @@ func (f *Follower) sendNew(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := f.flush(ctx); err != nil {
+		if err := f.flushLines(ctx); err != nil {
 			return err
 		}
 	}
-	f.settleWritten()
+	f.markLinesWritten()
 	return nil
 }
 
 var errStopReading = errors.New("read far enough")
 
-// read hands the results after position from, up to position to, to reader.handle, and each commit to done.
-func (f *Follower) read(ctx context.Context, from, to journal.Position, done func(journal.Commit) error) error {
+// readCommits hands the results after position from, up to position to, to reader.handle, and each commit to done.
+func (f *Follower) readCommits(ctx context.Context, from, to journal.Position, done func(journal.Commit) error) error {
 	err := f.opts.Journal.Read(ctx, from, func(c journal.Commit) error {
 		if c.Position().Number > to.Number {
 			return errStopReading
@@ -172,21 +172,21 @@ func (f *Follower) read(ctx context.Context, from, to journal.Position, done fun
 	return err
 }
 
-func (f *Follower) flush(ctx context.Context) error {
-	lines, err := f.pool.flush(ctx, false)
+func (f *Follower) flushLines(ctx context.Context) error {
+	lines, err := f.pool.flushLanes(ctx, false)
 	if lines > 0 {
 		f.updateState(func(s *State) { s.Lines += lines })
 	}
 	if err == nil && lines > 0 {
-		f.settleWritten()
+		f.markLinesWritten()
 	}
 	return err
 }
 
-// settleWritten notes that all lines up to f.position are written.
-func (f *Follower) settleWritten() {
+// markLinesWritten notes that all lines up to f.position are written.
+func (f *Follower) markLinesWritten() {
 	f.settled.add(f.opts.Now(), f.position)
-	for f.opts.Journal.SizeAfter(f.settled.at()) > f.opts.share() && f.settled.settleOldest() {
+	for f.opts.Journal.SizeAfter(f.settled.at()) > f.opts.lagLimit() && f.settled.settleOldest() {
 	}
 	f.updateState(func(s *State) {
 		s.settled, s.Withheld, s.Connections = f.settled.at(), f.reader.shadow, f.pool.countOpen()
@@ -200,14 +200,14 @@ func (f *Follower) resendBroken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.reader.handle = func(r *result) {
-		if l := f.pool.lane(r.id, r.check.id); l.broken {
-			f.pool.add(l, r)
+	f.reader.handleResult = func(r *streamedResult) {
+		if l := f.pool.laneOf(r.nodeID, r.check.id); l.broken {
+			f.pool.addLine(l, r)
 		}
 	}
 	from := f.settled.at()
-	err = f.read(ctx, from, f.position, func(journal.Commit) error {
-		if f.pool.waiting < fullBuffer {
+	err = f.readCommits(ctx, from, f.position, func(journal.Commit) error {
+		if f.pool.waitingBytes < fullBuffer {
 			return nil
 		}
 		return f.flushBroken(ctx)
@@ -227,16 +227,16 @@ func (f *Follower) resendBroken(ctx context.Context) error {
 	return nil
 }
 
-// flushBroken writes the waiting lines of broken lanes only.
+// flushBroken writes the waiting lines of broken lanes only; a lane is one connection.
 func (f *Follower) flushBroken(ctx context.Context) error {
-	lines, err := f.pool.flush(ctx, true)
+	lines, err := f.pool.flushLanes(ctx, true)
 	f.updateState(func(s *State) { s.Lines += lines })
 	return err
 }
 
-// closeAll closes the connections. If all peers have read to the end, no line is sent again after the next start.
-func (f *Follower) closeAll() {
-	if read := f.pool.close(); read && f.pool.waiting == 0 {
+// closeConnections closes the connections. If all peers have read to the end, no line is sent again after the next start.
+func (f *Follower) closeConnections() {
+	if read := f.pool.close(); read && f.pool.waitingBytes == 0 {
 		f.settled.reset(f.opts.Now(), f.position)
 	}
 	f.updateState(func(s *State) { s.settled, s.Connections = f.settled.at(), 0 })
@@ -317,7 +317,8 @@ func (s *settledPosition) add(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], s.marks[old:]...)
 }
 
-// settleOldest settles the oldest mark before its time, because the follower keeps too much of the journal. false: there is none.
+// settleOldest settles the oldest mark before the time Settle has passed, because the follower keeps too much of the
+// journal. It returns false if no mark is left.
 func (s *settledPosition) settleOldest() bool {
 	if len(s.marks) < 2 {
 		return false
@@ -332,25 +333,25 @@ func (s *settledPosition) at() journal.Position { return s.marks[0].at }
 // Share is the largest part of the journal's budget that one follower may keep from being cut.
 const Share = 0.25
 
-// beyondShare reports whether the follower lags by more than its share of the journal.
-func (f *Follower) beyondShare() bool {
+// lagsBeyondShare reports whether the follower lags by more than its share of the journal.
+func (f *Follower) lagsBeyondShare() bool {
 	f.mu.Lock()
 	at := f.state.at
 	f.mu.Unlock()
-	return f.opts.Journal.SizeAfter(at) > f.opts.share()
+	return f.opts.Journal.SizeAfter(at) > f.opts.lagLimit()
 }
 
 // skipOldest skips the oldest results until half of the share is left, and counts them.
 // Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
 func (f *Follower) skipOldest(ctx context.Context) error {
 	from := f.position
-	if f.pool.findBroken() || f.pool.waiting > 0 {
+	if f.pool.findBroken() || f.pool.waitingBytes > 0 {
 		from = f.settled.at()
 	}
 	f.pool.dropLines()
 	var skipped uint64
-	f.reader.handle = func(*result) { skipped++ }
-	half, at, looked := f.opts.share()/2, from, 0
+	f.reader.handleResult = func(*streamedResult) { skipped++ }
+	half, at, looked := f.opts.lagLimit()/2, from, 0
 	err := f.opts.Journal.Read(ctx, from, func(c journal.Commit) error {
 		if looked++; looked%16 == 0 && f.opts.Journal.SizeAfter(at) <= half {
 			return errStopReading
@@ -369,7 +370,7 @@ func (f *Follower) skipOldest(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errStopReading) {
 		return err
 	}
-	f.recordSkipped(skipped)
+	f.countSkippedResults(skipped)
 	return nil
 }
 
@@ -379,14 +380,14 @@ func (f *Follower) restartAtTail() error {
 	f.position = f.opts.Journal.Tail()
 	f.position.Number--
 	f.pool.dropLines()
-	f.recordSkipped(0)
+	f.countSkippedResults(0)
 	return nil
 }
 
-func (f *Follower) recordSkipped(n uint64) {
+func (f *Follower) countSkippedResults(n uint64) {
 	now := f.opts.Now()
 	f.pool.clearBroken()
 	f.settled.reset(now, f.position)
 	f.updateState(func(s *State) { s.Skipped, s.SkippedAt, s.settled, s.at = s.Skipped+n, now, f.position, f.position })
-	f.log.Error("a stream was too far behind: results were skipped", "results", n, "share", f.opts.share())
+	f.log.Error("a stream was too far behind: results were skipped", "results", n, "share", f.opts.lagLimit())
 }

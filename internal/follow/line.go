@@ -31,8 +31,8 @@ type Line struct {
 	Executed  time.Time         `json:"executed"`
 	Received  time.Time         `json:"received"`
 	Duration  float64           `json:"duration,omitempty"` // seconds
-	Stream    string            `json:"stream,omitempty"`   // numbering of the node that sent it
-	Number    uint64            `json:"number,omitempty"`   // in that stream
+	Stream    string            `json:"stream,omitempty"`   // stream (numbering of signals) of the node that sent the result
+	Number    uint64            `json:"number,omitempty"`   // sequence number in that stream
 	Late      bool              `json:"late,omitempty"`     // spooled while the server was away
 	RanBy     string            `json:"ranBy,omitempty"`    // the node that ran it for a proxy node
 	Values    []Value           `json:"values,omitempty"`
@@ -57,13 +57,13 @@ type Event struct {
 	Acknowledged bool      `json:"acknowledged,omitempty"`
 }
 
-// result is one result that becomes a line. Its bytes are valid until the reader reads the next entry.
-type result struct {
+// streamedResult is one result that becomes a line. Its bytes are valid until the reader reads the next entry.
+type streamedResult struct {
 	at       journal.Position
 	index    int // among the results of its commit
 	received int64
 	node     *nodeText
-	id       model.NodeID
+	nodeID   model.NodeID
 	check    *checkText
 	status   model.Status
 	output   []byte
@@ -73,12 +73,12 @@ type result struct {
 	number   uint64
 	ranBy    *nodeText
 	extra    []byte
-	now      event.Verdict
-	newest   bool
+	verdict  event.Verdict
+	isNewest bool
 }
 
-// appendLine writes the line of a result, with its end.
-func appendLine(dst []byte, r *result) []byte {
+// appendLine appends the JSON line of a result to dst, with the line feed.
+func appendLine(dst []byte, r *streamedResult) []byte {
 	dst = append(dst, `{"version":1,"kind":"result","id":"`...)
 	dst = appendHex(dst, r.at.Log)
 	dst = strconv.AppendUint(append(dst, '-'), r.at.Number, 10)
@@ -109,8 +109,8 @@ func appendLine(dst []byte, r *result) []byte {
 	if len(r.extra) > 0 {
 		dst = appendValues(dst, r.extra)
 	}
-	if r.newest {
-		dst = appendEvent(dst, &r.now)
+	if r.isNewest {
+		dst = appendEvent(dst, &r.verdict)
 	}
 	return append(dst, "}\n"...)
 }
@@ -136,7 +136,7 @@ func appendEvent(dst []byte, s *event.Verdict) []byte {
 	return append(dst, '}')
 }
 
-// appendValues writes the values of a result; hooks are left out.
+// appendValues appends the values in a result's Extra to dst as JSON; the results of hooks are left out.
 func appendValues(dst []byte, extra []byte) []byte {
 	x, err := wire.DecodeExtra(extra)
 	if err != nil || len(x.Values) == 0 {
@@ -172,7 +172,7 @@ func appendHex(dst []byte, n uint64) []byte {
 	return hex.AppendEncode(dst, b[:])
 }
 
-// appendText writes a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// appendText appends text to dst as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func appendText[T string | []byte](dst []byte, text T) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -224,7 +224,7 @@ func runeLen[T string | []byte](text T) int {
 // Directory returns the present names of nodes and checks, as the planner has them.
 type Directory interface {
 	route.Directory
-	// Revision returns a number that changes with the result of any other method.
+	// Revision returns a number that changes whenever any other method would return another answer.
 	Revision() int64
 	CheckChunk(id model.ChunkID) *model.CheckChunk
 	// Shadow reports whether a namespace has notifications: shadow, so that no results of its nodes are sent.
@@ -237,7 +237,7 @@ type Directory interface {
 type nameCache struct {
 	directory Directory
 	namespace string                    // of the handler
-	matches   func(*route.Problem) bool // nil: all
+	matches   func(*route.Problem) bool // nil: all results
 	revision  int64
 	nodes     map[model.NodeID]*nodeText
 	checks    map[model.ChunkID]*checkText
@@ -284,8 +284,8 @@ func (w *nameCache) refresh() {
 	}
 }
 
-// node returns the text of a node; nil: it was deleted.
-func (w *nameCache) node(id model.NodeID) *nodeText {
+// nodeText returns the text of a node; nil: it was deleted.
+func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 	if n, ok := w.nodes[id]; ok {
 		return n
 	}
@@ -308,8 +308,8 @@ func (w *nameCache) node(id model.NodeID) *nodeText {
 	return n
 }
 
-// check returns the text of a check by one of its chunks; nil: the chunk is unknown.
-func (w *nameCache) check(id model.ChunkID) *checkText {
+// checkText returns the text of a check by one of its chunks; nil: the chunk is unknown.
+func (w *nameCache) checkText(id model.ChunkID) *checkText {
 	if c, ok := w.checks[id]; ok {
 		return c
 	}
@@ -327,13 +327,13 @@ func (w *nameCache) check(id model.ChunkID) *checkText {
 	return c
 }
 
-// selects reports whether the handler gets a result.
-func (w *nameCache) selects(r *result) bool {
+// selectsResult reports whether the handler's stream.only selects a result.
+func (w *nameCache) selectsResult(r *streamedResult) bool {
 	if !r.node.selected || w.matches == nil {
 		return r.node.selected
 	}
 	if r.node.problem == nil {
-		r.node.problem = route.Describe(w.directory, r.id, model.CheckSource(r.check.id), r.status, 0)
+		r.node.problem = route.Describe(w.directory, r.nodeID, model.CheckSource(r.check.id), r.status, 0)
 	}
 	p := r.node.problem
 	p.Source.Name, p.Status, p.Severity = r.check.name, r.status, r.check.severities[r.status&3]

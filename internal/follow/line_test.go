@@ -20,14 +20,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func sampleResult(t testing.TB) *result {
+func sampleResult(t testing.TB) *streamedResult {
 	w := testenv.Value(newNameCache(&testDirectory{}, "default", nil))(t)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC).UnixNano()
-	return &result{
-		at: journal.Position{Log: 0xabc, Number: 17}, index: 4, received: at, executed: at - 1e9, node: w.node(12), ranBy: w.node(20), check: w.check(someCheck),
+	return &streamedResult{
+		at: journal.Position{Log: 0xabc, Number: 17}, index: 4, received: at, executed: at - 1e9, node: w.nodeText(12), ranBy: w.nodeText(20), check: w.checkText(firstTestChunk),
 		status: model.Critical, output: []byte("disk \"97%\" full\t\x01\xff"), duration: 1250, key: wire.StreamKey{Stream: 9, Lane: wire.Backlog}, number: 321,
-		extra:  wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "/", Value: 97.5, Tags: map[string]string{"b": "2", "a": "1"}, At: time.Unix(0, at)}, {Name: "n", Value: 3}}}),
-		newest: true, now: event.Verdict{Failing: true, Occurrences: 3, Watermark: 3, Changed: at - 60e9, Problem: "abcdefgh23456789", Acked: true},
+		extra:    wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "/", Value: 97.5, Tags: map[string]string{"b": "2", "a": "1"}, At: time.Unix(0, at)}, {Name: "n", Value: 3}}}),
+		isNewest: true, verdict: event.Verdict{Failing: true, Occurrences: 3, Watermark: 3, Changed: at - 60e9, Problem: "abcdefgh23456789", Acked: true},
 	}
 }
 
@@ -49,17 +49,17 @@ func TestLineHasTheGoldenBytes(t *testing.T) {
 	testenv.NoError(t, in.Decode(&line))
 	again, err := json.Marshal(&line)
 	if err != nil || string(again)+"\n" != goldenLine {
-		t.Errorf("Line says\n%s, %v", again, err)
+		t.Errorf("decoding into Line and encoding again gives\n%s, %v", again, err)
 	}
 	short := sampleResult(t)
-	short.duration, short.number, short.key, short.ranBy, short.extra, short.newest = 0, 0, wire.StreamKey{}, nil, nil, false
+	short.duration, short.number, short.key, short.ranBy, short.extra, short.isNewest = 0, 0, wire.StreamKey{}, nil, nil, false
 	if err := json.Unmarshal(appendLine(nil, short), &Line{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// FuzzText compares appendText with encoding/json for arbitrary bytes.
-func FuzzText(f *testing.F) {
+// FuzzAppendText compares appendText with encoding/json for arbitrary bytes.
+func FuzzAppendText(f *testing.F) {
 	for _, text := range []string{"", "plain", "\"\\\x00\x1f\x7f", "é漢\U0001F600", "\xff\xc3", "\xe2\x80\xa8<&>"} {
 		f.Add([]byte(text))
 	}
@@ -69,7 +69,7 @@ func FuzzText(f *testing.F) {
 		if err := json.Unmarshal(written, &back); err != nil {
 			t.Fatalf("%q became %s: %v", text, written, err)
 		}
-		if utf8.Valid(text) && back != string(text) || !utf8.Valid(text) && back != string(bytes.Join(valid(text), nil)) {
+		if utf8.Valid(text) && back != string(text) || !utf8.Valid(text) && back != string(bytes.Join(replaceInvalidUTF8(text), nil)) {
 			t.Fatalf("%q became %s, which is %q", text, written, back)
 		}
 		if string(appendText(nil, string(text))) != string(written) {
@@ -78,8 +78,8 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// valid replaces each byte that belongs to no UTF-8 character by U+FFFD.
-func valid(text []byte) (parts [][]byte) {
+// replaceInvalidUTF8 replaces each byte that belongs to no UTF-8 character by U+FFFD, as appendText must do.
+func replaceInvalidUTF8(text []byte) (parts [][]byte) {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		parts = append(parts, []byte(string(r)))
@@ -108,39 +108,39 @@ func BenchmarkRead(b *testing.B) {
 		&model.HandlerSpec{Stream: &model.Stream{Address: "127.0.0.1:1", Connections: 100}}, journal.Position{}, State{})
 	testenv.NoError(b, err)
 	lines := 0
-	f.reader.handle = func(r *result) {
-		f.pool.add(f.pool.lane(r.id, r.check.id), r)
+	f.reader.handleResult = func(r *streamedResult) {
+		f.pool.addLine(f.pool.laneOf(r.nodeID, r.check.id), r)
 		lines++
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
 	for b.Loop() {
-		testenv.NoError(b, f.read(b.Context(), journal.Position{}, r.log.Head(), func(journal.Commit) error { f.pool.dropLines(); return nil }))
+		testenv.NoError(b, f.readCommits(b.Context(), journal.Position{}, r.log.Head(), func(journal.Commit) error { f.pool.dropLines(); return nil }))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(lines), "ns/line")
 	b.ReportMetric(float64(lines)/float64(b.N), "lines/op")
 }
 
-var someCursors = []cursor{
+var goldenCursors = []cursor{
 	{"default", "lake", "lake.example.org:9000", journal.Position{Log: 7, Number: 1234567}, 0},
 	{"ops", "copy", "[::1]:9", journal.Position{Log: 1 << 63, Number: 1}, 99},
 }
 
-// cursorBytes is the encoding of someCursors. It never changes: newer releases read the files of older ones.
-const cursorBytes = "4d5553544355525301000000ae397b90" +
+// goldenCursorBytes is the encoding of goldenCursors. It never changes: newer releases read the files of older ones.
+const goldenCursorBytes = "4d5553544355525301000000ae397b90" +
 	"0764656661756c74046c616b65156c616b652e6578616d706c652e6f72673a39303030" + "0700000000000000" + "87d6120000000000" + "0000000000000000" +
 	"036f707304636f7079075b3a3a315d3a39" + "0000000000000080" + "0100000000000000" + "6300000000000000"
 
 func TestCursorFileHasTheGoldenBytes(t *testing.T) {
-	data := appendCursors(nil, someCursors)
-	if got := hex.EncodeToString(data); got != cursorBytes {
-		t.Errorf("wrote\n%s\nwant\n%s", got, cursorBytes)
+	data := appendCursors(nil, goldenCursors)
+	if got := hex.EncodeToString(data); got != goldenCursorBytes {
+		t.Errorf("wrote\n%s\nwant\n%s", got, goldenCursorBytes)
 	}
-	if list, err := parseCursors(data); err != nil || !reflect.DeepEqual(list, someCursors) {
+	if list, err := parseCursors(data); err != nil || !reflect.DeepEqual(list, goldenCursors) {
 		t.Errorf("read back %+v, %v", list, err)
 	}
 	data[8] = 2
-	if _, err := parseCursors(data); err == nil || errors.Is(err, errDamaged) {
+	if _, err := parseCursors(data); err == nil || errors.Is(err, errDamagedCursors) {
 		t.Errorf("of another version: %v", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestSavedCursorsAreLoaded(t *testing.T) {
 	}
 	testenv.NoError(t, fs.MkdirAll("d"))
 	for n := range 3 {
-		testenv.NoError(t, saveCursors(fs, "d", someCursors[:n]))
+		testenv.NoError(t, saveCursors(fs, "d", goldenCursors[:n]))
 		if list, err := loadCursors(fs, "d"); err != nil || len(list) != n {
 			t.Fatalf("%d saved, read %v, %v", n, list, err)
 		}
@@ -160,7 +160,7 @@ func TestSavedCursorsAreLoaded(t *testing.T) {
 }
 
 func FuzzParseCursors(f *testing.F) {
-	f.Add(appendCursors(nil, someCursors))
+	f.Add(appendCursors(nil, goldenCursors))
 	f.Add([]byte(cursorMagic))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		list, err := parseCursors(data)

@@ -28,51 +28,51 @@ const (
 	closeTimeout = time.Second
 )
 
-// pool holds the connections of one handler. Only its follower uses it, except for cutWrite.
-type pool struct {
-	spec    *model.Stream
-	timeout time.Duration // of a write of at most sendBuffer bytes
-	dial    Dial
-	lanes   []lane
-	waiting int // bytes in the buffers of all lanes
-	busy    atomic.Pointer[net.Conn]
+// connPool holds the connections of one handler. Only its follower uses it, except for cutWrite.
+type connPool struct {
+	spec         *model.Stream
+	timeout      time.Duration // of a write of at most sendBuffer bytes
+	dial         Dial
+	lanes        []connLane
+	waitingBytes int // bytes of lines in the buffers of all lanes that are not written yet
+	writingConn  atomic.Pointer[net.Conn]
 }
 
-// lane is one connection and its waiting lines: all lines of one event take the same lane, in order.
-type lane struct {
+// connLane is one connection and its waiting lines: all lines of one event take the same lane, in order.
+type connLane struct {
 	conn       net.Conn      // nil: none is open
-	peerClosed chan struct{} // closed when the peer closed it
+	peerClosed chan struct{} // closed when the peer has closed the connection
 	buf        []byte        // lines that were not written yet
-	lines      int           // in buf
-	broken     bool          // it broke: lines since the settled position are sent again
+	lineCount  int           // in buf
+	broken     bool          // the connection broke: lines since the settled position must be sent again
 }
 
-func newPool(spec *model.Stream, timeout time.Duration, dial Dial) *pool {
+func newConnPool(spec *model.Stream, timeout time.Duration, dial Dial) *connPool {
 	count := spec.Connections
 	if count <= 0 {
 		count = 2
 	}
-	return &pool{spec: spec, timeout: timeout, dial: dial, lanes: make([]lane, min(count, model.MaxStreamConnections))}
+	return &connPool{spec: spec, timeout: timeout, dial: dial, lanes: make([]connLane, min(count, model.MaxStreamConnections))}
 }
 
-// lane returns the lane of an event, always the same one.
-func (p *pool) lane(node model.NodeID, check model.CheckID) *lane {
+// laneOf returns the lane of an event, always the same one.
+func (p *connPool) laneOf(node model.NodeID, check model.CheckID) *connLane {
 	h := (uint64(node)<<32 | uint64(check)) * 0x9e3779b97f4a7c15
 	return &p.lanes[(h>>33)%uint64(len(p.lanes))]
 }
 
-// add appends the line of a result to the waiting lines of a lane.
-func (p *pool) add(l *lane, r *result) {
+// addLine appends the line of a result to the waiting lines of a lane.
+func (p *connPool) addLine(l *connLane, r *streamedResult) {
 	before := len(l.buf)
 	l.buf = appendLine(l.buf, r)
-	l.lines++
-	p.waiting += len(l.buf) - before
+	l.lineCount++
+	p.waitingBytes += len(l.buf) - before
 }
 
-// flush writes the waiting lines of the broken lanes, or of the others, and returns the number of lines. After an error the
+// flushLanes writes the waiting lines of the broken lanes, or of the others, and returns the number of lines. After an error the
 // lane is broken, or could not be opened and keeps its lines.
-func (p *pool) flush(ctx context.Context, broken bool) (lines uint64, err error) {
-	if p.waiting == 0 {
+func (p *connPool) flushLanes(ctx context.Context, broken bool) (lines uint64, err error) {
+	if p.waitingBytes == 0 {
 		return 0, nil
 	}
 	for i := range p.lanes {
@@ -81,34 +81,34 @@ func (p *pool) flush(ctx context.Context, broken bool) (lines uint64, err error)
 			continue
 		}
 		if l.conn == nil {
-			if err := p.open(ctx, l); err != nil {
+			if err := p.openLane(ctx, l); err != nil {
 				return lines, err
 			}
 		}
-		if err := p.write(ctx, l); err != nil {
+		if err := p.writeLane(ctx, l); err != nil {
 			p.breakLane(l)
 			return lines, fmt.Errorf("%s accepts no more data: %w", p.spec.Address, err)
 		}
-		lines += uint64(l.lines)
+		lines += uint64(l.lineCount)
 		p.clearLane(l)
 	}
 	return lines, nil
 }
 
-func (p *pool) write(ctx context.Context, l *lane) error {
+func (p *connPool) writeLane(ctx context.Context, l *connLane) error {
 	conn := l.conn
 	for rest := l.buf; len(rest) > 0; {
 		if err := conn.SetWriteDeadline(time.Now().Add(p.timeout)); err != nil {
 			return err
 		}
-		p.busy.Store(&conn)
-		err := ctx.Err() // cut may have come before busy was set
+		p.writingConn.Store(&conn)
+		err := ctx.Err() // cutWrite may have run before writingConn was set
 		if err == nil {
 			var n int
 			n, err = conn.Write(rest[:min(len(rest), sendBuffer)])
 			rest = rest[n:]
 		}
-		p.busy.Store(nil)
+		p.writingConn.Store(nil)
 		if err != nil {
 			return err
 		}
@@ -116,14 +116,14 @@ func (p *pool) write(ctx context.Context, l *lane) error {
 	return nil
 }
 
-// cutWrite ends a write that is under way. Any goroutine may call it.
-func (p *pool) cutWrite() {
-	if conn := p.busy.Load(); conn != nil {
+// cutWrite makes a write to a connection that is under way fail. Any goroutine may call it.
+func (p *connPool) cutWrite() {
+	if conn := p.writingConn.Load(); conn != nil {
 		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 
-func (p *pool) open(ctx context.Context, l *lane) error {
+func (p *connPool) openLane(ctx context.Context, l *connLane) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := p.dial(ctx, p.spec.Address, p.spec.TLS, p.spec.CA)
@@ -151,23 +151,23 @@ func (p *pool) open(ctx context.Context, l *lane) error {
 }
 
 // breakLane closes the connection of a lane and drops its lines, which are read again from the journal.
-func (p *pool) breakLane(l *lane) {
+func (p *connPool) breakLane(l *connLane) {
 	l.conn.Close()
 	l.conn, l.broken = nil, true
 	p.clearLane(l)
 }
 
 // clearLane drops the waiting lines of a lane.
-func (p *pool) clearLane(l *lane) {
-	p.waiting -= len(l.buf)
-	l.lines = 0
+func (p *connPool) clearLane(l *connLane) {
+	p.waitingBytes -= len(l.buf)
+	l.lineCount = 0
 	if l.buf = l.buf[:0]; cap(l.buf) > 2<<20 {
 		l.buf = nil
 	}
 }
 
 // findBroken breaks the lanes whose peer has closed the connection, and reports whether any lane is broken.
-func (p *pool) findBroken() (broken bool) {
+func (p *connPool) findBroken() (broken bool) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if l.conn != nil {
@@ -183,7 +183,7 @@ func (p *pool) findBroken() (broken bool) {
 }
 
 // reopen opens the connections of broken lanes, and returns their number. Lanes stay broken until clearBroken.
-func (p *pool) reopen(ctx context.Context) (n int, err error) {
+func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if !l.broken {
@@ -192,7 +192,7 @@ func (p *pool) reopen(ctx context.Context) (n int, err error) {
 		n++
 		p.clearLane(l)
 		if l.conn == nil {
-			if err := p.open(ctx, l); err != nil {
+			if err := p.openLane(ctx, l); err != nil {
 				return n, err
 			}
 		}
@@ -201,14 +201,14 @@ func (p *pool) reopen(ctx context.Context) (n int, err error) {
 }
 
 // clearBroken marks all lanes as whole: their lines were sent again.
-func (p *pool) clearBroken() {
+func (p *connPool) clearBroken() {
 	for i := range p.lanes {
 		p.lanes[i].broken = false
 	}
 }
 
 // countOpen returns the number of open connections.
-func (p *pool) countOpen() (n int) {
+func (p *connPool) countOpen() (n int) {
 	for i := range p.lanes {
 		if p.lanes[i].conn != nil {
 			n++
@@ -218,14 +218,14 @@ func (p *pool) countOpen() (n int) {
 }
 
 // dropLines drops the waiting lines of all lanes.
-func (p *pool) dropLines() {
+func (p *connPool) dropLines() {
 	for i := range p.lanes {
 		p.clearLane(&p.lanes[i])
 	}
 }
 
-// close ends all connections, and reports whether every peer has read to the end and closed its half.
-func (p *pool) close() (read bool) {
+// close closes all connections, and reports whether every peer has read all lines and closed its half.
+func (p *connPool) close() (read bool) {
 	read = true
 	for i := range p.lanes {
 		if half, ok := p.lanes[i].conn.(interface{ CloseWrite() error }); ok {

@@ -10,29 +10,29 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// View is the part of *event.View that lines need.
+// View is the part of *event.View that lines need: the state of a result's event.
 type View interface {
 	VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.Verdict, bool)
 	Applied() journal.Position
 }
 
-// reader reads the results in commits of the journal.
-type reader struct {
-	names  *nameCache
-	view   View
-	log    *slog.Logger
-	record wire.Record
-	batch  wire.BatchReader
-	signal wire.Signal
-	body   wire.Result // of signal
-	result result
-	handle func(*result) // is called for each result that the handler gets
-	shadow uint64        // results that are not sent, of namespaces with notifications: shadow
+// resultReader reads the results in commits of the journal.
+type resultReader struct {
+	names        *nameCache
+	view         View
+	log          *slog.Logger
+	record       wire.Record
+	batch        wire.BatchReader
+	signal       wire.Signal
+	body         wire.Result // of signal
+	result       streamedResult
+	handleResult func(*streamedResult) // is called for each result that the handler gets
+	shadow       uint64                // results that are not sent, of namespaces with notifications: shadow
 }
 
 // readCommit hands each result of a commit to handle, in order.
-func (x *reader) readCommit(c journal.Commit) error {
-	x.result = result{at: c.Position(), received: c.Received()}
+func (x *resultReader) readCommit(c journal.Commit) error {
+	x.result = streamedResult{at: c.Position(), received: c.Received()}
 	for _, section := range c.Sections() {
 		if err := c.Entries(section, x.readEntry); err != nil {
 			return err
@@ -42,7 +42,7 @@ func (x *reader) readCommit(c journal.Commit) error {
 }
 
 // readEntry reads the results of one journal entry. It skips malformed entries, which the view logs.
-func (x *reader) readEntry(data []byte) error {
+func (x *resultReader) readEntry(data []byte) error {
 	if kind := wire.RecordKind(data[0]); kind != wire.RecordBatch && kind != wire.RecordServerResult && kind != wire.RecordProxyResult {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (x *reader) readEntry(data []byte) error {
 		return nil
 	}
 	r := &x.result
-	r.id, r.ranBy, r.extra, r.key, r.number, r.duration = rec.Node, nil, nil, wire.StreamKey{}, 0, 0
+	r.nodeID, r.ranBy, r.extra, r.key, r.number, r.duration = rec.Node, nil, nil, wire.StreamKey{}, 0, 0
 	switch rec.Kind {
 	case wire.RecordBatch:
 		return x.readBatch(rec)
@@ -61,15 +61,15 @@ func (x *reader) readEntry(data []byte) error {
 	case wire.RecordProxyResult:
 		p := rec.ProxyResult
 		if x.signal.Decode(p.Signal) == nil && x.signal.Kind == wire.SignalResult {
-			r.ranBy, r.key, r.number = x.names.node(p.By), p.StreamKey, p.Number
-			x.readSignal(p.NowMs)
+			r.ranBy, r.key, r.number = x.names.nodeText(p.By), p.StreamKey, p.Number
+			x.readResultSignal(p.NowMs)
 		}
 	}
 	return nil
 }
 
 // readBatch reads the results of a batch, except for those about proxy nodes.
-func (x *reader) readBatch(rec *wire.Record) error {
+func (x *resultReader) readBatch(rec *wire.Record) error {
 	b := &x.batch
 	if b.Reset(rec.Batch) != nil || b.Gap != nil {
 		return nil
@@ -78,14 +78,14 @@ func (x *reader) readBatch(rec *wire.Record) error {
 	for number := b.First; b.Next(&x.signal); number++ {
 		if x.signal.Kind == wire.SignalResult && x.signal.Node == 0 { // a result about a proxy node has an entry of its own
 			x.result.number = number
-			x.readSignal(b.NowMs)
+			x.readResultSignal(b.NowMs)
 		}
 	}
 	return nil
 }
 
-// readSignal reads the result in x.signal.
-func (x *reader) readSignal(nowMs uint64) {
+// readResultSignal decodes the result in x.signal into x.result.
+func (x *resultReader) readResultSignal(nowMs uint64) {
 	r, s := &x.result, &x.signal
 	if x.body.Decode(s.Body) != nil {
 		return
@@ -100,16 +100,16 @@ func (x *reader) readSignal(nowMs uint64) {
 }
 
 // selectResult completes x.result and hands it to handle, if the handler gets it.
-func (x *reader) selectResult(chunk model.ChunkID) {
+func (x *resultReader) selectResult(chunk model.ChunkID) {
 	r := &x.result
-	r.node, r.check = x.names.node(r.id), x.names.check(chunk)
+	r.node, r.check = x.names.nodeText(r.nodeID), x.names.checkText(chunk)
 	if r.node != nil && r.check != nil {
 		switch {
 		case r.node.shadow:
 			x.shadow++
-		case x.names.selects(r):
-			r.now, r.newest = x.view.VerdictOn(r.id, r.check.id, uint64(r.key.Stream), r.number, r.received)
-			x.handle(r)
+		case x.names.selectsResult(r):
+			r.verdict, r.isNewest = x.view.VerdictOn(r.nodeID, r.check.id, uint64(r.key.Stream), r.number, r.received)
+			x.handleResult(r)
 		}
 	}
 	r.index++

@@ -34,7 +34,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-func (o *Options) share() int64 {
+func (o *Options) lagLimit() int64 {
 	if o.Limit > 0 {
 		return o.Limit
 	}
@@ -48,7 +48,7 @@ type Set struct {
 
 	mu      sync.Mutex
 	list    map[route.Name]*Follower
-	saved   map[route.Name]cursor // as the file has them
+	saved   map[route.Name]cursor // cursors as the file of cursors has them
 	savedAt time.Time             // when the file was written
 }
 
@@ -57,7 +57,8 @@ const (
 	idleSaveInterval  = 10 * time.Second // between writes of the file while no lines are written
 )
 
-// Open reads the cursors. From then on Consumers holds the journal for them.
+// Open reads the file of cursors. From then on the journal keeps what lies after these cursors, because Consumers lists
+// them.
 func Open(o Options) (*Set, error) {
 	if o.Dial == nil {
 		o.Dial = handler.Dial
@@ -78,18 +79,18 @@ func Open(o Options) (*Set, error) {
 		s.saved[route.Name{Namespace: c.Namespace, Name: c.Name}] = c
 	}
 	if o.Registerer != nil {
-		o.Registerer.MustRegister(&collector{s})
+		o.Registerer.MustRegister(&stateCollector{s})
 	}
 	return s, nil
 }
 
-// Run keeps the followers as they are declared until ctx ends, then stops them.
+// Run starts and stops followers as their handlers are declared and deleted, until ctx ends; then it stops all.
 func (s *Set) Run(ctx context.Context) error {
 	tick := time.NewTicker(reconcileInterval)
 	defer tick.Stop()
 	for {
 		s.reconcile(ctx)
-		s.save(false)
+		s.saveCursors(false)
 		select {
 		case <-ctx.Done():
 			list := s.followers()
@@ -99,7 +100,7 @@ func (s *Set) Run(ctx context.Context) error {
 			for _, f := range list {
 				<-f.done
 			}
-			s.save(true)
+			s.saveCursors(true)
 			return nil
 		case <-tick.C:
 		}
@@ -124,7 +125,7 @@ func (s *Set) reconcile(ctx context.Context) {
 			delete(s.list, f.name)
 			s.saved[f.name] = cursorOf(&last)
 			s.mu.Unlock()
-		} else if f.beyondShare() {
+		} else if f.lagsBeyondShare() {
 			f.pool.cutWrite() // a write without progress blocks its loop
 		}
 	}
@@ -138,24 +139,24 @@ func (s *Set) reconcile(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	for _, name := range missing {
-		s.start(ctx, name, declared[name])
+		s.startFollower(ctx, name, declared[name])
 	}
 }
 
-// start follows from the handler's cursor. A handler without a cursor, with one of another address or of another
-// incarnation of the journal, begins at stream.from.
-func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpec) {
+// startFollower starts a follower at the handler's cursor. A handler without a cursor, with one of another address or of
+// another incarnation of the journal, begins at stream.from.
+func (s *Set) startFollower(ctx context.Context, name route.Name, spec *model.HandlerSpec) {
 	s.mu.Lock()
 	c, known := s.saved[name]
 	s.mu.Unlock()
 	at, was := c.At, State{Skipped: c.Skipped}
 	if known && c.Address != spec.Stream.Address {
-		known, was = false, State{News: "it has a new address and started again there"}
+		known, was = false, State{News: "the handler has a new address: the stream started again there"}
 	}
 	if known {
 		now, err := s.opts.Journal.Resolve(at)
 		if at = now; err != nil || at.Number > s.opts.Journal.Head().Number {
-			known, was.News = false, "its cursor belonged to another journal (the data was restored, or lost its end): it started again"
+			known, was.News = false, "the cursor belonged to another journal (the data was restored, or lost its end): the stream started again"
 			s.opts.Logger.Warn("the cursor of a stream belongs to another journal; the stream starts again",
 				"handler", name.String(), "commit", c.At.Number, "begins", cmp.Or(spec.Stream.From, "head"))
 		}
@@ -182,7 +183,7 @@ func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpe
 		f.run(life)
 	}()
 	if !known {
-		s.save(true)
+		s.saveCursors(true)
 	}
 }
 
@@ -190,9 +191,9 @@ func cursorOf(st *State) cursor {
 	return cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
 }
 
-// save writes the file of cursors. Without always, it writes moved cursors only, and while no lines are written once per
+// saveCursors writes the file of cursors. Without always, it writes moved cursors only, and while no lines are written once per
 // idleSaveInterval. A failure is logged and tried again; the journal is not cut beyond the old cursors meanwhile.
-func (s *Set) save(always bool) {
+func (s *Set) saveCursors(always bool) {
 	now := s.opts.Now()
 	s.mu.Lock()
 	want := maps.Clone(s.saved)
@@ -261,8 +262,8 @@ func (s *Set) State(handler route.Name) (State, bool) {
 	return f.State(), true
 }
 
-// collector is a prometheus.Collector of the states of the followers.
-type collector struct{ set *Set }
+// stateCollector is a prometheus.Collector of the states of the followers.
+type stateCollector struct{ set *Set }
 
 // stateMetric is one metric of a follower's state.
 type stateMetric struct {
@@ -271,7 +272,7 @@ type stateMetric struct {
 	value func(*State) float64
 }
 
-func (*collector) metrics() []stateMetric {
+func (*stateCollector) metrics() []stateMetric {
 	newMetric := func(name, help string, kind prometheus.ValueType, value func(*State) float64) stateMetric {
 		return stateMetric{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}
 	}
@@ -286,14 +287,14 @@ func (*collector) metrics() []stateMetric {
 }
 
 // Describe implements prometheus.Collector.
-func (c *collector) Describe(out chan<- *prometheus.Desc) {
+func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range c.metrics() {
 		out <- m.desc
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *collector) Collect(out chan<- prometheus.Metric) {
+func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.set.States() {
 		for _, m := range c.metrics() {
 			out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&s), s.Handler.Namespace, s.Handler.Name)

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// setUserTimeout leaves it to the kernel how long it waits.
+// setUserTimeout does nothing: this system has no option for the time that sent bytes may stay unacknowledged.
 func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }

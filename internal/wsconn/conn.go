@@ -16,12 +16,12 @@ const (
 	// Headroom is the free space at the front of a buffer for Write.
 	Headroom = ws.MaxHeaderSize
 
-	// smallBytes is the buffer of an idle connection. A frame that fits, such as a batch of eight results, is read by one
+	// idleBufferBytes is the buffer of an idle connection. A frame that fits, such as a batch of eight results, is read by one
 	// system call and handled in place.
-	smallBytes = 1024
+	idleBufferBytes = 1024
 )
 
-// Op is the kind of a message.
+// Op is the kind of a WebSocket message: binary, ping, pong or close.
 type Op = ws.OpCode
 
 // Kinds of messages that Read returns. A close frame ends Read with a *CloseError.
@@ -48,7 +48,7 @@ func (e *CloseError) Error() string {
 	return fmt.Sprintf("the peer closed the connection (%d) %s", e.Code, e.Reason)
 }
 
-// Options are shared by many connections.
+// Options holds the settings and the buffers that many connections share.
 type Options struct {
 	Timeout time.Duration // of one write; a write fails after one to two timeouts
 	Buffers *Buffers
@@ -63,18 +63,18 @@ type Conn struct {
 	client    bool // masks its frames
 	fragments bool
 
-	wmu      sync.Mutex
-	timeout  time.Duration
-	deadline time.Time // write deadline of nc; see moveDeadline
+	writeLock sync.Mutex
+	timeout   time.Duration
+	deadline  time.Time // write deadline of nc; see moveDeadline
 
-	buffers *Buffers
-	big     *[]byte    // pooled, while the last message does not fit into the window
-	raw     *rawReader // nil: reads go into small
-	ahead   *[]byte    // pooled, replaces small while it holds unread bytes of raw
-	from    int        // unread bytes of the window: from … to
-	to      int
-	header  [ws.MaxHeaderSize]byte
-	small   [smallBytes]byte
+	buffers     *Buffers
+	longPayload *[]byte    // pooled buffer of the last message, if it was too long for the window
+	raw         *rawReader // nil: reads go into small
+	readAhead   *[]byte    // pooled, replaces small while it holds unread bytes of raw
+	unreadFrom  int        // unread bytes of the window: from … to
+	unreadTo    int
+	header      [ws.MaxHeaderSize]byte
+	idleBuffer  [idleBufferBytes]byte
 }
 
 func newConn(nc net.Conn, client bool, o Options) *Conn {
@@ -140,10 +140,10 @@ func AppendFrame(dst []byte, parts ...[]byte) []byte {
 	return dst
 }
 
-// Send writes frames of AppendFrame.
+// Send writes frames that AppendFrame has encoded, in one write.
 func (c *Conn) Send(frames []byte) error {
-	c.wmu.Lock()
-	defer c.wmu.Unlock()
+	c.writeLock.Lock()
+	defer c.writeLock.Unlock()
 	if err := c.moveDeadline(); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func closeWrite(nc net.Conn) (below net.Conn) {
 	}
 }
 
-// CloseGracefully is the function of this name on the connection below.
+// CloseGracefully closes the connection below by the function CloseGracefully.
 func (c *Conn) CloseGracefully(within time.Duration) { CloseGracefully(c.nc, within) }
 
 // CloseWrite ends this half of the connection where another goroutine reads: it reads on until the peer closes too, for

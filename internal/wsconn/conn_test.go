@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// pair is both ends of one connection after the handshake.
+// newConnPair returns both ends of one connection after the opening handshake.
 func newConnPair(t testing.TB) (server, client *Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,16 +44,18 @@ func newConnPair(t testing.TB) (server, client *Conn) {
 	return server, client
 }
 
-func newMessage(n int) []byte { return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...) }
+func newTestMessage(n int) []byte {
+	return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...)
+}
 
-// TestSizes sends messages around every boundary, several at once, both ways.
-func TestSizes(t *testing.T) {
+// TestMessagesOfAllSizesArrive sends messages around every boundary, several at once, both ways.
+func TestMessagesOfAllSizesArrive(t *testing.T) {
 	server, client := newConnPair(t)
-	sizes := []int{0, 1, 125, 126, 127, smallBytes - 8, smallBytes - 1, smallBytes, smallBytes + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
+	sizes := []int{0, 1, 125, 126, 127, idleBufferBytes - 8, idleBufferBytes - 1, idleBufferBytes, idleBufferBytes + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
 	for _, ends := range [][2]*Conn{{server, client}, {client, server}} {
 		go func() {
 			for _, n := range sizes {
-				if err := ends[0].Write(newMessage(n)); err != nil {
+				if err := ends[0].Write(newTestMessage(n)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -84,8 +86,8 @@ func TestPingAndCloseAreAnswered(t *testing.T) {
 	}
 }
 
-// TestRefused feeds the server what the protocol does not allow.
-func TestRefused(t *testing.T) {
+// TestInvalidFramesAreRefused sends the server frames that RFC 6455 does not allow.
+func TestInvalidFramesAreRefused(t *testing.T) {
 	mask := func(h ws.Header) ws.Header { h.Masked = true; return h }
 	huge := []byte{0x82, 0xff}
 	huge = binary.BigEndian.AppendUint64(huge, 1<<63)
@@ -119,8 +121,9 @@ func encodeFrame(h ws.Header) []byte {
 	return b.Bytes()
 }
 
-// TestFragments: where they are allowed, a message comes in parts, with a ping among them.
-func TestFragments(t *testing.T) {
+// TestFragmentedMessagesAreJoined reads messages in several frames, with pings between the frames, where
+// Options.Fragments allows it.
+func TestFragmentedMessagesAreJoined(t *testing.T) {
 	part := func(op ws.OpCode, fin bool, text string) []byte {
 		f := ws.NewFrame(op, fin, []byte(text))
 		return ws.MustCompileFrame(ws.MaskFrame(f))
@@ -159,7 +162,7 @@ func TestFragments(t *testing.T) {
 	}
 }
 
-func TestHandshakeRefusals(t *testing.T) {
+func TestInvalidHandshakesAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, path, sub string }{{"path", "/other", "sub.v1"}, {"subprotocol", "/path", "sub.v2"}} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := net.Pipe()
@@ -197,8 +200,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzHandshake opens with arbitrary bytes, as a server and as a client:
-// nobody is let in who did not ask for path and subprotocol.
+// FuzzHandshake opens with arbitrary bytes, as a server and as a client: a client that does not request path and
+// subprotocol is refused.
 func FuzzHandshake(f *testing.F) {
 	const request = "GET /path HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sub.v1\r\n\r\n"
@@ -219,7 +222,7 @@ func FuzzHandshake(f *testing.F) {
 	})
 }
 
-// replay is a connection that reads from memory.
+// replayConn is a connection whose Read returns bytes from memory.
 type replayConn struct {
 	net.Conn
 	r io.Reader
@@ -230,11 +233,11 @@ func (r *replayConn) Write(p []byte) (int, error)      { return len(p), nil }
 func (r *replayConn) SetWriteDeadline(time.Time) error { return nil }
 func (r *replayConn) Close() error                     { return nil }
 
-// BenchmarkRoundTrip is four results and their acknowledgement over loopback TCP.
+// BenchmarkRoundTrip sends four results and reads their acknowledgement over loopback TCP.
 func BenchmarkRoundTrip(b *testing.B) {
 	server, client := newConnPair(b)
 	go func() {
-		reply := newMessage(30)
+		reply := newTestMessage(30)
 		for {
 			if _, _, err := server.Read(1 << 20); err != nil {
 				return
@@ -242,7 +245,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			_ = server.Write(reply)
 		}
 	}()
-	buf := newMessage(480)
+	buf := newTestMessage(480)
 	b.ReportAllocs()
 	for b.Loop() {
 		testenv.NoError(b, client.Write(buf))
@@ -252,10 +255,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// A server that was upgraded reads what comes together by one read, whatever its length, and
-// says that there is more; what it sends together comes one by one.
-func TestSeveralMessagesAtOnce(t *testing.T) {
-	sizes := []int{0, 3, 125, 126, 900, 900, 5000, aheadBytes - 8, aheadBytes, aheadBytes + 1, 65536, 1 << 20, 7, 7}
+// A server connection reads messages that arrive together by one system call, whatever their length, and More reports
+// that another message is complete. Messages that the server sends together arrive one by one.
+func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
+	sizes := []int{0, 3, 125, 126, 900, 900, 5000, readAheadBytes - 8, readAheadBytes, readAheadBytes + 1, 65536, 1 << 20, 7, 7}
 	accepted, client := newConnPair(t)
 	server := Upgraded(accepted.nc, Options{Timeout: 10 * time.Second, Buffers: new(Buffers)})
 	var frames []byte
@@ -268,7 +271,7 @@ func TestSeveralMessagesAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 		for _, n := range sizes {
-			if err := client.Write(newMessage(n)); err != nil {
+			if err := client.Write(newTestMessage(n)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -285,19 +288,19 @@ func TestSeveralMessagesAtOnce(t *testing.T) {
 			}
 		}
 	}
-	if err := server.Wait(); !errors.Is(err, io.EOF) || server.ahead != nil {
-		t.Errorf("at the end: %v; a buffer is held: %v", err, server.ahead != nil)
+	if err := server.Wait(); !errors.Is(err, io.EOF) || server.readAhead != nil {
+		t.Errorf("at the end: %v; a buffer is held: %v", err, server.readAhead != nil)
 	}
 }
 
-// Who sends more than is allowed, and is still sending, reads why he is sent away.
-func TestCloseReasonArrives(t *testing.T) {
+// A client whose message is too large reads the reason of the close frame, although the client is still sending.
+func TestPeerThatStillSendsReadsTheCloseReason(t *testing.T) {
 	for range 5 {
 		server, client := newConnPair(t)
 		sent := make(chan struct{})
 		go func() {
 			defer close(sent)
-			_ = client.Write(newMessage(2 << 20))
+			_ = client.Write(newTestMessage(2 << 20))
 		}()
 		if _, _, err := server.Read(1 << 20); !errors.Is(err, ErrTooLarge) {
 			t.Fatal(err)
@@ -314,8 +317,8 @@ func TestCloseReasonArrives(t *testing.T) {
 	}
 }
 
-// A peer that neither reads nor closes does not hold the connection for long.
-func TestPartingEnds(t *testing.T) {
+// CloseGracefully returns soon although the peer neither reads nor closes.
+func TestCloseGracefullyEndsWithAHangingPeer(t *testing.T) {
 	server, _ := newConnPair(t)
 	began := time.Now()
 	server.CloseGracefully(50 * time.Millisecond)
@@ -324,7 +327,7 @@ func TestPartingEnds(t *testing.T) {
 	}
 }
 
-// A header that promises much costs nothing until it is kept.
+// A header that announces a long message allocates no memory until bytes of the message arrive.
 func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
 	server, client := newConnPair(t)
 	head := encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20})
@@ -334,10 +337,10 @@ func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
 	if _, _, err := server.Read(1 << 20); err == nil {
 		t.Fatal("read a message that has not come")
 	}
-	if n := cap(*server.big); n > maxUnprovenBytes {
+	if n := cap(*server.longPayload); n > maxUnprovenBytes {
 		t.Errorf("%d bytes were made room for", n)
 	}
-	// And what is kept arrives whole.
+	// A long message that does arrive is read whole.
 	server, client = newConnPair(t)
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	go func() { _ = client.Write(append(make([]byte, Headroom), want...)) }() // masks its own copy

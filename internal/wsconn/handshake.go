@@ -72,7 +72,7 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 // messages.
 func Upgraded(nc net.Conn, o Options) *Conn {
 	c := newConn(nc, false, o)
-	c.raw = rawOf(nc, c)
+	c.raw = newRawReader(nc, c)
 	return c
 }
 
@@ -95,10 +95,10 @@ func Adopt(nc net.Conn, br *bufio.Reader, o Options) (*Conn, error) {
 	c := newConn(nc, true, o)
 	if br != nil {
 		n := br.Buffered()
-		if n > len(c.small) {
+		if n > len(c.idleBuffer) {
 			return nil, fmt.Errorf("open WebSocket: %w: %d bytes before the first message", ErrProtocol, n)
 		}
-		c.to, _ = br.Read(c.small[:n])
+		c.unreadTo, _ = br.Read(c.idleBuffer[:n])
 		ws.PutReader(br)
 	}
 	return c, nil

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// aheadBytes is the most that one read takes: several messages at once.
-const aheadBytes = 8 << 10
+// readAheadBytes bounds the bytes that one system call reads, which may be several messages.
+const readAheadBytes = 8 << 10
 
-// rawReader reads a readable connection past net.Conn into a pooled buffer, which it takes only then: an idle connection
-// holds none.
+// rawReader reads from the socket below a net.Conn. It takes a pooled buffer only when bytes have arrived, so that an
+// idle connection holds none.
 type rawReader struct {
 	conn syscall.RawConn
 	read func(fd uintptr) bool // made once, for all reads
@@ -21,8 +21,8 @@ type rawReader struct {
 	err  error
 }
 
-// rawOf returns a raw of an unencrypted connection; nil: nc is none.
-func rawOf(nc net.Conn, c *Conn) *rawReader {
+// newRawReader returns a reader of the socket below an unencrypted connection; nil: nc gives no access to a socket.
+func newRawReader(nc net.Conn, c *Conn) *rawReader {
 	f, ok := nc.(syscall.Conn)
 	if !ok {
 		return nil
@@ -33,7 +33,7 @@ func rawOf(nc net.Conn, c *Conn) *rawReader {
 	}
 	r := &rawReader{conn: conn}
 	r.read = func(fd uintptr) bool {
-		p := c.buffers.get(aheadBytes)
+		p := c.buffers.get(readAheadBytes)
 		r.n, r.err = syscall.Read(int(fd), *p)
 		for errors.Is(r.err, syscall.EINTR) {
 			r.n, r.err = syscall.Read(int(fd), *p)
@@ -42,13 +42,13 @@ func rawOf(nc net.Conn, c *Conn) *rawReader {
 			c.buffers.put(p)
 			return !errors.Is(r.err, syscall.EAGAIN)
 		}
-		c.ahead = p
+		c.readAhead = p
 		return true
 	}
 	return r
 }
 
-func (c *Conn) waitRaw() error {
+func (c *Conn) waitAndReadRaw() error {
 	if err := c.raw.conn.Read(c.raw.read); err != nil {
 		return err
 	}
@@ -58,6 +58,6 @@ func (c *Conn) waitRaw() error {
 	case c.raw.n == 0:
 		return io.EOF
 	}
-	c.from, c.to = 0, c.raw.n
+	c.unreadFrom, c.unreadTo = 0, c.raw.n
 	return nil
 }

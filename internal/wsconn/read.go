@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxFrames bounds the frames of one message: a peer that sends empty ones must end.
+	// maxFrames bounds the frames of one message: a peer may not send empty frames without end.
 	maxFrames = 4096
 	// maxUnprovenBytes bounds the memory for a message before its bytes arrive: announcing a long one costs nothing.
 	maxUnprovenBytes = 64 << 10
@@ -34,7 +34,7 @@ func (c *Conn) Read(limit int) (Op, []byte, error) {
 	return h.OpCode, payload, err
 }
 
-// readFrame reads one frame; continued: of a message that has begun.
+// readFrame reads one frame. continued is true if earlier frames of the same message were read.
 func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte, err error) {
 	h, err = ws.ReadHeaderBuffer((*windowReader)(c), c.header[:])
 	if errors.Is(err, ws.ErrHeaderLengthMSB) || errors.Is(err, ws.ErrHeaderLengthUnexpected) {
@@ -43,7 +43,7 @@ func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte
 	if err != nil {
 		return h, nil, err
 	}
-	if violation := c.findViolation(&h, continued); violation != "" {
+	if violation := c.findFrameViolation(&h, continued); violation != "" {
 		return h, nil, fmt.Errorf("%w: %s", ErrProtocol, violation)
 	}
 	if !h.OpCode.IsControl() && h.Length > int64(limit) {
@@ -79,7 +79,7 @@ func (c *Conn) readRest(first []byte, limit int) ([]byte, error) {
 	return nil, fmt.Errorf("%w: a message in more than %d frames", ErrTooLarge, maxFrames)
 }
 
-// handleControl answers a ping, and a close frame, for which it returns a *CloseError.
+// handleControl answers a ping with a pong, and a close frame with a close frame; then it returns a *CloseError.
 func (c *Conn) handleControl(op Op, payload []byte) error {
 	switch op {
 	case ws.OpClose:
@@ -92,8 +92,8 @@ func (c *Conn) handleControl(op Op, payload []byte) error {
 	return nil
 }
 
-// findViolation returns the reason why a frame is invalid; empty: it is valid.
-func (c *Conn) findViolation(h *ws.Header, continued bool) string {
+// findFrameViolation returns the reason why a frame is invalid; empty: it is valid.
+func (c *Conn) findFrameViolation(h *ws.Header, continued bool) string {
 	switch {
 	case h.Rsv != 0:
 		return "a reserved bit is set, and no extension was agreed"
@@ -117,27 +117,27 @@ func (c *Conn) findViolation(h *ws.Header, continued bool) string {
 
 // readPayload returns the next n bytes: in the window if they fit there, else in a pooled buffer.
 func (c *Conn) readPayload(n int) ([]byte, error) {
-	have, window := c.to-c.from, c.window()
+	have, window := c.unreadTo-c.unreadFrom, c.window()
 	if n <= have {
-		p := window[c.from : c.from+n]
-		c.from += n
+		p := window[c.unreadFrom : c.unreadFrom+n]
+		c.unreadFrom += n
 		return p, nil
 	}
 	if n <= len(window) {
-		copy(window, window[c.from:c.to])
-		c.from, c.to = 0, have
+		copy(window, window[c.unreadFrom:c.unreadTo])
+		c.unreadFrom, c.unreadTo = 0, have
 		got, err := io.ReadAtLeast(c.nc, window[have:], n-have)
 		if err != nil {
 			return nil, err
 		}
-		c.from, c.to = n, have+got
+		c.unreadFrom, c.unreadTo = n, have+got
 		return window[:n], nil
 	}
-	c.big = c.buffers.get(min(n, maxUnprovenBytes))
-	copy(*c.big, window[c.from:c.to])
-	c.from, c.to = 0, 0
+	c.longPayload = c.buffers.get(min(n, maxUnprovenBytes))
+	copy(*c.longPayload, window[c.unreadFrom:c.unreadTo])
+	c.unreadFrom, c.unreadTo = 0, 0
 	for {
-		p := (*c.big)[:min(n, cap(*c.big))]
+		p := (*c.longPayload)[:min(n, cap(*c.longPayload))]
 		if _, err := io.ReadFull(c.nc, p[have:]); err != nil {
 			return nil, err
 		}
@@ -146,8 +146,8 @@ func (c *Conn) readPayload(n int) ([]byte, error) {
 		}
 		more := c.buffers.get(min(n, 2*have))
 		copy(*more, p)
-		c.buffers.put(c.big)
-		c.big = more
+		c.buffers.put(c.longPayload)
+		c.longPayload = more
 	}
 }
 
@@ -155,43 +155,43 @@ func (c *Conn) readPayload(n int) ([]byte, error) {
 // Read is no longer valid.
 func (c *Conn) Wait() error {
 	c.releaseBuffers()
-	if c.from < c.to {
+	if c.unreadFrom < c.unreadTo {
 		return nil
 	}
 	if c.raw != nil {
-		return c.waitRaw()
+		return c.waitAndReadRaw()
 	}
-	n, err := c.nc.Read(c.small[:])
+	n, err := c.nc.Read(c.idleBuffer[:])
 	if n == 0 {
 		return err
 	}
-	c.from, c.to = 0, n
+	c.unreadFrom, c.unreadTo = 0, n
 	return nil
 }
 
 // releaseBuffers gives pooled buffers back whose bytes were read.
 func (c *Conn) releaseBuffers() {
-	if c.big != nil {
-		c.buffers.put(c.big)
-		c.big = nil
+	if c.longPayload != nil {
+		c.buffers.put(c.longPayload)
+		c.longPayload = nil
 	}
-	if c.ahead != nil && c.from == c.to {
-		c.buffers.put(c.ahead)
-		c.ahead = nil
+	if c.readAhead != nil && c.unreadFrom == c.unreadTo {
+		c.buffers.put(c.readAhead)
+		c.readAhead = nil
 	}
 }
 
-// window returns the buffer with the unread bytes.
+// window returns the buffer that holds the unread bytes of the connection.
 func (c *Conn) window() []byte {
-	if c.ahead != nil {
-		return *c.ahead
+	if c.readAhead != nil {
+		return *c.readAhead
 	}
-	return c.small[:]
+	return c.idleBuffer[:]
 }
 
 // More reports whether the next frame has arrived whole, so that Read does not wait.
 func (c *Conn) More() bool {
-	b := c.window()[c.from:c.to]
+	b := c.window()[c.unreadFrom:c.unreadTo]
 	if len(b) < 2 {
 		return false
 	}
@@ -213,13 +213,13 @@ type windowReader Conn
 
 func (r *windowReader) Read(p []byte) (int, error) {
 	c := (*Conn)(r)
-	if c.from == c.to {
-		if err := c.Wait(); err != nil || c.from == c.to {
+	if c.unreadFrom == c.unreadTo {
+		if err := c.Wait(); err != nil || c.unreadFrom == c.unreadTo {
 			return 0, err
 		}
 	}
-	n := copy(p, c.window()[c.from:c.to])
-	c.from += n
+	n := copy(p, c.window()[c.unreadFrom:c.unreadTo])
+	c.unreadFrom += n
 	return n, nil
 }
 

@@ -38,41 +38,41 @@ import (
 // LingerTime bounds how long a refused peer may take to read the reason.
 const LingerTime = 2 * time.Second
 
-// gate limits how many TLS handshakes compute at a time. A handshake that waits for its peer holds no slot (Conn.Read):
+// handshakeGate limits how many TLS handshakes compute at a time. A handshake that waits for its peer holds no slot (Conn.Read):
 // slow peers block nobody.
-type gate chan struct{}
+type handshakeGate chan struct{}
 
-func (g gate) enter() { g <- struct{}{} }
-func (g gate) leave() { <-g }
+func (g handshakeGate) acquireSlot() { g <- struct{}{} }
+func (g handshakeGate) releaseSlot() { <-g }
 
 // Gates limits the handshakes of one listener. Agents reconnect by the thousand at once: they get all processors but
 // one, so that open sessions, pages and readyz go on. People do not queue behind agents.
-type Gates struct{ agents, people gate }
+type Gates struct{ agents, people handshakeGate }
 
 // NewGates returns gates for the processors of this machine.
 func NewGates() Gates {
 	n := runtime.GOMAXPROCS(0)
-	return Gates{agents: make(gate, max(1, n-1)), people: make(gate, n)}
+	return Gates{agents: make(handshakeGate, max(1, n-1)), people: make(handshakeGate, n)}
 }
 
 // EnterAgent makes the handshake of c wait for a slot of agents. Call it when the ClientHello is read, which costs little.
-func (g Gates) EnterAgent(c *Conn) { c.enter(g.agents) }
+func (g Gates) EnterAgent(c *Conn) { c.acquireSlot(g.agents) }
 
 // EnterPerson makes the handshake of c wait for a slot of people.
-func (g Gates) EnterPerson(c *Conn) { c.enter(g.people) }
+func (g Gates) EnterPerson(c *Conn) { c.acquireSlot(g.people) }
 
 // FreeAgentSlots returns the number of agent handshakes that may begin now.
 func (g Gates) FreeAgentSlots() int { return cap(g.agents) - len(g.agents) }
 
-func (c *Conn) enter(g gate) {
+func (c *Conn) acquireSlot(g handshakeGate) {
 	c.gate = g
-	g.enter()
+	g.acquireSlot()
 }
 
-// LeaveGate gives the slot of a finished handshake back.
+// LeaveGate gives back the slot that the TLS handshake held.
 func (c *Conn) LeaveGate() {
 	if c.gate != nil {
-		c.gate.leave()
+		c.gate.releaseSlot()
 		c.gate = nil
 	}
 }
@@ -87,7 +87,7 @@ type Listener struct {
 	Gate      func(*Conn)   // waits for a slot of the TLS handshake: Gates.EnterAgent; nil: TLS.GetConfigForClient does
 	Handshake time.Duration // from accept until Serve removes the deadline
 	Log       *slog.Logger
-	Warnings  []Warning // of this listener, beside those of all listeners
+	Warnings  []Warning // log lines of this listener, beside commonWarnings
 	// Serve owns the connection: a *Conn, or a *tls.Conn above one. It calls Prove once the peer has authenticated.
 	Serve func(ctx context.Context, nc net.Conn)
 }
@@ -99,7 +99,7 @@ type Warning struct {
 	Text   string
 }
 
-// commonWarnings are the warnings of all listeners.
+// commonWarnings returns the warnings that all listeners have.
 func commonWarnings() []Warning {
 	return []Warning{
 		{[]string{"tls_certificate"}, "refused an agent's certificate"},
@@ -110,23 +110,23 @@ func commonWarnings() []Warning {
 	}
 }
 
-// refusals counts and logs the refused connections of one listener: each warning once a minute at most.
-type refusals struct {
+// refusalLog counts and logs the refused connections of one listener: each warning once a minute at most.
+type refusalLog struct {
 	handshakes *prometheus.CounterVec
 	log        *slog.Logger
 	warnings   []Warning
-	once       []rate.Sometimes // of each warning
+	once       []rate.Sometimes // limiter of each warning's log line
 }
 
-func (a *Admission) newRefusals(l *Listener) *refusals {
-	r := &refusals{handshakes: a.metrics.handshakes, log: l.Log, warnings: append(commonWarnings(), l.Warnings...)}
+func (a *Admission) newRefusalLog(l *Listener) *refusalLog {
+	r := &refusalLog{handshakes: a.metrics.handshakes, log: l.Log, warnings: append(commonWarnings(), l.Warnings...)}
 	for range r.warnings {
 		r.once = append(r.once, OncePerMinute())
 	}
 	return r
 }
 
-func (r *refusals) add(c *Conn, cause string, err error) {
+func (r *refusalLog) record(c *Conn, cause string, err error) {
 	r.handshakes.WithLabelValues(cause).Inc()
 	r.log.Debug("refused a connection", "peer", c.RemoteAddr(), "cause", cause, "error", err)
 	i := slices.IndexFunc(r.warnings, func(w Warning) bool {
@@ -145,7 +145,7 @@ func (r *refusals) add(c *Conn, cause string, err error) {
 // goroutine of its own. It returns when all have returned.
 func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 	defer context.AfterFunc(ctx, func() { l.TCP.Close() })()
-	refused := a.newRefusals(l)
+	refused := a.newRefusalLog(l)
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	for {
@@ -159,12 +159,12 @@ func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 		if errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("accept connections on %s: %w", l.TCP.Addr(), err)
 		}
-		if err != nil { // no free descriptor, or the peer gave up: it passes
+		if err != nil { // temporary: no file descriptor is free, or the peer gave up
 			l.Log.Warn("accept connection", "address", l.TCP.Addr(), "error", err)
 			_ = pause.For(ctx, 50*time.Millisecond)
 			continue
 		}
-		if c := a.admit(nc); c != nil {
+		if c := a.admitConn(nc); c != nil {
 			serving.Go(func() { a.serveConn(ctx, l, c, refused) })
 		}
 	}
@@ -172,10 +172,10 @@ func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 
 // serveConn serves one connection, or refuses it. The peer can read the reason: the TLS alert, or a sentence if it speaks
 // HTTP without TLS.
-func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused *refusals) {
+func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused *refusalLog) {
 	_ = c.SetDeadline(time.Now().Add(l.Handshake))
 	if err := a.readProxyHeader(ctx, c); err != nil {
-		refused.add(c, proxyFailure(err), err)
+		refused.record(c, proxyFailureLabel(err), err)
 		c.Close()
 		return
 	}
@@ -193,8 +193,8 @@ func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused
 		l.Serve(ctx, conn)
 		return
 	}
-	cause := c.failure(err)
-	refused.add(c, cause, err)
+	cause := c.handshakeFailureLabel(err)
+	refused.record(c, cause, err)
 	switch cause {
 	case "tls_timeout", "tls_gone", "proxy_check":
 		c.Close()
@@ -211,24 +211,24 @@ const plainHTTPAnswer = "HTTP/1.0 400 Bad Request\r\nConnection: close\r\nConten
 // ErrNoNode means that a client certificate of our CA names no node.
 var ErrNoNode = errors.New("certificate names no node")
 
-// failure returns the metric label of a failed TLS handshake on c: the probe of a balancer's health check is no failure
-// of an agent.
-func (c *Conn) failure(err error) string {
-	cause := tlsFailure(err)
+// handshakeFailureLabel returns the metric label of a failed TLS handshake on c. A health check of a load balancer has a
+// label of its own, because no agent failed.
+func (c *Conn) handshakeFailureLabel(err error) string {
+	cause := tlsFailureLabel(err)
 	if cause == "tls_gone" && c.healthCheck {
 		return "proxy_check"
 	}
 	return cause
 }
 
-func tlsFailure(err error) string {
+func tlsFailureLabel(err error) string {
 	var record tls.RecordHeaderError
 	var certificate *tls.CertificateVerificationError
 	var invalid x509.CertificateInvalidError
 	var network net.Error
 	switch {
 	case errors.As(err, &record):
-		if isHTTP(record.RecordHeader) {
+		if isHTTPRequest(record.RecordHeader) {
 			return "tls_plain_http"
 		}
 		if isProxyHeader(record.RecordHeader) {
@@ -257,8 +257,8 @@ func tlsFailure(err error) string {
 	return "tls"
 }
 
-// isHTTP reports whether the bytes in place of a TLS record's header begin a plain HTTP request.
-func isHTTP(head [5]byte) bool {
+// isHTTPRequest reports whether the bytes in place of a TLS record's header begin a plain HTTP request.
+func isHTTPRequest(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH", "CONNE", "PRI *":
 		return true
@@ -266,14 +266,14 @@ func isHTTP(head [5]byte) bool {
 	return false
 }
 
-// balancers are load balancers whose connections begin with a PROXY header (version 1 or 2) that names the client. Only
+// loadBalancers are load balancers whose connections begin with a PROXY header (version 1 or 2) that names the client. Only
 // their headers are believed.
-type balancers struct {
+type loadBalancers struct {
 	networks []netip.Prefix
 	readers  sync.Pool // *bufio.Reader, while a header is read
 }
 
-func (b *balancers) contain(peer net.Addr) bool {
+func (b *loadBalancers) isListed(peer net.Addr) bool {
 	tcp, ok := peer.(*net.TCPAddr)
 	if !ok {
 		return false
@@ -282,7 +282,7 @@ func (b *balancers) contain(peer net.Addr) bool {
 	return slices.ContainsFunc(b.networks, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// Failures of a balancer's connection, with their metric labels.
+// Errors of connections from a load balancer; the comments are their metric labels.
 var (
 	errHealthCheck     = errors.New("opened and closed: a health check") // proxy_check
 	errNoHeader        = errors.New("no PROXY header")                   // proxy_missing
@@ -293,7 +293,7 @@ var (
 // It waits until the connection's deadline or the end of ctx. Bytes behind the header are read again.
 func (a *Admission) readProxyHeader(ctx context.Context, c *Conn) error {
 	b := &a.balancers
-	if !b.contain(c.RemoteAddr()) {
+	if !b.isListed(c.RemoteAddr()) {
 		return nil
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })()
@@ -325,7 +325,7 @@ func (a *Admission) readProxyHeader(ctx context.Context, c *Conn) error {
 		unread, _ := r.Peek(n)
 		c.unread = slices.Clone(unread)
 	}
-	// A header without an address (LOCAL, UNKNOWN, a socket file) is of the balancer itself, as in its health checks.
+	// A header without an address (LOCAL, UNKNOWN, a socket file) is about the balancer itself, as in its health checks.
 	if peer, _, ok := header.TCPAddrs(); ok && header.Command.IsProxy() {
 		c.peer = peer
 	} else {
@@ -334,8 +334,8 @@ func (a *Admission) readProxyHeader(ctx context.Context, c *Conn) error {
 	return nil
 }
 
-// Proxyfailure returns the metric label of an error of readProxyHeader.
-func proxyFailure(err error) string {
+// proxyFailureLabel returns the metric label of an error of readProxyHeader.
+func proxyFailureLabel(err error) string {
 	switch {
 	case errors.Is(err, errHealthCheck):
 		return "proxy_check"

@@ -20,13 +20,13 @@ import (
 // own, and an agent still gets in.
 type Admission struct {
 	max       int // 0: no limit
-	balancers balancers
+	balancers loadBalancers
 	metrics   metrics
 
-	mu      sync.Mutex
-	open    int
-	vouched int       // open connections of people that ProveRequest has kept
-	silent  list.List // of *Conn: unauthenticated, being read now; the longest wait first
+	mu              sync.Mutex
+	open            int
+	provenByRequest int       // open connections of people that ProveRequest has marked as authenticated
+	silentConns     list.List // *Conn of unauthenticated peers that are being read now; the longest silence first
 }
 
 // metrics counts refused connections and failed handshakes.
@@ -44,7 +44,7 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 	closed := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_connections_refused_total", Help: "Connections closed at the limit of connections, by reason: an unauthenticated one that was silent (evicted), or the new one (full).",
 	}, []string{"reason"})
-	a := &Admission{max: maxConnections, balancers: balancers{networks: balancerNetworks},
+	a := &Admission{max: maxConnections, balancers: loadBalancers{networks: balancerNetworks},
 		metrics: metrics{closed.WithLabelValues("evicted"), closed.WithLabelValues("full"), handshakes}}
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
@@ -55,12 +55,12 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 	return a
 }
 
-// admit counts a new connection; nil: the limit is reached, and nc is closed.
-func (a *Admission) admit(nc net.Conn) *Conn {
+// admitConn counts a new connection; nil: the limit is reached, and nc is closed.
+func (a *Admission) admitConn(nc net.Conn) *Conn {
 	a.mu.Lock()
 	var evicted *Conn
 	if a.max > 0 && a.open >= a.max {
-		first := a.silent.Front()
+		first := a.silentConns.Front()
 		if first == nil || time.Since(first.Value.(*Conn).silentSince) < minSilence {
 			a.mu.Unlock()
 			a.metrics.full.Inc()
@@ -80,22 +80,22 @@ func (a *Admission) admit(nc net.Conn) *Conn {
 	return &Conn{Conn: nc, admission: a}
 }
 
-// releaseLocked ends the count of a connection, once.
+// releaseLocked stops counting a closed connection; further calls do nothing.
 func (a *Admission) releaseLocked(c *Conn) {
 	if c.released {
 		return
 	}
 	c.released = true
 	a.open--
-	if c.vouched {
-		a.vouched--
+	if c.provenByRequest {
+		a.provenByRequest--
 	}
 }
 
 func (a *Admission) endSilenceLocked(c *Conn) {
-	if c.silence != nil {
-		a.silent.Remove(c.silence)
-		c.silence = nil
+	if c.silentElement != nil {
+		a.silentConns.Remove(c.silentElement)
+		c.silentElement = nil
 	}
 }
 
@@ -103,19 +103,19 @@ func (a *Admission) endSilenceLocked(c *Conn) {
 type Conn struct {
 	net.Conn
 	admission *Admission
-	gate      gate        // held while TLS computes, given back while it waits for bytes; nil: none
-	proven    atomic.Bool // the peer has authenticated
+	gate      handshakeGate // slot held while TLS computes, given back while TLS waits for bytes; nil: none
+	proven    atomic.Bool   // the peer has authenticated
 
-	// Set by the PROXY header, before anything else is read.
-	peer        net.Addr // the balancer's client; nil: the connection's own peer
-	unread      []byte   // read behind the header; Read returns it first
-	healthCheck bool     // the balancer connects for itself
+	// The PROXY header sets these fields, before other bytes are read.
+	peer        net.Addr // client of the load balancer; nil: the peer of the TCP connection
+	unread      []byte   // bytes that were read behind the PROXY header; Read returns these first
+	healthCheck bool     // the load balancer connected for a health check
 
 	// Admission.mu guards the rest.
-	silentSince time.Time
-	silence     *list.Element
-	released    bool
-	vouched     bool
+	silentSince     time.Time
+	silentElement   *list.Element
+	released        bool
+	provenByRequest bool
 }
 
 // RemoteAddr implements net.Conn.
@@ -139,14 +139,14 @@ func (c *Conn) Read(b []byte) (int, error) {
 		return c.Conn.Read(b)
 	}
 	if c.gate != nil {
-		c.gate.leave()
-		defer c.gate.enter()
+		c.gate.releaseSlot()
+		defer c.gate.acquireSlot()
 	}
 	a := c.admission
 	a.mu.Lock()
 	if !c.released {
 		c.silentSince = time.Now()
-		c.silence = a.silent.PushBack(c)
+		c.silentElement = a.silentConns.PushBack(c)
 	}
 	a.mu.Unlock()
 	n, err := c.Conn.Read(b)
@@ -156,7 +156,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn for authenticated peers: reads past Read need no eviction.
+// SyscallConn implements syscall.Conn for authenticated peers only, because their connections are never evicted.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	f, ok := c.Conn.(syscall.Conn)
 	if !ok || len(c.unread) > 0 || !c.proven.Load() {
@@ -182,7 +182,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Prove keeps the connection: its peer has authenticated.
+// Prove records that the peer has authenticated, so that its connection is never evicted.
 func (c *Conn) Prove() {
 	c.proven.Store(true)
 	c.admission.mu.Lock()
@@ -190,15 +190,15 @@ func (c *Conn) Prove() {
 	c.admission.mu.Unlock()
 }
 
-// Prove keeps the counted connection under nc, if there is one: its peer has authenticated.
+// Prove calls Conn.Prove for the counted connection under nc, if one exists.
 func Prove(nc net.Conn) {
-	if c := connOf(nc); c != nil {
+	if c := countedConnOf(nc); c != nil {
 		c.Prove()
 	}
 }
 
-// connOf returns the counted connection under TLS; nil: there is none.
-func connOf(nc net.Conn) *Conn {
+// countedConnOf returns the counted connection below a TLS connection; nil: there is none.
+func countedConnOf(nc net.Conn) *Conn {
 	for {
 		if c, ok := nc.(*Conn); ok {
 			return c
@@ -211,25 +211,26 @@ func connOf(nc net.Conn) *Conn {
 	}
 }
 
-type connKey struct{}
+type connContextKey struct{}
 
 // WithConn implements http.Server.ConnContext, so that ProveRequest finds the connection of a request.
 func WithConn(ctx context.Context, nc net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, connOf(nc))
+	return context.WithValue(ctx, connContextKey{}, countedConnOf(nc))
 }
 
-// ProveRequest keeps the connection of an authenticated request. People keep a quarter of the limit at most.
+// ProveRequest protects the connection of an authenticated request from eviction. People get at most a quarter of all
+// connections in this way.
 func ProveRequest(ctx context.Context) {
-	c, _ := ctx.Value(connKey{}).(*Conn)
+	c, _ := ctx.Value(connContextKey{}).(*Conn)
 	if c == nil || c.proven.Load() {
 		return
 	}
 	a := c.admission
 	a.mu.Lock()
-	ok := !c.released && (a.max == 0 || a.vouched < a.max/4)
+	ok := !c.released && (a.max == 0 || a.provenByRequest < a.max/4)
 	if ok {
-		c.vouched = true
-		a.vouched++
+		c.provenByRequest = true
+		a.provenByRequest++
 	}
 	a.mu.Unlock()
 	if ok {

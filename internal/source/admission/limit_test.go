@@ -17,12 +17,12 @@ func newTestAdmission(limit int) *Admission {
 	return New(limit, nil, handshakes, prometheus.NewRegistry())
 }
 
-// admitPipe admits one end of a new connection; nil: it is refused.
+// admitPipe admits one end of a new in-memory connection; nil: the connection was refused.
 func admitPipe(t *testing.T, a *Admission) *Conn {
 	t.Helper()
 	server, client := net.Pipe()
 	t.Cleanup(func() { client.Close() })
-	c := a.admit(server)
+	c := a.admitConn(server)
 	if c == nil {
 		if _, err := client.Read(make([]byte, 1)); err == nil {
 			t.Error("a refused connection is open")
@@ -33,7 +33,7 @@ func admitPipe(t *testing.T, a *Admission) *Conn {
 	return c
 }
 
-func TestAuthenticatedConnectionsKeepTheirPlaces(t *testing.T) {
+func TestAuthenticatedConnectionsAreNotEvicted(t *testing.T) {
 	a := newTestAdmission(2)
 	first, second := admitPipe(t, a), admitPipe(t, a)
 	first.Prove()
@@ -42,7 +42,7 @@ func TestAuthenticatedConnectionsKeepTheirPlaces(t *testing.T) {
 		t.Errorf("%d connections are open at a limit of 2", a.open)
 	}
 	first.Close()
-	first.Close() // gives its place back once
+	first.Close() // the second Close frees no other connection
 	if admitPipe(t, a) == nil || admitPipe(t, a) != nil || a.open != 2 {
 		t.Errorf("%d connections are open after one was closed, want 2", a.open)
 	}
@@ -75,7 +75,7 @@ func TestLongestSilentConnectionIsEvicted(t *testing.T) {
 	})
 }
 
-func TestPeopleKeepAQuarterOfTheLimit(t *testing.T) {
+func TestPeopleKeepAQuarterOfTheConnections(t *testing.T) {
 	a := newTestAdmission(4)
 	first, second := admitPipe(t, a), admitPipe(t, a)
 	for _, c := range []*Conn{first, second, first} {
@@ -87,25 +87,25 @@ func TestPeopleKeepAQuarterOfTheLimit(t *testing.T) {
 	first.Close()
 	ProveRequest(WithConn(context.Background(), second))
 	if !second.proven.Load() {
-		t.Error("the place of a closed connection was not given to the next one")
+		t.Error("no new connection was admitted after one was closed")
 	}
 }
 
 func TestHandshakeWithoutASlotWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gates := Gates{agents: make(gate, 1)}
+		gates := Gates{agents: make(handshakeGate, 1)}
 		first, second := new(Conn), new(Conn)
 		gates.EnterAgent(first)
 		entered := false
 		go func() { gates.EnterAgent(second); entered = true }()
 		synctest.Wait()
 		if entered || gates.FreeAgentSlots() != 0 {
-			t.Error("two handshakes have the one slot")
+			t.Error("two TLS handshakes hold the only slot at the same time")
 		}
 		first.LeaveGate()
 		synctest.Wait()
 		if !entered {
-			t.Error("a handshake waits for a free slot")
+			t.Error("a TLS handshake waits although a slot is free")
 		}
 	})
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// firing is one firing alert.
-type firing struct {
+// firingAlert is one firing alert.
+type firingAlert struct {
 	status model.Status
 	line   string        // summary and labels
-	text   string        // with description and links
-	until  time.Duration // end, unless it is repeated
+	text   string        // line, description and links
+	until  time.Duration // time at which the alert ends if no sender repeats it
 	delay  clockDelay
 }
 
@@ -29,9 +29,10 @@ type alertEvent struct {
 	namespace string
 	check     string
 
-	alerts map[[32]byte]*firing
-	// restored is the event at the start of the server. It counts until its sender has had time to repeat it.
-	restored *firing
+	alerts map[[32]byte]*firingAlert
+	// restored is the state that the event had when the server started. It counts as a firing alert until senders have
+	// had time to repeat the alerts.
+	restored *firingAlert
 	ended    string // summary of the alert that ended last
 
 	known   bool // status and output are the last result; false: it may be lost
@@ -45,9 +46,9 @@ type eventKey struct {
 	check model.CheckID
 }
 
-// verdict returns the present status and output of the event.
-func (p *alertEvent) verdict() (status model.Status, text string) {
-	list := make([]*firing, 0, len(p.alerts))
+// presentResult returns the present status and output of the event.
+func (p *alertEvent) presentResult() (status model.Status, text string) {
+	list := make([]*firingAlert, 0, len(p.alerts))
 	for _, f := range p.alerts {
 		list = append(list, f)
 		status = max(status, f.status)
@@ -60,7 +61,7 @@ func (p *alertEvent) verdict() (status model.Status, text string) {
 	}
 	switch {
 	case len(list) > 0:
-		text = listAlerts(list)
+		text = alertListOutput(list)
 		note := ""
 		for _, f := range list {
 			note = max(note, f.delay.note)
@@ -75,11 +76,12 @@ func (p *alertEvent) verdict() (status model.Status, text string) {
 	return model.OK, "resolved"
 }
 
-// isIdle reports whether nothing fires and the last result says so: the event need not be kept.
+// isIdle reports whether no alert of the event fires and the last written result says so; then the event need not be
+// kept in memory.
 func (p *alertEvent) isIdle() bool { return len(p.alerts) == 0 && p.restored == nil && p.known }
 
-// endExpired removes alerts that were not repeated in time, and returns their number.
-func (p *alertEvent) endExpired(now time.Duration) (n int) {
+// removeExpired removes alerts that were not repeated in time, and returns their number.
+func (p *alertEvent) removeExpired(now time.Duration) (n int) {
 	for id, f := range p.alerts {
 		if f.until <= now {
 			p.ended = f.line + " (no longer repeated)"
@@ -96,7 +98,7 @@ func (p *alertEvent) endExpired(now time.Duration) (n int) {
 	return n
 }
 
-// statusOf returns the status by the label severity; an alert without a known one is a warning.
+// statusOf returns the status for the label severity of an alert. An unknown or missing severity is WARNING.
 func statusOf(labels map[string]string) model.Status {
 	switch strings.ToLower(labels["severity"]) {
 	case "critical", "crit", "page", "error", "high", "major", "fatal", "emergency", "disaster", "p1":
@@ -131,7 +133,7 @@ func nodeNames(labels map[string]string) (names []string) {
 	return append(names, cmp.Or(first, alertsNode))
 }
 
-// hostOf removes scheme, port and path of an instance.
+// hostOf returns the host in the label instance of an alert, without scheme, port and path.
 func hostOf(instance string) string {
 	if strings.Contains(instance, "://") {
 		if u, err := url.Parse(instance); err == nil && u.Hostname() != "" {
@@ -144,7 +146,7 @@ func hostOf(instance string) string {
 	return strings.Trim(instance, "[]")
 }
 
-// summaryLine returns the summary and the labels of an alert, without those that the event has.
+// summaryLine returns the summary and the labels of an alert, without the labels that the event shows already.
 func (a *Alert) summaryLine() string {
 	var b strings.Builder
 	b.WriteString(oneLine(cmp.Or(a.Annotations["summary"], a.Annotations["title"], a.Annotations["message"], a.Annotations["description"], a.Labels["alertname"])))
@@ -183,12 +185,12 @@ func (a *Alert) fullText() string {
 	return strings.Join(lines, "\n")
 }
 
-// listAlerts returns the output of an event: the text of one alert, or a list of several.
-func listAlerts(list []*firing) string {
+// alertListOutput returns the output of an event: the text of one alert, or a list of several.
+func alertListOutput(list []*firingAlert) string {
 	if len(list) == 1 {
 		return list[0].text
 	}
-	slices.SortFunc(list, func(a, b *firing) int {
+	slices.SortFunc(list, func(a, b *firingAlert) int {
 		return cmp.Or(cmp.Compare(b.status, a.status), strings.Compare(a.line, b.line))
 	})
 	lines := []string{fmt.Sprintf("%d alerts fire", len(list))}

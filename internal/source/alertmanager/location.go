@@ -11,26 +11,26 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// location is the check and the node of an alert.
-type location struct {
+// alertLocation is the check and the node of an alert.
+type alertLocation struct {
 	namespace string
 	check     directory.PassiveCheck
 	node      model.NodeID
-	name      string // of the node
+	name      string // name of the node
 }
 
 // source is the value of model.SourceLabel of checks and nodes that are created for alerts.
 const source = model.SourceAlerts
 
-// locateAll finds the check and the node of each alert that is not refused yet, and creates the missing ones in one change.
-func (s *Server) locateAll(ctx context.Context, by intent.Actor, namespace string, alerts []Alert) error {
+// locateAlerts finds the check and the node of each alert that is not refused yet, and creates the missing ones in one change.
+func (s *Server) locateAlerts(ctx context.Context, by intent.Actor, namespace string, alerts []Alert) error {
 	look := func() (missing []model.Resource) {
 		named := map[string]bool{}
 		for i := range alerts {
-			if !alerts[i].pending() {
+			if !alerts[i].isUndecided() {
 				continue
 			}
-			for _, r := range s.locate(&alerts[i], namespace) {
+			for _, r := range s.locateAlert(&alerts[i], namespace) {
 				if key := r.Kind + " " + r.Metadata.Name; !named[key] {
 					named[key] = true
 					missing = append(missing, r)
@@ -40,15 +40,15 @@ func (s *Server) locateAll(ctx context.Context, by intent.Actor, namespace strin
 		return missing
 	}
 	if len(look()) > 0 {
-		if err := s.create(ctx, by, namespace, look); err != nil {
+		if err := s.createMissing(ctx, by, namespace, look); err != nil {
 			return err
 		}
 	}
 	for i := range alerts {
 		switch a := &alerts[i]; {
-		case !a.pending() || a.at.check.Chunk != nil && a.at.node != 0:
+		case !a.isUndecided() || a.at.check.Chunk != nil && a.at.node != 0:
 		case a.lifetime <= 0:
-			a.out = alertResolved // nothing fires there
+			a.out = alertResolved // an ended alert needs no check and no node
 		default:
 			a.refuse(noLocation, "namespace %s is at its limit of %d passive checks, or of %d nodes for alerts", namespace, s.cfg.Limits.Checks, s.cfg.Limits.Nodes)
 		}
@@ -56,14 +56,14 @@ func (s *Server) locateAll(ctx context.Context, by intent.Actor, namespace strin
 	return nil
 }
 
-// locate finds the check and node of one alert, or refuses it. missing lists the resources to create.
-func (s *Server) locate(a *Alert, namespace string) (missing []model.Resource) {
+// locateAlert finds the check and node of one alert, or refuses it. missing lists the resources to create.
+func (s *Server) locateAlert(a *Alert, namespace string) (missing []model.Resource) {
 	fires, name := a.lifetime > 0, model.CleanName(a.Labels["alertname"])
 	check, ok := s.cfg.Plan.PassiveCheck(namespace, name)
-	a.at = location{namespace: namespace, check: check}
+	a.at = alertLocation{namespace: namespace, check: check}
 	switch {
 	case name == "":
-		a.refuse(malformed, "its alertname has no character that is allowed in a check's name")
+		a.refuse(alertMalformed, "the alertname has no character that is allowed in a check's name")
 	case model.BuiltinCheck(name) != 0:
 		a.refuse(nameTaken, "check %s is built in: rename the alert", name)
 	case ok && check.Chunk == nil:
@@ -75,7 +75,7 @@ func (s *Server) locate(a *Alert, namespace string) (missing []model.Resource) {
 	case !ok && fires:
 		missing = append(missing, newResource("Check", namespace, name, a.Labels["alertname"], &model.CheckSpec{Passive: true}))
 	}
-	if !a.pending() {
+	if !a.isUndecided() {
 		return nil
 	}
 	names := nodeNames(a.Labels)
@@ -100,8 +100,9 @@ func newResource(kind, namespace, name, display string, spec model.Spec) model.R
 	return r
 }
 
-// create creates the resources that look returns, within the limits, and calls look again.
-func (s *Server) create(ctx context.Context, by intent.Actor, namespace string, look func() []model.Resource) error {
+// createMissing creates the resources that look returns as missing, within the limits of the namespace, and calls look
+// again to find them.
+func (s *Server) createMissing(ctx context.Context, by intent.Actor, namespace string, look func() []model.Resource) error {
 	s.creation.Lock()
 	defer s.creation.Unlock()
 	by.Why = fmt.Sprintf("from alerts of %s", by.User)
@@ -126,8 +127,8 @@ const maxCreateTries = 3
 
 // withinLimits returns the missing resources for which the namespace has room.
 func (s *Server) withinLimits(namespace string, missing []model.Resource) []model.Resource {
-	checks := s.cfg.Limits.Checks - s.countChecks(namespace)
-	nodes := s.cfg.Limits.Nodes - len(s.cfg.Plan.NodesMatching(namespace, sourceSelector()))
+	checks := s.cfg.Limits.Checks - s.countPassiveChecks(namespace)
+	nodes := s.cfg.Limits.Nodes - len(s.cfg.Plan.NodesMatching(namespace, alertSourceSelector()))
 	return slices.DeleteFunc(missing, func(r model.Resource) bool {
 		room := &nodes
 		if r.Kind == "Check" {
@@ -138,7 +139,7 @@ func (s *Server) withinLimits(namespace string, missing []model.Resource) []mode
 	})
 }
 
-func (s *Server) countChecks(namespace string) (n int) {
+func (s *Server) countPassiveChecks(namespace string) (n int) {
 	for _, id := range s.cfg.Plan.PassiveChecks("", "") {
 		if ns, _, _ := s.cfg.Plan.CheckName(id); ns == namespace {
 			n++
@@ -147,7 +148,7 @@ func (s *Server) countChecks(namespace string) (n int) {
 	return n
 }
 
-func sourceSelector() directory.Selector {
+func alertSourceSelector() directory.Selector {
 	selector, err := directory.ParseSelector(model.SourceLabel + "=" + source)
 	if err != nil {
 		panic("BUG: " + err.Error())

@@ -28,15 +28,15 @@ func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string,
 	case <-ctx.Done():
 		return model.Errorf(model.Unavailable, "the server is starting").WithHint("send it again")
 	}
-	alerts, err := decode(body, &s.cfg.Limits)
+	alerts, err := decodeAlerts(body, &s.cfg.Limits)
 	if err != nil {
 		return err
 	}
 	s.setLifetimes(by, alerts)
-	if err := s.locateAll(ctx, by, namespace, alerts); err != nil {
+	if err := s.locateAlerts(ctx, by, namespace, alerts); err != nil {
 		return err
 	}
-	changed, err := s.update(ctx, by, alerts)
+	changed, err := s.updateEvents(ctx, by, alerts)
 	for i := range alerts {
 		a := &alerts[i]
 		if err != nil && (a.out == alertFires || a.out == alertResolved) {
@@ -76,24 +76,24 @@ func refusalError(alerts []Alert) error {
 	return model.Errorf(class, "refused %d of %d alerts, accepted the others%s", n, len(alerts), text).WithHint("docs/alerts.md lists the limits")
 }
 
-// update updates the events by the alerts and writes the changed ones, which it returns for markUnknown.
-func (s *Server) update(ctx context.Context, by intent.Actor, alerts []Alert) (changed []*alertEvent, err error) {
+// updateEvents updates the events by the alerts and writes the changed ones, which it returns for markUnknown.
+func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Alert) (changed []*alertEvent, err error) {
 	s.mu.Lock()
-	now := s.nowLocked()
+	now := s.readClockLocked()
 	touched := map[*alertEvent]bool{}
 	for i := range alerts {
-		if alerts[i].pending() {
-			if p := s.updateOneLocked(by, &alerts[i], now); p != nil {
+		if alerts[i].isUndecided() {
+			if p := s.updateEventLocked(by, &alerts[i], now); p != nil {
 				touched[p] = true
 			}
 		}
 	}
 	for p := range touched {
-		if status, text := p.verdict(); !p.known || status != p.status || text != p.output || now-p.written >= minResultAge {
+		if status, text := p.presentResult(); !p.known || status != p.status || text != p.output || now-p.written >= minResultAge {
 			changed = append(changed, p)
 		}
 	}
-	wait, err := s.writeLocked(ctx, changed, now)
+	wait, err := s.writeResultsLocked(ctx, changed, now)
 	s.mu.Unlock()
 	if err == nil {
 		err = wait(ctx)
@@ -101,14 +101,14 @@ func (s *Server) update(ctx context.Context, by intent.Actor, alerts []Alert) (c
 	return changed, err
 }
 
-// updateOneLocked updates the event of one alert; nil: there is none.
-func (s *Server) updateOneLocked(by intent.Actor, a *Alert, now time.Duration) *alertEvent {
+// updateEventLocked updates the event of one alert; nil: there is none.
+func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration) *alertEvent {
 	chunk := a.at.check.Chunk
 	key := eventKey{a.at.node, chunk.Unit}
-	p, id := s.events[key], a.identity()
+	p, id := s.events[key], a.labelsHash()
 	if a.lifetime <= 0 {
 		if a.out = alertResolved; p == nil {
-			return nil // it did not fire
+			return nil // the ended alert had not fired
 		}
 		if p.alerts[id] != nil {
 			delete(p.alerts, id)
@@ -138,10 +138,10 @@ func (s *Server) updateOneLocked(by intent.Actor, a *Alert, now time.Duration) *
 			s.events[key] = p
 		}
 		if p.alerts == nil {
-			p.alerts = map[[32]byte]*firing{}
+			p.alerts = map[[32]byte]*firingAlert{}
 		}
 		s.firing++
-		p.alerts[id] = new(firing)
+		p.alerts[id] = new(firingAlert)
 	}
 	f := p.alerts[id]
 	f.until, f.status, f.line, f.text = now+a.lifetime, statusOf(a.Labels), a.summaryLine(), a.fullText()
@@ -165,7 +165,7 @@ func (s *Server) Serve(r *http.Request, address string) error {
 }
 
 func (s *Server) serve(r *http.Request, address string) error {
-	namespace, ok := parsePath(r.URL.Path)
+	namespace, ok := namespaceOfPath(r.URL.Path)
 	if !ok {
 		return model.Errorf(model.NotFound, "%s does not exist", r.URL.Path).
 			WithHint("send alerts by POST %sapi/v2/alerts, or %sNAMESPACE/api/v2/alerts: docs/alerts.md", Path, Path)
@@ -173,7 +173,7 @@ func (s *Server) serve(r *http.Request, address string) error {
 	if r.Method != http.MethodPost {
 		return model.Errorf(model.Invalid, "send alerts by POST; list them: muster get events --selector source=alertmanager").WithHint("create silences with muster silence: docs/alerts.md")
 	}
-	user, err := s.login(r, namespace)
+	user, err := s.authenticateSender(r, namespace)
 	if err != nil {
 		return err
 	}
@@ -187,8 +187,8 @@ func (s *Server) serve(r *http.Request, address string) error {
 	return s.receive(r.Context(), intent.Actor{User: user, Whence: address}, namespace, body)
 }
 
-// parsePath returns the namespace of a URL path.
-func parsePath(path string) (namespace string, ok bool) {
+// namespaceOfPath returns the namespace of a URL path.
+func namespaceOfPath(path string) (namespace string, ok bool) {
 	rest, ok := strings.CutPrefix(path, Path)
 	if !ok {
 		return "", false
@@ -206,9 +206,9 @@ func parsePath(path string) (namespace string, ok bool) {
 	return "", false
 }
 
-// login authenticates a sender by a token of the role alerts or admin, or by user and password with the role alerts. The
-// password of Sensu agents, which every machine has, is not accepted.
-func (s *Server) login(r *http.Request, namespace string) (user string, err error) {
+// authenticateSender checks the credentials of a sender: a token of the role alerts or admin, or by user and password
+// with the role alerts. The password of Sensu agents, which every machine has, is not accepted.
+func (s *Server) authenticateSender(r *http.Request, namespace string) (user string, err error) {
 	var namespaces []string
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		who, err := s.cfg.Access.Authenticate(strings.TrimSpace(token))
@@ -251,23 +251,23 @@ type Alert struct {
 	EndsAt       time.Time         `json:"endsAt"`
 	GeneratorURL string            `json:"generatorURL"`
 
-	out      outcome       // outcomes: not decided yet
+	out      alertOutcome  // the value outcomes means: not decided yet
 	why      string        // reason of its refusal; empty: it is not refused
-	lifetime time.Duration // without being repeated; not positive: it has ended
+	lifetime time.Duration // time for which the alert fires without being repeated; not positive: it has ended
 	behind   time.Duration // least delay of the sender's clock; zero: unknown
-	at       location
+	at       alertLocation
 }
 
-func (a *Alert) pending() bool { return a.out == outcomes }
+func (a *Alert) isUndecided() bool { return a.out == outcomes }
 
-// refuse refuses the alert, which has no event then.
-func (a *Alert) refuse(out outcome, format string, args ...any) *alertEvent {
+// refuse records the outcome and the reason of a refused alert. It returns nil, because such an alert has no event.
+func (a *Alert) refuse(out alertOutcome, format string, args ...any) *alertEvent {
 	a.out, a.why = out, fmt.Sprintf(format, args...)
 	return nil
 }
 
-// decode reads the alerts of a request. It refuses each that is invalid; an error refuses the request.
-func decode(body []byte, l *Limits) ([]Alert, error) {
+// decodeAlerts reads the alerts of a request. It refuses each invalid alert alone; an error refuses the whole request.
+func decodeAlerts(body []byte, l *Limits) ([]Alert, error) {
 	body = bytes.TrimSpace(body)
 	if len(body) > 0 && body[0] == '{' {
 		return nil, model.Errorf(model.Invalid, "want a list of alerts, not an object").
@@ -285,18 +285,18 @@ func decode(body []byte, l *Limits) ([]Alert, error) {
 		a := &alerts[i]
 		a.out = outcomes
 		if err := json.Unmarshal(text, a); err != nil {
-			a.refuse(malformed, "%v", err)
-		} else if why := a.invalid(l); why != "" {
-			a.refuse(malformed, "%s", why)
+			a.refuse(alertMalformed, "%v", err)
+		} else if why := a.findInvalid(l); why != "" {
+			a.refuse(alertMalformed, "%s", why)
 		}
 	}
 	return alerts, nil
 }
 
-// invalid returns the reason why an alert is invalid; empty: it is valid.
-func (a *Alert) invalid(l *Limits) string {
+// findInvalid returns the reason why an alert is invalid; empty: it is valid.
+func (a *Alert) findInvalid(l *Limits) string {
 	if a.Labels["alertname"] == "" {
-		return "it has no label alertname"
+		return "the alert has no label alertname"
 	}
 	for _, of := range []struct {
 		what string
@@ -321,8 +321,8 @@ func (a *Alert) invalid(l *Limits) string {
 	return ""
 }
 
-// identity identifies an alert as Alertmanager does: by its labels that are not empty.
-func (a *Alert) identity() (id [32]byte) {
+// labelsHash identifies an alert as Alertmanager does: by its labels that are not empty.
+func (a *Alert) labelsHash() (id [32]byte) {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
 		if value := a.Labels[name]; value != "" {

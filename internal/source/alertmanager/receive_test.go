@@ -140,8 +140,8 @@ func (w *testServer) List(context.Context, event.Query) (event.Page, error) {
 	return event.Page{States: w.open}, nil
 }
 
-// post sends alerts, one per line: name label=value … until=+4m, or until=-1s for an ended one.
-func (w *testServer) post(lines ...string) error {
+// postAlerts sends alerts, one per line: name label=value … until=+4m, or until=-1s for an ended one.
+func (w *testServer) postAlerts(lines ...string) error {
 	w.t.Helper()
 	var list []string
 	for _, line := range lines {
@@ -161,16 +161,16 @@ func (w *testServer) post(lines ...string) error {
 	return w.server.receive(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
 }
 
-// mustPost sends alerts that the server must accept.
-func (w *testServer) mustPost(lines ...string) {
+// mustPostAlerts sends alerts that the server must accept.
+func (w *testServer) mustPostAlerts(lines ...string) {
 	w.t.Helper()
-	if err := w.post(lines...); err != nil {
+	if err := w.postAlerts(lines...); err != nil {
 		w.t.Errorf("post %q: %v", lines, err)
 	}
 }
 
-// expect compares the results that were written since the last call.
-func (w *testServer) expect(what string, lines ...string) {
+// expectResults compares the results that were written since the last call.
+func (w *testServer) expectResults(what string, lines ...string) {
 	w.t.Helper()
 	synctest.Wait()
 	w.mu.Lock()
@@ -188,7 +188,9 @@ func (w *testServer) blockJournal(blocked bool) {
 	w.blocked = blocked
 }
 
-func (w *testServer) count(o outcome) float64 { return testutil.ToFloat64(w.server.metrics.alerts[o]) }
+func (w *testServer) count(o alertOutcome) float64 {
+	return testutil.ToFloat64(w.server.metrics.alerts[o])
+}
 
 // startServer starts a server that runs until the test ends. Call it in a bubble.
 func startServer(t *testing.T, change func(*testServer, *Config)) *testServer {
@@ -209,41 +211,41 @@ func startServer(t *testing.T, change func(*testServer, *Config)) *testServer {
 func TestAlertsFireRepeatAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
-		w.mustPost("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m")
-		w.expect("two alerts of one name", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
-		w.mustPost("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m")
-		w.expect("repeated at once")
+		w.mustPostAlerts("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m")
+		w.expectResults("two alerts of one name", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
+		w.mustPostAlerts("DiskFull instance=web1:9100 mount=/ severity=warning until=4m", "DiskFull instance=web1:9100 mount=/data severity=critical until=4m")
+		w.expectResults("repeated at once")
 		time.Sleep(time.Minute)
-		w.mustPost("DiskFull instance=web1:9100 mount=/ severity=warning until=4m")
-		w.expect("repeated after a minute", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
-		w.mustPost("DiskFull instance=web1:9100 mount=/data severity=critical until=-1s")
-		w.expect("one of two ends", "1 diskfull WARNING DiskFull (instance=web1:9100 mount=/ severity=warning)")
+		w.mustPostAlerts("DiskFull instance=web1:9100 mount=/ severity=warning until=4m")
+		w.expectResults("repeated after a minute", "1 diskfull CRITICAL 2 alerts fire\nCRITICAL: DiskFull (instance=web1:9100 mount=/data severity=critical)\nWARNING: DiskFull (instance=web1:9100 mount=/ severity=warning)")
+		w.mustPostAlerts("DiskFull instance=web1:9100 mount=/data severity=critical until=-1s")
+		w.expectResults("one of two ends", "1 diskfull WARNING DiskFull (instance=web1:9100 mount=/ severity=warning)")
 		time.Sleep(3*time.Minute + 50*time.Second)
-		w.expect("before the end")
+		w.expectResults("before the end")
 		time.Sleep(20 * time.Second)
-		w.expect("the other is no longer repeated", "1 diskfull OK resolved: DiskFull (instance=web1:9100 mount=/ severity=warning) (no longer repeated)")
-		w.mustPost("DiskFull instance=web1:9100 mount=/ until=-1s", "Unheard instance=web9 until=-1s")
-		w.expect("ended alerts")
+		w.expectResults("the other is no longer repeated", "1 diskfull OK resolved: DiskFull (instance=web1:9100 mount=/ severity=warning) (no longer repeated)")
+		w.mustPostAlerts("DiskFull instance=web1:9100 mount=/ until=-1s", "Unheard instance=web9 until=-1s")
+		w.expectResults("ended alerts")
 		if len(w.server.events) != 0 || w.server.firing != 0 || w.nodes["web9"] != 0 || len(w.checks) != 1 || w.applies != 1 {
 			t.Errorf("%v %d firing, %v, %v, %d applies", w.server.events, w.server.firing, w.nodes, w.checks, w.applies)
 		}
 
 		// A watchdog alert has the status OK: it opens no problem, and its end writes no result.
-		w.mustPost("Watchdog severity=none until=1m")
-		w.expect("the watchdog fires", "2 watchdog OK Watchdog (severity=none)")
+		w.mustPostAlerts("Watchdog severity=none until=1m")
+		w.expectResults("the watchdog fires", "2 watchdog OK Watchdog (severity=none)")
 		time.Sleep(2 * time.Minute)
-		w.expect("the watchdog ends")
+		w.expectResults("the watchdog ends")
 
 		// Results that the journal did not accept are written by the next tick.
 		w.blockJournal(true)
-		if err := w.post("Down instance=new.example.org:80"); model.ClassOf(err) != model.Unavailable {
+		if err := w.postAlerts("Down instance=new.example.org:80"); model.ClassOf(err) != model.Unavailable {
 			t.Errorf("%v", err)
 		}
 		w.blockJournal(false)
 		time.Sleep(expiryInterval + time.Second)
-		w.expect("after the journal was blocked", "3 down WARNING Down (instance=new.example.org:80)")
+		w.expectResults("after the journal was blocked", "3 down WARNING Down (instance=new.example.org:80)")
 		w.full = true
-		if err := w.post("Down instance=new.example.org:80", "Other instance=web1"); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "refused 1 of 2 alerts") {
+		if err := w.postAlerts("Down instance=new.example.org:80", "Other instance=web1"); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "refused 1 of 2 alerts") {
 			t.Errorf("%v", err)
 		}
 		if w.count(alertFires) != 7 || w.count(alertResolved) != 3 || w.count(notJournaled) != 1 || w.count(stateLimit) != 1 {
@@ -253,13 +255,13 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 }
 
 // A check that an operator applies while an alert of its name arrives stays; the missing node is created.
-func TestConcurrentDeclarationStays(t *testing.T) {
+func TestCheckDeclaredDuringCreationStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {
 			declared := passiveCheck(70, "a")
 			w.declared = &declared
 		})
-		w.mustPost("A instance=web9 severity=warning")
+		w.mustPostAlerts("A instance=web9 severity=warning")
 		if w.applies != 2 || w.checks["a"].Chunk.Unit != 70 || w.nodes["web9"] == 0 {
 			t.Errorf("%d changes, check %+v, nodes %v", w.applies, w.checks["a"], w.nodes)
 		}
@@ -278,17 +280,17 @@ func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
 				{Node: 1, Check: 7, Status: model.Critical, Output: "two alerts"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one alert"},
 				{Node: 1, Check: 9, Status: model.Critical, Output: "of an agent", Counters: event.Counters{Stream: 5}}} // alerts do not end it
 		})
-		w.mustPost("A instance=web1 n=1 severity=warning", "B instance=web1 until=-1s")
-		w.expect("one of two is repeated", "1 a CRITICAL A (instance=web1 n=1 severity=warning)")
+		w.mustPostAlerts("A instance=web1 n=1 severity=warning", "B instance=web1 until=-1s")
+		w.expectResults("one of two is repeated", "1 a CRITICAL A (instance=web1 n=1 severity=warning)")
 		time.Sleep(repeatWindow + 2*expiryInterval)
-		w.expect("the other has ended", "1 b OK resolved: B (instance=web1)")
+		w.expectResults("the other has ended", "1 b OK resolved: B (instance=web1)")
 		time.Sleep(resolveAfter - repeatWindow - 3*expiryInterval)
-		w.mustPost("A instance=web1 n=1 severity=warning")
+		w.mustPostAlerts("A instance=web1 n=1 severity=warning")
 		w.mu.Lock()
 		w.written = nil
 		w.mu.Unlock()
 		time.Sleep(4 * expiryInterval)
-		w.expect("the second alert is not repeated", "1 a WARNING A (instance=web1 n=1 severity=warning)")
+		w.expectResults("the second alert is not repeated", "1 a WARNING A (instance=web1 n=1 severity=warning)")
 	})
 }
 
@@ -299,7 +301,7 @@ func TestPausedProcessEndsNoAlerts(t *testing.T) {
 		w := startServer(t, func(_ *testServer, c *Config) {
 			c.Now = func() time.Time { return time.Now().Add(time.Duration(paused.Load())) }
 		})
-		w.mustPost("A instance=web1")
+		w.mustPostAlerts("A instance=web1")
 		paused.Store(int64(time.Hour))
 		time.Sleep(2 * expiryInterval)
 		synctest.Wait()
@@ -323,7 +325,7 @@ func TestCreationOfChecksIsLimited(t *testing.T) {
 			{"fire", "5 of 6 alerts", []string{"A instance=n1 n=1", "A instance=n1 n=2", "A instance=n1 n=3", "B instance=web1 n=1", "C instance=web1 n=1", "C instance=n1"}},
 		} {
 			w.server.events, w.server.firing = map[eventKey]*alertEvent{}, map[bool]int{true: 3}[c.what == "fire"]
-			err := w.post(c.alerts...)
+			err := w.postAlerts(c.alerts...)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v, want %s", c.what, err, c.says)
 			}
@@ -334,7 +336,7 @@ func TestCreationOfChecksIsLimited(t *testing.T) {
 	})
 }
 
-func TestNodeAndStatusOfAnAlert(t *testing.T) {
+func TestLabelsDecideNodeAndStatusOfAnAlert(t *testing.T) {
 	for _, c := range []struct{ labels, names, status string }{
 		{"instance=web1.example.org:9100", "web1.example.org web1 web1.example.org", "WARNING"},
 		{"instance=https://shop.example.org/health severity=page", "shop.example.org shop shop.example.org", "CRITICAL"},
@@ -361,17 +363,17 @@ func FuzzAlerts(f *testing.F) {
 		f.Add("/alertmanager/web/api/v2/alerts", text)
 	}
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
-		if ns, ok := parsePath(path); ok && model.NameError(ns) != nil {
+		if ns, ok := namespaceOfPath(path); ok && model.NameError(ns) != nil {
 			t.Errorf("namespace %q of %q", ns, path)
 		}
 		l := Config{}.Limits
 		l.Alerts, l.Labels, l.NameBytes, l.LabelBytes, l.TextBytes = 100, 64, 256, 2048, 16<<10
-		alerts, err := decode(body, &l)
+		alerts, err := decodeAlerts(body, &l)
 		if err != nil {
 			return
 		}
 		for i := range alerts {
-			if !alerts[i].pending() {
+			if !alerts[i].isUndecided() {
 				continue
 			}
 			for _, name := range nodeNames(alerts[i].Labels) {
@@ -394,8 +396,8 @@ func TestBodiesOfPrometheusAndGrafanaAreRead(t *testing.T) {
 	} {
 		text := testenv.Value(os.ReadFile("testdata/" + name))(t)
 		w := newTestServer(t, nil)
-		alerts, err := decode(text, &w.server.cfg.Limits)
-		if err != nil || len(alerts) != 1 || !alerts[0].pending() {
+		alerts, err := decodeAlerts(text, &w.server.cfg.Limits)
+		if err != nil || len(alerts) != 1 || !alerts[0].isUndecided() {
 			t.Fatalf("%s: %v %v", name, alerts, err)
 		}
 		if got := alerts[0].fullText(); got != want {
@@ -407,8 +409,8 @@ func TestBodiesOfPrometheusAndGrafanaAreRead(t *testing.T) {
 // postAndExpect sends one alert, and compares the results that it causes.
 func (w *testServer) postAndExpect(line, what string, want ...string) {
 	w.t.Helper()
-	w.mustPost(line)
-	w.expect(what, want...)
+	w.mustPostAlerts(line)
+	w.expectResults(what, want...)
 }
 
 // The clock of a Prometheus is six minutes behind. It sends the ends of firing alerts four minutes ahead of its clock, so
@@ -464,9 +466,9 @@ func TestAlertFiresWhileOneSenderHasASlowClock(t *testing.T) {
 		changes := 0
 		for range 10 {
 			w.sender = "a"
-			w.mustPost("Down instance=web1 until=4m")
+			w.mustPostAlerts("Down instance=web1 until=4m")
 			w.sender = "b"
-			w.mustPost("Down instance=web1 until=-6m")
+			w.mustPostAlerts("Down instance=web1 until=-6m")
 			w.mu.Lock()
 			changes, w.written = len(w.written), nil
 			w.mu.Unlock()
@@ -482,7 +484,7 @@ func TestAlertFiresWhileOneSenderHasASlowClock(t *testing.T) {
 }
 
 // An alert that fires and ends again and again ends each time, although its ends advance.
-func TestShortAlertsEnd(t *testing.T) {
+func TestRepeatedShortAlertsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
 		for range 5 {
@@ -503,7 +505,7 @@ func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		time.Sleep(repeatWindow - time.Minute + expiryInterval)
-		w.expect("not repeated", "1 down OK resolved: Down (instance=web1) (no longer repeated)")
+		w.expectResults("not repeated", "1 down OK resolved: Down (instance=web1) (no longer repeated)")
 	})
 }
 
@@ -521,6 +523,6 @@ func TestAlertsOfGrafanaFireForHours(t *testing.T) {
 		w.postAndExpect("Slow grafana_folder=Shop instance=web1 until=-1s", "it ends",
 			"1 slow OK resolved: Slow (grafana_folder=Shop instance=web1)")
 		time.Sleep(15 * time.Minute)
-		w.expect("the open event is not repeated", "1 open OK resolved: not repeated since this server started")
+		w.expectResults("the open event is not repeated", "1 open OK resolved: not repeated since this server started")
 	})
 }

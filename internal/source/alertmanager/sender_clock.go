@@ -35,8 +35,8 @@ type senderAlert struct {
 // pastEnd is an endsAt that was in the past when it arrived.
 type pastEnd struct {
 	endsAt   time.Time
-	arrived  time.Duration // of Server.clock
-	advances int           // successive
+	arrived  time.Duration // time of arrival, by Server.clock
+	advances int           // successive repetitions in which the endsAt advanced
 }
 
 // setLifetimes sets the time for which each alert of a request fires without being repeated, and detects a wrong clock of
@@ -44,15 +44,15 @@ type pastEnd struct {
 func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, wall := s.nowLocked(), s.cfg.Now()
+	now, wall := s.readClockLocked(), s.cfg.Now()
 	sender := by.User + " (" + by.Whence + ")"
 	var behind, ahead time.Duration
 	for i := range alerts {
 		a := &alerts[i]
-		if !a.pending() {
+		if !a.isUndecided() {
 			continue // refused
 		}
-		key := senderAlert{sender, a.identity()}
+		key := senderAlert{sender, a.labelsHash()}
 		ahead = max(ahead, a.StartsAt.Sub(wall))
 		if a.lifetime = a.usualLifetime(wall); a.lifetime > 0 {
 			delete(s.pastEnds, key)
@@ -110,11 +110,11 @@ func repeatTime(output string) time.Duration {
 	return resolveAfter
 }
 
-// clockDelay is the note in an event on its sender's clock.
+// clockDelay describes the clock of an alert's sender that is behind the server's, for a note in the event's output.
 type clockDelay struct {
-	behind time.Duration // at least
+	behind time.Duration // least time by which the clock is behind
 	note   string        // empty: none
-	found  time.Duration // last time, of Server.clock
+	found  time.Duration // time at which the delay was seen last, by Server.clock
 }
 
 // clockDelay returns the note after an alert. The note before stays while it is about right, and while another sender with

@@ -25,13 +25,13 @@ type Server struct {
 	metrics *metrics
 	ready   chan struct{} // closed when the events that are open at the start are loaded
 
-	creation sync.Mutex // of checks and nodes
+	creation sync.Mutex // held while checks and nodes are created
 
 	mu        sync.Mutex
-	clock     time.Duration // of this process: it stops with it
+	clock     time.Duration // time that this process has run; it does not advance while the process is stopped
 	clockRead time.Time     // time of day of the last reading
 	events    map[eventKey]*alertEvent
-	firing    int                      // alerts
+	firing    int                      // number of firing alerts
 	pastEnds  map[senderAlert]pastEnd  // see setLifetimes
 	warned    map[string]time.Duration // by sender: last log line on its clock
 }
@@ -63,7 +63,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			if err := s.endExpired(ctx); err != nil && ctx.Err() == nil {
+			if err := s.endExpiredAlerts(ctx); err != nil && ctx.Err() == nil {
 				s.cfg.Log.Warn("cannot record ended alerts; trying again", "err", err)
 			}
 		}
@@ -87,12 +87,12 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 		for i := range page.States {
 			st := &page.States[i]
 			namespace, check, ok := s.cfg.Plan.CheckName(st.Check)
-			if !ok || st.Stream != 0 || st.Expired { // of an agent, or expired: alerts do not end it
+			if !ok || st.Stream != 0 || st.Expired { // an event of an agent, or an expired event: alerts do not end it
 				continue
 			}
 			s.events[eventKey{st.Node, st.Check}] = &alertEvent{
 				node: st.Node, namespace: namespace, check: check, known: true, status: st.Status, output: st.Output,
-				restored: &firing{status: st.Status, text: st.Output, line: oneLine(st.Output), until: s.clock + repeatTime(st.Output)},
+				restored: &firingAlert{status: st.Status, text: st.Output, line: oneLine(st.Output), until: s.clock + repeatTime(st.Output)},
 			}
 		}
 		if q.After = page.Next; q.After == "" {
@@ -101,31 +101,31 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 	}
 }
 
-// nowLocked reads the clock.
-func (s *Server) nowLocked() time.Duration {
+// readClockLocked advances Server.clock by the time since its last reading, and returns it.
+func (s *Server) readClockLocked() time.Duration {
 	at := s.cfg.Now()
 	s.clock += min(max(0, at.Sub(s.clockRead)), 2*expiryInterval)
 	s.clockRead = at
 	return s.clock
 }
 
-// endExpired ends alerts that senders no longer repeat, and writes the changed events, also those whose last write failed.
-func (s *Server) endExpired(ctx context.Context) error {
+// endExpiredAlerts ends alerts that senders no longer repeat, and writes the changed events, also those whose last write failed.
+func (s *Server) endExpiredAlerts(ctx context.Context) error {
 	s.mu.Lock()
-	now := s.nowLocked()
+	now := s.readClockLocked()
 	s.forgetSendersLocked(now)
 	var changed []*alertEvent
 	for key, p := range s.events {
-		n := p.endExpired(now)
+		n := p.removeExpired(now)
 		s.firing -= n
 		s.metrics.ended.Add(float64(n))
-		if status, text := p.verdict(); !p.known || status != p.status || text != p.output {
+		if status, text := p.presentResult(); !p.known || status != p.status || text != p.output {
 			changed = append(changed, p)
 		} else if p.isIdle() {
 			delete(s.events, key)
 		}
 	}
-	wait, err := s.writeLocked(ctx, changed, now)
+	wait, err := s.writeResultsLocked(ctx, changed, now)
 	s.mu.Unlock()
 	if err == nil {
 		err = wait(ctx)
@@ -136,18 +136,18 @@ func (s *Server) endExpired(ctx context.Context) error {
 	return err
 }
 
-// writeLocked hands a result of each event to the journal. The caller calls markUnknown if they do not become durable.
-func (s *Server) writeLocked(ctx context.Context, list []*alertEvent, now time.Duration) (wait func(context.Context) error, err error) {
+// writeResultsLocked hands a result of each event to the journal. The caller calls markUnknown if they do not become durable.
+func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now time.Duration) (wait func(context.Context) error, err error) {
 	var results []recorder.Result
 	for _, p := range list {
 		check, ok := s.cfg.Plan.PassiveCheck(p.namespace, p.check)
-		status, text := p.verdict()
+		status, text := p.presentResult()
 		ended := len(p.alerts) == 0 && p.restored == nil
 		p.known, p.written = true, now
 		before := p.status
 		p.status, p.output = status, text
 		if !ok || check.Chunk == nil || check.Disabled {
-			continue // deleted with its events, or disabled
+			continue // the check was deleted with its events, or is disabled
 		}
 		if ended && before == model.OK {
 			continue // it was OK all the time; a TTL expires if no sender repeats it
@@ -241,8 +241,8 @@ const (
 	minResultAge = 50 * time.Second
 	// repeatWindow is the time within which a sender repeats the other alerts of an event after one of them.
 	repeatWindow = 90 * time.Second
-	// tick is the interval of endExpired. A process that was stopped for longer could not receive: the clock does not count
-	// that time.
+	// expiryInterval is the time between two calls of endExpiredAlerts. A process that was stopped for longer could not
+	// receive alerts, so Server.clock does not count that time.
 	expiryInterval = 5 * time.Second
 )
 
@@ -273,19 +273,19 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// outcome is the result of handling one alert. Every alert raises exactly one.
-type outcome uint8
+// alertOutcome is the result of handling one alert. Every alert raises exactly one.
+type alertOutcome uint8
 
 const (
-	alertFires outcome = iota
+	alertFires alertOutcome = iota
 	alertResolved
-	malformed     // cannot be decoded, or exceeds a limit of one alert
-	nameTaken     // agents run a check of this name
-	disabledCheck // its check is
-	noLocation    // no check or node could be created
-	stateLimit    // no room for another event of the node, or of its namespace
-	tooManyFiring // fire already
-	notJournaled  // the journal did not accept it
+	alertMalformed // cannot be decoded, or exceeds a limit of one alert
+	nameTaken      // agents run a check of this name
+	disabledCheck  // the check of the alert is disabled
+	noLocation     // no check or node could be created
+	stateLimit     // no room for another event of the node, or of its namespace
+	tooManyFiring  // too many alerts fire already
+	notJournaled   // the journal did not accept it
 	outcomes
 )
 

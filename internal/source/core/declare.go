@@ -7,13 +7,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Declarer declares resources: *intent.Service.
+// Declarer declares resources; *intent.Service implements it.
 type Declarer interface {
 	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
 }
 
-// DeclareMissing declares resources that do not exist, such as the passive checks of events, and returns when they are in
-// force, which catchUp waits for. exists: an operator has just declared one of them, so none was changed.
+// DeclareMissing declares resources that do not exist, such as the passive checks of events, and returns when they are
+// in force, which catchUp waits for. exists is true if an operator has just declared one of these resources; then
+// DeclareMissing has changed nothing.
 func DeclareMissing(ctx context.Context, d Declarer, catchUp func(context.Context) error, by intent.Actor, missing []model.Resource) (exists bool, err error) {
 	expect := make(map[intent.Key]int64, len(missing))
 	for i := range missing {

@@ -20,7 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// lineSource is a whole source: each line of a connection is the output of a result, answered "ok N" after its commit.
+// lineSource is a complete example of a source of signals: each line of a connection is the output of a result, and is
+// answered by "ok N" after its commit.
 type lineSource struct {
 	journal  *memoryJournal
 	registry core.Registry[lineSession]
@@ -38,7 +39,8 @@ type lineSession struct {
 	last   uint64
 }
 
-// serve registers the session, marks its beginning, and reads until the connection ends.
+// serve registers a session for a connection, writes the mark of its beginning to the journal, and reads lines until the
+// connection ends.
 func (s *lineSource) serve(ctx context.Context, conn net.Conn, node core.Node, uid uuid.UUID) error {
 	x := &lineSession{source: s, conn: conn, node: node, uid: uid}
 	x.Window.Open()
@@ -56,7 +58,7 @@ func (s *lineSource) serve(ctx context.Context, conn net.Conn, node core.Node, u
 	}
 	defer s.registry.Remove(node.ID, x)
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		if err := x.result(ctx, lines.Text()); err != nil {
+		if err := x.appendResult(ctx, lines.Text()); err != nil {
 			return err
 		}
 		debt := x.budget.Spend(&core.Charge{core.LoadResults: 1})
@@ -65,8 +67,8 @@ func (s *lineSource) serve(ctx context.Context, conn net.Conn, node core.Node, u
 	return nil
 }
 
-// result appends one result to the journal.
-func (x *lineSession) result(ctx context.Context, output string) error {
+// appendResult appends one result to the journal.
+func (x *lineSession) appendResult(ctx context.Context, output string) error {
 	b := wire.Batch{First: x.last + 1, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: 7, Body: wire.AppendResult(nil, &wire.Result{Output: []byte(output)})}}}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 	if err != nil {
@@ -82,7 +84,7 @@ func (x *lineSession) result(ctx context.Context, output string) error {
 	return x.source.journal.Append(ctx, x.record.Entries(&core.Batch{Node: x.node.ID, Section: core.SectionOf(x.uid), Body: body, Signals: 1, Waiter: x, Token: uint64(len(body))})...)
 }
 
-// Committed acknowledges a line.
+// Committed sends the acknowledgement of a line.
 func (x *lineSession) Committed(size uint64, at journal.Position, err error) {
 	x.Mu.Lock()
 	x.Commit(int(size), err)
@@ -92,7 +94,7 @@ func (x *lineSession) Committed(size uint64, at journal.Position, err error) {
 	}
 }
 
-// memoryJournal commits each append at once.
+// memoryJournal is a journal in memory that commits each append at once.
 type memoryJournal struct {
 	records [][]byte
 }
@@ -107,8 +109,9 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 	return nil
 }
 
-// A source of a hundred lines has sessions, limits, journal entries and acknowledgements from the core.
-func TestCoreSource(t *testing.T) {
+// The source lineSource, of a hundred lines of code, gets sessions, limits, journal entries and acknowledgements from
+// package core.
+func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	s := &lineSource{journal: &memoryJournal{}}
 	s.limiter.LimiterConfig = core.LimiterConfig{
 		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
@@ -142,7 +145,7 @@ func TestCoreSource(t *testing.T) {
 }
 
 // The end of a session ends a reader that waits for a full window, and after Displace nothing is appended.
-func TestDisplaceEndsAppends(t *testing.T) {
+func TestDisplacedSessionAppendsNothing(t *testing.T) {
 	var w core.Window
 	w.Open()
 	if !w.Acquire(10, 10) {

@@ -16,13 +16,13 @@ import (
 
 // Life starts and ends the goroutines of a source: one reader per connection, and the writers of its outboxes.
 type Life struct {
-	// Base ends with Stop: no append and no wait outlasts it.
+	// Base is the context of all goroutines. Stop ends it, so that no append to the journal and no wait goes on.
 	Base     context.Context
 	cancel   context.CancelFunc
 	stopping atomic.Bool
 	readers  sync.WaitGroup
 	writers  sync.WaitGroup // replacements of stuck writers included
-	stacks   stacks
+	stacks   stackPool
 }
 
 // NewLife returns a Life whose goroutines may start.
@@ -52,7 +52,8 @@ func (l *Life) Stop(closeConnections func(), outboxes ...interface{ Close() }) {
 	l.writers.Wait()
 }
 
-// AddReader counts a reader that Read will be; false: the source stops, and there must be none.
+// AddReader counts a reader goroutine before it calls Read; false: the source is stopping, so the caller must not start
+// one.
 func (l *Life) AddReader() bool {
 	l.readers.Add(1)
 	if l.stopping.Load() {
@@ -67,11 +68,12 @@ func (l *Life) RemoveReader() { l.readers.Done() }
 
 // Handler is the part of a session that its reader calls.
 type Handler interface {
-	// Message reads and handles one message. A cause (a metric label) ends the session.
+	// Message reads and handles one message. If it returns a cause (a metric label), the session ends.
 	Message() (cause string)
-	// ReadFailed returns the cause of a failed read, and tells a peer that breaks the protocol.
+	// ReadFailed returns the cause of a failed read (a metric label). A peer that breaks the protocol is sent the
+	// reason.
 	ReadFailed(err error) (cause string)
-	// End is called last.
+	// End is called after the last message, when the session ends.
 	End(cause string)
 }
 
@@ -89,28 +91,28 @@ func (l *Life) Read(conn *wsconn.Conn, x Handler) {
 	x.End(cause)
 }
 
-// stacks lends a stack to a session for the time of one message. A session waits nearly always, and waiting needs only
+// stackPool lends a stack to a session for the time of one message. A session waits nearly always, and waiting needs only
 // the stack with which every goroutine starts. Handling a message needs more, and a goroutine keeps a stack that has
 // grown. So messages are handled in coroutines that all sessions of a source share: the switch there and back costs a
 // fraction of a microsecond and wakes no thread, unlike a channel.
-type stacks struct {
+type stackPool struct {
 	mu   sync.Mutex
-	free []*stack
+	free []*pooledStack
 }
 
 // MaxFreeStacks bounds the stacks that no session uses.
 const MaxFreeStacks = 64
 
-// stack is one coroutine. handler and cause belong to the session that borrows it.
-type stack struct {
+// pooledStack is one coroutine. handler and cause belong to the session that borrows it.
+type pooledStack struct {
 	handler Handler
 	cause   string
 	next    func() (struct{}, bool)
 	stop    func()
 }
 
-func newStack() *stack {
-	k := new(stack)
+func newPooledStack() *pooledStack {
+	k := new(pooledStack)
 	k.next, k.stop = iter.Pull(func(done func(struct{}) bool) {
 		for {
 			if k.cause = k.handler.Message(); !done(struct{}{}) {
@@ -122,16 +124,16 @@ func newStack() *stack {
 }
 
 // handleMessage calls x.Message on a borrowed stack.
-func (s *stacks) handleMessage(x Handler) (cause string) {
+func (s *stackPool) handleMessage(x Handler) (cause string) {
 	s.mu.Lock()
-	var k *stack
+	var k *pooledStack
 	if n := len(s.free); n > 0 {
 		k, s.free[n-1] = s.free[n-1], nil
 		s.free = s.free[:n-1]
 	}
 	s.mu.Unlock()
 	if k == nil {
-		k = newStack()
+		k = newPooledStack()
 	}
 	k.handler = x
 	k.next()
@@ -149,7 +151,7 @@ func (s *stacks) handleMessage(x Handler) (cause string) {
 }
 
 // close ends the free coroutines, after the last reader.
-func (s *stacks) close() {
+func (s *stackPool) close() {
 	for _, k := range s.free {
 		k.stop()
 	}
@@ -174,24 +176,24 @@ func ReadCause(err error) string {
 	case errors.As(err, &closed):
 		return "closed"
 	case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
-		return "cut" // by the server
+		return "cut" // the server closed the connection
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "eof"
 	}
 	return "network"
 }
 
-// maxStep bounds one step of the clock: while the process was stopped, it could not receive, so nobody was silent.
-const maxStep = 2 * time.Second
+// maxClockStep bounds one step of the clock: while the process was stopped, it could not receive, so nobody was silent.
+const maxClockStep = 2 * time.Second
 
 // Clock counts listening time in nanoseconds. Run moves it once a second; sessions compare it with the time of their
 // last frame.
 type Clock struct{ ns atomic.Int64 }
 
-// Start sets the first reading.
+// Start sets the first reading of the clock.
 func (c *Clock) Start(ns int64) { c.ns.Store(ns) }
 
-// Now returns the last reading.
+// Now returns the last reading of the clock.
 func (c *Clock) Now() int64 { return c.ns.Load() }
 
 // Run moves the clock once a second until ctx ends and calls step with the time of day and the new reading.
@@ -206,7 +208,7 @@ func (c *Clock) Run(ctx context.Context, timeOfDay func() time.Time, step func(a
 			return
 		}
 		at := timeOfDay()
-		now := c.ns.Add(int64(min(max(0, at.Sub(last)), maxStep)))
+		now := c.ns.Add(int64(min(max(0, at.Sub(last)), maxClockStep)))
 		last = at
 		step(at, now)
 	}

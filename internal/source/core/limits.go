@@ -16,14 +16,14 @@ import (
 
 // NamespaceLimits holds the limits of one namespace: rates and sizes of its nodes' signals.
 type NamespaceLimits struct {
-	Namespace         string  // its name
-	ResultsPerSec     float64 // of all its nodes; zero: no limit
-	NodeResultsPerSec float64 // of each; zero: the server's default
-	ValuesPerSec      float64 // rows of value blocks of all its nodes; zero: no limit, as below
+	Namespace         string  // name of the namespace
+	ResultsPerSec     float64 // results per second of all its nodes; zero: no limit
+	NodeResultsPerSec float64 // results per second of each node; zero: the server's default
+	ValuesPerSec      float64 // rows of value blocks of all its nodes; zero: no limit (also in the fields below)
 	NodeValuesPerSec  float64
-	ReportsPerSec     float64 // reports and inventories
+	ReportsPerSec     float64 // reports and inventories of all its nodes
 	NodeReportsPerSec float64
-	BytesPerSec       float64 // of batches
+	BytesPerSec       float64 // bytes of the batches of all its nodes
 	NodeBytesPerSec   float64
 	OutputBytes       int // longest output of one result; zero: the server's default
 }
@@ -42,12 +42,12 @@ type LimiterConfig struct {
 type Limiter struct {
 	LimiterConfig
 	mu         sync.Mutex
-	namespaces map[model.NamespaceID]*namespace
+	namespaces map[model.NamespaceID]*namespaceBudget
 }
 
-// namespace holds the limits that the nodes of a namespace share, the buckets of their rates, and the limits that they
+// namespaceBudget holds the limits that the nodes of a namespace share, the buckets of their rates, and the limits that they
 // met.
-type namespace struct {
+type namespaceBudget struct {
 	loadBuckets
 	limits atomic.Pointer[NamespaceLimits]
 
@@ -59,13 +59,13 @@ type namespace struct {
 type Hit struct {
 	Namespace string
 	Limit     string // output, node_states, namespace_states, node_rate, namespace_rate, node_values_rate … (Debt.Limit), labels, facts, groups, node_passive
-	Count     uint64 // since the start
+	Count     uint64 // number of refusals and delays since the server started
 	Last      time.Time
-	Node      string // the last one
-	Reason    string // the last one
+	Node      string // of the last refusal or delay
+	Reason    string // of the last refusal or delay
 }
 
-// Hits returns the limits met since a time, the newest first.
+// Hits returns the limits that namespaces have met since a time, the newest first.
 func (l *Limiter) Hits(since time.Time) (list []Hit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,22 +82,22 @@ func (l *Limiter) Hits(since time.Time) (list []Hit) {
 	return list
 }
 
-func (l *Limiter) namespace(id model.NamespaceID) *namespace {
+func (l *Limiter) namespaceBudget(id model.NamespaceID) *namespaceBudget {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.namespaces[id]
 	if n == nil {
 		if l.namespaces == nil {
-			l.namespaces = map[model.NamespaceID]*namespace{}
+			l.namespaces = map[model.NamespaceID]*namespaceBudget{}
 		}
-		n = &namespace{}
-		n.limits.Store(l.readLimits(id))
+		n = &namespaceBudget{}
+		n.limits.Store(l.readNamespaceLimits(id))
 		l.namespaces[id] = n
 	}
 	return n
 }
 
-func (l *Limiter) readLimits(id model.NamespaceID) *NamespaceLimits {
+func (l *Limiter) readNamespaceLimits(id model.NamespaceID) *NamespaceLimits {
 	limits := l.Namespace(id)
 	if limits.NodeResultsPerSec == 0 {
 		limits.NodeResultsPerSec = l.Defaults.NodeResultsPerSec
@@ -113,20 +113,20 @@ func (l *Limiter) Refresh() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, n := range l.namespaces {
-		if now := l.readLimits(id); *now != *n.limits.Load() {
+		if now := l.readNamespaceLimits(id); *now != *n.limits.Load() {
 			n.limits.Store(now)
 		}
 	}
 }
 
-// Hit counts a limit that a node met outside of a session.
+// Hit records that a node met a limit outside of a session.
 func (l *Limiter) Hit(node *Node, limit, reason string) {
 	var b Budget
 	b.Open(l, node)
 	b.Hit(limit, reason)
 }
 
-// StatesLimit returns the limit behind a code with which the event view refuses another event.
+// StatesLimit returns the name of the limit of events for a code with which the event view refused another event.
 func StatesLimit(code string) string {
 	if code == "namespace_limit" {
 		return "namespace_states"
@@ -134,24 +134,25 @@ func StatesLimit(code string) string {
 	return "node_states"
 }
 
-// Budget is the account of one session: a bucket of its node, and the bucket of its namespace. Its methods Spend and
-// Wait belong to the session's reader.
+// Budget holds the token buckets that one session pays from: those of its node, and those of its namespace. Its methods
+// Spend and Wait belong to the session's reader.
 type Budget struct {
 	limiter   *Limiter
-	namespace *namespace
+	namespace *namespaceBudget
 	node      string
 	own       loadBuckets
 }
 
 // Open prepares the budget of a node's session; call it before any other method.
 func (b *Budget) Open(l *Limiter, node *Node) {
-	b.limiter, b.namespace, b.node = l, l.namespace(node.Namespace), node.Name
+	b.limiter, b.namespace, b.node = l, l.namespaceBudget(node.Namespace), node.Name
 }
 
-// Limits returns the limits of the namespace. The caller must not change them.
+// Limits returns the limits of the session's namespace. The caller must not change them.
 func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
 
-// Spend takes the tokens of a batch from the buckets of the node and of its namespace, and returns the longer debt.
+// Spend takes the tokens of a batch from the buckets of the node and of its namespace, and returns the debt of the
+// bucket that needs the longer time to be paid.
 func (b *Budget) Spend(c *Charge) Debt {
 	limits, now, burst := b.Limits(), b.limiter.Monotonic(), b.limiter.Burst
 	node, namespace := limits.nodeRates(), limits.namespaceRates()
@@ -163,7 +164,7 @@ func (b *Budget) Spend(c *Charge) Debt {
 	return Debt{own, "node", of, node[of]}
 }
 
-// SpendFrame takes a token of the node for a frame without signals: no frame is free.
+// SpendFrame takes one token of the node's bucket for a frame without signals, because each frame costs the server time.
 func (b *Budget) SpendFrame() Debt {
 	most := b.Limits().NodeResultsPerSec
 	return Debt{b.own[LoadResults].Spend(1, most, b.limiter.Burst, b.limiter.Monotonic()), "node", LoadResults, most}
@@ -188,27 +189,27 @@ func (b *Budget) Hit(limit, reason string) {
 	h.Namespace, h.Last, h.Node, h.Reason = name, b.limiter.Now(), b.node, reason
 }
 
-// maxPause bounds one pause, so that a server that stops does not wait for it.
-const maxPause = time.Second
+// maxReaderPause bounds one pause, so that a server that stops does not wait for it.
+const maxReaderPause = time.Second
 
-// Wait pauses the reader until the debt is paid; ctx or the end of the session ends it. New limits count the debt anew:
-// after an operator raises one, no reader waits for the old one.
+// Wait pauses the reader until the debt is paid; ctx or the end of the session ends it. When an operator changes a
+// limit, the time is computed again, so that no reader waits for the old limit.
 func (b *Budget) Wait(ctx context.Context, wait time.Duration, w *Window) {
 	limits := b.Limits()
-	for ; wait > 0; wait -= maxPause {
+	for ; wait > 0; wait -= maxReaderPause {
 		if now := b.Limits(); now != limits {
 			limits = now
 			if wait = b.Spend(&Charge{}).Wait; wait <= 0 {
 				return
 			}
 		}
-		if pause.For(ctx, min(wait, maxPause)) != nil || w.Ended() {
+		if pause.For(ctx, min(wait, maxReaderPause)) != nil || w.Ended() {
 			return
 		}
 	}
 }
 
-// Load is a kind of cost with rate limits of its own.
+// Load is a kind of traffic, such as results, that has rate limits of its own.
 type Load uint8
 
 const (
@@ -226,10 +227,10 @@ var loadNames = [loads]struct{ unit, limit string }{
 // Charge is the cost of a batch against the rate limits of its node and namespace.
 type Charge [loads]int
 
-// loadBuckets are the buckets of a node or of a namespace.
+// loadBuckets holds the token buckets of a node or of a namespace, one for each Load.
 type loadBuckets [loads]Bucket
 
-// loadRates are tokens per second of each load; zero: no limit.
+// loadRates holds the rate limits of a node or of a namespace, in tokens per second of each Load; zero: no limit.
 type loadRates [loads]float64
 
 func (l *NamespaceLimits) nodeRates() loadRates {
@@ -240,7 +241,8 @@ func (l *NamespaceLimits) namespaceRates() loadRates {
 	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
 }
 
-// spend takes the tokens of c from all buckets. It returns the longest wait until a debt is paid, and its load.
+// spend takes the tokens of c from all buckets. It returns the longest wait until a bucket's debt is paid, and the Load
+// of that bucket.
 func (b *loadBuckets) spend(c *Charge, r loadRates, burst time.Duration, now int64) (wait time.Duration, of Load) {
 	for i := range b {
 		if r[i] <= 0 { // no limit, as most
@@ -264,7 +266,7 @@ type Debt struct {
 // Limit returns the name of the limit in metrics and in Hit.
 func (d *Debt) Limit() string { return d.scope + "_" + loadNames[d.load].limit + "rate" }
 
-// Reason returns a sentence for people.
+// Reason returns a sentence for people that names the limit.
 func (d *Debt) Reason() string {
 	subject := "this node"
 	if d.scope == "namespace" {
@@ -303,14 +305,14 @@ func (b *Bucket) Spend(n int, rate float64, burst time.Duration, now int64) time
 	return time.Duration(-b.tokens / rate * float64(time.Second))
 }
 
-// Refund gives n tokens back.
+// Refund gives n tokens back to the bucket.
 func (b *Bucket) Refund(n int) {
 	b.mu.Lock()
 	b.tokens += float64(n)
 	b.mu.Unlock()
 }
 
-// IdleSince returns the time of the last Spend.
+// IdleSince returns the monotonic time (ns) of the last Spend.
 func (b *Bucket) IdleSince() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -31,8 +31,8 @@ func (m Meter) Gauge(name, help string, value func() float64) {
 	m.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: m.Prefix + name, Help: help}, value))
 }
 
-// Outcomes registers a counter with the label outcome and fills list by the outcomes' texts. Every message raises exactly
-// one outcome, so the sum of all is the number of messages.
+// Outcomes registers a counter with the label outcome and fills list with one counter per outcome; text returns the
+// label value of outcome i. Every message raises exactly one outcome, so the sum of all is the number of messages.
 func (m Meter) Outcomes(name, help string, list []prometheus.Counter, text func(i int) string) {
 	v := m.Vector(name, help, "outcome")
 	for i := range list {
@@ -42,12 +42,12 @@ func (m Meter) Outcomes(name, help string, list []prometheus.Counter, text func(
 
 // SessionMetrics are the metrics that sources with sessions have in common.
 type SessionMetrics struct {
-	Received   prometheus.Counter     // messages: the sum of all outcomes
-	Bytes      prometheus.Counter     // of messages
+	Received   prometheus.Counter     // received messages; the sum over all outcomes
+	Bytes      prometheus.Counter     // bytes of the received messages
 	Handshakes *prometheus.CounterVec // by outcome: welcome, or the reason of the refusal
 	Ended      *prometheus.CounterVec // sessions, by cause
 	Archives   *prometheus.CounterVec // requests for archives of Assets, by outcome
-	Stuck      prometheus.Counter     // replaced writers
+	Stuck      prometheus.Counter     // writers that were replaced, because their peer did not read
 }
 
 // SessionNames are the names of a source's SessionMetrics, without prefix and _total, and the words of their help.

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Lane is one of a session's outboxes: urgent short messages do not wait behind long ones.
+// Lane names one of the two outboxes of a session. Two exist so that urgent short messages do not wait behind long ones.
 type Lane uint8
 
 const (
@@ -26,7 +26,8 @@ type Outgoing struct {
 	queued [lanes]bool // the session is in the lane's outbox, or a writer has it
 }
 
-// HoldBack lets no writer take the session until Release: its first message has to come before all others.
+// HoldBack keeps writers away from the session until Release, because the session's first message has to come before all
+// others.
 func (o *Outgoing) HoldBack() { o.queued = [lanes]bool{true, true} }
 
 // Sender is a session with an outbox. Only one writer per lane calls Flush, so messages of one lane keep their order.
@@ -37,10 +38,10 @@ type Sender interface {
 	FlushFailed()
 }
 
-// Scratch is the memory in which a writer encodes messages without allocating.
+// Scratch is the memory that a writer reuses to encode messages, so that it allocates nothing.
 type Scratch struct {
 	Frame []byte // begins with wsconn.Headroom
-	More  any    // of the source; kept from one session to the next
+	More  any    // memory of the source, kept from one session to the next
 }
 
 // NewFrame returns an empty frame with headroom.
@@ -48,7 +49,7 @@ func (w *Scratch) NewFrame() []byte { return w.Frame[:wsconn.Headroom] }
 
 const (
 	scratchBytes    = 4096
-	maxScratchBytes = 256 << 10 // a larger frame is dropped after use
+	maxScratchBytes = 256 << 10 // a longer Scratch.Frame is dropped after use
 )
 
 // Outbox is the list of sessions that have something to write. A session is in it at most once, so the list is never
@@ -64,8 +65,8 @@ type Outbox[S Sender] struct {
 	n          int
 	closed     bool
 
-	passed     uint64
-	nudgeTaken uint64 // number of sessions taken when Nudge looked last
+	passed           uint64
+	takenAtLastNudge uint64 // number of sessions taken when Nudge looked last
 }
 
 // sessionsPerWriter waiting sessions wake one more writer.
@@ -91,7 +92,7 @@ func (o *Outbox[S]) Add(x S, duties Duties) {
 	o.AddLocked(x, duties)
 }
 
-// AddLocked is Add for callers with the session's Mu.
+// AddLocked does what Add does, for callers that hold the session's Mu.
 func (o *Outbox[S]) AddLocked(x S, duties Duties) {
 	out := &x.Base().Outgoing
 	out.duties[o.lane] |= duties
@@ -101,7 +102,7 @@ func (o *Outbox[S]) AddLocked(x S, duties Duties) {
 	}
 }
 
-// Release lets writers take a session after HoldBack.
+// Release ends HoldBack: writers may take the session again.
 func (o *Outbox[S]) Release(x S) {
 	b := x.Base()
 	b.Mu.Lock()
@@ -138,15 +139,15 @@ func (o *Outbox[S]) queueSession(x S) {
 func (o *Outbox[S]) Nudge() {
 	o.mu.Lock()
 	taken := o.passed - uint64(o.n)
-	idle := o.n > 0 && taken == o.nudgeTaken
-	o.nudgeTaken = taken
+	idle := o.n > 0 && taken == o.takenAtLastNudge
+	o.takenAtLastNudge = taken
 	o.mu.Unlock()
 	if idle {
 		o.filled.Signal()
 	}
 }
 
-// takeSession waits for a session; false: the outbox is closed and empty.
+// takeSession waits until a session has something to write and takes it; false: the outbox is closed and empty.
 func (o *Outbox[S]) takeSession() (x S, ok bool) {
 	var none S
 	o.mu.Lock()
@@ -185,8 +186,8 @@ func (o *Outbox[S]) Start(n int) {
 	}
 }
 
-// stuckAfter is the time after which a writer that works for one session is replaced.
-const stuckAfter = 250 * time.Millisecond
+// stuckWriterTimeout is the time after which a writer that works for one session is replaced.
+const stuckWriterTimeout = 250 * time.Millisecond
 
 // runWriter is one writer goroutine. A peer that does not read blocks its writer until the write times out, and a few such
 // peers would block all writers. So a stuck writer is replaced, and ends when its write returns: a peer delays no other,
@@ -200,7 +201,7 @@ func (o *Outbox[S]) runWriter() {
 		if !ok {
 			return
 		}
-		timer.Reset(stuckAfter)
+		timer.Reset(stuckWriterTimeout)
 		b := x.Base()
 		for {
 			b.Mu.Lock()
@@ -217,7 +218,7 @@ func (o *Outbox[S]) runWriter() {
 			}
 		}
 		if !timer.Stop() {
-			return // replaced
+			return // another writer has replaced this one
 		}
 		if cap(w.Frame) > maxScratchBytes {
 			w.Frame = make([]byte, wsconn.Headroom, scratchBytes)

@@ -7,28 +7,28 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// sender is a session that writes nothing.
-type sender struct{ Session }
+// silentSender is a session whose Flush writes nothing.
+type silentSender struct{ Session }
 
-func (*sender) Flush(*Scratch, Duties) error { return nil }
-func (*sender) FlushFailed()                 {}
+func (*silentSender) Flush(*Scratch, Duties) error { return nil }
+func (*silentSender) FlushFailed()                 {}
 
-func newTestOutbox() *Outbox[*sender] {
-	return NewOutbox[*sender](NewLife(), Acks, "test", 10, &queue.Registry{}, func() {})
+func newTestOutbox() *Outbox[*silentSender] {
+	return NewOutbox[*silentSender](NewLife(), Acks, "test", 10, &queue.Registry{}, func() {})
 }
 
 // A writer that waits for a peer must not keep the sessions behind it: the next Nudge wakes another writer.
-func TestNudgeWakesAWriterWithoutProgress(t *testing.T) {
+func TestNudgeStartsAWriterWhenOthersAreStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTestOutbox()
-		o.queueSession(new(sender))
-		o.takeSession()      // by the writer that is stuck
+		o.queueSession(new(silentSender))
+		o.takeSession()      // taken by the writer that is stuck
 		o.n, o.passed = 1, 2 // one more was put, and its signal woke nobody
-		o.ring[o.head] = new(sender)
+		o.ring[o.head] = new(silentSender)
 		got := make(chan bool)
 		o.n = 0
 		go func() { _, ok := o.takeSession(); got <- ok }()
-		synctest.Wait() // it waits
+		synctest.Wait() // until the writer waits for a session
 		o.mu.Lock()
 		o.n = 1
 		o.mu.Unlock()
@@ -37,15 +37,15 @@ func TestNudgeWakesAWriterWithoutProgress(t *testing.T) {
 		if !<-got {
 			t.Error("nothing taken")
 		}
-		o.Nudge() // nothing waits
+		o.Nudge() // without a waiting session, no writer starts
 	})
 }
 
-// Few writers or many take every session once.
-func TestOutboxPassesEverySessionOn(t *testing.T) {
+// Any number of writers takes every queued session exactly once.
+func TestWritersTakeEverySessionOnce(t *testing.T) {
 	o := newTestOutbox()
 	const all = 10_000
-	got := make(chan *sender, all)
+	got := make(chan *silentSender, all)
 	for range 4 {
 		go func() {
 			for x, ok := o.takeSession(); ok; x, ok = o.takeSession() {
@@ -54,9 +54,9 @@ func TestOutboxPassesEverySessionOn(t *testing.T) {
 		}()
 	}
 	for range all {
-		o.queueSession(new(sender))
+		o.queueSession(new(silentSender))
 	}
-	seen := map[*sender]bool{}
+	seen := map[*silentSender]bool{}
 	for range all {
 		seen[<-got] = true
 	}

@@ -15,16 +15,17 @@ import (
 const (
 	// MaxRuns bounds the pending runs of one session, and those not sent yet.
 	MaxRuns = 100
-	// RunOutputSlack is the output that an agent may send beyond the requested limit: the reason why a run ended.
+	// RunOutputSlack is the number of bytes that an agent may send beyond the requested limit of output, for the reason
+	// why a run ended.
 	RunOutputSlack = 4 << 10
 )
 
 // RunOutput bounds the output of runs that callers have not fetched yet, for all callers together: queue run-output.
 type RunOutput struct {
-	max    int64
-	held   atomic.Int64
-	passed atomic.Uint64
-	cut    atomic.Uint64
+	max       int64
+	heldBytes atomic.Int64
+	passed    atomic.Uint64
+	cut       atomic.Uint64
 }
 
 // NewRunOutput returns an empty RunOutput, listed in r.
@@ -32,15 +33,15 @@ func NewRunOutput(r *queue.Registry) *RunOutput {
 	most, _ := r.Bounds("run-output")
 	o := &RunOutput{max: most}
 	r.Register("run-output", func() queue.Info {
-		return queue.Info{Name: "run-output", Capacity: most, Depth: o.held.Load(), Unit: "bytes", Policy: queue.Drop, Passed: o.passed.Load(), Overflow: o.cut.Load()}
+		return queue.Info{Name: "run-output", Capacity: most, Depth: o.heldBytes.Load(), Unit: "bytes", Policy: queue.Drop, Passed: o.passed.Load(), Overflow: o.cut.Load()}
 	})
 	return o
 }
 
-// acquire returns n if there is room for n bytes, else 0.
-func (o *RunOutput) acquire(n int) int {
-	if o.held.Add(int64(n)) > o.max {
-		o.held.Add(-int64(n))
+// reserveBytes returns n if there is room for n bytes, else 0.
+func (o *RunOutput) reserveBytes(n int) int {
+	if o.heldBytes.Add(int64(n)) > o.max {
+		o.heldBytes.Add(-int64(n))
 		o.cut.Add(uint64(n))
 		return 0
 	}
@@ -48,8 +49,8 @@ func (o *RunOutput) acquire(n int) int {
 	return n
 }
 
-// Bytes returns the bytes that wait to be fetched.
-func (o *RunOutput) Bytes() int64 { return o.held.Load() }
+// Bytes returns the number of bytes of output that callers have not fetched yet.
+func (o *RunOutput) Bytes() int64 { return o.heldBytes.Load() }
 
 // Runs are the runs that one caller has requested, one per node, with their answers that the caller has not fetched. A run
 // belongs to the session to which it was submitted; it ends with an answer, with that session, or when the caller cancels
@@ -59,8 +60,8 @@ type Runs struct {
 	wake   chan struct{}
 
 	mu     sync.Mutex
-	open   map[*PendingRun]struct{} // whose end was not fetched
-	ready  []*PendingRun            // with an answer to fetch, in the order of arrival
+	open   map[*PendingRun]struct{} // runs whose end the caller has not fetched
+	ready  []*PendingRun            // runs with an answer that the caller has not fetched, in the order of arrival
 	closed bool
 }
 
@@ -68,11 +69,11 @@ type Runs struct {
 type PendingRun struct {
 	ID        uint64
 	runs      *Runs
-	cancel    func() // ends it in its session
+	cancel    func() // ends the run in its session
 	maxOutput int    // bytes
 
-	answer    model.RunAnswer // not fetched
-	room      int             // bytes of output that may still come
+	answer    model.RunAnswer // answer that the caller has not fetched
+	roomBytes int             // bytes of output that may still come
 	listed    bool            // in Runs.ready
 	cancelled bool
 }
@@ -82,11 +83,12 @@ func (o *RunOutput) NewRuns() *Runs {
 	return &Runs{output: o, wake: make(chan struct{}, 1), open: map[*PendingRun]struct{}{}}
 }
 
-// Start gives run an id and hands it to a node's session by submit, whose error it returns. cancel ends it there.
+// Start gives run an id and hands the run to the session of a node by calling submit, whose error it returns. cancel
+// ends the run in that session.
 func (r *Runs) Start(node model.NodeID, run *wire.Run, cancel func(id uint64), submit func(*PendingRun) error) error {
 	run.ID = rand.Uint64() | 1
 	p := &PendingRun{ID: run.ID, runs: r, cancel: func() { cancel(run.ID) }, maxOutput: int(run.MaxOutput) + RunOutputSlack, answer: model.RunAnswer{Node: node}}
-	p.room = p.maxOutput
+	p.roomBytes = p.maxOutput
 	r.mu.Lock()
 	r.open[p] = struct{}{}
 	r.mu.Unlock()
@@ -110,7 +112,7 @@ func ErrTooManyRuns() error {
 	return model.Errorf(model.Limited, "%d runs of this agent are pending, the limit", MaxRuns)
 }
 
-// Wake receives a value after Next has something to return.
+// Wake returns a channel that receives a value when Next has an answer to return.
 func (r *Runs) Wake() <-chan struct{} { return r.wake }
 
 // Pending returns the number of runs whose end was not fetched.
@@ -120,7 +122,7 @@ func (r *Runs) Pending() int {
 	return len(r.open)
 }
 
-// Next returns the answers of one run since the last call; false: there are none.
+// Next returns the answer of one run, with the output that arrived since the last call; false: no run has an answer.
 func (r *Runs) Next() (model.RunAnswer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +133,7 @@ func (r *Runs) Next() (model.RunAnswer, bool) {
 	r.ready = r.ready[1:]
 	p.listed = false
 	out := p.answer
-	r.output.held.Add(-int64(len(out.Output)))
+	r.output.heldBytes.Add(-int64(len(out.Output)))
 	p.answer.Output = nil
 	if out.Done {
 		delete(r.open, p)
@@ -139,9 +141,9 @@ func (r *Runs) Next() (model.RunAnswer, bool) {
 	return out, true
 }
 
-// Forget cancels the runs of one node. Next returns nothing more of them.
+// Forget cancels the runs on one node. Next returns no more answers of these runs.
 func (r *Runs) Forget(node model.NodeID) {
-	r.cancelIf(func(p *PendingRun) bool { return p.answer.Node == node })
+	r.cancelRunsIf(func(p *PendingRun) bool { return p.answer.Node == node })
 }
 
 // Close cancels all runs that have not ended.
@@ -149,10 +151,10 @@ func (r *Runs) Close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.cancelIf(func(*PendingRun) bool { return true })
+	r.cancelRunsIf(func(*PendingRun) bool { return true })
 }
 
-func (r *Runs) cancelIf(which func(*PendingRun) bool) {
+func (r *Runs) cancelRunsIf(which func(*PendingRun) bool) {
 	var list []*PendingRun
 	r.mu.Lock()
 	for p := range r.open {
@@ -160,7 +162,7 @@ func (r *Runs) cancelIf(which func(*PendingRun) bool) {
 			list = append(list, p)
 			delete(r.open, p)
 			r.ready = slices.DeleteFunc(r.ready, func(q *PendingRun) bool { return p == q })
-			r.output.held.Add(-int64(len(p.answer.Output)))
+			r.output.heldBytes.Add(-int64(len(p.answer.Output)))
 			p.answer.Output, p.cancelled = nil, true
 		}
 	}
@@ -170,7 +172,7 @@ func (r *Runs) cancelIf(which func(*PendingRun) bool) {
 	}
 }
 
-// Answer keeps a part of the run's output, or its end, until the caller fetches it.
+// Answer stores a part of the run's output, or the run's end, until the caller fetches it by Next.
 func (p *PendingRun) Answer(m *wire.RunOutput) {
 	r := p.runs
 	r.mu.Lock()
@@ -178,9 +180,9 @@ func (p *PendingRun) Answer(m *wire.RunOutput) {
 	if r.closed || p.cancelled {
 		return
 	}
-	output := m.Output[:min(len(m.Output), p.room)]
-	output = output[:r.output.acquire(len(output))]
-	p.room -= len(output)
+	output := m.Output[:min(len(m.Output), p.roomBytes)]
+	output = output[:r.output.reserveBytes(len(output))]
+	p.roomBytes -= len(output)
 	p.answer.Output = append(p.answer.Output, output...)
 	p.answer.Cut += uint64(len(m.Output) - len(output))
 	if m.Done {
@@ -188,18 +190,18 @@ func (p *PendingRun) Answer(m *wire.RunOutput) {
 		p.answer.Refused = m.Refused
 		p.answer.Cut += m.Cut
 	}
-	p.listLocked()
+	p.addToReadyLocked()
 }
 
-// Lose ends the run without an answer: its session has ended, by cause.
+// Lose ends the run without an answer, because its session has ended for the given cause.
 func (p *PendingRun) Lose(cause string) {
 	p.runs.mu.Lock()
 	defer p.runs.mu.Unlock()
 	p.answer.Done, p.answer.Lost = true, "its session ended ("+cause+") before the run did"
-	p.listLocked()
+	p.addToReadyLocked()
 }
 
-func (p *PendingRun) listLocked() {
+func (p *PendingRun) addToReadyLocked() {
 	if p.listed || p.cancelled {
 		return
 	}
@@ -211,18 +213,18 @@ func (p *PendingRun) listLocked() {
 	}
 }
 
-// Agent describes a connected agent, as its session knows it.
+// Agent describes a connected agent by the data that its session has.
 type Agent struct {
 	Version     string
-	Refuses     []string // runs that it refuses, whatever the server asks
+	Refuses     []string // kinds of runs that the agent always refuses
 	Idle        []IdleUnit
 	Since       time.Time
 	Address     string
-	Skew        time.Duration // of its clock at the beginning of the session; positive: ahead of the server's
+	Skew        time.Duration // error of the agent's clock when the session began; positive: ahead of the server's clock
 	Certificate time.Time     // expiry of the session's certificate; zero: it has none
-	Assigned    uint64        // intent revision of the assignment that it holds or was sent; zero: none
-	Confirmed   bool          // it has confirmed that it holds it
-	Report      *AgentReport  // nil: it has sent none
+	Assigned    uint64        // intent revision of the assignment that the agent holds or was sent; zero: none
+	Confirmed   bool          // the agent has confirmed that it holds this assignment
+	Report      *AgentReport  // last report of the agent; nil: the agent has sent none
 }
 
 // AgentReport is the last report of an agent on itself.

@@ -42,8 +42,8 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 	return values, errs
 }
 
-// findCheck returns the first check of a node's present assignment for which has is true; nil: there is none.
-func findCheck(assignments directory.Assignments, node model.NodeID, has func(*model.CheckChunk) bool) *model.CheckChunk {
+// findAssignedCheck returns the first check of a node's present assignment for which has is true; nil: there is none.
+func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has func(*model.CheckChunk) bool) *model.CheckChunk {
 	a := assignments.For(node)
 	if a == nil {
 		return nil
@@ -58,7 +58,7 @@ func findCheck(assignments directory.Assignments, node model.NodeID, has func(*m
 
 // NamesSecret reports whether a check of the node's present assignment names a secret that the server finds.
 func NamesSecret(assignments directory.Assignments, node model.NodeID, secret string) bool {
-	return findCheck(assignments, node, func(c *model.CheckChunk) bool {
+	return findAssignedCheck(assignments, node, func(c *model.CheckChunk) bool {
 		for i := range c.Secrets {
 			if c.Secrets[i].Name == secret && c.Secrets[i].OnServer() {
 				return true
@@ -71,7 +71,8 @@ func NamesSecret(assignments directory.Assignments, node model.NodeID, secret st
 // FetchTimeout bounds the transfer of one archive. An agent asks again for the missing rest.
 const FetchTimeout = 15 * time.Minute
 
-// Archives opens archives of Assets for agents of all sources. Its queue asset-fetches bounds the transfers.
+// Archives opens archives of Assets for agents of all sources. The queue asset-fetches bounds the number of transfers at
+// a time.
 type Archives struct {
 	open        func(sum [64]byte) (io.ReadSeekCloser, error)
 	assignments directory.Assignments
@@ -79,7 +80,8 @@ type Archives struct {
 	log         *slog.Logger
 }
 
-// NewArchives returns Archives that open finds by their SHA-512; nil: there are none. The error of open is for the agent.
+// NewArchives returns Archives. open finds an archive by its SHA-512; nil: this server has no archives. The error of
+// open is for the agent.
 func NewArchives(open func(sum [64]byte) (io.ReadSeekCloser, error), assignments directory.Assignments, r *queue.Registry, log *slog.Logger) *Archives {
 	return &Archives{open: open, assignments: assignments, slots: queue.NewSlots(r, "asset-fetches"), log: log}
 }
@@ -91,7 +93,7 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server has no archives")
 	}
 	text := hex.EncodeToString(sum[:])
-	named := findCheck(a.assignments, node, func(c *model.CheckChunk) bool {
+	named := findAssignedCheck(a.assignments, node, func(c *model.CheckChunk) bool {
 		for i := range c.Assets {
 			for k := range c.Assets[i].Builds {
 				if c.Assets[i].Builds[k].SHA512 == text {
@@ -115,7 +117,8 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 	return file, func() { _ = file.Close(); a.slots.Leave() }, "served", nil
 }
 
-// PublicError returns the error that the agent gets: an error of this server is logged, and its details stay here.
+// PublicError returns the error that the agent is sent. An error of this server is logged, and the agent is not sent its
+// details.
 func (a *Archives) PublicError(err error, path string) *model.Error {
 	public := &model.Error{Class: model.Internal, Message: "the server cannot read the archive; its log has the reason"}
 	if !errors.As(err, &public) {

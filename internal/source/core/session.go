@@ -28,14 +28,15 @@ type Config struct {
 	Secret SecretFunc
 
 	// OnClone is called for each machine that is refused because another one with its identity is connected. It must not
-	// block, nor must those below. May be nil, as they may.
+	// block. Like the other On… functions, it may be nil.
 	OnClone func(Clone)
 
 	// OnRan is called for each result of a round-robin check, with its proxy node (zero: the node that ran it) and its age
 	// at arrival.
 	OnRan func(check model.CheckID, proxy model.NodeID, age time.Duration)
 
-	// OnEnded is called for each session that ended: turns handed to it are not done.
+	// OnEnded is called for each session that ended, because turns of round-robin checks that were handed to the session
+	// will not run.
 	OnEnded func(node model.NodeID)
 
 	Now        func() time.Time      // default time.Now
@@ -61,16 +62,16 @@ func (c *Config) Complete() error {
 type SessionLimits struct {
 	Sessions     int           // at the same time; default 60000
 	UnackedBytes int           // per session, not committed yet; default model.DefaultUnackedBytes
-	Keepalive    time.Duration // if the node sets none; default model.DefaultKeepalive
+	Keepalive    time.Duration // interval of keepalives, if the node sets none; default model.DefaultKeepalive
 	Timeout      time.Duration // of keepalives, if the node sets none; default model.DefaultKeepaliveTimeout
-	Probe        time.Duration // for an older connection of a node to prove that it is alive; default 3 s
-	Write        time.Duration // one write; default 10 s
+	Probe        time.Duration // time in which an older connection of a node has to prove that it is alive; default 3 s
+	Write        time.Duration // time-out of one write; default 10 s
 	Writers      int           // goroutines of an outbox; default 8
 
 	// The default of these depends on the source.
 	Handshake time.Duration // from accept until the session is open
-	PingAfter time.Duration // of silence
-	DeadAfter time.Duration // of silence: the connection is closed
+	PingAfter time.Duration // silence after which the agent is pinged
+	DeadAfter time.Duration // silence after which the connection is closed
 }
 
 // SetDefaults sets the limits that are zero.
@@ -109,7 +110,7 @@ func (x *Session) Base() *Session { return x }
 // Open prepares a session at the present reading of the source's clock; call it before any other method.
 func (x *Session) Open(now int64) {
 	x.Window.Open()
-	x.heard.Store(now)
+	x.heardAt.Store(now)
 }
 
 // Mark returns the journal record of the beginning or the end of the session.
@@ -118,13 +119,14 @@ func (x *Session) Mark(m wire.SessionMark) []byte {
 	return x.Node.Mark(m)
 }
 
-// Peer returns the machine at the other end.
+// Peer returns the machine at the other end of the session's connection.
 func (x *Session) Peer() Peer {
 	return Peer{Address: model.HostOf(x.Conn.NetConn().RemoteAddr().String()), Since: time.Unix(0, x.Since).Truncate(time.Second).UTC()}
 }
 
-// BeginEntries ends the older session of the node (nil: there is none) and returns the entries that the journal needs, in this
-// order: end is the mark of the older one's end and comes behind its last append, begin is the mark of this one.
+// BeginEntries ends the older session of the node (nil: none) and returns the journal entries for the change of
+// sessions, in this order: the mark that end returns, that the older session ended; then begin, the mark that this
+// session began. No append of the older session comes after them.
 func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, end func() []byte) []journal.Entry {
 	entries := make([]journal.Entry, 0, 2)
 	if older != nil {
@@ -134,36 +136,38 @@ func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, e
 	return append(entries, journal.Entry{Section: x.Section, Data: begin, Waiter: w})
 }
 
-// Activity tells a silent agent from a session whose own reader is busy. Times are readings of the source's Clock.
+// Activity distinguishes an agent that is silent from a session whose reader is busy and cannot receive. Times are
+// readings of the source's Clock.
 type Activity struct {
-	heard  atomic.Int64 // last frame of the agent
-	pinged atomic.Int64 // last ping to it
-	busy   atomic.Bool  // the reader handles a message, or waits for the journal or a limit: it cannot hear
+	heardAt  atomic.Int64 // time of the last frame from the agent
+	pingedAt atomic.Int64 // time of the last ping to the agent
+	busy     atomic.Bool  // the reader handles a message, or waits for the journal or a limit: it cannot hear
 }
 
-// Busy notes that the reader has a message and handles it until Idle.
+// Busy records that the reader has received a message and handles it until Idle is called.
 func (a *Activity) Busy(now int64) {
-	a.heard.Store(now)
+	a.heardAt.Store(now)
 	a.busy.Store(true)
 }
 
-// Idle notes that the reader waits for the agent again.
+// Idle records that the reader waits for the agent's next message.
 func (a *Activity) Idle(now int64) {
 	a.busy.Store(false)
-	a.heard.Store(now)
+	a.heardAt.Store(now)
 }
 
-// Silence returns the time since the last frame. busy: the server is the reason, not the agent.
+// Silence returns the time since the agent's last frame. busy reports that the reader was busy, so the silence is not
+// the agent's.
 func (a *Activity) Silence(now int64) (silence time.Duration, busy bool) {
-	return time.Duration(now - a.heard.Load()), a.busy.Load()
+	return time.Duration(now - a.heardAt.Load()), a.busy.Load()
 }
 
-// PingDue reports whether no ping was sent within every, and notes one.
+// PingDue reports whether the last ping is at least the duration every ago, and then records that one is sent now.
 func (a *Activity) PingDue(now int64, every time.Duration) bool {
-	if now-a.pinged.Load() <= int64(every) {
+	if now-a.pingedAt.Load() <= int64(every) {
 		return false
 	}
-	a.pinged.Store(now)
+	a.pingedAt.Store(now)
 	return true
 }
 
@@ -177,9 +181,9 @@ type Node struct {
 
 	Keepalive time.Duration // interval of its keepalives; zero: the server's default
 	Timeout   time.Duration // of its keepalives; zero: the server's default
-	Warning   time.Duration // of silence, after which people are warned; zero: never
+	Warning   time.Duration // silence after which the keepalive is WARNING; zero: never
 
-	Visitor bool // it comes for a result and goes: no keepalive is expected
+	Visitor bool // the agent connects only to send a result, so no keepalive is expected
 }
 
 // Mark returns the journal record of the beginning or the end of a session of the node. m holds the session's id and
@@ -193,14 +197,15 @@ func (n *Node) Mark(m wire.SessionMark) []byte {
 // SectionOf returns the section of the journal that holds a node's entries.
 func SectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }
 
-// Registry finds the session of a node: at most one. S is the session of a source.
+// Registry maps each node to its session; a node has at most one. S is the session of a source.
 type Registry[S any] struct {
 	mu       sync.RWMutex
 	sessions map[model.NodeID]*S
 }
 
-// Swap makes x the node's session and returns the older one, which the caller ends. It is refused, with ok false, if
-// keep (may be nil) prefers the older one, or if limit (0: none) sessions of other nodes exist.
+// Swap makes x the node's session and returns the older session, which the caller ends. Swap changes nothing and returns
+// ok false if keep (may be nil) returns true for the older session, or if sessions of as many other nodes exist as limit
+// allows (0: no limit).
 func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S) bool) (old *S, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -217,7 +222,7 @@ func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S)
 	return old, true
 }
 
-// Remove removes x; false: another session has its place.
+// Remove removes session x of a node; false: the node has another session now.
 func (r *Registry[S]) Remove(node model.NodeID, x *S) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,8 +256,8 @@ func (r *Registry[S]) ForEach(fn func(*S)) {
 	}
 }
 
-// Record builds the journal entries of one batch in memory that it reuses: one entry for the node, and one for each
-// result about a proxy node, which is kept with that node. All are one commit.
+// Record builds the journal entries of one batch, in memory that it reuses: one entry for the sending node, and one for
+// each result about a proxy node. One commit contains all of them.
 type Record struct {
 	data []byte
 	list [1]journal.Entry
@@ -268,7 +273,7 @@ type ProxyResult struct {
 
 // Batch is a batch for the journal.
 type Batch struct {
-	Node    model.NodeID // that sent it
+	Node    model.NodeID // node that sent the batch
 	Section journal.Section
 	Stream  wire.StreamKey
 	NowMs   uint64
@@ -304,7 +309,7 @@ func (rec *Record) Entries(b *Batch) []journal.Entry {
 	return rec.more
 }
 
-// Reset lets go of the batch's waiter.
+// Reset drops the reference to the batch's waiter, so that a pooled record keeps no session alive.
 func (rec *Record) Reset() {
 	rec.list[0] = journal.Entry{}
 	clear(rec.more)

@@ -16,27 +16,27 @@ import (
 // fields that the source writes below it.
 type Window struct {
 	Mu      sync.Mutex
-	Changed sync.Cond // uncommitted bytes fell, or the session ended; its lock is Mu
+	Changed sync.Cond // signalled when uncommitted bytes were committed or the session ended; its lock is Mu
 
-	appending   sync.Mutex
+	appendLock  sync.Mutex
 	uncommitted int
-	over        bool
+	ended       bool
 }
 
 // Open prepares a window; call it before any other method.
 func (w *Window) Open() { w.Changed.L = &w.Mu }
 
-// Acquire waits until size bytes fit into a window of most bytes; one entry always fits. false: the session is over. Else
-// the caller holds the append lock and Mu: it unlocks Mu, appends, and calls Release.
+// Acquire waits until size bytes fit into a window of most bytes; one entry always fits. It returns false if the session
+// has ended. Else the caller holds the append lock and Mu: it unlocks Mu, appends, and calls Release.
 func (w *Window) Acquire(size, most int) bool {
-	w.appending.Lock()
+	w.appendLock.Lock()
 	w.Mu.Lock()
-	for w.uncommitted > 0 && w.uncommitted+size > most && !w.over {
+	for w.uncommitted > 0 && w.uncommitted+size > most && !w.ended {
 		w.Changed.Wait()
 	}
-	if w.over {
+	if w.ended {
 		w.Mu.Unlock()
-		w.appending.Unlock()
+		w.appendLock.Unlock()
 		return false
 	}
 	w.uncommitted += size
@@ -44,14 +44,14 @@ func (w *Window) Acquire(size, most int) bool {
 }
 
 // Release gives the append lock back.
-func (w *Window) Release() { w.appending.Unlock() }
+func (w *Window) Release() { w.appendLock.Unlock() }
 
-// Commit gives size bytes back. After an error the session is over: its agent sends them again in another one. The
-// caller holds Mu.
+// Commit removes size bytes from the uncommitted ones. An error ends the session, whose agent sends the bytes again in
+// another session. The caller holds Mu.
 func (w *Window) Commit(size int, err error) {
 	w.uncommitted -= size
 	if err != nil {
-		w.over = true
+		w.ended = true
 	}
 	w.Changed.Signal()
 }
@@ -60,45 +60,46 @@ func (w *Window) Commit(size int, err error) {
 func (w *Window) Ended() bool {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	return w.over
+	return w.ended
 }
 
-// EndedLocked is Ended for callers with Mu.
-func (w *Window) EndedLocked() bool { return w.over }
+// EndedLocked does what Ended does, for callers that hold Mu.
+func (w *Window) EndedLocked() bool { return w.ended }
 
-// End lets the session take no more entries.
+// End ends the appends of the session: it takes no more entries.
 func (w *Window) End() {
 	w.Mu.Lock()
 	w.EndLocked()
 	w.Mu.Unlock()
 }
 
-// EndLocked is End for callers with Mu.
+// EndLocked does what End does, for callers that hold Mu.
 func (w *Window) EndLocked() {
-	w.over = true
+	w.ended = true
 	w.Changed.Broadcast()
 }
 
-// Displace is End, and waits for an append under way.
+// Displace ends the appends of the session as End does, and waits for an append that is under way.
 func (w *Window) Displace() {
 	w.End()
-	w.appending.Lock() // the session's last append holds it
-	defer w.appending.Unlock()
+	w.appendLock.Lock() // the session's last append holds it
+	defer w.appendLock.Unlock()
 }
 
 // WithAppendLock calls fn with the append lock held, unless the session is over.
 func (w *Window) WithAppendLock(fn func()) {
-	w.appending.Lock()
-	defer w.appending.Unlock()
+	w.appendLock.Lock()
+	defer w.appendLock.Unlock()
 	if !w.Ended() {
 		fn()
 	}
 }
 
-// Peer is one of two machines with one identity.
+// Peer describes a machine that connected with the identity of a node, to tell apart two machines with the same
+// identity.
 type Peer struct {
 	Address string    // network address, without the port
-	Machine string    // the first digits of its machine id; empty: unknown
+	Machine string    // first digits of the machine id; empty: unknown
 	Since   time.Time // start of its session, or time of its refusal
 }
 
@@ -122,7 +123,7 @@ type Probe struct{ pending atomic.Pointer[pendingProbe] }
 
 type pendingProbe struct {
 	number uint64
-	alive  chan bool // has room for one
+	alive  chan bool // receives the one answer; buffered
 }
 
 // Ask sends a ping by the function ping and waits for the answer, at most for within. ok is false if a probe is pending
@@ -146,7 +147,7 @@ func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (ali
 // Pending reports whether a probe waits for its answer.
 func (p *Probe) Pending() bool { return p.pending.Load() != nil }
 
-// Payload returns the payload of the next ping; empty: no probe is pending.
+// Payload returns the payload for the next ping, the number of the pending probe; empty: no probe is pending.
 func (p *Probe) Payload() []byte {
 	if pending := p.pending.Load(); pending != nil {
 		return binary.BigEndian.AppendUint64(nil, pending.number)
@@ -154,21 +155,21 @@ func (p *Probe) Payload() []byte {
 	return nil
 }
 
-// Pong ends a pending probe if payload answers it.
+// Pong ends the pending probe as alive if payload is the number of this probe.
 func (p *Probe) Pong(payload []byte) {
 	if pending := p.pending.Load(); pending != nil && len(payload) == 8 && binary.BigEndian.Uint64(payload) == pending.number {
-		pending.end(true)
+		pending.reportAlive(true)
 	}
 }
 
-// Fail ends a pending probe: the session has ended.
+// Fail ends the pending probe as not alive, because the session has ended.
 func (p *Probe) Fail() {
 	if pending := p.pending.Load(); pending != nil {
-		pending.end(false)
+		pending.reportAlive(false)
 	}
 }
 
-func (p *pendingProbe) end(alive bool) {
+func (p *pendingProbe) reportAlive(alive bool) {
 	select {
 	case p.alive <- alive:
 	default:

@@ -15,10 +15,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// arrivals bounds the cost of one machine before it has a session: its connections that are opening one, and its rate of
+// arrivalLimits bounds the cost of one machine before it has a session: its connections that are opening one, and its rate of
 // Hellos, each of which writes two journal entries. A fleet that reconnects at once is not slowed, because each machine
 // has limits of its own.
-type arrivals struct {
+type arrivalLimits struct {
 	mu      sync.Mutex
 	opening map[uuid.UUID]int
 	hellos  map[model.NodeID]*core.Bucket
@@ -26,19 +26,19 @@ type arrivals struct {
 }
 
 const (
-	maxOpening = 4      // connections: an agent has one; those that its network lost may linger
-	helloRate  = 1. / 3 // per second
-	helloBurst = 60 * time.Second
+	maxOpeningConns = 4      // connections: an agent has one; those that its network lost may linger
+	helloRate       = 1. / 3 // per second
+	helloBurst      = 60 * time.Second
 )
 
 // enterOpening counts a connection of a proven node until leave. The zero id is not limited.
-func (a *arrivals) enterOpening(node uuid.UUID) (leave func(), ok bool) {
+func (a *arrivalLimits) enterOpening(node uuid.UUID) (leave func(), ok bool) {
 	if node == uuid.Nil {
 		return func() {}, true
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.opening[node] >= maxOpening {
+	if a.opening[node] >= maxOpeningConns {
 		return nil, false
 	}
 	if a.opening == nil {
@@ -54,8 +54,9 @@ func (a *arrivals) enterOpening(node uuid.UUID) (leave func(), ok bool) {
 	}, true
 }
 
-// countHello counts a Hello of the node at now (monotonic ns). A positive wait means that it comes too often.
-func (a *arrivals) countHello(node model.NodeID, now int64) (wait time.Duration) {
+// countHello counts a Hello of the node at now (monotonic ns). A positive wait is the time after which the node may send
+// the next Hello.
+func (a *arrivalLimits) countHello(node model.NodeID, now int64) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.hellos == nil {
@@ -81,14 +82,14 @@ func (a *arrivals) countHello(node model.NodeID, now int64) (wait time.Duration)
 	return wait
 }
 
-// origin identifies the machine of a connection and its boot in 16 bytes per session. Zero: the agent did not send it.
-type origin struct {
+// machineOrigin identifies the machine of a connection and its boot in 16 bytes per session. Zero: the agent did not send it.
+type machineOrigin struct {
 	machine uint64 // first eight hexadecimal digits of the machine id, then a hash of the whole
 	boot    uint64
 }
 
-func originOf(h *wire.Hello) origin {
-	o := origin{boot: hashText(h.BootID)}
+func originOf(h *wire.Hello) machineOrigin {
+	o := machineOrigin{boot: hashText(h.BootID)}
 	if h.MachineID != "" {
 		start, err := strconv.ParseUint(h.MachineID[:min(8, len(h.MachineID))], 16, 32)
 		if err != nil {
@@ -129,7 +130,7 @@ func (s *Server) refuseClone(ctx context.Context, x *session) *wire.Refuse {
 	if older == nil {
 		return nil
 	}
-	takeover := older.tookOver.Load()
+	takeover := older.tookOverAt.Load()
 	if older.hello.origin == x.hello.origin && (takeover == 0 || s.clock.Now()-takeover > int64(takeoverWindow)) {
 		return nil
 	}
@@ -148,8 +149,10 @@ func (s *Server) refuseClone(ctx context.Context, x *session) *wire.Refuse {
 		x.Node.Name, c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused), cloneRetry), "on the machine that is the copy: "+resetIdentity)
 }
 
-// resetIdentity is the command for a copied machine: while the agent runs there, it holds its identity.
+// resetIdentity is the command that gives a copied machine its own identity. The agent must be stopped first, because a
+// running agent keeps its identity in memory.
 const resetIdentity = "systemctl stop muster-agent; muster-agent reset-identity; then join with another token"
 
-// cloneRetry is short enough that a refused machine gets in soon after the other one was switched off.
+// cloneRetry is the time after which a machine that was refused as a clone may connect again. It is short, so that the
+// machine gets in soon after the other machine with its identity was switched off.
 const cloneRetry = time.Minute

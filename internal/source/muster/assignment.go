@@ -23,31 +23,31 @@ func chunkKindsOf(features []string) (set chunkKinds) {
 	return set
 }
 
-func (s chunkKinds) lacks(c *model.Chunk) bool { return s>>c.Kind&1 == 0 }
+func (s chunkKinds) lacksKindOf(c *model.Chunk) bool { return s>>c.Kind&1 == 0 }
 
 // reduceAssignment returns the part of an assignment that an agent understands: the shared one itself if it understands all.
 // Properties and proxy nodes stay whole.
 func (s chunkKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
-	if a == nil || !slices.ContainsFunc(a.Chunks, s.lacks) {
+	if a == nil || !slices.ContainsFunc(a.Chunks, s.lacksKindOf) {
 		return a
 	}
 	part := *a
-	part.Chunks = slices.DeleteFunc(slices.Clone(a.Chunks), s.lacks)
-	part.Hash = wire.AssignmentHash(part.Chunks, part.Properties, proxiedOf(a))
+	part.Chunks = slices.DeleteFunc(slices.Clone(a.Chunks), s.lacksKindOf)
+	part.Hash = wire.AssignmentHash(part.Chunks, part.Properties, proxyChecksOf(a))
 	return &part
 }
 
-// proxiedOf returns the proxy nodes of an assignment; nil: it has none.
-func proxiedOf(a *directory.Assignment) *wire.ProxyChecks {
+// proxyChecksOf returns the proxy nodes of an assignment; nil: it has none.
+func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	if a == nil || a.Proxied == nil {
 		return nil
 	}
 	return &a.Proxied.ProxyChecks
 }
 
-// assignmentPart returns the part of the node's assignment that the agent understands, and the number of units left out of it;
-// nil: the node has none.
-func (x *session) assignmentPart() (part *directory.Assignment, leftOut int) {
+// understoodAssignment returns the chunks of the node's assignment that the agent understands, and the number of units
+// left out of it; nil: the node has none.
+func (x *session) understoodAssignment() (part *directory.Assignment, leftOut int) {
 	whole := x.srv.cfg.Assignments.For(x.Node.ID)
 	if part = x.hello.kinds.reduceAssignment(whole); part != whole {
 		leftOut = len(whole.Chunks) - len(part.Chunks)
@@ -62,7 +62,7 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 		return nil
 	}
 	for _, c := range want.Chunks {
-		if x.hello.kinds.lacks(c) {
+		if x.hello.kinds.lacksKindOf(c) {
 			list = append(list, core.IdleUnit{Unit: c.Unit, Name: c.Name,
 				Reason: fmt.Sprintf("the agent (version %s) does not support chunks of kind %d: update it", x.hello.version.Value(), c.Kind)})
 		}
@@ -72,7 +72,7 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 	for _, r := range x.assignment.refused {
 		if at := slices.IndexFunc(want.Chunks, func(c *model.Chunk) bool { return c.ID == r.Chunk }); at >= 0 {
 			c := want.Chunks[at]
-			list = append(list, core.IdleUnit{Unit: c.Unit, Name: c.Name, Reason: "the agent refuses it: " + r.Reason})
+			list = append(list, core.IdleUnit{Unit: c.Unit, Name: c.Name, Reason: "the agent refuses the unit: " + r.Reason})
 		}
 	}
 	return list
@@ -82,17 +82,17 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 // message has room for so many (wire.MaxPart).
 const maxRemoved = 1000
 
-// sendAssignment sends the missing part of the assignment: at first the whole, then differences, nothing if the hash is
-// the same.
+// sendAssignment sends the agent the part of its assignment that it does not have: at first the whole assignment, then
+// differences, and nothing if the agent holds an assignment with the same hash.
 func (x *session) sendAssignment(w *core.Scratch) error {
-	want, leftOut := x.assignmentPart()
+	want, leftOut := x.understoodAssignment()
 	x.Mu.Lock()
 	have := x.assignment.sent
 	x.Mu.Unlock()
 	if want == nil || have != nil && have.Hash == want.Hash {
 		return nil
 	}
-	message := difference(have, want)
+	message := assignmentDifference(have, want)
 	message.Signature = ed25519.Sign(x.srv.cfg.SigningKey, wire.SignedBytes(x.UID, message.Generation, message.Hash))
 	// Before the write, because the answer (Holding) may arrive before it returns.
 	x.Mu.Lock()
@@ -109,14 +109,14 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	return nil
 }
 
-// difference returns the message that leads from have (nil: unknown) to want.
-func difference(have, want *directory.Assignment) *wire.Assignment {
+// assignmentDifference returns the message that changes the assignment have (nil: unknown) into the assignment want.
+func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}
 	var old []*model.Chunk
 	var bodies []byte
 	if have != nil {
 		m.Base, old = have.Hash, have.Chunks
-	} else { // a guess of the size
+	} else { // a guess of the number of changed chunks
 		bodies = make([]byte, 0, 128*len(want.Chunks))
 		m.Add = make([]wire.AssignedChunk, 0, len(want.Chunks))
 	}
@@ -137,12 +137,12 @@ func difference(have, want *directory.Assignment) *wire.Assignment {
 		m.Remove = append(m.Remove, c.ID)
 	}
 	if len(m.Remove) > maxRemoved {
-		return difference(nil, want)
+		return assignmentDifference(nil, want)
 	}
-	if have == nil || !sameProperties(have.Properties, want.Properties) {
+	if have == nil || !equalProperties(have.Properties, want.Properties) {
 		m.Properties, m.HasProperties = want.Properties, true
 	}
-	if !proxiedOf(have).Equal(proxiedOf(want)) {
+	if !proxyChecksOf(have).Equal(proxyChecksOf(want)) {
 		m.HasProxyChecks = true
 		if want.Proxied != nil {
 			m.ProxyChecks = want.Proxied.ProxyChecks
@@ -151,13 +151,14 @@ func difference(have, want *directory.Assignment) *wire.Assignment {
 	return m
 }
 
-func sameProperties(a, b []wire.Property) bool {
+func equalProperties(a, b []wire.Property) bool {
 	return slices.EqualFunc(a, b, func(p, q wire.Property) bool {
 		return p.Name == q.Name && p.Error == q.Error && string(p.Value) == string(q.Value)
 	})
 }
 
-// maxMismatches bounds how often an agent that holds another hash is sent the whole assignment.
+// maxMismatches bounds how often an agent is sent the whole assignment because it confirmed another hash than the
+// server's.
 const maxMismatches = 3
 
 // confirmAssignment compares the assignment that the agent holds with the sent one. Every Assignment is answered by one Holding, so

@@ -33,7 +33,7 @@ func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 		n = 200
 	}
 	w := newTestServer(t, nil)
-	agents := make([]*agent, n)
+	agents := make([]*testAgent, n)
 	uids := make([]uuid.UUID, n)
 	for i := range agents {
 		uids[i] = w.addNode(i, 1, 2, 3)
@@ -42,8 +42,8 @@ func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	for _, a := range agents {
 		a.waitAssignment(1)
 	}
-	testenv.Until(w.t, "every agent has confirmed", func() bool { return w.count("frames_total", "holding") == float64(n) })
-	before := w.count("sent_total", "assignment")
+	testenv.Until(w.t, "every agent has confirmed", func() bool { return w.countMetric("frames_total", "holding") == float64(n) })
+	before := w.countMetric("sent_total", "assignment")
 	var changed []model.NodeID
 	for i := 0; i < n; i += n / 10 {
 		w.plan.assign(model.NodeID(1000+i), uids[i], 1, 3, 4) // definition 2 became 4
@@ -57,8 +57,8 @@ func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 			t.Fatalf("agent %d holds %s", i, got)
 		}
 	}
-	testenv.Until(w.t, "the ten have confirmed", func() bool { return w.count("frames_total", "holding") == float64(n+10) })
-	if sent := w.count("sent_total", "assignment") - before; sent != 10 {
+	testenv.Until(w.t, "the ten have confirmed", func() bool { return w.countMetric("frames_total", "holding") == float64(n+10) })
+	if sent := w.countMetric("sent_total", "assignment") - before; sent != 10 {
 		t.Fatalf("%v assignments sent, want 10", sent)
 	}
 }
@@ -68,7 +68,7 @@ func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)
 	a, b := w.openAgent(uid), w.openAgent(w.addNode(2, 1))
-	for _, x := range []*agent{a, b} {
+	for _, x := range []*testAgent{a, b} {
 		x.waitAssignment(1)
 	}
 	w.plan.mu.Lock()
@@ -84,7 +84,7 @@ func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	}
 	b.send(resultBatch(1, 1, 1))
 	b.waitAck(1)
-	_, err := w.open(uid, nil)
+	_, err := w.openSession(uid, nil)
 	if r := refusalOf(t, err); r.Code != "unknown" {
 		t.Fatalf("it comes back: %+v", r)
 	}
@@ -105,28 +105,28 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	a := w.openAgent(uid)
 	a.waitAssignment(1)
 	held := a.assignments[0]
-	b := w.mustOpen(uid, held, nil)
+	b := w.mustOpenSession(uid, held, nil)
 	b.send(resultBatch(1, 1, 1)) // and its answer, by which an assignment would have come
 	b.waitAck(1)
 	testenv.NoError(t, w.requestRun(1001, 1))
 	b.wait("run", func() bool { return len(b.runs) == 1 })
-	if sent := w.count("sent_total", "assignment"); sent != 1 {
+	if sent := w.countMetric("sent_total", "assignment"); sent != 1 {
 		t.Fatalf("%v assignments sent, want the first one only", sent)
 	}
 	b.Close()
 	w.plan.assign(1001, uid, 2, 3) // while it was away
-	c := w.mustOpen(uid, held, nil)
+	c := w.mustOpenSession(uid, held, nil)
 	c.wait("whole", func() bool { return len(c.assignments) == 1 && chunkIDs(c.assignments[0].Chunks) == "[2 3]" })
 }
 
 // An agent that confirms another hash than expected gets the whole assignment.
-func TestUnexpectedHashGetsTheWholeAssignment(t *testing.T) {
+func TestAgentWithAnotherHashGetsTheWholeAssignment(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1, 2))
 	a.waitAssignment(1)
 	sendRaw(a, wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{1}}))
 	a.waitAssignment(2)
-	if w.count("assignments_resent_total", "") != 1 {
+	if w.countMetric("assignments_resent_total", "") != 1 {
 		t.Fatal("not counted")
 	}
 }
@@ -166,7 +166,7 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 		} else {
 			held = &link.Assignment{Generation: have.Generation, Hash: have.Hash, Chunks: have.Chunks, Properties: have.Properties}
 		}
-		m := difference(start, want)
+		m := assignmentDifference(start, want)
 		m.Signature = ed25519.Sign(key, wire.SignedBytes(uid, m.Generation, m.Hash))
 		frame := wire.AppendPackedAssignment(nil, m)
 		if len(frame) > wire.MaxFrame {
@@ -214,7 +214,7 @@ func TestUnsupportedChunksAreLeftOut(t *testing.T) {
 	if list := idle(); len(list) != 1 || list[0].Unit != 77 || list[0].Name != "future" || !strings.Contains(list[0].Reason, "kind 9: update") {
 		t.Fatalf("idle %+v", list)
 	}
-	if n := w.count("units_left_out_total", ""); n != 1 {
+	if n := w.countMetric("units_left_out_total", ""); n != 1 {
 		t.Fatalf("%v units left out", n)
 	}
 	w.plan.assign(1001, uid, 2, 3, 4)
@@ -222,7 +222,7 @@ func TestUnsupportedChunksAreLeftOut(t *testing.T) {
 	old.wait("a difference", func() bool { return len(old.assignments) == 2 && chunkIDs(old.assignments[1].Chunks) == "[2 4]" })
 	old.Close()
 
-	next, err := w.open(uid, func(cfg *link.Config, hello *wire.Hello) {
+	next, err := w.openSession(uid, func(cfg *link.Config, hello *wire.Hello) {
 		hello.Features = append(wire.Features(), wire.ChunkFeature(futureKind))
 		cfg.Chunk = func(id model.ChunkID, body []byte) (*model.Chunk, error) {
 			c, err := wire.DecodeChunk(id, body)
@@ -249,8 +249,8 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	all := func(_ *link.Config, hello *wire.Hello) {
 		hello.Features = append(wire.Features(), wire.ChunkFeature(futureKind))
 	}
-	a := testenv.Value(w.open(uid, all))(t)
-	refused := func(a *agent) {
+	a := testenv.Value(w.openSession(uid, all))(t)
+	refused := func(a *testAgent) {
 		t.Helper()
 		testenv.Until(t, "the server knows what is refused", func() bool {
 			x, _ := w.server.Agent(1001)
@@ -275,7 +275,7 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 		t.Fatalf("kept %+v, %v", kept, err)
 	}
 	a.Close()
-	b := w.mustOpen(uid, kept, all)
+	b := w.mustOpenSession(uid, kept, all)
 	refused(b)
 }
 
@@ -298,7 +298,7 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 	w.plan.assign(1001, uid, slices.Clone(ids)...)
 	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
 	a.wait("all of a difference", func() bool { return len(a.assignments) == 2 && len(a.assignments[1].Chunks) == len(ids) })
-	if n := w.count("sent_total", "assignment"); n < 3 {
+	if n := w.countMetric("sent_total", "assignment"); n < 3 {
 		t.Fatalf("%v frames", n)
 	}
 	kept, err := (*link.Assignment)(nil).Apply(a.assignments[1].Message(), uid, nil, wire.DecodeChunk)
@@ -330,7 +330,7 @@ func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 
 // valueBatch returns a batch of value blocks of chunk 1 with the given numbers of rows.
 func valueBatch(first uint64, rows ...uint32) *wire.Batch {
-	b := &wire.Batch{StreamKey: live, First: first}
+	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for _, n := range rows {
 		body := wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: n, Columns: make([]byte, max(n, 1))})
 		b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalValueBlock, Chunk: 1, Body: body})
@@ -340,7 +340,7 @@ func valueBatch(first uint64, rows ...uint32) *wire.Batch {
 
 // Signals of a kind that no reducer reads are refused by number, known and unknown kinds alike, and the session goes
 // on.
-func TestUnsupportedKindsAreRefused(t *testing.T) {
+func TestSignalsOfUnsupportedKindsAreRefused(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
 	b := resultBatch(1, 1, 1)
@@ -356,7 +356,7 @@ func TestUnsupportedKindsAreRefused(t *testing.T) {
 
 // A server whose reducer reads value blocks keeps them unchanged, judges header and chunk, and charges their rows to a
 // limit of their own: the pattern for a new signal.
-func TestValuesHaveALimitOfTheirOwn(t *testing.T) {
+func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {
 		c.Kinds = []wire.SignalKind{wire.SignalValueBlock}
 		c.Limits.RateBurst = time.Second
@@ -368,7 +368,7 @@ func TestValuesHaveALimitOfTheirOwn(t *testing.T) {
 	a := w.openAgent(uid)
 	a.send(resultBatch(1, 300, 1))
 	a.waitAck(300)
-	if w.count("throttled_total", "node")+w.count("throttled_total", "node_values") != 0 {
+	if w.countMetric("throttled_total", "node")+w.countMetric("throttled_total", "node_values") != 0 {
 		t.Fatal("results met a limit of values")
 	}
 	bad := valueBatch(301, 5, 6, 7)
@@ -385,7 +385,7 @@ func TestValuesHaveALimitOfTheirOwn(t *testing.T) {
 	if took := time.Since(start); took < 200*time.Millisecond {
 		t.Errorf("131 values at 100 per second with a burst of a second took %v", took)
 	}
-	if w.count("throttled_total", "node_values") == 0 || w.count("throttled_total", "node") != 0 {
+	if w.countMetric("throttled_total", "node_values") == 0 || w.countMetric("throttled_total", "node") != 0 {
 		t.Error("the limit that was met is not counted by its name")
 	}
 	a.wait("slow", func() bool {
@@ -413,8 +413,8 @@ func TestValuesHaveALimitOfTheirOwn(t *testing.T) {
 }
 
 // Agents that send value blocks are slowed from a quarter of the fill level on, agents that send results from half on.
-func TestValuesAreSlowedFirst(t *testing.T) {
-	results, values := throttle{threshold: slowResultsAt}, throttle{threshold: slowValuesAt}
+func TestAgentsThatSendValueBlocksAreSlowedFirst(t *testing.T) {
+	results, values := agentThrottle{threshold: slowResultsAt}, agentThrottle{threshold: slowValuesAt}
 	for i, step := range []struct {
 		share           float64
 		results, values bool
@@ -491,7 +491,7 @@ func TestAgentFetchesAssignedArchivesOnly(t *testing.T) {
 	}
 	info, _ := h.nodes.Lookup(id.Node)
 	info.Key = "another"
-	h.nodes.set(id.Node, info)
+	h.nodes.setNode(id.Node, info)
 	if status, body := h.fetchArchive(id, wire.AssetPath+text(here), ""); status != http.StatusForbidden {
 		t.Errorf("a machine that another has replaced: %d %q", status, body)
 	}

@@ -15,49 +15,49 @@ import (
 
 // handleBatch handles a batch in five stages: decode it, find its stream, judge each signal, append it to the journal, pay for
 // it.
-func (x *session) handleBatch(body []byte) outcome {
+func (x *session) handleBatch(body []byte) frameOutcome {
 	r := x.srv.batches.Get().(*wire.BatchReader)
 	defer x.srv.batches.Put(r)
 	if err := r.Reset(body); err != nil {
-		return x.violation(malformed, err.Error())
+		return x.violation(frameMalformed, err.Error())
 	}
 	if r.Signals > x.srv.cfg.Limits.BatchSignals {
-		return x.violation(oversized, fmt.Sprintf("%d signals in one batch, at most %d", r.Signals, x.srv.cfg.Limits.BatchSignals))
+		return x.violation(batchOversized, fmt.Sprintf("%d signals in one batch, at most %d", r.Signals, x.srv.cfg.Limits.BatchSignals))
 	}
 	if r.Last() > maxNumber {
-		return x.violation(malformed, "a number above the largest possible one")
+		return x.violation(frameMalformed, "a number above the largest possible one")
 	}
 	slot, ok := x.streamIndex(r.StreamKey)
 	if !ok {
-		return x.violation(streams, fmt.Sprintf("more than %d streams in one session", maxStreams))
+		return x.violation(tooManyStreams, fmt.Sprintf("more than %d streams in one session", maxStreams))
 	}
 	last := x.streams[slot].last
 	switch {
 	case r.Last() <= last: // sent again: kept already, or waiting for its commit
 		x.acknowledgeAgain(slot)
-		return repeated
+		return batchRepeated
 	case r.First > last+1:
-		return x.violation(hole, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
+		return x.violation(numbersMissing, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
 	}
 	signals, size := r.Signals, len(body)
-	j := judge{session: x}
-	refused, proxied, cost := j.signals(r)
+	j := batchJudge{session: x}
+	refused, proxied, cost := j.judgeSignals(r)
 	if len(refused)+len(proxied) > 0 {
 		body = replaceSignals(body, refused, proxied)
 		proxied = slices.DeleteFunc(proxied, func(p core.ProxyResult) bool { return p.Number <= last }) // kept already
 	}
 	if r.Gap != nil {
-		x.srv.metrics.signals[gapped].Add(float64(r.Gap.Last - r.First + 1))
+		x.srv.metrics.signals[droppedBySpool].Add(float64(r.Gap.Last - r.First + 1))
 		x.logAgentReport(r.Gap)
 	} else {
 		x.srv.metrics.signals[admitted].Add(float64(signals - len(refused)))
 	}
-	if out := x.appendBatch(slot, r, size, body, signals-len(refused), refused, proxied); out != kept {
+	if out := x.appendBatch(slot, r, size, body, signals-len(refused), refused, proxied); out != batchKept {
 		return out
 	}
 	cost[core.LoadBytes] = size
-	x.charge(&cost)
-	return kept
+	x.chargeBatch(&cost)
+	return batchKept
 }
 
 // streamIndex returns the index of a stream and adds a new one. Only the reader adds streams.
@@ -71,12 +71,13 @@ func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 		return 0, false
 	}
 	x.Mu.Lock()
-	x.streams = append(x.streams, stream{StreamKey: key})
+	x.streams = append(x.streams, sessionStream{StreamKey: key})
 	x.Mu.Unlock()
 	return len(x.streams) - 1, true
 }
 
-// acknowledgeAgain acknowledges the committed part of a stream. The rest is acknowledged when it is committed.
+// acknowledgeAgain acknowledges the committed signals of a stream once more. The others are acknowledged when they are
+// committed.
 func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Lock()
 	x.streams[slot].due = true
@@ -112,7 +113,8 @@ func replaceSignals(body []byte, refused []wire.RefusedSignal, proxied []core.Pr
 	return body
 }
 
-// A token carries three values to Committed: the stream's slot, the bytes (in units of 64) and the last number.
+// An acknowledgement token is the number that the journal hands to Committed. It has three values: the index (slot) of
+// the stream, the bytes of the batch (in units of 64) and its last sequence number.
 const (
 	numberBits = 45
 	sizeBits   = 15
@@ -128,12 +130,12 @@ func decodeAckToken(t uint64) (slot, size int, last uint64) {
 }
 
 // appendBatch appends a batch to the journal. It waits while the session's window or the journal is full: so the reader stops.
-func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.RefusedSignal, proxied []core.ProxyResult) outcome {
+func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.RefusedSignal, proxied []core.ProxyResult) frameOutcome {
 	last := r.Last()
 	t := encodeAckToken(slot, size, last)
 	_, size, _ = decodeAckToken(t)
 	if !x.Acquire(size, x.srv.cfg.Limits.UnackedBytes) {
-		return displaced
+		return sessionDisplaced
 	}
 	defer x.Release()
 	x.streams[slot].last = last
@@ -147,9 +149,9 @@ func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []by
 	rec.Reset()
 	x.srv.records.Put(rec)
 	if err != nil {
-		return x.violation(unkept, "the server cannot write its journal now")
+		return x.violation(journalRefused, "the server cannot write its journal now")
 	}
-	return kept
+	return batchKept
 }
 
 // Committed implements journal.Waiter. It runs on the journal's goroutine and only marks the acknowledgement as due: one
@@ -168,36 +170,36 @@ func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	x.srv.acks.AddLocked(x, dueAck)
 }
 
-// judge decides on the signals of one batch.
-type judge struct {
+// batchJudge decides on the signals of one batch.
+type batchJudge struct {
 	*session
-	sent        *directory.Assignment // the agent's; nil: unknown
-	outputBytes int                   // limit on the output of a result
+	agentAssignment *directory.Assignment // assignment that the agent holds; nil: unknown
+	outputBytes     int                   // limit on the output of a result
 
-	// Results of the last call of verdict.
+	// judgeSignal sets the fields below for the signal that it judged last.
 	proxy      directory.ProxyNode // the proxy node of the result
 	roundRobin model.CheckID       // the round-robin check of the result; zero: none
 	rows       uint32              // values in the block; zero: the signal is none
 }
 
-// signals decides on each signal of a batch. A refusal is final: the agent is told, and a keepalive takes the number in the
+// judgeSignals decides on each signal of a batch. A refusal is final: the agent is told, and a keepalive takes the number in the
 // journal. A result about a proxy node is kept with that node. A gap is charged, too: it becomes a row of history for each
 // chunk that it names.
-func (j *judge) signals(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
+func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
 	if r.Gap != nil {
 		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
 		return nil, nil, cost
 	}
 	j.Mu.Lock()
-	j.sent = j.assignment.sent
+	j.agentAssignment = j.assignment.sent
 	j.Mu.Unlock()
 	j.outputBytes = j.Budget.Limits().OutputBytes
 	var sig wire.Signal
 	number := r.First
 	for left := r.Signals; left > 0; left-- {
-		v, code, reason := refusedMalformed, "", "cannot be decoded"
+		v, code, reason := refusedMalformed, "", "the signal cannot be decoded"
 		if r.Next(&sig) {
-			if v, code, reason = j.verdict(&sig); v == admitted && sig.Node != 0 {
+			if v, code, reason = j.judgeSignal(&sig); v == admitted && sig.Node != 0 {
 				proxied = append(proxied, core.ProxyResult{ProxyNode: j.proxy, Signal: r.Raw(), Number: number})
 			}
 			if v == admitted && j.roundRobin != 0 && j.srv.cfg.OnRan != nil {
@@ -230,8 +232,8 @@ func (j *judge) signals(r *wire.BatchReader) (refused []wire.RefusedSignal, prox
 	return refused, proxied, cost
 }
 
-// limitOfRefusal returns the limit that caused a refusal; empty: none did.
-func limitOfRefusal(v verdict, code string) string {
+// limitOfRefusal returns the name of the limit that caused the refusal of a signal; empty: no limit caused it.
+func limitOfRefusal(v signalVerdict, code string) string {
 	switch v {
 	case refusedOutput:
 		return "output"
@@ -242,7 +244,7 @@ func limitOfRefusal(v verdict, code string) string {
 }
 
 // logRefusal logs one refusal of each kind per session. The metrics count all.
-func (j *judge) logRefusal(v verdict, code, reason string) {
+func (j *batchJudge) logRefusal(v signalVerdict, code, reason string) {
 	if j.logged[v] {
 		return
 	}
@@ -259,15 +261,16 @@ func (x *session) logAgentReport(g *wire.Gap) {
 	}
 }
 
-// verdict judges one signal. The view is asked for each result, because a state may have been deleted since the last one.
-func (j *judge) verdict(sig *wire.Signal) (v verdict, code, reason string) {
+// judgeSignal judges one signal. It asks the event view for each result, because the event may have been deleted since
+// the last result.
+func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalVerdict, code, reason string) {
 	j.roundRobin, j.rows = 0, 0
 	switch sig.Kind {
 	case wire.SignalKeepalive:
 		return admitted, "", ""
 	case wire.SignalResult:
 	default:
-		return j.verdictByEnvelope(sig)
+		return j.judgeEnvelope(sig)
 	}
 	var r wire.Result
 	if err := r.Decode(sig.Body); err != nil {
@@ -301,8 +304,8 @@ func (j *judge) verdict(sig *wire.Signal) (v verdict, code, reason string) {
 	return admitted, "", ""
 }
 
-// verdictByEnvelope judges a signal that is neither keepalive nor result by its envelope, and a value block by its header.
-func (j *judge) verdictByEnvelope(sig *wire.Signal) (v verdict, code, reason string) {
+// judgeEnvelope judges a signal that is neither keepalive nor result by its envelope, and a value block by its header.
+func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalVerdict, code, reason string) {
 	switch {
 	case !slices.Contains(j.srv.cfg.Kinds, sig.Kind):
 		return refusedKind, "", "this server does not accept a " + sig.Kind.String()
@@ -324,14 +327,14 @@ func unknownChunkText(id model.ChunkID) string { return fmt.Sprintf("the node ha
 
 // authorizeProxy returns the reason why a result may not name its proxy node, or must name one; empty: it may, and
 // judge.proxy is that node. A node reports only on proxy nodes that its assignment names, also by an older chunk.
-func (j *judge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
+func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
 	switch {
 	case !c.Proxy:
 		return fmt.Sprintf("the result names node %d, but chunk %d is not a proxy check", sig.Node, c.ID)
 	case sig.Node == 0:
 		return fmt.Sprintf("chunk %d is a proxy check, but the result names no proxy node", c.ID)
 	}
-	sent := cmp.Or(j.sent, j.srv.cfg.Assignments.For(j.Node.ID))
+	sent := cmp.Or(j.agentAssignment, j.srv.cfg.Assignments.For(j.Node.ID))
 	var ok bool
 	if j.proxy, ok = sent.ProxyNode(c.Unit, sig.Node); !ok {
 		return fmt.Sprintf("this node's assignment has no proxy node %d for check %s", sig.Node, c.Name)
@@ -341,10 +344,10 @@ func (j *judge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
 
 // allowedChunk returns a chunk for which the node may send signals; nil: it may not. An older chunk that the assignment no longer
 // has must be of the node's namespace, whose handlers get the messages, and no check of the server itself.
-func (j *judge) allowedChunk(id model.ChunkID) *model.Chunk {
-	if j.sent != nil {
-		if i, ok := chunkIndex(j.sent.Chunks, id); ok {
-			return j.sent.Chunks[i]
+func (j *batchJudge) allowedChunk(id model.ChunkID) *model.Chunk {
+	if j.agentAssignment != nil {
+		if i, ok := chunkIndex(j.agentAssignment.Chunks, id); ok {
+			return j.agentAssignment.Chunks[i]
 		}
 	}
 	c := j.srv.cfg.Assignments.Chunk(id)

@@ -29,18 +29,19 @@ type Config struct {
 	ProxyFrom  []netip.Prefix     // networks of load balancers, whose connections begin with a PROXY header
 	Limits     Limits
 
-	// Kinds are the signals that a reducer reads beside results and keepalives. Others are refused.
+	// Kinds lists the kinds of signals, beside results and keepalives, that a reducer of the server reads. Signals of
+	// other kinds are refused.
 	Kinds []wire.SignalKind
 
-	// Pressures slow agents down, as a full journal does.
+	// Pressures are resources of the server, beside the journal, that slow agents down when they are nearly full.
 	Pressures []Pressure
 
 	// OnShed is called once per episode in which more than Limits.ShedShare of the sessions end within Limits.ShedWindow,
 	// before their keepalives are missed. It must not block. May be nil.
 	OnShed func(Shed)
 
-	// OnBehind is called for each agent that was acknowledged more, or holds a newer assignment, than this incarnation of
-	// the journal knows: the server's data was set back. It must not block. May be nil.
+	// OnBehind is called for each agent that was acknowledged more, or holds a newer assignment, than this incarnation
+	// of the journal knows: the server's data was restored from an older copy. It must not block. May be nil.
 	OnBehind func(core.Node)
 
 	// Assets opens an archive by its SHA-512; its error is for the agent. Nil: there are none.
@@ -88,7 +89,7 @@ func (l *Limits) setDefaults() {
 	l.ShedLeast = cmp.Or(l.ShedLeast, 10)
 }
 
-// complete fills the fields of a node that intent leaves open.
+// completeNode sets the keepalive times of a node that intent does not set.
 func (l *Limits) completeNode(n *core.Node) {
 	n.Keepalive = cmp.Or(n.Keepalive, l.Keepalive)
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
@@ -96,8 +97,8 @@ func (l *Limits) completeNode(n *core.Node) {
 
 // Retirement is the reason why a machine is refused: its node was deleted, retired or replaced.
 type Retirement struct {
-	Code     string // of Refuse; empty: no reason is known
-	Sentence string // by whom, when and why
+	Code     string // code of the Refuse; empty: the reason is unknown
+	Sentence string // sentence for people: who ended the node, when and why
 	Type     string // a command that lets the machine in again
 }
 
@@ -107,7 +108,7 @@ type Proof struct {
 	Key  string // pki.Fingerprint of the certificate's key
 }
 
-// Nodes finds machines by their immutable id.
+// Nodes finds the node of a machine by its immutable id.
 type Nodes interface {
 	Lookup(uid uuid.UUID) (core.Node, bool)
 	// Retirement returns the end of a node that Lookup does not know, or of a machine by its key; the zero Retirement: unknown.
@@ -123,7 +124,7 @@ type Nodes interface {
 	RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string)
 }
 
-// View is the part of the event view that sessions need.
+// View is the part of the event view that sessions need: last sequence numbers and limits of events.
 type View interface {
 	// LastNumbers waits until the view has applied commit after, and returns the last number of every stream of the node.
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testServer is a Server with journal, nodes and plan in memory.
+// testServer is a Server of the agent protocol whose journal, nodes and assignments are in memory.
 type testServer struct {
 	t       testing.TB
 	server  *Server
@@ -59,16 +59,16 @@ func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	return w
 }
 
-// addNode declares node number n, with an assignment of chunks.
+// addNode adds node number n, whose assignment has the given chunks.
 func (w *testServer) addNode(n int, chunks ...model.ChunkID) uuid.UUID {
 	uid := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n))
-	w.nodes.set(uid, core.Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
+	w.nodes.setNode(uid, core.Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
 	w.plan.assign(model.NodeID(1000+n), uid, chunks...)
 	return uid
 }
 
-// agent is the client's end of a session; it keeps the messages that it receives.
-type agent struct {
+// testAgent is the client's end of a session; it keeps the messages that it receives.
+type testAgent struct {
 	*link.Session
 	link.Handler // nil: tests of its other messages have their own
 	t            testing.TB
@@ -85,26 +85,26 @@ type agent struct {
 	hasEnded     bool
 }
 
-var live = wire.StreamKey{Stream: 7, Lane: wire.Live}
+var liveStream = wire.StreamKey{Stream: 7, Lane: wire.Live}
 
-// open opens a session; change may change its configuration and Hello.
-func (w *testServer) open(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*agent, error) {
-	return w.openWith(uid, nil, change)
+// openSession opens a session; change may change its configuration and Hello.
+func (w *testServer) openSession(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
+	return w.openSessionWith(uid, nil, change)
 }
 
-// mustOpen opens a session of an agent that holds an assignment (nil: none), which the server must accept.
-func (w *testServer) mustOpen(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *agent {
+// mustOpenSession opens a session of an agent that holds an assignment (nil: none), which the server must accept.
+func (w *testServer) mustOpenSession(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *testAgent {
 	w.t.Helper()
-	a := testenv.Value(w.openWith(uid, held, change))(w.t)
+	a := testenv.Value(w.openSessionWith(uid, held, change))(w.t)
 	return a
 }
 
-// openWith opens a session of an agent that holds an assignment already; nil: it holds none.
-func (w *testServer) openWith(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) (*agent, error) {
-	a := &agent{t: w.t, acks: map[wire.StreamKey]uint64{}}
+// openSessionWith opens a session of an agent that holds an assignment already; nil: it holds none.
+func (w *testServer) openSessionWith(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
+	a := &testAgent{t: w.t, acks: map[wire.StreamKey]uint64{}}
 	a.changed = sync.NewCond(&a.mu)
 	cfg := &link.Config{Node: uid, ServerKey: w.key.Public().(ed25519.PublicKey)}
-	hello := &wire.Hello{Name: "x", Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}
+	hello := &wire.Hello{Name: "x", Streams: []wire.StreamRange{{StreamKey: liveStream, First: 1}}}
 	if change != nil {
 		change(cfg, hello)
 	}
@@ -116,14 +116,17 @@ func (w *testServer) openWith(uid uuid.UUID, held *link.Assignment, change func(
 	w.t.Cleanup(s.Close)
 	go func() {
 		err := s.Read()
-		a.set(func() { a.ended, a.hasEnded = err, true })
+		a.update(func() { a.ended, a.hasEnded = err, true })
 	}()
 	return a, nil
 }
 
-func (w *testServer) openAgent(uid uuid.UUID) *agent { w.t.Helper(); return w.mustOpen(uid, nil, nil) }
+func (w *testServer) openAgent(uid uuid.UUID) *testAgent {
+	w.t.Helper()
+	return w.mustOpenSession(uid, nil, nil)
+}
 
-func (a *agent) set(fn func()) {
+func (a *testAgent) update(fn func()) {
 	a.mu.Lock()
 	fn()
 	a.mu.Unlock()
@@ -131,9 +134,9 @@ func (a *agent) set(fn func()) {
 }
 
 // wait waits for a condition, which ok reports with the lock held.
-func (a *agent) wait(what string, ok func() bool) {
+func (a *testAgent) wait(what string, ok func() bool) {
 	a.t.Helper()
-	timer := time.AfterFunc(time.Minute, func() { a.set(func() { what = "too long: " + what }) })
+	timer := time.AfterFunc(time.Minute, func() { a.update(func() { what = "too long: " + what }) })
 	defer timer.Stop()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,9 +148,9 @@ func (a *agent) wait(what string, ok func() bool) {
 	}
 }
 
-func (a *agent) OpenedSession(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
-func (a *agent) Assigned(_ *link.Session, h *link.Assignment) {
-	a.set(func() { a.assignments = append(a.assignments, h) })
+func (a *testAgent) OpenedSession(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
+func (a *testAgent) Assigned(_ *link.Session, h *link.Assignment) {
+	a.update(func() { a.assignments = append(a.assignments, h) })
 }
 
 // requestRun requests a run of a check.
@@ -155,8 +158,8 @@ func (w *testServer) requestRun(node model.NodeID, chunk model.ChunkID) error {
 	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Chunk: chunk})
 }
 
-func (a *agent) Reply(_ *link.Session, x *wire.Exchange) {
-	a.set(func() {
+func (a *testAgent) Reply(_ *link.Session, x *wire.Exchange) {
+	a.update(func() {
 		for _, g := range x.SecretsReply.Values {
 			g.Value = slices.Clone(g.Value)
 			a.secrets = append(a.secrets, g)
@@ -164,15 +167,15 @@ func (a *agent) Reply(_ *link.Session, x *wire.Exchange) {
 	})
 }
 
-func (a *agent) RunNow(_ *link.Session, r *wire.Run) {
-	a.set(func() { a.runs = append(a.runs, *r) })
+func (a *testAgent) RunNow(_ *link.Session, r *wire.Run) {
+	a.update(func() { a.runs = append(a.runs, *r) })
 }
-func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
-	a.set(func() { a.slowReasons = append(a.slowReasons, m.Reason) })
+func (a *testAgent) BackPressure(_ *link.Session, m *wire.BackPressure) {
+	a.update(func() { a.slowReasons = append(a.slowReasons, m.Reason) })
 }
-func (a *agent) ServerStops(*link.Session, time.Duration, string) {}
-func (a *agent) Acked(_ *link.Session, ack *wire.Ack) {
-	a.set(func() {
+func (a *testAgent) ServerStops(*link.Session, time.Duration, string) {}
+func (a *testAgent) Acked(_ *link.Session, ack *wire.Ack) {
+	a.update(func() {
 		for _, l := range ack.Last {
 			a.acks[l.StreamKey] = max(l.Last, a.acks[l.StreamKey])
 		}
@@ -180,8 +183,8 @@ func (a *agent) Acked(_ *link.Session, ack *wire.Ack) {
 	})
 }
 
-// expectRefused compares all refusals so far: number and code.
-func (a *agent) expectRefused(want ...string) {
+// expectRefused compares the refused signals so far, each as number and code.
+func (a *testAgent) expectRefused(want ...string) {
 	a.t.Helper()
 	var got []string
 	for _, r := range a.refused {
@@ -193,19 +196,19 @@ func (a *agent) expectRefused(want ...string) {
 }
 
 // waitAssignment waits until the agent has got n assignments, and returns the last one.
-func (a *agent) waitAssignment(n int) *link.Assignment {
+func (a *testAgent) waitAssignment(n int) *link.Assignment {
 	a.t.Helper()
 	a.wait(fmt.Sprintf("assignment %d", n), func() bool { return len(a.assignments) == n })
 	return a.assignments[n-1]
 }
 
-func (a *agent) waitAck(last uint64) {
+func (a *testAgent) waitAck(last uint64) {
 	a.t.Helper()
-	a.wait(fmt.Sprintf("ack of %d", last), func() bool { return a.acks[live] >= last })
+	a.wait(fmt.Sprintf("ack of %d", last), func() bool { return a.acks[liveStream] >= last })
 }
 
 // refusal waits for the end of the session and returns the server's Refuse.
-func (a *agent) refusal() wire.Refuse {
+func (a *testAgent) refusal() wire.Refuse {
 	a.t.Helper()
 	a.wait("refusal", func() bool { return a.hasEnded })
 	return refusalOf(a.t, a.ended)
@@ -222,20 +225,20 @@ func refusalOf(t testing.TB, err error) wire.Refuse {
 
 // resultBatch returns a batch of n results of a chunk, with numbers from first on.
 func resultBatch(first uint64, n int, chunk model.ChunkID) *wire.Batch {
-	b := &wire.Batch{StreamKey: live, First: first}
+	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for range n {
 		b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Output: []byte("all is well")}))
 	}
 	return b
 }
 
-func (a *agent) send(b *wire.Batch) {
+func (a *testAgent) send(b *wire.Batch) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.Send(b))
 }
 
-// count returns a counter muster_session_NAME by the value of its label.
-func (w *testServer) count(name, label string) float64 {
+// countMetric returns a counter muster_session_NAME by the value of its label.
+func (w *testServer) countMetric(name, label string) float64 {
 	families, _ := w.metrics.Gather()
 	for _, f := range families {
 		for _, m := range f.Metric {
@@ -260,7 +263,7 @@ func (w *testServer) checkOutcomes() {
 	})
 }
 
-// memoryNodes implements Nodes.
+// memoryNodes implements Nodes in memory.
 type memoryNodes struct {
 	mu      sync.Mutex
 	nodes   map[uuid.UUID]core.Node
@@ -275,7 +278,7 @@ func newMemoryNodes() *memoryNodes {
 // change calls fn with the lock held.
 func (m *memoryNodes) change(fn func()) { m.mu.Lock(); defer m.mu.Unlock(); fn() }
 
-func (m *memoryNodes) set(uid uuid.UUID, n core.Node) { m.change(func() { m.nodes[uid] = n }) }
+func (m *memoryNodes) setNode(uid uuid.UUID, n core.Node) { m.change(func() { m.nodes[uid] = n }) }
 func (m *memoryNodes) retire(uid uuid.UUID, r Retirement) {
 	m.change(func() { m.retired[uid] = r; delete(m.nodes, uid) })
 }
@@ -312,7 +315,7 @@ func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 	return l
 }
 
-// memoryPlan implements directory.Assignments.
+// memoryPlan implements directory.Assignments in memory.
 type memoryPlan struct {
 	mu          sync.Mutex
 	assignments map[model.NodeID]*directory.Assignment
@@ -377,7 +380,7 @@ type memoryJournal struct {
 	last            map[model.NodeID]map[wire.StreamKey]uint64
 	number          uint64
 	paused          bool
-	commitError     error // of what was queued
+	commitError     error // error of the commits of queued entries
 	refusesAppends  bool  // to queue
 	stats           journal.Stats
 	closed          bool
@@ -448,8 +451,8 @@ func (j *memoryJournal) apply(data []byte) {
 	}
 }
 
-func (j *memoryJournal) set(fn func())        { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
-func (j *memoryJournal) pauseCommits(on bool) { j.set(func() { j.paused = on }) }
+func (j *memoryJournal) update(fn func())     { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
+func (j *memoryJournal) pauseCommits(on bool) { j.update(func() { j.paused = on }) }
 func (j *memoryJournal) queued() int          { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
 
 func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) error {
@@ -487,7 +490,7 @@ func (j *memoryJournal) Incarnation() journal.Incarnation {
 }
 func (j *memoryJournal) Stats() journal.Stats { j.mu.Lock(); defer j.mu.Unlock(); return j.stats }
 func (j *memoryJournal) Close() error {
-	j.set(func() { j.closed = true })
+	j.update(func() { j.closed = true })
 	<-j.done
 	return nil
 }

@@ -39,13 +39,13 @@ func (x *session) Flush(w *core.Scratch, due core.Duties) error {
 		}
 	}
 	if due&(dueSlow|dueRequests|dueBye|dueRefuse|dueClose) != 0 {
-		return x.sendRare(w, due)
+		return x.sendRareMessages(w, due)
 	}
 	return nil
 }
 
-// ackScratch is the Ack that a writer reuses.
-func ackScratch(w *core.Scratch) *wire.Ack {
+// reusedAck returns the Ack in a writer's Scratch, which the writer reuses for all sessions.
+func reusedAck(w *core.Scratch) *wire.Ack {
 	a, ok := w.More.(*wire.Ack)
 	if !ok {
 		a = new(wire.Ack)
@@ -57,7 +57,7 @@ func ackScratch(w *core.Scratch) *wire.Ack {
 // sendAck acknowledges committed signals. Refusals beyond the limit of one Ack go ahead of the acknowledgement: an agent
 // forgets acknowledged signals, and a refusal after that would name nothing.
 func (x *session) sendAck(w *core.Scratch) error {
-	a := ackScratch(w)
+	a := reusedAck(w)
 	last := a.Last[:0]
 	x.Mu.Lock()
 	for i := range x.streams {
@@ -89,14 +89,15 @@ func (x *session) sendMessage(frame []byte, kind string) error {
 	return x.Conn.Write(frame)
 }
 
-// sendRare writes the rare messages; the last of them may end the session.
-func (x *session) sendRare(w *core.Scratch, due core.Duties) error {
+// sendRareMessages writes the messages of due other than acknowledgements, pings and assignments. The last message may
+// end the session.
+func (x *session) sendRareMessages(w *core.Scratch, due core.Duties) error {
 	x.Mu.Lock()
 	runs, turns, answers := x.requests.takeUnsent()
 	refusal, slow := x.closing.refusal, x.slowdown
 	x.Mu.Unlock()
 	var err error
-	send := func(kind string, frame []byte) { // nothing behind a failure
+	send := func(kind string, frame []byte) { // after a failed write, no further message is written
 		if w.Frame = frame; err == nil {
 			err = x.sendMessage(frame, kind)
 		}

@@ -128,7 +128,7 @@ func measureFootprint(b *testing.B, n int, secure bool) {
 	w.stop()
 }
 
-// ackReceiver is an agent that counts acknowledgements.
+// ackReceiver is the handler of an agent's session that counts acknowledgements.
 type ackReceiver struct {
 	link.Handler // nil: the server sends no other messages
 	acked        chan struct{}
@@ -180,7 +180,7 @@ func runFootprintClients(spec string) {
 			if secure {
 				cfg.TLS = configs[i]
 			}
-			s, err := link.Open(context.Background(), cfg.Complete(), addr, &wire.Hello{Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}, nil, ackReceiver{acked: acked})
+			s, err := link.Open(context.Background(), cfg.Complete(), addr, &wire.Hello{Streams: []wire.StreamRange{{StreamKey: liveStream, First: 1}}}, nil, ackReceiver{acked: acked})
 			if err != nil {
 				panic(err)
 			}
@@ -224,7 +224,7 @@ func issueFootprintCertificates(dir string, n int) []*tls.Config {
 	return configs
 }
 
-// nullJournal commits at once and keeps nothing.
+// nullJournal is a journal that commits each entry at once and stores none.
 type nullJournal struct {
 	*memoryJournal
 	at uint64
@@ -254,7 +254,7 @@ func BenchmarkBatch(b *testing.B) {
 				b.Fatal(refusal)
 			}
 			x.assignment.sent = w.plan.For(1001)
-			x.HoldBack() // no writer takes it
+			x.HoldBack() // no writer takes the session
 			frame := wire.AppendBatch(nil, resultBatch(1, n, 2))
 			b.SetBytes(int64(len(frame)))
 			b.ReportAllocs()
@@ -263,7 +263,7 @@ func BenchmarkBatch(b *testing.B) {
 				if len(x.streams) > 0 {
 					x.streams[0].last = 0 // the same numbers again, as if they were new
 				}
-				if out := x.handleFrame(frame); out != kept {
+				if out := x.handleFrame(frame); out != batchKept {
 					b.Fatal(outcomeNames[out])
 				}
 			}
@@ -300,7 +300,7 @@ func TestSessionHasTheGoldenBytes(t *testing.T) {
 	}
 	say("Hello", wire.AppendHello(nil, &wire.Hello{
 		Protocol: 1, Node: uid, Name: "web01", MachineID: "m", BootID: "b", Session: 77, Version: "1.0.0", OS: "linux", Arch: "amd64",
-		Streams: []wire.StreamRange{{StreamKey: live, First: 1}}, ClockUnixMs: 1_800_000_000_123, Features: wire.Features(),
+		Streams: []wire.StreamRange{{StreamKey: liveStream, First: 1}}, ClockUnixMs: 1_800_000_000_123, Features: wire.Features(),
 	}))
 	hear("Welcome", wire.KindWelcome)
 	hear("Assignment", wire.KindAssignment)
@@ -314,5 +314,5 @@ func TestSessionHasTheGoldenBytes(t *testing.T) {
 	hear("Refuse", wire.KindRefuse)
 
 	path := filepath.Join("testdata", "session.golden")
-	testenv.Golden(t, path, text.String(), "agents out there speak these bytes: only what is new may differ")
+	testenv.Golden(t, path, text.String(), "released agents send and read these bytes: only new messages may differ")
 }

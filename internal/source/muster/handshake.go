@@ -15,21 +15,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// sessionCommit receives the outcome of the commit that has a session's first mark.
-type sessionCommit chan sessionCommitOutcome
+// beginMarkCommit receives the outcome of the journal commit that contains the mark of a session's beginning.
+type beginMarkCommit chan beginMarkOutcome
 
-type sessionCommitOutcome struct {
+type beginMarkOutcome struct {
 	at  journal.Position
 	err error
 }
 
 // Committed implements journal.Waiter; the channel has room for the one outcome.
-func (c sessionCommit) Committed(_ uint64, at journal.Position, err error) {
-	c <- sessionCommitOutcome{at, err}
+func (c beginMarkCommit) Committed(_ uint64, at journal.Position, err error) {
+	c <- beginMarkOutcome{at, err}
 }
 
-// handshake answers Hello: with a session, with a refusal, or with neither when the connection broke. It costs a look-up
-// in memory, one journal entry and one look-up in the view, because a whole fleet may connect at once.
+// handshake reads Hello and returns a session, or a refusal, or neither if the connection broke. It costs a look-up in
+// memory, one journal entry and one look-up in the view, because a whole fleet may connect at once.
 func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof) (*session, *wire.Refuse) {
 	hello, refusal := s.readHello(conn)
 	if hello == nil {
@@ -39,7 +39,7 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	if x == nil {
 		return nil, refusal
 	}
-	if wait := s.arrivals.countHello(x.Node.ID, s.monotonic()); wait > 0 {
+	if wait := s.arrivals.countHello(x.Node.ID, s.monotonicNs()); wait > 0 {
 		return nil, s.newRefusal("limited", "this node opens sessions too often", max(wait, 30*time.Second))
 	}
 	if refusal := s.refuseClone(ctx, x); refusal != nil {
@@ -50,18 +50,18 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 		return nil, s.newRefusal("limited", fmt.Sprintf("this server is at its limit of %d sessions", s.cfg.Limits.Sessions), time.Minute)
 	}
 	if older != nil {
-		x.tookOver.Store(s.clock.Now())
+		x.tookOverAt.Store(s.clock.Now())
 	}
-	if refusal := s.changedSince(x); refusal != nil {
-		x.refuse(refusal) // after Welcome
+	if refusal := s.refuseChangedNode(x); refusal != nil {
+		x.refuse(refusal) // the writer sends the refusal after Welcome
 	}
 	last, refusal := s.writeMark(ctx, x, older, hello)
 	if refusal != nil {
 		s.registry.Remove(x.Node.ID, x)
 		return nil, refusal
 	}
-	x.streams = streamsOf(hello.Streams, last)
-	if s.cfg.OnBehind != nil && s.isBehind(hello, x) {
+	x.streams = joinStreams(hello.Streams, last)
+	if s.cfg.OnBehind != nil && s.isBehindAgent(hello, x) {
 		s.cfg.OnBehind(x.Node)
 	}
 	x.recordFacts(hello)
@@ -74,7 +74,7 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 		s.life.RemoveReader()
 		return nil, nil
 	}
-	if a, _ := x.assignmentPart(); a != nil && a.Hash == hello.Assignment {
+	if a, _ := x.understoodAssignment(); a != nil && a.Hash == hello.Assignment {
 		x.Mu.Lock()
 		x.assignment.sent = a
 		x.Mu.Unlock()
@@ -86,9 +86,9 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	return x, nil
 }
 
-// changedSince refuses a node that was deleted, replaced or renamed between admit and its registration: whoever ends
-// sessions finds this one from now on.
-func (s *Server) changedSince(x *session) *wire.Refuse {
+// refuseChangedNode refuses a node that was deleted, replaced or renamed between admit and its registration: after the
+// registration, a change of the node ends the session itself.
+func (s *Server) refuseChangedNode(x *session) *wire.Refuse {
 	now, ok := s.cfg.Nodes.Lookup(x.UID)
 	switch {
 	case !ok:
@@ -106,7 +106,7 @@ const (
 	maxPings      = 16        // control frames before Hello
 )
 
-// readHello reads the first message.
+// readHello reads the first message of a connection, which must be Hello.
 func (s *Server) readHello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 	for range maxPings {
 		op, frame, err := conn.Read(min(s.cfg.Limits.FrameBytes, maxHelloBytes))
@@ -162,7 +162,7 @@ func (s *Server) admitAgent(conn *wsconn.Conn, hello *wire.Hello, proven Proof) 
 	}
 	s.cfg.Limits.completeNode(&node)
 	now := s.cfg.Now()
-	x := &session{srv: s, hello: helloFactsOf(hello, now)}
+	x := &session{srv: s, hello: helloFieldsOf(hello, now)}
 	x.Conn, x.ID, x.UID, x.Node, x.Section, x.Since = conn, hello.Session, hello.Node, node, core.SectionOf(hello.Node), now.UnixNano()
 	x.HoldBack() // Welcome comes first
 	x.proven.Store(proven != Proof{})
@@ -177,7 +177,7 @@ func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refu
 	if node.Key == "" {
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
-			return withHint(s.newRefusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another key", goneRetry),
+			return withHint(s.newRefusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another key", unknownNodeRetry),
 				"give this machine its own key; on the server: muster node replace "+node.Name+"; "+pki.HintRunJoinLine)
 		}
 	}
@@ -187,35 +187,36 @@ func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refu
 	return nil
 }
 
-// goneRetry is the time after which a machine without a node asks again: an operator may let it in.
-const goneRetry = 10 * time.Minute
+// unknownNodeRetry is the time after which a machine without a node connects again, because an operator may have added
+// its node.
+const unknownNodeRetry = 10 * time.Minute
 
 // refuseUnknown refuses a machine whose node does not exist.
 func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uid, key); gone.Code != "" {
-		return s.refuseGone(gone)
+		return s.refuseRetired(gone)
 	}
-	return withHint(s.newRefusal("unknown", "the server does not know node "+uid.String(), goneRetry), pki.HintAccept)
+	return withHint(s.newRefusal("unknown", "the server does not know node "+uid.String(), unknownNodeRetry), pki.HintAccept)
 }
 
 // refuseReplaced refuses a machine with another key than the one on record of the node.
 func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Retirement(uuid.Nil, key); gone.Code != "" {
-		return s.refuseGone(gone)
+		return s.refuseRetired(gone)
 	}
-	return withHint(s.newRefusal("replaced", "node "+node.Name+" belongs to another machine: the server has another key on record", goneRetry),
+	return withHint(s.newRefusal("replaced", "node "+node.Name+" belongs to another machine: the server has another key on record", unknownNodeRetry),
 		"on the server, if this machine is "+node.Name+" anyway: muster node replace "+node.Name+", if it is another: muster node token; "+pki.HintRunJoinLine)
 }
 
-func (s *Server) refuseGone(g Retirement) *wire.Refuse {
-	return withHint(s.newRefusal(g.Code, g.Sentence, goneRetry), g.Type)
+func (s *Server) refuseRetired(g Retirement) *wire.Refuse {
+	return withHint(s.newRefusal(g.Code, g.Sentence, unknownNodeRetry), g.Type)
 }
 
 func (s *Server) newRefusal(code, sentence string, retry time.Duration) *wire.Refuse {
 	return &wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(retry)}
 }
 
-// withHint adds the command that solves the cause.
+// withHint adds to a refusal the hint, a command that removes its cause.
 func withHint(r *wire.Refuse, hint string) *wire.Refuse {
 	r.Hint = hint
 	return r
@@ -233,7 +234,7 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 		older.refuse(&wire.Refuse{Code: "duplicate", Message: "another connection of this node replaced this one: it was dead, or two agents have the same identity",
 			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIdentity})
 	}
-	committed := make(sessionCommit, 1)
+	committed := make(beginMarkCommit, 1)
 	entries := x.BeginEntries(x.Mark(wire.SessionMark{Begun: true, Backlog: hello.Backlog}), committed, base, func() []byte {
 		older.Mu.Lock()
 		defer older.Mu.Unlock()
@@ -259,9 +260,10 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	return last, nil
 }
 
-// streamsOf joins the streams that the agent holds with the numbers that the view has.
-func streamsOf(held []wire.StreamRange, last []wire.StreamLast) []stream {
-	list := make([]stream, len(held), len(held)+1)
+// joinStreams returns the streams of a session: those that the agent names in Hello, and those of which the event view
+// knows a last number.
+func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStream {
+	list := make([]sessionStream, len(held), len(held)+1)
 	for i, h := range held {
 		list[i].StreamKey = h.StreamKey
 		for _, l := range last {
@@ -273,9 +275,9 @@ func streamsOf(held []wire.StreamRange, last []wire.StreamLast) []stream {
 	return list
 }
 
-// isBehind reports whether the agent knows more of this incarnation of the journal than the server: a newer assignment, or
+// isBehindAgent reports whether the agent knows more of this incarnation of the journal than the server: a newer assignment, or
 // acknowledged signals, which an agent no longer holds.
-func (s *Server) isBehind(hello *wire.Hello, x *session) bool {
+func (s *Server) isBehindAgent(hello *wire.Hello, x *session) bool {
 	if hello.Incarnation != s.cfg.Journal.Incarnation().ID {
 		return false
 	}
@@ -297,7 +299,7 @@ func (s *Server) newWelcome(x *session) *wire.Welcome {
 		Protocol: wire.Protocol, Name: x.Node.Name, Node: x.Node.ID, ServerUnixMs: s.cfg.Now().UnixMilli(),
 		Incarnation: s.cfg.Journal.Incarnation().ID, KeepaliveMs: uint32(x.Node.Keepalive.Milliseconds()),
 		MaxFrame: uint32(l.FrameBytes), MaxUnacked: uint32(l.UnackedBytes), MaxOutput: uint32(limits.OutputBytes),
-		ResultsPerSec: uint32(limits.NodeResultsPerSec), Servers: s.cfg.Servers, VersionWanted: s.cfg.Version, Features: x.features(),
+		ResultsPerSec: uint32(limits.NodeResultsPerSec), Servers: s.cfg.Servers, VersionWanted: s.cfg.Version, Features: x.offeredFeatures(),
 	}
 	for i := range x.streams {
 		w.Last = append(w.Last, wire.StreamLast{StreamKey: x.streams[i].StreamKey, Last: x.streams[i].last})

@@ -51,12 +51,12 @@ func TestResultsOfForeignChunksAreRefused(t *testing.T) {
 	a.expectRefused("4 unknown_chunk", "5 unknown_chunk")
 }
 
-// A gap is charged one result for each chunk that it names.
+// A gap costs one result of the node's rate limit for each chunk that the gap names.
 func TestGapIsChargedPerChunk(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 100, time.Second })
 	a := w.openAgent(w.addNode(1, 1))
-	a.send(&wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 1, Counts: make([]wire.GapCount, 120)}})
-	testenv.Until(w.t, "the node is throttled", func() bool { return w.count("throttled_total", "node") > 0 })
+	a.send(&wire.Batch{StreamKey: liveStream, First: 1, Gap: &wire.Gap{Last: 1, Counts: make([]wire.GapCount, 120)}})
+	testenv.Until(w.t, "the node is throttled", func() bool { return w.countMetric("throttled_total", "node") > 0 })
 }
 
 // rawClient is a client that writes arbitrary bytes to its connection.
@@ -83,7 +83,7 @@ func (w *testServer) dial() net.Conn {
 func (w *testServer) openRaw(uid uuid.UUID) *rawClient {
 	w.t.Helper()
 	f := w.rawClient(w.dial())
-	f.writeFrame(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}))
+	f.writeFrame(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: liveStream, First: 1}}}))
 	if kind, _ := f.readMessage(); kind != wire.KindWelcome {
 		w.t.Fatalf("server says %d, want Welcome", kind)
 	}
@@ -116,7 +116,7 @@ func (f *rawClient) readMessage() (wire.Kind, []byte) {
 	}
 }
 
-// refusal reads to the end: the Refuse, and the code of the close frame.
+// refusal reads messages until the connection closes, and returns the Refuse and the code of the close frame.
 func (f *rawClient) refusal() (r wire.Refuse, code uint16) {
 	f.t.Helper()
 	kind, body := f.readMessage()
@@ -171,7 +171,7 @@ func TestProtocolErrorsGetAReason(t *testing.T) {
 		for _, when := range []string{"before Hello", "in a session"} {
 			t.Run(c.name+" "+when, func(t *testing.T) {
 				var f *rawClient
-				before := w.count("handshakes_total", c.code) + w.count("ended_total", c.code)
+				before := w.countMetric("handshakes_total", c.code) + w.countMetric("ended_total", c.code)
 				if when == "before Hello" {
 					f = w.rawClient(w.dial())
 				} else {
@@ -184,19 +184,20 @@ func TestProtocolErrorsGetAReason(t *testing.T) {
 					t.Errorf("refusal %+v, close code %d", r, code)
 				}
 				testenv.Until(t, "it is counted", func() bool {
-					return w.count("handshakes_total", c.code)+w.count("ended_total", c.code) == before+1
+					return w.countMetric("handshakes_total", c.code)+w.countMetric("ended_total", c.code) == before+1
 				})
 			})
 		}
 	}
 	other.send(resultBatch(1, 3, 1))
 	other.waitAck(3)
-	testenv.Until(t, "only the other is there", func() bool { return w.server.Sessions() == 1 })
+	testenv.Until(t, "only the other session is open", func() bool { return w.server.Sessions() == 1 })
 	w.checkOutcomes()
 }
 
-// More peers that do not read than there are writers delay neither acknowledgements nor assignments of other sessions.
-func TestUnreadPeersDelayNobody(t *testing.T) {
+// Peers that do not read delay neither acknowledgements nor assignments of other sessions, although there are more such
+// peers than writers.
+func TestPeersThatDoNotReadDelayNoSession(t *testing.T) {
 	w := newTestServer(t, nil)
 	large := &model.CheckChunk{Chunk: model.Chunk{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: randomText(200 << 10)}}
 	large.Hash = wire.ChunkHash(wire.AppendChunk(nil, large.Seal()))
@@ -217,8 +218,8 @@ func TestUnreadPeersDelayNobody(t *testing.T) {
 		f.writeFrame(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.addNode(100+i, 5, 6, 7, 8), Features: wire.Features()}))
 		foes = append(foes, f)
 	}
-	// The kernel takes two megabytes for a peer that does not read: who claims to hold
-	// something else is sent the whole again.
+	// The kernel buffers two megabytes for a peer that does not read. A peer that confirms another hash is sent the
+	// whole assignment again.
 	testenv.Until(t, "writers are stuck", func() bool {
 		for _, f := range foes {
 			f.writeBytes(encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{7}}))))
@@ -251,7 +252,7 @@ func setSmallWindow(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2048) })
 }
 
-// A node that opens sessions again and again has to wait; other nodes have not.
+// A node that sends Hello too often has to wait; other nodes need not wait.
 func TestRepeatedHellosAreLimited(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)
@@ -275,7 +276,7 @@ func TestRepeatedHellosAreLimited(t *testing.T) {
 }
 
 func TestConnectionsAndHellosOfANodeAreLimited(t *testing.T) {
-	var a arrivals
+	var a arrivalLimits
 	now := int64(1)
 	come := func(n model.NodeID) bool { return a.countHello(n, now) == 0 }
 	for i := range 20 {
@@ -299,7 +300,7 @@ func TestConnectionsAndHellosOfANodeAreLimited(t *testing.T) {
 			leaves, var4 = append(leaves, leave), var4+1
 		}
 	}
-	if _, ok := a.enterOpening(uuid.New()); var4 != maxOpening || !ok {
+	if _, ok := a.enterOpening(uuid.New()); var4 != maxOpeningConns || !ok {
 		t.Errorf("%d at once", var4)
 	}
 	for _, leave := range leaves {
@@ -323,7 +324,7 @@ func TestEveryMessageIsCharged(t *testing.T) {
 			f := w.openRaw(w.addNode(1, 1))
 			go func() { _, _ = io.Copy(io.Discard, f.NetConn()) }()
 			f.writeBytes(bytes.Repeat(message, 100))
-			testenv.Until(t, "it waits", func() bool { return w.count("throttled_total", "node") > 0 })
+			testenv.Until(t, "it waits", func() bool { return w.countMetric("throttled_total", "node") > 0 })
 		})
 	}
 }
@@ -331,19 +332,19 @@ func TestEveryMessageIsCharged(t *testing.T) {
 // FuzzFrame handles arbitrary messages. Each has an outcome, and the journal gets only entries that can be decoded.
 func FuzzFrame(f *testing.F) {
 	f.Add(wire.AppendBatch(nil, resultBatch(1, 3, 1)), wire.AppendBatch(nil, resultBatch(4, 1, 9)))
-	f.Add(wire.AppendBatch(nil, &wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 9, Reason: "full"}}), wire.AppendBatch(nil, resultBatch(10, 1, 1)))
+	f.Add(wire.AppendBatch(nil, &wire.Batch{StreamKey: liveStream, First: 1, Gap: &wire.Gap{Last: 9, Reason: "full"}}), wire.AppendBatch(nil, resultBatch(10, 1, 1)))
 	f.Add(wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{1}}), wire.AppendBye(nil, &wire.Bye{Reason: "stop"}))
 	f.Add([]byte{0x32, 0x04, 0x32, 0x02, 0xff, 0xff}, []byte{})
 	w := newTestServer(f, nil)
 	uid := w.addNode(1, 1, 2)
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		hello := &wire.Hello{Protocol: wire.Protocol, Node: uid, Streams: []wire.StreamRange{{StreamKey: live}}}
+		hello := &wire.Hello{Protocol: wire.Protocol, Node: uid, Streams: []wire.StreamRange{{StreamKey: liveStream}}}
 		x, refusal := w.server.admitAgent(nil, hello, Proof{})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
-		x.streams = streamsOf(hello.Streams, nil)
-		// No writer takes it: what is due stays with the session.
+		x.streams = joinStreams(hello.Streams, nil)
+		// No writer takes the session, so its duties stay.
 		x.HoldBack()
 		for _, message := range [][]byte{first, second} {
 			if out := x.handleFrame(message); out >= outcomes {
@@ -356,16 +357,16 @@ func FuzzFrame(f *testing.F) {
 // For each outcome, one message raises it. The number of received messages is the sum of all outcomes.
 func TestEveryMessageHasOneOutcome(t *testing.T) {
 	const unackedBytes = 1000
-	ways := map[outcome]func(w *testServer, a *agent, node uuid.UUID){
-		kept: func(_ *testServer, a *agent, _ uuid.UUID) { a.send(resultBatch(1, 1, 1)) },
-		repeated: func(_ *testServer, a *agent, _ uuid.UUID) {
+	ways := map[frameOutcome]func(w *testServer, a *testAgent, node uuid.UUID){
+		batchKept: func(_ *testServer, a *testAgent, _ uuid.UUID) { a.send(resultBatch(1, 1, 1)) },
+		batchRepeated: func(_ *testServer, a *testAgent, _ uuid.UUID) {
 			a.send(resultBatch(1, 1, 1))
 			a.send(resultBatch(1, 1, 1))
 		},
-		hole:      func(_ *testServer, a *agent, _ uuid.UUID) { a.send(resultBatch(3, 1, 1)) },
-		malformed: func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendHello(nil, &wire.Hello{})) },
-		oversized: func(_ *testServer, a *agent, _ uuid.UUID) { a.send(resultBatch(1, 11, 1)) },
-		streams: func(_ *testServer, a *agent, _ uuid.UUID) {
+		numbersMissing: func(_ *testServer, a *testAgent, _ uuid.UUID) { a.send(resultBatch(3, 1, 1)) },
+		frameMalformed: func(_ *testServer, a *testAgent, _ uuid.UUID) { sendRaw(a, wire.AppendHello(nil, &wire.Hello{})) },
+		batchOversized: func(_ *testServer, a *testAgent, _ uuid.UUID) { a.send(resultBatch(1, 11, 1)) },
+		tooManyStreams: func(_ *testServer, a *testAgent, _ uuid.UUID) {
 			for i := range maxStreams {
 				b := resultBatch(1, 1, 1)
 				b.Stream = wire.StreamID(100 + i)
@@ -373,11 +374,11 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 				a.wait("kept, or the end", func() bool { return a.acks[b.StreamKey] == 1 || a.hasEnded })
 			}
 		},
-		unkept: func(w *testServer, a *agent, _ uuid.UUID) {
-			w.journal.set(func() { w.journal.refusesAppends = true })
+		journalRefused: func(w *testServer, a *testAgent, _ uuid.UUID) {
+			w.journal.update(func() { w.journal.refusesAppends = true })
 			a.send(resultBatch(1, 1, 1))
 		},
-		displaced: func(w *testServer, a *agent, node uuid.UUID) {
+		sessionDisplaced: func(w *testServer, a *testAgent, node uuid.UUID) {
 			w.journal.pauseCommits(true)
 			testenv.Until(w.t, "its assignment is confirmed", func() bool { return testutil.ToFloat64(w.server.metrics.frames[assignmentConfirmed]) == 1 })
 			// The server counts in steps of 64 bytes, the agent does not: so the agent may
@@ -390,38 +391,40 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			})
 			opened := make(chan error, 1)
 			go func() {
-				_, err := w.open(node, nil)
+				_, err := w.openSession(node, nil)
 				opened <- err
 			}()
-			testenv.Until(w.t, "the older session is over", func() bool { return testutil.ToFloat64(w.server.metrics.frames[displaced]) == 1 })
+			testenv.Until(w.t, "the older session is over", func() bool { return testutil.ToFloat64(w.server.metrics.frames[sessionDisplaced]) == 1 })
 			w.journal.pauseCommits(false)
 			if err := <-opened; err != nil {
 				t.Error(err)
 			}
 		},
-		assignmentConfirmed: func(*testServer, *agent, uuid.UUID) {}, // the answer to its first assignment
-		agentLeaves:         func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendBye(nil, &wire.Bye{})) },
-		agentStats:          func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1})) },
-		tooSoon: func(_ *testServer, a *agent, _ uuid.UUID) {
+		assignmentConfirmed: func(*testServer, *testAgent, uuid.UUID) {}, // the answer to its first assignment
+		agentLeaves:         func(_ *testServer, a *testAgent, _ uuid.UUID) { sendRaw(a, wire.AppendBye(nil, &wire.Bye{})) },
+		agentStats: func(_ *testServer, a *testAgent, _ uuid.UUID) {
+			sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1}))
+		},
+		requestTooSoon: func(_ *testServer, a *testAgent, _ uuid.UUID) {
 			sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1}))
 			sendRaw(a, wire.AppendStats(nil, &wire.Stats{Runs: 2}))
 		},
-		runAnswered: func(w *testServer, a *agent, _ uuid.UUID) {
+		runAnswered: func(w *testServer, a *testAgent, _ uuid.UUID) {
 			testenv.NoError(w.t, w.requestRun(1001, 1))
 			a.wait("the run", func() bool { return len(a.runs) == 1 })
 			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Done: true}))
 		},
-		unrequested: func(_ *testServer, a *agent, _ uuid.UUID) {
+		answerUnrequested: func(_ *testServer, a *testAgent, _ uuid.UUID) {
 			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: 1, Done: true}))
 		},
-		factsChanged: func(_ *testServer, a *agent, _ uuid.UUID) {
+		factsChanged: func(_ *testServer, a *testAgent, _ uuid.UUID) {
 			sendRaw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))
 		},
-		secretsRequested: func(w *testServer, a *agent, _ uuid.UUID) {
+		secretsRequested: func(w *testServer, a *testAgent, _ uuid.UUID) {
 			w.server.registry.Get(1001).proven.Store(true)
 			sendRaw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, SecretsRequest: &wire.SecretsRequest{Names: []string{"default/x"}}}))
 		},
-		unknownKind: func(_ *testServer, a *agent, _ uuid.UUID) { sendRaw(a, []byte{15<<3 | 2, 0}) },
+		unknownKind: func(_ *testServer, a *testAgent, _ uuid.UUID) { sendRaw(a, []byte{15<<3 | 2, 0}) },
 	}
 	for out := range outcomes {
 		way, ok := ways[out]
@@ -441,7 +444,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			way(w, a, node)
 			testenv.Until(w.t, "the outcome is counted", func() bool { return testutil.ToFloat64(w.server.metrics.frames[out]) == 1 })
 			switch out {
-			case hole, malformed, oversized, streams, unkept: // end the session
+			case numbersMissing, frameMalformed, batchOversized, tooManyStreams, journalRefused: // end the session
 				if r := a.refusal(); r.Code != outcomeNames[out] || r.Message == "" || r.RetryMs == 0 {
 					t.Errorf("refusal %+v, want code %s", r, outcomeNames[out])
 				}
@@ -458,7 +461,7 @@ func TestProtocolPageNamesEveryCode(t *testing.T) {
 	refusal := regexp.MustCompile(`(?:Refusal\(|Code: |r\.Code, r\.Type = )"(\w+)"`)
 	violation := regexp.MustCompile(`violation\((\w+),`)
 	files := testenv.Value(filepath.Glob("*.go"))(t)
-	byName := map[string]outcome{"hole": hole, "malformed": malformed, "oversized": oversized, "streams": streams, "unkept": unkept}
+	byName := map[string]frameOutcome{"numbersMissing": numbersMissing, "frameMalformed": frameMalformed, "batchOversized": batchOversized, "tooManyStreams": tooManyStreams, "journalRefused": journalRefused}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue

@@ -19,8 +19,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Listener shares one TCP listener between agents and people. A client that offers the ALPN protocol muster.v1 must show a
-// node's certificate and becomes a session. Others show none and go to an http.Server.
+// Listener shares one TCP listener between agents and people. A client that offers the ALPN protocol muster.v1 must show
+// a node's certificate and becomes a session. Clients that do not offer muster.v1 show no certificate and go to an
+// http.Server.
 type Listener struct {
 	tcp        net.Listener
 	server     *Server
@@ -29,33 +30,33 @@ type Listener struct {
 	gates      admission.Gates
 	people     connQueue
 	assets     connQueue // agents that fetch archives
-	peopleOnly bool      // agents have another listener
+	peopleOnly bool      // the listener is for people only; agents have a listener of their own
 }
 
 // Listen returns the shared listener. Nothing is accepted before Run.
 func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
-	return listen(l, authority, server, log, true)
+	return newListener(l, authority, server, log, true)
 }
 
 // ListenPeople returns a listener for people: the handshake refuses clients that offer muster.v1 only.
 func ListenPeople(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
-	return listen(l, authority, server, log, false)
+	return newListener(l, authority, server, log, false)
 }
 
-func listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger, agents bool) *Listener {
+func newListener(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger, agents bool) *Listener {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	gates := admission.NewGates()
-	names := newServerNames(authority, server.metrics, log)
+	names := newServerNameCheck(authority, server.metrics, log)
 	return &Listener{
-		tcp: l, server: server, log: log, gates: gates, config: tlsConfig(authority, server, gates, names, agents),
+		tcp: l, server: server, log: log, gates: gates, config: newTLSConfig(authority, server, gates, names, agents),
 		people: newConnQueue(l.Addr()), assets: newConnQueue(l.Addr()),
 		peopleOnly: !agents,
 	}
 }
 
-func tlsConfig(authority *pki.Authority, server *Server, gates admission.Gates, names *serverNames, admitAgents bool) *tls.Config {
+func newTLSConfig(authority *pki.Authority, server *Server, gates admission.Gates, names *serverNameCheck, admitAgents bool) *tls.Config {
 	people := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: authority.GetCertificate,
 	}
@@ -80,7 +81,7 @@ func tlsConfig(authority *pki.Authority, server *Server, gates admission.Gates, 
 		conn := hello.Conn.(*admission.Conn)
 		if admitAgents && slices.Contains(hello.SupportedProtos, wire.Subprotocol) {
 			gates.EnterAgent(conn)
-			names.check(hello.ServerName, true)
+			names.checkRequestedName(hello.ServerName, true)
 			return agents, nil
 		}
 		if admitAgents && slices.Contains(hello.SupportedProtos, wire.AssetProtocol) {
@@ -88,7 +89,7 @@ func tlsConfig(authority *pki.Authority, server *Server, gates admission.Gates, 
 			return assets, nil
 		}
 		gates.EnterPerson(conn)
-		names.check(hello.ServerName, false)
+		names.checkRequestedName(hello.ServerName, false)
 		return nil, nil
 	}
 	return people
@@ -97,7 +98,7 @@ func tlsConfig(authority *pki.Authority, server *Server, gates admission.Gates, 
 // People returns the connections of browsers, commands and enrolling agents, after TLS, for http.Server.Serve.
 func (l *Listener) People() net.Listener { return &l.people }
 
-// Run accepts until ctx ends.
+// Run accepts connections until ctx ends.
 func (l *Listener) Run(ctx context.Context) error {
 	defer close(l.people.done)
 	fetches := l.server.assetServer()
@@ -122,14 +123,15 @@ func (l *Listener) serve(ctx context.Context, nc net.Conn) {
 		l.server.ServeConn(ctx, conn, proofOf(state.PeerCertificates))
 	case wire.AssetProtocol:
 		_ = conn.SetDeadline(time.Time{})
-		l.assets.put(&assetConn{Conn: conn, proof: proofOf(state.PeerCertificates)})
+		l.assets.addConn(&assetConn{Conn: conn, proof: proofOf(state.PeerCertificates)})
 	default:
 		_ = conn.SetDeadline(time.Time{})
-		l.people.put(conn)
+		l.people.addConn(conn)
 	}
 }
 
-// proofOf cannot fail: VerifyConnection has read the same certificate.
+// proofOf returns the identity that a verified client certificate proves. It cannot fail, because VerifyConnection has
+// read the same certificate.
 func proofOf(chain []*x509.Certificate) Proof {
 	uid, err := pki.NodeOf(chain[0])
 	if err != nil {
@@ -149,7 +151,7 @@ func newConnQueue(addr net.Addr) connQueue {
 	return connQueue{addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-func (q *connQueue) put(nc net.Conn) {
+func (q *connQueue) addConn(nc net.Conn) {
 	select {
 	case q.conns <- nc:
 	case <-q.done:
@@ -182,21 +184,21 @@ func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 		Serve: func(ctx context.Context, nc net.Conn) { server.ServeConn(ctx, nc, Proof{}) }})
 }
 
-// serverNames counts and logs names of the server that clients ask for and its certificate does not have. Clients of
+// serverNameCheck counts and logs names of the server that clients ask for and its certificate does not have. Clients of
 // people refuse the certificate then; agents verify by the CA alone.
-type serverNames struct {
+type serverNameCheck struct {
 	authority      *pki.Authority
 	metrics        *metrics
 	log            *slog.Logger
 	people, agents rate.Sometimes
 }
 
-func newServerNames(authority *pki.Authority, m *metrics, log *slog.Logger) *serverNames {
-	return &serverNames{authority: authority, metrics: m, log: log, people: admission.OncePerMinute(), agents: admission.OncePerMinute()}
+func newServerNameCheck(authority *pki.Authority, m *metrics, log *slog.Logger) *serverNameCheck {
+	return &serverNameCheck{authority: authority, metrics: m, log: log, people: admission.OncePerMinute(), agents: admission.OncePerMinute()}
 }
 
-// check examines the name that a client asks for; empty: it asks for none, or for an address.
-func (n *serverNames) check(name string, agent bool) {
+// checkRequestedName examines the name that a client asks for; empty: it asks for none, or for an address.
+func (n *serverNameCheck) checkRequestedName(name string, agent bool) {
 	if name == "" {
 		return
 	}
@@ -212,7 +214,7 @@ func (n *serverNames) check(name string, agent bool) {
 	}
 	n.metrics.unknownNames.WithLabelValues(who).Inc()
 	if !isHostName(name) {
-		return // a stranger chose the text
+		return // the name was chosen by an unauthenticated client, so the log must not contain it
 	}
 	once.Do(func() {
 		n.log.Log(context.Background(), level, text, "name", name, "advertise", strings.Join(pki.Advertise(n.authority.Names(), name), ","))
@@ -234,7 +236,7 @@ type ticketKeys struct {
 	day       atomic.Int64 // of the keys in use
 }
 
-// rotate puts the keys of the day in force.
+// rotate sets the ticket keys of the present day in all TLS configurations.
 func (t *ticketKeys) rotate() {
 	now := t.now()
 	day := now.Unix() / 86400

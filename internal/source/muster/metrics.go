@@ -6,27 +6,27 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// outcome is the result of handling one frame. Every frame raises exactly one.
-type outcome uint8
+// frameOutcome is the result of handling one frame. Every frame raises exactly one.
+type frameOutcome uint8
 
 const (
-	kept                outcome = iota // a batch went to the journal
-	repeated                           // a batch that the journal has: acknowledged again
-	hole                               // missing numbers without a gap: session closed
-	malformed                          // cannot be decoded: session closed
-	oversized                          // more signals than allowed: session closed
-	streams                            // too many streams: session closed
-	unkept                             // the journal did not accept it: session closed
-	displaced                          // the session has ended already
-	assignmentConfirmed                // the agent confirms an assignment
-	agentLeaves                        // the agent leaves
-	agentStats                         // a report of the agent on itself
-	tooSoon                            // a report or request within the least interval, or over its limit: ignored
-	runAnswered                        // output or end of a requested run
-	unrequested                        // the same of an unknown or cancelled run: ignored
-	factsChanged                       // facts, labels or groups of the machine changed
-	secretsRequested                   // a request for secrets: they are found and sent
-	unknownKind                        // a message of a later protocol version: ignored
+	batchKept           frameOutcome = iota // a batch went to the journal
+	batchRepeated                           // a batch that the journal has: acknowledged again
+	numbersMissing                          // missing numbers without a gap: session closed
+	frameMalformed                          // cannot be decoded: session closed
+	batchOversized                          // more signals than allowed: session closed
+	tooManyStreams                          // too many streams: session closed
+	journalRefused                          // the journal did not accept it: session closed
+	sessionDisplaced                        // the session has ended already
+	assignmentConfirmed                     // the agent confirms an assignment
+	agentLeaves                             // the agent leaves
+	agentStats                              // a report of the agent on itself
+	requestTooSoon                          // a report or request within the least interval, or over its limit: ignored
+	runAnswered                             // output or end of a requested run
+	answerUnrequested                       // the same of an unknown or cancelled run: ignored
+	factsChanged                            // facts, labels or groups of the machine changed
+	secretsRequested                        // a request for secrets: they are found and sent
+	unknownKind                             // a message of a later protocol version: ignored
 	outcomes
 )
 
@@ -34,18 +34,18 @@ var outcomeNames = [outcomes]string{
 	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "secrets", "unknown_kind",
 }
 
-// verdict is the decision on one signal of a batch.
-type verdict uint8
+// signalVerdict is the decision on one signal of a batch.
+type signalVerdict uint8
 
 const (
-	admitted verdict = iota
+	admitted signalVerdict = iota
 	refusedChunk
 	refusedOutput
 	refusedStates
 	refusedKind
 	refusedMalformed
-	refusedProxy // names a proxy node that the sender's assignment does not have
-	gapped       // dropped by the agent's spool
+	refusedProxy   // names a proxy node that the sender's assignment does not have
+	droppedBySpool // dropped by the agent's spool
 	verdicts
 )
 
@@ -53,11 +53,11 @@ var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "stat
 
 type metrics struct {
 	core.SessionMetrics
-	controls                   prometheus.Counter // pings and pongs
+	controls                   prometheus.Counter // received pings and pongs
 	frames                     [outcomes]prometheus.Counter
 	signals                    [verdicts]prometheus.Counter
 	sent                       *prometheus.CounterVec
-	acks                       prometheus.Counter // of sent
+	acks                       prometheus.Counter // the counter of Ack messages in sent
 	throttled                  *prometheus.CounterVec
 	limits                     *prometheus.CounterVec
 	secrets                    *prometheus.CounterVec

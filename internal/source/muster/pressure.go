@@ -59,8 +59,8 @@ func (s *Server) highestPressure() (share float64, reason string) {
 	return share, reason
 }
 
-// throttle decides when one class of agents is slowed, and how much.
-type throttle struct {
+// agentThrottle decides when one class of agents is slowed, and how much.
+type agentThrottle struct {
 	threshold float64 // fill level from which on agents are slowed
 	active    bool
 	sentAt    int64         // time of the last Slow, ns; zero: never
@@ -69,7 +69,7 @@ type throttle struct {
 
 // update takes the fill level at now (ns). true: agents get a Slow now. Agents that linger send their backlog afterwards,
 // so the linger grows no more than needed.
-func (t *throttle) update(now int64, level float64) (send bool) {
+func (t *agentThrottle) update(now int64, level float64) (send bool) {
 	t.active = level > t.threshold || t.active && level >= t.threshold*recoveredShare
 	since := now - t.sentAt
 	if !t.active || t.sentAt != 0 && since < int64(slowInterval) {
@@ -89,7 +89,7 @@ func (t *throttle) update(now int64, level float64) (send bool) {
 func (s *Server) slowAgents(ctx context.Context) {
 	tick := time.NewTicker(pressureInterval)
 	defer tick.Stop()
-	results, values := throttle{threshold: slowResultsAt}, throttle{threshold: slowValuesAt}
+	results, values := agentThrottle{threshold: slowResultsAt}, agentThrottle{threshold: slowValuesAt}
 	var since int64 // time of the first Slow to all agents; zero: all agents have their usual pace
 	for {
 		select {
@@ -97,7 +97,7 @@ func (s *Server) slowAgents(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		now := s.monotonic()
+		now := s.monotonicNs()
 		level, reason := s.highestPressure()
 		if results.update(now, level) {
 			if since == 0 {
@@ -120,8 +120,8 @@ func (s *Server) slowAgents(ctx context.Context) {
 	}
 }
 
-// slowdown is the last Slow of a session. Its Mu guards it.
-type slowdown struct {
+// lastSlow is the last Slow of a session. Its Mu guards it.
+type lastSlow struct {
 	reason string
 	linger time.Duration
 	at     int64 // monotonic time at which it became due; zero: never
@@ -132,24 +132,24 @@ func (x *session) sendSlow(now int64, linger time.Duration, reason string) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	if x.slowdown.at == 0 || now-x.slowdown.at >= int64(slowInterval) {
-		x.slowdown = slowdown{reason, linger, now}
+		x.slowdown = lastSlow{reason, linger, now}
 		x.srv.pushes.AddLocked(x, dueSlow)
 	}
 }
 
-// slowdownMs returns the duration of a Slow that is sent now, with jitter.
+// slowdownMs returns the milliseconds, with jitter, for which a Slow that is sent now holds.
 func (s *Server) slowdownMs() uint32 {
 	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
 }
 
-// charge charges a batch to the limits, and pauses the reader while there is debt: the agent's next frames wait in its
+// chargeBatch charges a batch to the limits, and pauses the reader while there is debt: the agent's next frames wait in its
 // socket, then in its spool.
-func (x *session) charge(c *core.Charge) {
+func (x *session) chargeBatch(c *core.Charge) {
 	debt := x.Budget.Spend(c)
 	if debt.Wait == 0 {
 		return
 	}
-	x.sendSlow(x.srv.monotonic(), maxLinger, debt.Reason())
+	x.sendSlow(x.srv.monotonicNs(), maxLinger, debt.Reason())
 	x.pauseReader(&debt)
 }
 

@@ -26,7 +26,7 @@ import (
 
 func TestThrottleSlowsAndRecovers(t *testing.T) {
 	const s = int64(time.Second)
-	of := throttle{threshold: slowResultsAt}
+	of := agentThrottle{threshold: slowResultsAt}
 	for _, step := range []struct {
 		now    int64
 		share  float64
@@ -58,7 +58,7 @@ func TestThrottleSlowsAndRecovers(t *testing.T) {
 }
 
 // The pressure is the highest of all fill levels. A journal below its usual share of the budget adds none.
-func TestPressureIsTheHighestLevel(t *testing.T) {
+func TestPressureIsTheHighestFillLevel(t *testing.T) {
 	j := newMemoryJournal()
 	defer j.Close()
 	var other float64
@@ -75,7 +75,7 @@ func TestPressureIsTheHighestLevel(t *testing.T) {
 		{journal.Stats{QueuedBytes: 100, SizeBytes: 950, BudgetBytes: 1000}, 0, 0.75, "the server's journal is nearly full"},
 		{journal.Stats{Blocked: errors.New("full")}, 0, 1, "the server cannot write its journal now: full"},
 	} {
-		j.set(func() { j.stats = c.stats })
+		j.update(func() { j.stats = c.stats })
 		other = c.other
 		if share, reason := s.highestPressure(); share < c.share-1e-9 || share > c.share+1e-9 || reason != c.reason {
 			t.Errorf("%+v, other %g: %g, %q", c.stats, c.other, share, reason)
@@ -90,12 +90,12 @@ type pacedAgent struct {
 	mu          sync.Mutex
 	made        uint64
 	sent        uint64
-	left        []time.Duration
+	sentAt      []time.Duration
 	added       chan struct{}
 }
 
 func (m *pacedAgent) Streams() []wire.StreamRange {
-	return []wire.StreamRange{{StreamKey: live, First: 1}}
+	return []wire.StreamRange{{StreamKey: liveStream, First: 1}}
 }
 func (m *pacedAgent) Backlog() uint64                { return 0 }
 func (m *pacedAgent) Resume([]wire.StreamLast) error { return nil }
@@ -115,7 +115,7 @@ func (m *pacedAgent) Next(b *wire.Batch, _, most int) (bool, error) {
 	}
 	*b = *resultBatch(m.sent+1, min(int(m.made-m.sent), most), 1)
 	m.sent += uint64(len(b.Signals))
-	m.left = append(m.left, time.Since(m.began))
+	m.sentAt = append(m.sentAt, time.Since(m.began))
 	return true, nil
 }
 
@@ -141,20 +141,21 @@ func (m *pacedAgent) Assigned(*link.Session, *link.Assignment) {}
 // fleetSize is the number of paced agents. They send about 103 frames per second at their usual pace.
 const fleetSize = 60
 
-// What a frame costs the server: a fleet at its usual pace takes 83 % of it, or 206 %.
+// The costs of one frame for the server: the usual frames of a fleet take 83 % of the server's time, or 206 %.
 const (
 	fits    = 8 * time.Millisecond
 	tooDear = 20 * time.Millisecond
 )
 
-// loadedServer is a server with a real journal that takes cost for each frame, and its fleet, in virtual time.
+// loadedServer is a server with a real journal that needs a fixed time for each frame, together with its fleet of
+// agents, in virtual time.
 type loadedServer struct {
 	*testServer
 	t        *testing.T
 	began    time.Time
 	disk     *faultfs.FS
 	cost     atomic.Int64
-	share    atomic.Int64 // per cent: what else is full
+	share    atomic.Int64 // fill level of another resource, in per cent
 	machines []*pacedAgent
 }
 
@@ -171,7 +172,7 @@ func runLoaded(t *testing.T, play func(*loadedServer)) {
 				for _, section := range c.Sections() {
 					_ = c.Entries(section, func(data []byte) error {
 						n++
-						view.set(func() { view.apply(slices.Clone(data)) })
+						view.update(func() { view.apply(slices.Clone(data)) })
 						return nil
 					})
 				}
@@ -234,7 +235,7 @@ func (s *loadedServer) frameRate(from, to time.Duration) float64 {
 	n := 0
 	for _, m := range s.machines {
 		m.mu.Lock()
-		for _, at := range m.left {
+		for _, at := range m.sentAt {
 			if at >= from && at < to {
 				n++
 			}

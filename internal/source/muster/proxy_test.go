@@ -32,7 +32,7 @@ func proxyHeader(t testing.TB, version byte, source string) string {
 	return string(data)
 }
 
-// trustProxies lets connections from networks begin with a PROXY header.
+// trustProxies returns a change of Config by which connections from networks must begin with a PROXY header.
 func trustProxies(networks ...string) func(*Config) {
 	return func(c *Config) {
 		for _, n := range networks {
@@ -41,7 +41,7 @@ func trustProxies(networks ...string) func(*Config) {
 	}
 }
 
-// logBuffer is a log that a test reads while the server writes it.
+// logBuffer stores the server's log in memory, so that a test reads it while the server writes.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -53,7 +53,7 @@ func (l *logBuffer) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-func (l *logBuffer) count(text string) int {
+func (l *logBuffer) countText(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
@@ -61,7 +61,7 @@ func (l *logBuffer) count(text string) int {
 
 // The PROXY header of a listed balancer names the client. A connection without the expected header is refused, and
 // counted by its cause.
-func TestListedProxyNamesTheClient(t *testing.T) {
+func TestListedBalancersHeaderNamesTheClient(t *testing.T) {
 	const local = "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"
 	text := &logBuffer{}
 	log := slog.New(slog.NewTextHandler(text, nil))
@@ -87,7 +87,7 @@ func TestListedProxyNamesTheClient(t *testing.T) {
 		{"not listed, no header", others, "", "127.0.0.1", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before := c.house.count("handshakes_total", c.why)
+			before := c.house.countMetric("handshakes_total", c.why)
 			address, err := clientAddress(t, c.house, c.header)
 			if c.why == "" {
 				if err != nil || !strings.HasPrefix(address, c.whence) {
@@ -98,11 +98,11 @@ func TestListedProxyNamesTheClient(t *testing.T) {
 			if err == nil {
 				t.Errorf("answered: %q", address)
 			}
-			testenv.Until(t, "it is counted as "+c.why, func() bool { return c.house.count("handshakes_total", c.why) == before+1 })
+			testenv.Until(t, "it is counted as "+c.why, func() bool { return c.house.countMetric("handshakes_total", c.why) == before+1 })
 		})
 	}
 	for _, line := range []string{"--proxy-from 127.0.0.1;", "from a network of --proxy-from"} {
-		if n := text.count(line); n != 1 {
+		if n := text.countText(line); n != 1 {
 			t.Errorf("%q is logged %d times in a minute, want once:\n%s", line, n, text.text.String())
 		}
 	}
@@ -155,7 +155,7 @@ func TestHealthChecksOfBalancersAreNotLogged(t *testing.T) {
 		nc := testenv.Value(net.Dial("tcp", h.tls))(t)
 		_, _ = io.WriteString(nc, say)
 		_ = nc.(*net.TCPConn).CloseWrite()
-		testenv.Until(t, "it is counted", func() bool { return h.count("handshakes_total", "proxy_check") == float64(i+1) })
+		testenv.Until(t, "it is counted", func() bool { return h.countMetric("handshakes_total", "proxy_check") == float64(i+1) })
 		nc.Close()
 	}
 	for _, begin := range []string{"PROXY TCP4", ""} {
@@ -163,8 +163,8 @@ func TestHealthChecksOfBalancersAreNotLogged(t *testing.T) {
 		defer nc.Close()
 		_, _ = io.WriteString(nc, begin)
 	}
-	testenv.Until(t, "the silent one is closed", func() bool { return h.count("handshakes_total", "proxy_timeout") == 1 })
-	if text.count("level=WARN") > 1 { // half a header is worth a line
+	testenv.Until(t, "the silent one is closed", func() bool { return h.countMetric("handshakes_total", "proxy_timeout") == 1 })
+	if text.countText("level=WARN") > 1 { // half a header is worth a line
 		t.Errorf("health checks are logged:\n%s", text.text.String())
 	}
 }
@@ -175,7 +175,7 @@ func TestAgentHasTheAddressOfItsProxyHeader(t *testing.T) {
 	id := h.enrolBy("web01", withProxyHeader(proxyHeader(t, 2, "203.0.113.9:4711")))
 	plain := h.addr
 	h.addr = h.tls
-	a, err := h.open(id.Node, func(c *link.Config, _ *wire.Hello) {
+	a, err := h.openSession(id.Node, func(c *link.Config, _ *wire.Hello) {
 		c.TLS, c.ServerKey, c.Dial = link.TLSConfig(id, nil), id.ServerKey, withProxyHeader(proxyHeader(t, 2, "203.0.113.9:4712"))
 	})
 	h.addr = plain
@@ -248,7 +248,7 @@ func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 	say := func(chunk model.ChunkID, about model.NodeID) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: chunk, Node: about}, wire.Result{Status: model.Warning, Output: []byte("so and so")})
 	}
-	first := &wire.Batch{StreamKey: live, First: 1, Signals: []wire.Signal{say(7, 50), say(1, 0), say(7, 52), say(7, 0), say(1, 50), say(7, 51), say(7, 1001)}}
+	first := &wire.Batch{StreamKey: liveStream, First: 1, Signals: []wire.Signal{say(7, 50), say(1, 0), say(7, 52), say(7, 0), say(1, 50), say(7, 51), say(7, 1001)}}
 	a.send(first)
 	a.waitAck(7)
 	a.wait("refusals", func() bool { return len(a.refused) == 4 })
@@ -258,14 +258,14 @@ func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 		}
 	}
 	// The same once more, and a batch that is new from number 8 on.
-	a.send(&wire.Batch{StreamKey: live, First: 6, Signals: []wire.Signal{say(7, 51), say(1, 0), say(7, 50)}})
+	a.send(&wire.Batch{StreamKey: liveStream, First: 6, Signals: []wire.Signal{say(7, 51), say(1, 0), say(7, 50)}})
 	a.waitAck(8)
 	proxied, own := w.readJournal(t)
 	var got [][2]uint64
 	for _, r := range proxied {
 		p := r.ProxyResult
 		var s wire.Signal
-		if err := s.Decode(p.Signal); err != nil || outputOf(s) != "so and so" || s.Node != r.Node || p.By != 1001 || p.Namespace != 3 || p.StreamKey != live {
+		if err := s.Decode(p.Signal); err != nil || outputOf(s) != "so and so" || s.Node != r.Node || p.By != 1001 || p.Namespace != 3 || p.StreamKey != liveStream {
 			t.Errorf("kept %+v of %+v: %v", s, p, err)
 		}
 		got = append(got, [2]uint64{uint64(r.Node), p.Number})
@@ -284,8 +284,8 @@ func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 	w.plan.assignProxies(1001, 51)
 	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
 	a.wait("assignment", func() bool { return len(a.assignments) == 2 && len(a.assignments[1].ProxyChecks.Nodes) == 1 })
-	a.send(&wire.Batch{StreamKey: live, First: 9, Signals: []wire.Signal{say(7, 50), say(7, 51)}})
+	a.send(&wire.Batch{StreamKey: liveStream, First: 9, Signals: []wire.Signal{say(7, 50), say(7, 51)}})
 	a.waitAck(10)
-	testenv.Until(t, "one more is refused", func() bool { return w.count("signals_total", "proxy") == 5 })
+	testenv.Until(t, "one more is refused", func() bool { return w.countMetric("signals_total", "proxy") == 5 })
 	w.checkOutcomes()
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// requests are the requests between server and agent that are under way. The session's Mu guards them.
-type requests struct {
-	runs      []wire.Run     // not sent
-	turns     []wire.TurnRun // not sent
+// sessionRequests are the requests between server and agent that are under way. The session's Mu guards them.
+type sessionRequests struct {
+	runs      []wire.Run     // not sent to the agent yet
+	turns     []wire.TurnRun // not sent to the agent yet
 	pending   map[uint64]*core.PendingRun
-	answers   []wire.Exchange // not sent
-	exchanges int             // requested by the agent and not answered
+	answers   []wire.Exchange // not sent to the agent yet
+	exchanges int             // number of the agent's requests that are not answered
 }
 
 // takeUnsent returns the unsent messages, once.
-func (r *requests) takeUnsent() (runs []wire.Run, turns []wire.TurnRun, answers []wire.Exchange) {
+func (r *sessionRequests) takeUnsent() (runs []wire.Run, turns []wire.TurnRun, answers []wire.Exchange) {
 	runs, turns, answers = r.runs, r.turns, r.answers
 	r.runs, r.turns, r.answers = nil, nil, nil
 	return runs, turns, answers
@@ -66,7 +66,7 @@ func (x *session) submitRun(p *core.PendingRun, run wire.Run) error {
 	return nil
 }
 
-// cancelRun ends a pending run.
+// cancelRun cancels a pending run: the agent is sent a cancel if the run was sent.
 func (x *session) cancelRun(id uint64) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -74,7 +74,7 @@ func (x *session) cancelRun(id uint64) {
 	_, running := q.pending[id]
 	delete(q.pending, id)
 	if i := slices.IndexFunc(q.runs, func(r wire.Run) bool { return r.ID == id }); i >= 0 {
-		q.runs, running = slices.Delete(q.runs, i, i+1), false // not sent yet
+		q.runs, running = slices.Delete(q.runs, i, i+1), false // not sent to the agent yet
 	}
 	if running && !x.EndedLocked() {
 		q.runs = append(q.runs, wire.Run{ID: id, Cancel: true})
@@ -82,11 +82,11 @@ func (x *session) cancelRun(id uint64) {
 	}
 }
 
-// runAnswer hands an answer to the caller of its run. An answer with an unknown id is dropped.
-func (x *session) runAnswer(body []byte) outcome {
+// handleRunOutput hands an answer to the caller of its run. An answer with an unknown id is dropped.
+func (x *session) handleRunOutput(body []byte) frameOutcome {
 	var m wire.RunOutput
 	if err := m.Decode(body); err != nil {
-		return x.violation(malformed, err.Error())
+		return x.violation(frameMalformed, err.Error())
 	}
 	x.Mu.Lock()
 	p := x.requests.pending[m.ID]
@@ -95,14 +95,14 @@ func (x *session) runAnswer(body []byte) outcome {
 	}
 	x.Mu.Unlock()
 	if p == nil {
-		return unrequested
+		return answerUnrequested
 	}
 	p.Answer(&m)
 	return runAnswered
 }
 
-// Give hands a turn of a round-robin check to a node's session. false: the node has no session, was not sent this chunk
-// yet, or is about to leave. Give does not block.
+// Give hands a turn of a round-robin check to a node's session. It returns false if the node has no session, was not
+// sent this chunk yet, or is about to leave. Give does not block.
 func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
@@ -129,25 +129,26 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 // maxExchanges bounds the unanswered requests of one agent.
 const maxExchanges = 64
 
-// features returns the requests that the agent may make. Secrets are sent over mutual TLS only.
-func (x *session) features() (bits uint32) {
+// offeredFeatures returns the bits of the requests that the agent may make, for Welcome. Secrets are sent over mutual
+// TLS only.
+func (x *session) offeredFeatures() (bits uint32) {
 	if x.srv.cfg.Secret != nil && x.proven.Load() {
 		bits |= wire.FeatureSecrets
 	}
 	return bits
 }
 
-// acceptExchange accepts a request of the agent for secrets. A goroutine of its own answers it.
-func (x *session) acceptExchange(body []byte) outcome {
+// acceptSecretRequest accepts a request of the agent for secrets. A goroutine of its own answers it.
+func (x *session) acceptSecretRequest(body []byte) frameOutcome {
 	var m wire.Exchange
 	if err := m.Decode(body); err != nil {
-		return x.violation(malformed, err.Error())
+		return x.violation(frameMalformed, err.Error())
 	}
 	switch {
 	case m.SecretsRequest == nil:
 		return unknownKind
-	case x.features()&wire.FeatureSecrets == 0:
-		return unrequested // Welcome did not offer it
+	case x.offeredFeatures()&wire.FeatureSecrets == 0:
+		return answerUnrequested // Welcome did not offer it
 	}
 	x.Mu.Lock()
 	ok := !x.EndedLocked() && x.requests.exchanges < maxExchanges
@@ -156,7 +157,7 @@ func (x *session) acceptExchange(body []byte) outcome {
 	}
 	x.Mu.Unlock()
 	if !ok {
-		return tooSoon
+		return requestTooSoon
 	}
 	go x.answerSecrets(m.ID, m.SecretsRequest.Names)
 	return secretsRequested

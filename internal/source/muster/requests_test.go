@@ -35,14 +35,14 @@ func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 }
 
 // waitRun waits until the agent has got n requests of runs, and returns the last one.
-func (a *agent) waitRun(n int) wire.Run {
+func (a *testAgent) waitRun(n int) wire.Run {
 	a.wait("the run", func() bool { return len(a.runs) >= n })
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.runs[n-1]
 }
 
-func (a *agent) sendRunOutput(ran wire.RunOutput) {
+func (a *testAgent) sendRunOutput(ran wire.RunOutput) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.SendRunOutput(&ran))
 }
@@ -76,7 +76,7 @@ func TestRequestedRunIsAnswered(t *testing.T) {
 	if a := nextAnswer(t, runs); a.Node != 1002 || !a.Done || !strings.Contains(a.Lost, "session ended") {
 		t.Errorf("%+v", a)
 	}
-	if n := testutil.ToFloat64(w.server.metrics.frames[unrequested]); n != 1 {
+	if n := testutil.ToFloat64(w.server.metrics.frames[answerUnrequested]); n != 1 {
 		t.Errorf("%v answers without a request, want 1", n)
 	}
 	if runs.Pending() != 0 || w.server.runOutput.Bytes() != 0 {
@@ -92,7 +92,7 @@ func TestRestrictedAgentGetsNoRuns(t *testing.T) {
 		check, commands bool
 	}{{"run", false, false}, {"changes", true, false}, {"commands", true, true}, {"something of later", true, true}} {
 		node := w.addNode(i+1, 1)
-		testenv.Value(w.open(node, func(_ *link.Config, h *wire.Hello) { h.Restrictions = []string{c.refuses} }))(t)
+		testenv.Value(w.openSession(node, func(_ *link.Config, h *wire.Hello) { h.Restrictions = []string{c.refuses} }))(t)
 		runs := w.server.NewRuns()
 		defer runs.Close()
 		for _, ask := range []struct {
@@ -107,7 +107,7 @@ func TestRestrictedAgentGetsNoRuns(t *testing.T) {
 	}
 }
 
-// Runs are cancelled when their caller closes or forgets them.
+// Pending runs are cancelled when their caller calls Close or Forget.
 func TestClosedRunsAreCancelled(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -143,7 +143,7 @@ func TestRunOutputIsBounded(t *testing.T) {
 	defer runs.Close()
 	flood := bytes.Repeat([]byte("x"), 100<<10)
 	for range 20 {
-		a.sendRunOutput(wire.RunOutput{ID: 99, Output: flood}) // of nobody
+		a.sendRunOutput(wire.RunOutput{ID: 99, Output: flood}) // output of a run that nobody requested
 	}
 	testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}))
 	id := a.waitRun(1).ID
@@ -186,12 +186,12 @@ func TestRunOutputIsBounded(t *testing.T) {
 }
 
 // waitAnswers waits until the server has handled n answers of runs.
-func (a *agent) waitAnswers(w *testServer, n float64) {
+func (a *testAgent) waitAnswers(w *testServer, n float64) {
 	a.t.Helper()
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for testutil.ToFloat64(w.server.metrics.frames[runAnswered])+testutil.ToFloat64(w.server.metrics.frames[unrequested]) < n {
+	for testutil.ToFloat64(w.server.metrics.frames[runAnswered])+testutil.ToFloat64(w.server.metrics.frames[answerUnrequested]) < n {
 		select {
 		case <-tick.C:
 		case <-deadline:
@@ -225,7 +225,7 @@ func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
 		testenv.NoError(t, a.Exchange(&wire.Exchange{ID: 9, SecretsRequest: &wire.SecretsRequest{Names: names}}))
 	}
 	ask()
-	testenv.Until(t, "it is refused", func() bool { return testutil.ToFloat64(w.server.metrics.frames[unrequested]) == 1 })
+	testenv.Until(t, "it is refused", func() bool { return testutil.ToFloat64(w.server.metrics.frames[answerUnrequested]) == 1 })
 	w.server.registry.Get(1001).proven.Store(true)
 	ask()
 	a.wait("the answer", func() bool { return len(a.secrets) == len(names) })

@@ -28,7 +28,7 @@ type Server struct {
 	ws        wsconn.Options
 	lost      lostSessions
 	limiter   core.Limiter
-	arrivals  arrivals
+	arrivals  arrivalLimits
 	admission *admission.Admission
 	archives  *core.Archives
 	runOutput *core.RunOutput
@@ -65,17 +65,17 @@ func New(cfg Config) (*Server, error) {
 	s.admission = admission.New(l.Connections, cfg.ProxyFrom, s.metrics.Handshakes, cfg.Registerer)
 	s.limiter.LimiterConfig = core.LimiterConfig{
 		Namespace: cfg.Nodes.Namespace, Defaults: core.NamespaceLimits{NodeResultsPerSec: l.NodeResultsPerSec, OutputBytes: l.OutputBytes},
-		Burst: l.RateBurst, Monotonic: s.monotonic, Now: cfg.Now, Met: s.metrics.limits,
+		Burst: l.RateBurst, Monotonic: s.monotonicNs, Now: cfg.Now, Met: s.metrics.limits,
 	}
-	s.lost.open(l, cfg.OnShed)
+	s.lost.start(l, cfg.OnShed)
 	s.started = cfg.Now()
 	s.clock.Start(s.started.UnixNano())
 	cfg.Assignments.Subscribe(s.reassign)
 	return s, nil
 }
 
-// monotonic returns nanoseconds since New, never zero; setting the wall clock does not change it.
-func (s *Server) monotonic() int64 { return 1 + int64(s.cfg.Now().Sub(s.started)) }
+// monotonicNs returns nanoseconds since New, never zero; setting the wall clock does not change it.
+func (s *Server) monotonicNs() int64 { return 1 + int64(s.cfg.Now().Sub(s.started)) }
 
 // pushWriters write assignments: few, because encoding them takes a processor.
 const pushWriters = 2
@@ -138,13 +138,14 @@ func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 	}
 }
 
-// Replaced ends the session of a node that has another machine now. The agent gets gone, if that has a code.
+// Replaced ends the session of a node that belongs to another machine now. If gone has a code, the agent is sent gone as
+// the refusal.
 func (s *Server) Replaced(node model.NodeID, gone Retirement) {
 	x := s.registry.Get(node)
 	switch {
 	case x == nil:
 	case gone.Code != "":
-		x.refuse(s.refuseGone(gone))
+		x.refuse(s.refuseRetired(gone))
 	default:
 		x.refuse(s.refuseReplaced(&x.Node, ""))
 	}
@@ -165,7 +166,7 @@ func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node)
 // Sessions returns the number of sessions.
 func (s *Server) Sessions() int { return s.registry.Len() }
 
-// jitterMs returns milliseconds between half and one and a half of d.
+// jitterMs returns a random duration between half and one and a half of d, in milliseconds.
 func (s *Server) jitterMs(d time.Duration) uint32 {
 	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
 }
@@ -194,7 +195,7 @@ func (s *Server) reassign(changed directory.Change) {
 // lostSessions detects a sudden loss of sessions: a dead switch must not look like a thousand dead machines.
 type lostSessions struct {
 	window time.Duration
-	share  float64 // of all sessions
+	share  float64 // part of all sessions whose loss is reported
 	least  int     // sessions
 	report func(Shed)
 
@@ -203,15 +204,15 @@ type lostSessions struct {
 		index int64
 		n     int
 	} // ring; each slot is a sixteenth of the window
-	reported bool // in this episode
+	reported bool // the present loss of sessions was reported
 }
 
-func (w *lostSessions) open(l *Limits, report func(Shed)) {
+func (w *lostSessions) start(l *Limits, report func(Shed)) {
 	w.window, w.share, w.least, w.report = l.ShedWindow, l.ShedShare, l.ShedLeast, report
 }
 
-// add counts a session that ended without Bye at now (ns); remaining is the number of the others.
-func (w *lostSessions) add(now int64, remaining int) {
+// addEndedSession counts a session that ended without Bye at now (ns); remaining is the number of the others.
+func (w *lostSessions) addEndedSession(now int64, remaining int) {
 	w.mu.Lock()
 	index := now / (int64(w.window) / int64(len(w.slots)))
 	slot := &w.slots[index%int64(len(w.slots))]
@@ -235,17 +236,17 @@ func (w *lostSessions) add(now int64, remaining int) {
 	}
 }
 
-// helloFacts is the part of Hello that the session keeps. It does not change.
-type helloFacts struct {
+// helloFields holds the part of Hello that the session needs later. It does not change.
+type helloFields struct {
 	version unique.Handle[string]
 	refuses unique.Handle[string] // one per line; a handle, because a fleet has few kinds of agents
 	kinds   chunkKinds
-	origin  origin
+	origin  machineOrigin
 	skew    time.Duration // of the machine's clock; positive: ahead of the server's
 }
 
-func helloFactsOf(hello *wire.Hello, now time.Time) helloFacts {
-	h := helloFacts{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Restrictions, "\n")), kinds: chunkKindsOf(hello.Features), origin: originOf(hello)}
+func helloFieldsOf(hello *wire.Hello, now time.Time) helloFields {
+	h := helloFields{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Restrictions, "\n")), kinds: chunkKindsOf(hello.Features), origin: originOf(hello)}
 	if hello.ClockUnixMs != 0 {
 		h.skew = time.UnixMilli(hello.ClockUnixMs).Sub(now.Truncate(time.Millisecond))
 	}
@@ -253,7 +254,7 @@ func helloFactsOf(hello *wire.Hello, now time.Time) helloFacts {
 }
 
 // refusesRun returns the reason why the agent announced that it refuses a run; empty: it announced none.
-func (h *helloFacts) refusesRun(run *wire.Run) string {
+func (h *helloFields) refusesRun(run *wire.Run) string {
 	refuses := strings.Split(h.refuses.Value(), "\n")
 	switch {
 	case slices.Contains(refuses, wire.RestrictRuns):
@@ -268,21 +269,22 @@ func (h *helloFacts) refusesRun(run *wire.Run) string {
 type agentReport struct {
 	wire.Stats
 	at          int64   // monotonic time of its arrival, ns
-	forksPerMin float64 // since the report before; of the first one: since the agent started
+	forksPerMin float64 // forks per minute since the report before, or since the agent started
 }
 
 // minStatsInterval is the shortest time between two reports of one agent that are read.
 const minStatsInterval = 5 * time.Second
 
-// keepStats keeps a report of the agent on itself, in memory only: people ask for the present state.
-func (x *session) keepStats(body []byte) outcome {
-	now, before := x.srv.monotonic(), x.report.Load()
+// storeAgentStats stores the agent's report on itself in the session, in memory only, because people ask for the present
+// state alone.
+func (x *session) storeAgentStats(body []byte) frameOutcome {
+	now, before := x.srv.monotonicNs(), x.report.Load()
 	if before != nil && now-before.at < int64(minStatsInterval) {
-		return tooSoon
+		return requestTooSoon
 	}
 	r := &agentReport{at: now}
 	if err := r.Decode(body); err != nil {
-		return x.violation(malformed, err.Error())
+		return x.violation(frameMalformed, err.Error())
 	}
 	forks, ms := r.Forks, r.UptimeMs
 	if before != nil && before.Forks <= r.Forks && before.UptimeMs < r.UptimeMs {
@@ -318,7 +320,7 @@ func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	x.Mu.Unlock()
 	a.Idle = x.idleUnits()
 	if r := x.report.Load(); r != nil {
-		a.Report = &core.AgentReport{Stats: r.Stats, ForksPerMin: r.forksPerMin, Age: time.Duration(s.monotonic() - r.at)}
+		a.Report = &core.AgentReport{Stats: r.Stats, ForksPerMin: r.forksPerMin, Age: time.Duration(s.monotonicNs() - r.at)}
 	}
 	return a, true
 }

@@ -20,41 +20,42 @@ import (
 // session is one agent's connection after Welcome.
 type session struct {
 	core.Session
-	srv       *Server
-	hello     helloFacts
-	proven    atomic.Bool                 // its certificate proves that it is the node
-	report    atomic.Pointer[agentReport] // nil: the agent has sent none
-	tookOver  atomic.Int64                // reading of the clock when it displaced another session; zero: it displaced none
-	maxOutput atomic.Int64                // bytes, as Welcome said; zero: not welcomed yet
-	values    atomic.Bool                 // the agent has sent a value block
+	srv        *Server
+	hello      helloFields
+	proven     atomic.Bool                 // its certificate proves that it is the node
+	report     atomic.Pointer[agentReport] // nil: the agent has sent none
+	tookOverAt atomic.Int64                // reading of the clock when it displaced another session; zero: it displaced none
+	maxOutput  atomic.Int64                // bytes, as Welcome said; zero: not welcomed yet
+	values     atomic.Bool                 // the agent has sent a value block
 
 	// The reader's.
 	logged       [verdicts]bool // kinds of refusals that are in the log
 	reportLogged bool
 
 	// Guarded by Mu.
-	streams    []stream
+	streams    []sessionStream
 	refused    []wire.RefusedSignal // to be sent with the next Ack
-	closing    closing
-	requests   requests
-	slowdown   slowdown
+	closing    sessionClosing
+	requests   sessionRequests
+	slowdown   lastSlow
 	assignment sentAssignment
 }
 
-// stream is one numbering of the node's signals. The reader owns last; Mu guards the rest.
-type stream struct {
+// sessionStream is the state of one stream of the node's signals, which has its own sequence numbers. The reader owns
+// last; Mu guards the rest.
+type sessionStream struct {
 	wire.StreamKey
-	last  uint64 // appended to the journal
-	acked uint64 // committed
+	last  uint64 // last number that was appended to the journal
+	acked uint64 // last number whose commit has succeeded
 	due   bool   // an Ack is due
 }
 
-const maxStreams = 16 // of one session: two lanes, and spools that were deleted
+const maxStreams = 16 // streams of one session: those of two lanes, and those of spools that were deleted
 
-// closing describes how a session ends.
-type closing struct {
+// sessionClosing describes how a session ends.
+type sessionClosing struct {
 	clean   bool         // the agent said Bye
-	refusal *wire.Refuse // sent last; nil: none
+	refusal *wire.Refuse // the last message of the session; nil: none
 	written bool         // the refusal was sent, or could not be; signals Window.Changed
 }
 
@@ -63,17 +64,17 @@ type sentAssignment struct {
 	sent        *directory.Assignment // named by Hello or sent; nil: unknown, so the next one is sent whole
 	unconfirmed int                   // sent and not answered by Holding yet
 	mismatches  int                   // successive Holdings with another hash than expected
-	refused     []wire.RefusedChunk   // by the last Holding
+	refused     []wire.RefusedChunk   // chunks that the agent refused in its last Holding
 }
 
 // ServeConn speaks the protocol on one connection. It returns when the session is open, whose reader goes on, or refused.
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
-	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // the network's clock is the real one
+	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // deadlines of connections use the real clock, not Config.Now
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
 	leave, ok := s.arrivals.enterOpening(proven.Node)
 	if !ok {
 		s.metrics.Handshakes.WithLabelValues("crowded").Inc()
-		_, _ = io.WriteString(nc, crowdedAnswer)
+		_, _ = io.WriteString(nc, tooManyConnsAnswer)
 		wsconn.CloseGracefully(nc, admission.LingerTime)
 		return
 	}
@@ -102,8 +103,8 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 	go s.life.Read(x.Conn, x)
 }
 
-// crowdedAnswer comes before WebSocket: connections of a node beyond the limit are not read.
-const crowdedAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 56\r\n\r\n" +
+// tooManyConnsAnswer comes before WebSocket: connections of a node beyond the limit are not read.
+const tooManyConnsAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 56\r\n\r\n" +
 	"too many connections of this node are opening sessions.\n"
 
 // Message implements core.Handler.
@@ -125,12 +126,12 @@ func (x *session) Message() (cause string) {
 	x.srv.metrics.Received.Inc()
 	x.srv.metrics.Bytes.Add(float64(len(frame)))
 	out := x.handleFrame(frame)
-	if out != kept { // a batch has paid for its signals
+	if out != batchKept { // a batch has paid for its signals
 		x.chargeFrame()
 	}
 	x.srv.metrics.frames[out].Inc()
 	switch out {
-	case hole, malformed, oversized, streams, unkept, displaced:
+	case numbersMissing, frameMalformed, batchOversized, tooManyStreams, journalRefused, sessionDisplaced:
 		return outcomeNames[out]
 	}
 	return ""
@@ -175,7 +176,7 @@ func (x *session) End(cause string) {
 		return // the newer session has written the mark, or the journal ends
 	}
 	if !clean && !refused && x.srv.drainRetry.Load() == 0 { // a refused agent is not lost
-		x.srv.lost.add(x.srv.clock.Now(), x.srv.Sessions())
+		x.srv.lost.addEndedSession(x.srv.clock.Now(), x.srv.Sessions())
 	}
 	x.srv.cfg.Log.Debug("session ended", "node", x.Node.Name, "cause", cause)
 	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.Mark(wire.SessionMark{Clean: clean})})
@@ -200,11 +201,11 @@ func (x *session) FlushFailed() {
 	x.Mu.Unlock()
 }
 
-// handleFrame handles one message. It leaves by exactly one outcome.
-func (x *session) handleFrame(frame []byte) outcome {
+// handleFrame handles one message. Each message has exactly one outcome.
+func (x *session) handleFrame(frame []byte) frameOutcome {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
-		return x.violation(malformed, err.Error())
+		return x.violation(frameMalformed, err.Error())
 	}
 	switch kind {
 	case wire.KindBatch:
@@ -212,14 +213,14 @@ func (x *session) handleFrame(frame []byte) outcome {
 	case wire.KindAssignmentStatus:
 		var m wire.AssignmentStatus
 		if err := m.Decode(body); err != nil {
-			return x.violation(malformed, err.Error())
+			return x.violation(frameMalformed, err.Error())
 		}
 		x.confirmAssignment(&m)
 		return assignmentConfirmed
 	case wire.KindFacts:
 		var m wire.Facts
 		if err := m.Decode(body); err != nil {
-			return x.violation(malformed, err.Error())
+			return x.violation(frameMalformed, err.Error())
 		}
 		x.recordFacts(&wire.Hello{Node: x.UID, Version: x.hello.version.Value(), Labels: m.Labels, Facts: m.Facts, Groups: m.Groups})
 		return factsChanged
@@ -229,13 +230,13 @@ func (x *session) handleFrame(frame []byte) outcome {
 		x.Mu.Unlock()
 		return agentLeaves
 	case wire.KindStats:
-		return x.keepStats(body)
+		return x.storeAgentStats(body)
 	case wire.KindRunOutput:
-		return x.runAnswer(body)
+		return x.handleRunOutput(body)
 	case wire.KindExchange:
-		return x.acceptExchange(body)
+		return x.acceptSecretRequest(body)
 	case wire.KindHello:
-		return x.violation(malformed, "a second Hello")
+		return x.violation(frameMalformed, "a second Hello")
 	}
 	return unknownKind
 }
@@ -248,7 +249,7 @@ func (x *session) recordFacts(hello *wire.Hello) {
 }
 
 // violation refuses an agent that violates the protocol. It may return later, perhaps with another version.
-func (x *session) violation(out outcome, sentence string) outcome {
+func (x *session) violation(out frameOutcome, sentence string) frameOutcome {
 	x.refuse(&wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
 		Hint: "read the agent's log; if it happens again, install the same version on agent and server: muster version"})
 	return out
@@ -263,7 +264,7 @@ func (x *session) refuse(r *wire.Refuse) {
 	x.srv.pushes.AddLocked(x, dueRefuse)
 }
 
-// newUnreadableRefusal is the refusal of a frame that violates WebSocket or is too long.
+// newUnreadableRefusal returns the refusal for a frame that violates WebSocket or is too long.
 func (s *Server) newUnreadableRefusal(err error) *wire.Refuse {
 	r := &wire.Refuse{Code: "websocket", Message: err.Error(), RetryMs: s.jitterMs(time.Minute),
 		Hint: "connect without a proxy that rewrites WebSocket frames; docs/protocol describes the frames"}

@@ -70,7 +70,7 @@ func TestAcknowledgementFollowsTheCommit(t *testing.T) {
 	testenv.NoError(t, w.requestRun(1001, 1))
 	a.wait("run", func() bool { return len(a.runs) == 1 })
 	a.mu.Lock()
-	early := a.acks[live]
+	early := a.acks[liveStream]
 	a.mu.Unlock()
 	if early != 0 {
 		t.Fatalf("acknowledged %d before the commit", early)
@@ -83,10 +83,10 @@ func TestFailedCommitEndsTheSession(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)
 	a := w.openAgent(uid)
-	w.journal.set(func() { w.journal.commitError = errors.New("disk is gone") })
+	w.journal.update(func() { w.journal.commitError = errors.New("disk is gone") })
 	a.send(resultBatch(1, 5, 1))
 	a.wait("end", func() bool { return a.hasEnded })
-	w.journal.set(func() { w.journal.commitError = nil })
+	w.journal.update(func() { w.journal.commitError = nil })
 	b := w.openAgent(uid)
 	if b.welcome.Last[0].Last != 0 {
 		t.Fatalf("server claims to have kept %d", b.welcome.Last[0].Last)
@@ -100,12 +100,12 @@ func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 	a := w.openAgent(w.addNode(1, 1))
 	a.send(resultBatch(1, 5, 1))
 	a.waitAck(5)
-	a.set(func() { a.acks[live] = 0 })
+	a.update(func() { a.acks[liveStream] = 0 })
 	a.send(resultBatch(1, 5, 1))
 	a.waitAck(5)
 	a.send(resultBatch(6, 1, 1))
 	a.waitAck(6)
-	if n := w.count("frames_total", "repeated"); n != 1 {
+	if n := w.countMetric("frames_total", "repeated"); n != 1 {
 		t.Fatalf("%v repeated", n)
 	}
 	w.journal.mu.Lock()
@@ -119,13 +119,13 @@ func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 func TestGapReplacesMissingNumbers(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
-	a.send(&wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 100, Reason: "spool was full", Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 1, Count: 100}}}})
+	a.send(&wire.Batch{StreamKey: liveStream, First: 1, Gap: &wire.Gap{Last: 100, Reason: "spool was full", Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 1, Count: 100}}}})
 	a.send(resultBatch(101, 1, 1))
 	a.waitAck(101)
 }
 
 // sendRaw sends bytes as one message.
-func sendRaw(a *agent, message []byte) {
+func sendRaw(a *testAgent, message []byte) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.SendFrame(wire.StreamKey{}, 0, append(make([]byte, wsconn.Headroom), message...)))
 }
@@ -136,7 +136,7 @@ func TestHelloIsRefusedWithACode(t *testing.T) {
 	retired := w.addNode(2, 1)
 	w.nodes.retire(retired, Retirement{Code: "retired", Sentence: "node node2 was retired by ada: scrapped", Type: "muster node token"})
 	rebuilt := w.addNode(4, 1)
-	w.nodes.set(rebuilt, core.Node{ID: 1004, Name: "node4", Key: "new"})
+	w.nodes.setNode(rebuilt, core.Node{ID: 1004, Name: "node4", Key: "new"})
 	keyless := w.addNode(5, 1)
 	other := w.addNode(3, 1)
 	_ = w.openAgent(known)
@@ -144,7 +144,7 @@ func TestHelloIsRefusedWithACode(t *testing.T) {
 		code string
 		uid  uuid.UUID
 	}{{"unknown", uuid.New()}, {"retired", retired}, {"limited", other}} {
-		_, err := w.open(c.uid, nil)
+		_, err := w.openSession(c.uid, nil)
 		if r := refusalOf(t, err); r.Code != c.code || r.Message == "" {
 			t.Errorf("refusal %+v, want code %s", r, c.code)
 		}
@@ -165,7 +165,7 @@ func TestHelloIsRefusedWithACode(t *testing.T) {
 		}
 	}
 	w.server.drainRetry.Store(1000)
-	if _, err := w.open(known, nil); refusalOf(t, err).Code != "draining" {
+	if _, err := w.openSession(known, nil); refusalOf(t, err).Code != "draining" {
 		t.Errorf("while draining: %v", err)
 	}
 }
@@ -177,9 +177,9 @@ func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	w.journal.pauseCommits(true)
 	a.send(resultBatch(1, 2, 1)) // on its way to the disk while the other comes
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
-	opened := make(chan *agent)
+	opened := make(chan *testAgent)
 	go func() {
-		b, err := w.open(uid, nil)
+		b, err := w.openSession(uid, nil)
 		if err != nil {
 			t.Error(err)
 		}
@@ -247,7 +247,7 @@ func TestMalformedSignalIsRefusedAlone(t *testing.T) {
 	body[sizes[1]+2] = 0xff // the tag of its kind
 	body[sizes[1]+3] = 0xff
 	frame := append([]byte{6<<3 | 2, byte(len(body))}, body...)
-	testenv.NoError(t, a.SendFrame(live, 3, append(make([]byte, wsconn.Headroom), frame...)))
+	testenv.NoError(t, a.SendFrame(liveStream, 3, append(make([]byte, wsconn.Headroom), frame...)))
 	a.waitAck(3)
 	if len(a.refused) != 1 || a.refused[0].Number != 2 || a.refused[0].Code != "malformed" {
 		t.Fatalf("refused %+v", a.refused)
@@ -268,7 +268,7 @@ func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 		testenv.Until(t, "all batches are appended", func() bool { return w.journal.queued() == c.batches })
 		w.journal.pauseCommits(false)
 		refused := 0
-		a.wait("the acknowledgement", func() bool { refused = len(a.refused); return a.acks[live] == uint64(all) })
+		a.wait("the acknowledgement", func() bool { refused = len(a.refused); return a.acks[liveStream] == uint64(all) })
 		if refused != all {
 			t.Errorf("got %d refusals with the acknowledgement of %d numbers", refused, all)
 		}
@@ -300,12 +300,12 @@ func TestUnacknowledgedBytesStopTheReader(t *testing.T) {
 	}
 }
 
-func TestRateDelaysOnlyItsNamespace(t *testing.T) {
+func TestRateLimitDelaysOnlyItsNamespace(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.RateBurst = time.Second; c.Limits.NodeResultsPerSec = 1e6 })
 	slow, fast := w.addNode(1, 1), w.addNode(2, 1)
-	w.nodes.set(slow, core.Node{ID: 1001, Name: "slow", Namespace: 1})
+	w.nodes.setNode(slow, core.Node{ID: 1001, Name: "slow", Namespace: 1})
 	w.nodes.setLimits(1, core.NamespaceLimits{ResultsPerSec: 100})
-	w.nodes.set(fast, core.Node{ID: 1002, Name: "fast", Namespace: 2})
+	w.nodes.setNode(fast, core.Node{ID: 1002, Name: "fast", Namespace: 2})
 	w.plan.mu.Lock()
 	w.plan.chunks[2] = (&model.CheckChunk{Chunk: model.Chunk{ID: 2, Unit: model.FirstCheck + 1, Namespace: model.SharedNamespace}}).Seal()
 	w.plan.mu.Unlock()
@@ -324,7 +324,7 @@ func TestRateDelaysOnlyItsNamespace(t *testing.T) {
 		t.Fatalf("limited %v, unlimited %v", took, fastTook)
 	}
 	a.wait("slow", func() bool { return len(a.slowReasons) == 1 && strings.Contains(a.slowReasons[0], "namespace") })
-	if w.count("throttled_total", "namespace") == 0 {
+	if w.countMetric("throttled_total", "namespace") == 0 {
 		t.Fatal("not counted")
 	}
 }
@@ -363,7 +363,7 @@ func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 	}
 }
 
-func TestDrainSendsAgentsAway(t *testing.T) {
+func TestDrainEndsSessionsWithARetryTime(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -382,7 +382,7 @@ func TestDrainSendsAgentsAway(t *testing.T) {
 func TestSuddenLossOfSessionsIsReportedOnce(t *testing.T) {
 	reports := make(chan Shed, 10)
 	w := newTestServer(t, func(c *Config) { c.OnShed = func(s Shed) { reports <- s } })
-	var agents []*agent
+	var agents []*testAgent
 	for i := range 60 {
 		agents = append(agents, w.openAgent(w.addNode(i, 1)))
 	}
@@ -434,10 +434,10 @@ func TestDeadSessionsAreClosed(t *testing.T) {
 	testenv.NoError(t, silent.Write(wire.AppendHello(make([]byte, wsconn.Headroom), &wire.Hello{Protocol: wire.Protocol, Node: uid})))
 	testenv.Until(w.t, "both sessions are open", func() bool { return w.server.Sessions() == 2 })
 	paused := w.addNode(3, 1)
-	w.nodes.set(paused, core.Node{ID: 1003, Name: "paused", Namespace: 3})
+	w.nodes.setNode(paused, core.Node{ID: 1003, Name: "paused", Namespace: 3})
 	w.nodes.setLimits(3, core.NamespaceLimits{NodeResultsPerSec: 0.1})
 	w.openAgent(paused).send(resultBatch(1, 50, 1)) // its reader is paused for minutes
-	w.journal.set(func() { w.journal.stats.Blocked = errors.New("disk is full") })
+	w.journal.update(func() { w.journal.stats.Blocked = errors.New("disk is full") })
 	a.wait("slow", func() bool { return len(a.slowReasons) == 1 && strings.Contains(a.slowReasons[0], "disk is full") })
 	testenv.Until(w.t, "the dead session is closed", func() bool { return !w.server.Connected(1002) })
 	if a.send(resultBatch(1, 1, 1)); !w.server.Connected(1001) || !w.server.Connected(1003) {
@@ -446,17 +446,17 @@ func TestDeadSessionsAreClosed(t *testing.T) {
 	a.waitAck(1)
 }
 
-// An agent that was acknowledged more than the server has, or holds a newer assignment, shows that the server's data
-// was set back. Agents of another incarnation show nothing.
+// An agent that was acknowledged more than the server has, or holds a newer assignment, shows that the server's data was
+// set back. Agents that know another incarnation of the journal show nothing about this one.
 func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		hello  wire.Hello
 		behind bool
 	}{
-		{"nothing new", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: live, First: 4, Last: 9}}}, false},
-		{"acknowledged more", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: live, First: 5, Last: 9}}}, true},
-		{"more of another life", wire.Hello{Incarnation: 41, Streams: []wire.StreamRange{{StreamKey: live, First: 5, Last: 9}}}, false},
+		{"nothing new", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: liveStream, First: 4, Last: 9}}}, false},
+		{"acknowledged more", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: liveStream, First: 5, Last: 9}}}, true},
+		{"more of another life", wire.Hello{Incarnation: 41, Streams: []wire.StreamRange{{StreamKey: liveStream, First: 5, Last: 9}}}, false},
 		{"a stream nobody knows", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: wire.StreamKey{Stream: 8}, First: 2, Last: 9}}}, true},
 		{"a newer assignment", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 1, Revision: 1000}}, true},
 		{"one of another life", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 0, Revision: 1000}}, false},
@@ -469,7 +469,7 @@ func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 			a.send(resultBatch(1, 3, 1))
 			a.waitAck(3)
 			a.Bye("done")
-			testenv.Value(w.open(uid, func(_ *link.Config, hello *wire.Hello) { *hello = c.hello }))(t)
+			testenv.Value(w.openSession(uid, func(_ *link.Config, hello *wire.Hello) { *hello = c.hello }))(t)
 			select {
 			case name := <-reports:
 				if !c.behind || name != "node1" {
@@ -492,7 +492,7 @@ func TestWelcomeIsTheFirstMessage(t *testing.T) {
 		w.journal.pauseCommits(true)
 		opened := make(chan error)
 		go func() {
-			_, err := w.open(uid, nil)
+			_, err := w.openSession(uid, nil)
 			opened <- err
 		}()
 		testenv.Until(t, "the session's mark is with the journal", func() bool { return w.journal.queued() > 0 })
@@ -577,8 +577,8 @@ func TestCloneIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newCloneServer(t, time.Hour)
 			uid := w.addNode(1, 1)
-			first := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", nil))
-			_, err := w.open(uid, withOrigin(c.machine, c.boot, nil))
+			first := w.mustOpenSession(uid, nil, withOrigin(machineA, "boot1", nil))
+			_, err := w.openSession(uid, withOrigin(c.machine, c.boot, nil))
 			r := refusalOf(t, err)
 			if r.Code != "clone" || r.RetryMs < 30_000 || !strings.Contains(r.Hint, "muster-agent reset-identity") {
 				t.Errorf("refused with %+v", r)
@@ -595,7 +595,7 @@ func TestCloneIsRefused(t *testing.T) {
 				came[0].Refused.Address != "127.0.0.1" || came[0].Node.Name != "node1" || came[0].Holder.Since.IsZero() {
 				t.Errorf("reported %+v", came)
 			}
-			if n := w.count("handshakes_total", "clone"); n != 1 {
+			if n := w.countMetric("handshakes_total", "clone"); n != 1 {
 				t.Errorf("%g were counted", n)
 			}
 		})
@@ -607,12 +607,12 @@ func TestCloneIsRefused(t *testing.T) {
 func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)
-	first := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", nil))
-	second := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", nil))
+	first := w.mustOpenSession(uid, nil, withOrigin(machineA, "boot1", nil))
+	second := w.mustOpenSession(uid, nil, withOrigin(machineA, "boot1", nil))
 	if r := first.refusal(); r.Code != "duplicate" {
 		t.Fatalf("the first was sent away with %+v", r)
 	}
-	_, err := w.open(uid, withOrigin(machineA, "boot1", nil))
+	_, err := w.openSession(uid, withOrigin(machineA, "boot1", nil))
 	if r := refusalOf(t, err); r.Code != "clone" {
 		t.Fatalf("the third was sent away with %+v", r)
 	}
@@ -623,7 +623,7 @@ func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
 	second.waitAck(1)
 
 	w.server.clock.Start(w.server.clock.Now() + int64(takeoverWindow) + 1) // by then that was an outage long ago
-	third := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", nil))
+	third := w.mustOpenSession(uid, nil, withOrigin(machineA, "boot1", nil))
 	third.send(resultBatch(2, 1, 1))
 	third.waitAck(2)
 }
@@ -636,15 +636,15 @@ func TestCrashedMachineReconnects(t *testing.T) {
 			w := newCloneServer(t, 50*time.Millisecond)
 			uid := w.addNode(1, 1)
 			if boot == "boot1" {
-				_ = w.mustOpen(uid, nil, withOrigin(machineA, boot, nil)) // displaced, so that the next is asked
+				_ = w.mustOpenSession(uid, nil, withOrigin(machineA, boot, nil)) // displaced, so that the next is asked
 			}
 			cut := make(chan struct{})
-			before := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", cut))
+			before := w.mustOpenSession(uid, nil, withOrigin(machineA, "boot1", cut))
 			before.send(resultBatch(1, 1, 1))
 			before.waitAck(1)
 			close(cut)
 			sendRaw(before, wire.AppendBatch(nil, resultBatch(2, 1, 1))) // its last message is no answer to the probe
-			after := w.mustOpen(uid, nil, withOrigin(machineA, boot, nil))
+			after := w.mustOpenSession(uid, nil, withOrigin(machineA, boot, nil))
 			if after.welcome.Last[0].Last != 2 {
 				t.Errorf("Welcome of the new connection has %+v", after.welcome.Last)
 			}
@@ -656,15 +656,15 @@ func TestCrashedMachineReconnects(t *testing.T) {
 }
 
 // While one newcomer waits for the answer to a probe, another one has to retry.
-func TestSecondNewcomerHasToRetry(t *testing.T) {
+func TestSecondConnectionDuringAProbeHasToRetry(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)
 	cut := make(chan struct{})
-	first := w.mustOpen(uid, nil, withOrigin(machineA, "boot1", cut))
+	first := w.mustOpenSession(uid, nil, withOrigin(machineA, "boot1", cut))
 	close(cut)
-	opened := make(chan *agent, 1)
+	opened := make(chan *testAgent, 1)
 	go func() {
-		b, err := w.open(uid, withOrigin(machineA, "boot2", nil))
+		b, err := w.openSession(uid, withOrigin(machineA, "boot2", nil))
 		if err != nil {
 			t.Error(err)
 		}
@@ -672,7 +672,7 @@ func TestSecondNewcomerHasToRetry(t *testing.T) {
 	}()
 	old := w.server.registry.Get(1001)
 	testenv.Until(t, "one waits", func() bool { return old.Pending() })
-	_, err := w.open(uid, withOrigin(machineA, "boot3", nil))
+	_, err := w.openSession(uid, withOrigin(machineA, "boot3", nil))
 	if r := refusalOf(t, err); r.Code != "limited" || r.RetryMs > 10_000 {
 		t.Errorf("the other was refused with %+v", r)
 	}
@@ -693,10 +693,10 @@ func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	for n := range 50 {
 		uid := w.addNode(n, 1)
 		cut := make(chan struct{})
-		_ = w.mustOpen(uid, nil, withOrigin(machineA, "boot1", cut))
+		_ = w.mustOpenSession(uid, nil, withOrigin(machineA, "boot1", cut))
 		close(cut)
 		wg.Go(func() {
-			if _, err := w.open(uid, withOrigin(machineA, "boot1", nil)); err != nil {
+			if _, err := w.openSession(uid, withOrigin(machineA, "boot1", nil)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -704,13 +704,15 @@ func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	wg.Wait()
 }
 
-func TestOriginsOfMachinesDiffer(t *testing.T) {
-	o := func(machine, boot string) origin { return originOf(&wire.Hello{MachineID: machine, BootID: boot}) }
+func TestMachinesAndBootsHaveDifferentOrigins(t *testing.T) {
+	o := func(machine, boot string) machineOrigin {
+		return originOf(&wire.Hello{MachineID: machine, BootID: boot})
+	}
 	for _, c := range []struct {
-		a, b origin
+		a, b machineOrigin
 		same bool
 	}{
-		{o("", ""), origin{}, true},
+		{o("", ""), machineOrigin{}, true},
 		{o(machineA, "1"), o(machineA, "1"), true},
 		{o(machineA, "1"), o(machineB, "1"), false},
 		{o(machineA, "1"), o(machineA, "2"), false},
@@ -728,7 +730,7 @@ func TestOriginsOfMachinesDiffer(t *testing.T) {
 func TestStatisticsOfAgentsAreSummed(t *testing.T) {
 	w := newTestServer(t, nil)
 	node := w.addNode(1, 1)
-	first, err := w.open(node, func(_ *link.Config, h *wire.Hello) {
+	first, err := w.openSession(node, func(_ *link.Config, h *wire.Hello) {
 		h.Version, h.Restrictions, h.ClockUnixMs = "1.2.3", []string{"commands", "audit"}, time.Now().Add(time.Hour).UnixMilli()
 	})
 	testenv.NoError(t, err)
@@ -799,7 +801,7 @@ func TestForksPerMinuteCountFromTheLastReport(t *testing.T) {
 		}
 		frame := wire.AppendStats(nil, &wire.Stats{UptimeMs: c.uptime, Forks: c.forks})
 		_, body, _ := wire.FrameKind(frame)
-		if out := x.keepStats(body); out != agentStats {
+		if out := x.storeAgentStats(body); out != agentStats {
 			t.Fatalf("outcome %s", outcomeNames[out])
 		}
 		if a, _ := w.server.Agent(1001); a.Report.ForksPerMin != c.want {

@@ -55,7 +55,7 @@ func (h *tlsServer) UnknownNode(uuid.UUID) bool          { return false }
 // Register makes the machine a node with one check.
 func (h *tlsServer) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {
 	id, uid := model.NodeID(5000+len(h.nodes.nodes)), uuid.New()
-	h.nodes.set(uid, core.Node{ID: id, Name: r.Name, Namespace: 1, Key: key})
+	h.nodes.setNode(uid, core.Node{ID: id, Name: r.Name, Namespace: 1, Key: key})
 	h.plan.assign(id, uid, 1)
 	return pki.Member{UID: uid, Name: r.Name, Namespace: t.Namespace}, nil
 }
@@ -92,10 +92,10 @@ func newTLSServerWith(t *testing.T, change func(*Config), log *slog.Logger) *tls
 	return h
 }
 
-// enrol gives a machine its identity.
+// enrol enrols a machine with a join token and returns its identity.
 func (h *tlsServer) enrol(name string) *pki.Identity { h.t.Helper(); return h.enrolBy(name, nil) }
 
-// enrolBy gives a machine its identity, over connections of dial.
+// enrolBy enrols a machine over connections that dial opens, and returns its identity.
 func (h *tlsServer) enrolBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
 	h.t.Helper()
 	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})
@@ -105,19 +105,19 @@ func (h *tlsServer) enrolBy(name string, dial func(context.Context, string, stri
 	return id
 }
 
-func (h *tlsServer) openTLS(id *pki.Identity, node uuid.UUID) (*agent, error) {
+func (h *tlsServer) openTLS(id *pki.Identity, node uuid.UUID) (*testAgent, error) {
 	return h.openWith(id, node, link.TLSConfig(id, nil))
 }
 
-func (h *tlsServer) openWith(id *pki.Identity, node uuid.UUID, config *tls.Config) (*agent, error) {
+func (h *tlsServer) openWith(id *pki.Identity, node uuid.UUID, config *tls.Config) (*testAgent, error) {
 	plain := h.addr
 	h.addr = h.tls
 	defer func() { h.addr = plain }()
-	return h.open(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = config, id.ServerKey })
+	return h.openSession(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = config, id.ServerKey })
 }
 
 // A request of a person is served while agents wait for slots of their TLS handshakes.
-func TestPeopleDoNotWaitForAgents(t *testing.T) {
+func TestPeoplesHandshakesDoNotWaitForAgents(t *testing.T) {
 	h := newTLSServer(t)
 	id := h.enrol("web01")
 	handshakes := make([]admission.Conn, h.listener.gates.FreeAgentSlots())
@@ -219,7 +219,7 @@ func TestSessionNeedsTheNodesCertificate(t *testing.T) {
 		}
 		was := node.Key
 		node.Key = "another"
-		h.nodes.set(good.Node, node)
+		h.nodes.setNode(good.Node, node)
 		_, err := h.openWith(good, good.Node, config)
 		if r := refusalOf(t, err); r.Code != "replaced" || !strings.Contains(r.Hint, "muster node replace "+node.Name) {
 			t.Fatalf("refusal %+v", r)
@@ -229,7 +229,7 @@ func TestSessionNeedsTheNodesCertificate(t *testing.T) {
 			t.Fatalf("refusal %+v", r)
 		}
 		node.Key = "" // made with its uid alone: the key that comes first is put on record
-		h.nodes.set(good.Node, node)
+		h.nodes.setNode(good.Node, node)
 		testenv.Value(h.openWith(good, good.Node, config))(t).Close()
 		if node, _ = h.nodes.Lookup(good.Node); node.Key != was {
 			t.Fatalf("key on record: %q, want %q", node.Key, was)
@@ -246,7 +246,7 @@ func TestSessionNeedsTheNodesCertificate(t *testing.T) {
 }
 
 // An agent resumes its TLS session after a restart of the server.
-func TestTicketSurvivesARestart(t *testing.T) {
+func TestTLSSessionIsResumedAfterARestart(t *testing.T) {
 	h := newTLSServer(t)
 	id := h.enrol("web01")
 	resumed := false
@@ -285,7 +285,7 @@ func TestForgedAssignmentIsRefused(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	w.key = key // not the server's
 	a := w.openAgent(w.addNode(1, 1))
-	testenv.Until(w.t, "the server gives up", func() bool { return w.count("assignments_resent_total", "") == maxMismatches })
+	testenv.Until(w.t, "the server gives up", func() bool { return w.countMetric("assignments_resent_total", "") == maxMismatches })
 	a.send(resultBatch(1, 1, 1)) // the session goes on
 	a.waitAck(1)
 	if len(a.assignments) != 0 {
@@ -314,7 +314,7 @@ func TestNamesMissingInTheCertificateAreLoggedOnce(t *testing.T) {
 	for line, times := range map[string]int{
 		"name=muster.example.org advertise=muster.example.org": 1, "name=agents.example.org": 1, "reboot": 0, "level=WARN": 1,
 	} {
-		if n := text.count(line); n != times {
+		if n := text.countText(line); n != times {
 			t.Errorf("%q is logged %d times, want %d:\n%s", line, n, times, text.text.String())
 		}
 	}

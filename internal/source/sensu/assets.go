@@ -23,7 +23,8 @@ import (
 // request, which is valid for this node and archive as long as the assignment names it and the server runs.
 const assetPath = "/assets/"
 
-// assetsOf returns a check's assets for its request, or the reason why one cannot be used.
+// assetsOf returns a check's assets in the form of a Sensu request, or the reason why an asset cannot be used on this
+// machine.
 func (x *session) assetsOf(c *model.CheckChunk) (list []sensuwire.Asset, problem string) {
 	if len(c.Assets) == 0 {
 		return nil, ""
@@ -62,15 +63,15 @@ type handshakeConn struct {
 }
 
 func (c *handshakeConn) Write(p []byte) (int, error) {
-	if c.isFetch() {
+	if c.isArchiveRequest() {
 		return len(p), nil
 	}
 	return c.Conn.Write(p)
 }
 
-func (o *handshakeRequest) isFetch() bool { return strings.HasPrefix(o.path, assetPath) }
+func (o *handshakeRequest) isArchiveRequest() bool { return strings.HasPrefix(o.path, assetPath) }
 
-// serveArchive answers a request for an archive, and closes.
+// serveArchive answers an agent's HTTP request for an archive, and closes the connection.
 func (s *Server) serveArchive(nc net.Conn, o *handshakeRequest) {
 	outcome, err := s.sendArchive(nc, o)
 	s.metrics.Archives.WithLabelValues(outcome).Inc()
@@ -81,7 +82,7 @@ func (s *Server) serveArchive(nc net.Conn, o *handshakeRequest) {
 	wsconn.CloseGracefully(nc, admission.LingerTime)
 }
 
-// refuseHTTP answers a request with an error.
+// refuseHTTP answers an HTTP request with a status and the text of err.
 func refuseHTTP(nc net.Conn, status int, err error) {
 	text := err.Error() + "\n"
 	_, _ = fmt.Fprintf(nc, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(text), text)

@@ -20,7 +20,7 @@ import (
 type Authorities struct {
 	log        *slog.Logger
 	file       reloadedFile[authorities]
-	revocation *revocation // nil: there are no lists
+	revocation *revocationFile // revocation lists; nil: the server has none
 }
 
 // authorities are the content of the file at one time.
@@ -32,11 +32,12 @@ type authorities struct {
 
 // OpenAuthorities reads the file, which must contain at least one CA.
 func OpenAuthorities(path string, log *slog.Logger) (*Authorities, error) {
-	a := &Authorities{log: log, file: reloadedFile[authorities]{path: path, what: "authorities", parse: parseAuthorities}}
+	a := &Authorities{log: log, file: reloadedFile[authorities]{path: path, contentName: "authorities", parse: parseAuthorities}}
 	return a, a.file.open("--sensu-client-ca FILE", "of -----BEGIN CERTIFICATE-----")
 }
 
-// parseAuthorities accepts a file whole or not at all: one that is being written is read again.
+// parseAuthorities parses a file of CA certificates in PEM. One invalid certificate makes the whole file an error,
+// because it may be a file that is being written.
 func parseAuthorities(text []byte) (*authorities, error) {
 	out := &authorities{pool: x509.NewCertPool(), sums: map[[32]byte]struct{}{}}
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -52,7 +53,7 @@ func parseAuthorities(text []byte) (*authorities, error) {
 		out.sums[sha256.Sum256(cert.Raw)] = struct{}{}
 	}
 	if len(out.sums) == 0 {
-		return nil, model.Errorf(model.Invalid, "it has no PEM certificate")
+		return nil, model.Errorf(model.Invalid, "the file has no PEM certificate")
 	}
 	return out, nil
 }
@@ -98,8 +99,8 @@ func (a *Authorities) Admit(config *tls.Config) {
 	}
 }
 
-// trustsAny reports whether an authority that proved a connection is still accepted; true for one without a certificate.
-func (a *Authorities) trustsAny(roots [][32]byte) bool {
+// trustsOneRoot reports whether an authority that proved a connection is still accepted; true for one without a certificate.
+func (a *Authorities) trustsOneRoot(roots [][32]byte) bool {
 	if a == nil || len(roots) == 0 {
 		return true
 	}
@@ -112,8 +113,8 @@ func (a *Authorities) trustsAny(roots [][32]byte) bool {
 	return false
 }
 
-// rootsOf returns the authorities at the ends of chains.
-func rootsOf(chains [][]*x509.Certificate) (roots [][32]byte) {
+// authorityKeysOf returns the hashes of the authorities at the ends of verified certificate chains.
+func authorityKeysOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 	for _, chain := range chains {
 		roots = append(roots, sha256.Sum256(chain[len(chain)-1].Raw))
 	}
@@ -122,27 +123,28 @@ func rootsOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 
 // reloadedFile is a file that is read again and again, and its content that was accepted last.
 type reloadedFile[T any] struct {
-	path    string
-	what    string // of Sensu's agents, for people
-	parse   func(text []byte) (*T, error)
-	current atomic.Pointer[T]
+	path        string
+	contentName string // name of the content for people, such as "authorities"
+	parse       func(text []byte) (*T, error)
+	current     atomic.Pointer[T]
 
-	inForce  []byte // text of current
-	lastRead []byte
-	lastErr  string // reported last; empty: none
+	textInForce []byte // text of the content in current
+	lastRead    []byte
+	lastErr     string // error that was logged last; empty: none
 }
 
-// open reads the file at the start. flag and form say how to name it, and what it holds.
+// open reads the file at the start. flag and form are for the hint of an error: the flag that names the file, and the
+// form of its content.
 func (f *reloadedFile[T]) open(flag, form string) error {
 	text, err := os.ReadFile(f.path)
 	if err != nil {
-		return model.Errorf(model.Invalid, "read the %s of Sensu's agents: %w", f.what, err).WithHint("%s", flag)
+		return model.Errorf(model.Invalid, "read the %s of Sensu's agents: %w", f.contentName, err).WithHint("%s", flag)
 	}
 	read, err := f.parse(text)
 	if err != nil {
 		return model.Errorf(model.Invalid, "%s: %w", f.path, err).WithHint("%s, %s", flag, form)
 	}
-	f.inForce = text
+	f.textInForce = text
 	f.current.Store(read)
 	return nil
 }
@@ -156,7 +158,7 @@ func (f *reloadedFile[T]) reload(log *slog.Logger) (read *T) {
 		f.lastErr = "" // an operator has edited it and expects an answer
 	}
 	f.lastRead = text
-	if err == nil && !bytes.Equal(text, f.inForce) {
+	if err == nil && !bytes.Equal(text, f.textInForce) {
 		if !stable {
 			return nil
 		}
@@ -165,19 +167,19 @@ func (f *reloadedFile[T]) reload(log *slog.Logger) (read *T) {
 	switch {
 	case err == nil:
 		if f.lastErr = ""; read != nil {
-			f.inForce = text
+			f.textInForce = text
 			f.current.Store(read)
 		}
 	case f.lastErr != err.Error():
 		f.lastErr = err.Error()
-		log.Error("cannot reload the "+f.what+" of Sensu agents; the former ones stay in force", "file", f.path, "err", err)
+		log.Error("cannot reload the "+f.contentName+" of Sensu agents; the former ones stay in force", "file", f.path, "err", err)
 	}
 	return read
 }
 
-// revocation holds the revocation lists of the authorities, in a file that is read again with theirs. An expired list
+// revocationFile holds the revocation lists of the authorities, in a file that is read again with theirs. An expired list
 // stays in force and is logged: a list that nobody renewed must not lock out a fleet.
-type revocation struct {
+type revocationFile struct {
 	reloadedFile[revocationLists]
 	warned time.Time // time of the last log line on an expired list
 }
@@ -187,7 +189,7 @@ const expiredInterval = time.Hour
 
 // OpenRevoked reads a file of revocation lists, each by one of the authorities.
 func (a *Authorities) OpenRevoked(path string, now time.Time) error {
-	r := &revocation{reloadedFile: reloadedFile[revocationLists]{path: path, what: "revocation lists", parse: func(text []byte) (*revocationLists, error) {
+	r := &revocationFile{reloadedFile: reloadedFile[revocationLists]{path: path, contentName: "revocation lists", parse: func(text []byte) (*revocationLists, error) {
 		return parseLists(text, a.file.current.Load().certs)
 	}}}
 	if err := r.open("--sensu-client-crl FILE", "as openssl ca -gencrl writes it"); err != nil {
@@ -214,7 +216,7 @@ func (a *Authorities) logLists(read *revocationLists) {
 }
 
 // warnExpired logs an expired list, once an hour.
-func (r *revocation) warnExpired(at time.Time, log *slog.Logger) {
+func (r *revocationFile) warnExpired(at time.Time, log *slog.Logger) {
 	read := r.current.Load()
 	if read.expires.IsZero() || at.Before(read.expires) || at.Sub(r.warned) < expiredInterval {
 		return
@@ -245,7 +247,7 @@ func authorityKey(cert *x509.Certificate) [32]byte {
 	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 }
 
-// revokedSince returns the time at which one of the certificates was revoked; not ok: none was.
+// revokedSince returns the time at which one of the certificates was revoked; ok is false if none was.
 func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, ok bool) {
 	if a == nil || a.revocation == nil {
 		return since, false
@@ -259,8 +261,8 @@ func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, o
 	return since, false
 }
 
-// listsExpire returns the expiry of the first list, Unix seconds; 0: never, or there are none.
-func (a *Authorities) listsExpire() float64 {
+// firstListExpiry returns the expiry of the first list, Unix seconds; 0: never, or there are none.
+func (a *Authorities) firstListExpiry() float64 {
 	if a == nil || a.revocation == nil || a.revocation.current.Load().expires.IsZero() {
 		return 0
 	}
@@ -272,12 +274,13 @@ type revocationLists struct {
 	entries map[certificateSerial]time.Time // time of the revocation
 	issuers map[[32]byte]bool               // authorities that have a list
 	expires time.Time                       // of the first list; zero: none expires
-	issuer  string                          // of that list
+	issuer  string                          // authority that issued the list that expires first
 	ignored []string                        // issuers that are no authority
 }
 
-// parseLists accepts a file whole or not at all: lists in PEM, or one in DER, each signed by one of the authorities. Lists
-// of other issuers, such as former authorities, are ignored if there is one of an authority.
+// parseLists parses a file of revocation lists: several in PEM, or one in DER, each signed by one of the authorities.
+// One invalid list makes the whole file an error. Lists of other issuers, such as former authorities, are ignored if
+// there is one of an authority.
 func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists, error) {
 	out := &revocationLists{entries: map[certificateSerial]time.Time{}, issuers: map[[32]byte]bool{}}
 	n := 0
@@ -300,7 +303,7 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists,
 		}
 	}
 	if len(out.issuers) == 0 {
-		return nil, model.Errorf(model.Invalid, "it has a list of %s, which is not in --sensu-client-ca, and no list of an authority in it", out.ignored[0])
+		return nil, model.Errorf(model.Invalid, "the file has a list of %s, which is not in --sensu-client-ca, and no list of an authority in --sensu-client-ca", out.ignored[0])
 	}
 	return out, nil
 }

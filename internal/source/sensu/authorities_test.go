@@ -34,7 +34,7 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 	var log lockedBuffer
 	authorities := testenv.Value(OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	w := newTestServerTLS(t, before.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
-	refused := func(by *authority) bool {
+	refused := func(by *testAuthority) bool {
 		t.Helper()
 		cert := by.issueAgent("web9", "default")
 		conn := w.dialTLS(before, &cert, nil)
@@ -45,7 +45,7 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "unknown certificate authority")
 	}
 	// comes connects one to the server, whose own certificate stays.
-	comes := func(by *authority, name string) *agent {
+	comes := func(by *testAuthority, name string) *testAgent {
 		t.Helper()
 		cert := by.issueAgent(name, "default")
 		a := w.mustHandshake(w.dialTLS(before, &cert, nil), name, "", false)
@@ -136,7 +136,7 @@ func FuzzAuthorities(f *testing.F) {
 }
 
 // revocationList returns a revocation list that the authority has signed, in PEM.
-func (a *authority) revocationList(number int64, until time.Time, certs ...tls.Certificate) string {
+func (a *testAuthority) revocationList(number int64, until time.Time, certs ...tls.Certificate) string {
 	a.t.Helper()
 	list := &x509.RevocationList{Number: big.NewInt(number), ThisUpdate: until.Add(-time.Hour), NextUpdate: until}
 	for _, c := range certs {
@@ -167,7 +167,7 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 	write(crl, ca.revocationList(1, tomorrow))
 	testenv.NoError(t, authorities.OpenRevoked(crl, time.Now()))
 	w := newTestServerTLS(t, ca.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
-	comes := func(cert *tls.Certificate, name, password string) (*agent, int) {
+	comes := func(cert *tls.Certificate, name, password string) (*testAgent, int) {
 		t.Helper()
 		a, status := w.handshake(w.dialTLS(ca, cert, nil), name, "default", password, false)
 		if a != nil {
@@ -231,7 +231,7 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 		t.Errorf("what is out of date lets in: %d", status)
 	}
 	stays.sendKeepalive()
-	for _, a := range []*agent{stays, sharedPassword} {
+	for _, a := range []*testAgent{stays, sharedPassword} {
 		select {
 		case err := <-a.ended:
 			t.Errorf("the session of a valid certificate ended: %v", err)
@@ -273,7 +273,7 @@ func readCertificate(t testing.TB, name string) *x509.Certificate {
 }
 
 // Revocation lists of openssl are read, in PEM and in DER. Incomplete, damaged and wrongly signed lists are errors.
-func TestListsOfOpenSSL(t *testing.T) {
+func TestRevocationListsOfOpenSSLAreRead(t *testing.T) {
 	authority, web01 := readCertificate(t, "ca.crt"), readCertificate(t, "web01.crt")
 	by := []*x509.Certificate{readCertificate(t, "web01.crt"), authority}
 	for _, name := range []string{"list.crl", "list.der"} {
@@ -311,7 +311,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 }
 
 // A list of an authority that was removed is ignored beside the list of a present one.
-func TestListOfARemovedAuthorityIsIgnored(t *testing.T) {
+func TestRevocationListOfARemovedAuthorityIsIgnored(t *testing.T) {
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	old := &x509.Certificate{Subject: pkix.Name{CommonName: "Old agents"}, SubjectKeyId: []byte{1}, KeyUsage: x509.KeyUsageCRLSign}
 	der := testenv.Value(x509.CreateRevocationList(rand.Reader, &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}, old, key))(t)
@@ -322,8 +322,8 @@ func TestListOfARemovedAuthorityIsIgnored(t *testing.T) {
 	}
 }
 
-// FuzzLists parses arbitrary files: the result is at least one revocation list, or an error.
-func FuzzLists(f *testing.F) {
+// FuzzRevocationLists parses arbitrary files: the result is at least one revocation list, or an error.
+func FuzzRevocationLists(f *testing.F) {
 	for _, name := range []string{"list.crl", "list.der", "v1.crl", "part.crl", "ca.crt"} {
 		f.Add(readFixture(f, name))
 	}

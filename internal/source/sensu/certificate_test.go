@@ -170,7 +170,7 @@ func TestSessionEndsWithItsCertificate(t *testing.T) {
 func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
-	dial := func() (*agent, int) {
+	dial := func() (*testAgent, int) {
 		return w.handshake(w.dialTLS(ca, nil, nil), "web1", "default", rightPassword, false)
 	}
 	first, _ := dial()
@@ -204,16 +204,16 @@ func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
 	}
 }
 
-// authority issues the certificates of a test.
-type authority struct {
+// testAuthority issues the certificates of a test.
+type testAuthority struct {
 	t    testing.TB
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-func newAuthority(t testing.TB) *authority {
+func newAuthority(t testing.TB) *testAuthority {
 	t.Helper()
-	a := &authority{t: t}
+	a := &testAuthority{t: t}
 	made := a.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		NotAfter: time.Now().Add(24 * time.Hour)})
 	a.cert, a.key = made.Leaf, made.PrivateKey.(*ecdsa.PrivateKey)
@@ -221,7 +221,7 @@ func newAuthority(t testing.TB) *authority {
 }
 
 // issue signs a certificate. A new authority signs its own.
-func (a *authority) issue(c *x509.Certificate) tls.Certificate {
+func (a *testAuthority) issue(c *x509.Certificate) tls.Certificate {
 	a.t.Helper()
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
 	c.SerialNumber = big.NewInt(time.Now().UnixNano())
@@ -239,7 +239,7 @@ func (a *authority) issue(c *x509.Certificate) tls.Certificate {
 }
 
 // issueAgent returns a certificate of an agent.
-func (a *authority) issueAgent(common, organization string, names ...string) tls.Certificate {
+func (a *testAuthority) issueAgent(common, organization string, names ...string) tls.Certificate {
 	a.t.Helper()
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: common}, DNSNames: names, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	if organization != "" {
@@ -249,12 +249,12 @@ func (a *authority) issueAgent(common, organization string, names ...string) tls
 }
 
 // certificatePEM returns the certificate of the authority.
-func (a *authority) certificatePEM() []byte {
+func (a *testAuthority) certificatePEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
 // newServerTLS returns the TLS configuration of a server that accepts agents of this authority.
-func (a *authority) newServerTLS() *tls.Config {
+func (a *testAuthority) newServerTLS() *tls.Config {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "ca.crt")
 	testenv.NoError(a.t, os.WriteFile(file, a.certificatePEM(), 0o600))
@@ -263,7 +263,7 @@ func (a *authority) newServerTLS() *tls.Config {
 }
 
 // serverTLS returns the TLS configuration of a server that accepts agents of authorities.
-func (a *authority) serverTLS(authorities *Authorities) *tls.Config {
+func (a *testAuthority) serverTLS(authorities *Authorities) *tls.Config {
 	a.t.Helper()
 	server := a.issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	config := &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12}
@@ -272,7 +272,7 @@ func (a *authority) serverTLS(authorities *Authorities) *tls.Config {
 }
 
 // dialTLS opens a TLS connection that shows a certificate; nil: none.
-func (w *testServer) dialTLS(ca *authority, show *tls.Certificate, change func(*tls.Config)) *tls.Conn {
+func (w *testServer) dialTLS(ca *testAuthority, show *tls.Certificate, change func(*tls.Config)) *tls.Conn {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	w.t.Cleanup(func() { nc.Close() })
@@ -289,7 +289,7 @@ func (w *testServer) dialTLS(ca *authority, show *tls.Certificate, change func(*
 }
 
 // connectProven connects an agent whose certificate proves its identity.
-func (w *testServer) connectProven(ca *authority, name string, json bool) *agent {
+func (w *testServer) connectProven(ca *testAuthority, name string, json bool) *testAgent {
 	w.t.Helper()
 	cert := ca.issueAgent(name, "default")
 	a := w.mustHandshake(w.dialTLS(ca, &cert, nil), name, "", json)

@@ -98,22 +98,22 @@ func (c *Config) setDefaults() error {
 	return c.Config.Complete()
 }
 
-// outcome is the result of handling one message. Every message raises exactly one.
-type outcome uint8
+// messageOutcome is the result of handling one message. Every message raises exactly one.
+type messageOutcome uint8
 
 const (
-	keepaliveKept  outcome = iota // a keepalive went to the journal
-	kept                          // a result went to the journal
-	malformed                     // cannot be decoded
-	otherEntity                   // of another entity than the session's
-	unassigned                    // of a check that the node's assignment does not name
-	emptyEvent                    // neither a check nor metrics
-	stateLimit                    // no room for another event of the node or its namespace
-	displaced                     // the session has ended already
-	notJournaled                  // the journal did not accept it
-	unknownKind                   // of a type that agents do not send
-	disabledCheck                 // of a disabled passive check
-	creationFailed                // its passive check could not be created
+	keepaliveKept    messageOutcome = iota // a keepalive went to the journal
+	resultKept                             // a result went to the journal
+	messageMalformed                       // cannot be decoded
+	otherEntity                            // of another entity than the session's
+	checkUnassigned                        // of a check that the node's assignment does not name
+	emptyEvent                             // neither a check nor metrics
+	stateLimit                             // no room for another event of the node or its namespace
+	sessionDisplaced                       // the session has ended already
+	notJournaled                           // the journal did not accept it
+	unknownKind                            // of a type that agents do not send
+	disabledCheck                          // of a disabled passive check
+	creationFailed                         // its passive check could not be created
 	outcomes
 )
 

@@ -15,5 +15,5 @@
 //
 // Goroutines: the timetable, and one per run whose secrets are looked up; readers, writers and the clock are package
 // core's. Locks, in order: registry, then a session's planning, its append lock, its Mu. The locks of timetable and
-// sentSecrets are independent; checkCreation's is held while intent changes. Start reading at handshake.go, then session.go.
+// sentSecrets are independent; checkCreator's is held while intent changes. Start reading at handshake.go, then session.go.
 package sensu

@@ -37,24 +37,24 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// decoded is a signal with its result, if it is one.
-type decoded struct {
+// decodedSignal is a signal of the journal with its decoded result, if the signal is a result.
+type decodedSignal struct {
 	wire.Signal
 	wire.Result
 }
 
-func decode(t testing.TB, s wire.Signal) decoded {
+func decodeSignal(t testing.TB, s wire.Signal) decodedSignal {
 	if s.Kind != wire.SignalResult {
-		return decoded{Signal: s}
+		return decodedSignal{Signal: s}
 	}
 	r, err := s.Result()
 	if err != nil {
 		t.Error(err)
 	}
-	return decoded{s, r}
+	return decodedSignal{s, r}
 }
 
-// testServer is a Server with journal, intent, plan and view in memory.
+// testServer is a Server of Sensu agents whose journal, intent, assignments and event view are in memory.
 type testServer struct {
 	journal.Journal // nil: sessions only append
 
@@ -70,8 +70,8 @@ type testServer struct {
 	chunks       []*model.CheckChunk
 	deleted      map[uuid.UUID]bool
 	records      []wire.Record
-	signals      []decoded     // of batches, in order
-	proxyResults []wire.Record // of results about proxy nodes
+	signals      []decodedSignal // of batches, in order
+	proxyResults []wire.Record   // of results about proxy nodes
 	proxied      *directory.ProxyTargets
 	numbers      map[wire.StreamKey]uint64
 	clones       []core.Clone
@@ -110,7 +110,7 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
 	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry()), Archives: core.NewArchives(openTestArchive, w, nil, slog.New(slog.DiscardHandler)),
 		Config: core.Config{Journal: w, Assignments: w, Registerer: w.metrics}, Access: w, Intent: w, View: w, Checks: w, Handler: w.handler}
-	cfg.OnClone = func(c core.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }
+	cfg.OnClone = func(c core.Clone) { w.update(func() { w.clones = append(w.clones, c) }) }
 	cfg.Limits.RefusalDelay = 50 * time.Millisecond
 	cfg.Limits.FirstWithin = 100 * time.Millisecond
 	if change != nil {
@@ -127,8 +127,8 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 	return w
 }
 
-// set calls fn with the lock held.
-func (w *testServer) set(fn func()) {
+// update calls fn with the lock held.
+func (w *testServer) update(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fn()
@@ -153,7 +153,7 @@ func (w *testServer) wait(what string, ok func() bool) {
 	})
 }
 
-func (w *testServer) count(out outcome) int {
+func (w *testServer) count(out messageOutcome) int {
 	return int(testutil.ToFloat64(w.server.metrics.messages[out]))
 }
 
@@ -178,7 +178,7 @@ func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error
 		if err := r.Decode(slices.Clone(e.Data)); err != nil {
 			w.t.Error(err)
 		}
-		w.set(func() {
+		w.update(func() {
 			w.records = append(w.records, r)
 			if r.Kind == wire.RecordProxyResult {
 				w.proxyResults = append(w.proxyResults, r)
@@ -193,7 +193,7 @@ func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error
 				}
 				w.numbers[b.StreamKey] = b.First + uint64(len(b.Signals)) - 1
 				for _, s := range b.Signals {
-					w.signals = append(w.signals, decode(w.t, s))
+					w.signals = append(w.signals, decodeSignal(w.t, s))
 				}
 			}
 		})
@@ -259,7 +259,7 @@ func (w *testServer) RegisterExternal(_ context.Context, _ intent.Actor, m *inte
 	return n, nil
 }
 func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport) (limit, reason string) {
-	w.set(func() { w.reports[info.UID] = said })
+	w.update(func() { w.reports[info.UID] = said })
 	return "", ""
 }
 
@@ -334,7 +334,7 @@ func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	defer w.mu.Unlock()
 	for uid, n := range w.nodes {
 		if n.ID == node && !w.deleted[uid] {
-			return &directory.Assignment{Node: node, UID: uid, Chunks: sealed(w.chunks), Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
+			return &directory.Assignment{Node: node, UID: uid, Chunks: sealChunks(w.chunks), Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
 				Properties: []wire.Property{{Name: "word", Value: []byte(`"it's"`)}}}
 		}
 	}
@@ -343,8 +343,8 @@ func (w *testServer) For(node model.NodeID) *directory.Assignment {
 func (w *testServer) Chunk(model.ChunkID) *model.Chunk    { return nil }
 func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
-// sealed returns the checks as the chunks of an assignment.
-func sealed(checks []*model.CheckChunk) (chunks []*model.Chunk) {
+// sealChunks returns the checks as the chunks of an assignment.
+func sealChunks(checks []*model.CheckChunk) (chunks []*model.Chunk) {
 	for _, c := range checks {
 		chunks = append(chunks, c.Seal())
 	}
@@ -385,8 +385,8 @@ func openTestArchive([64]byte) (io.ReadSeekCloser, error) {
 	return openArchive{bytes.NewReader(archiveContent)}, nil
 }
 
-// agent is the client's end of a session.
-type agent struct {
+// testAgent is the client's end of a session.
+type testAgent struct {
 	t        testing.TB
 	conn     *wsconn.Conn
 	codec    sensuwire.Codec
@@ -404,13 +404,13 @@ func inBothCodecs(t *testing.T, run func(t *testing.T, json bool)) {
 }
 
 // mustDial connects an agent with a password, which the server must accept.
-func (w *testServer) mustDial(name string, json bool) *agent {
+func (w *testServer) mustDial(name string, json bool) *testAgent {
 	w.t.Helper()
 	return w.mustHandshake(testenv.Value(net.Dial("tcp", w.addr))(w.t), name, rightPassword, json)
 }
 
 // mustHandshake makes an agent's handshake, which the server must accept.
-func (w *testServer) mustHandshake(nc net.Conn, name, authorization string, json bool) *agent {
+func (w *testServer) mustHandshake(nc net.Conn, name, authorization string, json bool) *testAgent {
 	w.t.Helper()
 	a, status := w.handshake(nc, name, "default", authorization, json)
 	if a == nil {
@@ -420,20 +420,20 @@ func (w *testServer) mustHandshake(nc net.Conn, name, authorization string, json
 }
 
 // dial connects an agent with a password; nil: the server refuses it with a status.
-func (w *testServer) dial(name, namespace, password string, json bool) (*agent, int) {
+func (w *testServer) dial(name, namespace, password string, json bool) (*testAgent, int) {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	return w.handshake(nc, name, namespace, "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+password)), json)
 }
 
 // handshake makes an agent's handshake on a connection; nil: the server refuses it with a status.
-func (w *testServer) handshake(nc net.Conn, name, namespace, authorization string, json bool) (*agent, int) {
+func (w *testServer) handshake(nc net.Conn, name, namespace, authorization string, json bool) (*testAgent, int) {
 	w.t.Helper()
 	accept := sensuwire.MediaProto
 	if json {
 		accept = sensuwire.MediaJSON
 	}
-	a := &agent{t: w.t, codec: sensuwire.JSON, entity: sensuwire.Entity{Name: name, Namespace: namespace, Subscriptions: []string{"Web", "entity:" + name}, Labels: map[string]string{"env": "test", "bad label": "x"}},
+	a := &testAgent{t: w.t, codec: sensuwire.JSON, entity: sensuwire.Entity{Name: name, Namespace: namespace, Subscriptions: []string{"Web", "entity:" + name}, Labels: map[string]string{"env": "test", "bad label": "x"}},
 		requests: make(chan sensuwire.Request, 100), ended: make(chan error, 1)}
 	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {accept}, "Authorization": {authorization},
 		"Sensu-AgentName": {name}, "Sensu-Namespace": {namespace}, "Sensu-Subscriptions": {"web"}}),
@@ -468,7 +468,7 @@ func (w *testServer) handshake(nc net.Conn, name, namespace, authorization strin
 	return a, 101
 }
 
-func (a *agent) read() {
+func (a *testAgent) read() {
 	for {
 		op, message, err := a.conn.Read(1 << 20)
 		if err != nil {
@@ -488,14 +488,14 @@ func (a *agent) read() {
 	}
 }
 
-// agent connects one that lives.
-func (w *testServer) connectAgent(name string, json bool) *agent {
+// connectAgent connects an agent and opens its session; the agent answers pings.
+func (w *testServer) connectAgent(name string, json bool) *testAgent {
 	w.t.Helper()
 	return w.openSession(w.mustDial(name, json))
 }
 
 // openSession sends the first keepalive and waits for the session.
-func (w *testServer) openSession(a *agent) *agent {
+func (w *testServer) openSession(a *testAgent) *testAgent {
 	w.t.Helper()
 	go a.read()
 	a.sendKeepalive()
@@ -508,36 +508,36 @@ func (w *testServer) session(name string) *session {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	x := w.server.registry.Get(w.nodes[(&intent.ExternalAgent{System: system, Namespace: "default", Name: name}).UID()].ID)
+	x := w.server.registry.Get(w.nodes[(&intent.ExternalAgent{System: agentSystem, Namespace: "default", Name: name}).UID()].ID)
 	if x == nil {
 		w.t.Fatalf("%s has no session", name)
 	}
 	return x
 }
 
-func (a *agent) uid() uuid.UUID {
-	return (&intent.ExternalAgent{System: system, Namespace: a.entity.Namespace, Name: a.entity.Name}).UID()
+func (a *testAgent) uid() uuid.UUID {
+	return (&intent.ExternalAgent{System: agentSystem, Namespace: a.entity.Namespace, Name: a.entity.Name}).UID()
 }
 
 // sendKeepalive sends a keepalive with an interval of 5 s and a warning after 30 s.
-func (a *agent) sendKeepalive() {
+func (a *testAgent) sendKeepalive() {
 	a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30})
 }
 
-func (a *agent) send(kind string, e *sensuwire.Event) {
+func (a *testAgent) send(kind string, e *sensuwire.Event) {
 	a.t.Helper()
 	if err := a.conn.Write(a.codec.AppendEvent(sensuwire.NewMessage(kind), e)); err != nil {
 		a.t.Error(err)
 	}
 }
 
-// result answers a request.
-func (a *agent) sendResult(r *sensuwire.Request, status uint32, output string) {
+// sendResult sends the event that answers a request.
+func (a *testAgent) sendResult(r *sensuwire.Request, status uint32, output string) {
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued, Duration: 0.25, Status: status, Output: output})
 }
 
 // waitEnd waits for the end of the session and returns its error.
-func (a *agent) waitEnd() error {
+func (a *testAgent) waitEnd() error {
 	a.t.Helper()
 	select {
 	case err := <-a.ended:
@@ -549,7 +549,7 @@ func (a *agent) waitEnd() error {
 }
 
 // nextRequest waits for the next request of a run.
-func (a *agent) nextRequest() *sensuwire.Request {
+func (a *testAgent) nextRequest() *sensuwire.Request {
 	a.t.Helper()
 	select {
 	case r := <-a.requests:

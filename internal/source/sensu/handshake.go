@@ -31,7 +31,7 @@ type handshakeRequest struct {
 	header   http.Header
 	user     access.Program
 	protobuf bool
-	proof
+	identityProof
 }
 
 // maxHeaders bounds the headers of one handshake that are kept.
@@ -52,12 +52,12 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 			return nil
 		},
 		OnBeforeUpgrade: func() (ws.HandshakeHeader, error) {
-			if o.isFetch() {
+			if o.isArchiveRequest() {
 				return nil, ws.RejectConnectionError()
 			}
-			header, err := s.admit(ctx, nc, &o)
+			header, err := s.admitAgent(ctx, nc, &o)
 			if err != nil {
-				return nil, s.reject(err, &o, nc)
+				return nil, s.rejectHandshake(err, &o, nc)
 			}
 			return ws.HandshakeHeaderHTTP(header), nil
 		},
@@ -68,7 +68,7 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 		case errors.Is(err, wsconn.ErrHandshakeSize):
 			s.metrics.Handshakes.WithLabelValues("too_large").Inc()
 			refuseHTTP(nc, http.StatusRequestHeaderFieldsTooLarge, err)
-		case o.isFetch() && !errors.Is(err, io.EOF):
+		case o.isArchiveRequest() && !errors.Is(err, io.EOF):
 			s.serveArchive(nc, &o)
 			return
 		case !errors.As(err, &rejected):
@@ -82,8 +82,8 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	s.openSession(nc, &o)
 }
 
-// reject answers with the status that Sensu's backend uses. Agents retry at growing intervals.
-func (s *Server) reject(err error, o *handshakeRequest, nc net.Conn) error {
+// rejectHandshake answers with the status that Sensu's backend uses. Agents retry at growing intervals.
+func (s *Server) rejectHandshake(err error, o *handshakeRequest, nc net.Conn) error {
 	class := model.ClassOf(err)
 	s.metrics.Handshakes.WithLabelValues(class.Label()).Inc()
 	s.logRefusal.Do(func() {
@@ -93,10 +93,10 @@ func (s *Server) reject(err error, o *handshakeRequest, nc net.Conn) error {
 	return ws.RejectConnectionError(ws.RejectionStatus(class.HTTP()), ws.RejectionReason(err.Error()))
 }
 
-// admit authenticates an agent and checks that it may connect. It costs a look-up in memory, and the hash of a password
+// admitAgent authenticates an agent and checks that it may connect. It costs a look-up in memory, and the hash of a password
 // that is new. Refusals belong here if possible: an agent whose handshake succeeded reconnects at once, a thousand times a
 // second; after a refused handshake it waits longer each time.
-func (s *Server) admit(ctx context.Context, nc net.Conn, o *handshakeRequest) (http.Header, error) {
+func (s *Server) admitAgent(ctx context.Context, nc net.Conn, o *handshakeRequest) (http.Header, error) {
 	if o.path != "/" {
 		return nil, model.Errorf(model.NotFound, "expected the path / of Sensu agents").WithHint("backend-url: wss://HOST:8081")
 	}
@@ -119,8 +119,8 @@ func (s *Server) admit(ctx context.Context, nc net.Conn, o *handshakeRequest) (h
 	if err := s.cfg.Intent.CheckNamespace(namespace); err != nil {
 		return nil, err
 	}
-	m := &intent.ExternalAgent{System: system, Namespace: namespace, Name: name}
-	if err := s.checkEligible(m); err != nil {
+	m := &intent.ExternalAgent{System: agentSystem, Namespace: namespace, Name: name}
+	if err := s.checkNodeEligible(m); err != nil {
 		return nil, err
 	}
 	if err := s.checkUnique(ctx, m, nc, o.proven); err != nil {
@@ -151,14 +151,14 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *handshakeRequest) (e
 			"an agent presents its cert-file only if an authority in --sensu-client-ca issued it")
 	}
 	o.user, err = s.cfg.Access.LoginProgram(ctx, access.Agent, user, password, func(ctx context.Context) (func(bool), error) {
-		return s.acquireTry(ctx, model.HostOf(nc.RemoteAddr().String()))
+		return s.acquirePasswordTry(ctx, model.HostOf(nc.RemoteAddr().String()))
 	})
 	return err
 }
 
-// acquireTry admits the check of a new password, if its network has tries left. Passwords that were right before are never
-// limited, even if somebody guesses behind the same address.
-func (s *Server) acquireTry(ctx context.Context, from string) (release func(wrong bool), err error) {
+// acquirePasswordTry allows the server to check a new password, if the sender's network has tries left. A password that
+// was right before is never limited, even if somebody at the same address guesses passwords.
+func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release func(wrong bool), err error) {
 	release, first, err := s.passwords.Acquire(ctx, from)
 	if first {
 		s.metrics.passwordLocks.Inc()
@@ -171,8 +171,8 @@ func (s *Server) acquireTry(ctx context.Context, from string) (release func(wron
 	return release, err
 }
 
-// checkEligible refuses a machine whose node has muster-agent, or was retired or deleted. A forgotten one may return.
-func (s *Server) checkEligible(m *intent.ExternalAgent) error {
+// checkNodeEligible refuses a machine whose node has muster-agent, or was retired or deleted. A forgotten one may return.
+func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 	uid := m.UID()
 	if node, ok := s.cfg.Intent.LookupNode(uid); ok && node.Key != "" {
 		return model.Errorf(model.Conflict, "node %s has Muster's own agent", node.Name).WithHint("stop sensu-agent on that machine")
@@ -183,21 +183,21 @@ func (s *Server) checkEligible(m *intent.ExternalAgent) error {
 	return nil
 }
 
-// proof is the result of authentication: whether a connection proves the identity of its machine.
-type proof struct {
+// identityProof is the result of authentication: whether a connection proves the identity of its machine.
+type identityProof struct {
 	proven   bool                // the connection comes from the machine and namespace that it names
 	unproven string              // reason why the identity is not proven
-	expires  time.Time           // of its certificate; zero: it has none
+	expires  time.Time           // expiry of the machine's certificate; zero: it has none
 	roots    [][32]byte          // authorities of the certificate
-	serials  []certificateSerial // certificates that they could revoke
+	serials  []certificateSerial // certificates of the chain, to look up in revocation lists
 }
 
 const (
 	// sharedPassword is the reason why a password proves no identity.
-	sharedPassword = "several machines share its password, which proves no identity"
+	sharedPassword = "several machines share the agent's password, which proves no identity"
 	// sharedCertificate and anyNamespace are the reasons why a certificate proves no identity.
-	sharedCertificate = "several machines share its certificate, which names no machine"
-	anyNamespace      = "its certificate names no namespace, and agents of the user %s may connect to several"
+	sharedCertificate = "several machines share the agent's certificate, which names no machine"
+	anyNamespace      = "the agent's certificate names no namespace, and agents of the user %s may connect to several"
 	// defaultUser is the user of a machine whose certificate names the machine in its common name, as in Sensu's backend.
 	defaultUser = "agent"
 )
@@ -208,7 +208,7 @@ const (
 // deleted.
 func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeRequest) error {
 	leaf := state.VerifiedChains[0][0]
-	common, in, machines := leaf.Subject.CommonName, leaf.Subject.Organization, s.machines(leaf)
+	common, in, machines := leaf.Subject.CommonName, leaf.Subject.Organization, s.machineNames(leaf)
 	name, namespace := o.header.Get("Sensu-Agentname"), o.header.Get("Sensu-Namespace")
 	o.serials = serialsOf(state.VerifiedChains)
 	if since, ok := s.cfg.Authorities.revokedSince(o.serials); ok {
@@ -217,7 +217,7 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 	}
 	user, err := s.cfg.Access.AgentProgram(common)
 	if err != nil {
-		if !isMachine(common) || common != name || !slices.Contains(in, namespace) || len(machines) > 0 && !slices.Contains(machines, name) {
+		if !isMachineName(common) || common != name || !slices.Contains(in, namespace) || len(machines) > 0 && !slices.Contains(machines, name) {
 			return model.Errorf(model.Unauthenticated, "the certificate of %q: its common name is neither that of a user with the role agent, nor, with the namespace %s as its organization, that of the machine %s",
 				leaf.Subject.String(), namespace, name).WithHint("docs/sensu-certificates.md has the commands")
 		}
@@ -227,7 +227,7 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 		}
 		machines = []string{name}
 	}
-	o.user, o.expires, o.roots = user, lastExpiry(state.VerifiedChains), rootsOf(state.VerifiedChains)
+	o.user, o.expires, o.roots = user, lastExpiry(state.VerifiedChains), authorityKeysOf(state.VerifiedChains)
 	namesNamespace := slices.Contains(in, namespace)
 	switch {
 	case !namesNamespace && s.containsNamespace(in):
@@ -251,11 +251,11 @@ func (s *Server) containsNamespace(organizations []string) bool {
 	return slices.ContainsFunc(organizations, func(org string) bool { return s.cfg.Intent.CheckNamespace(org) == nil })
 }
 
-// machines returns the machines that a certificate names. A user's name is no machine, because all machines of the user
+// machineNames returns the machines that a certificate names. A user's name is no machine, because all machines of the user
 // could have it.
-func (s *Server) machines(leaf *x509.Certificate) (names []string) {
+func (s *Server) machineNames(leaf *x509.Certificate) (names []string) {
 	for _, name := range leaf.DNSNames {
-		if !isMachine(name) {
+		if !isMachineName(name) {
 			continue
 		}
 		if _, err := s.cfg.Access.AgentProgram(name); err != nil {
@@ -265,8 +265,8 @@ func (s *Server) machines(leaf *x509.Certificate) (names []string) {
 	return names
 }
 
-// isMachine reports whether a name is of one machine: a wildcard is not.
-func isMachine(name string) bool { return name != "" && !strings.Contains(name, "*") }
+// isMachineName reports whether a name is of one machine: a wildcard is not.
+func isMachineName(name string) bool { return name != "" && !strings.Contains(name, "*") }
 
 // lastExpiry returns the latest expiry of the verified chains.
 func lastExpiry(chains [][]*x509.Certificate) (expiry time.Time) {

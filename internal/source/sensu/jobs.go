@@ -24,7 +24,7 @@ import (
 type preparedCheck struct {
 	chunk    *model.CheckChunk
 	request  sensuwire.Ask
-	location *time.Location // of cron
+	location *time.Location // time zone of the cron expression
 	problem  string         // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
 
 	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
@@ -40,37 +40,37 @@ func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
 	return encoded
 }
 
-// jobs are the checks of a session's assignment, and their requests. The session's Mu guards them.
-type jobs struct {
-	list     []*job // ascending by name and proxy node
-	revision uint64 // of the assignment
-	due      []*job // to be requested
+// sessionJobs are the checks of a session's assignment, and their requests. The session's Mu guards them.
+type sessionJobs struct {
+	list     []*checkJob // ascending by name and proxy node
+	revision uint64      // of the assignment
+	due      []*checkJob // jobs whose runs have to be requested now
 	resolved []resolvedJob
-	runs     []requestedRun // not answered
+	runs     []requestedRun // runs that people requested and that are not answered yet
 }
 
-// job is one check of one session. The session's Mu guards it, except for the timetable's fields.
-type job struct {
+// checkJob is one check of one session. The session's Mu guards it, except for the timetable's fields.
+type checkJob struct {
 	x          *session
 	prepared   *preparedCheck
 	proxy      directory.ProxyNode // the proxy node that it checks; ID zero: the session's node
 	previous   *model.CheckChunk   // the chunk before, which judges runs that were requested before since
 	since      int64               // s since 1970: chunk is in force from here on
 	issued     int64               // time of the last request, s since 1970
-	unanswered bool                // the last request
-	resolving  bool                // its secrets
+	unanswered bool                // the last request has no result yet
+	resolving  bool                // the values of its secrets are being looked up
 	due        bool                // it is in jobs.due
 
-	// The timetable's.
+	// The fields below belong to the timetable and its lock.
 	at       int64         // time at which it is due, by Server.monotonicTime
 	slot     time.Duration // the same within its interval; see assignSlots
-	cronTime time.Time     // of cron: the same by the wall clock
-	firstRun bool          // there is no event of it yet
+	cronTime time.Time     // next time of a cron check, by the wall clock
+	firstRun bool          // the check has no event on the node yet
 }
 
 // findJob returns the job of a check for a proxy entity (empty: the agent's own), in a sorted list.
-func findJob(jobs []*job, name, proxy []byte) *job {
-	i, ok := slices.BinarySearchFunc(jobs, name, func(j *job, name []byte) int {
+func findJob(jobs []*checkJob, name, proxy []byte) *checkJob {
+	i, ok := slices.BinarySearchFunc(jobs, name, func(j *checkJob, name []byte) int {
 		a := &j.prepared.request
 		return cmp.Or(strings.Compare(a.Name, string(name)), strings.Compare(a.Proxy, string(proxy)))
 	})
@@ -81,21 +81,21 @@ func findJob(jobs []*job, name, proxy []byte) *job {
 }
 
 // selectJob returns the first job for which matches is true; nil: there is none.
-func selectJob(list []*job, matches func(*job) bool) *job {
+func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 	if i := slices.IndexFunc(list, matches); i >= 0 {
 		return list[i]
 	}
 	return nil
 }
 
-// preparedChecks are those that sessions share, of chunks without properties.
+// preparedChecks holds the prepared checks that all sessions share: those of chunks without properties of a node.
 type preparedChecks struct {
 	mu      sync.Mutex
 	byChunk map[model.ChunkID]*preparedCheck
 }
 
-// maxRecipes bounds the recipes of deleted chunks.
-const maxRecipes = 20_000
+// maxPreparedChecks bounds the number of prepared checks that are kept; those of deleted chunks go first.
+const maxPreparedChecks = 20_000
 
 // planJobs makes the session's jobs of its node's assignment. The reader calls it when the session starts, a writer when the
 // assignment has changed.
@@ -110,7 +110,7 @@ func (x *session) planJobs() {
 		}
 		return
 	}
-	list := make([]*job, 0, len(a.Chunks))
+	list := make([]*checkJob, 0, len(a.Chunks))
 	x.Mu.Lock()
 	before, ended := x.list, x.EndedLocked()
 	x.Mu.Unlock()
@@ -118,14 +118,14 @@ func (x *session) planJobs() {
 		return
 	}
 	now := x.srv.cfg.Now().Unix()
-	proxies := proxiesOf(a)
+	proxies := proxySubjectsOf(a)
 	for _, chunk := range a.Chunks {
 		c := chunk.AsCheck()
 		if c == nil {
 			continue
 		}
-		for _, of := range subjectsOf(c, a, proxies) {
-			j := &job{x: x, prepared: x.prepareCheck(c, &of), proxy: of.ProxyNode, since: now}
+		for _, of := range runSubjectsOf(c, a, proxies) {
+			j := &checkJob{x: x, prepared: x.prepareCheck(c, &of), proxy: of.ProxyNode, since: now}
 			if old := findJob(before, []byte(j.prepared.request.Name), []byte(j.prepared.request.Proxy)); old != nil && old.proxy == j.proxy {
 				if old.prepared.chunk.ID == c.ID && old.prepared.problem == j.prepared.problem && reflect.DeepEqual(&old.prepared.request, &j.prepared.request) {
 					list = append(list, old)
@@ -136,7 +136,7 @@ func (x *session) planJobs() {
 			list = append(list, j)
 		}
 	}
-	slices.SortFunc(list, func(a, b *job) int {
+	slices.SortFunc(list, func(a, b *checkJob) int {
 		a1, b1 := &a.prepared.request, &b.prepared.request
 		return cmp.Or(strings.Compare(a1.Name, b1.Name), strings.Compare(a1.Proxy, b1.Proxy))
 	})
@@ -147,17 +147,17 @@ func (x *session) planJobs() {
 	}
 	x.list, x.revision = list, a.Generation.Revision
 	x.Mu.Unlock()
-	old := make(map[*job]bool, len(before))
+	old := make(map[*checkJob]bool, len(before))
 	for _, j := range before {
 		old[j] = true
 	}
-	timed := make([]*job, 0, len(list))
+	timed := make([]*checkJob, 0, len(list))
 	for _, j := range list {
 		if j.prepared.chunk.RoundRobin {
-			continue // requested by Give
+			continue // round-robin checks are requested by Give
 		}
 		if timed = append(timed, j); !old[j] {
-			j.firstRun = j.previous == nil && !x.srv.cfg.View.HasEvent(j.subject(), j.prepared.chunk.Unit)
+			j.firstRun = j.previous == nil && !x.srv.cfg.View.HasEvent(j.checkedNode(), j.prepared.chunk.Unit)
 		}
 	}
 	x.srv.setJobs(x, timed)
@@ -209,7 +209,7 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 	}
 	if shared {
 		r.mu.Lock()
-		if r.byChunk == nil || len(r.byChunk) >= maxRecipes {
+		if r.byChunk == nil || len(r.byChunk) >= maxPreparedChecks {
 			r.byChunk = map[model.ChunkID]*preparedCheck{}
 		}
 		r.byChunk[c.ID] = made
@@ -255,21 +255,21 @@ func propertyValues(list []wire.Property) model.PropertyValues {
 	}
 }
 
-// subject returns the node that a run checks.
-func (j *job) subject() model.NodeID { return cmp.Or(j.proxy.ID, j.x.Node.ID) }
+// checkedNode returns the node that a run checks.
+func (j *checkJob) checkedNode() model.NodeID { return cmp.Or(j.proxy.ID, j.x.Node.ID) }
 
-// requestOrFail appends the request of a due run without secrets as a frame; or none, if the agent cannot run it and the
+// appendRequestOrFail appends the request of a due run without secrets as a frame; or none, if the agent cannot run it and the
 // server made the result.
-func (j *job) requestOrFail(dst []byte) []byte {
+func (j *checkJob) appendRequestOrFail(dst []byte) []byte {
 	if problem := j.obstacle(); problem != "" {
 		j.failRun(problem)
 		return dst
 	}
-	return j.request(dst, nil)
+	return j.appendRequest(dst, nil)
 }
 
-// request appends a request with encoded secrets.
-func (j *job) request(dst, secrets []byte) []byte {
+// appendRequest appends a request with encoded secrets.
+func (j *checkJob) appendRequest(dst, secrets []byte) []byte {
 	x := j.x
 	now := x.srv.cfg.Now().Unix()
 	x.Mu.Lock()

@@ -22,52 +22,52 @@ type eventKey struct {
 	check model.CheckID
 }
 
-// passiveChunk finds the passive check of an event whose check the assignment does not name: a program sent it to the
+// findPassiveChunk finds the passive check of an event whose check the assignment does not name: a program sent it to the
 // agent's API or socket. If the namespace allows it, a missing check is created. nil: the event is refused.
-func (e *incomingEvent) passiveChunk() (c *model.CheckChunk, proxy directory.ProxyNode, out outcome) {
+func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory.ProxyNode, out messageOutcome) {
 	if len(e.Proxy) > 0 {
 		var ok bool
-		if proxy, ok = e.assignedProxy(string(e.Proxy)); !ok {
+		if proxy, ok = e.findAssignedProxy(string(e.Proxy)); !ok {
 			return nil, proxy, e.refuseProxy()
 		}
 	}
 	name := model.CleanName(string(e.Check))
 	if name == "" || model.BuiltinCheck(name) != 0 {
-		return nil, proxy, e.refuse(unassigned, fmt.Sprintf("an event of check %q, which is no valid name of a check", e.Check))
+		return nil, proxy, e.refuseMessage(checkUnassigned, fmt.Sprintf("an event of check %q, which is no valid name of a check", e.Check))
 	}
 	check, known := e.srv.cfg.Checks.PassiveCheck(e.namespace, name)
 	subject := "an event of check " + name + ", which "
 	switch {
 	case known && check.Chunk == nil && check.Disabled:
-		return nil, proxy, e.refuse(disabledCheck, subject+"is disabled; to accept such events without running it, replace its command, targets and times by passive: true")
+		return nil, proxy, e.refuseMessage(disabledCheck, subject+"is disabled; to accept such events without running it, replace its command, targets and times by passive: true")
 	case known && check.Chunk == nil && len(e.Proxy) > 0:
 		return nil, proxy, e.refuseProxy()
 	case known && check.Chunk == nil:
-		return nil, proxy, e.refuse(unassigned, subject+"runs on other nodes, not on this one")
+		return nil, proxy, e.refuseMessage(checkUnassigned, subject+"runs on other nodes, not on this one")
 	case known && check.Source == model.SourceAlerts:
-		return nil, proxy, e.refuse(unassigned, subject+"belongs to alerts of another sender")
+		return nil, proxy, e.refuseMessage(checkUnassigned, subject+"belongs to alerts of another sender")
 	case known && check.Disabled:
-		return nil, proxy, e.refuse(disabledCheck, subject+"is disabled")
+		return nil, proxy, e.refuseMessage(disabledCheck, subject+"is disabled")
 	case known && check.Source != model.SourceSensu:
-		return check.Chunk, proxy, kept
+		return check.Chunk, proxy, resultKept
 	}
 	// Checks that were created for events, or will be, have a limit of events per node.
 	at := eventKey{node: cmp.Or(proxy.ID, e.Node.ID)}
 	if known {
 		at.check = check.Chunk.Unit
 		if _, ok := e.admitted[at]; ok {
-			return check.Chunk, proxy, kept
+			return check.Chunk, proxy, resultKept
 		}
 	}
 	if !known || !e.srv.cfg.View.HasEvent(at.node, at.check) {
-		if out := e.checkPassiveLimit(at, name); out != kept {
+		if out := e.checkPassiveLimit(at, name); out != resultKept {
 			return nil, proxy, out
 		}
 	}
 	if !known {
 		var err error
-		if check, err = e.srv.creation.create(e, name); err != nil {
-			return nil, proxy, e.refuse(creationFailed, subject+"creation failed: "+err.Error())
+		if check, err = e.srv.creation.createCheck(e, name); err != nil {
+			return nil, proxy, e.refuseMessage(creationFailed, subject+"creation failed: "+err.Error())
 		}
 		at.check = check.Chunk.Unit
 	}
@@ -75,14 +75,14 @@ func (e *incomingEvent) passiveChunk() (c *model.CheckChunk, proxy directory.Pro
 		e.session.admitted = map[eventKey]struct{}{}
 	}
 	e.admitted[at] = struct{}{}
-	return check.Chunk, proxy, kept
+	return check.Chunk, proxy, resultKept
 }
 
 // checkPassiveLimit returns kept if a node may have one more event of a created passive check.
-func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) outcome {
+func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) messageOutcome {
 	limit, n := e.srv.cfg.Intent.LimitsFor(e.namespace).PassivePerNode, 0
 	if limit <= 0 {
-		return e.refuse(unassigned, "an event of check "+name+", which is neither in the node's assignment nor a passive Check: declare it (passive: true), or allow automatic creation (spec.limits.passivePerNode of the namespace)")
+		return e.refuseMessage(checkUnassigned, "an event of check "+name+", which is neither in the node's assignment nor a passive Check: declare it (passive: true), or allow automatic creation (spec.limits.passivePerNode of the namespace)")
 	}
 	for _, id := range e.srv.cfg.Checks.PassiveChecks(e.namespace, model.SourceSensu) {
 		if _, ok := e.admitted[eventKey{at.node, id}]; id != at.check && (ok || e.srv.cfg.View.HasEvent(at.node, id)) {
@@ -90,17 +90,17 @@ func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) outcome {
 		}
 	}
 	if n < limit {
-		return kept
+		return resultKept
 	}
 	reason := fmt.Sprintf("the node has events of %d created passive checks, the limit passivePerNode; refused: %s", n, name)
 	e.Budget.Hit("node_passive", reason)
-	return e.refuse(stateLimit, reason)
+	return e.refuseMessage(stateLimit, reason)
 }
 
-// assignedProxy finds a proxy node that the node's assignment names, for any check.
-func (e *incomingEvent) assignedProxy(name string) (proxy directory.ProxyNode, ok bool) {
+// findAssignedProxy finds a proxy node that the node's assignment names, for any check.
+func (e *incomingEvent) findAssignedProxy(name string) (proxy directory.ProxyNode, ok bool) {
 	e.Mu.Lock()
-	j := selectJob(e.list, func(j *job) bool {
+	j := selectJob(e.list, func(j *checkJob) bool {
 		return j.proxy.ID != 0 && (j.prepared.request.Proxy == name || j.prepared.request.Proxy == model.CleanName(name))
 	})
 	e.Mu.Unlock()
@@ -111,26 +111,26 @@ func (e *incomingEvent) assignedProxy(name string) (proxy directory.ProxyNode, o
 }
 
 // refuseProxy refuses an event about an entity on which the agent may not report.
-func (e *incomingEvent) refuseProxy() outcome {
-	return e.refuse(otherEntity, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
+func (e *incomingEvent) refuseProxy() messageOutcome {
+	return e.refuseMessage(otherEntity, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
 }
 
-// checkCreation creates passive checks, one after the other, so that two events of one name create one check.
-type checkCreation struct {
+// checkCreator creates passive checks, one after the other, so that two events of one name create one check.
+type checkCreator struct {
 	mu     sync.Mutex
-	failed time.Time // last time that intent could not be changed
+	failed time.Time // time of the last failed change of intent
 }
 
 const (
 	createTimeout  = 10 * time.Second
-	createInterval = 5 * time.Second // after a failure
+	createInterval = 5 * time.Second // shortest time from a failed creation to the next try
 
 	// missingAnnotation lists handlers and pipelines that an event named and that do not exist.
 	missingAnnotation = "sensu-agent/not-carried"
 )
 
-// create returns the passive check of an event, and declares it if it still does not exist.
-func (m *checkCreation) create(e *incomingEvent, name string) (directory.PassiveCheck, error) {
+// createCheck returns the passive check of an event, and declares it if it still does not exist.
+func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.PassiveCheck, error) {
 	s := e.srv
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,10 +154,11 @@ func (m *checkCreation) create(e *incomingEvent, name string) (directory.Passive
 	return check, err
 }
 
-// requireUsable refuses a check that an operator has declared for another use since the event arrived.
+// requireUsable returns an error for a check that is disabled or no passive check: an operator has declared it since the
+// event arrived.
 func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
 	if check.Chunk == nil || check.Disabled {
-		return check, model.Errorf(model.Conflict, "an operator has just declared it")
+		return check, model.Errorf(model.Conflict, "an operator has just declared a check of this name")
 	}
 	return check, nil
 }
@@ -169,7 +170,7 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	if err != nil {
 		return check, err
 	}
-	spec, missing, err := s.checkSpec(ctx, e.namespace, e.Received, &rules)
+	spec, missing, err := s.newCheckSpec(ctx, e.namespace, e.Received, &rules)
 	if err != nil {
 		return check, err
 	}
@@ -188,15 +189,15 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	case exists:
 		return requireUsable(check)
 	case check.Chunk == nil:
-		return check, model.Errorf(model.Unavailable, "it was created and deleted again")
+		return check, model.Errorf(model.Unavailable, "the check was created and deleted again")
 	}
 	s.cfg.Log.Info("created a passive check for an event of a Sensu agent", "check", name, "namespace", e.namespace, "node", e.Node.Name, "missing", missing)
 	return check, nil
 }
 
-// checkSpec returns the spec of a check as an event describes it. missing lists the handlers and pipelines that it names
+// newCheckSpec returns the spec of a check as an event describes it. missing lists the handlers and pipelines that it names
 // and that do not exist.
-func (s *Server) checkSpec(ctx context.Context, namespace string, received *sensuwire.Received, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
+func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *sensuwire.Received, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
 	spec = &model.CheckSpec{Passive: true}
 	if received.TTL >= 1 && received.TTL <= int64(model.MaxInterval/time.Second) {
 		spec.TTL = model.Duration(time.Duration(received.TTL) * time.Second)
@@ -221,14 +222,14 @@ func (s *Server) checkSpec(ctx context.Context, namespace string, received *sens
 		}
 		return append(list, name)
 	}
-	for _, named := range firstNames(rules.Pipelines) {
+	for _, named := range limitNames(rules.Pipelines) {
 		if name := model.CleanName(named); exists("Pipeline", name) {
 			spec.Pipelines = add(spec.Pipelines, name)
 		} else {
 			missing = append(missing, fmt.Sprintf("pipeline %.100q", named))
 		}
 	}
-	for _, named := range firstNames(rules.Handlers) {
+	for _, named := range limitNames(rules.Handlers) {
 		name := model.CleanName(named)
 		switch _, declared := s.cfg.Handler(namespace, name); {
 		case exists("Pipeline", model.SensuPipeline(name)): // made by an import, for a handler of Sensu's events
@@ -245,5 +246,5 @@ func (s *Server) checkSpec(ctx context.Context, namespace string, received *sens
 	return spec, missing, err
 }
 
-// firstNames bounds the names of an event that are looked up.
-func firstNames(list []string) []string { return list[:min(len(list), 16)] }
+// limitNames bounds the names of an event that are looked up.
+func limitNames(list []string) []string { return list[:min(len(list), 16)] }

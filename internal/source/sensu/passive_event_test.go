@@ -19,14 +19,14 @@ import (
 )
 
 // sendUnrequested sends an event of a program on the machine, which no request asked for.
-func (a *agent) sendUnrequested(name, proxy string, status uint32, output string) {
+func (a *testAgent) sendUnrequested(name, proxy string, status uint32, output string) {
 	a.t.Helper()
 	r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1})))(a.t)
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Executed: 1, Status: status, Output: output})
 }
 
-// results returns the results in the journal as lines: chunk, status, output. The caller holds the lock.
-func (w *testServer) results() (lines []string) {
+// resultLines returns the results in the journal as lines: chunk, status, output. The caller holds the lock.
+func (w *testServer) resultLines() (lines []string) {
 	for _, s := range w.signals {
 		if s.Kind == wire.SignalResult && s.Node == 0 {
 			lines = append(lines, fmt.Sprintf("%d %s %s", s.Chunk, s.Status, s.Output))
@@ -55,14 +55,14 @@ func TestUnrequestedEventNeedsAPassiveCheck(t *testing.T) {
 		a.sendUnrequested("backup_db", "switch1", 0, "of somebody else")
 		a.sendKeepalive()
 		w.wait("all of them", func() bool { return w.count(keepaliveKept) == 2 })
-		for out, want := range map[outcome]int{kept: 1, disabledCheck: 2, unassigned: 4, otherEntity: 1} {
+		for out, want := range map[messageOutcome]int{resultKept: 1, disabledCheck: 2, checkUnassigned: 4, otherEntity: 1} {
 			if got := w.count(out); got != want {
 				t.Errorf("%s: %d, want %d", outcomeNames[out], got, want)
 			}
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if got := w.results(); len(got) != 1 || got[0] != "11 CRITICAL no space" || len(w.created) != 0 {
+		if got := w.resultLines(); len(got) != 1 || got[0] != "11 CRITICAL no space" || len(w.created) != 0 {
 			t.Errorf("%q, created %v", got, w.created)
 		}
 	})
@@ -82,7 +82,7 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	rules = protowire.AppendVarint(protowire.AppendTag(rules, 6, protowire.VarintType), 30)
 	rules = protowire.AppendVarint(protowire.AppendTag(rules, 18, protowire.VarintType), 90000)
 	rules = protowire.AppendBytes(protowire.AppendTag(rules, 32, protowire.BytesType), protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "alerts"))
-	var all []*agent
+	var all []*testAgent
 	for i := range 5 {
 		all = append(all, w.connectAgent(fmt.Sprint("web", i), false))
 	}
@@ -97,7 +97,7 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 		})
 	}
 	together.Wait()
-	w.wait("five results", func() bool { return len(w.results()) == 5 })
+	w.wait("five results", func() bool { return len(w.resultLines()) == 5 })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.created) != 1 {
@@ -126,7 +126,7 @@ func TestConcurrentDeclarationOfACheckStays(t *testing.T) {
 		a.sendUnrequested("nightly", "", 2, "failed")
 		a.sendKeepalive()
 		w.wait("both", func() bool { return w.count(keepaliveKept) == 2 })
-		if kept := w.count(kept) == 1; kept != passive || len(w.created) != 0 {
+		if kept := w.count(resultKept) == 1; kept != passive || len(w.created) != 0 {
 			t.Errorf("declared as passive: %v, kept: %v, made %+v", passive, kept, w.created)
 		}
 	}
@@ -139,7 +139,7 @@ func TestPassiveCheckIsCreatedFromJSON(t *testing.T) {
 	a := w.connectAgent("web", true)
 	a.sendRaw("event", `{"entity":{"metadata":{"name":"web","namespace":"default"}},"check":{"metadata":{"name":"nightly","namespace":"default"},"output":"x","status":1,"ttl":60,
 		"handlers":["cmdb"],"pipelines":[{"api_version":"core/v2","type":"Pipeline","name":"alerts"},{"name":"gone"}],"high_flap_threshold":20,"low_flap_threshold":10}}`)
-	w.wait("a result", func() bool { return len(w.results()) == 1 })
+	w.wait("a result", func() bool { return len(w.resultLines()) == 1 })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	spec := w.created[0].Spec.(*model.CheckSpec)
@@ -160,8 +160,8 @@ func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	a.sendKeepalive()
 	w.wait("all of them", func() bool { return w.count(keepaliveKept) == 2 })
 	hits := w.server.cfg.Limiter.Hits(time.Time{})
-	if w.count(kept) != 4 || w.count(stateLimit) != 7 || len(w.created) != 3 {
-		t.Errorf("%d kept, %d refused, %d checks created", w.count(kept), w.count(stateLimit), len(w.created))
+	if w.count(resultKept) != 4 || w.count(stateLimit) != 7 || len(w.created) != 3 {
+		t.Errorf("%d kept, %d refused, %d checks created", w.count(resultKept), w.count(stateLimit), len(w.created))
 	}
 	if len(hits) != 1 || hits[0].Limit != "node_passive" || hits[0].Node != "web" || hits[0].Count != 7 || !strings.HasSuffix(hits[0].Reason, "refused: job-9") {
 		t.Errorf("reported %+v", hits)
@@ -180,8 +180,8 @@ func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	b.sendUnrequested("job-7", "", 0, "fine")
 	b.sendKeepalive()
 	w.wait("both", func() bool { return w.count(keepaliveKept) == 4 })
-	if w.count(kept) != 5 || w.count(stateLimit) != 8 {
-		t.Errorf("%d kept, %d refused", w.count(kept), w.count(stateLimit))
+	if w.count(resultKept) != 5 || w.count(stateLimit) != 8 {
+		t.Errorf("%d kept, %d refused", w.count(resultKept), w.count(stateLimit))
 	}
 }
 
@@ -201,11 +201,11 @@ func TestFailedCreationRefusesEventsAtOnce(t *testing.T) {
 }
 
 // An agent may send events of proxy nodes in its assignment, and of no others.
-func TestPassiveCheckOfAnAssignedProxyNode(t *testing.T) {
+func TestAgentSendsEventsOfAssignedProxyNodesOnly(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.chunks = []*model.CheckChunk{newCheck(1, "ping", "x", func(c *model.CheckChunk) { c.Proxy, c.Interval = true, time.Hour })}
 	w.proxied = directory.NewProxyTargets(wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
-		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealed(w.chunks))
+		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealChunks(w.chunks))
 	w.passives["firmware"] = directory.PassiveCheck{Chunk: newCheck(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
 	a := w.connectAgent("poller", false)
 	a.nextRequest()
@@ -216,13 +216,13 @@ func TestPassiveCheckOfAnAssignedProxyNode(t *testing.T) {
 	defer w.mu.Unlock()
 	var s wire.Signal
 	err := s.Decode(w.proxyResults[0].ProxyResult.Signal)
-	if r := decode(t, s); err != nil || w.proxyResults[0].Node != 60 || s.Chunk != 11 || r.Status != model.Warning {
+	if r := decodeSignal(t, s); err != nil || w.proxyResults[0].Node != 60 || s.Chunk != 11 || r.Status != model.Warning {
 		t.Errorf("%v %+v", err, r)
 	}
 }
 
 // sendRaw sends a message without encoding its body.
-func (a *agent) sendRaw(kind, body string) {
+func (a *testAgent) sendRaw(kind, body string) {
 	a.t.Helper()
 	if err := a.conn.Write(append(sensuwire.NewMessage(kind), body...)); err != nil {
 		a.t.Error(err)

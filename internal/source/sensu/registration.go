@@ -18,7 +18,7 @@ import (
 )
 
 // register makes a connection the session of its node, by the first message, which describes the machine. It creates the
-// node if there is none.
+// node if the node does not exist.
 func (x *session) register(received *sensuwire.Received, keepalive bool) error {
 	m, err := received.ReadMachine()
 	if err != nil {
@@ -26,11 +26,11 @@ func (x *session) register(received *sensuwire.Received, keepalive bool) error {
 	}
 	s := x.srv
 	stranger := x.externalAgent()
-	stranger.AgentReport = machineFacts(m)
+	stranger.AgentReport = agentReportOf(m)
 	if m.Deregister {
 		stranger.Lifecycle = s.ephemeralLifecycle(m, received, keepalive)
 		if _, known := s.cfg.Intent.LookupNode(x.UID); !known {
-			x.warnDeafHandlers(stranger.Lifecycle)
+			x.warnUnusableHandlers(stranger.Lifecycle)
 		}
 	}
 	by := intent.Actor{User: x.user.Name, Whence: x.Conn.NetConn().RemoteAddr().String(), Why: "its Sensu agent connected"}
@@ -38,18 +38,18 @@ func (x *session) register(received *sensuwire.Received, keepalive bool) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkEligible(stranger); err != nil {
+	if err := s.checkNodeEligible(stranger); err != nil {
 		return err
 	}
-	x.Node = s.nodeOf(&info, received, keepalive)
+	x.Node = s.nodeWithKeepalive(&info, received, keepalive)
 	x.ID, x.Section = s.cfg.Rand(), core.SectionOf(x.UID)
 	x.Budget.Open(s.cfg.Limiter, &x.Node)
-	x.departure = departure{requested: m.Deregister, ephemeral: m.Deregister && info.ForgetAfter > 0}
-	x.keepalive = keepaliveOf(&x.Node)
+	x.departure = agentDeparture{requested: m.Deregister, ephemeral: m.Deregister && info.ForgetAfter > 0}
+	x.keepalive = keepaliveTimesOf(&x.Node)
 	x.keepalive.assumed = !keepalive
-	x.shortenSilence()
+	x.shortenDeadAfter()
 	x.sent = s.registry.sentSecretsOf(info.ID, x.proven)
-	older, ok := s.registry.swap(x, wire.StreamID(s.cfg.Rand()))
+	older, ok := s.registry.swapSession(x, wire.StreamID(s.cfg.Rand()))
 	if !ok {
 		return model.Errorf(model.Conflict, "another connection of this agent is newer, or its certificate proves that it is this machine")
 	}
@@ -62,7 +62,7 @@ func (x *session) register(received *sensuwire.Received, keepalive bool) error {
 		return older.mark(wire.SessionMark{})
 	})
 	if err := s.cfg.Journal.Append(s.life.Base, entries...); err != nil {
-		s.registry.remove(x)
+		s.registry.removeSession(x)
 		return model.Errorf(model.Unavailable, "the server cannot write its journal now")
 	}
 	x.registered = true
@@ -105,21 +105,21 @@ func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc ne
 		WithHint("give one of them a name of its own: --name")
 }
 
-// recordMachine hands the description of the machine to the inventory. Only a keepalive names the handlers of the node's
-// keepalive; an event names the handlers of its own check.
+// recordMachine records the facts, labels and groups that the agent reports about its machine. Only a keepalive names
+// the handlers of the node's keepalive; an event names the handlers of its own check.
 func (x *session) recordMachine(received *sensuwire.Received, keepalive bool) {
 	m, err := received.ReadMachine()
 	if err != nil {
 		return
 	}
-	record := machineFacts(m)
+	record := agentReportOf(m)
 	if keepalive {
 		x.machineSum = received.Sum
 		pipelines, err := received.ReadPipelines()
 		if err != nil {
 			return
 		}
-		record.Hears = &model.KeepaliveReceivers{Handlers: cleanNames(m.KeepaliveHandlers), Pipelines: cleanNames(pipelines)}
+		record.Hears = &model.KeepaliveReceivers{Handlers: validNames(m.KeepaliveHandlers), Pipelines: validNames(pipelines)}
 	}
 	x.Mu.Lock()
 	x.version, x.facts = "sensu-agent "+m.AgentVersion, record.Facts
@@ -131,10 +131,10 @@ func (x *session) recordMachine(received *sensuwire.Received, keepalive bool) {
 	}
 }
 
-// nodeOf returns a node with the times of its keepalive, from its own resource, else from the agent's settings
+// nodeWithKeepalive returns a node with the times of its keepalive, from its own resource, else from the agent's settings
 // (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout), else from the server's defaults. An agent without
 // a critical time-out is critical after the one that warns.
-func (s *Server) nodeOf(info *intent.NodeInfo, received *sensuwire.Received, keepalive bool) core.Node {
+func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.Received, keepalive bool) core.Node {
 	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
 	if keepalive {
 		n.Keepalive = cmp.Or(n.Keepalive, boundedSeconds(received.Interval))
@@ -165,14 +165,14 @@ func boundedSeconds(seconds uint32) time.Duration {
 	return min(max(time.Duration(seconds)*time.Second, 2*time.Second), 24*time.Hour)
 }
 
-// keepaliveState is the expectation of a session's keepalives. The reader changes it, inside WithAppendLock.
-type keepaliveState struct {
+// keepaliveTimes is the expectation of a session's keepalives. The reader changes it, inside WithAppendLock.
+type keepaliveTimes struct {
 	interval, warning, timeout time.Duration
-	assumed                    bool // the server's defaults, because no keepalive has arrived yet
+	assumed                    bool // the times are the server's defaults, because no keepalive has arrived yet
 }
 
-func keepaliveOf(n *core.Node) keepaliveState {
-	return keepaliveState{interval: n.Keepalive, warning: n.Warning, timeout: n.Timeout}
+func keepaliveTimesOf(n *core.Node) keepaliveTimes {
+	return keepaliveTimes{interval: n.Keepalive, warning: n.Warning, timeout: n.Timeout}
 }
 
 // adoptKeepalive takes the agent's own times from its first keepalive, if its session began with an event, which has none:
@@ -183,26 +183,26 @@ func (x *session) adoptKeepalive(received *sensuwire.Received) {
 	if !ok {
 		return
 	}
-	n := x.srv.nodeOf(&info, received, true)
-	k, before := keepaliveOf(&n), x.keepalive
+	n := x.srv.nodeWithKeepalive(&info, received, true)
+	k, before := keepaliveTimesOf(&n), x.keepalive
 	before.assumed = false
 	if k == before {
 		x.keepalive.assumed = false
 		return
 	}
-	x.WithAppendLock(func() { // not behind the mark of another session
+	x.WithAppendLock(func() { // so that the mark comes before those of a later session
 		before := x.keepalive
 		x.keepalive = k
 		if x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Begun: true})}) != nil {
 			x.keepalive = before
 			return
 		}
-		x.shortenSilence()
+		x.shortenDeadAfter()
 	})
 }
 
-// shortenSilence finds a dead connection of an ephemeral node before its keepalive is missed.
-func (x *session) shortenSilence() {
+// shortenDeadAfter finds a dead connection of an ephemeral node before its keepalive is missed.
+func (x *session) shortenDeadAfter() {
 	if x.departure.ephemeral {
 		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.keepalive.timeout/4*3)))
 	}
@@ -214,10 +214,10 @@ const (
 	maxAnnotationBytes = 512 // key and value
 )
 
-// machineFacts translates an entity: its labels become labels of the agent, its subscriptions requested groups, its system
+// agentReportOf translates an entity: its labels become labels of the agent, its subscriptions requested groups, its system
 // and annotations facts. Invalid labels and groups are dropped.
-func machineFacts(m *sensuwire.Machine) intent.AgentReport {
-	received := intent.AgentReport{Facts: facts(m), Labels: map[string]string{}, Groups: []string{}}
+func agentReportOf(m *sensuwire.Machine) intent.AgentReport {
+	received := intent.AgentReport{Facts: factsOf(m), Labels: map[string]string{}, Groups: []string{}}
 	for key, value := range m.Labels {
 		if model.LabelError(key, value) == nil {
 			received.Labels[key] = value
@@ -231,9 +231,9 @@ func machineFacts(m *sensuwire.Machine) intent.AgentReport {
 	return received
 }
 
-// cleanNames returns the valid names of an agent's list, each once.
-func cleanNames(list []string) (names []string) {
-	for _, received := range firstNames(list) {
+// validNames returns the valid names of an agent's list, each once.
+func validNames(list []string) (names []string) {
+	for _, received := range limitNames(list) {
 		if name := model.CleanName(received); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -241,8 +241,8 @@ func cleanNames(list []string) (names []string) {
 	return names
 }
 
-// facts returns the facts of a machine, with the names that muster-agent uses.
-func facts(m *sensuwire.Machine) map[string]string {
+// factsOf returns the facts of a machine, with the names that muster-agent uses.
+func factsOf(m *sensuwire.Machine) map[string]string {
 	y := &m.System
 	f := map[string]string{}
 	for name, value := range map[string]string{
@@ -253,7 +253,7 @@ func facts(m *sensuwire.Machine) map[string]string {
 			f[name] = value
 		}
 	}
-	if list := addresses(y.Addresses); list != "" {
+	if list := reachableAddresses(y.Addresses); list != "" {
 		f["addresses"] = list
 	}
 	n := 0
@@ -266,8 +266,8 @@ func facts(m *sensuwire.Machine) map[string]string {
 	return f
 }
 
-// addresses returns the reachable addresses of a machine, IPv4 first.
-func addresses(networks []string) string {
+// reachableAddresses returns the addresses of a machine that other machines can reach, IPv4 first.
+func reachableAddresses(networks []string) string {
 	var ipv4, ipv6 []string
 	for _, text := range networks {
 		p, err := netip.ParsePrefix(text)
@@ -283,10 +283,10 @@ func addresses(networks []string) string {
 	return strings.Join(append(ipv4, ipv6...), ",")
 }
 
-// departure is the handling of an agent that stops.
-type departure struct {
-	requested bool // by the agent's setting deregister
-	ephemeral bool // the node is forgotten when it stops
+// agentDeparture says what happens to the node when its agent stops.
+type agentDeparture struct {
+	requested bool // the agent has the setting deregister
+	ephemeral bool // the node is deleted when the agent stops
 }
 
 // ephemeralLifecycle returns the lifecycle of a node whose agent has the setting deregister: it is forgotten after the
@@ -304,9 +304,9 @@ func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Re
 	return l
 }
 
-// warnDeafHandlers logs deregistration handlers that cannot be notified. The node is created all the same: its message
+// warnUnusableHandlers logs deregistration handlers that cannot be notified. The node is created all the same: its message
 // waits until the handler is applied, or becomes a dead letter.
-func (x *session) warnDeafHandlers(l *model.Lifecycle) {
+func (x *session) warnUnusableHandlers(l *model.Lifecycle) {
 	for _, name := range l.Handlers {
 		spec, ok := x.srv.cfg.Handler(x.namespace, name)
 		reason := "it does not exist: apply it, then the waiting message is sent"
@@ -317,7 +317,7 @@ func (x *session) warnDeafHandlers(l *model.Lifecycle) {
 			}
 			reason = service + " accepts only problems: use a handler with command, webhook, email or a chat"
 		}
-		x.srv.logDeafHandlers.Do(func() {
+		x.srv.logUnusableHandlers.Do(func() {
 			x.srv.cfg.Log.Warn("cannot notify the deregistration handler of a Sensu agent; at most one line a minute, muster describe node shows it for each node",
 				"entity", x.entity, "namespace", x.namespace, "handler", name, "reason", reason)
 		})

@@ -43,7 +43,7 @@ func TestHandshakeIsBounded(t *testing.T) {
 }
 
 // The times of a keepalive come from the node's resource, then from the agent, then from the server.
-func TestKeepaliveThresholds(t *testing.T) {
+func TestKeepaliveTimesComeFromNodeAgentOrServer(t *testing.T) {
 	s := &Server{cfg: Config{Limits: Limits{SessionLimits: core.SessionLimits{Keepalive: 20 * time.Second, Timeout: 120 * time.Second}}}}
 	for name, c := range map[string]struct {
 		info                       intent.NodeInfo
@@ -59,7 +59,7 @@ func TestKeepaliveThresholds(t *testing.T) {
 		"its warning":                         {intent.NodeInfo{Warning: 50 * time.Second}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 50 * time.Second, 90 * time.Second},
 		"an event before the first keepalive": {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, false, 20 * time.Second, 0, 120 * time.Second},
 	} {
-		n := s.nodeOf(&c.info, &c.said, c.keepalive)
+		n := s.nodeWithKeepalive(&c.info, &c.said, c.keepalive)
 		if n.Keepalive != c.interval || n.Warning != c.warning || n.Timeout != c.timeout {
 			t.Errorf("%s: %v, %v, %v", name, n.Keepalive, n.Warning, n.Timeout)
 		}
@@ -75,7 +75,7 @@ func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 			name := "web"
 			a := w.mustDial(name, json)
 			a.entity.Deregister = deregister
-			w.set(func() { clear(w.nodes); w.records = nil })
+			w.update(func() { clear(w.nodes); w.records = nil })
 			go a.read()
 			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30, Critical: 90})
 			w.wait("its session", func() bool { return w.server.registry.Get(w.nodes[a.uid()].ID) != nil })
@@ -108,14 +108,14 @@ func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 // The agent of a forgotten node may connect again.
 func TestForgottenNodeMayReturn(t *testing.T) {
 	w := newTestServer(t, nil)
-	uid := (&intent.ExternalAgent{System: system, Namespace: "default", Name: "web"}).UID()
-	w.set(func() { w.tombstones[uid] = intent.Tombstone{Name: "web", Why: intent.ReasonForgotten} })
+	uid := (&intent.ExternalAgent{System: agentSystem, Namespace: "default", Name: "web"}).UID()
+	w.update(func() { w.tombstones[uid] = intent.Tombstone{Name: "web", Why: intent.ReasonForgotten} })
 	w.mustDial("web", false)
 }
 
 // The handlers and pipelines of a keepalive are recorded from keepalives, and again when they change. Pipelines of an
 // event belong to its check.
-func TestKeepaliveNamesItsReceivers(t *testing.T) {
+func TestHandlersOfAKeepaliveAreRecorded(t *testing.T) {
 	for _, json := range []bool{true, false} {
 		w := newTestServer(t, nil)
 		a := w.mustDial("web", json)
@@ -134,7 +134,7 @@ func TestKeepaliveNamesItsReceivers(t *testing.T) {
 		}
 		for _, pipelines := range [][]string{{"Alerts", "more"}, {"more"}, nil} {
 			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30, Pipelines: pipelines})
-			want := &model.KeepaliveReceivers{Handlers: []string{"slack", "cmdb"}, Pipelines: cleanNames(pipelines)}
+			want := &model.KeepaliveReceivers{Handlers: []string{"slack", "cmdb"}, Pipelines: validNames(pipelines)}
 			w.wait(fmt.Sprint(pipelines), func() bool { return w.reports[a.uid()].Hears.Equal(want) })
 		}
 	}
@@ -160,7 +160,7 @@ func TestDeregistrationHandlerIsInTheNodesNamespace(t *testing.T) {
 			a := w.mustDial(name, json)
 			a.entity.Deregister, a.entity.Deregistration = true, c.says
 			log.reset()
-			w.set(func() { clear(w.nodes); w.server.logDeafHandlers = rate.Sometimes{First: 1} })
+			w.update(func() { clear(w.nodes); w.server.logUnusableHandlers = rate.Sometimes{First: 1} })
 			go a.read()
 			a.sendKeepalive()
 			w.wait("its session", func() bool { return w.server.registry.Get(w.nodes[a.uid()].ID) != nil })

@@ -21,28 +21,28 @@ type incomingEvent struct {
 	*sensuwire.Received
 }
 
-// handle makes a result of an event, in order: find its check, judge it, hand it to the journal. An event of a check of the
-// assignment is its result even if the agent's own API sent it. Another event may belong to a passive check
-// (passive_event.go).
-func (e *incomingEvent) handle() (out outcome, cause string) {
+// handleEvent makes a result of an agent's event: it finds the check, applies thresholds and limits, and hands the
+// result to the journal. An event of a check of the assignment is its result even if the agent's own API sent it.
+// Another event may belong to a passive check (passive_event.go).
+func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if !e.HasCheck {
 		return e.handleMetrics()
 	}
-	c, proxy := e.assignedChunk()
+	c, proxy := e.findAssignedChunk()
 	if c == nil {
-		if c, proxy, out = e.passiveChunk(); c == nil {
+		if c, proxy, out = e.findPassiveChunk(); c == nil {
 			return out, ""
 		}
 	} else if len(e.Proxy) > 0 && !e.mayReportOn(c, proxy.ID) {
 		return e.refuseProxy(), ""
 	}
 	if code, reason := e.srv.cfg.View.Admit(cmp.Or(proxy.ID, e.Node.ID), c); code != "" {
-		return e.refuseState(code, reason), ""
+		return e.refuseStateLimit(code, reason), ""
 	}
 	e.Output = e.redact(c, e.Output)
 	values, err := e.readValues(c)
 	if err != nil {
-		return e.refuse(malformed, err.Error()), ""
+		return e.refuseMessage(messageMalformed, err.Error()), ""
 	}
 	status, above, below := model.Status(e.Status), "", ""
 	if e.Status > uint32(model.Unknown) {
@@ -50,7 +50,7 @@ func (e *incomingEvent) handle() (out outcome, cause string) {
 	} else {
 		status, above, below = applyThresholds(c, status, values)
 	}
-	if c.DiscardOutput { // except for the lines of the server
+	if c.DiscardOutput { // the output is discarded, except for lines that the server added
 		if above, below = strings.Trim(above+below, "\n"), ""; above == "" {
 			above = model.OutputDiscarded
 		}
@@ -63,19 +63,19 @@ func (e *incomingEvent) handle() (out outcome, cause string) {
 	}
 	text, extra, err := e.encodeExtra(c, values, text, limit)
 	if err != nil {
-		return e.refuse(malformed, err.Error()), ""
+		return e.refuseMessage(messageMalformed, err.Error()), ""
 	}
 	e.reportRun(c, proxy.ID)
-	result := &wire.Result{Status: status, DurationMs: milliseconds(e.Duration), Output: text, Cut: cut, Extra: extra}
+	result := &wire.Result{Status: status, DurationMs: secondsToMs(e.Duration), Output: text, Cut: cut, Extra: extra}
 	if proxy.ID == 0 {
 		e.answerRuns(c.Unit, e.Issued, result)
 	}
 	return e.addSignal(c.ID, result, proxy)
 }
 
-// assignedChunk returns the chunk by which an event is judged, the one under which its run was requested, and its proxy
+// findAssignedChunk returns the chunk by which an event is judged, the one under which its run was requested, and its proxy
 // node, if any; nil: the assignment does not name the check.
-func (e *incomingEvent) assignedChunk() (c *model.CheckChunk, proxy directory.ProxyNode) {
+func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, proxy directory.ProxyNode) {
 	e.Mu.Lock()
 	defer e.Mu.Unlock()
 	j := findJob(e.list, e.Check, e.Proxy)
@@ -115,8 +115,8 @@ func limitOutput(line string, output []byte, limit int) (text []byte, cut uint64
 	return text, cut
 }
 
-// milliseconds converts seconds of an agent; anything but a positive number is zero.
-func milliseconds(seconds float64) uint32 {
+// secondsToMs converts seconds of an agent; anything but a positive number is zero.
+func secondsToMs(seconds float64) uint32 {
 	if !(seconds > 0) {
 		return 0
 	}
@@ -126,10 +126,10 @@ func milliseconds(seconds float64) uint32 {
 // signalRecord collects the signals of one batch for the journal.
 type signalRecord struct {
 	core.Record
-	signals []byte // encoded
-	body    []byte // of the last of them
+	signals []byte // encoded signals
+	body    []byte // body of the last signal
 	counts  [outcomes]int
-	bytes   int                // charged for it
+	bytes   int                // bytes of the messages, which are charged to the limits
 	proxied []core.ProxyResult // their numbers count from 0 within the record
 	frame   []byte
 }
@@ -139,10 +139,10 @@ func (r *signalRecord) addSignal(atMs uint64, chunk model.ChunkID, result *wire.
 	signal, out := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}, keepaliveKept
 	if result != nil {
 		r.body = wire.AppendResult(r.body[:0], result)
-		signal, out = wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Node: proxy.ID, AtMs: atMs, Body: r.body}, kept
+		signal, out = wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Node: proxy.ID, AtMs: atMs, Body: r.body}, resultKept
 	}
 	if proxy.ID != 0 {
-		r.proxied = append(r.proxied, core.ProxyResult{ProxyNode: proxy, Number: uint64(r.counts[keepaliveKept] + r.counts[kept]), Signal: wire.AppendSignalMessage(nil, &signal)})
+		r.proxied = append(r.proxied, core.ProxyResult{ProxyNode: proxy, Number: uint64(r.counts[keepaliveKept] + r.counts[resultKept]), Signal: wire.AppendSignalMessage(nil, &signal)})
 		r.signals = wire.AppendSignal(r.signals, &wire.Signal{Kind: wire.SignalResult, AtMs: atMs, Node: proxy.ID})
 	} else {
 		r.signals = wire.AppendSignal(r.signals, &signal)
@@ -162,11 +162,11 @@ func (r *signalRecord) release(s *Server) {
 // maxPendingBytes bounds the signals of one commit.
 const maxPendingBytes = 64 << 10
 
-// pending is the outcome of a message whose signal waits for commitPending, which counts it.
+// pendingOutcome is the outcome of a message whose signal waits for commitPending, which counts the final outcome.
 const pendingOutcome = outcomes
 
-// addSignal notes a signal. Signals of messages that arrived together are one commit.
-func (x *session) addSignal(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out outcome, cause string) {
+// addSignal adds a signal to the pending ones. Signals of messages that arrived together become one commit.
+func (x *session) addSignal(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out messageOutcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*signalRecord)
 	}
@@ -185,18 +185,19 @@ func (x *session) commitPending() (cause string) {
 	}
 	x.pending = nil
 	counts := r.counts
-	out := x.commitRecord(r, counts[keepaliveKept]+counts[kept])
-	if out == kept {
+	out := x.commitRecord(r, counts[keepaliveKept]+counts[resultKept])
+	if out == resultKept {
 		x.srv.metrics.messages[keepaliveKept].Add(float64(counts[keepaliveKept]))
-		x.srv.metrics.messages[kept].Add(float64(counts[kept]))
+		x.srv.metrics.messages[resultKept].Add(float64(counts[resultKept]))
 		return ""
 	}
-	x.srv.metrics.messages[out].Add(float64(counts[keepaliveKept] + counts[kept]))
+	x.srv.metrics.messages[out].Add(float64(counts[keepaliveKept] + counts[resultKept]))
 	return outcomeNames[out]
 }
 
-// commitOwn hands a result of the server itself to the journal. It is no message, so no outcome counts it.
-func (x *session) commitOwn(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
+// commitServerResult hands a result of the server itself to the journal. Such a result came with no message, so it is
+// not counted by an outcome.
+func (x *session) commitServerResult(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
 	r := x.srv.records.Get().(*signalRecord)
 	r.addSignal(uint64(x.srv.monotonicTime()/1e6), chunk, result, proxy)
 	r.counts = [outcomes]int{}
@@ -205,11 +206,11 @@ func (x *session) commitOwn(chunk model.ChunkID, result *wire.Result, proxy dire
 
 // commitRecord appends n signals to the journal. It waits while the session's window or the journal is full: so the reader
 // stops. The server numbers the signals, because the protocol has no numbers; so nothing is sent twice.
-func (x *session) commitRecord(rec *signalRecord, n int) outcome {
+func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	defer rec.release(x.srv)
 	size := rec.bytes
 	if !x.Acquire(size, x.srv.cfg.Limits.UnackedBytes) {
-		return displaced
+		return sessionDisplaced
 	}
 	defer x.Release()
 	x.Mu.Unlock()
@@ -231,7 +232,7 @@ func (x *session) commitRecord(rec *signalRecord, n int) outcome {
 		x.numbers.last -= uint64(n)
 		return notJournaled
 	}
-	return kept
+	return resultKept
 }
 
 // Committed implements journal.Waiter. It runs on the journal's goroutine and does not block.

@@ -32,21 +32,21 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 }
 
 func (x *session) submitRun(chunk model.ChunkID, p *core.PendingRun) error {
-	j, err := x.noteRun(chunk, p)
+	j, err := x.addRequestedRun(chunk, p)
 	if err == nil {
-		x.requestRuns([]*job{j})
+		x.requestRuns([]*checkJob{j})
 	}
 	return err
 }
 
-// noteRun notes a run and returns its job.
-func (x *session) noteRun(chunk model.ChunkID, p *core.PendingRun) (*job, error) {
+// addRequestedRun adds a run that a person requested to the session, and returns the job of its check.
+func (x *session) addRequestedRun(chunk model.ChunkID, p *core.PendingRun) (*checkJob, error) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	if x.EndedLocked() {
 		return nil, core.ErrNoSession()
 	}
-	j := selectJob(x.list, func(j *job) bool { return j.prepared.chunk.ID == chunk })
+	j := selectJob(x.list, func(j *checkJob) bool { return j.prepared.chunk.ID == chunk })
 	switch {
 	case j == nil:
 		return nil, model.Errorf(model.Forbidden, "the node does not run this check, or its session has not applied the last change yet")
@@ -61,7 +61,7 @@ func (x *session) noteRun(chunk model.ChunkID, p *core.PendingRun) (*job, error)
 	return j, nil
 }
 
-// answerRuns hands a result to the callers that wait for it.
+// answerRuns hands a result of a check to the callers of the runs that it answers.
 func (x *session) answerRuns(check model.CheckID, issued int64, result *wire.Result) {
 	x.Mu.Lock()
 	if len(x.runs) == 0 {
@@ -82,7 +82,7 @@ func (x *session) answerRuns(check model.CheckID, issued int64, result *wire.Res
 	}
 }
 
-// cancelRun forgets a run that no caller waits for. The agent finishes it.
+// cancelRun forgets a requested run, because its caller no longer waits. The agent still finishes the run.
 func (x *session) cancelRun(id uint64) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -97,8 +97,8 @@ type runSubject struct {
 	properties []wire.Property
 }
 
-// proxiesOf returns the proxy nodes of each chunk of an assignment.
-func proxiesOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
+// proxySubjectsOf returns the proxy nodes of each chunk of an assignment.
+func proxySubjectsOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 	if a.Proxied == nil {
 		return nil
 	}
@@ -117,7 +117,7 @@ func proxiesOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 				continue
 			}
 			name := n.Name
-			if names[name] { // of another namespace
+			if names[name] { // another namespace has a proxy node of the same name
 				name = fmt.Sprintf("%s:%d", name, id)
 			}
 			names[name] = true
@@ -130,8 +130,8 @@ func proxiesOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 	return proxies
 }
 
-// subjectsOf returns the subjects for which a chunk has a run.
-func subjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[model.ChunkID][]runSubject) (list []runSubject) {
+// runSubjectsOf returns the subjects for which a chunk has a run.
+func runSubjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[model.ChunkID][]runSubject) (list []runSubject) {
 	if !c.Proxy {
 		return []runSubject{{properties: a.Properties}}
 	}
@@ -150,27 +150,27 @@ func (x *session) mayReportOn(c *model.CheckChunk, proxy model.NodeID) bool {
 	return ok
 }
 
-// Give hands a turn of a round-robin check to a node's session; false: the node has no session, or not that check. Give
-// does not block.
+// Give hands a turn of a round-robin check to a node's session; false: the node has no session, or its assignment does
+// not have the check. Give does not block.
 func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
 		return false
 	}
 	x.Mu.Lock()
-	var j *job
+	var j *checkJob
 	if !x.EndedLocked() {
-		j = selectJob(x.list, func(j *job) bool { return j.prepared.chunk.ID == g.Chunk && j.proxy.ID == g.Node })
+		j = selectJob(x.list, func(j *checkJob) bool { return j.prepared.chunk.ID == g.Chunk && j.proxy.ID == g.Node })
 	}
 	x.Mu.Unlock()
 	if j == nil {
 		return false
 	}
-	x.requestRuns([]*job{j})
+	x.requestRuns([]*checkJob{j})
 	return true
 }
 
-// reportRun reports the run of a round-robin check.
+// reportRun calls Config.OnRan for a result of a round-robin check.
 func (x *session) reportRun(c *model.CheckChunk, proxy model.NodeID) {
 	if c.RoundRobin && x.srv.cfg.OnRan != nil {
 		x.srv.cfg.OnRan(c.Unit, proxy, 0)

@@ -119,7 +119,7 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 		if checks.Nodes[0].Node > checks.Nodes[1].Node {
 			checks.Nodes[0], checks.Nodes[1], nodes[0], nodes[1] = checks.Nodes[1], checks.Nodes[0], nodes[1], nodes[0]
 		}
-		w.proxied = directory.NewProxyTargets(checks, nodes, sealed(w.chunks))
+		w.proxied = directory.NewProxyTargets(checks, nodes, sealChunks(w.chunks))
 		a := w.connectAgent("poller", json)
 		node := w.session("poller").Node.ID
 		asked := map[string]*sensuwire.Request{}
@@ -161,7 +161,7 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 			r := w.proxyResults[i]
 			var s wire.Signal
 			err := s.Decode(r.ProxyResult.Signal)
-			if s := decode(t, s); err != nil || r.Node != want.node || r.ProxyResult.By != node || s.Node != want.node || s.Chunk != want.chunk || s.Status != want.status || string(s.Output) != want.output {
+			if s := decodeSignal(t, s); err != nil || r.Node != want.node || r.ProxyResult.By != node || s.Node != want.node || s.Chunk != want.chunk || s.Status != want.status || string(s.Output) != want.output {
 				t.Errorf("%d: %+v, %+v, %v", i, r.ProxyResult, s, err)
 			}
 		}

@@ -18,12 +18,12 @@ import (
 
 // resolvedJob is a job with the values of its secrets, for one request.
 type resolvedJob struct {
-	*job
+	*checkJob
 	values []string
 }
 
 // obstacle returns the reason why the agent cannot run a check; empty: it can.
-func (j *job) obstacle() string {
+func (j *checkJob) obstacle() string {
 	x, c := j.x, j.prepared.chunk
 	if j.prepared.problem != "" || len(c.Secrets) == 0 {
 		return j.prepared.problem
@@ -40,23 +40,24 @@ func (j *job) obstacle() string {
 	return ""
 }
 
-// failRun makes the UNKNOWN result of a run that the agent cannot do.
-func (j *job) failRun(problem string) {
+// failRun writes an UNKNOWN result for a run that the agent cannot do, with the problem as its output.
+func (j *checkJob) failRun(problem string) {
 	x, c := j.x, j.prepared.chunk
 	x.srv.metrics.impossible.Inc()
-	if code, _ := x.srv.cfg.View.Admit(j.subject(), c); code != "" {
+	if code, _ := x.srv.cfg.View.Admit(j.checkedNode(), c); code != "" {
 		return
 	}
 	result := &wire.Result{Status: model.Unknown, Output: []byte(problem)}
-	x.commitOwn(c.ID, result, j.proxy)
+	x.commitServerResult(c.ID, result, j.proxy)
 	x.reportRun(c, j.proxy.ID)
 	if j.proxy.ID == 0 {
 		x.answerRuns(c.Unit, math.MaxInt64, result)
 	}
 }
 
-// resolveSecrets starts to look for the secrets of a due run, and does not block; false: it needs none, or is impossible.
-func (j *job) resolveSecrets() bool {
+// resolveSecrets starts to look up the secrets of a due run, and does not block. It returns false if the run needs no
+// secrets, or if the agent cannot run the check.
+func (j *checkJob) resolveSecrets() bool {
 	if len(j.prepared.chunk.Secrets) == 0 || j.obstacle() != "" {
 		return false
 	}
@@ -73,8 +74,9 @@ func (j *job) resolveSecrets() bool {
 	return true
 }
 
-// queueWithSecrets queues the request with its values, or makes a result with the reason why there are none.
-func (j *job) queueWithSecrets() {
+// queueWithSecrets looks up the secrets and queues the request with their values, or makes an UNKNOWN result with the
+// reason why a value was not found.
+func (j *checkJob) queueWithSecrets() {
 	x := j.x
 	values, err := j.secretValues()
 	x.Mu.Lock()
@@ -92,7 +94,7 @@ func (j *job) queueWithSecrets() {
 }
 
 // secretValues finds all values that a check needs. The error is for people and contains no value.
-func (j *job) secretValues() (values []string, err error) {
+func (j *checkJob) secretValues() (values []string, err error) {
 	x, c := j.x, j.prepared.chunk
 	names := make([]string, len(c.Secrets))
 	for i := range c.Secrets {
@@ -111,15 +113,15 @@ func (j *job) secretValues() (values []string, err error) {
 	return values, nil
 }
 
-// request appends the request with its secrets, if the assignment still has the check.
-func (r *resolvedJob) request(dst []byte) []byte {
+// appendRequest appends the request with its secrets, if the assignment still has the check.
+func (r *resolvedJob) appendRequest(dst []byte) []byte {
 	x, c := r.x, r.prepared.chunk
 	a := x.srv.cfg.Assignments.For(x.Node.ID)
 	if a == nil || !slices.ContainsFunc(a.Chunks, func(now *model.Chunk) bool { return now.ID == c.ID }) {
 		x.srv.metrics.secrets.WithLabelValues("refused").Inc()
 		return dst
 	}
-	x.sent.add(c, r.values)
+	x.sent.remember(c, r.values)
 	x.srv.metrics.secrets.WithLabelValues("given").Inc()
 	env := make([]string, len(r.values))
 	for i, value := range r.values {
@@ -127,11 +129,12 @@ func (r *resolvedJob) request(dst []byte) []byte {
 	}
 	encoded := x.codec.AppendSecrets(nil, env)
 	defer clear(encoded)
-	return r.job.request(dst, encoded)
+	return r.checkJob.appendRequest(dst, encoded)
 }
 
-// maxValues bounds the remembered values of one Secret: a run may have started before it changed.
-const maxValues = 4
+// maxRememberedValues bounds the values of one Secret that are remembered for redaction. Former values are needed
+// because a run may have started before the Secret changed.
+const maxRememberedValues = 4
 
 // outputRemoved replaces an output that may contain secrets that this server does not know.
 const outputRemoved = "(output removed: it may contain secrets, and the server cannot hide them: it has sent none for this check since its start)"
@@ -139,14 +142,14 @@ const outputRemoved = "(output removed: it may contain secrets, and the server c
 // sentSecrets are the values that any session of a node's agent was sent since the server started. They are redacted in its
 // outputs.
 type sentSecrets struct {
-	uid    uuid.UUID // of the node; guarded by the registry
+	uid    uuid.UUID // uid of the node; guarded by sessionRegistry.mu
 	mu     sync.Mutex
 	values map[string][]string // by the name of the Secret; the newest last
 	hider  *hide.Hider
 }
 
-// add remembers the values of a check's secrets.
-func (g *sentSecrets) add(c *model.CheckChunk, values []string) {
+// remember remembers the values of a check's secrets.
+func (g *sentSecrets) remember(c *model.CheckChunk, values []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	changed := false
@@ -162,7 +165,7 @@ func (g *sentSecrets) add(c *model.CheckChunk, values []string) {
 		if g.values == nil {
 			g.values = map[string][]string{}
 		}
-		g.values[name] = list[max(0, len(list)-maxValues):]
+		g.values[name] = list[max(0, len(list)-maxRememberedValues):]
 	}
 	if !changed {
 		return
@@ -170,7 +173,8 @@ func (g *sentSecrets) add(c *model.CheckChunk, values []string) {
 	g.hider = hide.New(slices.Concat(slices.Collect(maps.Values(g.values))...))
 }
 
-// hiderOf returns the redaction for a check's output; not known: the agent may have values that this server did not send.
+// hiderOf returns the redaction for a check's output; known is false if the agent may have values that this server did
+// not send since its start.
 func (g *sentSecrets) hiderOf(c *model.CheckChunk) (h *hide.Hider, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -34,8 +34,8 @@ func newSecretCheck(id model.ChunkID, name string, secrets ...model.ChunkSecret)
 	})
 }
 
-// result is the newest of a check, once there is one.
-func (w *testServer) waitResult(id model.ChunkID, ok func(*decoded) bool) (s decoded) {
+// waitResult waits until the newest result of a chunk fulfils ok, and returns it.
+func (w *testServer) waitResult(id model.ChunkID, ok func(*decodedSignal) bool) (s decodedSignal) {
 	w.t.Helper()
 	w.wait(fmt.Sprintf("a result of %d", id), func() bool {
 		for i := len(w.signals) - 1; i >= 0; i-- {
@@ -54,7 +54,7 @@ func TestSecretsNeedAProvenIdentity(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		ca := newAuthority(t)
 		w := newTestServerTLS(t, ca.newServerTLS(), func(c *Config) {
-			c.Secret = secretText(func(_ context.Context, namespace, name string) (string, error) {
+			c.Secret = secretsWithoutLease(func(_ context.Context, namespace, name string) (string, error) {
 				return map[string]string{"default/db": secretValue, "shared/token": "a=b c"}[namespace+"/"+name], nil
 			})
 		})
@@ -68,7 +68,7 @@ func TestSecretsNeedAProvenIdentity(t *testing.T) {
 		coded := base64.StdEncoding.EncodeToString([]byte("user:" + secretValue))
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, Check: r.Check, Issued: r.Issued, Status: 2, Output: "no login with " + secretValue + " (" + coded + ")",
 			Hooks: []sensuwire.HookResult{{Name: "why", Output: "DB=" + secretValue}}})
-		s := w.waitResult(1, func(*decoded) bool { return true })
+		s := w.waitResult(1, func(*decodedSignal) bool { return true })
 		if text := string(s.Output); !strings.HasPrefix(text, "no login with (hidden) (") || strings.Contains(text, coded[8:20]) || s.Status != model.Critical {
 			t.Errorf("output in the journal: %q", text)
 		}
@@ -77,7 +77,7 @@ func TestSecretsNeedAProvenIdentity(t *testing.T) {
 		}
 		other := w.mustHandshake(w.dialTLS(ca, nil, nil), "web2", rightPassword, json)
 		w.openSession(other)
-		s = w.waitResult(1, func(s *decoded) bool { return s.Status == model.Unknown })
+		s = w.waitResult(1, func(s *decodedSignal) bool { return s.Status == model.Unknown })
 		if !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
 			t.Errorf("output %q", s.Output)
 		}
@@ -95,14 +95,14 @@ func TestSecretsNeedAProvenIdentity(t *testing.T) {
 // Without TLS no agent proves its identity, so no secret is read.
 func TestNoSecretIsReadWithoutTLS(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {
-		c.Secret = secretText(func(context.Context, string, string) (string, error) { panic("somebody asks") })
+		c.Secret = secretsWithoutLease(func(context.Context, string, string) (string, error) { panic("somebody asks") })
 	})
 	w.chunks = []*model.CheckChunk{newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}), newSecretCheck(2, "own", model.ChunkSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
 	w.connectAgent("web1", false)
-	if s := w.waitResult(1, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
+	if s := w.waitResult(1, func(*decodedSignal) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
 		t.Errorf("output %q", s.Output)
 	}
-	if s := w.waitResult(2, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "store it on the server") {
+	if s := w.waitResult(2, func(*decodedSignal) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "store it on the server") {
 		t.Errorf("output %q", s.Output)
 	}
 }
@@ -115,7 +115,7 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 	now.Store(secretValue)
 	let, hangs := make(chan struct{}), make(chan struct{}, 1)
 	w := newTestServerTLS(t, ca.newServerTLS(), func(c *Config) {
-		c.Secret = secretText(func(ctx context.Context, _, name string) (string, error) {
+		c.Secret = secretsWithoutLease(func(ctx context.Context, _, name string) (string, error) {
 			switch name {
 			case "sealed":
 				return "", errors.New("Vault is sealed")
@@ -143,7 +143,7 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 		t.Fatalf("unexpected request %+v", r)
 	}
 	for id, want := range map[model.ChunkID]string{2: "read secret default/sealed: Vault is sealed", 3: "read secret default/bytes: "} {
-		if s := w.waitResult(id, func(*decoded) bool { return true }); s.Status != model.Unknown || string(s.Output) != want && !strings.HasPrefix(string(s.Output), want) {
+		if s := w.waitResult(id, func(*decodedSignal) bool { return true }); s.Status != model.Unknown || string(s.Output) != want && !strings.HasPrefix(string(s.Output), want) {
 			t.Errorf("output %q, want %q", s.Output, want)
 		}
 	}
@@ -154,9 +154,9 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 			t.Fatalf("unexpected request %+v", again)
 		}
 	}
-	w.set(func() { w.forbidden = secretValue })
+	w.update(func() { w.forbidden = secretValue })
 	a.sendResult(r, 0, secretValue+", "+"another one"+".")
-	if s := w.waitResult(1, func(*decoded) bool { return true }); string(s.Output) != "(hidden), (hidden)." {
+	if s := w.waitResult(1, func(*decodedSignal) bool { return true }); string(s.Output) != "(hidden), (hidden)." {
 		t.Errorf("output in the journal: %q", s.Output)
 	}
 	w.assign(w.chunks[0])
@@ -180,13 +180,13 @@ func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	ca := newAuthority(t)
 	unasked := func(c *model.CheckChunk) *model.CheckChunk { c.RoundRobin = true; return c }
 	w := newTestServerTLS(t, ca.newServerTLS(), func(c *Config) {
-		c.Secret = secretText(func(context.Context, string, string) (string, error) { return secretValue, nil })
+		c.Secret = secretsWithoutLease(func(context.Context, string, string) (string, error) { return secretValue, nil })
 	})
 	w.forbidden = secretValue
 	db := unasked(newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}))
 	w.chunks = []*model.CheckChunk{db, unasked(newCheck(2, "disk", "df", nil))}
 	a := w.connectProven(ca, "web1", false)
-	event := func(a *agent, name, output string) {
+	event := func(a *testAgent, name, output string) {
 		c := sensuwire.Protobuf
 		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1})))(t)
 		a.sendResult(&r, 1, output)
@@ -204,20 +204,20 @@ func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	}
 	planned()
 	event(a, "db", secretValue)
-	if s := w.waitResult(1, func(*decoded) bool { return true }); string(s.Output) != outputRemoved || s.Status != model.Warning {
+	if s := w.waitResult(1, func(*decodedSignal) bool { return true }); string(s.Output) != outputRemoved || s.Status != model.Warning {
 		t.Errorf("output in the journal: %q", s.Output)
 	}
 	event(a, "disk", "full")
-	if s := w.waitResult(2, func(*decoded) bool { return true }); string(s.Output) != "full" {
+	if s := w.waitResult(2, func(*decodedSignal) bool { return true }); string(s.Output) != "full" {
 		t.Errorf("output in the journal: %q", s.Output)
 	}
-	w.server.registry.sentSecretsOf(100, true).add(db, []string{secretValue})
+	w.server.registry.sentSecretsOf(100, true).remember(db, []string{secretValue})
 	a.conn.Close()
 	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(100) == nil })
 	again := w.connectProven(ca, "web1", false)
 	planned()
 	event(again, "db", "with "+secretValue)
-	if s := w.waitResult(1, func(s *decoded) bool { return string(s.Output) != outputRemoved }); string(s.Output) != "with (hidden)" {
+	if s := w.waitResult(1, func(s *decodedSignal) bool { return string(s.Output) != outputRemoved }); string(s.Output) != "with (hidden)" {
 		t.Errorf("output in the journal: %q", s.Output)
 	}
 }
@@ -229,7 +229,7 @@ func TestSecretsOfDeletedNodesAreDropped(t *testing.T) {
 	db := newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
 	a := w.connectProven(ca, "web1", false)
 	id := w.session("web1").Node.ID
-	w.server.registry.sentSecretsOf(id, true).add(db, []string{secretValue})
+	w.server.registry.sentSecretsOf(id, true).remember(db, []string{secretValue})
 	remembers := func(when string, want bool) {
 		t.Helper()
 		w.server.forgetSentSecrets()
@@ -249,13 +249,13 @@ func TestSecretsOfDeletedNodesAreDropped(t *testing.T) {
 	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(id) == nil })
 	remembers("away", true)
 	again := w.connectProven(ca, "web1", false)
-	w.set(func() { delete(w.nodes, uid) })
+	w.update(func() { delete(w.nodes, uid) })
 	remembers("deleted, and its agent still there", true)
 	_ = again.conn.Close()
 	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(id) == nil })
 	remembers("gone", false)
 	w.connectProven(ca, "web1", false) // begins anew
-	w.set(func() { w.nodes[uid] = intent.NodeInfo{ID: id + 1, UID: uid} })
+	w.update(func() { w.nodes[uid] = intent.NodeInfo{ID: id + 1, UID: uid} })
 	w.server.registry.ForEach(func(x *session) { _ = x.Conn.Close() })
 	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(id) == nil })
 	remembers("another node of that machine", false)
@@ -268,9 +268,9 @@ func TestRememberedSecretsAreBounded(t *testing.T) {
 		t.Error("known before it was given")
 	}
 	for i := range 10 {
-		g.add(c, []string{fmt.Sprint("value ", i)})
+		g.remember(c, []string{fmt.Sprint("value ", i)})
 	}
-	g.add(c, []string{"value 7"})
+	g.remember(c, []string{"value 7"})
 	if got := fmt.Sprint(g.values["default/db"]); got != "[value 6 value 8 value 9 value 7]" {
 		t.Errorf("kept %s", got)
 	}
@@ -280,8 +280,8 @@ func TestRememberedSecretsAreBounded(t *testing.T) {
 	}
 }
 
-// secretText is a core.SecretFunc of secrets without a lease.
-func secretText(find func(ctx context.Context, namespace, name string) (string, error)) core.SecretFunc {
+// secretsWithoutLease is a core.SecretFunc of secrets without a lease.
+func secretsWithoutLease(find func(ctx context.Context, namespace, name string) (string, error)) core.SecretFunc {
 	return func(ctx context.Context, namespace, name string) (core.SecretValue, error) {
 		text, err := find(ctx, namespace, name)
 		return core.SecretValue{Text: text}, err

@@ -23,24 +23,25 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// system is the name under which intent keeps these agents' machines apart from others.
-const system = "sensu"
+// agentSystem is the name of the source under which intent registers machines of Sensu agents, so that they differ from
+// others of the same name.
+const agentSystem = "sensu"
 
 // Server holds the sessions of all Sensu agents.
 type Server struct {
-	cfg             Config
-	metrics         *metrics
-	ws              wsconn.Options
-	passwords       *tries.Limiter
-	logRefusal      rate.Sometimes
-	logDeafHandlers rate.Sometimes
+	cfg                 Config
+	metrics             *metrics
+	ws                  wsconn.Options
+	passwords           *tries.Limiter
+	logRefusal          rate.Sometimes
+	logUnusableHandlers rate.Sometimes
 
 	life        *core.Life
-	registry    registry
+	registry    sessionRegistry
 	connections atomic.Int64
 	outbox      *core.Outbox[*session]
 	prepared    preparedChecks
-	creation    checkCreation
+	creation    checkCreator
 
 	archiveKey [32]byte  // of the tokens by which agents fetch archives
 	started    time.Time // of New, with its monotonic reading
@@ -56,8 +57,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, started: cfg.Now(), life: core.NewLife(),
-		logRefusal: admission.OncePerMinute(), logDeafHandlers: admission.OncePerMinute(), passwords: tries.New(cfg.Now)}
-	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.listsExpire)
+		logRefusal: admission.OncePerMinute(), logUnusableHandlers: admission.OncePerMinute(), passwords: tries.New(cfg.Now)}
+	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.firstListExpiry)
 	s.outbox = core.NewOutbox[*session](s.life, core.Pushes, "sensu-pushes", cfg.Limits.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
 	s.events.New = func() any { return new(sensuwire.Received) }
 	s.records.New = func() any { return new(signalRecord) }
@@ -129,7 +130,7 @@ func (s *Server) recheckSessions(at time.Time) {
 // isAdmissible reports whether the credentials of a session are still accepted.
 func (s *Server) isAdmissible(x *session, at time.Time) bool {
 	_, revoked := s.cfg.Authorities.revokedSince(x.serials)
-	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.trustsAny(x.roots)
+	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.trustsOneRoot(x.roots)
 }
 
 // Sessions returns the number of connected nodes.
@@ -138,7 +139,7 @@ func (s *Server) Sessions() int { return s.registry.Len() }
 // Connected reports whether the node has a session here.
 func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
 
-// Disconnect ends the session of a node, if it has one. The agent reconnects as the node is by then.
+// Disconnect ends the session of a node, if it has one. The agent reconnects and gets the present settings of its node.
 func (s *Server) Disconnect(node model.NodeID) {
 	if x := s.registry.Get(node); x != nil {
 		s.outbox.Add(x, dueClose)
@@ -154,15 +155,15 @@ func (s *Server) reassign(changed directory.Change) {
 	}
 }
 
-// Agent describes the agent of a node; not ok: it has no session.
+// Agent describes the agent of a node; ok is false if the node has no session.
 func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	x := s.registry.Get(node)
 	if x == nil {
 		return a, false
 	}
-	refuses := []string{"it is sensu-agent: no probes, no runAs, no requested commands"}
+	refuses := []string{"sensu-agent runs no probes, no checks with runAs and no requested commands"}
 	if !x.proven {
-		refuses = append(refuses, "it gets no secrets: "+x.unproven)
+		refuses = append(refuses, "the agent gets no secrets: "+x.unproven)
 	}
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -172,9 +173,9 @@ func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	}, true
 }
 
-// registry adds to the sessions of nodes the connections that have sent nothing yet, and the state of nodes that outlives
-// their sessions. Lock order: mu, then core.Registry.
-type registry struct {
+// sessionRegistry holds the sessions of nodes, the connections that have sent no message yet, and the data of nodes that
+// outlives their sessions. Lock order: mu, then core.Registry.
+type sessionRegistry struct {
 	core.Registry[session]
 
 	mu           sync.Mutex
@@ -183,7 +184,8 @@ type registry struct {
 	sent         map[model.NodeID]*sentSecrets // to agents that have proved their identity
 }
 
-// streamNumbers are the stream that the server makes of an agent's messages.
+// streamNumbers holds the stream and the last sequence number that the server gives to an agent's signals, because
+// Sensu's protocol has no numbers.
 type streamNumbers struct {
 	stream wire.StreamID
 	last   uint64
@@ -191,7 +193,7 @@ type streamNumbers struct {
 }
 
 // addUnregistered adds a connection without a node.
-func (r *registry) addUnregistered(x *session) {
+func (r *sessionRegistry) addUnregistered(x *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.unregistered == nil {
@@ -200,8 +202,8 @@ func (r *registry) addUnregistered(x *session) {
 	r.unregistered[x] = struct{}{}
 }
 
-// hasPriority reports whether a session keeps its name against a newer one: a proven identity wins, then the later
-// connection.
+// hasPriority reports whether session x keeps the node although session y of the same agent name connects: a proven
+// identity wins, then the later connection.
 func (x *session) hasPriority(y *session) bool {
 	if x.proven != y.proven {
 		return x.proven
@@ -209,8 +211,9 @@ func (x *session) hasPriority(y *session) bool {
 	return x.Since > y.Since
 }
 
-// swap makes x the node's session, gives it its numbers, and returns the older session; not ok: that one stays.
-func (r *registry) swap(x *session, stream wire.StreamID) (older *session, ok bool) {
+// swapSession makes x the node's session, gives it its numbers, and returns the older session. ok is false if the older
+// session has priority and stays.
+func (r *sessionRegistry) swapSession(x *session, stream wire.StreamID) (older *session, ok bool) {
 	if older, ok = r.Swap(x.Node.ID, x, 0, func(older *session) bool { return older.hasPriority(x) }); !ok {
 		return older, false
 	}
@@ -229,14 +232,14 @@ func (r *registry) swap(x *session, stream wire.StreamID) (older *session, ok bo
 		r.numbers[x.Node.ID] = n
 	}
 	x.numbers = n
-	if len(r.numbers) > 2*r.Len()+1024 { // mostly of machines that left; one that returns gets another stream
+	if len(r.numbers) > 2*r.Len()+1024 { // most numbers belong to machines that left; a machine that returns gets another stream
 		maps.DeleteFunc(r.numbers, func(id model.NodeID, _ *streamNumbers) bool { return r.Get(id) == nil })
 	}
 	return older, true
 }
 
-// remove removes x; false: it is not the session of its node.
-func (r *registry) remove(x *session) bool {
+// removeSession removes session x; false: another session has taken its node.
+func (r *sessionRegistry) removeSession(x *session) bool {
 	r.mu.Lock()
 	delete(r.unregistered, x)
 	r.mu.Unlock()
@@ -244,7 +247,7 @@ func (r *registry) remove(x *session) bool {
 }
 
 // ForEach calls fn for every connection with a lock held: fn must be short.
-func (r *registry) ForEach(fn func(*session)) {
+func (r *sessionRegistry) ForEach(fn func(*session)) {
 	r.Registry.ForEach(fn)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -253,8 +256,9 @@ func (r *registry) ForEach(fn func(*session)) {
 	}
 }
 
-// sentSecretsOf returns the secrets that a node's agent got; nil: it gets none.
-func (r *registry) sentSecretsOf(node model.NodeID, proven bool) *sentSecrets {
+// sentSecretsOf returns the secrets that a node's agent got; nil: the agent gets no secrets, because its identity is not
+// proven.
+func (r *sessionRegistry) sentSecretsOf(node model.NodeID, proven bool) *sentSecrets {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	g := r.sent[node]
@@ -269,7 +273,7 @@ func (r *registry) sentSecretsOf(node model.NodeID, proven bool) *sentSecrets {
 }
 
 // forgetSentSecrets forgets the secrets of disconnected nodes that exists rejects. exists is called without the lock.
-func (r *registry) forgetSentSecrets(exists func(model.NodeID, uuid.UUID) bool) {
+func (r *sessionRegistry) forgetSentSecrets(exists func(model.NodeID, uuid.UUID) bool) {
 	r.mu.Lock()
 	away := map[model.NodeID]uuid.UUID{}
 	for id, g := range r.sent {

@@ -18,24 +18,25 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// session is one agent's connection after its handshake. Its core.Session has no node before register.
+// session is one Sensu agent's connection after its handshake. The embedded core.Session has no node before register has
+// returned.
 type session struct {
 	core.Session
-	identity
+	agentIdentity
 	srv       *Server
 	codec     sensuwire.Codec
 	deadAfter atomic.Int64 // silence after which the connection is closed, ns
 
 	// Set by register.
 	registered bool
-	departure  departure
-	keepalive  keepaliveState
+	departure  agentDeparture
+	keepalive  keepaliveTimes
 	numbers    *streamNumbers
 	sent       *sentSecrets // nil: the agent never got any
 
-	// The reader's.
-	machineSum    uint64 // of the machine's last description
-	closedByAgent bool   // with a close frame
+	// The reader goroutine alone uses the fields below.
+	machineSum    uint64 // hash of the agent's last description of its machine
+	closedByAgent bool   // the agent has sent a close frame
 	pending       *signalRecord
 	logged        [outcomes]bool
 	admitted      map[eventKey]struct{} // events of passive checks that had room; the view may not have them yet
@@ -44,27 +45,27 @@ type session struct {
 	planning  sync.Mutex // held while jobs are made of the assignment
 
 	// Guarded by Mu.
-	jobs
+	sessionJobs
 	version string // of the agent
 	facts   map[string]string
 }
 
-// identity is the agent as it introduced itself in the handshake.
-type identity struct {
-	proof
+// agentIdentity is the agent as it introduced itself in the handshake.
+type agentIdentity struct {
+	identityProof
 	user              access.Program
-	entity, namespace string // in the agent's words
+	entity, namespace string // names as the agent sent them
 	url               string // scheme and host by which the agent reaches the server
 }
 
-func (o *identity) externalAgent() *intent.ExternalAgent {
-	return &intent.ExternalAgent{System: system, Namespace: o.namespace, Name: o.entity}
+func (o *agentIdentity) externalAgent() *intent.ExternalAgent {
+	return &intent.ExternalAgent{System: agentSystem, Namespace: o.namespace, Name: o.entity}
 }
 
 // openSession starts the session of an admitted agent.
 func (s *Server) openSession(nc net.Conn, o *handshakeRequest) {
 	x := &session{srv: s, codec: sensuwire.JSON,
-		identity: identity{user: o.user, proof: o.proof, entity: o.header.Get("Sensu-Agentname"), namespace: o.header.Get("Sensu-Namespace"), url: "http://" + o.host}}
+		agentIdentity: agentIdentity{user: o.user, identityProof: o.identityProof, entity: o.header.Get("Sensu-Agentname"), namespace: o.header.Get("Sensu-Namespace"), url: "http://" + o.host}}
 	if _, ok := nc.(*tls.Conn); ok || o.header.Get("X-Forwarded-Proto") == "https" {
 		x.url = "https://" + o.host
 	}
@@ -74,7 +75,7 @@ func (s *Server) openSession(nc net.Conn, o *handshakeRequest) {
 	x.Conn, x.Since, x.UID = wsconn.Upgraded(nc, s.ws), s.cfg.Now().UnixNano(), x.externalAgent().UID()
 	x.Open(s.clock.Now())
 	x.deadAfter.Store(int64(s.cfg.Limits.DeadAfter))
-	// This configuration lets the agent keep its own. It answers with a keepalive.
+	// This message lets the agent keep its own configuration. The agent answers with a keepalive.
 	if x.Conn.Write(x.codec.AppendConfig(sensuwire.NewMessage(sensuwire.TypeEntityConfig), &sensuwire.Config{Name: sensuwire.UnknownEntity, Namespace: x.namespace})) != nil {
 		s.metrics.Handshakes.WithLabelValues("lost").Inc()
 		_ = nc.Close()
@@ -102,7 +103,7 @@ func (x *session) Message() (cause string) {
 	case wsconn.Binary:
 		x.srv.metrics.Received.Inc()
 		x.srv.metrics.Bytes.Add(float64(len(frame)))
-		var out outcome
+		var out messageOutcome
 		if out, cause = x.handleMessage(frame); out != pendingOutcome {
 			x.srv.metrics.messages[out].Inc()
 		}
@@ -118,11 +119,11 @@ func (x *session) Message() (cause string) {
 	return cause
 }
 
-// handleMessage handles one message. It leaves by exactly one outcome, or pending.
-func (x *session) handleMessage(frame []byte) (out outcome, cause string) {
+// handleMessage handles one message. It returns exactly one outcome, or pendingOutcome.
+func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string) {
 	kind, body, err := sensuwire.Parse(frame)
 	if err != nil {
-		return x.refuse(malformed, err.Error()), ""
+		return x.refuseMessage(messageMalformed, err.Error()), ""
 	}
 	keepalive := string(kind) == sensuwire.TypeKeepalive
 	if !keepalive && string(kind) != sensuwire.TypeEvent {
@@ -131,18 +132,18 @@ func (x *session) handleMessage(frame []byte) (out outcome, cause string) {
 	received := x.srv.events.Get().(*sensuwire.Received)
 	defer x.srv.events.Put(received)
 	if err := x.codec.ReadEvent(body, received); err != nil {
-		return x.refuse(malformed, err.Error()), ""
+		return x.refuseMessage(messageMalformed, err.Error()), ""
 	}
 	if string(received.Entity) != x.entity || len(received.Namespace) > 0 && string(received.Namespace) != x.namespace {
-		return x.refuse(otherEntity, "an event of entity "+string(received.Namespace)+"/"+string(received.Entity)+": an agent may report on its own entity only"), ""
+		return x.refuseMessage(otherEntity, "an event of entity "+string(received.Namespace)+"/"+string(received.Entity)+": an agent may report on its own entity only"), ""
 	}
 	if !x.registered {
 		if err := x.register(received, keepalive); err != nil {
-			return displaced, x.refuseRegistration(err)
+			return sessionDisplaced, x.refuseRegistration(err)
 		}
 	}
 	if !keepalive {
-		return (&incomingEvent{x, received}).handle()
+		return (&incomingEvent{x, received}).handleEvent()
 	}
 	if x.keepalive.assumed {
 		x.adoptKeepalive(received)
@@ -153,8 +154,8 @@ func (x *session) handleMessage(frame []byte) (out outcome, cause string) {
 	return x.addSignal(0, nil, directory.ProxyNode{})
 }
 
-// refuse logs one refused message of each kind per session, and returns its outcome. The metrics count all.
-func (x *session) refuse(out outcome, reason string) outcome {
+// refuseMessage logs one refused message of each kind per session, and returns its outcome. The metrics count all.
+func (x *session) refuseMessage(out messageOutcome, reason string) messageOutcome {
 	if !x.logged[out] {
 		x.logged[out] = true
 		x.srv.cfg.Log.Warn("refused a message of a Sensu agent; one line per session and outcome, see muster_sensu_messages_total",
@@ -181,7 +182,7 @@ func (x *session) ReadFailed(err error) string {
 	switch cause {
 	case "too_large":
 		_ = x.Conn.WriteClose(1009, err.Error())
-		x.refuse(malformed, err.Error())
+		x.refuseMessage(messageMalformed, err.Error())
 	case "websocket":
 		_ = x.Conn.WriteClose(1002, err.Error())
 	case "closed":
@@ -196,16 +197,16 @@ func (x *session) End(cause string) {
 	x.Mu.Lock()
 	x.EndLocked()
 	runs := x.runs
-	x.jobs = jobs{}
+	x.sessionJobs = sessionJobs{}
 	x.Mu.Unlock()
 	for i := range runs {
 		runs[i].pending.Lose(cause)
 	}
-	x.timetable.end()
+	x.timetable.stop()
 	x.Fail()
 	x.srv.connections.Add(-1)
 	x.srv.metrics.Ended.WithLabelValues(cause).Inc()
-	last := x.srv.registry.remove(x)
+	last := x.srv.registry.removeSession(x)
 	if x.registered && x.srv.cfg.OnEnded != nil {
 		x.srv.cfg.OnEnded(x.Node.ID)
 	}
@@ -222,8 +223,8 @@ func (x *session) End(cause string) {
 	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Clean: clean})})
 }
 
-// mark returns the journal record of a beginning or an end. It has the intervals of the agent's own keepalives, which may
-// be known later than the node.
+// mark returns the journal record of the session's beginning or end. The record has the intervals of the agent's own
+// keepalives, which may be known later than the node.
 func (x *session) mark(m wire.SessionMark) []byte {
 	n := x.Node
 	n.Keepalive, n.Warning, n.Timeout = x.keepalive.interval, x.keepalive.warning, x.keepalive.timeout
@@ -254,12 +255,12 @@ const (
 	duePlan core.Duties = 1 << iota // make jobs of the changed assignment
 	dueRequests
 	duePing
-	duePong // unsolicited
+	duePong // a pong that the agent did not ask for
 	dueClose
 )
 
-// requestRuns marks jobs whose time has come.
-func (x *session) requestRuns(list []*job) {
+// requestRuns marks jobs as due and wakes a writer, which sends their requests.
+func (x *session) requestRuns(list []*checkJob) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	if x.EndedLocked() {
@@ -268,7 +269,7 @@ func (x *session) requestRuns(list []*job) {
 	for _, j := range list {
 		if !j.due {
 			j.due = true
-			x.jobs.due = append(x.jobs.due, j)
+			x.sessionJobs.due = append(x.sessionJobs.due, j)
 		}
 	}
 	x.srv.outbox.AddLocked(x, dueRequests)
@@ -280,7 +281,7 @@ const maxKeptFrames = 64 << 10
 // writerScratch is the memory that a writer reuses.
 type writerScratch struct {
 	frames   []byte
-	jobs     []*job
+	jobs     []*checkJob
 	resolved []resolvedJob
 }
 
@@ -320,10 +321,10 @@ func (x *session) sendRequests(w *core.Scratch) error {
 		w.More = m
 	}
 	x.Mu.Lock()
-	m.jobs = append(m.jobs[:0], x.jobs.due...)
+	m.jobs = append(m.jobs[:0], x.sessionJobs.due...)
 	m.resolved = append(m.resolved[:0], x.resolved...)
-	clear(x.jobs.due)
-	x.jobs.due, x.resolved = x.jobs.due[:0], nil
+	clear(x.sessionJobs.due)
+	x.sessionJobs.due, x.resolved = x.sessionJobs.due[:0], nil
 	for _, j := range m.jobs {
 		j.due = false
 	}
@@ -331,14 +332,14 @@ func (x *session) sendRequests(w *core.Scratch) error {
 	frames := m.frames[:0]
 	for _, j := range m.jobs {
 		if !j.resolveSecrets() {
-			frames = j.requestOrFail(frames)
+			frames = j.appendRequestOrFail(frames)
 		}
 	}
 	for i := range m.resolved {
-		frames = m.resolved[i].request(frames)
+		frames = m.resolved[i].appendRequest(frames)
 	}
 	if len(m.resolved) > 0 {
-		defer clear(frames) // the writer keeps no secret
+		defer clear(frames) // so that no secret stays in the writer's memory
 		clear(m.resolved)
 	}
 	if cap(frames) <= maxKeptFrames {

@@ -56,8 +56,8 @@ func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 
 func TestHandshakeIsRefusedWithAStatus(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.Sessions = 1 })
-	w.set(func() {
-		s := &intent.ExternalAgent{System: system, Namespace: "default", Name: "gone"}
+	w.update(func() {
+		s := &intent.ExternalAgent{System: agentSystem, Namespace: "default", Name: "gone"}
 		w.tombstones[s.UID()] = intent.Tombstone{Name: "gone", Why: "retired"}
 		s.Name = "ours"
 		w.nodes[s.UID()] = intent.NodeInfo{ID: 50, UID: s.UID(), Name: "ours", Key: "abc"}
@@ -132,7 +132,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	}
 	a.sendKeepalive()
 	w.wait("all of them", func() bool { return w.count(keepaliveKept) == 2 })
-	for out, want := range map[outcome]int{keepaliveKept: 2, kept: 1, otherEntity: 1, unassigned: 1, stateLimit: 1, emptyEvent: 1, malformed: 3, unknownKind: 1} {
+	for out, want := range map[messageOutcome]int{keepaliveKept: 2, resultKept: 1, otherEntity: 1, checkUnassigned: 1, stateLimit: 1, emptyEvent: 1, messageMalformed: 3, unknownKind: 1} {
 		if got := w.count(out); got != want {
 			t.Errorf("%s: %d, want %d", outcomeNames[out], got, want)
 		}
@@ -260,7 +260,7 @@ func TestAgentGetsPongsWhileTheJournalIsBlocked(t *testing.T) {
 	a.sendKeepalive()
 	w.wait("its session", func() bool { return len(w.signals) == 1 })
 	full := make(chan struct{})
-	w.set(func() { w.blocked = full })
+	w.update(func() { w.blocked = full })
 	a.sendKeepalive()
 	pongs := 0
 	for pongs < 2 {
@@ -274,10 +274,10 @@ func TestAgentGetsPongsWhileTheJournalIsBlocked(t *testing.T) {
 	w.wait("what waited", func() bool { return len(w.signals) == 2 })
 }
 
-func TestCommandOfARequest(t *testing.T) {
+func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.nodes[(&intent.ExternalAgent{}).UID()] = intent.NodeInfo{ID: 9}
-	x := &session{srv: w.server, identity: identity{namespace: "default"}}
+	x := &session{srv: w.server, agentIdentity: agentIdentity{namespace: "default"}}
 	x.Node.ID, x.Node.Namespace = 9, model.DefaultNamespace
 	a := &directory.Assignment{Properties: []wire.Property{{Name: "word", Value: []byte(`"it's {{ .x }}"`)}}}
 	for _, c := range []struct {
@@ -297,7 +297,7 @@ func TestCommandOfARequest(t *testing.T) {
 	}
 }
 
-func TestOutputIsCutWithAMark(t *testing.T) {
+func TestLongOutputIsCutWithAMark(t *testing.T) {
 	for _, c := range []struct {
 		cause, output string
 		keep          int
@@ -328,8 +328,8 @@ func TestSpooledResultsFollowTheFirstKeepalive(t *testing.T) {
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: 1, Executed: 1, Status: 2, Output: "bad"})
 		a.sendKeepalive()
 		w.wait("alive", func() bool { return w.count(keepaliveKept) == 2 })
-		if w.count(kept) != 1 || w.count(unassigned) != 0 {
-			t.Fatalf("kept %v, refused as nobody's %v", w.count(kept), w.count(unassigned))
+		if w.count(resultKept) != 1 || w.count(checkUnassigned) != 0 {
+			t.Fatalf("kept %v, refused as nobody's %v", w.count(resultKept), w.count(checkUnassigned))
 		}
 	}
 }

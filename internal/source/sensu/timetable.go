@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// timetable is the due times of one session's jobs. A timer requests due jobs; it never blocks on the session.
+// timetable holds the due times of one session's jobs. Its timer requests due jobs and never blocks on the session.
 type timetable struct {
 	mu    sync.Mutex // guards the rest, and the timetable's fields of its jobs
-	jobs  []*job
+	jobs  []*checkJob
 	at    int64       // time of the first due job, by Server.monotonicTime; math.MaxInt64: there is none
 	timer *time.Timer // runs requestDue; nil: the session has no jobs yet
 	ended bool
@@ -32,7 +32,7 @@ const (
 )
 
 // scheduleNew sets the first time of a new job. A check without an event runs within Limits.FirstWithin.
-func (s *Server) scheduleNew(j *job, now int64) {
+func (s *Server) scheduleNew(j *checkJob, now int64) {
 	within := s.cfg.Limits.FirstWithin
 	switch {
 	case j.prepared.location != nil:
@@ -44,32 +44,32 @@ func (s *Server) scheduleNew(j *job, now int64) {
 	}
 }
 
-func (j *job) interval() time.Duration {
+func (j *checkJob) interval() time.Duration {
 	interval := j.prepared.chunk.Interval
 	if interval <= 0 {
-		interval = 5 * time.Minute // of a cron expression that cannot be read, which its result says
+		interval = 5 * time.Minute // for a cron expression that cannot be read; the result of the check has the reason
 	}
 	return max(interval, time.Second)
 }
 
-func (s *Server) scheduleInterval(j *job, now int64) {
+func (s *Server) scheduleInterval(j *checkJob, now int64) {
 	j.at = int64(when.OnGrid(time.Duration(now), j.interval(), j.slot))
 }
 
-func (s *Server) scheduleCron(j *job, now int64) {
+func (s *Server) scheduleCron(j *checkJob, now int64) {
 	c := j.prepared.chunk
 	wall := s.cfg.Now()
 	next, err := when.NextCron(c.Cron, j.prepared.location, wall)
-	if err != nil { // never, as 30 February
+	if err != nil { // the cron expression has no next time, such as 30 February
 		next = wall.Add(24 * time.Hour)
 	}
 	j.cronTime = next
 	j.at = now + int64(min(next.Sub(wall), maxCronSleep))
 }
 
-// setJobs replaces the timed jobs of a session. A job that it had is due at its old time once more, and in its new slot
-// from then on.
-func (s *Server) setJobs(x *session, jobs []*job) {
+// setJobs replaces the timed jobs of a session. A job whose check the session had before runs once more at its old time,
+// and then in its new slot.
+func (s *Server) setJobs(x *session, jobs []*checkJob) {
 	t := &x.timetable
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,15 +84,15 @@ func (s *Server) setJobs(x *session, jobs []*job) {
 		}
 	}
 	t.jobs = jobs
-	t.findNext()
+	t.findNextDue()
 	if t.timer == nil {
 		t.timer = time.AfterFunc(time.Hour, func() { s.requestDue(x) })
 	}
 	t.startTimer(now)
 }
 
-// findNext sets the time of the first due job.
-func (t *timetable) findNext() {
+// findNextDue sets the time of the first due job.
+func (t *timetable) findNextDue() {
 	t.at = math.MaxInt64
 	for _, j := range t.jobs {
 		t.at = min(t.at, j.at)
@@ -106,8 +106,8 @@ func (t *timetable) startTimer(now int64) {
 	}
 }
 
-// end requests no more jobs.
-func (t *timetable) end() {
+// stop requests no more jobs.
+func (t *timetable) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended, t.jobs = true, nil
@@ -121,7 +121,7 @@ func (s *Server) requestDue(x *session) {
 	t := &x.timetable
 	t.mu.Lock()
 	now := s.monotonicTime()
-	due := s.takeDue(t, now, make([]*job, 0, maxParallel))
+	due := s.takeDue(t, now, make([]*checkJob, 0, maxParallel))
 	t.startTimer(now)
 	t.mu.Unlock()
 	if len(due) > 0 {
@@ -130,7 +130,7 @@ func (s *Server) requestDue(x *session) {
 }
 
 // takeDue appends the due jobs of a session and schedules their next runs.
-func (s *Server) takeDue(t *timetable, now int64, due []*job) []*job {
+func (s *Server) takeDue(t *timetable, now int64, due []*checkJob) []*checkJob {
 	for _, j := range t.jobs {
 		switch {
 		case j.at > now:
@@ -144,7 +144,7 @@ func (s *Server) takeDue(t *timetable, now int64, due []*job) []*job {
 		}
 		s.scheduleCron(j, now)
 	}
-	t.findNext()
+	t.findNextDue()
 	return due
 }
 
@@ -155,48 +155,48 @@ const (
 	maxParallel = 8
 )
 
-// slot is the time of runs: once each interval, at this offset, by Server.monotonicTime.
-type slot struct{ interval, at time.Duration }
+// runSlot is the time of runs: once each interval, at this offset, by Server.monotonicTime.
+type runSlot struct{ interval, at time.Duration }
 
 // assignSlots gives each job its slot: the slot that muster-agent would use, or up to maxAdvance earlier the slot of
 // another job whose interval divides this one's. So both are requested together each time, and the time between two runs
 // is the interval.
-func assignSlots(node uuid.UUID, jobs []*job) {
+func assignSlots(node uuid.UUID, jobs []*checkJob) {
 	// The first job in this order leads the others to its slot. An offset per node keeps the leaders of a fleet from all
 	// being at the beginning of intervals.
 	offset := time.Duration(binary.BigEndian.Uint32(node[:])) * time.Microsecond
-	order := make([]*job, 0, len(jobs))
+	order := make([]*checkJob, 0, len(jobs))
 	for _, j := range jobs {
 		if j.prepared.location == nil {
-			j.slot = j.phase(node)
+			j.slot = j.slotOffset(node)
 			order = append(order, j)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b *job) int {
+	slices.SortStableFunc(order, func(a, b *checkJob) int {
 		i, k := a.interval(), b.interval()
 		return cmp.Or(cmp.Compare(i, k), cmp.Compare((a.slot+offset)%i, (b.slot+offset)%k))
 	})
-	var leaders []slot
+	var leaders []runSlot
 	var intervals []time.Duration
-	runs := map[slot]int{}
-	hasRoom := func(s slot) bool {
+	runs := map[runSlot]int{}
+	hasRoom := func(s runSlot) bool {
 		n := 0
 		for _, i := range intervals {
 			if s.interval%i == 0 {
-				n += runs[slot{i, s.at % i}]
+				n += runs[runSlot{i, s.at % i}]
 			}
 		}
 		return n < maxParallel
 	}
 	for _, j := range order {
-		own := slot{j.interval(), j.slot}
+		own := runSlot{j.interval(), j.slot}
 		to, least := own, maxAdvance
 		for _, l := range leaders {
 			if own.interval%l.interval != 0 {
 				continue
 			}
 			early := (own.at%l.interval - l.at + l.interval) % l.interval
-			shared := slot{own.interval, (own.at - early + own.interval) % own.interval}
+			shared := runSlot{own.interval, (own.at - early + own.interval) % own.interval}
 			if early < least && hasRoom(shared) {
 				to, least = shared, early
 			}
@@ -208,14 +208,15 @@ func assignSlots(node uuid.UUID, jobs []*job) {
 			intervals = append(intervals, own.interval)
 		}
 		if runs[to]++; runs[to] >= maxParallel {
-			leaders = slices.DeleteFunc(leaders, func(l slot) bool { return l == to }) // it is full
+			leaders = slices.DeleteFunc(leaders, func(l runSlot) bool { return l == to }) // the slot has no room for more runs
 		}
 		j.slot = to.at
 	}
 }
 
-// phase returns the offset that muster-agent uses; runs for proxy nodes are spread over the interval, too.
-func (j *job) phase(node uuid.UUID) time.Duration {
+// slotOffset returns the offset of the job's runs within their interval, as muster-agent computes it. Runs for proxy
+// nodes are spread over the interval, too.
+func (j *checkJob) slotOffset(node uuid.UUID) time.Duration {
 	for i := range 4 {
 		node[i] ^= byte(j.proxy.ID >> (8 * i))
 	}

@@ -18,7 +18,7 @@ import (
 
 // The time between two runs of a check is its interval, also beside other intervals and cron. At most maxParallel runs
 // are requested together, at most maxAdvance early.
-func TestSlotsKeepIntervals(t *testing.T) {
+func TestSlotsOfJobsKeepCheckIntervals(t *testing.T) {
 	for _, c := range []struct {
 		intervals []time.Duration
 		turns     [2]int // in ten minutes, at least and at most
@@ -45,22 +45,22 @@ func TestSlotsKeepIntervals(t *testing.T) {
 			s.cfg.Now = func() time.Time { return now }
 			x := &session{srv: s}
 			x.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte{node})
-			var jobs []*job
+			var jobs []*checkJob
 			for i, interval := range c.intervals {
 				r := &preparedCheck{chunk: newCheck(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.CheckChunk) { c.Interval = interval })}
 				if interval == cronInterval {
 					r.chunk.Interval, r.chunk.Cron, r.location = 0, "*/7 * * * *", time.UTC
 				}
-				jobs = append(jobs, &job{x: x, prepared: r})
+				jobs = append(jobs, &checkJob{x: x, prepared: r})
 			}
 			s.setJobs(x, jobs)
 			x.timetable.timer.Stop() // the test moves the clock
 			for _, j := range jobs {
-				if early := (j.phase(x.UID) - j.slot + j.interval()) % j.interval(); j.prepared.location == nil && early >= maxAdvance {
+				if early := (j.slotOffset(x.UID) - j.slot + j.interval()) % j.interval(); j.prepared.location == nil && early >= maxAdvance {
 					t.Errorf("%v: %v early", j.interval(), early)
 				}
 			}
-			turns, ran := 0, map[*job]time.Time{}
+			turns, ran := 0, map[*checkJob]time.Time{}
 			for end := s.monotonicTime() + int64(10*time.Minute); x.timetable.at <= end; {
 				now = began.Add(time.Duration(x.timetable.at-began.UnixNano()) + minSleep) // it is never there in time
 				list := s.takeDue(&x.timetable, s.monotonicTime(), nil)
@@ -102,9 +102,9 @@ func repeatInterval(n int, interval time.Duration) (list []time.Duration) {
 
 // Runs for thousands of proxy nodes are requested eight at a time, and machines have different slots.
 func TestSlotsSpreadRunsAndMachines(t *testing.T) {
-	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*job) {
+	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*checkJob) {
 		for i := range n {
-			jobs = append(jobs, &job{proxy: directory.ProxyNode{ID: model.NodeID(i + 1)}, prepared: &preparedCheck{chunk: newCheck(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
+			jobs = append(jobs, &checkJob{proxy: directory.ProxyNode{ID: model.NodeID(i + 1)}, prepared: &preparedCheck{chunk: newCheck(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
 		}
 		assignSlots(node, jobs)
 		return jobs
@@ -147,7 +147,7 @@ func TestResultsThatArriveTogetherAreOneCommit(t *testing.T) {
 	}
 	testenv.NoError(t, a.conn.Send(frames))
 	w.wait("all of them", func() bool { return len(w.signals) == 4 })
-	testenv.Until(t, "all are counted", func() bool { return w.count(kept) == 3 })
+	testenv.Until(t, "all are counted", func() bool { return w.count(resultKept) == 3 })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	batches := 0

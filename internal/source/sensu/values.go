@@ -69,7 +69,7 @@ func applyThresholds(c *model.CheckChunk, status model.Status, values []model.Va
 	}
 }
 
-// appendValues appends values to an Extra, as many as fit into room bytes, and returns the others.
+// appendValues appends values to an Extra, as many as fit into room bytes, and returns those that do not fit.
 func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropped []model.Value) {
 	for i := range values {
 		longer := wire.AppendValue(extra, &values[i])
@@ -83,32 +83,32 @@ func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropp
 
 // handleMetrics makes results of an event that has metrics and no check, from StatsD or the agent's API. They are values of
 // the node's event sensu-metrics, which is always OK; as many results as they need.
-func (e *incomingEvent) handleMetrics() (out outcome, cause string) {
+func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 	if !e.Metrics {
-		return e.refuse(emptyEvent, "an event with neither a check nor metrics"), ""
+		return e.refuseMessage(emptyEvent, "an event with neither a check nor metrics"), ""
 	}
 	values, err := e.readPointValues(nil)
 	if err != nil {
-		return e.refuse(malformed, err.Error()), ""
+		return e.refuseMessage(messageMalformed, err.Error()), ""
 	}
 	pipelines, err := e.metricPipelines()
 	if err != nil {
-		return e.refuse(malformed, err.Error()), ""
+		return e.refuseMessage(messageMalformed, err.Error()), ""
 	}
 	c := model.BuiltinChunkOf(model.BuiltinChunk(model.MetricsCheck))
 	if code, reason := e.srv.cfg.View.Admit(e.Node.ID, c); code != "" {
 		e.srv.metrics.valuesLost.Add(float64(len(values)))
-		return e.refuseState(code, reason), ""
+		return e.refuseStateLimit(code, reason), ""
 	}
 	trailer := wire.AppendExtra(nil, &wire.Extra{Pipelines: pipelines})
-	room := min(maxExtraBytes, e.Budget.Limits().OutputBytes) - 64 - len(trailer) // 64: the output
+	room := min(maxExtraBytes, e.Budget.Limits().OutputBytes) - 64 - len(trailer) // 64 bytes are for the output
 	text := fmt.Sprintf("%d values without a check", len(values))
 	for {
 		part := values[:min(len(values), model.MaxValues)]
 		extra, rest := appendValues(nil, part, room)
 		if extra == nil && len(rest) > 0 {
 			e.srv.metrics.valuesLost.Inc()
-			rest = rest[1:] // too long by itself
+			rest = rest[1:] // a single value is too long for a result
 		}
 		values = values[len(part)-len(rest):]
 		if extra == nil && len(values) > 0 {
@@ -118,7 +118,7 @@ func (e *incomingEvent) handleMetrics() (out outcome, cause string) {
 		if len(values) == 0 {
 			return e.addSignal(c.ID, result, directory.ProxyNode{})
 		}
-		e.commitOwn(c.ID, result, directory.ProxyNode{})
+		e.commitServerResult(c.ID, result, directory.ProxyNode{})
 	}
 }
 
@@ -149,10 +149,10 @@ func (e *incomingEvent) metricPipelines() (names []string, err error) {
 	return names, nil
 }
 
-// refuseState refuses an event beyond the limit of events of its node or namespace.
-func (e *incomingEvent) refuseState(code, reason string) outcome {
+// refuseStateLimit refuses a message because its node or namespace has reached its limit of events.
+func (e *incomingEvent) refuseStateLimit(code, reason string) messageOutcome {
 	e.Budget.Hit(core.StatesLimit(code), reason)
-	return e.refuse(stateLimit, reason)
+	return e.refuseMessage(stateLimit, reason)
 }
 
 // outputLimit returns the most bytes of output that a check's result may have.
@@ -171,8 +171,8 @@ const (
 // agentHookName is the form of hook names that agents accept.
 var agentHookName = regexp.MustCompile(`\A[\w.\-:]+\z`)
 
-// hookName returns the name of a check's i-th hook on the wire.
-func hookName(c *model.CheckChunk, i int) string {
+// wireHookName returns the name of a check's i-th hook on the wire.
+func wireHookName(c *model.CheckChunk, i int) string {
 	if name := c.Hooks[i].Title(); agentHookName.MatchString(name) {
 		return name
 	}
@@ -194,7 +194,7 @@ func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand) (list []sensuwire.
 			}
 		}
 		list = append(list, sensuwire.Hook{
-			Name: hookName(c, i), When: when, Timeout: uint32((timeout + time.Second - 1) / time.Second), Stdin: h.Stdin,
+			Name: wireHookName(c, i), When: when, Timeout: uint32((timeout + time.Second - 1) / time.Second), Stdin: h.Stdin,
 			Command: sensuwire.Literal(exportLines(run.Env) + shellLine(&model.ExpandedCommand{Shell: run.Hooks[i].Shell, Argv: run.Hooks[i].Argv})),
 		})
 	}
@@ -238,7 +238,7 @@ func (e *incomingEvent) encodeExtra(c *model.CheckChunk, values []model.Value, t
 // hookResults returns the results of the check's own hooks, as many as fit into room bytes.
 func hookResults(c *model.CheckChunk, hooks []sensuwire.HookResult, room int) (list []model.HookResult) {
 	for i := range c.Hooks {
-		at := slices.IndexFunc(hooks, func(h sensuwire.HookResult) bool { return h.Name == hookName(c, i) })
+		at := slices.IndexFunc(hooks, func(h sensuwire.HookResult) bool { return h.Name == wireHookName(c, i) })
 		if at < 0 {
 			continue
 		}
@@ -252,7 +252,7 @@ func hookResults(c *model.CheckChunk, hooks []sensuwire.HookResult, room int) (l
 		}
 		text, cut := limitOutput("", []byte(h.Output), min(room, model.MaxHookOutput))
 		room -= len(text)
-		list = append(list, model.HookResult{Name: name, Status: status, Output: string(text), Cut: cut, Duration: model.Duration(time.Duration(milliseconds(h.Duration)) * time.Millisecond)})
+		list = append(list, model.HookResult{Name: name, Status: status, Output: string(text), Cut: cut, Duration: model.Duration(time.Duration(secondsToMs(h.Duration)) * time.Millisecond)})
 	}
 	return list
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // waitSignal waits for the nth signal, and returns it with its values and hooks.
-func (w *testServer) waitSignal(n int) (decoded, wire.Extra) {
+func (w *testServer) waitSignal(n int) (decodedSignal, wire.Extra) {
 	w.t.Helper()
 	w.wait(fmt.Sprint(n, " signals"), func() bool { return len(w.signals) >= n })
 	w.mu.Lock()
@@ -32,7 +32,7 @@ func (w *testServer) waitSignal(n int) (decoded, wire.Extra) {
 
 // Values come from the output of a check or from the points of its event. Thresholds raise the status as with muster-
 // agent.
-func TestValuesRaiseTheStatus(t *testing.T) {
+func TestThresholdsRaiseTheStatus(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
 		most := 90.0
@@ -80,7 +80,7 @@ func TestValuesRaiseTheStatus(t *testing.T) {
 }
 
 // Metrics without a check become values of the event sensu-metrics. Invalid points are counted.
-func TestMetricsWithoutACheck(t *testing.T) {
+func TestMetricsWithoutACheckBecomeValues(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.connectAgent("web", false)
 	points := make([]sensuwire.Point, 2500)
@@ -101,14 +101,14 @@ func TestMetricsWithoutACheck(t *testing.T) {
 			found[v.Name] = v.Value
 		}
 	}
-	w.wait("its outcome", func() bool { return w.count(kept) == 1 })
+	w.wait("its outcome", func() bool { return w.count(resultKept) == 1 })
 	if lost := testutil.ToFloat64(w.server.metrics.valuesLost); len(found) != 2498 || found["counter2499"] != 2499 || lost != 2 {
 		t.Errorf("%d found, %v lost", len(found), lost)
 	}
 }
 
 // Metrics without a check go to the pipelines that the event names, and to those of its metric handlers.
-func TestMetricsNameTheirPipelines(t *testing.T) {
+func TestMetricsWithoutACheckReachTheirPipelines(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newTestServer(t, nil)
 		a := w.connectAgent("web", json)
@@ -123,7 +123,7 @@ func TestMetricsNameTheirPipelines(t *testing.T) {
 	}
 }
 
-// Of a check with discarded output, the journal has the values and the lines of the thresholds only.
+// If a check discards its output, the journal gets only the values of its results and the lines about thresholds.
 func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newTestServer(t, nil)
@@ -155,14 +155,14 @@ func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 }
 
 // sendAnswer sends the event of a request with changed fields.
-func (a *agent) sendAnswer(r *sensuwire.Request, change func(*sensuwire.Event)) {
+func (a *testAgent) sendAnswer(r *sensuwire.Request, change func(*sensuwire.Event)) {
 	e := &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued}
 	change(e)
 	a.send(sensuwire.TypeEvent, e)
 }
 
 // A request has the hooks of its check, and their results are kept with the result.
-func TestHooksOfSensuAgents(t *testing.T) {
+func TestHookResultsAreKeptWithTheResult(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
 		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) {
