@@ -78,7 +78,7 @@ func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 		break
 	}
 	peer.mu.Unlock()
-	r.waitState("it wrote again", func(s State) bool { return s.Again == 1 && s.BehindBytes == 0 })
+	r.waitState("the follower wrote the lines again", func(s State) bool { return s.Again == 1 && s.BehindBytes == 0 })
 	r.appendResults(9, 4, 1)
 	peer.waitLines(9 * 4 * 11)
 	if peer.repeatedLines == 0 || peer.repeatedLines > 300 {
@@ -96,7 +96,7 @@ func TestReconnectedPeerGetsMissedLines(t *testing.T) {
 	first.listener.Close()
 	first.closeConnections()
 	r.appendResults(5, 2, 2)
-	r.waitState("it lags", func(s State) bool { return s.Trouble != "" })
+	r.waitState("the follower lags", func(s State) bool { return s.Trouble != "" })
 	again := newReceivingPeerAt(t, address)
 	again.waitLines(40) // all of it is younger than Settle
 	if again.lateLines > 0 {
@@ -129,10 +129,10 @@ func TestResultsBeyondTheLagLimitAreSkipped(t *testing.T) {
 			t.Fatalf("the journal may be cut to %v, the cursor is %v", list, floor)
 		}
 	}
-	peer.closeConnections() // it reads from now on
+	peer.closeConnections() // the peer reads from now on
 	r.appendResults(100, 10, 1)
 	sent += 90 * 10
-	st := r.waitState("it is up to date", func(s State) bool { return s.BehindBytes == 0 && s.Trouble == "" })
+	st := r.waitState("the follower is up to date", func(s State) bool { return s.BehindBytes == 0 && s.Trouble == "" })
 	peer.waitLines(sent - int(st.Skipped))
 	if st.SkippedAt.IsZero() {
 		t.Error("the time of the skip is unknown")

@@ -150,7 +150,7 @@ func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now
 			continue // the check was deleted with its events, or is disabled
 		}
 		if ended && before == model.OK {
-			continue // it was OK all the time; a TTL expires if no sender repeats it
+			continue // the event was OK before; its TTL expires if no sender repeats the alert
 		}
 		results = append(results, recorder.Result{Node: p.node, Chunk: check.Chunk.ID, Status: status, Output: truncate(text, max(check.Chunk.MaxOutput, 1024))})
 	}

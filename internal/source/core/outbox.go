@@ -213,7 +213,7 @@ func (o *Outbox[S]) runWriter() {
 				break
 			}
 			if err := x.Flush(w, duties); err != nil {
-				_ = b.Conn.Close() // its reader ends the session
+				_ = b.Conn.Close() // the reader of the connection then ends the session
 				x.FlushFailed()
 			}
 		}

@@ -117,8 +117,8 @@ func (x *session) peer() core.Peer {
 	return p
 }
 
-// takeoverWindow: a second take-over of one node's session within it starts a probe. A single one is a network that was
-// cut.
+// takeoverWindow is the time within which a second take-over of a node's session by another connection starts a probe of
+// the older connection. A single take-over is normal: the agent's network was cut.
 const takeoverWindow = 10 * time.Minute
 
 // refuseClone refuses x if another machine with its identity is connected and alive. It probes the older connection only

@@ -106,7 +106,7 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	a.waitAssignment(1)
 	held := a.assignments[0]
 	b := w.mustOpenSession(uid, held, nil)
-	b.send(resultBatch(1, 1, 1)) // and its answer, by which an assignment would have come
+	b.send(resultBatch(1, 1, 1)) // after its acknowledgement, an assignment would have arrived
 	b.waitAck(1)
 	testenv.NoError(t, w.requestRun(1001, 1))
 	b.wait("run", func() bool { return len(b.runs) == 1 })
@@ -114,7 +114,7 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 		t.Fatalf("%v assignments sent, want the first one only", sent)
 	}
 	b.Close()
-	w.plan.assign(1001, uid, 2, 3) // while it was away
+	w.plan.assign(1001, uid, 2, 3) // while the agent was not connected
 	c := w.mustOpenSession(uid, held, nil)
 	c.wait("whole", func() bool { return len(c.assignments) == 1 && chunkIDs(c.assignments[0].Chunks) == "[2 3]" })
 }
@@ -269,7 +269,7 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	a.wait("a difference", func() bool { return len(a.assignments) == 2 && chunkIDs(a.assignments[1].Chunks) == "[2 3 4]" })
 	refused(a)
 
-	// The agent reads the same from its disk.
+	// The agent reads the same assignment from its disk.
 	kept, err := (*link.Assignment)(nil).Apply(a.assignments[1].Message(), uid, nil, wire.DecodeChunk)
 	if err != nil || kept.Hash != a.assignments[1].Hash || len(kept.Refused) != 2 {
 		t.Fatalf("kept %+v, %v", kept, err)

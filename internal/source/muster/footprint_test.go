@@ -261,7 +261,7 @@ func BenchmarkBatch(b *testing.B) {
 			b.ResetTimer()
 			for range b.N {
 				if len(x.streams) > 0 {
-					x.streams[0].last = 0 // the same numbers again, as if they were new
+					x.streams[0].last = 0 // the session forgets the numbers, so that the same batch is new
 				}
 				if out := x.handleFrame(frame); out != batchKept {
 					b.Fatal(outcomeNames[out])

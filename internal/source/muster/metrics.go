@@ -11,7 +11,7 @@ type frameOutcome uint8
 
 const (
 	batchKept           frameOutcome = iota // a batch went to the journal
-	batchRepeated                           // a batch that the journal has: acknowledged again
+	batchRepeated                           // a batch that the journal has already: acknowledged again
 	numbersMissing                          // missing numbers without a gap: session closed
 	frameMalformed                          // cannot be decoded: session closed
 	batchOversized                          // more signals than allowed: session closed
@@ -23,7 +23,7 @@ const (
 	agentStats                              // a report of the agent on itself
 	requestTooSoon                          // a report or request within the least interval, or over its limit: ignored
 	runAnswered                             // output or end of a requested run
-	answerUnrequested                       // the same of an unknown or cancelled run: ignored
+	answerUnrequested                       // output of an unknown or cancelled run: ignored
 	factsChanged                            // facts, labels or groups of the machine changed
 	secretsRequested                        // a request for secrets: they are found and sent
 	unknownKind                             // a message of a later protocol version: ignored
@@ -44,8 +44,8 @@ const (
 	refusedStates
 	refusedKind
 	refusedMalformed
-	refusedProxy   // names a proxy node that the sender's assignment does not have
-	droppedBySpool // dropped by the agent's spool
+	refusedProxy   // a result names a proxy node that the sender's assignment does not have
+	droppedBySpool // signals that the agent's spool dropped, by a gap
 	verdicts
 )
 
@@ -90,7 +90,7 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 }
 
 // fleetMetrics sums the reports of connected agents over the fleet, because a label per node would be a series per node.
-// It is computed at each scrape.
+// The sums are computed at each scrape.
 type fleetMetrics struct{ server *Server }
 
 // Describe implements prometheus.Collector.

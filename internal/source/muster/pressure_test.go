@@ -34,20 +34,20 @@ func TestThrottleSlowsAndRecovers(t *testing.T) {
 		on     bool
 		linger time.Duration
 	}{
-		{1 * s, 0.4, false, false, 0}, // between the two: as it was
+		{1 * s, 0.4, false, false, 0}, // between the two thresholds nothing changes
 		{2 * s, 0.5, false, false, 0},
 		{3 * s, 0.51, true, true, firstLinger},
-		{4 * s, 0.9, false, true, firstLinger}, // they know
-		{7 * s, 0.25, true, true, firstLinger}, // not yet empty enough, but it helps
+		{4 * s, 0.9, false, true, firstLinger}, // agents have been told already
+		{7 * s, 0.25, true, true, firstLinger}, // still above the recovery level, but falling
 		{8 * s, 0.24, false, false, firstLinger},
 		{9 * s, 0.4, false, false, firstLinger},
-		{10 * s, 0.6, false, true, firstLinger}, // again, and they know still
+		{10 * s, 0.6, false, true, firstLinger}, // slow again; the last Slow still holds
 		{11 * s, 5, true, true, 2 * firstLinger},
 		{15 * s, 0.6, true, true, maxLinger},
 		{19 * s, 0.6, true, true, maxLinger},
 		{23 * s, 0.4, true, true, maxLinger},
 		{27 * s, 0, false, false, maxLinger},
-		{30 * s, 0.6, true, true, maxLinger}, // nobody has returned yet
+		{30 * s, 0.6, true, true, maxLinger}, // no agent has its usual pace yet
 		{31 * s, 0, false, false, maxLinger},
 		{46 * s, 0.6, true, true, firstLinger},
 	} {
@@ -255,7 +255,7 @@ func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 	const stall, after = 30 * time.Second, 75 * time.Second
 	runLoaded(t, func(s *loadedServer) {
 		s.sleepUntil(stall)
-		before := s.countSlowdowns() // when the whole fleet came at once
+		before := s.countSlowdowns() // slowdowns while the whole fleet connected at once
 		s.stallDisk(time.Second)
 		s.sleepUntil(stall + 850*time.Millisecond)
 		if share, _ := s.server.highestPressure(); share < slowResultsAt || share >= 1 || s.countSlowdowns()-before != fleetSize {

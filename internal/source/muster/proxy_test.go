@@ -280,7 +280,7 @@ func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 		}
 	}
 
-	// It may not report on a proxy node that has left its assignment.
+	// The node may not report on a proxy node that its assignment no longer has.
 	w.plan.assignProxies(1001, 51)
 	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
 	a.wait("assignment", func() bool { return len(a.assignments) == 2 && len(a.assignments[1].ProxyChecks.Nodes) == 1 })

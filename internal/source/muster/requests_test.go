@@ -63,7 +63,7 @@ func TestRequestedRunIsAnswered(t *testing.T) {
 	if first.Command.Shell != "uptime" || first.TimeoutMs != 5000 || first.MaxOutput != 100 || first.ID == 0 || first.ID == second.ID {
 		t.Errorf("asked: %+v and %+v", first, second)
 	}
-	two.sendRunOutput(wire.RunOutput{ID: first.ID, Done: true, Output: []byte("not mine")}) // another session's
+	two.sendRunOutput(wire.RunOutput{ID: first.ID, Done: true, Output: []byte("not mine")}) // answer from another session
 	one.sendRunOutput(wire.RunOutput{ID: first.ID, Output: []byte("up ")})
 	if a := nextAnswer(t, runs); a.Node != 1001 || string(a.Output) != "up " || a.Done {
 		t.Errorf("%+v", a)
@@ -159,7 +159,7 @@ func TestRunOutputIsBounded(t *testing.T) {
 	if sum != 64<<10+core.RunOutputSlack || uint64(sum)+cut != 20*uint64(len(flood)) {
 		t.Errorf("%d bytes kept, %d cut", sum, cut)
 	}
-	// Many runs that nobody fetches.
+	// Many runs whose output no caller fetches.
 	for i := range 40 {
 		testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}))
 		a.sendRunOutput(wire.RunOutput{ID: a.waitRun(i + 2).ID, Output: flood[:60<<10], Done: true})
@@ -233,7 +233,7 @@ func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
 		{Name: "default/a", Value: []byte("the value of a"), LeaseMs: 60000},
 		{Name: "default/others", Error: "the node's assignment does not contain it"},
 		{Name: "shared/broken", Error: "Vault is sealed"},
-		{Name: "default/own", Error: "the node's assignment does not contain it"}, // its value is on the node
+		{Name: "default/own", Error: "the node's assignment does not contain it"}, // the value of this secret is on the node
 	} {
 		if got := a.secrets[i]; got.Name != want.Name || string(got.Value) != string(want.Value) || got.Error != want.Error || got.LeaseMs != want.LeaseMs {
 			t.Errorf("got %+v, want %+v", got, want)

@@ -66,7 +66,8 @@ func TestAcknowledgementFollowsTheCommit(t *testing.T) {
 	w.journal.pauseCommits(true)
 	a.send(resultBatch(1, 5, 1))
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
-	// It is with the journal; a round trip over the same connection shows no Ack.
+	// The journal has the batch but has not committed it; a round trip over the same connection shows that no Ack was
+	// sent.
 	testenv.NoError(t, w.requestRun(1001, 1))
 	a.wait("run", func() bool { return len(a.runs) == 1 })
 	a.mu.Lock()
@@ -156,7 +157,7 @@ func TestHelloIsRefusedWithACode(t *testing.T) {
 	}{
 		{"protocol", wire.Hello{Protocol: 99, Node: known}, Proof{}},
 		{"identity", wire.Hello{Protocol: wire.Protocol, Node: known}, Proof{Node: other}},
-		{"identity", wire.Hello{Protocol: wire.Protocol, Node: keyless}, Proof{Node: keyless, Key: "new"}}, // it is node4's
+		{"identity", wire.Hello{Protocol: wire.Protocol, Node: keyless}, Proof{Node: keyless, Key: "new"}}, // node4's key
 		{"replaced", wire.Hello{Protocol: wire.Protocol, Node: rebuilt}, Proof{Node: rebuilt, Key: "old"}},
 		{"streams", wire.Hello{Protocol: wire.Protocol, Node: known, Streams: make([]wire.StreamRange, maxStreams+1)}, Proof{}},
 	} {
@@ -175,7 +176,7 @@ func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	uid := w.addNode(1, 1)
 	a := w.openAgent(uid)
 	w.journal.pauseCommits(true)
-	a.send(resultBatch(1, 2, 1)) // on its way to the disk while the other comes
+	a.send(resultBatch(1, 2, 1)) // the journal has not committed the batch when the newer session opens
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	opened := make(chan *testAgent)
 	go func() {
@@ -211,12 +212,12 @@ func TestSignalsAreRefusedByNumber(t *testing.T) {
 	b := resultBatch(1, 6, 1)
 	b.Signals[1].Chunk = 99
 	b.Signals[2] = wire.ResultSignal(b.Signals[2], wire.Result{Output: []byte(strings.Repeat("x", 21))})
-	b.Signals[3].Chunk = 3 // of an older assignment: fine
+	b.Signals[3].Chunk = 3 // chunk of an older assignment: accepted
 	b.Signals[4].Chunk = 4
 	a.send(b)
 	a.waitAck(6)
 	a.expectRefused("2 unknown_chunk", "3 output", "5 node_limit")
-	// What is kept has the refused numbers as keepalives: no holes.
+	// The journal has keepalives in place of the refused signals, so that the numbers have no holes.
 	w.journal.mu.Lock()
 	var r wire.Record
 	_ = r.Decode(w.journal.entries[1])
@@ -456,10 +457,10 @@ func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 	}{
 		{"nothing new", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: liveStream, First: 4, Last: 9}}}, false},
 		{"acknowledged more", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: liveStream, First: 5, Last: 9}}}, true},
-		{"more of another life", wire.Hello{Incarnation: 41, Streams: []wire.StreamRange{{StreamKey: liveStream, First: 5, Last: 9}}}, false},
-		{"a stream nobody knows", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: wire.StreamKey{Stream: 8}, First: 2, Last: 9}}}, true},
+		{"more numbers of another incarnation", wire.Hello{Incarnation: 41, Streams: []wire.StreamRange{{StreamKey: liveStream, First: 5, Last: 9}}}, false},
+		{"a stream that the server does not know", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: wire.StreamKey{Stream: 8}, First: 2, Last: 9}}}, true},
 		{"a newer assignment", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 1, Revision: 1000}}, true},
-		{"one of another life", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 0, Revision: 1000}}, false},
+		{"an assignment of another incarnation", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 0, Revision: 1000}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reports := make(chan string, 1)
@@ -569,10 +570,10 @@ func (w *cloneServer) clones() []core.Clone { w.mu.Lock(); defer w.mu.Unlock(); 
 // the test.
 func TestCloneIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ machine, boot string }{
-		"another machine":                    {machineB, "boot2"},
-		"an image that kept its machine id":  {machineA, "boot2"},
-		"another machine on the same kernel": {machineB, "boot1"},
-		"an agent that tells nothing":        {"", ""},
+		"another machine":                                    {machineB, "boot2"},
+		"an image that kept its machine id":                  {machineA, "boot2"},
+		"another machine on the same kernel":                 {machineB, "boot1"},
+		"an agent that sends neither machine id nor boot id": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newCloneServer(t, time.Hour)
@@ -588,7 +589,7 @@ func TestCloneIsRefused(t *testing.T) {
 					t.Errorf("%q lacks %q", r.Message, part)
 				}
 			}
-			first.send(resultBatch(1, 1, 1)) // and its session goes on
+			first.send(resultBatch(1, 1, 1)) // the session of the first machine goes on
 			first.waitAck(1)
 			came := w.clones()
 			if len(came) != 1 || came[0].Holder.Machine != "3f2a91c0" || came[0].Refused.Machine != c.machine[:min(8, len(c.machine))] ||
@@ -636,7 +637,7 @@ func TestCrashedMachineReconnects(t *testing.T) {
 			w := newCloneServer(t, 50*time.Millisecond)
 			uid := w.addNode(1, 1)
 			if boot == "boot1" {
-				_ = w.mustOpenSession(uid, nil, withOrigin(machineA, boot, nil)) // displaced, so that the next is asked
+				_ = w.mustOpenSession(uid, nil, withOrigin(machineA, boot, nil)) // the next take-over starts a probe
 			}
 			cut := make(chan struct{})
 			before := w.mustOpenSession(uid, nil, withOrigin(machineA, "boot1", cut))
@@ -753,7 +754,7 @@ func TestStatisticsOfAgentsAreSummed(t *testing.T) {
 	second := w.openAgent(w.addNode(2, 1))
 	testenv.NoError(t, second.Stats(&wire.Stats{Spooled: 12_000, Skipped: 3}))
 	testenv.Until(t, "the statistics of the other have arrived", func() bool { a, _ := w.server.Agent(1002); return a.Report != nil })
-	w.openAgent(w.addNode(3, 1)) // says nothing
+	w.openAgent(w.addNode(3, 1)) // an agent that sends no statistics
 	want := `
 # HELP muster_agents_spooled_signals Signals in the spools.
 # TYPE muster_agents_spooled_signals histogram

@@ -260,15 +260,15 @@ func TestTLSSessionIsResumedAfterARestart(t *testing.T) {
 	}
 	a.Close()
 	tcp := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	authority := testenv.Value(pki.Open(h.dir, []string{"127.0.0.1"}, nil))(t) // as after a restart
+	authority := testenv.Value(pki.Open(h.dir, []string{"127.0.0.1"}, nil))(t) // opened again, as after a restart of the server
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- Listen(tcp, authority, h.server, nil).Run(ctx) }()
-	config.ServerName = "muster" // the cache goes by name
+	config.ServerName = "muster" // the client's session cache is keyed by the server name
 	second := tcp.Addr().String()
 	b := testenv.Value(h.openWith(id, id.Node, config))(t)
 	b.waitAssignment(1)
-	b.Close() // or it would be taken for the machine, and the next for a copy of it
+	b.Close() // otherwise the next session would be refused as a clone
 	h.tls = second
 	c := testenv.Value(h.openWith(id, id.Node, config))(t)
 	c.waitAssignment(1)
@@ -283,7 +283,7 @@ func TestTLSSessionIsResumedAfterARestart(t *testing.T) {
 func TestForgedAssignmentIsRefused(t *testing.T) {
 	w := newTestServer(t, nil)
 	_, key, _ := ed25519.GenerateKey(nil)
-	w.key = key // not the server's
+	w.key = key // a key that is not the server's signing key
 	a := w.openAgent(w.addNode(1, 1))
 	testenv.Until(w.t, "the server gives up", func() bool { return w.countMetric("assignments_resent_total", "") == maxMismatches })
 	a.send(resultBatch(1, 1, 1)) // the session goes on

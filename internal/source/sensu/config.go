@@ -104,16 +104,16 @@ type messageOutcome uint8
 const (
 	keepaliveKept    messageOutcome = iota // a keepalive went to the journal
 	resultKept                             // a result went to the journal
-	messageMalformed                       // cannot be decoded
-	otherEntity                            // of another entity than the session's
-	checkUnassigned                        // of a check that the node's assignment does not name
-	emptyEvent                             // neither a check nor metrics
+	messageMalformed                       // a message that cannot be decoded
+	otherEntity                            // an event of another entity than the session's
+	checkUnassigned                        // an event of a check that the node's assignment does not name
+	emptyEvent                             // an event with neither a check nor metrics
 	stateLimit                             // no room for another event of the node or its namespace
 	sessionDisplaced                       // the session has ended already
 	notJournaled                           // the journal did not accept it
-	unknownKind                            // of a type that agents do not send
-	disabledCheck                          // of a disabled passive check
-	creationFailed                         // its passive check could not be created
+	unknownKind                            // a message of a type that agents do not send
+	disabledCheck                          // an event of a disabled passive check
+	creationFailed                         // the passive check of the event could not be created
 	outcomes
 )
 

@@ -392,7 +392,7 @@ type testAgent struct {
 	codec    sensuwire.Codec
 	entity   sensuwire.Entity
 	requests chan sensuwire.Request
-	silent   bool // it answers no pings
+	silent   bool // the agent answers no pings
 	ended    chan error
 }
 

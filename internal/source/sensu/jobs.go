@@ -59,11 +59,11 @@ type checkJob struct {
 	issued     int64               // time of the last request, s since 1970
 	unanswered bool                // the last request has no result yet
 	resolving  bool                // the values of its secrets are being looked up
-	due        bool                // it is in jobs.due
+	due        bool                // the job is in sessionJobs.due
 
 	// The fields below belong to the timetable and its lock.
 	at       int64         // time at which it is due, by Server.monotonicTime
-	slot     time.Duration // the same within its interval; see assignSlots
+	slot     time.Duration // offset of the job's runs within their interval; see assignSlots
 	cronTime time.Time     // next time of a cron check, by the wall clock
 	firstRun bool          // the check has no event on the node yet
 }

@@ -78,7 +78,7 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 		return n == 2
 	})
 
-	// Who is not answered hears why; who went away is forgotten.
+	// A caller whose run cannot be answered gets the reason; a run whose caller has closed is forgotten.
 	testenv.NoError(t, ask(wire.Run{Chunk: 1}))
 	gone := core.NewRunOutput(nil).NewRuns()
 	testenv.NoError(t, w.server.Ask(gone, node, wire.Run{Chunk: 1}))

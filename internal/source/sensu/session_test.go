@@ -229,7 +229,7 @@ func TestSecondAgentOfANameIsRefused(t *testing.T) {
 	first.sendKeepalive()
 	w.wait("the first goes on", func() bool { return w.count(keepaliveKept) == 2 })
 
-	silent := w.mustDial("db", false) // nobody reads there: no pongs
+	silent := w.mustDial("db", false) // the test does not read this connection, so the agent sends no pongs
 	silent.sendKeepalive()
 	w.wait("its session", func() bool { return w.server.Sessions() == 2 })
 	again := w.mustDial("db", false)

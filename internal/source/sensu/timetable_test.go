@@ -62,7 +62,7 @@ func TestSlotsOfJobsKeepCheckIntervals(t *testing.T) {
 			}
 			turns, ran := 0, map[*checkJob]time.Time{}
 			for end := s.monotonicTime() + int64(10*time.Minute); x.timetable.at <= end; {
-				now = began.Add(time.Duration(x.timetable.at-began.UnixNano()) + minSleep) // it is never there in time
+				now = began.Add(time.Duration(x.timetable.at-began.UnixNano()) + minSleep) // timers run late
 				list := s.takeDue(&x.timetable, s.monotonicTime(), nil)
 				if len(list) > 0 {
 					turns++
