@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	lookTick       = 2 * time.Second // between looks at the revision and at due fetches
+	lookInterval   = 2 * time.Second // between looks at the revision and at due fetches
 	maxFetches     = 4               // at a time
 	fetchTimeout   = 15 * time.Minute
 	retryFirst     = 10 * time.Second // after a failure; doubled by each further one …
@@ -34,7 +34,7 @@ const (
 
 // Options holds the folder, and the functions by which an Archive reads the intent and reports.
 type Options struct {
-	Dir      string // of the store
+	Dir      string // folder of the store
 	Assets   func(ctx context.Context) ([]model.Resource, error)
 	Revision func() int64 // of the intent: Assets is called when it changes
 	Changed  func()       // called after each look at the intent
@@ -50,14 +50,14 @@ type Archive struct {
 	store *asset.Store
 	http  *http.Client
 
-	mu       sync.Mutex             // short: nothing is read or sent under it
-	named    map[asset.Sum][]string // addresses, in the order of the Assets; nil: not read yet
-	fetching map[asset.Sum]bool
-	failed   map[asset.Sum]failure
+	mu               sync.Mutex             // held for moments: no input or output happens under the lock
+	addressesOfNamed map[asset.Sum][]string // addresses, in the order of the Assets; nil: not read yet
+	fetching         map[asset.Sum]bool
+	failed           map[asset.Sum]fetchFailure
 }
 
-// failure is the last failed fetch of an archive.
-type failure struct {
+// fetchFailure describes the last failed fetch of an archive.
+type fetchFailure struct {
 	text  string
 	wait  time.Duration
 	retry time.Time
@@ -72,19 +72,19 @@ func Open(o Options) (*Archive, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true // the sum covers the bytes on the wire
 	transport.ResponseHeaderTimeout = responseHeader
-	return &Archive{o: o, store: store, http: &http.Client{Transport: transport}, fetching: map[asset.Sum]bool{}, failed: map[asset.Sum]failure{}}, nil
+	return &Archive{o: o, store: store, http: &http.Client{Transport: transport}, fetching: map[asset.Sum]bool{}, failed: map[asset.Sum]fetchFailure{}}, nil
 }
 
 // Run fetches and removes archives until ctx ends, then waits for fetches under way.
 func (a *Archive) Run(ctx context.Context) error {
 	var fetches sync.WaitGroup
 	defer fetches.Wait()
-	tick := time.NewTicker(lookTick)
+	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	var read int64 // revision
 	var collected time.Time
 	for {
-		if now := a.o.Revision(); now != read || a.named == nil {
+		if now := a.o.Revision(); now != read || a.addressesOfNamed == nil {
 			if err := a.readAssets(ctx); err != nil {
 				a.o.Log.Warn("cannot read assets; trying again", "err", err)
 			} else {
@@ -92,10 +92,10 @@ func (a *Archive) Run(ctx context.Context) error {
 			}
 			a.o.Changed()
 		}
-		for _, sum := range a.due(a.o.Now()) {
-			fetches.Go(func() { a.fetchAny(ctx, sum) })
+		for _, sum := range a.takeDueFetches(a.o.Now()) {
+			fetches.Go(func() { a.fetchFromAnyAddress(ctx, sum) })
 		}
-		if a.o.Now().Sub(collected) > collectPeriod && a.named != nil {
+		if a.o.Now().Sub(collected) > collectPeriod && a.addressesOfNamed != nil {
 			collected = a.o.Now()
 			if removed, err := a.store.RemoveUnused(a.isNamed); err != nil {
 				a.o.Log.Warn("cannot remove unused archives of assets", "err", err)
@@ -111,7 +111,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	}
 }
 
-// readAssets reads which archives are named, and from which addresses.
+// readAssets reads from the intent which archives Assets name, and from which addresses to fetch them.
 func (a *Archive) readAssets(ctx context.Context) error {
 	all, err := a.o.Assets(ctx)
 	if err != nil {
@@ -134,26 +134,26 @@ func (a *Archive) readAssets(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for sum, urls := range named { // another address is tried at once
-		if !slices.Equal(urls, a.named[sum]) {
+		if !slices.Equal(urls, a.addressesOfNamed[sum]) {
 			delete(a.failed, sum)
 		}
 	}
-	a.named = named
+	a.addressesOfNamed = named
 	return nil
 }
 
 func (a *Archive) isNamed(sum asset.Sum) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, ok := a.named[sum]
+	_, ok := a.addressesOfNamed[sum]
 	return ok
 }
 
-// due returns the archives to fetch now and marks them as being fetched.
-func (a *Archive) due(now time.Time) (list []asset.Sum) {
+// takeDueFetches returns the archives to fetch now and marks them as being fetched.
+func (a *Archive) takeDueFetches(now time.Time) (list []asset.Sum) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for sum, urls := range a.named {
+	for sum, urls := range a.addressesOfNamed {
 		if _, here := a.store.Size(sum); here || len(urls) == 0 || a.fetching[sum] || now.Before(a.failed[sum].retry) || len(a.fetching) >= maxFetches {
 			continue
 		}
@@ -163,14 +163,14 @@ func (a *Archive) due(now time.Time) (list []asset.Sum) {
 	return list
 }
 
-// fetchAny tries the addresses of an archive in their order.
-func (a *Archive) fetchAny(ctx context.Context, sum asset.Sum) {
+// fetchFromAnyAddress fetches an archive from the first of its addresses that has it.
+func (a *Archive) fetchFromAnyAddress(ctx context.Context, sum asset.Sum) {
 	a.mu.Lock()
-	urls := a.named[sum]
+	urls := a.addressesOfNamed[sum]
 	a.mu.Unlock()
 	var err error
 	for _, url := range urls {
-		if err = a.fetch(ctx, sum, url); err == nil {
+		if err = a.fetchFromAddress(ctx, sum, url); err == nil {
 			a.o.Log.Info("downloaded an asset's archive", "url", model.RedactQuery(url), "sha512", asset.Short(sum))
 			a.o.Arrived()
 			break
@@ -184,17 +184,17 @@ func (a *Archive) fetchAny(ctx context.Context, sum asset.Sum) {
 		return
 	}
 	wait := min(max(retryFirst, 2*a.failed[sum].wait), retryLongest)
-	a.failed[sum] = failure{model.OneLine(err), wait, a.o.Now().Add(wait/2 + rand.N(wait))}
+	a.failed[sum] = fetchFailure{model.OneLine(err), wait, a.o.Now().Add(wait/2 + rand.N(wait))}
 	a.o.Log.Warn("cannot download an asset's archive; trying again", "sha512", asset.Short(sum), "in", wait, "err", err)
 }
 
-func (a *Archive) fetch(ctx context.Context, sum asset.Sum, url string) error {
+func (a *Archive) fetchFromAddress(ctx context.Context, sum asset.Sum, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	shown := model.RedactQuery(url)
 	if err != nil {
-		return fmt.Errorf("GET %s: not a valid address", shown)
+		return fmt.Errorf("GET %s: the address is not valid", shown)
 	}
 	answer, err := a.http.Do(request)
 	if failed := (*neturl.Error)(nil); errors.As(err, &failed) {
@@ -212,7 +212,7 @@ func (a *Archive) fetch(ctx context.Context, sum asset.Sum, url string) error {
 	return nil
 }
 
-// Open returns an archive, or an error with the reason why the store does not have it. It is
+// Open opens a stored archive for reading; the error has the reason why the store does not have the archive. Open serves as
 // muster.Config.Assets.
 func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
 	state := a.State(sum)
@@ -236,7 +236,8 @@ func (a *Archive) Put(sum asset.Sum, r io.Reader) (int64, error) {
 	return size, err
 }
 
-// OpenChecked is Open after the archive was compared with its sum. It is tools.Options.Archive.
+// OpenChecked compares a stored archive with its sum, then opens it for reading. OpenChecked serves as
+// tools.Options.Archive.
 func (a *Archive) OpenChecked(sum asset.Sum) (io.ReadSeekCloser, error) {
 	if _, here := a.store.Size(sum); here {
 		if err := a.store.Check(sum); err != nil {
@@ -252,7 +253,7 @@ func (a *Archive) State(sum asset.Sum) v1.Archive {
 	out.Bytes, out.Stored = a.store.Size(sum)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	urls, named := a.named[sum]
+	urls, named := a.addressesOfNamed[sum]
 	if out.Named = named; out.Stored {
 		return out
 	}
@@ -268,7 +269,7 @@ func (a *Archive) State(sum asset.Sum) v1.Archive {
 func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), doctor.LookAtAssets)
 	defer cancel()
-	report, err := a.examine(ctx)
+	report, err := a.examineArchives(ctx)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -277,8 +278,8 @@ func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(report) // an error means that the client went away
 }
 
-// examine reads the archives, one after the other, until ctx ends; Unread counts the rest.
-func (a *Archive) examine(ctx context.Context) (out doctor.Assets, err error) {
+// examineArchives reads the archives, one after the other, until ctx ends; Unread counts the rest.
+func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err error) {
 	all, err := a.o.Assets(context.WithoutCancel(ctx))
 	if err != nil {
 		return out, err
@@ -293,14 +294,14 @@ func (a *Archive) examine(ctx context.Context) (out doctor.Assets, err error) {
 			}
 			trouble, known := troubles[sum]
 			if !known {
-				if trouble = a.trouble(sum, b.URL != "", ctx.Err() == nil); trouble == unread {
+				if trouble = a.archiveTrouble(sum, b.URL != "", ctx.Err() == nil); trouble == notRead {
 					out.Unread++
 					trouble = ""
 				}
 				troubles[sum] = trouble
 			}
 			if trouble != "" {
-				out.Wrong = append(out.Wrong, doctor.WrongAsset{Asset: at.Namespace + "/" + at.Name, For: machinesOf(&b), Trouble: trouble,
+				out.Wrong = append(out.Wrong, doctor.WrongAsset{Asset: at.Namespace + "/" + at.Name, For: machinesOfBuild(&b), Trouble: trouble,
 					Mend: fmt.Sprintf("muster asset add %s FILE -n %s", at.Name, at.Namespace)})
 			}
 		}
@@ -309,15 +310,15 @@ func (a *Archive) examine(ctx context.Context) (out doctor.Assets, err error) {
 	return out, nil
 }
 
-// unread is the trouble of an archive that examine had no time to read.
-const unread = "not read"
+// notRead is the trouble of an archive that examineArchives had no time to read.
+const notRead = "not read"
 
-// trouble returns why agents cannot get an archive; empty: they can, or it is being fetched. fetched: an
-// Asset has an address for it. read: compare a stored archive with its sum.
-func (a *Archive) trouble(sum asset.Sum, fetched, read bool) string {
+// archiveTrouble returns the reason why agents cannot get an archive; empty: agents can get it, or a fetch is under way.
+// fetched means that an Asset has an address for the archive. read means to compare a stored archive with its sum.
+func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
 	if _, here := a.store.Size(sum); here {
 		if !read {
-			return unread
+			return notRead
 		}
 		if err := a.store.Check(sum); err != nil {
 			text, _, _ := strings.Cut(err.Error(), "\n") // without its hint
@@ -336,7 +337,7 @@ func (a *Archive) trouble(sum asset.Sum, fetched, read bool) string {
 	return "nobody has uploaded it"
 }
 
-// machinesOf names the machines of a build; empty: all.
-func machinesOf(b *model.AssetBuild) string {
+// machinesOfBuild describes the machines that a build is for; empty: all machines.
+func machinesOfBuild(b *model.AssetBuild) string {
 	return strings.Join(strings.Fields(strings.Join([]string{b.OS, b.Arch, b.Distribution, b.DistributionVersion}, " ")), " ")
 }

@@ -12,42 +12,42 @@ package expect
 // entry keeps its old time, and Expired pushes it again when that time comes. Invariant: an id with a deadline has a
 // heap entry at that time or earlier. The zero value is ready.
 type Engine struct {
-	due   []int64 // by id: the deadline
-	armed []int64 // by id: time of its one valid entry; zero: none
-	heap  []entry // a binary min-heap by time
+	deadlines  []int64     // by id: the deadline
+	entryTimes []int64     // by id: time of the id's one valid heap entry; zero: none
+	heap       []heapEntry // a binary min-heap by time
 }
 
-type entry struct {
+type heapEntry struct {
 	at int64
 	id uint32
 }
 
 // Set replaces the id's deadline; at is > 0.
 func (e *Engine) Set(id uint32, at int64) {
-	if int(id) >= len(e.due) {
-		e.grow(int(id) + 1)
+	if int(id) >= len(e.deadlines) {
+		e.growIDs(int(id) + 1)
 	}
-	e.due[id] = at
-	if a := e.armed[id]; a != 0 && a <= at {
+	e.deadlines[id] = at
+	if a := e.entryTimes[id]; a != 0 && a <= at {
 		return
 	}
-	e.armed[id] = at
-	e.push(entry{at, id})
+	e.entryTimes[id] = at
+	e.pushEntry(heapEntry{at, id})
 }
 
 // Clear removes the id's deadline.
 func (e *Engine) Clear(id uint32) {
-	if int(id) < len(e.due) {
-		e.due[id] = 0
+	if int(id) < len(e.deadlines) {
+		e.deadlines[id] = 0
 	}
 }
 
 // Due returns the id's deadline, zero for none.
 func (e *Engine) Due(id uint32) int64 {
-	if int(id) >= len(e.due) {
+	if int(id) >= len(e.deadlines) {
 		return 0
 	}
-	return e.due[id]
+	return e.deadlines[id]
 }
 
 // Next returns a lower bound of all deadlines, zero for none. The earliest deadline may be later.
@@ -58,48 +58,48 @@ func (e *Engine) Next() int64 {
 	return e.heap[0].at
 }
 
-// Expired appends to dst every id whose deadline is at or before now, and clears those deadlines. The order depends
-// on earlier calls: a caller that needs the same order after a restore sorts.
+// Expired appends to dst every id whose deadline is at or before now, and clears those deadlines. The order of ids depends
+// on earlier calls: a caller that needs the same order after a restore has to sort them.
 func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
 	for len(e.heap) > 0 && e.heap[0].at <= now {
-		top := e.pop()
-		if e.armed[top.id] != top.at {
+		top := e.popEntry()
+		if e.entryTimes[top.id] != top.at {
 			continue // an earlier entry of the id replaced it
 		}
-		e.armed[top.id] = 0
-		switch due := e.due[top.id]; {
+		e.entryTimes[top.id] = 0
+		switch due := e.deadlines[top.id]; {
 		case due == 0:
 		case due <= now:
-			e.due[top.id] = 0
+			e.deadlines[top.id] = 0
 			dst = append(dst, top.id)
 		default:
-			e.armed[top.id] = due
-			e.push(entry{due, top.id})
+			e.entryTimes[top.id] = due
+			e.pushEntry(heapEntry{due, top.id})
 		}
 	}
 	return dst
 }
 
-// Len bounds the ids: every id that has a deadline is below it.
-func (e *Engine) Len() int { return len(e.due) }
+// Len returns a bound of the ids: every id that has a deadline is smaller than Len.
+func (e *Engine) Len() int { return len(e.deadlines) }
 
-// Entries is the size of the heap: at least the number of deadlines.
+// Entries returns the size of the heap: at least the number of deadlines.
 func (e *Engine) Entries() int { return len(e.heap) }
 
-func (e *Engine) grow(n int) {
-	if n > cap(e.due) {
+func (e *Engine) growIDs(n int) {
+	if n > cap(e.deadlines) {
 		// Grow by a quarter: at a million states, doubling wastes memory.
 		size := n + n/4 + 16
-		e.due = append(make([]int64, 0, size), e.due...)
-		e.armed = append(make([]int64, 0, size), e.armed...)
+		e.deadlines = append(make([]int64, 0, size), e.deadlines...)
+		e.entryTimes = append(make([]int64, 0, size), e.entryTimes...)
 	}
-	e.due = e.due[:n]
-	e.armed = e.armed[:n]
+	e.deadlines = e.deadlines[:n]
+	e.entryTimes = e.entryTimes[:n]
 }
 
-func (e *Engine) push(x entry) {
+func (e *Engine) pushEntry(x heapEntry) {
 	if len(e.heap) == cap(e.heap) {
-		e.heap = append(make([]entry, 0, len(e.heap)+len(e.heap)/4+16), e.heap...)
+		e.heap = append(make([]heapEntry, 0, len(e.heap)+len(e.heap)/4+16), e.heap...)
 	}
 	e.heap = append(e.heap, x)
 	i := len(e.heap) - 1
@@ -114,7 +114,7 @@ func (e *Engine) push(x entry) {
 	e.heap[i] = x
 }
 
-func (e *Engine) pop() entry {
+func (e *Engine) popEntry() heapEntry {
 	top := e.heap[0]
 	last := len(e.heap) - 1
 	x := e.heap[last]

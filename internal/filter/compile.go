@@ -20,7 +20,7 @@ import (
 const (
 	MaxSource = 16 << 10 // bytes of one expression
 
-	maxPattern = 256 // instructions of one regular expression
+	maxPatternSteps = 256 // instructions of one regular expression
 )
 
 // Program is a compiled expression.
@@ -37,20 +37,21 @@ func Compile(expression string, libraries ...Library) (*Program, error) {
 	if len(expression) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the expression has %d bytes, the limit is %d", len(expression), MaxSource)
 	}
-	if _, err := parse(expression, 0); err != nil {
+	if _, err := parseSource(expression, 0); err != nil {
 		return nil, err
 	}
-	return compile(expression, true, libraries...)
+	return compileFunction(expression, true, libraries...)
 }
 
-// compile makes a function of an event from a source. With value, the function returns the value of its last statement.
-func compile(source string, value bool, libraries ...Library) (*Program, error) {
+// compileFunction makes a function of an event from a source. With value, the function returns the value of its last
+// statement.
+func compileFunction(source string, value bool, libraries ...Library) (*Program, error) {
 	expression, err := withLibraries(libraries, source)
 	if err != nil {
 		return nil, err
 	}
 	// It is a function of its own, so that its variables end with the evaluation.
-	whole, err := parse(functionHead+expression+"\n})", len(functionHead))
+	whole, err := parseSource(functionHead+expression+"\n})", len(functionHead))
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +88,8 @@ func compile(source string, value bool, libraries ...Library) (*Program, error) 
 // functionHead begins the function that an expression becomes.
 const functionHead = `(function(event){"use strict";`
 
-// parse parses a source. before is the number of characters that the first line has in front of people's own.
-func parse(source string, before int) (*ast.Program, error) {
+// parseSource parses a source. before is the number of characters that functionHead adds in front of the first line.
+func parseSource(source string, before int) (*ast.Program, error) {
 	whole, err := parser.ParseFile(nil, "", source, 0, parser.WithDisableSourceMaps)
 	if err == nil {
 		return whole, nil
@@ -117,7 +118,7 @@ func errorAt(expression string, idx file.Idx, format string, args ...any) error 
 	return model.Errorf(model.Invalid, "the expression is wrong at line %d, column %d: %w", line, column, err)
 }
 
-// lastStatement finds the statement that is the value of the function.
+// lastStatement finds the last statement of a function that is not empty: its value is the value of the expression.
 func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 	for i := len(body.List) - 1; i > 0; i-- { // 0 is "use strict"
 		switch body.List[i].(type) {
@@ -145,8 +146,8 @@ func checkPattern(pattern string) error {
 	if err != nil {
 		return model.Errorf(model.Invalid, "the regular expression /%s/: %w", pattern, err)
 	}
-	if len(code.Inst) > maxPattern {
-		return model.Errorf(model.TooLarge, "the regular expression /%.40s…/ has %d steps, the limit is %d", pattern, len(code.Inst), maxPattern)
+	if len(code.Inst) > maxPatternSteps {
+		return model.Errorf(model.TooLarge, "the regular expression /%.40s…/ has %d steps, the limit is %d", pattern, len(code.Inst), maxPatternSteps)
 	}
 	return nil
 }
@@ -170,14 +171,14 @@ func withLibraries(libraries []Library, expression string) (string, error) {
 		if size += len(l.Source); size > MaxLibraries {
 			return "", model.Errorf(model.TooLarge, "the libraries have more than %d bytes together", MaxLibraries)
 		}
-		alone, err := parse(l.Source, 0)
+		alone, err := parseSource(l.Source, 0)
 		if err == nil {
-			_, err = compile(l.Source, false)
+			_, err = compileFunction(l.Source, false)
 		}
 		if err != nil {
 			return "", model.Errorf(model.ClassOf(err), "library %s: %w", l.Name, err)
 		}
-		b.WriteString(declarations(alone))
+		b.WriteString(declareAssignedVariables(alone))
 		b.WriteString(l.Source)
 		b.WriteString("\n;\n") // whatever it ends with: a comment, or no semicolon
 	}
@@ -192,7 +193,7 @@ const addend = " addend"
 // so that a text cannot double itself thirty times before anybody looks.
 func checkSyntax(whole *ast.Program, expression string) error {
 	k := &syntaxChecker{expression: expression}
-	walkNodes(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.node(n); return k.err == nil })
+	walkNodes(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.checkNode(n); return k.err == nil })
 	return k.err
 }
 
@@ -202,15 +203,15 @@ type syntaxChecker struct {
 	err        error
 }
 
-func (k *syntaxChecker) refuse(what string) {
+func (k *syntaxChecker) refuseSyntax(what string) {
 	if k.err == nil {
 		k.err = errorAt(k.expression, k.at, "filters cannot use %s", what)
 	}
 }
 
-// node checks one node. It refuses all syntax that is not listed: classes, generators, async, spread, destructuring,
-// template texts, getters, with.
-func (k *syntaxChecker) node(n ast.Node) {
+// checkNode checks one node of the syntax tree. It refuses all syntax that is not listed: classes, generators, async,
+// spread, destructuring, template texts, getters, with.
+func (k *syntaxChecker) checkNode(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.BinaryExpression:
 		if n.Operator == token.PLUS {
@@ -231,26 +232,26 @@ func (k *syntaxChecker) node(n ast.Node) {
 			k.err = errorAt(k.expression, n.Idx, "%w", err)
 		}
 		if strings.Trim(n.Flags, "gim") != "" {
-			k.refuse("a regular expression with the flags " + n.Flags)
+			k.refuseSyntax("a regular expression with the flags " + n.Flags)
 		}
 	case *ast.FunctionLiteral:
 		if n.Async || n.Generator {
 			k.at = n.Function
-			k.refuse("a function that is async or a generator")
+			k.refuseSyntax("a function that is async or a generator")
 		}
 	case *ast.ArrowFunctionLiteral:
 		if n.Async {
 			k.at = n.Start
-			k.refuse("a function that is async")
+			k.refuseSyntax("a function that is async")
 		}
 	case *ast.ParameterList:
 		if n.Rest != nil {
 			k.at = n.Opening
-			k.refuse("a rest parameter")
+			k.refuseSyntax("a rest parameter")
 		}
 	case *ast.PropertyKeyed:
 		if n.Kind != ast.PropertyKindValue && n.Kind != ast.PropertyKindMethod {
-			k.refuse("a getter or setter")
+			k.refuseSyntax("a getter or setter")
 		}
 	case *ast.ArrayLiteral, *ast.BooleanLiteral, *ast.BracketExpression, *ast.CallExpression, *ast.ConditionalExpression, *ast.DotExpression,
 		*ast.NewExpression, *ast.NullLiteral, *ast.ObjectLiteral, *ast.PropertyShort, *ast.SequenceExpression, *ast.ThisExpression, *ast.UnaryExpression,
@@ -262,7 +263,7 @@ func (k *syntaxChecker) node(n ast.Node) {
 		*ast.ForIntoVar, *ast.ForDeclaration, *ast.ForIntoExpression:
 	default:
 		k.at = n.Idx0()
-		k.refuse(strings.TrimPrefix(reflect.TypeOf(n).String(), "*ast."))
+		k.refuseSyntax(strings.TrimPrefix(reflect.TypeOf(n).String(), "*ast."))
 	}
 }
 
@@ -284,8 +285,8 @@ func isLogical(x ast.Expression) bool {
 	return ok && (b.Operator == token.LOGICAL_AND || b.Operator == token.LOGICAL_OR || b.Operator == token.COALESCE)
 }
 
-// isConstant reports whether the compiler would work x out. It does so for both sides of && and
-// || again and again: true && true && … takes twice as long with every one more.
+// isConstant reports whether the interpreter's compiler would compute the value of x. The compiler computes both sides of &&
+// and || repeatedly: each operand more in true && true && … doubles the time.
 func isConstant(x ast.Expression) bool {
 	switch x := x.(type) {
 	case *ast.BooleanLiteral, *ast.NumberLiteral, *ast.StringLiteral, *ast.NullLiteral:
@@ -298,9 +299,10 @@ func isConstant(x ast.Expression) bool {
 	return false
 }
 
-// declarations declares the undeclared variables to which a library assigns. Libraries are written for interpreters in which
-// such a variable is global, and the most used ones have some; here they belong to the function around the library.
-func declarations(library *ast.Program) string {
+// declareAssignedVariables declares the undeclared variables to which a library assigns. Libraries are written for
+// interpreters in which such a variable is global, and the most used ones have some; here they belong to the function
+// around the library.
+func declareAssignedVariables(library *ast.Program) string {
 	var names []string
 	add := func(e any) {
 		if id, ok := e.(*ast.Identifier); ok && !slices.Contains(names, id.Name.String()) {

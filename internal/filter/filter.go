@@ -17,15 +17,15 @@ const (
 	Deny  Action = "deny"  // drops events for which any expression is true
 )
 
-// Filter is an event filter as Sensu has it.
+// Filter is an event filter with Sensu's semantics: an action and expressions over an event.
 type Filter struct {
 	action   Action
 	programs []*Program
 	when     func(time.Time) bool
 }
 
-// New compiles a filter. when says at which times it is in force (nil: always): outside,
-// allow drops and deny passes everything. The error names every expression that is wrong.
+// New compiles a filter. when says at which times it is in force (nil: always): outside these times
+// an allow filter drops and a deny filter passes every event. The error names every expression that is wrong.
 func New(action Action, expressions []string, when func(time.Time) bool, libraries ...Library) (*Filter, error) {
 	f := &Filter{action: action, when: when}
 	if action != Allow && action != Deny {
@@ -102,13 +102,13 @@ func shorten(source string) string {
 // Subject holds the fields of Sensu's shape that model.Event does not have.
 type Subject struct {
 	Event         *model.Event
-	ID            string // of this event
+	ID            string // id of this event
 	NodeLabels    map[string]string
-	NodeNotes     map[string]string // its annotations
+	NodeNotes     map[string]string // annotations of the node
 	NodeClass     string            // agent or proxy; empty: agent
 	Groups        []string
 	CheckLabels   map[string]string
-	CheckNotes    map[string]string // its annotations
+	CheckNotes    map[string]string // annotations of the check
 	CheckGroups   []string
 	Command       string
 	Interval      time.Duration
@@ -117,7 +117,7 @@ type Subject struct {
 	Handlers      []string
 	Silenced      []string      // names of the silences that hold
 	Issued        time.Time     // when the run was asked for; zero: when it ran
-	Before        *model.Status // the result before; nil: of the history
+	Before        *model.Status // status of the former result; nil: the status is taken from the history
 	FlappingBegan bool
 	FlappingEnded bool
 }
@@ -132,46 +132,46 @@ func Shape(s Subject) map[string]any {
 	}
 	history := make([]any, len(e.History))
 	for i, status := range e.History {
-		history[i] = map[string]any{"status": int(status), "executed": 0} // when, is not kept
+		history[i] = map[string]any{"status": int(status), "executed": 0} // the history has no times
 	}
 	if n := len(history); n > 0 {
 		history[n-1].(map[string]any)["executed"] = seconds(e.Executed)
 	}
 	check := map[string]any{
-		"metadata": metadata(e.Check, e.Namespace, s.CheckLabels, s.CheckNotes), "name": e.Check, "labels": labels(s.CheckLabels), "annotations": labels(s.CheckNotes),
+		"metadata": metadataShape(e.Check, e.Namespace, s.CheckLabels, s.CheckNotes), "name": e.Check, "labels": nonNilLabels(s.CheckLabels), "annotations": nonNilLabels(s.CheckNotes),
 		"command": s.Command, "interval": wholeSeconds(s.Interval), "ttl": wholeSeconds(s.TTL), "timeout": wholeSeconds(s.Timeout),
-		"subscriptions": list(s.CheckGroups), "handlers": list(s.Handlers),
+		"subscriptions": nonNilList(s.CheckGroups), "handlers": nonNilList(s.Handlers),
 		"status": int(e.Status), "output": e.Output, "state": e.State, "history": history,
 		"occurrences": e.Occurrences, "occurrences_watermark": e.Watermark, "total_state_change": e.Change,
 		"issued": seconds(issued), "executed": seconds(e.Executed), "last_ok": seconds(e.LastOK), "duration": time.Duration(e.Duration).Seconds(),
-		"silenced": list(s.Silenced), "is_silenced": len(s.Silenced) > 0, "hooks": hooks(e.Hooks),
+		"silenced": nonNilList(s.Silenced), "is_silenced": len(s.Silenced) > 0, "hooks": hooksShape(e.Hooks),
 	}
 	class := s.NodeClass
 	if class == "" {
 		class = "agent"
 	}
-	before, known := before(s)
+	before, known := statusBefore(s)
 	shape := map[string]any{
 		"metadata": map[string]any{"namespace": e.Namespace}, "id": s.ID, "timestamp": seconds(e.Received),
 		"entity": map[string]any{
-			"metadata": metadata(e.Node, e.Namespace, s.NodeLabels, s.NodeNotes), "name": e.Node, "labels": labels(s.NodeLabels), "annotations": labels(s.NodeNotes),
-			"entity_class": class, "subscriptions": list(s.Groups), "last_seen": seconds(e.Received),
+			"metadata": metadataShape(e.Node, e.Namespace, s.NodeLabels, s.NodeNotes), "name": e.Node, "labels": nonNilLabels(s.NodeLabels), "annotations": nonNilLabels(s.NodeNotes),
+			"entity_class": class, "subscriptions": nonNilList(s.Groups), "last_seen": seconds(e.Received),
 		},
 		"check": check, "has_check": true, "has_metrics": len(e.Values) > 0,
 		"is_incident": e.Status != model.OK, "is_resolution": known && before != model.OK && e.Status == model.OK,
 		"is_silenced": len(s.Silenced) > 0, "is_flapping_start": s.FlappingBegan, "is_flapping_end": s.FlappingEnded,
 	}
-	if e.CheckID == model.MetricsCheck { // values alone: Sensu has no check of them
+	if e.CheckID == model.MetricsCheck { // an event with metrics alone has no check in Sensu
 		delete(shape, "check")
 		shape["has_check"] = false
 	}
 	if len(e.Values) > 0 {
-		shape["metrics"] = map[string]any{"handlers": []string{}, "points": points(e)}
+		shape["metrics"] = map[string]any{"handlers": []string{}, "points": pointsShape(e)}
 	}
 	return shape
 }
 
-func before(s Subject) (model.Status, bool) {
+func statusBefore(s Subject) (model.Status, bool) {
 	if s.Before != nil {
 		return *s.Before, true
 	}
@@ -181,11 +181,11 @@ func before(s Subject) (model.Status, bool) {
 	return model.OK, false
 }
 
-func metadata(name, namespace string, of, notes map[string]string) map[string]any {
-	return map[string]any{"name": name, "namespace": namespace, "labels": labels(of), "annotations": labels(notes)}
+func metadataShape(name, namespace string, of, notes map[string]string) map[string]any {
+	return map[string]any{"name": name, "namespace": namespace, "labels": nonNilLabels(of), "annotations": nonNilLabels(notes)}
 }
 
-func points(e *model.Event) []any {
+func pointsShape(e *model.Event) []any {
 	points := make([]any, len(e.Values))
 	for i, v := range e.Values {
 		at := v.At
@@ -201,7 +201,7 @@ func points(e *model.Event) []any {
 	return points
 }
 
-func hooks(of []model.HookResult) []any {
+func hooksShape(of []model.HookResult) []any {
 	out := make([]any, len(of))
 	for i, h := range of {
 		out[i] = map[string]any{"metadata": map[string]any{"name": h.Name}, "status": int(h.Status), "output": h.Output, "duration": time.Duration(h.Duration).Seconds()}
@@ -218,15 +218,16 @@ func seconds(t time.Time) int64 {
 
 func wholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// labels returns an empty object for nil: Sensu's JSON has empty fields too, so that reading an unset label is no error.
-func labels(m map[string]string) map[string]string {
+// nonNilLabels returns an empty object for nil: Sensu's JSON has empty fields too, so that reading an unset label is no
+// error.
+func nonNilLabels(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
 	}
 	return m
 }
 
-func list(l []string) []string {
+func nonNilList(l []string) []string {
 	if l == nil {
 		return []string{}
 	}

@@ -24,8 +24,8 @@ func failingEvent() map[string]any {
 	})
 }
 
-// TestCommonExpressions evaluates expressions as people write them.
-func TestCommonExpressions(t *testing.T) {
+// TestCommonExpressionsEvaluate evaluates expressions as people write them.
+func TestCommonExpressionsEvaluate(t *testing.T) {
 	for _, c := range []struct {
 		expression string
 		want       bool
@@ -61,7 +61,7 @@ func TestCommonExpressions(t *testing.T) {
 			t.Errorf("%s: %v", c.expression, err)
 			continue
 		}
-		for range 2 { // fresh, and from the pool
+		for range 2 { // in a fresh interpreter, and in one from the pool
 			got, err := p.Run(t.Context(), failingEvent(), eventTime().Add(7*time.Second))
 			if errors.Is(err, ErrSlow) { // the machine stood still
 				got, err = p.Run(t.Context(), failingEvent(), eventTime().Add(7*time.Second))
@@ -153,7 +153,7 @@ func TestSandboxReachesNoHost(t *testing.T) {
 	}
 }
 
-func TestEventsAreIsolated(t *testing.T) {
+func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	p, err := Compile("var seen; var before = seen; seen = true; event.check.status = 0; event.entity.labels.x = 'y'; before === undefined")
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestEventsAreIsolated(t *testing.T) {
 	}
 }
 
-func TestDecideByActionAndTime(t *testing.T) {
+func TestDecideFollowsActionAndTime(t *testing.T) {
 	never := func(time.Time) bool { return false }
 	for _, c := range []struct {
 		name        string
@@ -357,8 +357,8 @@ func TestMutationReturnsHandlerInput(t *testing.T) {
 	}
 }
 
-// TestSlowProgramIsSuspended exceeds the time limit three times: the program rests for a minute, then runs once.
-func TestSlowProgramIsSuspended(t *testing.T) {
+// TestProgramBeyondTimeLimitIsSuspended exceeds the time limit three times: the program rests for a minute, then runs once.
+func TestProgramBeyondTimeLimitIsSuspended(t *testing.T) {
 	p, err := Compile("for (;;) {}\ntrue")
 	if err != nil {
 		t.Fatal(err)
@@ -370,7 +370,7 @@ func TestSlowProgramIsSuspended(t *testing.T) {
 			t.Errorf("%v, want suspended %t, next evaluation %s", err, suspended, next)
 		}
 	}
-	for range maxSlow {
+	for range maxSlowInARow {
 		try(eventTime(), false, "")
 	}
 	began := time.Now()

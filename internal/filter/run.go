@@ -17,7 +17,7 @@ import (
 // TimeLimit bounds the duration of one evaluation.
 const TimeLimit = 100 * time.Millisecond
 
-const maxDepth = 32 // of an event
+const maxEventDepth = 32 // maps and lists inside each other in an event
 
 // Run evaluates the expression over a copy of an event in Sensu's shape: maps, slices, texts, numbers and booleans. now is
 // the time of seconds_since and new Date. It ends after TimeLimit, or with ctx. A value that is not a boolean is an error.
@@ -37,13 +37,13 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 	return answer, err
 }
 
-// run calls the program's function, then take with the returned value and the event as the function changed it. It throws the
-// interpreter away if the evaluation failed.
+// run calls the program's function, then calls take with the returned value and the event as the function changed it. An
+// interpreter in which an evaluation failed is not used again.
 func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
 	}
-	if err := p.slow.refuses(now); err != nil {
+	if err := p.slow.refuseSuspended(now); err != nil {
 		return err
 	}
 	s, _ := p.pool.Get().(*sandbox)
@@ -67,7 +67,7 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 	result, err := s.decide(goja.Undefined(), value)
 	clean := limit.Stop()
 	clean = ended() && clean // an interrupt that came too late must not hit the next evaluation
-	p.slow.record(err, now)
+	p.slow.recordEvaluation(err, now)
 	if err != nil {
 		return explainFailure(err)
 	}
@@ -118,8 +118,8 @@ func explainFailure(err error) error {
 
 // copyIn makes a value of the interpreter by copying, so that expressions cannot change the event.
 func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
-	if depth > maxDepth {
-		return nil, model.Errorf(model.Invalid, "the event has more than %d levels, or contains itself", maxDepth)
+	if depth > maxEventDepth {
+		return nil, model.Errorf(model.Invalid, "the event has more than %d levels, or contains itself", maxEventDepth)
 	}
 	switch v := v.(type) {
 	case nil:
@@ -141,16 +141,16 @@ func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 		}
 		return o, nil
 	case map[string]string:
-		return s.copyIn(widen(v), depth)
+		return s.copyIn(anyValues(v), depth)
 	case []any:
-		return s.array(len(v), func(i int) (goja.Value, error) { return s.copyIn(v[i], depth+1) })
+		return s.newArray(len(v), func(i int) (goja.Value, error) { return s.copyIn(v[i], depth+1) })
 	case []string:
-		return s.array(len(v), func(i int) (goja.Value, error) { return s.runtime.ToValue(v[i]), nil })
+		return s.newArray(len(v), func(i int) (goja.Value, error) { return s.runtime.ToValue(v[i]), nil })
 	}
 	return nil, model.Errorf(model.Internal, "the event has a %T, which expressions do not support", v)
 }
 
-func widen(m map[string]string) map[string]any {
+func anyValues(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
 		out[k] = v
@@ -158,7 +158,7 @@ func widen(m map[string]string) map[string]any {
 	return out
 }
 
-func (s *sandbox) array(n int, at func(int) (goja.Value, error)) (goja.Value, error) {
+func (s *sandbox) newArray(n int, at func(int) (goja.Value, error)) (goja.Value, error) {
 	values := make([]any, min(n, math.MaxInt32))
 	for i := range values {
 		v, err := at(i)
@@ -171,39 +171,39 @@ func (s *sandbox) array(n int, at func(int) (goja.Value, error)) (goja.Value, er
 }
 
 const (
-	maxSlow  = 3           // evaluations in a row that may come to TimeLimit
-	restTime = time.Minute // duration of a suspension
+	maxSlowInARow  = 3           // evaluations in a row that may come to TimeLimit
+	suspensionTime = time.Minute // duration of a suspension
 )
 
-// suspension refuses a program that exceeds its time limit several times in a row: it would take the time of other programs
-// and decide nothing. Its events are treated as events of an expression that fails.
+// suspension stops the evaluation of a program that exceeds its time limit several times in a row: it would take the time
+// of other programs and decide nothing. Its events are treated as events of an expression that fails.
 type suspension struct {
-	mu    sync.Mutex
-	slow  int       // in a row
-	until time.Time // end of the suspension
+	mu         sync.Mutex
+	slowInARow int       // in a row
+	until      time.Time // end of the suspension
 }
 
-func (r *suspension) refuses(now time.Time) error {
+func (r *suspension) refuseSuspended(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !now.Before(r.until) || now.Before(r.until.Add(-restTime)) { // the clock was set back
+	if !now.Before(r.until) || now.Before(r.until.Add(-suspensionTime)) { // the clock was set back
 		return nil
 	}
 	return model.Errorf(model.Limited, "the expression is suspended: %w %d times in a row. Next evaluation: %s",
-		ErrSlow, maxSlow, r.until.UTC().Format(time.TimeOnly))
+		ErrSlow, maxSlowInARow, r.until.UTC().Format(time.TimeOnly))
 }
 
-// record counts evaluations that exceeded the time limit. err is the result of the last one.
-func (r *suspension) record(err error, now time.Time) {
+// recordEvaluation counts evaluations that exceeded the time limit. err is the result of the last one.
+func (r *suspension) recordEvaluation(err error, now time.Time) {
 	var stopped *goja.InterruptedError
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !errors.As(err, &stopped) || stopped.Value() != ErrSlow {
-		r.slow = 0
+		r.slowInARow = 0
 		return
 	}
-	if r.slow++; r.slow >= maxSlow {
-		r.slow, r.until = maxSlow-1, now.Add(restTime) // one more excess suspends it again
+	if r.slowInARow++; r.slowInARow >= maxSlowInARow {
+		r.slowInARow, r.until = maxSlowInARow-1, now.Add(suspensionTime) // one more excess suspends it again
 	}
 }
 
@@ -218,7 +218,7 @@ func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	if len(body) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the mutator has %d bytes, the limit is %d", len(body), MaxSource)
 	}
-	p, err := compile(body, false, libraries...)
+	p, err := compileFunction(body, false, libraries...)
 	if err != nil {
 		return nil, err
 	}
@@ -239,14 +239,14 @@ func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Ti
 		if goja.IsUndefined(result) {
 			result = event
 		}
-		body, err = s.json(result)
+		body, err = s.encodeJSON(result)
 		return err
 	})
 	return body, err
 }
 
-// json writes a value of the interpreter; nothing of the program runs for it.
-func (s *sandbox) json(v goja.Value) ([]byte, error) {
+// encodeJSON encodes a value of the interpreter as JSON without running code of the program.
+func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	room := MaxMutated
 	plain, err := s.copyOut(v, 0, &room)
 	if err != nil {
@@ -259,14 +259,14 @@ func (s *sandbox) json(v goja.Value) ([]byte, error) {
 	return text, nil
 }
 
-// copyOut copies a value out of the interpreter as JSON.stringify does, without calling toJSON. room is the number of bytes
-// that remain, about.
+// copyOut copies a value out of the interpreter as JSON.stringify does, without calling toJSON. room is the approximate
+// number of bytes that the output may still have.
 func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
-	if depth > maxDepth {
-		return nil, model.Errorf(model.Invalid, "it has more than %d levels, or contains itself", maxDepth)
+	if depth > maxEventDepth {
+		return nil, model.Errorf(model.Invalid, "the value has more than %d levels, or contains itself", maxEventDepth)
 	}
 	if *room -= 8; *room < 0 {
-		return nil, model.Errorf(model.TooLarge, "it would have more than %d bytes", MaxMutated)
+		return nil, model.Errorf(model.TooLarge, "the value as JSON would have more than %d bytes", MaxMutated)
 	}
 	o, ok := v.(*goja.Object)
 	switch {
@@ -275,7 +275,7 @@ func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 	case !ok:
 		if text, ok := v.(goja.String); ok {
 			if *room -= text.Length(); *room < 0 {
-				return nil, model.Errorf(model.TooLarge, "it would have more than %d bytes", MaxMutated)
+				return nil, model.Errorf(model.TooLarge, "the value as JSON would have more than %d bytes", MaxMutated)
 			}
 			return text.String(), nil
 		}
@@ -323,13 +323,13 @@ func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 	return out, nil
 }
 
-// stringify is JSON.stringify of one value, bounded; other arguments mean nothing here.
-func (s *sandbox) stringify(call goja.FunctionCall) goja.Value {
+// boundedStringify replaces JSON.stringify: it bounds the output and ignores all arguments but the value.
+func (s *sandbox) boundedStringify(call goja.FunctionCall) goja.Value {
 	v := call.Argument(0)
 	if f, ok := v.(*goja.Object); ok && f.ClassName() == "Function" || goja.IsUndefined(v) {
 		return goja.Undefined()
 	}
-	text, err := s.json(v)
+	text, err := s.encodeJSON(v)
 	if err != nil {
 		panic(s.runtime.NewTypeError("JSON.stringify: " + err.Error()))
 	}

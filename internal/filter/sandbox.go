@@ -17,7 +17,7 @@ type sandbox struct {
 	runtime *goja.Runtime
 	decide  goja.Callable
 	now     time.Time // time of new Date() and seconds_since()
-	depth   int       // of join within join
+	depth   int       // calls of Array.join inside each other
 }
 
 // allowedBuiltins returns the built-ins that stay, by object: their work is bounded by themselves or by sandbox.go. Absent
@@ -55,7 +55,7 @@ func newSandbox(code *goja.Program) (*sandbox, error) {
 	s.runtime.SetMaxCallStackSize(maxCalls)
 	s.runtime.SetTimeSource(func() time.Time { return s.now })
 	s.runtime.SetParserOptions()
-	if err := s.restrict(); err != nil {
+	if err := s.restrictBuiltins(); err != nil {
 		return nil, model.Errorf(model.Internal, "close the sandbox: %w", err)
 	}
 	fn, err := s.runtime.RunProgram(code)
@@ -70,8 +70,8 @@ func newSandbox(code *goja.Program) (*sandbox, error) {
 	return s, nil
 }
 
-// restrict removes, bounds and freezes built-ins.
-func (s *sandbox) restrict() error {
+// restrictBuiltins removes, bounds and freezes built-ins.
+func (s *sandbox) restrictBuiltins() error {
 	global := s.runtime.GlobalObject()
 	object := global.Get("Object").ToObject(s.runtime)
 	freeze, ok := goja.AssertFunction(object.Get("freeze"))
@@ -96,7 +96,7 @@ func (s *sandbox) restrict() error {
 	if err := keepProperties(global, globals); err != nil {
 		return err
 	}
-	if err := global.DefineDataProperty(addend, s.runtime.ToValue(s.addend), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE); err != nil {
+	if err := global.DefineDataProperty(addend, s.runtime.ToValue(s.checkAddend), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE); err != nil {
 		return err
 	}
 	objects["RegExp"], objects["global"] = global.Get("RegExp").ToObject(s.runtime), global
@@ -133,7 +133,7 @@ func keepProperties(o *goja.Object, names string) error {
 	return nil
 }
 
-// addClock adds Sensu's functions of a time, in seconds since 1970, UTC.
+// addClock adds Sensu's built-in functions such as hour and weekday, which take a time in seconds since 1970, UTC.
 func (s *sandbox) addClock(global *goja.Object) {
 	of := func(f func(time.Time) int) func(goja.FunctionCall) goja.Value {
 		return func(call goja.FunctionCall) goja.Value {
@@ -151,15 +151,15 @@ func (s *sandbox) addClock(global *goja.Object) {
 
 // Bounds of one call of a built-in.
 const (
-	maxText   = 1 << 20  // bytes of the text and its arguments together
-	maxAddend = 64 << 10 // characters on the right side of a +
-	maxMatch  = 16 << 10 // characters that a regular expression looks at
-	maxArray  = 10_000   // elements
-	maxSort   = 1_000
-	maxJoins  = 32 // arrays inside each other
+	maxText      = 1 << 20  // bytes of the text and its arguments together
+	maxAddend    = 64 << 10 // characters on the right side of a +
+	maxMatch     = 16 << 10 // characters that a regular expression looks at
+	maxArray     = 10_000   // elements
+	maxSort      = 1_000
+	maxJoinDepth = 32 // arrays inside each other
 )
 
-func (s *sandbox) tooLarge(what string) {
+func (s *sandbox) throwTooLarge(what string) {
 	panic(s.runtime.NewTypeError("too large for a filter: " + what))
 }
 
@@ -192,23 +192,23 @@ func (s *sandbox) boundBuiltins(objects map[string]*goja.Object) {
 			s.arrayLength(o, maxArray)
 		}
 	})
-	_ = objects["JSON"].Set("stringify", s.stringify)
-	_ = objects["Array.prototype"].Set("join", s.join)
+	_ = objects["JSON"].Set("stringify", s.boundedStringify)
+	_ = objects["Array.prototype"].Set("join", s.boundedJoin)
 	_ = objects["Array.prototype"].Set("toString", func(call goja.FunctionCall) goja.Value {
-		return s.join(goja.FunctionCall{This: call.This})
+		return s.boundedJoin(goja.FunctionCall{This: call.This})
 	})
 	s.boundPatterns(objects["RegExp.prototype"])
 }
 
-// addend checks the right side of every +.
-func (s *sandbox) addend(call goja.FunctionCall) goja.Value {
+// checkAddend returns the right side of a + unchanged, and refuses a text that is too long.
+func (s *sandbox) checkAddend(call goja.FunctionCall) goja.Value {
 	v := call.Argument(0)
 	switch v := v.(type) {
 	case *goja.Object:
 		panic(s.runtime.NewTypeError("cannot add an object: name one of its properties, or use String(…)"))
 	case goja.String:
 		if v.Length() > maxAddend {
-			s.tooLarge("the right side of +")
+			s.throwTooLarge("the right side of +")
 		}
 	}
 	return v
@@ -223,7 +223,7 @@ func (s *sandbox) checkLength(limit int, texts ...goja.Value) {
 			panic(s.runtime.NewTypeError("expected a string, not an object"))
 		case goja.String:
 			if sum += v.Length(); sum > limit {
-				s.tooLarge("a text")
+				s.throwTooLarge("a text")
 			}
 		}
 	}
@@ -236,7 +236,7 @@ func (s *sandbox) arrayLength(o *goja.Object, limit int64) int64 {
 	}
 	n := o.Get("length").ToInteger()
 	if n > limit {
-		s.tooLarge("an array")
+		s.throwTooLarge("an array")
 	}
 	return n
 }
@@ -262,20 +262,20 @@ func (s *sandbox) checkArray(name string, call goja.FunctionCall) {
 			panic(s.runtime.NewTypeError("sorting objects needs a function"))
 		}
 		if text, ok := v.(goja.String); ok && text.Length() > maxAddend {
-			s.tooLarge("a text that is sorted")
+			s.throwTooLarge("a text that is sorted")
 		}
 	}
 }
 
-// join is Array.prototype.join with a bound on depth and length.
-func (s *sandbox) join(call goja.FunctionCall) goja.Value {
+// boundedJoin replaces Array.prototype.join by a function with bounds on depth and length.
+func (s *sandbox) boundedJoin(call goja.FunctionCall) goja.Value {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
 		panic(s.runtime.NewTypeError("expected an array"))
 	}
-	if s.depth++; s.depth > maxJoins {
+	if s.depth++; s.depth > maxJoinDepth {
 		s.depth--
-		s.tooLarge("arrays inside each other")
+		s.throwTooLarge("arrays inside each other")
 	}
 	defer func() { s.depth-- }()
 	separator := ","
@@ -292,7 +292,7 @@ func (s *sandbox) join(call goja.FunctionCall) goja.Value {
 			b.WriteString(v.String())
 		}
 		if b.Len() > maxText {
-			s.tooLarge("the joined text")
+			s.throwTooLarge("the joined text")
 		}
 	}
 	return s.runtime.ToValue(b.String())
@@ -331,7 +331,7 @@ func (s *sandbox) checkReplace(this, by goja.Value) {
 		}
 	}
 	if m > 0 && n+1 > 4*maxText/m {
-		s.tooLarge("the result of replace")
+		s.throwTooLarge("the result of replace")
 	}
 }
 

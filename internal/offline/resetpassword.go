@@ -94,7 +94,7 @@ func ReadPassword(file string, stdin io.Reader) (string, error) {
 func ResetPassword(ctx context.Context, cfg *config.Server, user, password string, mayRun bool) (string, error) {
 	held, err := datadir.LockStopped(cfg.Data)
 	if model.ClassOf(err) == model.Conflict {
-		return askForPassword(ctx, cfg.Data, user, password, mayRun)
+		return requestPasswordReset(ctx, cfg.Data, user, password, mayRun)
 	}
 	if err != nil {
 		return "", err
@@ -136,14 +136,14 @@ type passwordRequest struct {
 }
 
 const (
-	passwordRequestFile = "reset-password.json"
-	passwordRefusedFile = "reset-password.refused.json" // the server's refusal, in place of the request
-	passwordTick        = time.Second
-	passwordPatience    = 15 * time.Second // a running server handles a request within passwordTick
+	passwordRequestFile   = "reset-password.json"
+	passwordRefusedFile   = "reset-password.refused.json" // the server's refusal, in place of the request
+	passwordTick          = time.Second
+	passwordAnswerTimeout = 15 * time.Second // a running server handles a request within passwordTick
 )
 
-// askForPassword leaves a request in the folder and waits for the server's answer.
-func askForPassword(ctx context.Context, data, user, password string, mayRun bool) (string, error) {
+// requestPasswordReset leaves a request in the folder and waits for the server's answer.
+func requestPasswordReset(ctx context.Context, data, user, password string, mayRun bool) (string, error) {
 	password, hash, err := access.HashPassword(password)
 	if err != nil {
 		return "", err
@@ -161,13 +161,13 @@ func askForPassword(ctx context.Context, data, user, password string, mayRun boo
 	if err := disk.WriteFile(disk.OS{}, data, passwordRequestFile, body); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, passwordPatience)
+	ctx, cancel := context.WithTimeout(ctx, passwordAnswerTimeout)
 	defer cancel()
 	tick := time.NewTicker(passwordTick / 10)
 	defer tick.Stop()
 	for {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return password, requestRefusal(refused)
+			return password, refusalOfRequest(refused)
 		}
 		select {
 		case <-tick.C:
@@ -178,8 +178,8 @@ func askForPassword(ctx context.Context, data, user, password string, mayRun boo
 	}
 }
 
-// requestRefusal returns the server's reason for refusing a request; nil: accepted.
-func requestRefusal(path string) error {
+// refusalOfRequest returns the server's reason for refusing a request; nil: accepted.
+func refusalOfRequest(path string) error {
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -212,13 +212,13 @@ func (p *PasswordRequests) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := p.apply(ctx); err != nil && ctx.Err() == nil {
+		if err := p.applyRequest(ctx); err != nil && ctx.Err() == nil {
 			p.Log.Error("cannot reset a password", "err", err)
 		}
 	}
 }
 
-func (p *PasswordRequests) apply(ctx context.Context) error {
+func (p *PasswordRequests) applyRequest(ctx context.Context) error {
 	path := filepath.Join(p.Data, passwordRequestFile)
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

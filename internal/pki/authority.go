@@ -91,7 +91,7 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 }
 
 func (a *Authority) openCA() error {
-	cert, key, err := a.loadPair(caFile, caKeyFile)
+	cert, key, err := a.loadKeyPair(caFile, caKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		cert, key, err = a.makeCA()
 	}
@@ -108,17 +108,17 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	// start.
 	for _, name := range []string{caFile, caKeyFile} {
 		if _, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
-			return nil, nil, fmt.Errorf("%s exists without the other file of the pair", name)
+			return nil, nil, fmt.Errorf("%s exists, but the other of certificate and key is missing", name)
 		}
 	}
-	return a.makePair(caFile, caKeyFile, &x509.Certificate{
+	return a.makeKeyPair(caFile, caKeyFile, &x509.Certificate{
 		Subject: pkix.Name{CommonName: CAName}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}, caLife)
 }
 
-// makePair makes a key, has its certificate signed by the CA, or by itself before there is one, and stores both.
-func (a *Authority) makePair(certName, keyName string, t *x509.Certificate, life time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// makeKeyPair makes a key, has its certificate signed by the CA, or by itself before there is one, and stores both.
+func (a *Authority) makeKeyPair(certName, keyName string, t *x509.Certificate, life time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -127,7 +127,7 @@ func (a *Authority) makePair(certName, keyName string, t *x509.Certificate, life
 	if a.ca == nil {
 		signer = key
 	}
-	der, err := a.sign(t, life, &key.PublicKey, signer)
+	der, err := a.signCertificate(t, life, &key.PublicKey, signer)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,8 +167,9 @@ func (a *Authority) openSigningKey() error {
 	return fmt.Errorf("read the key that signs assignments %s: %w", path, err)
 }
 
-// sign completes a template: serial number, times, and the signature of the CA, or of t's own key before there is one.
-func (a *Authority) sign(t *x509.Certificate, life time.Duration, pub crypto.PublicKey, key *ecdsa.PrivateKey) ([]byte, error) {
+// signCertificate completes a template: serial number, times, and the signature of the CA, or of t's own key before there
+// is one.
+func (a *Authority) signCertificate(t *x509.Certificate, life time.Duration, pub crypto.PublicKey, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
 	if err != nil {
 		return nil, err
@@ -185,7 +186,7 @@ func (a *Authority) sign(t *x509.Certificate, life time.Duration, pub crypto.Pub
 	return x509.CreateCertificate(rand.Reader, t, parent, pub, key)
 }
 
-// Pool returns a pool with the CA alone.
+// Pool returns a certificate pool that trusts only this CA.
 func (a *Authority) Pool() *x509.CertPool { return a.pool }
 
 // CAPEM returns the CA certificate.
@@ -200,7 +201,7 @@ func (a *Authority) Names() []string { return slices.Clone(a.names) }
 // SigningKey returns the key that signs assignments.
 func (a *Authority) SigningKey() ed25519.PrivateKey { return a.signKey }
 
-// GetCertificate is for tls.Config; it renews the server certificate when due. The chain includes
+// GetCertificate returns the server certificate for tls.Config and renews it when due. The chain includes
 // the CA, so that an agent with only a join token can check its hash.
 func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
@@ -208,7 +209,7 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	if a.server != nil && (a.isFresh(a.server.Leaf) || a.isServing() && a.now().Sub(a.failed) < renewRetry) {
 		return a.server, nil
 	}
-	cert, key, err := a.loadPair(serverFile, serverKeyFile)
+	cert, key, err := a.loadKeyPair(serverFile, serverKeyFile)
 	if err != nil || !a.isFresh(cert) {
 		if cert, key, err = a.makeServer(); err != nil {
 			if a.failed = a.now(); a.isServing() {
@@ -224,7 +225,7 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 // renewRetry is the pause after a failed renewal of the server certificate.
 const renewRetry = time.Minute
 
-// isServing reports whether the present certificate has not expired.
+// isServing reports whether the present server certificate has not expired.
 func (a *Authority) isServing() bool {
 	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
@@ -258,7 +259,7 @@ func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 			t.DNSNames = append(t.DNSNames, name)
 		}
 	}
-	return a.makePair(serverFile, serverKeyFile, t, serverLife)
+	return a.makeKeyPair(serverFile, serverKeyFile, t, serverLife)
 }
 
 // IssueNode signs a node's request (DER). The certificate names only muster:node:<uid>, whatever
@@ -288,7 +289,7 @@ func requestKey(csr []byte) (*ecdsa.PublicKey, error) {
 }
 
 func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, error) {
-	der, err := a.sign(&x509.Certificate{
+	der, err := a.signCertificate(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster node"}, URIs: []*url.URL{nodeURI(uid)},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, a.NodeLife, key, a.caKey)

@@ -28,7 +28,7 @@ const maxEnrol = 256 << 10
 type EnrolRequest struct {
 	Secret    []byte            `json:"secret,omitempty"` // of the join token; without one a person decides
 	CSR       []byte            `json:"csr,omitempty"`    // DER
-	Name      string            `json:"name"`             // wanted
+	Name      string            `json:"name"`             // name that the machine wants for its node
 	MachineID string            `json:"machineId,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"` // from the agent's configuration
 	Facts     map[string]string `json:"facts,omitempty"`
@@ -40,7 +40,7 @@ type EnrolRequest struct {
 	Returns   *Returning `json:"-"`                   // proven by its certificate
 }
 
-// EnrolAnswer makes the machine a node.
+// EnrolAnswer is the server's answer that makes a machine a node.
 type EnrolAnswer struct {
 	Node        uuid.UUID `json:"node"`
 	Name        string    `json:"name"`
@@ -57,7 +57,7 @@ type Pending struct {
 	AgainMs int64 `json:"againMs"` // milliseconds until the next request
 }
 
-// Member is the node of a machine.
+// Member is the node as which a machine is enrolled.
 type Member struct {
 	UID       uuid.UUID
 	Name      string
@@ -93,8 +93,8 @@ type Enroller struct {
 	Admit func(context.Context) (leave func(), err error)
 }
 
-// problem is an error in the form of RFC 9457.
-type problem struct {
+// problemBody is the body of an error answer, in the form of RFC 9457.
+type problemBody struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -160,7 +160,7 @@ func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int
 // writeRefusal answers with an error.
 func writeRefusal(w http.ResponseWriter, title string, err error) {
 	class := model.ClassOf(err)
-	p := problem{Type: "about:blank#" + class.Label(), Title: title, Status: class.HTTP(), Detail: err.Error()}
+	p := problemBody{Type: "about:blank#" + class.Label(), Title: title, Status: class.HTTP(), Detail: err.Error()}
 	var answered *model.Error
 	if errors.As(err, &answered) {
 		p.Detail, p.Hint = answered.Message, answered.Hint
@@ -170,7 +170,7 @@ func writeRefusal(w http.ResponseWriter, title string, err error) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// admitRequest calls Admit.
+// admitRequest asks Admit for leave to handle a request; without Admit every request is admitted.
 func (e *Enroller) admitRequest(ctx context.Context) (leave func(), err error) {
 	if e.Admit == nil {
 		return func() {}, nil
@@ -343,11 +343,11 @@ func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request) (outcome
 // Hints for a machine whose identity is void. A running agent locks the state folder, and muster-agent join keeps an
 // identity, so the hints stop the agent and reset the identity first.
 const (
-	// HintRunJoinLine lets the machine join by the line that a server printed.
+	// HintRunJoinLine tells a person to join the machine by the command line that a server printed.
 	HintRunJoinLine = "on this machine: systemctl stop muster-agent; muster-agent reset-identity; the line that the server printed; systemctl start muster-agent"
-	// HintJoinAgain makes the machine a node again.
+	// HintJoinAgain tells a person how the machine becomes a node again.
 	HintJoinAgain = "on the server: muster node token; " + HintRunJoinLine
-	// HintAccept is for a machine that the server does not know and does not refuse.
+	// HintAccept tells a person to accept a machine that the server does not know and does not refuse.
 	HintAccept = "the agent asks to return by itself; on the server: muster node list --pending; muster node accept NAME; if the list does not have it, " + HintJoinAgain
 )
 
@@ -368,7 +368,7 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 			WithHint("check that the machine joined this server; to join it, %s", HintJoinAgain)
 	}
 	if !public.Equal(cert.PublicKey) {
-		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the request is for another key than the certificate's").
+		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the certificate request has another key than the certificate").
 			WithHint("muster node replace gives a node another key")
 	}
 	key, now := Fingerprint(public), e.Authority.now()

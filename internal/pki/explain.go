@@ -39,7 +39,7 @@ type RefusedCertificate struct {
 // ForPeople explains why a person's client refuses a server and gives the command to type; nil if
 // err is not about the certificate.
 func (s RefusedCertificate) ForPeople(err error) *model.Error {
-	if e := s.wrongTime(err); e != nil {
+	if e := s.explainWrongClock(err); e != nil {
 		return e
 	}
 	host := s.host()
@@ -51,7 +51,7 @@ func (s RefusedCertificate) ForPeople(err error) *model.Error {
 	if !errors.As(err, new(x509.UnknownAuthorityError)) {
 		return nil
 	}
-	switch whose, ours := authorityOf(err); {
+	switch whose, ours := issuerOf(err); {
 	case !ours:
 		return model.Errorf(model.Unavailable, "the certificate of %s is of %s, which is not trusted here", s.Server, whose).
 			WithHint("check that this is a Muster server; a proxy that intercepts TLS or another program causes this error. If it is the right server, name its CA with --ca FILE or MUSTER_CA")
@@ -64,29 +64,30 @@ func (s RefusedCertificate) ForPeople(err error) *model.Error {
 	}
 }
 
-// ForAgents is ForPeople for an agent that opens a session; names do not matter to agents.
+// ForAgents explains why an agent refuses a server's certificate when it opens a session; nil if err is not about the
+// certificate. Agents do not compare the names in the certificate.
 func (s RefusedCertificate) ForAgents(err error) *model.Error {
-	if e := s.wrongTime(err); e != nil {
+	if e := s.explainWrongClock(err); e != nil {
 		return e
 	}
 	if !errors.As(err, new(x509.UnknownAuthorityError)) {
 		return nil
 	}
-	whose, ours := authorityOf(err)
+	whose, ours := issuerOf(err)
 	if !ours {
-		return s.notMuster(whose)
+		return s.explainForeignServer(whose)
 	}
 	return model.Errorf(model.Unavailable, "the server at %s is not the one that this machine joined: its certificate is of %s, expected the CA %s", s.Server, whose, s.Trusted).
 		WithHint("if the server lost its DATA/pki, restore that from the backup and restart it; to move this machine to that server: muster-agent reset-identity, then join with a token of that server; else correct --server")
 }
 
-// errOtherServer is the cause of errors from forJoining.
+// errOtherServer is the cause of errors from explainToJoining.
 var errOtherServer = errors.New("another server")
 
-// forJoining is ForPeople for a machine that joins, by token or CA sum.
-func (s RefusedCertificate) forJoining(chain []*x509.Certificate) *model.Error {
-	whose, ours := authorityOf(&tls.CertificateVerificationError{UnverifiedCertificates: chain})
-	e := s.notMuster(whose)
+// explainToJoining explains a refused server certificate to a machine that joins by a join token or a CA sum.
+func (s RefusedCertificate) explainToJoining(chain []*x509.Certificate) *model.Error {
+	whose, ours := issuerOf(&tls.CertificateVerificationError{UnverifiedCertificates: chain})
+	e := s.explainForeignServer(whose)
 	if ours {
 		e = model.Errorf(model.Unauthenticated, "the server at %s is not the one of the join token (or --ca-hash, --ca-file): its certificate is of %s, expected the CA %s", s.Server, whose, s.Trusted).
 			WithHint("check the address, or create a token on the right server: muster node token")
@@ -95,14 +96,14 @@ func (s RefusedCertificate) forJoining(chain []*x509.Certificate) *model.Error {
 	return e
 }
 
-func (s RefusedCertificate) notMuster(whose string) *model.Error {
+func (s RefusedCertificate) explainForeignServer(whose string) *model.Error {
 	return model.Errorf(model.Unavailable, "%s is not a Muster server: its certificate is of %s", s.Server, whose).
 		WithHint("a proxy that intercepts TLS causes this error: exclude %s from interception; else name the server with --server HOST:8443", s.Server)
 }
 
-// wrongTime explains a certificate outside its lifetime: a clock is wrong, since servers renew
+// explainWrongClock explains a certificate outside its lifetime: a clock is wrong, since servers renew
 // early.
-func (s RefusedCertificate) wrongTime(err error) *model.Error {
+func (s RefusedCertificate) explainWrongClock(err error) *model.Error {
 	invalid := x509.CertificateInvalidError{}
 	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired {
 		return nil
@@ -123,8 +124,8 @@ func (s RefusedCertificate) host() string {
 	return strings.Trim(s.Server, "[]")
 }
 
-// authorityOf names the issuer of the certificate; ours reports a Muster server.
-func authorityOf(err error) (whose string, ours bool) {
+// issuerOf names the issuer of a refused certificate; ours reports that the issuer is a CA of Muster.
+func issuerOf(err error) (whose string, ours bool) {
 	var failed *tls.CertificateVerificationError
 	if !errors.As(err, &failed) || len(failed.UnverifiedCertificates) == 0 {
 		return "another CA", true

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// handshake returns the client's error about a server's certificate.
-func handshake(t *testing.T, server *tls.Config, client *tls.Config) error {
+// handshakeError returns the client's error about a server's certificate.
+func handshakeError(t *testing.T, server *tls.Config, client *tls.Config) error {
 	t.Helper()
 	here, there := net.Pipe()
 	defer here.Close()
@@ -63,7 +63,7 @@ func TestCertificateErrorsAreExplained(t *testing.T) {
 			[]string{"clock shows 2029-05-01T12:00:00Z", "ended at 2027-06-02T12:00:00Z", "timedatectl set-ntp true"}, []string{"ended at"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := handshake(t, c.server, &tls.Config{ServerName: c.asked, RootCAs: c.roots, Time: func() time.Time { return c.at }})
+			err := handshakeError(t, c.server, &tls.Config{ServerName: c.asked, RootCAs: c.roots, Time: func() time.Time { return c.at }})
 			shown := RefusedCertificate{Server: c.asked + ":8443", Trusted: c.trusted, Now: c.at}
 			said := shown.ForPeople(err)
 			if said == nil {

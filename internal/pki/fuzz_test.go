@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// enrolled returns an authority, its answer to a machine, and the machine's key.
+// sampleEnrolment returns an authority, its answer to a machine, and the machine's key.
 func sampleEnrolment(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	a := openAuthority(f, f.TempDir(), nil, "127.0.0.1")
 	key, csr := machineKey(f)
@@ -92,7 +92,7 @@ func FuzzEnrol(f *testing.F) {
 	f.Add(`{"secret":7}`, csr[:len(csr)/2])
 	f.Add(`[`, []byte{})
 	f.Fuzz(func(t *testing.T, body string, csr []byte) {
-		nodes := &registrar{}
+		nodes := &memoryRegistrar{}
 		e := &Enroller{Authority: a, Tokens: &memoryTokens{rows: map[string]JoinToken{keep.ID: keep}}, Registrar: nodes}
 		right, err := json.Marshal(EnrolRequest{Secret: token.Secret[:], CSR: csr, Name: body})
 		testenv.NoError(t, err)

@@ -43,7 +43,7 @@ type Identity struct {
 	Servers     []string // from the enrolment answer, and the address of the enrolment
 }
 
-// stored is the content of IdentityFile.
+// storedIdentity is the content of IdentityFile.
 type storedIdentity struct {
 	EnrolAnswer
 	Key []byte `json:"key"` // PEM
@@ -61,7 +61,7 @@ func storeIdentity(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Tok
 		return nil, fmt.Errorf("check the server's answer: %w", err)
 	}
 	if id.CASum != t.CA {
-		return nil, errors.New("check the server's answer: its CA is not the one it has shown")
+		return nil, errors.New("check the server's answer: the CA in the answer is not the CA of the connection")
 	}
 	if err := writeState(dir, IdentityFile, s); err != nil {
 		return nil, err
@@ -139,9 +139,9 @@ func decodeIdentity(data []byte) (*Identity, error) {
 // JoiningFile holds the state of a machine from its first request until it is a node.
 const JoiningFile = "joining.json"
 
-// JoinState is a machine that has requested enrolment and is no node yet. The key is written before
-// the first request: a repeated request has the same key and creates no second node, and the
-// fingerprint stays the same while a person compares it.
+// JoinState holds the key and the trusted CA of a machine that has requested enrolment and is not a node yet. The key is
+// written before the first request: a repeated request has the same key and creates no second node, and the fingerprint
+// stays the same while a person compares it.
 type JoinState struct {
 	Key     []byte   `json:"key"`               // PEM
 	Machine string   `json:"machine,omitempty"` // machine id: a copied disk does not use the key
@@ -216,7 +216,7 @@ func SumOf(pem []byte) (sum [32]byte, err error) {
 		return sum, err
 	}
 	if !cert.IsCA {
-		return sum, errors.New("it is not a CA certificate")
+		return sum, errors.New("the file is not a CA certificate")
 	}
 	return sha256.Sum256(cert.Raw), nil
 }
@@ -300,8 +300,8 @@ func writeFile(path string, data []byte) error {
 	return nil
 }
 
-// loadPair reads a certificate and its key and checks that certificate and key match.
-func (a *Authority) loadPair(certName, keyName string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// loadKeyPair reads a certificate and its key and checks that certificate and key match.
+func (a *Authority) loadKeyPair(certName, keyName string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	data, err := os.ReadFile(filepath.Join(a.dir, certName))
 	if err != nil {
 		return nil, nil, err
@@ -319,7 +319,7 @@ func (a *Authority) loadPair(certName, keyName string) (*x509.Certificate, *ecds
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok || !key.PublicKey.Equal(cert.PublicKey) {
-		return nil, nil, fmt.Errorf("%s and %s do not belong together", keyName, certName)
+		return nil, nil, fmt.Errorf("key %s does not match certificate %s", keyName, certName)
 	}
 	return cert, key, nil
 }

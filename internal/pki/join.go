@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// EnrolConfig is the agent's side of enrolment.
+// EnrolConfig holds the settings by which an agent enrols.
 type EnrolConfig struct {
 	// Token has the servers, the trusted CA and the secret. Without a secret a person has to accept
 	// the machine; without a CA the machine trusts the first one that it sees, for good.
@@ -142,7 +142,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 }
 
 // pinnedTLS accepts a server whose chain holds a CA certificate with this sum, under any name: the
-// token is the authority on addresses. Without a sum it passes the CA to trust before anything is
+// token is the authority on addresses. Without a sum, trust decides about the server's CA before anything is
 // sent.
 func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) error) *tls.Config {
 	return &tls.Config{
@@ -158,14 +158,14 @@ func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) e
 				roots.AddCert(ca)
 				leaf := state.PeerCertificates[0]
 				if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: ValidAt(shown.Now, leaf)}); err != nil {
-					if e := shown.wrongTime(err); e != nil {
+					if e := shown.explainWrongClock(err); e != nil {
 						return e
 					}
 					return err
 				}
 				return trust(whose)
 			}
-			return shown.forJoining(state.PeerCertificates)
+			return shown.explainToJoining(state.PeerCertificates)
 		},
 	}
 }
@@ -216,7 +216,7 @@ func answerError(status int, data []byte) error {
 	if status == http.StatusOK || status == http.StatusAccepted {
 		return nil
 	}
-	var p problem
+	var p problemBody
 	_ = json.Unmarshal(data, &p)
 	answered := model.Errorf(model.ClassOfHTTP(status), "%s", cmp.Or(p.Detail, fmt.Sprintf("the answer is %d %s", status, http.StatusText(status))))
 	answered.Hint = p.Hint
@@ -231,7 +231,7 @@ func decodeAnswer(data []byte) (*EnrolAnswer, error) {
 	return &answer, nil
 }
 
-// RenewConfig is the agent's side of a renewal.
+// RenewConfig holds the settings by which an agent renews its certificate.
 type RenewConfig struct {
 	Identity *Identity
 	StateDir string

@@ -52,28 +52,31 @@ func (m *memoryTokens) use(id string) error {
 	return nil
 }
 
-type registrar struct {
-	got     []uuid.UUID
-	held    map[string]Member
-	gone    error
-	missing bool
-	uses    *memoryTokens
+type memoryRegistrar struct {
+	got        []uuid.UUID
+	nodesByKey map[string]Member
+	keyRefusal error
+	nodesLost  bool
+	uses       *memoryTokens
 }
 
-func (r *registrar) NodeOfKey(key string) (Member, bool) { m, ok := r.held[key]; return m, ok }
-func (r *registrar) RefuseKey(string) error              { return r.gone }
-func (r *registrar) UnknownNode(uuid.UUID) bool          { return r.missing }
-func (r *registrar) Register(_ context.Context, key string, t JoinToken, q EnrolRequest) (Member, error) {
+func (r *memoryRegistrar) NodeOfKey(key string) (Member, bool) {
+	m, ok := r.nodesByKey[key]
+	return m, ok
+}
+func (r *memoryRegistrar) RefuseKey(string) error     { return r.keyRefusal }
+func (r *memoryRegistrar) UnknownNode(uuid.UUID) bool { return r.nodesLost }
+func (r *memoryRegistrar) Register(_ context.Context, key string, t JoinToken, q EnrolRequest) (Member, error) {
 	if r.uses != nil {
 		if err := r.uses.use(t.ID); err != nil {
 			return Member{}, err
 		}
 	}
 	m := Member{UID: uuid.New(), Name: q.Name, Namespace: t.Namespace}
-	if r.held == nil {
-		r.held = map[string]Member{}
+	if r.nodesByKey == nil {
+		r.nodesByKey = map[string]Member{}
 	}
-	r.held[key], r.got = m, append(r.got, m.UID)
+	r.nodesByKey[key], r.got = m, append(r.got, m.UID)
 	return m, nil
 }
 
@@ -113,16 +116,16 @@ func serveTLS(t *testing.T, a *Authority, h http.Handler) (address string) {
 	return s.Listener.Addr().String()
 }
 
-// enrolServer serves enrolment over TLS with the authority's own certificate.
-func enrolServer(t *testing.T, a *Authority) (*memoryTokens, *registrar, string) {
+// serveEnrolment serves enrolment over TLS with the authority's own certificate.
+func serveEnrolment(t *testing.T, a *Authority) (*memoryTokens, *memoryRegistrar, string) {
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
-	nodes := &registrar{uses: tokens}
+	nodes := &memoryRegistrar{uses: tokens}
 	return tokens, nodes, serveTLS(t, a, &Enroller{Authority: a, Tokens: tokens, Registrar: nodes})
 }
 
 func TestEnrolMakesNode(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
-	tokens, nodes, addr := enrolServer(t, a)
+	tokens, nodes, addr := serveEnrolment(t, a)
 	token, _ := newToken(t, a, tokens, addr, JoinToken{Namespace: "default", MaxUses: 1})
 
 	parsed, err := ParseToken(token.String())
@@ -152,11 +155,11 @@ func TestEnrolMakesNode(t *testing.T) {
 }
 
 // TestEnrolmentIsIdempotentByKey checks that a machine with a node's key is that node however often
-// it asks and whatever token it shows, and that a refused key gets the reason.
+// the machine asks and whatever token it shows, and that the error for a refused key has the reason.
 func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
-	nodes := &registrar{uses: tokens}
+	nodes := &memoryRegistrar{uses: tokens}
 	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
 	token, keep := newToken(t, a, tokens, "127.0.0.1:8443", JoinToken{Namespace: "default", MaxUses: 1})
 	key, csr := machineKey(t)
@@ -173,20 +176,20 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	if len(nodes.got) != 1 || tokens.rows[keep.ID].Uses != 1 {
 		t.Fatalf("%d nodes, %d uses", len(nodes.got), tokens.rows[keep.ID].Uses)
 	}
-	nodes.held, nodes.gone = nil, model.Errorf(model.Forbidden, "retired")
+	nodes.nodesByKey, nodes.keyRefusal = nil, model.Errorf(model.Forbidden, "retired")
 	if _, err := e.Enrol(t.Context(), EnrolRequest{CSR: csr}); model.ClassOf(err) != model.Forbidden {
 		t.Fatalf("without a token: %v", err)
 	}
 }
 
-// TestOneMachineIsOneNode checks that a token for another node is refused to an enrolled machine
+// TestTokenOfOtherNodeIsRefusedToNode checks that a token for another node is refused to an enrolled machine
 // and not used up, while a token for its own node stays valid.
-func TestOneMachineIsOneNode(t *testing.T) {
+func TestTokenOfOtherNodeIsRefusedToNode(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
 	key, csr := machineKey(t)
 	is := Member{UID: uuid.New(), Name: "web01-2", Namespace: "default"}
-	nodes := &registrar{uses: tokens, held: map[string]Member{Fingerprint(&key.PublicKey): is}}
+	nodes := &memoryRegistrar{uses: tokens, nodesByKey: map[string]Member{Fingerprint(&key.PublicKey): is}}
 	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
 	for _, c := range []struct {
 		name, wants string
@@ -219,7 +222,7 @@ func TestOneMachineIsOneNode(t *testing.T) {
 // battery clock can join.
 func TestEnrolWithWrongClock(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
-	tokens, _, addr := enrolServer(t, a)
+	tokens, _, addr := serveEnrolment(t, a)
 	token, _ := newToken(t, a, tokens, addr, JoinToken{Expires: time.Now().Add(time.Hour)})
 	for _, now := range []time.Time{time.Unix(60, 0), time.Now().Add(48 * time.Hour)} {
 		_, err := Enrol(t.Context(), EnrolConfig{Token: token, StateDir: t.TempDir(), Now: func() time.Time { return now }})
@@ -230,7 +233,7 @@ func TestEnrolWithWrongClock(t *testing.T) {
 func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 	clock := time.Now()
 	a := openAuthority(t, t.TempDir(), func() time.Time { return clock }, "127.0.0.1")
-	tokens, nodes, addr := enrolServer(t, a)
+	tokens, nodes, addr := serveEnrolment(t, a)
 	other := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	good, _ := newToken(t, a, tokens, addr, JoinToken{Expires: clock.Add(time.Hour)})
 
@@ -269,10 +272,10 @@ func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 	}
 }
 
-// TestServerHasCA checks that the CA identifies a server before anything is sent.
-func TestServerHasCA(t *testing.T) {
+// TestServerHasCAFindsServerByCASum checks that the CA identifies a server before anything is sent.
+func TestServerHasCAFindsServerByCASum(t *testing.T) {
 	a, other := openAuthority(t, t.TempDir(), nil, "127.0.0.1"), openAuthority(t, t.TempDir(), nil, "127.0.0.1")
-	_, _, addr := enrolServer(t, a)
+	_, _, addr := serveEnrolment(t, a)
 	for _, c := range []struct {
 		of   *Authority
 		ours bool
@@ -284,7 +287,7 @@ func TestServerHasCA(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	if ours, err := ServerHasCA(t.Context(), gone.Listener.Addr().String(), a.CASum()); ours || model.ClassOf(err) != model.Unavailable {
-		t.Errorf("of nobody: %v, %v", ours, err)
+		t.Errorf("ServerHasCA without a server: %v, %v", ours, err)
 	}
 }
 
@@ -341,17 +344,17 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
-// deadlined is an answer that records the read deadline of its connection.
-type deadlined struct {
+// deadlineRecorder is a ResponseWriter that records the read deadline of its connection.
+type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 	until time.Time
 }
 
-func (d *deadlined) SetReadDeadline(t time.Time) error { d.until = t; return nil }
+func (d *deadlineRecorder) SetReadDeadline(t time.Time) error { d.until = t; return nil }
 
 func TestEnrolmentHasATimeLimit(t *testing.T) {
 	e := &Enroller{Authority: openAuthority(t, t.TempDir(), nil), Tokens: &memoryTokens{rows: map[string]JoinToken{}}}
-	w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+	w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, EnrolPath, strings.NewReader("{")))
 	if left := time.Until(w.until); left <= 0 || left > enrolTimeout {
 		t.Fatalf("a body may take %v", left)

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// member returns the identity of an enrolled machine, stored in dir.
-func enrolMember(t testing.TB, a *Authority, nodes *registrar, dir string) *Identity {
+// enrolMember returns the identity of an enrolled machine, stored in dir.
+func enrolMember(t testing.TB, a *Authority, nodes *memoryRegistrar, dir string) *Identity {
 	t.Helper()
 	key, _ := machineKey(t)
 	m, err := nodes.Register(t.Context(), Fingerprint(&key.PublicKey), JoinToken{Namespace: "default"}, EnrolRequest{Name: "web01"})
@@ -39,8 +39,8 @@ func enrolMember(t testing.TB, a *Authority, nodes *registrar, dir string) *Iden
 	return id
 }
 
-// renewServer serves renewals over TLS with the authority's own certificate.
-func renewServer(t *testing.T, r *Enroller) (address string, outcomes map[string]int) {
+// serveRenewals serves renewals over TLS with the authority's own certificate.
+func serveRenewals(t *testing.T, r *Enroller) (address string, outcomes map[string]int) {
 	outcomes = map[string]int{}
 	return serveTLS(t, r.Authority, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q)]++ })), outcomes
 }
@@ -61,12 +61,12 @@ func TestRenewKeepsKey(t *testing.T) {
 		{"later", (90+365)*24*time.Hour + time.Minute, RenewTooOld, "on the server: muster node replace web01"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			clock, dir, nodes := began, t.TempDir(), &registrar{}
+			clock, dir, nodes := began, t.TempDir(), &memoryRegistrar{}
 			now := func() time.Time { return clock }
 			a := openAuthority(t, t.TempDir(), now, "127.0.0.1")
 			id := enrolMember(t, a, nodes, dir)
 			clock = clock.Add(c.after)
-			address, outcomes := renewServer(t, &Enroller{Authority: a, Registrar: nodes})
+			address, outcomes := serveRenewals(t, &Enroller{Authority: a, Registrar: nodes})
 			next, err := Renew(t.Context(), RenewConfig{Identity: id, StateDir: dir, Servers: []string{"127.0.0.1:1", address}, Now: now})
 			if outcomes[c.outcome] != 1 {
 				t.Errorf("outcomes %v, want %s", outcomes, c.outcome)
@@ -86,7 +86,7 @@ func TestRenewKeepsKey(t *testing.T) {
 				t.Error("another node, or key")
 			}
 			if end := next.Certificate.Leaf.NotAfter; !end.Equal(clock.Add(90 * 24 * time.Hour).Truncate(time.Second)) {
-				t.Errorf("it ends at %s", end)
+				t.Errorf("the renewed certificate ends at %s", end)
 			}
 			if data, _ := os.ReadFile(filepath.Join(dir, IdentityFile)); !strings.Contains(string(data), `"ofALaterVersion": 7`) {
 				t.Errorf("the file holds\n%s", data)
@@ -97,7 +97,7 @@ func TestRenewKeepsKey(t *testing.T) {
 
 func TestFaultyRenewalsAreRefused(t *testing.T) {
 	a, other := openAuthority(t, t.TempDir(), nil), openAuthority(t, t.TempDir(), nil)
-	nodes := &registrar{}
+	nodes := &memoryRegistrar{}
 	id := enrolMember(t, a, nodes, t.TempDir())
 	request := func(change func(*RenewRequest)) RenewRequest {
 		var r RenewRequest
@@ -134,9 +134,9 @@ func TestFaultyRenewalsAreRefused(t *testing.T) {
 		{"right", nil, true, gone, Renewed, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			known := &registrar{gone: c.gone}
+			known := &memoryRegistrar{keyRefusal: c.gone}
 			if c.held {
-				known.held = nodes.held
+				known.nodesByKey = nodes.nodesByKey
 			}
 			_, outcome, err := (&Enroller{Authority: a, Registrar: known}).Renew(request(c.change))
 			if outcome != c.outcome || c.class != 0 && model.ClassOf(err) != c.class || c.class == 0 && err != nil {
@@ -152,11 +152,11 @@ func TestFaultyRenewalsAreRefused(t *testing.T) {
 // TestPersonDecidesAboutLostNode checks that a person decides about a proven node that the server lost, that the
 // node keeps its id, and that refused machines stay refused.
 func TestPersonDecidesAboutLostNode(t *testing.T) {
-	clock, dir, nodes := time.Now(), t.TempDir(), &registrar{}
+	clock, dir, nodes := time.Now(), t.TempDir(), &memoryRegistrar{}
 	now := func() time.Time { return clock }
 	a := openAuthority(t, t.TempDir(), now, "127.0.0.1")
 	id := enrolMember(t, a, nodes, dir)
-	known := nodes.held
+	known := nodes.nodesByKey
 	var asked []EnrolRequest
 	r := &Enroller{Authority: a, Registrar: nodes, Pending: func(key string, q EnrolRequest) (time.Duration, error) {
 		if key != FingerprintOf(id.Certificate.Leaf) {
@@ -165,12 +165,12 @@ func TestPersonDecidesAboutLostNode(t *testing.T) {
 		asked = append(asked, q)
 		return 7 * time.Second, nil
 	}}
-	address, outcomes := renewServer(t, r)
+	address, outcomes := serveRenewals(t, r)
 	renew := func() (*Identity, error) {
 		return Renew(t.Context(), RenewConfig{Identity: id, StateDir: dir, Servers: []string{address}, Now: now,
 			Says: EnrolRequest{MachineID: "m", Facts: map[string]string{"os": "linux"}, Secret: []byte("no")}})
 	}
-	nodes.held, nodes.missing = nil, true
+	nodes.nodesByKey, nodes.nodesLost = nil, true
 	_, err := renew()
 	var pending *PendingError
 	if !errors.As(err, &pending) || pending.Again != 7*time.Second || pending.Key != FingerprintOf(id.Certificate.Leaf) || len(asked) != 1 {
@@ -186,22 +186,22 @@ func TestPersonDecidesAboutLostNode(t *testing.T) {
 		change  func()
 		outcome string
 	}{
-		{"it was retired", func() { nodes.gone = model.Errorf(model.Forbidden, "retired") }, RenewBarred},
-		{"another machine has its place", func() { nodes.missing = false }, RenewUnknown},
-		{"a node with another id has its key", func() { nodes.held = map[string]Member{FingerprintOf(id.Certificate.Leaf): {UID: uuid.New()}} }, RenewUnknown},
+		{"it was retired", func() { nodes.keyRefusal = model.Errorf(model.Forbidden, "retired") }, RenewBarred},
+		{"another machine has its place", func() { nodes.nodesLost = false }, RenewUnknown},
+		{"a node with another id has its key", func() { nodes.nodesByKey = map[string]Member{FingerprintOf(id.Certificate.Leaf): {UID: uuid.New()}} }, RenewUnknown},
 		{"nobody may wait", func() { r.Pending = nil }, RenewUnknown},
 		{"it expired too long ago", func() { clock = clock.Add(NodeLife + RenewableFor + time.Hour) }, RenewUnknown},
 	} {
-		held, missing, gone, ask, at, before := nodes.held, nodes.missing, nodes.gone, r.Pending, clock, outcomes[c.outcome]
+		held, missing, gone, ask, at, before := nodes.nodesByKey, nodes.nodesLost, nodes.keyRefusal, r.Pending, clock, outcomes[c.outcome]
 		c.change()
 		if _, err := renew(); model.ClassOf(err) != model.Forbidden || outcomes[c.outcome] != before+1 {
 			t.Errorf("%s: %v, %v", c.name, err, outcomes)
 		}
-		nodes.held, nodes.missing, nodes.gone, r.Pending, clock = held, missing, gone, ask, at
+		nodes.nodesByKey, nodes.nodesLost, nodes.keyRefusal, r.Pending, clock = held, missing, gone, ask, at
 	}
-	nodes.held = known
+	nodes.nodesByKey = known
 	if next, err := renew(); err != nil || next.Node != id.Node || outcomes[RenewPending] != 1 || len(asked) != 1 {
-		t.Errorf("let in: %v, %v", err, outcomes)
+		t.Errorf("renewal of an accepted node: %v, %v", err, outcomes)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestPersonDecidesAboutLostNode(t *testing.T) {
 // after two thirds of the lifetime and before expiry.
 func TestRenewalsAreSpread(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
-	id := enrolMember(t, a, &registrar{}, t.TempDir())
+	id := enrolMember(t, a, &memoryRegistrar{}, t.TempDir())
 	end := id.Certificate.Leaf.NotAfter
 	if life := Life(id); life.Round(time.Minute) != NodeLife {
 		t.Fatalf("a life of %s", life)
@@ -255,7 +255,7 @@ func TestServerCertificateOnFullDisk(t *testing.T) {
 // nodes get a certificate, and an accepted answer is the node's.
 func FuzzRenew(f *testing.F) {
 	a := openAuthority(f, f.TempDir(), nil)
-	nodes, dir := &registrar{}, f.TempDir()
+	nodes, dir := &memoryRegistrar{}, f.TempDir()
 	id := enrolMember(f, a, nodes, dir)
 	right, err := id.renewRequest(nil)
 	testenv.NoError(f, err)

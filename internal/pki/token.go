@@ -46,7 +46,7 @@ func (t Token) String() string {
 func ParseToken(text string) (Token, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
 	if !ok {
-		return Token{}, model.Errorf(model.Invalid, "join token: it begins with %q", tokenPrefix).
+		return Token{}, model.Errorf(model.Invalid, "a join token begins with %q", tokenPrefix).
 			WithHint("create one on the server: muster node token")
 	}
 	b, err := base64.RawURLEncoding.DecodeString(encoded)
@@ -64,7 +64,7 @@ func ParseToken(text string) (Token, error) {
 	return t, nil
 }
 
-// JoinToken is the server's record of a token, with the hash of its secret.
+// JoinToken is the server's record of a join token, with the hash of its secret.
 type JoinToken struct {
 	ID        string            `json:"id"`   // derived from the secret, not secret
 	Hash      []byte            `json:"hash"` // SHA-256 of the secret
@@ -104,8 +104,8 @@ func (a *Authority) NewToken(addresses []string, keep JoinToken) (Token, JoinTok
 	return t, keep, nil
 }
 
-// tokenID derives the token's id from a hash with another prefix than the compared one, so it helps
-// no guess.
+// tokenID derives the public id of a join token from its secret. The id does not help to guess the secret: it comes from
+// another hash than the one that the server compares.
 func tokenID(secret []byte) string {
 	sum := sha256.Sum256(append([]byte("muster join token id\n"), secret...))
 	return hex.EncodeToString(sum[:8])
@@ -138,7 +138,7 @@ func (t *JoinToken) Exhausted() error {
 }
 
 // errNoToken is the cause of errUnknownToken's errors.
-var errNoToken = errors.New("no such join token")
+var errNoToken = errors.New("the join token does not exist")
 
 func errUnknownToken() error {
 	e := model.Errorf(model.Unauthenticated, "the server does not know this join token").

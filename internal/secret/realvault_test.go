@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestValuesOfARealVault checks the values and messages of a real OpenBao: wrong, expired and
+// TestResolverReadsRealVault checks the values and messages of a real OpenBao: wrong, expired and
 // renewed tokens, its own agent with AppRole, both engines, namespaces, a sealed, restarted and
 // absent server.
-func TestValuesOfARealVault(t *testing.T) {
+func TestResolverReadsRealVault(t *testing.T) {
 	b := testenv.NewBao(t)
 	const password, other = "correct horse battery", "the value of a team"
 	b.Must("POST", "secret/data/app/db", "", map[string]any{"data": map[string]any{"password": password, "port": 54320, "none": nil}}, nil)
@@ -38,7 +38,7 @@ func TestValuesOfARealVault(t *testing.T) {
 		return &model.SecretSpec{Vault: v}
 	}
 	ask := func(spec *model.SecretSpec) (Value, error) {
-		return resolver(map[string]*model.SecretSpec{"default/s": spec}, nil).Resolve(t.Context(), "default", "s")
+		return newTestResolver(map[string]*model.SecretSpec{"default/s": spec}, nil).Resolve(t.Context(), "default", "s")
 	}
 	refused := func(name string, spec *model.SecretSpec, says string) {
 		t.Helper()

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// hold is the time for which an answer, also an error, serves later requests.
-	hold = 5 * time.Second
-	// within bounds the search for a value.
-	within = 10 * time.Second
+	// answerLife is the time for which a value or an error that was read serves later requests.
+	answerLife = 5 * time.Second
+	// readTimeout bounds the duration of one read of a value.
+	readTimeout = 10 * time.Second
 )
 
-// Options are the surroundings of a Resolver.
+// Options holds the functions by which a Resolver reads declarations and values.
 type Options struct {
 	// Secret returns the declaration of a Secret; false: none exists.
 	Secret   func(namespace, name string) (*model.SecretSpec, bool)
@@ -35,19 +35,19 @@ type Options struct {
 // Value is the value of a Secret.
 type Value struct {
 	Text  string
-	Lease time.Duration // time for which an agent may keep it
+	Lease time.Duration // time for which an agent may keep the value
 }
 
-// Resolver finds values. Safe for concurrent use.
+// Resolver reads the values of Secrets. Safe for concurrent use.
 type Resolver struct {
 	o Options
 
 	mu      sync.Mutex
-	answers map[string]*answer // by the place of the value, not by name
+	answers map[string]*cachedAnswer // by the encoded source of the value (file, variable, Vault path), not by the Secret's name
 }
 
-// answer is one value, or the read that will bring it.
-type answer struct {
+// cachedAnswer is the value or error of a source; done is closed when the read has ended.
+type cachedAnswer struct {
 	done  chan struct{}
 	value Value
 	err   error
@@ -62,12 +62,12 @@ func New(o Options) *Resolver {
 		o.ReadFile = readFile
 	}
 	if o.Client == nil {
-		o.Client = (&clients{readFile: o.ReadFile}).get
+		o.Client = (&clientCache{readFile: o.ReadFile}).get
 	}
 	if o.After == nil {
 		o.After = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
-	return &Resolver{o: o, answers: map[string]*answer{}}
+	return &Resolver{o: o, answers: map[string]*cachedAnswer{}}
 }
 
 // Resolve returns the value of a Secret. The error is for people.
@@ -77,7 +77,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, 
 		return Value{}, fmt.Errorf("Secret %s/%s does not exist", namespace, name)
 	}
 	if !spec.OnServer() {
-		return Value{}, errors.New("its value is on the node, but the agent does not have that change yet")
+		return Value{}, errors.New("the value of the Secret is on the node, but the agent does not have that change yet")
 	}
 	where, err := json.Marshal(spec)
 	if err != nil {
@@ -86,37 +86,37 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, 
 	r.mu.Lock()
 	a := r.answers[string(where)]
 	if a == nil {
-		a = &answer{done: make(chan struct{})}
+		a = &cachedAnswer{done: make(chan struct{})}
 		r.answers[string(where)] = a
-		go r.find(a, spec, string(where)) // it outlives the first caller: others wait for it
+		go r.fillAnswer(a, spec, string(where)) // the read outlives the first caller, because other callers wait for its result
 	}
 	r.mu.Unlock()
 	select {
 	case <-a.done:
 		return a.value, a.err
 	case <-ctx.Done():
-		return Value{}, errors.New("reading it took too long")
+		return Value{}, errors.New("reading the value took too long")
 	}
 }
 
-func (r *Resolver) find(a *answer, spec *model.SecretSpec, where string) {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+func (r *Resolver) fillAnswer(a *cachedAnswer, spec *model.SecretSpec, where string) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	if a.value, a.err = r.read(ctx, spec); a.err == nil {
+	if a.value, a.err = r.readValue(ctx, spec); a.err == nil {
 		a.err = model.CheckSecretValue(a.value.Text)
 	}
 	if a.err != nil {
 		a.value = Value{}
 	}
 	close(a.done)
-	r.o.After(hold, func() {
+	r.o.After(answerLife, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.answers, where)
 	})
 }
 
-func (r *Resolver) read(ctx context.Context, spec *model.SecretSpec) (Value, error) {
+func (r *Resolver) readValue(ctx context.Context, spec *model.SecretSpec) (Value, error) {
 	v := Value{Lease: cmp.Or(time.Duration(spec.Lease), model.DefaultSecretLease)}
 	switch {
 	case spec.Env != "":
@@ -132,9 +132,9 @@ func (r *Resolver) read(ctx context.Context, spec *model.SecretSpec) (Value, err
 		}
 		v.Text = model.SecretOfFile(data)
 	case spec.Vault != nil:
-		return r.vault(ctx, spec.Vault, v.Lease)
+		return r.readVault(ctx, spec.Vault, v.Lease)
 	default:
-		return v, errors.New("it has no source of the value: another version wrote it")
+		return v, errors.New("the Secret has no source of its value: another version of Muster wrote it")
 	}
 	return v, nil
 }

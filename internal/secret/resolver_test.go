@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func resolver(specs map[string]*model.SecretSpec, change func(*Options)) *Resolver {
+func newTestResolver(specs map[string]*model.SecretSpec, change func(*Options)) *Resolver {
 	o := Options{
 		Secret: func(namespace, name string) (*model.SecretSpec, bool) {
 			s, ok := specs[namespace+"/"+name]
@@ -30,7 +30,7 @@ func resolver(specs map[string]*model.SecretSpec, change func(*Options)) *Resolv
 	return New(o)
 }
 
-func TestWhereValuesAre(t *testing.T) {
+func TestSecretValuesComeFromDeclaredSource(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -64,7 +64,7 @@ func TestWhereValuesAre(t *testing.T) {
 		"short":             {spec: &model.SecretSpec{File: write("s", "abc")}, err: "shorter than 4 bytes"},
 		"long":              {spec: &model.SecretSpec{File: write("l", strings.Repeat("x", model.MaxSecret+1))}, err: "longer than 16KiB"},
 		"zero byte":         {spec: &model.SecretSpec{File: write("z", "abcd\x00e")}, err: "zero byte"},
-		"on the node":       {spec: &model.SecretSpec{AgentFile: "x"}, err: "its value is on the node"},
+		"on the node":       {spec: &model.SecretSpec{AgentFile: "x"}, err: "the value of the Secret is on the node"},
 		"vault":             {spec: at(func(*model.Vault) {}), value: "correct horse"},
 		"vault number":      {spec: at(func(v *model.Vault) { v.Key = "port" }), value: "54320"},
 		"vault no key":      {spec: at(func(v *model.Vault) { v.Key = "user" }), err: `secret/app/db in Vault: key "user" does not exist`},
@@ -83,7 +83,7 @@ func TestWhereValuesAre(t *testing.T) {
 		"vault is not here": {spec: at(func(v *model.Vault) { v.Address = "https://127.0.0.1:1" }), err: "Vault at https://127.0.0.1:1: dial"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := resolver(map[string]*model.SecretSpec{"default/s": c.spec}, nil)
+			r := newTestResolver(map[string]*model.SecretSpec{"default/s": c.spec}, nil)
 			v, err := r.Resolve(t.Context(), "default", "s")
 			switch {
 			case c.err != "":
@@ -108,23 +108,23 @@ func TestWhereValuesAre(t *testing.T) {
 			}
 		})
 	}
-	if _, err := resolver(nil, nil).Resolve(t.Context(), "default", "s"); err == nil || !strings.Contains(err.Error(), "Secret default/s does not exist") {
+	if _, err := newTestResolver(nil, nil).Resolve(t.Context(), "default", "s"); err == nil || !strings.Contains(err.Error(), "Secret default/s does not exist") {
 		t.Error(err)
 	}
 	vault.Seal(true)
-	if _, err := resolver(map[string]*model.SecretSpec{"default/s": at(func(*model.Vault) {})}, nil).Resolve(t.Context(), "default", "s"); err == nil || !strings.Contains(err.Error(), "is sealed") {
+	if _, err := newTestResolver(map[string]*model.SecretSpec{"default/s": at(func(*model.Vault) {})}, nil).Resolve(t.Context(), "default", "s"); err == nil || !strings.Contains(err.Error(), "is sealed") {
 		t.Error(err)
 	}
 }
 
-// TestOneRequestForAFleet checks that simultaneous requests share one read, and that later ones
+// TestSimultaneousRequestsShareOneRead checks that simultaneous requests share one read, and that later ones
 // read again.
-func TestOneRequestForAFleet(t *testing.T) {
+func TestSimultaneousRequestsShareOneRead(t *testing.T) {
 	vault := testenv.NewVault(t, "token")
 	vault.Put("secret/x", map[string]any{"k": "a value"})
 	var forget func()
 	told := make(chan struct{}, 2)
-	r := resolver(map[string]*model.SecretSpec{"default/s": {Vault: &model.Vault{Address: vault.URL, Path: "x", Key: "k", TokenFile: "token", CA: "ca"}}}, func(o *Options) {
+	r := newTestResolver(map[string]*model.SecretSpec{"default/s": {Vault: &model.Vault{Address: vault.URL, Path: "x", Key: "k", TokenFile: "token", CA: "ca"}}}, func(o *Options) {
 		o.ReadFile = func(name string) ([]byte, error) {
 			if name == "ca" {
 				return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vault.Certificate().Raw}), nil
@@ -152,7 +152,7 @@ func TestOneRequestForAFleet(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("gone"))
-	stuck := resolver(map[string]*model.SecretSpec{"default/s": {File: "x"}}, func(o *Options) {
+	stuck := newTestResolver(map[string]*model.SecretSpec{"default/s": {File: "x"}}, func(o *Options) {
 		o.ReadFile = func(string) ([]byte, error) { <-t.Context().Done(); return nil, nil }
 	})
 	if _, err := stuck.Resolve(ctx, "default", "s"); err == nil {
@@ -183,7 +183,7 @@ func FuzzVaultAnswer(f *testing.F) {
 			t.Fatal("a lease that is over before it begins")
 		}
 		for name := range said.data {
-			_, _ = said.key(name)
+			_, _ = said.textOf(name)
 		}
 		if text := vaultError(&model.Vault{}, 500, body).Error(); len(text) > 1000 || strings.Contains(text, "\n") {
 			t.Fatalf("no line: %q", text)

@@ -19,12 +19,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxAnswer bounds the read part of an answer, in bytes.
+// maxAnswer bounds the bytes that are read of Vault's answer.
 const maxAnswer = 1 << 20
 
-// vault reads one key of a KV engine: GET /v1/MOUNT/PATH of version 1, GET /v1/MOUNT/data/PATH of
+// readVault reads one key of a KV engine: GET /v1/MOUNT/PATH of version 1, GET /v1/MOUNT/data/PATH of
 // version 2 (developer.hashicorp.com/vault/api-docs/secret/kv).
-func (r *Resolver) vault(ctx context.Context, at *model.Vault, lease time.Duration) (Value, error) {
+func (r *Resolver) readVault(ctx context.Context, at *model.Vault, lease time.Duration) (Value, error) {
 	token, err := r.o.ReadFile(at.TokenFile)
 	if err != nil {
 		return Value{}, fmt.Errorf("Vault's token, on the server: %w", err)
@@ -66,7 +66,7 @@ func (r *Resolver) vault(ctx context.Context, at *model.Vault, lease time.Durati
 	if err != nil {
 		return Value{}, fmt.Errorf("Vault at %s: %w", model.RedactURL(at.Address), err)
 	}
-	text, err := said.key(at.Key)
+	text, err := said.textOf(at.Key)
 	if err != nil {
 		return Value{}, fmt.Errorf("%s in Vault: %w", vaultPath(at), err)
 	}
@@ -95,39 +95,39 @@ func pathParts(at *model.Vault) []string {
 
 func vaultPath(at *model.Vault) string { return cmp.Or(at.Mount, "secret") + "/" + at.Path }
 
-// kvEngine is the content of a path.
-type kvEngine struct {
+// kvValues holds the keys and values that Vault has at one path.
+type kvValues struct {
 	data  map[string]json.RawMessage
 	lease time.Duration
 }
 
-// decodeKV reads the answer of either version.
-func decodeKV(body []byte, v1 bool) (kvEngine, error) {
+// decodeKV decodes Vault's answer from a KV engine of version 1 or 2.
+func decodeKV(body []byte, v1 bool) (kvValues, error) {
 	var answer struct {
 		Data  json.RawMessage `json:"data"`
 		Lease int64           `json:"lease_duration"` // seconds; zero in version 2
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return kvEngine{}, errors.New("the answer is not JSON: check that the address is Vault")
+		return kvValues{}, errors.New("the answer is not JSON: check that the address is Vault")
 	}
-	out := kvEngine{lease: time.Duration(min(max(answer.Lease, 0), 1<<31)) * time.Second}
+	out := kvValues{lease: time.Duration(min(max(answer.Lease, 0), 1<<31)) * time.Second}
 	if !v1 {
 		var inner struct {
 			Data json.RawMessage `json:"data"`
 		}
 		if err := json.Unmarshal(answer.Data, &inner); err != nil || len(inner.Data) == 0 {
-			return kvEngine{}, errors.New("the answer is not from a KV engine of version 2: try engine: v1")
+			return kvValues{}, errors.New("the answer is not from a KV engine of version 2: try engine: v1")
 		}
 		answer.Data = inner.Data
 	}
 	if err := json.Unmarshal(answer.Data, &out.data); err != nil {
-		return kvEngine{}, errors.New("the answer has no values")
+		return kvValues{}, errors.New("the answer has no values")
 	}
 	return out, nil
 }
 
-// key returns one value as text: strings as they are, other values as JSON.
-func (k kvEngine) key(name string) (string, error) {
+// textOf returns the value of a key as text: a string as it is, another value as JSON.
+func (k kvValues) textOf(name string) (string, error) {
 	raw, ok := k.data[name]
 	if !ok || string(bytes.TrimSpace(raw)) == "null" {
 		return "", fmt.Errorf("key %q does not exist", name)
@@ -175,19 +175,19 @@ func oneLine(text string) string {
 	return strings.Join(parts, ", ")
 }
 
-// clients caches one client per CA, with its connections.
-type clients struct {
+// clientCache keeps one HTTP client per CA of Vault, with its connections.
+type clientCache struct {
 	readFile func(string) ([]byte, error)
 	mu       sync.Mutex
-	by       map[string]client
+	by       map[string]cachedClient
 }
 
-type client struct {
+type cachedClient struct {
 	pem  string
 	http *http.Client
 }
 
-func (c *clients) get(ca string) (*http.Client, error) {
+func (c *clientCache) get(ca string) (*http.Client, error) {
 	var roots *tls.Config
 	pem := []byte(nil)
 	if ca != "" {
@@ -207,18 +207,18 @@ func (c *clients) get(ca string) (*http.Client, error) {
 		return had.http, nil
 	}
 	if c.by == nil {
-		c.by = map[string]client{}
+		c.by = map[string]cachedClient{}
 	}
 	made := &http.Client{
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: roots, ForceAttemptHTTP2: true, MaxConnsPerHost: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
 		// A standby redirects to the leader, once; like Vault's own client, follow with the token.
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if len(via) > 1 || via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
-				return errors.New("it redirects: set the address of the leader")
+				return errors.New("the server redirects the request: set the address of Vault's leader")
 			}
 			return nil
 		},
 	}
-	c.by[ca] = client{string(pem), made}
+	c.by[ca] = cachedClient{string(pem), made}
 	return made, nil
 }

@@ -12,7 +12,7 @@ import (
 
 // listCollection answers with all objects of a read-only type.
 func (r *request) listCollection() (answer, error) {
-	forms, err := types[r.kind].objects(r)
+	forms, err := sensuTypes[r.kind].objects(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -21,12 +21,12 @@ func (r *request) listCollection() (answer, error) {
 
 // getFromCollection answers with the object of a read-only type that has the name in the path.
 func (r *request) getFromCollection() (answer, error) {
-	forms, err := types[r.kind].objects(r)
+	forms, err := sensuTypes[r.kind].objects(r)
 	if err != nil {
 		return answer{}, err
 	}
 	for _, o := range forms {
-		if o["username"] == r.names[0] || nameOf(o) == r.names[0] {
+		if o["username"] == r.names[0] || objectName(o) == r.names[0] {
 			return answer{body: o}, nil
 		}
 	}
@@ -37,7 +37,7 @@ func (r *request) getFromCollection() (answer, error) {
 func (r *request) putInCollection() (answer, error) {
 	_, same, err := r.readDocument()
 	if err == nil && !same {
-		err = noOperation(r)
+		err = unsupportedRequestError(r)
 	}
 	return answer{status: http.StatusOK}, err
 }
@@ -48,19 +48,19 @@ var sensuRoles = []struct {
 	ours, group, clusterRole string
 	rules                    []object
 }{
-	{"admin", "cluster-admins", "cluster-admin", []object{permission("*", "*")}},
-	{"operator", "operators", "operator", []object{permission("get,list", readableTypes), permission("create,delete", "silenced"), permission("update,delete", "events")}},
-	{"agent", "system:agents", "system:agent", []object{permission("*", "events")}},
-	{"viewer", "viewers", "view", []object{permission("get,list", readableTypes)}},
+	{"admin", "cluster-admins", "cluster-admin", []object{permissionRule("*", "*")}},
+	{"operator", "operators", "operator", []object{permissionRule("get,list", readableTypes), permissionRule("create,delete", "silenced"), permissionRule("update,delete", "events")}},
+	{"agent", "system:agents", "system:agent", []object{permissionRule("*", "events")}},
+	{"viewer", "viewers", "view", []object{permissionRule("get,list", readableTypes)}},
 }
 
 const readableTypes = "assets,checks,entities,events,filters,handlers,hooks,mutators,namespaces,pipelines,silenced"
 
-func permission(verbs, resources string) object {
+func permissionRule(verbs, resources string) object {
 	return object{"verbs": strings.Split(verbs, ","), "resources": strings.Split(resources, ","), "resource_names": []string{}}
 }
 
-// users leaves out users that have no role in Sensu.
+// listUsers returns the users as Sensu's objects, without users that have no role in Sensu.
 func listUsers(r *request) (list []object, err error) {
 	got, err := r.muster.Access.Users(r.Context())
 	for i := range got.Items {
@@ -88,10 +88,10 @@ func listClusterRoleBindings(*request) (list []object, err error) {
 	return list, nil
 }
 
-func noObjects(*request) ([]object, error) { return nil, nil }
+func listNothing(*request) ([]object, error) { return nil, nil }
 
-// login answers the paths below /auth with users, passwords and sessions of Muster.
-func (s *Server) login(r *http.Request) (answer, error) {
+// answerLogin answers the paths below /auth with users, passwords and sessions of Muster.
+func (s *Server) answerLogin(r *http.Request) (answer, error) {
 	token := tokenOf(r)
 	if r.Method == http.MethodGet {
 		token = ""
@@ -101,7 +101,7 @@ func (s *Server) login(r *http.Request) (answer, error) {
 	switch r.Method + " " + r.URL.Path {
 	case "GET /auth":
 		session, err := openSession(r, c)
-		out.body = tokens(session.Token, session.Expires)
+		out.body = tokenAnswer(session.Token, session.Expires)
 		return out, err
 	case "GET /auth/test":
 		if _, err := openSession(r, c); err != nil {
@@ -119,7 +119,7 @@ func (s *Server) login(r *http.Request) (answer, error) {
 		}
 		for _, t := range list.Items {
 			if t.ID == me.Token {
-				out.body = tokens(token, t.Expires)
+				out.body = tokenAnswer(token, t.Expires)
 				return out, nil
 			}
 		}
@@ -142,8 +142,8 @@ func openSession(r *http.Request, c *client.Client) (session v1.Session, err err
 // endlessLife is the lifetime that sensuctl gets for a token without an end.
 const endlessLife = 10 * 365 * 24 * time.Hour
 
-// tokens returns the answer to a login. The refresh token, which sensuctl requires, is the session's own.
-func tokens(secret string, expires time.Time) object {
+// tokenAnswer returns the answer to a login. The refresh token, which sensuctl requires, is the session's own.
+func tokenAnswer(secret string, expires time.Time) object {
 	if expires.IsZero() {
 		expires = time.Now().Add(endlessLife)
 	}

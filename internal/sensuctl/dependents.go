@@ -46,7 +46,7 @@ func (r *request) importDependents(name string) error {
 			if !dependent.depends(m) {
 				continue
 			}
-			made, err := r.importAgain(dependent.path, m)
+			made, err := r.importFormAgain(dependent.path, m)
 			if err != nil {
 				return err
 			}
@@ -58,35 +58,37 @@ func (r *request) importDependents(name string) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return r.apply(list...)
+	return r.applyDocuments(list...)
 }
 
-// importAgain imports the form of a resource, which was sent to a type's path; nil: the result is the same resource.
-func (r *request) importAgain(path string, m *model.Resource) (*importedDocument, error) {
+// importFormAgain imports the Sensu form of a resource again, as if sensuctl had sent the form to the path; nil: the
+// import changes nothing.
+func (r *request) importFormAgain(path string, m *model.Resource) (*importedDocument, error) {
 	doc, err := r.formOf(path, m)
 	if err != nil || doc == nil {
 		return nil, err
 	}
-	made, err := r.convert(doc)
+	made, err := r.convertDocument(doc)
 	if err != nil {
 		return nil, err
 	}
-	if sameSpec(made.main, m) && slices.Equal(made.missing, splitList(m.Metadata.Annotations[missingAnnotation])) {
+	if equalSpecs(made.main, m) && slices.Equal(made.missingReferences, splitList(m.Metadata.Annotations[missingAnnotation])) {
 		return nil, nil
 	}
 	made.main.Status = m.Status
 	return made, nil
 }
 
-// sameSpec reports whether two resources have equal specs.
-func sameSpec(a, b *model.Resource) bool {
+// equalSpecs reports whether two resources have equal specs.
+func equalSpecs(a, b *model.Resource) bool {
 	x, err1 := json.Marshal(a.Spec)
 	y, err2 := json.Marshal(b.Spec)
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// setForm returns a pipeline that an import made of a set as that set; nil: it is another pipeline.
-func setForm(m *model.Resource) *document {
+// setDocument writes a pipeline that was imported from a handler set as a document of that set; nil: the pipeline is not
+// from a set.
+func setDocument(m *model.Resource) *document {
 	members := splitList(m.Metadata.Annotations[sensuimport.SetOf])
 	if len(members) == 0 {
 		return nil
@@ -99,8 +101,8 @@ func setForm(m *model.Resource) *document {
 	return newDocument("handlers", m.Metadata.Namespace, object{"metadata": object{"name": name}, "type": "set", "handlers": names})
 }
 
-// isHookChange reports requests of sensuctl check set-hooks and remove-hook: PUT checks/NAME/hooks/TYPE and DELETE
-// checks/NAME/hooks/TYPE/hook/NAME.
+// isHookChange reports whether a request is one of sensuctl check set-hooks and remove-hook: PUT checks/NAME/hooks/TYPE
+// and DELETE checks/NAME/hooks/TYPE/hook/NAME.
 func isHookChange(method string, r *request) bool {
 	if r.kind != "checks" || len(r.names) < 3 || r.names[1] != "hooks" {
 		return false
@@ -108,7 +110,7 @@ func isHookChange(method string, r *request) bool {
 	return method == http.MethodPut && len(r.names) == 3 || method == http.MethodDelete && len(r.names) == 5 && r.names[3] == "hook"
 }
 
-// changeHooks adds hooks to those that run after results of a type, or removes one.
+// changeHooks adds hooks to a check for results of one type (critical, non-zero), or removes one hook.
 func (r *request) changeHooks() (answer, error) {
 	var body object
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil && r.Method == http.MethodPut {
@@ -117,7 +119,7 @@ func (r *request) changeHooks() (answer, error) {
 	if spec, ok := body["spec"].(object); ok {
 		body = spec
 	}
-	added := texts(body[r.names[2]])
+	added := textsOf(body[r.names[2]])
 	if r.Method == http.MethodPut && (len(added) == 0 || len(added) > maxLookups) {
 		return answer{}, model.Errorf(model.Invalid, "expected {%q: [NAME, …]} with 1 to %d names of hooks", r.names[2], maxLookups)
 	}
@@ -129,7 +131,7 @@ func (r *request) changeHooks() (answer, error) {
 	return answer{status: http.StatusNoContent}, r.retryStale(func() error { return r.replaceHooks(added) })
 }
 
-// replaceHooks replaces a check by its form with other hooks.
+// replaceHooks imports the form of a check with the added hooks, or without the hook in the path, in place of the check.
 func (r *request) replaceHooks(added []string) error {
 	m, err := r.readResource("Check", r.namespace, r.name(0))
 	if err != nil {
@@ -147,14 +149,14 @@ func (r *request) replaceHooks(added []string) error {
 		return model.Errorf(model.NotFound, "check %s has no hook %s of type %s", r.name(0), r.names[4], r.names[2])
 	}
 	doc.spec["check_hooks"] = lists
-	made, err := r.convert(doc)
+	made, err := r.convertDocument(doc)
 	if err != nil {
 		return err
 	}
-	return r.replace(m, made)
+	return r.replaceResource(m, made)
 }
 
-// removeHook removes a hook from the lists of a type.
+// removeHook removes a hook from those lists of a check's hooks that are for one type of results.
 func removeHook(lists []any, when, hook string) (found bool) {
 	for _, item := range lists {
 		list, _ := item.(object)

@@ -18,7 +18,7 @@ type document struct {
 	spec, meta            object
 }
 
-// readDocument reads the body of a request. same reports that the body equals the form that the server shows of the
+// readDocument reads the body of a request. same reports that the body equals the form in which the server shows the
 // resource. Such a request changes nothing, even if Sensu has no form for all fields, so a dump can be applied again.
 func (r *request) readDocument() (doc *document, same bool, err error) {
 	data, err := io.ReadAll(r.Body)
@@ -42,7 +42,7 @@ func (r *request) readDocument() (doc *document, same bool, err error) {
 		return nil, false, err
 	}
 	shown, err := parseDocument(data, r)
-	return doc, err == nil && reflect.DeepEqual(doc.content(), shown.content()), err
+	return doc, err == nil && reflect.DeepEqual(doc.declaredContent(), shown.declaredContent()), err
 }
 
 // parseDocument reads a resource with or without a wrapper {type, api_version, metadata, spec}. The name in the path
@@ -65,7 +65,7 @@ func parseDocument(data []byte, r *request) (*document, error) {
 
 // newDocument returns the document of a body that was sent to the path of a type.
 func newDocument(path, namespace string, body object) *document {
-	d := &document{kind: types[path].sensu, namespace: namespace, spec: body}
+	d := &document{kind: sensuTypes[path].sensu, namespace: namespace, spec: body}
 	if spec, ok := body["spec"].(object); ok && body["type"] != nil {
 		d.spec = spec
 		d.meta, _ = body["metadata"].(object)
@@ -88,7 +88,7 @@ func newDocument(path, namespace string, body object) *document {
 	return d
 }
 
-// textOrStar returns a text; "*" for an empty one.
+// textOrStar returns a JSON text; "*" if the text is empty.
 func textOrStar(v any) string {
 	if text, _ := v.(string); text != "" {
 		return text
@@ -96,40 +96,40 @@ func textOrStar(v any) string {
 	return "*"
 }
 
-// file returns the document as a file for sensuimport.
-func (d *document) file() sensuimport.File {
+// importFile returns the document as a file that sensuimport can read.
+func (d *document) importFile() sensuimport.File {
 	data, _ := json.Marshal(object{"type": d.kind, "api_version": "core/v2", "metadata": d.meta, "spec": d.spec}) // parsed from JSON
 	return sensuimport.File{Name: "sensuctl", Data: data}
 }
 
-// managedBy is the label that sensuctl create writes on all that it sends.
-const managedBy = "sensu.io/managed_by"
+// managedByLabel is the label that sensuctl create writes on each resource that it sends.
+const managedByLabel = "sensu.io/managed_by"
 
 // measuredFields are fields of entities that agents report.
 var measuredFields = []string{"last_seen", "system", "sensu_agent_version", "redact", "user"}
 
-// content returns the declared fields of a document, for comparison. Empty fields are left out: sensuctl and the server
-// write them differently.
-func (d *document) content() any {
+// declaredContent returns the declared fields of a document, for comparison. Empty fields are left out: sensuctl and the
+// server write them differently.
+func (d *document) declaredContent() any {
 	if d.kind == "Entity" || d.kind == "EntityConfig" {
 		for _, field := range measuredFields {
 			delete(d.spec, field)
 		}
 	}
 	if labels, ok := d.meta["labels"].(object); ok {
-		delete(labels, managedBy)
+		delete(labels, managedByLabel)
 	}
 	delete(d.meta, "created_by")
-	return withoutEmpty(object{"spec": d.spec, "metadata": d.meta})
+	return dropEmptyValues(object{"spec": d.spec, "metadata": d.meta})
 }
 
-// withoutEmpty returns a JSON value without empty texts, numbers, lists and objects; nil: it is empty itself.
-func withoutEmpty(v any) any {
+// dropEmptyValues returns a JSON value without empty texts, numbers, lists and objects; nil: nothing remains.
+func dropEmptyValues(v any) any {
 	switch v := v.(type) {
 	case object:
 		out := object{}
 		for name, field := range v {
-			if field = withoutEmpty(field); field != nil {
+			if field = dropEmptyValues(field); field != nil {
 				out[name] = field
 			}
 		}
@@ -139,7 +139,7 @@ func withoutEmpty(v any) any {
 	case []any:
 		var out []any
 		for _, item := range v {
-			out = append(out, withoutEmpty(item))
+			out = append(out, dropEmptyValues(item))
 		}
 		if len(out) > 0 {
 			return out
@@ -152,8 +152,8 @@ func withoutEmpty(v any) any {
 	return nil
 }
 
-// texts returns the texts of a JSON list.
-func texts(v any) (out []string) {
+// textsOf returns the texts in a JSON list.
+func textsOf(v any) (out []string) {
 	list, _ := v.([]any)
 	for _, item := range list {
 		if text, ok := item.(string); ok {
@@ -163,7 +163,7 @@ func texts(v any) (out []string) {
 	return out
 }
 
-// toJSON returns a value as the types of encoding/json.
+// toJSON converts a value to the maps, lists and texts that encoding/json decodes.
 func toJSON(v any) (out object, err error) {
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -172,22 +172,22 @@ func toJSON(v any) (out object, err error) {
 	return out, err
 }
 
-// replaceable refuses to replace a resource that belongs to another owner than sensu, or that uses a field for which
+// checkReplaceable refuses to replace a resource that belongs to another owner than sensu, or that uses a field for which
 // Sensu has no form: replacing it whole would lose that field.
-func (r *request) replaceable(is *model.Resource) error {
+func (r *request) checkReplaceable(is *model.Resource) error {
 	if o := is.Metadata.Owner; o != "" && o != owner {
-		return refusal(is, "it belongs to "+o, "edit")
+		return refuseChange(is, "it belongs to "+o, "edit")
 	}
-	field, err := r.inexpressible(is)
+	field, err := r.firstInexpressibleField(is)
 	if err == nil && field != "" {
-		err = refusal(is, "Sensu has no form for its "+field, "edit")
+		err = refuseChange(is, "Sensu has no form for its "+field, "edit")
 	}
 	return err
 }
 
-// inexpressible returns the first field of a resource that is lost when its form in Sensu is imported; empty: no field is
-// lost. A handler that an import replaced by one of Muster's own has no form, but sensuctl may replace it.
-func (r *request) inexpressible(is *model.Resource) (string, error) {
+// firstInexpressibleField returns the first field of a resource that is lost when its form in Sensu is imported; empty: no
+// field is lost. A handler that an import replaced by one of Muster's own has no form, but sensuctl may replace it.
+func (r *request) firstInexpressibleField(is *model.Resource) (string, error) {
 	doc, err := r.formOf(r.kind, is)
 	if err != nil {
 		return "", err
@@ -198,7 +198,7 @@ func (r *request) inexpressible(is *model.Resource) (string, error) {
 		}
 		return "kind of " + strings.ToLower(is.Kind), nil
 	}
-	made, err := r.convert(doc)
+	made, err := r.convertDocument(doc)
 	if err != nil {
 		return "spec", nil //nolint:nilerr // a form that cannot be imported
 	}
@@ -207,14 +207,14 @@ func (r *request) inexpressible(is *model.Resource) (string, error) {
 		return "", err
 	}
 	back, err := toJSON(made.main.Spec)
-	field := firstLoss("", has, back)
+	field := firstLostField("", has, back)
 	if field == "" && is.Metadata.DisplayName != made.main.Metadata.DisplayName {
 		field = "displayName"
 	}
 	return field, err
 }
 
-// declaredSpec leaves out the fields of a node that the server writes.
+// declaredSpec returns the spec without the fields that the server writes into nodes.
 func declaredSpec(spec model.Spec) model.Spec {
 	n, ok := spec.(*model.NodeSpec)
 	if !ok {
@@ -223,36 +223,36 @@ func declaredSpec(spec model.Spec) model.Spec {
 	return &model.NodeSpec{Proxy: n.Proxy, Groups: n.Groups, MayJoin: n.MayJoin, Properties: n.Properties, Upstream: n.Upstream, Keepalive: n.Keepalive, Lifecycle: n.Lifecycle}
 }
 
-// firstLoss returns the path of the first field, by name, that back lacks or has otherwise; empty: none.
-func firstLoss(path string, has, back object) string {
+// firstLostField returns the path of the first field of has, by name, that back lacks or has with another value; empty:
+// none.
+func firstLostField(path string, has, back object) string {
 	for _, name := range sortedKeys(has) {
 		inner, ok := has[name].(object)
 		innerBack, ok2 := back[name].(object)
 		at := strings.TrimPrefix(path+"."+name, ".")
 		switch {
 		case ok && ok2:
-			if lost := firstLoss(at, inner, innerBack); lost != "" {
+			if lost := firstLostField(at, inner, innerBack); lost != "" {
 				return lost
 			}
-		case !reflect.DeepEqual(withoutEmpty(has[name]), withoutEmpty(back[name])):
+		case !reflect.DeepEqual(dropEmptyValues(has[name]), dropEmptyValues(back[name])):
 			return at
 		}
 	}
 	return ""
 }
 
-// formOf returns the form of a resource of a type without the effective labels and groups of entities; nil: Sensu has
-// none.
+// formOf returns a resource in Sensu's form, with declared labels and groups only; nil: Sensu has no form for the resource.
 func (r *request) formOf(path string, m *model.Resource) (*document, error) {
-	if m.Kind != types[path].kind {
+	if m.Kind != sensuTypes[path].kind {
 		if m.Kind == "Pipeline" { // of a set, sent as a handler
-			return setForm(m), nil
+			return setDocument(m), nil
 		}
 		return nil, nil
 	}
 	declared := *r
-	declared.declared = true
-	o, err := types[path].form(&declared, m)
+	declared.declaredOnly = true
+	o, err := sensuTypes[path].form(&declared, m)
 	if err != nil || o == nil {
 		return nil, err
 	}
@@ -263,8 +263,8 @@ func (r *request) formOf(path string, m *model.Resource) (*document, error) {
 	return newDocument(path, m.Metadata.Namespace, body), nil
 }
 
-// refusal is the error for a resource that sensuctl must not change, with the command of Muster that does.
-func refusal(m *model.Resource, reason, verb string) error {
+// refuseChange is the error for a resource that sensuctl must not change, with the command of Muster that does.
+func refuseChange(m *model.Resource, reason, verb string) error {
 	text := "not by sensuctl: " + strings.ToLower(m.Kind) + " " + m.Metadata.Name + ": " + reason + "; type " + musterCommand(verb, refOf(m))
 	return &sensuError{http.StatusNotImplemented, text, codeNotFound}
 }

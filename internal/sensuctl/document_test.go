@@ -19,7 +19,7 @@ import (
 )
 
 // listRevisions writes key, revision and body of every declared resource.
-func (w *world) listRevisions() string {
+func (w *testServer) listRevisions() string {
 	w.t.Helper()
 	out := ""
 	for _, kind := range kind.All().Kinds() {
@@ -33,22 +33,22 @@ func (w *world) listRevisions() string {
 
 // dumpResources reads lists as sensuctl dump does and returns each object with the path that sensuctl create sends it
 // to.
-func (w *world) dumpResources(kinds ...string) (paths []string, docs []object) {
+func (w *testServer) dumpResources(kinds ...string) (paths []string, docs []object) {
 	w.t.Helper()
 	for _, kind := range kinds {
 		path := core + "/" + kind
 		switch {
 		case kind == "namespaces" || kind == "users":
 			path = "/api/core/v2/" + kind
-		case types[kind].group == core3:
+		case sensuTypes[kind].group == core3:
 			path = strings.Replace(core, "v2", "v3", 1) + "/" + kind
 		}
 		var list []object
 		testenv.NoError(w.t, json.Unmarshal([]byte(w.expectStatus(200, "GET", path, "")), &list))
 		for _, o := range list {
 			for field := range o {
-				if _, wrapped := o["spec"]; !wrapped && !slices.Contains(strings.Fields(everyField+" metadata "+types[kind].fields), field) {
-					w.t.Errorf("%s: a list is not chosen from by %s", kind, field)
+				if _, wrapped := o["spec"]; !wrapped && !slices.Contains(strings.Fields(commonFields+" metadata "+sensuTypes[kind].fields), field) {
+					w.t.Errorf("%s: selectors do not know the field %s", kind, field)
 				}
 			}
 			meta, _ := o["metadata"].(object)
@@ -63,9 +63,9 @@ func (w *world) dumpResources(kinds ...string) (paths []string, docs []object) {
 				name = o["entity"].(object)["metadata"].(object)["name"].(string) + "/" + o["check"].(object)["metadata"].(object)["name"].(string)
 			}
 			if labels, ok := meta["labels"].(object); ok { // as sensuctl create sends it
-				labels[managedBy] = "sensuctl"
+				labels[managedByLabel] = "sensuctl"
 			} else if meta != nil {
-				meta["labels"] = object{managedBy: "sensuctl"}
+				meta["labels"] = object{managedByLabel: "sensuctl"}
 			}
 			paths, docs = append(paths, path+"/"+strings.ReplaceAll(name, "*", "%2A")), append(docs, o)
 		}
@@ -73,10 +73,10 @@ func (w *world) dumpResources(kinds ...string) (paths []string, docs []object) {
 	return paths, docs
 }
 
-// dumpedTypes is what sensuctl dump all asks for, and Muster has.
+// dumpedTypes lists the types that sensuctl dump all requests and that Muster has.
 var dumpedTypes = []string{"namespaces", "users", "assets", "checks", "entities", "events", "filters", "handlers", "hooks", "mutators", "pipelines", "silenced", "entity-configs", "entity-states"}
 
-// inexpressibleYAML is what Sensu has no words for.
+// inexpressibleYAML declares resources with fields that Sensu has no form for.
 const inexpressibleYAML = `---
 apiVersion: muster/v1
 kind: Handler
@@ -104,8 +104,8 @@ metadata: {name: much, namespace: default}
 spec: {checks: [web, ping], reason: move, until: 2036-12-24T18:00:00Z}
 `
 
-// TestDumpAppliesWithoutChange sends a dump back: it changes nothing, even where Sensu has no form. A changed field is
-// applied.
+// TestDumpAppliesWithoutChange sends a dump back: no resource changes, even where Sensu has no form for a field. A changed
+// field is applied.
 func TestDumpAppliesWithoutChange(t *testing.T) {
 	w := newTestServer(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
@@ -119,7 +119,7 @@ func TestDumpAppliesWithoutChange(t *testing.T) {
 		w.expectStatus(200, "PUT", paths[i], string(data))
 	}
 	if after := w.listRevisions(); after != before {
-		t.Errorf("it is another:\n%s\nwas\n%s", after, before)
+		t.Errorf("a dump that was sent back changed resources:\n%s\nwant\n%s", after, before)
 	}
 	if i := slices.Index(paths, "/api/core/v2/users/admin"); i < 0 || !slices.Equal(docs[i]["groups"].([]any), []any{"cluster-admins"}) || len(docs[i]) != 3 {
 		t.Errorf("the administrator: %v", docs)
@@ -139,7 +139,7 @@ func TestDumpImportsUnchanged(t *testing.T) {
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
 	w.Apply(string(text))
 	var files []sensuimport.File
-	for kind, of := range types {
+	for kind, of := range sensuTypes {
 		if of.kind == "" || of.group == core3 {
 			continue
 		}
@@ -191,7 +191,7 @@ func TestAssetFormImportsSameBuilds(t *testing.T) {
 		{{SHA512: a, URL: url, Distribution: "redhat", DistributionVersion: "9.4"}, {SHA512: a, URL: url, Distribution: "rhel", DistributionVersion: "9.4"}},
 	} {
 		spec := &model.AssetSpec{Builds: builds}
-		shown, _ := ownForm(assetForm)(nil, &model.Resource{Kind: "Asset", Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: spec})
+		shown, _ := resourceForm(assetForm)(nil, &model.Resource{Kind: "Asset", Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: spec})
 		data := testenv.Value(json.Marshal(object{"type": "Asset", "api_version": "core/v2", "spec": shown}))(t)
 		got, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, kind.All(), time.Unix(0, 0))
 		if err != nil || len(got.Resources) != 1 || !reflect.DeepEqual(got.Resources[0].Spec, spec) || got.LostCount() > 0 {
@@ -246,7 +246,7 @@ func TestSelectorsMatchFieldsAndLabels(t *testing.T) {
 		chosen, err := parseSelectors(query, "events")
 		if err != nil {
 			t.Errorf("%v: %v", one, err)
-		} else if got := chosen.match("events", event); got != one.want {
+		} else if got := chosen.matches("events", event); got != one.want {
 			t.Errorf("%v: %v", one, got)
 		}
 	}
@@ -256,7 +256,7 @@ func TestSelectorsMatchFieldsAndLabels(t *testing.T) {
 		"entities": {`entity.command == x`, `event.entity.name == web`},
 	} {
 		for _, text := range texts {
-			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "this list has no field") || !strings.Contains(err.Error(), types[kind].word+".") {
+			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "this list has no field") || !strings.Contains(err.Error(), sensuTypes[kind].word+".") {
 				t.Errorf("%s: %s: %v", kind, text, err)
 			}
 		}

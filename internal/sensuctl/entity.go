@@ -12,7 +12,7 @@ import (
 // entityForm writes a node as an Entity.
 func entityForm(r *request, m *model.Resource) (object, error) {
 	n := m.Spec.(*model.NodeSpec)
-	state, err := r.state(m.Metadata.Namespace, m.Metadata.Name)
+	state, err := r.nodeState(m.Metadata.Namespace, m.Metadata.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 	if name == m.Metadata.Name {
 		name = sensuName(m)
 	}
-	labels, groups := effective(m, n, state)
+	labels, groups := effectiveLabelsAndGroups(m, n, state)
 	shown := *m
 	shown.Metadata.Labels = labels
 	f := n.Facts
@@ -38,8 +38,8 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 		}
 	}
 	o := object{
-		"metadata": metadata(&shown, name), "entity_class": class, "system": system, "subscriptions": append([]string{"entity:" + name}, groups...), "last_seen": lastSeen,
-		"deregister": n.EffectiveLifecycle().ForgetDelay() > 0, "deregistration": deregistration(n.EffectiveLifecycle()), "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
+		"metadata": metadataForm(&shown, name), "entity_class": class, "system": system, "subscriptions": append([]string{"entity:" + name}, groups...), "last_seen": lastSeen,
+		"deregister": n.EffectiveLifecycle().ForgetDelay() > 0, "deregistration": deregistrationForm(n.EffectiveLifecycle()), "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
 	}
 	if k := n.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
 		handlers := slices.Clone(k.Handlers)
@@ -51,9 +51,9 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 	return o, nil
 }
 
-// effective returns the labels and groups of a node: the declared ones; with state, also its agent's and the groups
-// whose conditions it matches.
-func effective(m *model.Resource, n *model.NodeSpec, state *v1.NodeState) (labels map[string]string, groups []string) {
+// effectiveLabelsAndGroups returns the labels and groups of a node: the declared ones; with state, also the agent's and
+// the groups whose conditions it matches.
+func effectiveLabelsAndGroups(m *model.Resource, n *model.NodeSpec, state *v1.NodeState) (labels map[string]string, groups []string) {
 	labels, all := m.Metadata.Labels, n.Groups
 	if state != nil {
 		labels, all = map[string]string{}, state.Groups
@@ -71,8 +71,8 @@ func effective(m *model.Resource, n *model.NodeSpec, state *v1.NodeState) (label
 	return labels, groups
 }
 
-// deregistration writes the first handler: Sensu has one.
-func deregistration(l *model.Lifecycle) object {
+// deregistrationForm writes the handler of a node's deregistration: the first one, because a Sensu entity has only one.
+func deregistrationForm(l *model.Lifecycle) object {
 	if l == nil || len(l.Handlers) == 0 {
 		return object{}
 	}
@@ -81,16 +81,16 @@ func deregistration(l *model.Lifecycle) object {
 
 // entityConfigForm writes the declaration of a node. In core/v3 an Entity has two parts.
 func entityConfigForm(r *request, m *model.Resource) (object, error) {
-	return entityPart(r, m, "EntityConfig", "entity_class", "subscriptions", "deregister", "deregistration", "keepalive_handlers")
+	return entityPartForm(r, m, "EntityConfig", "entity_class", "subscriptions", "deregister", "deregistration", "keepalive_handlers")
 }
 
 // entityStateForm writes the measurements of a node.
 func entityStateForm(r *request, m *model.Resource) (object, error) {
-	return entityPart(r, m, "EntityState", "system", "last_seen", "sensu_agent_version")
+	return entityPartForm(r, m, "EntityState", "system", "last_seen", "sensu_agent_version")
 }
 
-// entityPart wraps some fields of an Entity, as all objects of core/v3 are wrapped.
-func entityPart(r *request, m *model.Resource, kind string, fields ...string) (object, error) {
+// entityPartForm writes some fields of an Entity in the wrapper {type, api_version, metadata, spec} of core/v3.
+func entityPartForm(r *request, m *model.Resource, kind string, fields ...string) (object, error) {
 	whole, err := entityForm(r, m)
 	spec := object{}
 	for _, field := range fields {
@@ -101,26 +101,26 @@ func entityPart(r *request, m *model.Resource, kind string, fields ...string) (o
 	return object{"type": kind, "api_version": "core/v3", "metadata": whole["metadata"], "spec": spec}, err
 }
 
-// putState accepts measurements of an entity and drops them: the agent measures.
-func (r *request) putState() (answer, error) {
+// ignoreEntityState accepts the measurements of an entity and drops them, because the node's agent reports its own.
+func (r *request) ignoreEntityState() (answer, error) {
 	_, err := r.readResource("Node", r.namespace, r.name(0))
 	return answer{status: http.StatusOK}, err
 }
 
-// keepNode copies the declared fields of an imported node into the server's node, which also has the machine's id, key
-// and facts. The import repeats labels and groups that the server shows of the node but that its agent, a token or a
-// condition gave it; keepNode does not declare those.
-func (r *request) keepNode(made, is *model.Resource) error {
+// keepUndeclaredNodeFields copies the declared fields of an imported node into the server's node, which also has the
+// machine's id, key and facts. The import repeats labels and groups that the server shows of the node but that its agent,
+// a token or a condition gave the node; those stay undeclared.
+func (r *request) keepUndeclaredNodeFields(made, is *model.Resource) error {
 	now, ok := made.Spec.(*model.NodeSpec)
 	was, ok2 := is.Spec.(*model.NodeSpec)
 	if !ok || !ok2 {
 		return nil
 	}
-	state, err := r.state(is.Metadata.Namespace, is.Metadata.Name)
+	state, err := r.nodeState(is.Metadata.Namespace, is.Metadata.Name)
 	if err != nil {
 		return err
 	}
-	labels, groups := effective(is, was, state)
+	labels, groups := effectiveLabelsAndGroups(is, was, state)
 	spec := *was
 	spec.Proxy, spec.Keepalive, spec.Lifecycle = now.Proxy, now.Keepalive, now.Lifecycle
 	spec.Groups = slices.DeleteFunc(now.Groups, func(g string) bool { return slices.Contains(groups, g) && !slices.Contains(was.Groups, g) })

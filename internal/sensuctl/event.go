@@ -39,7 +39,7 @@ func (r *request) getEvent() (answer, error) {
 	return answer{body: o}, err
 }
 
-// eventName returns the names in the path of an event.
+// eventName returns the names of the node and the check in the path of an event.
 func eventName(r *request) (node, check string, err error) {
 	if node, check = r.name(0), r.name(1); node == "" || check == "" {
 		err = model.Errorf(model.NotFound, "the path has no valid names of an entity and a check")
@@ -47,13 +47,14 @@ func eventName(r *request) (node, check string, err error) {
 	return node, check, err
 }
 
-// eventForm writes an event with its entity and its check. It writes only the name of an undeclared check, such as keepalive.
+// eventForm writes an event with its entity and its check. It writes only the name of an undeclared check, such as
+// keepalive.
 func eventForm(r *request, e v1.Event) (object, error) {
-	entity, err := partForm(r, "Node", e.Namespace, e.Node, entityForm)
+	entity, err := eventPartForm(r, "Node", e.Namespace, e.Node, entityForm)
 	if err != nil {
 		return nil, err
 	}
-	config, err := partForm(r, "Check", e.Namespace, e.Check, checkForm)
+	config, err := eventPartForm(r, "Check", e.Namespace, e.Check, checkForm)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +98,8 @@ func eventForm(r *request, e v1.Event) (object, error) {
 	}, nil
 }
 
-// partForm writes a resource of an event. One that does not exist has a name only.
-func partForm(r *request, kind, namespace, name string, write form) (o object, err error) {
+// eventPartForm writes the entity or the check of an event. A resource that does not exist has a name only.
+func eventPartForm(r *request, kind, namespace, name string, write formWriter) (o object, err error) {
 	m, err := r.findResource(kind, namespace, name)
 	if err == nil && m != nil {
 		o, err = write(r, m)
@@ -140,7 +141,7 @@ func (r *request) putEvent() (answer, error) {
 	case err == nil && c.Executed > 0 && c.Executed <= unixTime(e.Executed):
 		return answer{status: http.StatusOK}, nil
 	}
-	return answer{}, noOperation(r)
+	return answer{}, unsupportedRequestError(r)
 }
 
 // deleteEvent deletes the event of an entity and a check.

@@ -13,15 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
-// form writes a resource of Muster in Sensu's form; nil: Sensu has none for it.
-type form = func(*request, *model.Resource) (object, error)
+// formWriter writes a resource of Muster in Sensu's form; nil: Sensu has no form for the resource.
+type formWriter = func(*request, *model.Resource) (object, error)
 
-// ownForm is a form that depends on nothing but the resource. It completes the form with the resource's metadata.
-func ownForm[S model.Spec](write func(S) object) form {
+// resourceForm makes a formWriter of a function that needs the spec only, and adds the resource's metadata to the form.
+func resourceForm[S model.Spec](write func(S) object) formWriter {
 	return func(_ *request, m *model.Resource) (object, error) {
 		o := write(m.Spec.(S))
 		if o != nil {
-			o["metadata"] = metadata(m, sensuName(m))
+			o["metadata"] = metadataForm(m, sensuName(m))
 		}
 		return o, nil
 	}
@@ -31,11 +31,11 @@ func ownForm[S model.Spec](write func(S) object) form {
 func checkForm(r *request, m *model.Resource) (object, error) {
 	c := m.Spec.(*model.CheckSpec)
 	o := object{
-		"metadata": metadata(m, sensuName(m)), "command": shellCommand(c.Command), "env_vars": envVars(c.Env), "stdin": false,
-		"runtime_assets": nonNil(c.Assets), "secrets": secrets(c.Secrets), "timeout": seconds(c.Timeout), "ttl": seconds(c.TTL),
-		"interval": seconds(c.Interval), "publish": !c.Disabled && !c.Passive, "subdue": nil,
-		"subscriptions": subscriptions(c.Targets), "round_robin": c.RoundRobin, "proxy_entity_name": "",
-		"handlers": []string{}, "pipelines": references("Pipeline", c.Pipelines), "check_hooks": hookLists(c.Hooks),
+		"metadata": metadataForm(m, sensuName(m)), "command": shellCommand(c.Command), "env_vars": envVars(c.Env), "stdin": false,
+		"runtime_assets": nonNil(c.Assets), "secrets": secretsForm(c.Secrets), "timeout": wholeSeconds(c.Timeout), "ttl": wholeSeconds(c.TTL),
+		"interval": wholeSeconds(c.Interval), "publish": !c.Disabled && !c.Passive, "subdue": nil,
+		"subscriptions": subscriptionsOf(c.Targets), "round_robin": c.RoundRobin, "proxy_entity_name": "",
+		"handlers": []string{}, "pipelines": referencesForm("Pipeline", c.Pipelines), "check_hooks": hookListsForm(c.Hooks),
 		"high_flap_threshold": 0, "low_flap_threshold": 0, "output_metric_format": "", "output_metric_handlers": []string{},
 	}
 	if c.Cron != "" {
@@ -66,19 +66,19 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	if c.Metrics != nil {
 		o["output_metric_format"] = sensuimport.SensuMetricFormat(c.Metrics.Format)
 		if len(c.Metrics.Tags) > 0 {
-			o["output_metric_tags"] = metricTags(c.Metrics.Tags)
+			o["output_metric_tags"] = metricTagsForm(c.Metrics.Tags)
 		}
 	}
 	if len(c.Thresholds) > 0 {
-		o["output_metric_thresholds"] = thresholds(c.Thresholds)
+		o["output_metric_thresholds"] = thresholdsForm(c.Thresholds)
 	}
-	addMissing(o, m)
+	addMissingReferences(o, m)
 	return o, addSubdues(r, o, m, c.Schedule)
 }
 
-// hookLists writes the hooks of a check as lists by type. Hooks whose command is part of the check have no form. An import
-// of the lists makes the same hooks in the same order.
-func hookLists(hooks []model.Hook) []object {
+// hookListsForm writes the hooks of a check as lists by type. Hooks whose command is part of the check have no form. An
+// import of the lists makes the same hooks in the same order.
+func hookListsForm(hooks []model.Hook) []object {
 	out := []object{}
 	for _, h := range hooks {
 		if h.Hook == "" {
@@ -88,14 +88,14 @@ func hookLists(hooks []model.Hook) []object {
 			if when == "non-ok" {
 				when = "non-zero"
 			}
-			out = addToList(out, when, h.Hook)
+			out = addHookToList(out, when, h.Hook)
 		}
 	}
 	return out
 }
 
-// addToList adds a hook to the last of the lists, if that is of its type.
-func addToList(lists []object, when, hook string) []object {
+// addHookToList adds a hook to the last of the lists if that list is for the hook's type of results, else to a new list.
+func addHookToList(lists []object, when, hook string) []object {
 	if n := len(lists); n > 0 {
 		if names, ok := lists[n-1][when].([]string); ok {
 			lists[n-1][when] = append(names, hook)
@@ -105,8 +105,8 @@ func addToList(lists []object, when, hook string) []object {
 	return append(lists, object{when: []string{hook}})
 }
 
-// thresholds writes the thresholds of a check in Sensu's form.
-func thresholds(list []model.Threshold) []object {
+// thresholdsForm writes the thresholds of a check in Sensu's form.
+func thresholdsForm(list []model.Threshold) []object {
 	out := []object{}
 	for i := range list {
 		t := &list[i]
@@ -119,7 +119,7 @@ func thresholds(list []model.Threshold) []object {
 				rules = append(rules, object{"min": boundText(of.bounds.Min), "max": boundText(of.bounds.Max), "status": of.status})
 			}
 		}
-		out = append(out, object{"name": t.Metric, "tags": metricTags(t.Tags), "null_status": map[string]int{"warning": 1, "critical": 2, "unknown": 3}[t.Missing], "thresholds": rules})
+		out = append(out, object{"name": t.Metric, "tags": metricTagsForm(t.Tags), "null_status": map[string]int{"warning": 1, "critical": 2, "unknown": 3}[t.Missing], "thresholds": rules})
 	}
 	return out
 }
@@ -159,8 +159,8 @@ func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) erro
 	return nil
 }
 
-// addMissing adds the names of resources that did not exist when the check was imported (missingAnnotation).
-func addMissing(o object, m *model.Resource) {
+// addMissingReferences adds the names of resources that did not exist when the check was imported (missingAnnotation).
+func addMissingReferences(o object, m *model.Resource) {
 	for _, entry := range splitList(m.Metadata.Annotations[missingAnnotation]) {
 		words := strings.Fields(entry)
 		if len(words) < 2 {
@@ -170,16 +170,16 @@ func addMissing(o object, m *model.Resource) {
 		case kind == "handler":
 			o["handlers"] = append(slices.Clone(o["handlers"].([]string)), name)
 		case kind == "pipeline":
-			o["pipelines"] = append(o["pipelines"].([]object), references("Pipeline", []string{name})...)
+			o["pipelines"] = append(o["pipelines"].([]object), referencesForm("Pipeline", []string{name})...)
 		case kind == "asset":
 			o["runtime_assets"] = append(slices.Clone(o["runtime_assets"].([]string)), name)
 		case kind == "hook" && len(words) == 3:
-			o["check_hooks"] = addToList(o["check_hooks"].([]object), words[2], name)
+			o["check_hooks"] = addHookToList(o["check_hooks"].([]object), words[2], name)
 		}
 	}
 }
 
-// assetForm writes an asset with filters for the machines of each build. An import of it makes the same builds.
+// assetForm writes an asset with filters for the machines of each build. An import of the form makes the same builds.
 func assetForm(a *model.AssetSpec) object {
 	o := object{"url": "", "sha512": "", "filters": []string{}, "builds": nil, "headers": nil}
 	if len(a.Builds) == 1 {
@@ -205,7 +205,7 @@ func assetFilters(b *model.AssetBuild) []string {
 	out := []string{}
 	for _, f := range [...]struct{ of, is string }{{"os", b.OS}, {"arch", b.Arch}, {"platform", b.Distribution}} {
 		if f.is != "" {
-			out = append(out, "entity.system."+f.of+" == '"+quoted(f.is)+"'")
+			out = append(out, "entity.system."+f.of+" == '"+escapeQuotes(f.is)+"'")
 		}
 	}
 	switch v := b.DistributionVersion; {
@@ -213,23 +213,23 @@ func assetFilters(b *model.AssetBuild) []string {
 	case strings.Trim(v, "0123456789") == "":
 		out = append(out, "entity.system.platform_version.split('.')[0] == '"+v+"'")
 	default:
-		out = append(out, "entity.system.platform_version == '"+quoted(v)+"'")
+		out = append(out, "entity.system.platform_version == '"+escapeQuotes(v)+"'")
 	}
 	return out
 }
 
-// quoted escapes a text for single quotes in JavaScript.
-func quoted(text string) string { return strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) }
+// escapeQuotes escapes a text for single quotes in JavaScript.
+func escapeQuotes(text string) string { return strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) }
 
 func namespaceForm(_ *request, m *model.Resource) (object, error) {
 	return object{"name": m.Metadata.Name}, nil
 }
 
 func hookForm(h *model.HookSpec) object {
-	return object{"command": shellCommand(h.Command), "timeout": cmp.Or(seconds(h.Timeout), 10), "stdin": h.Stdin, "runtime_assets": []string{}}
+	return object{"command": shellCommand(h.Command), "timeout": cmp.Or(wholeSeconds(h.Timeout), 10), "stdin": h.Stdin, "runtime_assets": []string{}}
 }
 
-// filterForm returns nil for a filter with other times than by day in UTC.
+// filterForm writes a filter; nil: the filter has times that Sensu cannot express, which knows times by day in UTC only.
 func filterForm(f *model.FilterSpec) object {
 	o := object{"action": f.Action, "expressions": nonNil(f.Expressions), "runtime_assets": nonNil(f.Assets), "when": nil}
 	if f.When == nil {
@@ -248,7 +248,7 @@ func filterForm(f *model.FilterSpec) object {
 }
 
 func mutatorForm(u *model.MutatorSpec) object {
-	o := object{"timeout": seconds(u.Timeout), "env_vars": envVars(u.Env), "runtime_assets": nonNil(u.Assets), "secrets": secrets(u.Secrets)}
+	o := object{"timeout": wholeSeconds(u.Timeout), "env_vars": envVars(u.Env), "runtime_assets": nonNil(u.Assets), "secrets": secretsForm(u.Secrets)}
 	if u.Javascript != "" {
 		o["type"], o["eval"] = "javascript", u.Javascript
 	} else {
@@ -262,16 +262,16 @@ func mutatorForm(u *model.MutatorSpec) object {
 func handlerForm(r *request, m *model.Resource) (object, error) {
 	h := m.Spec.(*model.HandlerSpec)
 	o := object{
-		"metadata": metadata(m, sensuName(m)), "timeout": seconds(h.Timeout), "env_vars": envVars(h.Env), "filters": []string{},
-		"handlers": []string{}, "runtime_assets": nonNil(h.Assets), "secrets": secrets(h.Secrets),
+		"metadata": metadataForm(m, sensuName(m)), "timeout": wholeSeconds(h.Timeout), "env_vars": envVars(h.Env), "filters": []string{},
+		"handlers": []string{}, "runtime_assets": nonNil(h.Assets), "secrets": secretsForm(h.Secrets),
 	}
 	switch {
 	case h.Command != nil:
 		o["type"], o["command"] = "pipe", shellCommand(h.Command)
 	case h.TCP != nil:
-		o["type"], o["socket"] = "tcp", socket(h.TCP.Address)
+		o["type"], o["socket"] = "tcp", socketForm(h.TCP.Address)
 	case h.UDP != nil:
-		o["type"], o["socket"] = "udp", socket(h.UDP.Address)
+		o["type"], o["socket"] = "udp", socketForm(h.UDP.Address)
 	default:
 		return nil, nil
 	}
@@ -288,17 +288,17 @@ func handlerForm(r *request, m *model.Resource) (object, error) {
 func pipelineForm(p *model.PipelineSpec) object {
 	flows := []object{}
 	for _, w := range p.Workflows {
-		o := object{"name": w.Name, "filters": references("EventFilter", w.Filters), "handler": references("Handler", []string{w.Handler})[0]}
+		o := object{"name": w.Name, "filters": referencesForm("EventFilter", w.Filters), "handler": referencesForm("Handler", []string{w.Handler})[0]}
 		if w.Mutator != "" {
-			o["mutator"] = references("Mutator", []string{w.Mutator})[0]
+			o["mutator"] = referencesForm("Mutator", []string{w.Mutator})[0]
 		}
 		flows = append(flows, o)
 	}
 	return object{"workflows": flows}
 }
 
-// socket writes an address HOST:PORT.
-func socket(address string) object {
+// socketForm writes an address HOST:PORT as Sensu's {host, port}.
+func socketForm(address string) object {
 	host, port, _ := net.SplitHostPort(address)
 	n, _ := strconv.Atoi(port)
 	return object{"host": host, "port": n}
@@ -309,8 +309,8 @@ type object = map[string]any
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// seconds rounds a duration up.
-func seconds(d model.Duration) int64 {
+// wholeSeconds returns a duration in seconds, rounded up.
+func wholeSeconds(d model.Duration) int64 {
 	return int64((max(time.Duration(d), 0) + time.Second - 1) / time.Second)
 }
 
@@ -322,8 +322,8 @@ func unixTime(t time.Time) int64 {
 	return t.Unix()
 }
 
-// subscriptions returns groups by their names and nodes by their entity subscriptions.
-func subscriptions(t *model.Targets) []string {
+// subscriptionsOf writes the targets of a check as Sensu's subscriptions: a group by name, a node as entity:NAME.
+func subscriptionsOf(t *model.Targets) []string {
 	out := []string{}
 	if t == nil {
 		return out
@@ -355,7 +355,7 @@ func sensuTokens(text string) string {
 	return strings.NewReplacer("{{ .props.entity_name", "{{ .name", "{{ .props.", "{{ .labels.").Replace(text)
 }
 
-// envVars writes variables as NAME=VALUE.
+// envVars writes environment variables as a list of NAME=VALUE.
 func envVars(env map[string]string) []string {
 	out := []string{}
 	for _, name := range sortedKeys(env) {
@@ -364,7 +364,7 @@ func envVars(env map[string]string) []string {
 	return out
 }
 
-func secrets(list []model.CommandSecret) []object {
+func secretsForm(list []model.CommandSecret) []object {
 	out := []object{}
 	for _, s := range list {
 		out = append(out, object{"name": s.Env, "secret": s.Secret})
@@ -372,7 +372,7 @@ func secrets(list []model.CommandSecret) []object {
 	return out
 }
 
-// nonNil returns an empty list for nil: Sensu's JSON has no null there.
+// nonNil returns an empty list instead of nil, because lists in Sensu's JSON are never null.
 func nonNil(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -380,8 +380,8 @@ func nonNil(list []string) []string {
 	return list
 }
 
-// references writes references to resources of one kind.
-func references(kind string, names []string) []object {
+// referencesForm writes Sensu's references {name, type, api_version} to resources of one kind.
+func referencesForm(kind string, names []string) []object {
 	out := []object{}
 	for _, name := range names {
 		out = append(out, object{"name": name, "type": kind, "api_version": "core/v2"})
@@ -389,7 +389,7 @@ func references(kind string, names []string) []object {
 	return out
 }
 
-// boundText writes a bound of a threshold; empty: there is none.
+// boundText writes the bound of a threshold; empty: the threshold has no such bound.
 func boundText(n *float64) string {
 	if n == nil {
 		return ""
@@ -397,7 +397,7 @@ func boundText(n *float64) string {
 	return strconv.FormatFloat(*n, 'g', -1, 64)
 }
 
-func metricTags(tags map[string]string) []object {
+func metricTagsForm(tags map[string]string) []object {
 	out := []object{}
 	for _, name := range sortedKeys(tags) {
 		out = append(out, object{"name": name, "value": sensuTokens(tags[name])})

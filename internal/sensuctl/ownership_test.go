@@ -65,7 +65,7 @@ spec:
 `
 
 // changeResource does what sensuctl check set-… does: it reads the form of a resource and sends it with one change.
-func (w *world) changeResource(status int, path string, change func(object)) string {
+func (w *testServer) changeResource(status int, path string, change func(object)) string {
 	w.t.Helper()
 	var o object
 	testenv.NoError(w.t, json.Unmarshal([]byte(w.expectStatus(200, "GET", path, "")), &o))
@@ -75,7 +75,7 @@ func (w *world) changeResource(status int, path string, change func(object)) str
 }
 
 // declaredResource reads a declared resource.
-func (w *world) declaredResource(kind, name string) *model.Resource {
+func (w *testServer) declaredResource(kind, name string) *model.Resource {
 	w.t.Helper()
 	m := testenv.Value(w.Intent.Get(w.t.Context(), resourceKeyOf(kind, name)))(w.t)
 	return m
@@ -126,7 +126,7 @@ func TestHooksAreAddedAndRemoved(t *testing.T) {
 	is := func(want string) {
 		t.Helper()
 		if data, err := json.Marshal(w.declaredResource("Check", "disk").Spec.(*model.CheckSpec).Hooks); err != nil || string(data) != want {
-			t.Errorf("it is %s, want %s (%v)", data, want, err)
+			t.Errorf("the hooks of check disk are %s, want %s (%v)", data, want, err)
 		}
 	}
 	hooks := core + "/checks/disk/hooks"
@@ -168,7 +168,7 @@ func TestConcurrentHookChangesAreAllKept(t *testing.T) {
 		}
 	}
 	if slices.Sort(want); !slices.Equal(all, want) {
-		t.Errorf("left are %q of %q", want, all)
+		t.Errorf("hooks of check disk are %q, want %q", want, all)
 	}
 }
 
@@ -228,7 +228,7 @@ spec: {where: 'node.labels["a"] == "b"'}
 		send(o)
 		send(o)
 		if now := w.listRevisions(); now != was {
-			t.Errorf("%s\nis another:\n%s\nwas\n%s", o, now, was)
+			t.Errorf("%s\nsent again changes resources:\n%s\nwant\n%s", o, now, was)
 		}
 		if path, _, _ := strings.Cut(o, " "); path != "handlers/all" { // of a set, the members are the form
 			labeled := strings.TrimSuffix(o, "}") + `,"metadata":{"labels":{"a":"b"}}}`
@@ -249,7 +249,7 @@ spec: {where: 'node.labels["a"] == "b"'}
 		t.Errorf("sw1 is in %v", n.Groups)
 	}
 	if text, _ := json.Marshal(w.declaredResource("Handler", "page").Spec); !strings.Contains(string(text), `"k2"`) {
-		t.Errorf("page is %s", text)
+		t.Errorf("handler page is %s", text)
 	}
 	w.changeResource(201, core+"/entities/sw1", func(o object) { o["subscriptions"] = append(o["subscriptions"].([]any), "rack3") })
 	if n := w.declaredResource("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2", "rack3"}) {
@@ -305,11 +305,11 @@ spec: {targets: {groups: [linux]}, command: check_title, interval: 1m}
 		w.expectStatus(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "no form for its kind of handler; type muster edit handler chat",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("it says %s, want %s", text, want)
+			t.Errorf("the refusal is %s, want %s", text, want)
 		}
 	}
 	if after := w.listRevisions(); after != before {
-		t.Errorf("it is another:\n%s\nwas\n%s", after, before)
+		t.Errorf("refused requests changed resources:\n%s\nwant\n%s", after, before)
 	}
 }
 

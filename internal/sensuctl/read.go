@@ -11,12 +11,12 @@ import (
 // declared values.
 const maxStates = 1000
 
-// state returns the server's state of a node; nil: unknown, or only declared values are wanted.
-func (r *request) state(namespace, name string) (*v1.NodeState, error) {
-	if r.declared {
+// nodeState returns the server's state of a node; nil: the node is unknown, or the request shows declared values only.
+func (r *request) nodeState(namespace, name string) (*v1.NodeState, error) {
+	if r.declaredOnly {
 		return nil, nil
 	}
-	if r.states == nil {
+	if r.nodeStates == nil {
 		filter := v1.NodeFilter{Namespace: r.namespace, Limit: maxStates}
 		if r.kind == "events" || len(r.names) > 0 {
 			filter.Name = r.name(0)
@@ -25,17 +25,18 @@ func (r *request) state(namespace, name string) (*v1.NodeState, error) {
 		if err != nil && model.ClassOf(err) != model.NotFound {
 			return nil, err
 		}
-		r.states = map[resourceKey]*v1.NodeState{}
+		r.nodeStates = map[resourceKey]*v1.NodeState{}
 		for i := range list.Items {
 			n := &list.Items[i]
-			r.states[resourceKey{"Node", n.Namespace, n.Name}] = n
+			r.nodeStates[resourceKey{"Node", n.Namespace, n.Name}] = n
 		}
 	}
-	return r.states[resourceKey{"Node", namespace, name}], nil
+	return r.nodeStates[resourceKey{"Node", namespace, name}], nil
 }
 
-// metadata returns the metadata of a resource in Sensu's form. name is Sensu's, where it differs.
-func metadata(m *model.Resource, name string) object {
+// metadataForm returns the metadata of a resource in Sensu's form. name is the resource's name in Sensu; empty: the same
+// name.
+func metadataForm(m *model.Resource, name string) object {
 	out := object{"name": name, "namespace": m.Metadata.Namespace}
 	if len(m.Metadata.Labels) > 0 {
 		out["labels"] = m.Metadata.Labels
@@ -46,12 +47,13 @@ func metadata(m *model.Resource, name string) object {
 	return out
 }
 
-// sensuName returns the name that Sensu had for a resource: its display name, where the import derived the name from it.
+// sensuName returns the name that a resource had in Sensu: the display name if the import derived the name from that, else
+// the name.
 func sensuName(m *model.Resource) string {
 	return originalName(m.Metadata.Name, m.Metadata.DisplayName)
 }
 
-// originalName returns the original of which name is the clean form; name: original is another name.
+// originalName returns original if Muster's form of original is name, else name.
 func originalName(name, original string) string {
 	if model.CleanName(original) == name {
 		return original
@@ -71,7 +73,7 @@ func pageLimits(r *request) (limit int, after string) {
 	return limit, r.URL.Query().Get("continue")
 }
 
-// readResource reads one resource.
+// readResource reads one resource; it is an error if the resource does not exist.
 func (r *request) readResource(kind, namespace, name string) (*model.Resource, error) {
 	k, _ := r.server.kinds.Of(kind)
 	if name == "" || k.Namespaced && namespace == "" {
@@ -87,7 +89,7 @@ func (r *request) readResource(kind, namespace, name string) (*model.Resource, e
 	return r.server.kinds.DecodeResource(data)
 }
 
-// findResource reads a resource; nil: it does not exist. It remembers resources until forgetResources.
+// findResource reads a resource; nil: it does not exist. The request keeps each answer until forgetResources.
 func (r *request) findResource(kind, namespace, name string) (*model.Resource, error) {
 	k := resourceKey{kind, namespace, name}
 	if m, ok := r.resources[k]; ok {
@@ -101,10 +103,10 @@ func (r *request) findResource(kind, namespace, name string) (*model.Resource, e
 	return m, nil
 }
 
-// forgetResources makes findResource and state read again, because resources may have changed.
+// forgetResources drops the resources and node states that the request has read, because a write may have changed them.
 func (r *request) forgetResources() {
 	clear(r.resources)
-	r.states = nil
+	r.nodeStates = nil
 }
 
 // readPage reads one page of the resources of a kind.
@@ -142,11 +144,11 @@ func (r *request) readAll(kind string) (list []*model.Resource, err error) {
 // listResources answers with a page of the resources of a type that have a form in Sensu and match the selectors.
 func (r *request) listResources() (answer, error) {
 	limit, after := pageLimits(r)
-	items, next, err := r.readPage(types[r.kind].kind, limit, after)
+	items, next, err := r.readPage(sensuTypes[r.kind].kind, limit, after)
 	if err != nil {
 		return answer{}, err
 	}
-	forms, err := formsOf(r, items, types[r.kind].form)
+	forms, err := formsOf(r, items, sensuTypes[r.kind].form)
 	if err != nil {
 		return answer{}, err
 	}
@@ -174,7 +176,7 @@ func (r *request) selectForms(forms []object, next string) (answer, error) {
 	}
 	out := []object{}
 	for _, o := range forms {
-		if o != nil && chosen.match(r.kind, o) {
+		if o != nil && chosen.matches(r.kind, o) {
 			out = append(out, o)
 		}
 	}
@@ -186,13 +188,13 @@ func (r *request) selectForms(forms []object, next string) (answer, error) {
 
 // getResource answers with one resource.
 func (r *request) getResource() (answer, error) {
-	m, err := r.readResource(types[r.kind].kind, r.namespace, r.name(0))
+	m, err := r.readResource(sensuTypes[r.kind].kind, r.namespace, r.name(0))
 	if err != nil {
 		return answer{}, err
 	}
-	o, err := types[r.kind].form(r, m)
+	o, err := sensuTypes[r.kind].form(r, m)
 	if err == nil && o == nil {
-		err = noOperation(r)
+		err = unsupportedRequestError(r)
 	}
 	return answer{body: o}, err
 }

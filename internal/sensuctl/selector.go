@@ -12,15 +12,16 @@ import (
 
 // selectors holds the terms of a field selector and a label selector. An object must match all of them, such as
 // check.name == "disk" && region in [eu, us] && "db" notin entity.subscriptions.
-type selectors []term
+type selectors []selectorTerm
 
-// term compares one operand with others. An operand is the path of a field, or a text, which may be in quotation marks.
-type term struct {
-	label bool // the names are labels
-	left  string
-	op    string // ==, !=, in, notin, matches
-	right []string
-	list  bool // right is written as [a, b]
+// selectorTerm compares one operand with others. An operand is the path of a field, or a text, which may be in quotation
+// marks.
+type selectorTerm struct {
+	onLabels    bool // operands are names of labels, not paths of fields
+	left        string
+	op          string // ==, !=, in, notin, matches
+	right       []string
+	listOperand bool // right is written as [a, b]
 }
 
 // maxSelector bounds the length of a selector, in bytes.
@@ -38,8 +39,8 @@ func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 				return nil, err
 			}
 			for i := range list {
-				list[i].label = of == "labelSelector"
-				if err := list[i].checkField(kind); err != nil {
+				list[i].onLabels = of == "labelSelector"
+				if err := list[i].refuseUnknownField(kind); err != nil {
 					return nil, err
 				}
 			}
@@ -72,17 +73,17 @@ func parseSelector(text string) (list selectors, err error) {
 // selectorWord matches a text in quotation marks, a mark that is not closed, a sign, or anything up to a blank or sign.
 var selectorWord = regexp.MustCompile(`"[^"]*"|'[^']*'|["'\[\],]|==|!=|&&|[^ \t][^ \t\[\],=!&"']*`)
 
-// parseTerm reads one term; not ok: the words are no term.
-func parseTerm(words []string) (t term, ok bool) {
+// parseTerm reads one term of a selector; not ok: the words are no term.
+func parseTerm(words []string) (t selectorTerm, ok bool) {
 	if len(words) < 3 || !slices.Contains([]string{"==", "!=", "in", "notin", "matches"}, words[1]) {
 		return t, false
 	}
-	t = term{left: words[0], op: words[1], right: words[2:]}
+	t = selectorTerm{left: words[0], op: words[1], right: words[2:]}
 	if t.right[0] != "[" {
 		return t, len(t.right) == 1
 	}
 	end := len(t.right) - 1
-	ok, t.list = slices.Index(t.right, "]") == end, true
+	ok, t.listOperand = slices.Index(t.right, "]") == end, true
 	t.right = slices.DeleteFunc(t.right[1:max(end, 1)], func(w string) bool { return w == "," })
 	return t, ok
 }
@@ -90,21 +91,21 @@ func parseTerm(words []string) (t term, ok bool) {
 // isQuoted reports whether a word is a text in quotation marks.
 func isQuoted(word string) bool { return word[0] == '"' || word[0] == '\'' }
 
-// match reports whether an object of a type (checks) matches all terms.
-func (l selectors) match(kind string, o object) bool {
+// matches reports whether an object of a type (checks) matches all terms.
+func (l selectors) matches(kind string, o object) bool {
 	for i := range l {
-		if !l[i].match(kind, o) {
+		if !l[i].matches(kind, o) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *term) match(kind string, o object) bool {
-	left := t.values(t.left, kind, o, false)
+func (t *selectorTerm) matches(kind string, o object) bool {
+	left := t.operandValues(t.left, kind, o, false)
 	var right []string
 	for _, w := range t.right {
-		right = append(right, t.values(w, kind, o, true)...)
+		right = append(right, t.operandValues(w, kind, o, true)...)
 	}
 	common := slices.ContainsFunc(left, func(v string) bool { return slices.Contains(right, v) })
 	switch t.op {
@@ -118,19 +119,19 @@ func (t *term) match(kind string, o object) bool {
 	return common
 }
 
-// values returns the values at the path of an operand, or its text. A path that the object does not have is a text on the
-// right side of a term and empty on the left side.
-func (t *term) values(word, kind string, o object, right bool) []string {
-	path, isPath := strings.CutPrefix(word, types[kind].word+".")
+// operandValues returns the values of the field that an operand names, or the operand's text. A path that the object does
+// not have is a text on the right side of a term and empty on the left side.
+func (t *selectorTerm) operandValues(word, kind string, o object, right bool) []string {
+	path, isPath := strings.CutPrefix(word, sensuTypes[kind].word+".")
 	switch {
 	case isQuoted(word):
 		return []string{word[1 : len(word)-1]}
-	case t.label && !right:
-		return labelOf(o, word)
-	case t.label || !isPath:
+	case t.onLabels && !right:
+		return labelValues(o, word)
+	case t.onLabels || !isPath:
 		return []string{word}
 	}
-	got := valuesAt(kind, o, path)
+	got := fieldValues(kind, o, path)
 	switch {
 	case got != nil:
 		return got
@@ -140,8 +141,8 @@ func (t *term) values(word, kind string, o object, right bool) []string {
 	return []string{""}
 }
 
-// labelOf returns a label of an object; of an event, also one of its entity or check.
-func labelOf(o object, name string) []string {
+// labelValues returns the values of a label of an object; an event also has the labels of its entity and its check.
+func labelValues(o object, name string) []string {
 	for _, of := range []any{o, o["entity"], o["check"]} {
 		of, _ := of.(object)
 		meta, _ := of["metadata"].(object)
@@ -153,10 +154,10 @@ func labelOf(o object, name string) []string {
 	return []string{""}
 }
 
-// valuesAt returns the values at a path in Sensu's form: name, entity.name. nil: there is no such field.
-func valuesAt(kind string, o object, path string) []string {
+// fieldValues returns the values of an object's field by its path, such as name or entity.name; nil: no such field.
+func fieldValues(kind string, o object, path string) []string {
 	if label, ok := strings.CutPrefix(path, "labels."); ok && kind == "events" {
-		return labelOf(o, label) // its own, its entity's and its check's
+		return labelValues(o, label) // its own, its entity's and its check's
 	}
 	var value any = o
 	for _, part := range strings.Split(path, ".") {
@@ -190,31 +191,31 @@ func valuesAt(kind string, o object, path string) []string {
 	return []string{string(data)}
 }
 
-// checkField refuses a field that a type does not have: its term would match nothing, or everything.
-func (t *term) checkField(kind string) error {
+// refuseUnknownField refuses a term with a field that the type does not have: the term would match nothing, or everything.
+func (t *selectorTerm) refuseUnknownField(kind string) error {
 	field := t.left
-	if (t.op == "in" || t.op == "notin") && !t.list { // db in entity.subscriptions
+	if (t.op == "in" || t.op == "notin") && !t.listOperand { // db in entity.subscriptions
 		field = t.right[0]
 	}
-	if t.label || isQuoted(field) {
+	if t.onLabels || isQuoted(field) {
 		return nil
 	}
 	word, rest, _ := strings.Cut(field, ".")
-	parts, has := strings.Split(rest, "."), types[kind].fields
+	parts, has := strings.Split(rest, "."), sensuTypes[kind].fields
 	unknown := model.Errorf(model.Invalid, "selector: this list has no field %s", model.Shorten(field))
-	if word != types[kind].word || rest == "" {
-		return unknown.WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", types[kind].word)
+	if word != sensuTypes[kind].word || rest == "" {
+		return unknown.WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", sensuTypes[kind].word)
 	}
 	if inner := map[string]string{"check": "checks", "entity": "entities"}[parts[0]]; kind == "events" && inner != "" && len(parts) > 1 {
-		has, word, parts = types[inner].fields, word+"."+parts[0], parts[1:]
+		has, word, parts = sensuTypes[inner].fields, word+"."+parts[0], parts[1:]
 		if inner == "checks" {
-			has += " " + resultFields
+			has += " " + eventCheckFields
 		}
 	}
 	if parts[0] == "metadata" && len(parts) > 1 {
 		parts = parts[1:]
 	}
-	if all := strings.Fields(everyField + " " + has); !slices.Contains(all, parts[0]) {
+	if all := strings.Fields(commonFields + " " + has); !slices.Contains(all, parts[0]) {
 		return unknown.WithHint("type %s. and one of: %s", word, strings.Join(all, ", "))
 	}
 	return nil

@@ -56,9 +56,9 @@ func New(o Options) *Server {
 }
 
 const (
-	maxBody     = 1 << 20 // bytes of a request's body; a longer one is refused
-	bodyTimeout = 30 * time.Second
-	callTimeout = 2 * time.Minute // of one request, all of its calls to the API together
+	maxBody        = 1 << 20 // bytes of a request's body; a longer one is refused
+	bodyTimeout    = 30 * time.Second
+	requestTimeout = 2 * time.Minute // duration of one request with all of its calls to the API
 )
 
 // answer is the response to a request that did not fail.
@@ -71,16 +71,16 @@ type answer struct {
 // operation answers requests of one method and path.
 type operation func() (answer, error)
 
-// request is a request of a user whom the API knows. It reads each other resource that a form needs once.
+// request is a request of a user whom the API knows. A resource that several forms need is read once.
 type request struct {
 	*http.Request
 	place
-	server    *Server
-	muster    *client.Client
-	user      string
-	declared  bool // entities have declared labels and subscriptions only
-	resources map[resourceKey]*model.Resource
-	states    map[resourceKey]*v1.NodeState // nil: not read yet
+	server       *Server
+	muster       *client.Client
+	user         string
+	declaredOnly bool // entities have declared labels and subscriptions only
+	resources    map[resourceKey]*model.Resource
+	nodeStates   map[resourceKey]*v1.NodeState // nil: not read yet
 }
 
 type resourceKey struct{ kind, namespace, name string }
@@ -97,7 +97,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	class, out, err := s.answer(r)
 	if err != nil {
-		e := s.errorOf(err)
+		e := s.sensuErrorOf(err)
 		out = answer{status: e.status, body: e}
 		if class == "login" { // sensuctl prints the body of these as it is
 			out.body = e.Message
@@ -113,10 +113,10 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	case path == "/version":
 		return "read", answer{status: http.StatusOK, body: object{"sensu_backend": "muster"}}, nil
 	case path == "/auth" || strings.HasPrefix(path, "/auth/"):
-		out, err = s.login(r)
+		out, err = s.answerLogin(r)
 		return "login", out, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	in := &request{Request: r.WithContext(ctx), server: s, muster: client.InProcess(s.api, r.RemoteAddr, tokenOf(r)),
 		resources: map[resourceKey]*model.Resource{}}
@@ -130,7 +130,7 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	}
 	do := in.operation(r.Method)
 	if do == nil {
-		return "elsewhere", out, noOperation(in)
+		return "elsewhere", out, unsupportedRequestError(in)
 	}
 	out, err = do()
 	class, status := "write", http.StatusCreated
@@ -144,7 +144,7 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	return class, out, err
 }
 
-// tokenOf returns the token of a session or of an API key; both are tokens of Muster.
+// tokenOf returns the Muster token in a request: sensuctl sends it as the token of a session or as an API key.
 func tokenOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if scheme == "Bearer" || scheme == "Key" {
@@ -163,10 +163,10 @@ func IsSensuPath(path string) bool {
 	return ok || strings.HasPrefix(path, "/auth/")
 }
 
-// place holds the parts of a path: /api/GROUP/VERSION/[namespaces/NAMESPACE/]TYPE[/NAME…].
-type place struct {
+// sensuPath holds the parts of a request's path: /api/GROUP/VERSION/[namespaces/NAMESPACE/]TYPE[/NAME…].
+type sensuPath struct {
 	group     string // core/v2
-	namespace string // Muster's name of it; empty: all namespaces
+	namespace string // Muster's name of the namespace; empty: all namespaces
 	kind      string // checks
 	names     []string
 }
@@ -174,7 +174,7 @@ type place struct {
 const maxPathParts = 16
 
 // parsePath splits an escaped path. Muster's own paths (/api/v1) are not ok.
-func parsePath(path string) (p place, ok bool) {
+func parsePath(path string) (p sensuPath, ok bool) {
 	rest, ok := strings.CutPrefix(path, "/api/")
 	if !ok {
 		return p, false
@@ -206,7 +206,7 @@ func parsePath(path string) (p place, ok bool) {
 }
 
 // name returns Muster's form of the i-th name after the type; empty: there is none.
-func (p *place) name(i int) string {
+func (p *sensuPath) name(i int) string {
 	if i >= len(p.names) {
 		return ""
 	}
@@ -236,8 +236,9 @@ var codes = map[model.Class]int{
 	model.NotFound: codeNotFound, model.Conflict: codeExists, model.Forbidden: codeDenied, model.Unauthenticated: codeUnauthenticated,
 }
 
-// errorOf writes an error as one line with its hint. An internal error is logged, and its text stays on the server.
-func (s *Server) errorOf(err error) *sensuError {
+// sensuErrorOf converts an error of Muster's API to Sensu's form: one line with the hint. An internal error is logged, and
+// its text stays on the server.
+func (s *Server) sensuErrorOf(err error) *sensuError {
 	if e := (*sensuError)(nil); errors.As(err, &e) {
 		return e
 	}
@@ -280,32 +281,33 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	}
 }
 
-// operations holds the functions of a type by method; nil: Muster has another command for it.
-type operations struct{ list, get, create, replace, remove operation }
+// typeOperations holds the functions that answer requests about one type; nil: sensuctl cannot do this, Muster has another
+// command.
+type typeOperations struct{ list, get, create, replace, remove operation }
 
-// operation returns the operation for a method and a path; nil: Muster has another command for it, or none.
+// operation returns the function that answers a method and a path; nil: Muster has another command for the request, or none.
 func (r *request) operation(method string) operation {
-	depth, t := len(r.names), types[r.kind]
+	depth, t := len(r.names), sensuTypes[r.kind]
 	collection, one := depth == 0, depth == 1
 	anyNamespace := r.namespace == "" && r.kind != "namespaces" && t.objects == nil
-	ops := operations{list: r.listResources, get: r.getResource, create: r.putResource, replace: r.putResource}
+	ops := typeOperations{list: r.listResources, get: r.getResource, create: r.putResource, replace: r.putResource}
 	switch {
 	case r.group != t.group, anyNamespace && (method != http.MethodGet || depth > 0):
 		return nil
 	case t.objects != nil:
-		ops = operations{list: r.listCollection, get: r.getFromCollection, replace: r.putInCollection}
+		ops = typeOperations{list: r.listCollection, get: r.getFromCollection, replace: r.putInCollection}
 	case r.kind == "events": // events, events/ENTITY or events/ENTITY/CHECK
 		collection, one = depth < 2, depth == 2
-		ops = operations{list: r.listEvents, get: r.getEvent, replace: r.putEvent, remove: r.deleteEvent}
+		ops = typeOperations{list: r.listEvents, get: r.getEvent, replace: r.putEvent, remove: r.deleteEvent}
 	case t.kind == "":
 		return nil
 	case isHookChange(method, r):
 		return r.changeHooks
 	case r.kind == "silenced":
 		collection = collection || depth == 2 && (r.names[0] == "subscriptions" || r.names[0] == "checks")
-		ops = operations{r.listSilences, r.getSilence, r.putSilence, r.putSilence, r.deleteSilence}
+		ops = typeOperations{r.listSilences, r.getSilence, r.putSilence, r.putSilence, r.deleteSilence}
 	case r.kind == "entity-states":
-		ops.create, ops.replace = nil, r.putState
+		ops.create, ops.replace = nil, r.ignoreEntityState
 	case t.group == core3:
 		ops.create = nil
 	case t.deletable:

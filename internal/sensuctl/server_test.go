@@ -20,7 +20,7 @@ import (
 )
 
 // requestWithPassword makes a request with a user and a password.
-func (w *world) requestWithPassword(path, user, password string) *http.Response {
+func (w *testServer) requestWithPassword(path, user, password string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.SetBasicAuth(user, password)
 	return w.serveRequest(r)
@@ -56,7 +56,7 @@ func TestLoginOpensSessionOfMuster(t *testing.T) {
 		answer := w.requestWithPassword("/auth", "admin", "wrong")
 		statuses[answer.StatusCode] = true
 		if text, _ := io.ReadAll(answer.Body); strings.HasPrefix(string(text), "{") {
-			t.Errorf("sensuctl shows this as it is: %s", text)
+			t.Errorf("the answer to a wrong password is not plain text for sensuctl: %s", text)
 		}
 	}
 	if !statuses[401] || !statuses[429] || len(statuses) != 2 {
@@ -115,7 +115,7 @@ func TestFaultyRequestsAreRefused(t *testing.T) {
 	w.expectStatus(201, "PUT", core+"/checks/x", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
 	w.expectStatus(409, "POST", core+"/checks", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
 	if text := w.expectStatus(404, "GET", "/no/such/page", ""); !strings.Contains(text, "openapi") {
-		t.Errorf("what is none of sensuctl's is the API's: %s", text)
+		t.Errorf("Muster's API does not answer a path that is not Sensu's: %s", text)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestUnsupportedRequestsNameCommand(t *testing.T) {
 
 // TestEveryTypeHasCommands checks that each type has commands for reading, creating and deleting.
 func TestEveryTypeHasCommands(t *testing.T) {
-	for kind := range types {
+	for kind := range sensuTypes {
 		if of := commandsOf(kind); slices.Contains(of[:], "") {
 			t.Errorf("%s: %q", kind, of)
 		}
@@ -356,8 +356,8 @@ func FuzzRequest(f *testing.F) {
 
 const core = "/api/core/v2/namespaces/default"
 
-// TestConversationGolden replays requests of sensuctl create -f, check, entity, event and silenced.
-func TestConversationGolden(t *testing.T) {
+// TestSensuctlConversationMatchesGolden replays requests of sensuctl create -f, check, entity, event and silenced.
+func TestSensuctlConversationMatchesGolden(t *testing.T) {
 	w := newTestServer(t)
 	w.recordExchange("PUT", "/api/core/v2/namespaces/team", `{"name":"team"}`)
 	w.recordExchange("GET", "/api/core/v2/namespaces", "")

@@ -9,7 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// listSilences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C in one page: sensuctl asks for one.
+// listSilences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C in one page: sensuctl asks for the
+// first page only.
 func (r *request) listSilences() (answer, error) {
 	all, err := r.readAll("Silence")
 	if err != nil {
@@ -19,7 +20,7 @@ func (r *request) listSilences() (answer, error) {
 	for i, m := range all {
 		forms[i] = silenceForm(m)
 		if len(r.names) == 2 {
-			if value, _ := forms[i][strings.TrimSuffix(r.names[0], "s")].(string); !sameName(value, r.names[1]) {
+			if value, _ := forms[i][strings.TrimSuffix(r.names[0], "s")].(string); !equalNames(value, r.names[1]) {
 				forms[i] = nil
 			}
 		}
@@ -27,7 +28,7 @@ func (r *request) listSilences() (answer, error) {
 	return r.selectForms(forms, "")
 }
 
-// getSilence answers with the first silence of a name.
+// getSilence answers with the first silence that has the name in the path.
 func (r *request) getSilence() (answer, error) {
 	found, err := r.matchSilences()
 	if err != nil {
@@ -44,7 +45,7 @@ func (r *request) matchSilences() (found []*model.Resource, err error) {
 		return nil, err
 	}
 	for _, m := range all {
-		if m.Metadata.Name == r.names[0] || sameSilence(silenceName(m), r.names[0]) {
+		if m.Metadata.Name == r.names[0] || equalSilenceNames(silenceName(m), r.names[0]) {
 			found = append(found, m)
 		}
 	}
@@ -54,23 +55,23 @@ func (r *request) matchSilences() (found []*model.Resource, err error) {
 	return found, nil
 }
 
-// nameOf returns the name in the metadata of an object.
-func nameOf(o object) string {
+// objectName returns the name in the metadata of an object.
+func objectName(o object) string {
 	m, _ := o["metadata"].(object)
 	name, _ := m["name"].(string)
 	return name
 }
 
 // silenceName returns the name of a silence in Sensu.
-func silenceName(m *model.Resource) string { return nameOf(silenceForm(m)) }
+func silenceName(m *model.Resource) string { return objectName(silenceForm(m)) }
 
-// sameName compares two names in Muster's form.
-func sameName(a, b string) bool { return a == b || model.CleanName(a) == model.CleanName(b) }
+// equalNames reports whether two names are equal, or become equal in Muster's form.
+func equalNames(a, b string) bool { return a == b || model.CleanName(a) == model.CleanName(b) }
 
-// sameSilence compares SUBSCRIPTION:CHECK part by part; the last colon divides.
-func sameSilence(a, b string) bool {
+// equalSilenceNames reports whether two names SUBSCRIPTION:CHECK are equal part by part; the last colon divides the parts.
+func equalSilenceNames(a, b string) bool {
 	i, j := strings.LastIndexByte(a, ':'), strings.LastIndexByte(b, ':')
-	return i >= 0 && j >= 0 && sameName(a[:i], b[:j]) && sameName(a[i+1:], b[j+1:])
+	return i >= 0 && j >= 0 && equalNames(a[:i], b[:j]) && equalNames(a[i+1:], b[j+1:])
 }
 
 // silenceForm writes a silence as Silenced. A silence whose scope is more than a subscription and a check keeps Muster's
@@ -81,7 +82,7 @@ func silenceForm(m *model.Resource) object {
 	expressible := len(spec.Statuses) == 0 && len(spec.Labels) == 0 && spec.Severity == "" && len(spec.Checks) < 2
 	if t := spec.Targets; t != nil {
 		if expressible = expressible && t.Where == "" && t.Except == nil && len(t.Groups)+len(t.Nodes) == 1; expressible {
-			subscription = subscriptions(t)[0]
+			subscription = subscriptionsOf(t)[0]
 		}
 	}
 	if len(spec.Checks) == 1 {
@@ -96,14 +97,14 @@ func silenceForm(m *model.Resource) object {
 		begin = unixTime(m.Status.Created)
 	}
 	o := object{
-		"metadata": metadata(m, subscription+":"+check), "expire": int64(-1), "expire_on_resolve": spec.UntilResolved,
+		"metadata": metadataForm(m, subscription+":"+check), "expire": int64(-1), "expire_on_resolve": spec.UntilResolved,
 		"creator": creator, "reason": reason, "begin": begin, "expire_at": unixTime(spec.Until.Time),
 	}
 	if !spec.Until.IsZero() {
 		o["expire"] = unixTime(spec.Until.Time) - begin
 	}
 	if !expressible {
-		o["metadata"] = metadata(m, m.Metadata.Name)
+		o["metadata"] = metadataForm(m, m.Metadata.Name)
 		o["reason"] = spec.Reason + " (scope: muster describe silence " + m.Metadata.Name + ")"
 		return o
 	}
@@ -122,7 +123,7 @@ func (r *request) putSilence() (answer, error) {
 	if err != nil || same {
 		return answer{status: http.StatusOK}, err
 	}
-	made, err := r.convert(doc)
+	made, err := r.convertDocument(doc)
 	if err != nil {
 		return answer{}, err
 	}
@@ -133,12 +134,12 @@ func (r *request) putSilence() (answer, error) {
 	name := silenceName(made.main)
 	for _, is := range all {
 		switch {
-		case !sameSilence(silenceName(is), name):
+		case !equalSilenceNames(silenceName(is), name):
 		case r.Method == http.MethodPost:
 			return answer{}, model.Errorf(model.Conflict, "silence %s already exists", name)
 		default:
-			made.main.Metadata.Name, made.others = is.Metadata.Name, nil
-			return answer{}, r.apply(made)
+			made.main.Metadata.Name, made.neededResources = is.Metadata.Name, nil
+			return answer{}, r.applyDocuments(made)
 		}
 	}
 	spec, err := json.Marshal(made.main.Spec)
@@ -146,7 +147,7 @@ func (r *request) putSilence() (answer, error) {
 		return answer{}, err
 	}
 	_, err = r.muster.Notifications.Silence(r.Context(), v1.SilenceRequest{Namespace: r.namespace, Spec: spec})
-	return answer{}, withCommand(err, silenceCommand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
+	return answer{}, hintCommand(err, silenceCommand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
 }
 
 // deleteSilence ends all silences with the name in the path.

@@ -14,10 +14,10 @@ import (
 type resourceType struct {
 	group, sensu string // core/v2, CheckConfig
 	kind         string // Muster's
-	form         form
+	form         formWriter
 	deletable    bool
 
-	// objects returns all objects of a read-only type that is no kind of Muster's.
+	// objects returns all objects of a read-only type that Muster has no kind for, such as users.
 	objects func(*request) ([]object, error)
 
 	word   string // first word of the type's fields in selectors
@@ -32,26 +32,26 @@ const (
 	core3 = "core/v3"
 )
 
-// everyField lists the fields that each type has.
-const everyField = "name namespace labels annotations"
+// commonFields lists the fields by which selectors can choose objects of every type.
+const commonFields = "name namespace labels annotations"
 
-// resultFields lists the fields that the check of an event has and a CheckConfig has not.
-const resultFields = "duration executed issued history output state status total_state_change last_ok occurrences occurrences_watermark is_silenced silenced scheduler"
+// eventCheckFields lists the fields that the check of an event has and a CheckConfig has not.
+const eventCheckFields = "duration executed issued history output state status total_state_change last_ok occurrences occurrences_watermark is_silenced silenced scheduler"
 
 // sameCommands returns one command for reading, creating and deleting.
 func sameCommands(command string) [3]string { return [3]string{command, command, command} }
 
-// commandsOf returns Muster's commands for a type; empty: Muster has nothing of it.
+// commandsOf returns Muster's commands for a type; empty: Muster has no counterpart of the type.
 func commandsOf(path string) [3]string {
-	t, known := types[path]
+	t, known := sensuTypes[path]
 	if !known || t.commands != [3]string{} {
 		return t.commands
 	}
 	return [3]string{"muster get " + path, "muster apply -f FILE", "muster delete " + strings.TrimSuffix(path, "s") + " %s"}
 }
 
-// types holds the types that sensuctl knows, by their words in paths.
-var types = map[string]resourceType{
+// sensuTypes holds the types that sensuctl knows, by their words in paths.
+var sensuTypes = map[string]resourceType{
 	"namespaces": {
 		group: core2, sensu: "Namespace", kind: "Namespace", form: namespaceForm,
 		word:     "namespace",
@@ -69,15 +69,15 @@ var types = map[string]resourceType{
 		commands: [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
 	},
 	"hooks": {
-		group: core2, sensu: "HookConfig", kind: "Hook", form: ownForm(hookForm), deletable: true,
+		group: core2, sensu: "HookConfig", kind: "Hook", form: resourceForm(hookForm), deletable: true,
 		word: "hook", fields: "command timeout runtime_assets stdin",
 	},
 	"filters": {
-		group: core2, sensu: "EventFilter", kind: "Filter", form: ownForm(filterForm), deletable: true,
+		group: core2, sensu: "EventFilter", kind: "Filter", form: resourceForm(filterForm), deletable: true,
 		word: "filter", fields: "action expressions runtime_assets when",
 	},
 	"mutators": {
-		group: core2, sensu: "Mutator", kind: "Mutator", form: ownForm(mutatorForm), deletable: true,
+		group: core2, sensu: "Mutator", kind: "Mutator", form: resourceForm(mutatorForm), deletable: true,
 		word: "mutator", fields: "type command eval timeout env_vars runtime_assets secrets",
 	},
 	"handlers": {
@@ -85,11 +85,11 @@ var types = map[string]resourceType{
 		word: "handler", fields: "type command socket timeout env_vars filters handlers runtime_assets secrets mutator",
 	},
 	"pipelines": {
-		group: core2, sensu: "Pipeline", kind: "Pipeline", form: ownForm(pipelineForm), deletable: true,
+		group: core2, sensu: "Pipeline", kind: "Pipeline", form: resourceForm(pipelineForm), deletable: true,
 		word: "pipeline", fields: "workflows",
 	},
 	"assets": {
-		group: core2, sensu: "Asset", kind: "Asset", form: ownForm(assetForm), deletable: true,
+		group: core2, sensu: "Asset", kind: "Asset", form: resourceForm(assetForm), deletable: true,
 		word: "asset", fields: "url sha512 filters builds headers",
 		commands: [3]string{"muster asset list", "muster asset add NAME --url URL --sha512 SUM", "muster delete asset %s"},
 	},
@@ -129,12 +129,12 @@ var types = map[string]resourceType{
 		commands: [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
 	},
 	"roles": {
-		group: core2, objects: noObjects,
+		group: core2, objects: listNothing,
 		word: "role", fields: "rules",
 		commands: [3]string{"muster auth user list: the roles are admin, operator, viewer, agent and alerts", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
 	},
 	"rolebindings": {
-		group: core2, objects: noObjects,
+		group: core2, objects: listNothing,
 		word: "rolebinding", fields: "subjects role_ref",
 		commands: [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
 	},
@@ -150,8 +150,8 @@ var types = map[string]resourceType{
 	"license": {commands: sameCommands("Muster has no licences")},
 }
 
-// noOperation is the error for a request that Muster answers by another command.
-func noOperation(r *request) error {
+// unsupportedRequestError is the error for a request that sensuctl cannot do with Muster; its hint has Muster's command.
+func unsupportedRequestError(r *request) error {
 	text := commandFor(r)
 	if strings.HasPrefix(text, "muster ") {
 		text = "type " + text
@@ -159,7 +159,7 @@ func noOperation(r *request) error {
 	return &sensuError{http.StatusNotImplemented, "not by sensuctl: " + text, codeNotFound}
 }
 
-// commandFor returns the command of Muster for a request.
+// commandFor returns the command of Muster that does what a request of sensuctl asks for.
 func commandFor(r *request) string {
 	switch kind, last := r.kind, len(r.names)-1; {
 	case kind == "checks" && last == 1 && r.names[1] == "execute":
@@ -192,9 +192,9 @@ func commandFor(r *request) string {
 	return strings.ReplaceAll(text, "%s", name)
 }
 
-// withCommand puts a command of Muster into the hint of a guarded operation: sensuctl has neither --yes nor --dry-run,
+// hintCommand puts a command of Muster into the hint of a guarded operation: sensuctl has neither --yes nor --dry-run,
 // which the API's hint names.
-func withCommand(err error, command string) error {
+func hintCommand(err error, command string) error {
 	var e *model.Error
 	if !errors.As(err, &e) || e.Class != model.Guarded {
 		return err
@@ -206,25 +206,25 @@ func withCommand(err error, command string) error {
 // applyCommand applies the file of sensuctl create.
 const applyCommand = "muster import sensu FILE --out muster.yaml; muster plan -f muster.yaml; muster apply -f muster.yaml --yes"
 
-// musterCommand returns the command of Muster that does something with a resource.
+// musterCommand returns the command line `muster VERB KIND NAME` for a resource.
 func musterCommand(verb string, ref v1.Ref, flags ...string) string {
-	words := []string{"muster", verb, strings.ToLower(ref.Kind), shellWord(ref.Name)}
+	words := []string{"muster", verb, strings.ToLower(ref.Kind), quoteShellWord(ref.Name)}
 	return strings.Join(append(words, namespaceFlags(ref.Namespace, flags...)...), " ")
 }
 
-// silenceCommand returns the command that makes the same silence.
+// silenceCommand returns the command of Muster that makes a silence with the same fields.
 func silenceCommand(namespace string, s *model.SilenceSpec) string {
 	words := []string{"muster silence"}
 	if s.Targets != nil {
 		for _, node := range s.Targets.Nodes {
-			words = append(words, shellWord(node))
+			words = append(words, quoteShellWord(node))
 		}
 		for _, group := range s.Targets.Groups {
-			words = append(words, "--group", shellWord(group))
+			words = append(words, "--group", quoteShellWord(group))
 		}
 	}
 	for _, check := range s.Checks {
-		words = append(words, "--check", shellWord(check))
+		words = append(words, "--check", quoteShellWord(check))
 	}
 	if s.Targets == nil && len(s.Checks) == 0 {
 		words = append(words, "--all")
@@ -241,7 +241,7 @@ func silenceCommand(namespace string, s *model.SilenceSpec) string {
 	if s.Until.IsZero() && !s.UntilResolved {
 		words = append(words, "--forever")
 	}
-	words = append(words, "-m", shellWord(s.Reason))
+	words = append(words, "-m", quoteShellWord(s.Reason))
 	return strings.Join(append(words, namespaceFlags(namespace, "--yes")...), " ")
 }
 
@@ -250,11 +250,11 @@ func namespaceFlags(namespace string, more ...string) []string {
 	if namespace == "" || namespace == model.DefaultNamespaceName {
 		return more
 	}
-	return append([]string{"-n", shellWord(namespace)}, more...)
+	return append([]string{"-n", quoteShellWord(namespace)}, more...)
 }
 
-// shellWord quotes an argument of a shell where it has to be.
-func shellWord(text string) string {
+// quoteShellWord quotes an argument of a shell command if it has characters that need quotes.
+func quoteShellWord(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
 	}

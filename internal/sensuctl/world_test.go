@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// world is a server with its API over real stores, and a transcript of requests.
-type world struct {
+// testServer is a server with its API over real stores, and a transcript of requests.
+type testServer struct {
 	*apitest.Server
 	t          *testing.T
 	server     *Server
@@ -30,15 +30,15 @@ type world struct {
 	transcript bytes.Buffer
 }
 
-func newTestServer(t *testing.T) *world {
-	w := &world{Server: apitest.NewServer(t), t: t, registry: prometheus.NewRegistry()}
+func newTestServer(t *testing.T) *testServer {
+	w := &testServer{Server: apitest.NewServer(t), t: t, registry: prometheus.NewRegistry()}
 	w.server = New(Options{API: w.Handler, Now: w.Now, Registerer: w.registry})
 	w.token = w.Token
 	return w
 }
 
 // loginAs makes a user and gives requests its token.
-func (w *world) loginAs(user, role string) {
+func (w *testServer) loginAs(user, role string) {
 	w.t.Helper()
 	secret, _, err := w.Access.CreateToken(context.Background(), intent.Actor{User: "server"}, access.AccessToken{User: user, Grants: access.Grants{Role: role}})
 	if err != nil {
@@ -48,7 +48,7 @@ func (w *world) loginAs(user, role string) {
 }
 
 // request makes a request as sensuctl does and returns the answer.
-func (w *world) request(method, path, body string) *http.Response {
+func (w *testServer) request(method, path, body string) *http.Response {
 	w.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Accept", "application/json")
@@ -58,14 +58,14 @@ func (w *world) request(method, path, body string) *http.Response {
 }
 
 // serveRequest answers a request.
-func (w *world) serveRequest(r *http.Request) *http.Response {
+func (w *testServer) serveRequest(r *http.Request) *http.Response {
 	answer := httptest.NewRecorder()
 	w.server.ServeHTTP(answer, r)
 	return answer.Result()
 }
 
 // expectStatus makes a request, compares the status and returns the body.
-func (w *world) expectStatus(status int, method, path, body string) string {
+func (w *testServer) expectStatus(status int, method, path, body string) string {
 	w.t.Helper()
 	answer := w.request(method, path, body)
 	data := testenv.Value(io.ReadAll(answer.Body))(w.t)
@@ -76,7 +76,7 @@ func (w *world) expectStatus(status int, method, path, body string) string {
 }
 
 // recordExchange makes a request and appends it with its answer to the transcript.
-func (w *world) recordExchange(method, path, body string) {
+func (w *testServer) recordExchange(method, path, body string) {
 	w.t.Helper()
 	answer := w.request(method, path, body)
 	data := testenv.Value(io.ReadAll(answer.Body))(w.t)
@@ -96,7 +96,7 @@ func (w *world) recordExchange(method, path, body string) {
 }
 
 // compareTranscript compares the transcript with a golden file.
-func (w *world) compareTranscript(name string) {
+func (w *testServer) compareTranscript(name string) {
 	w.t.Helper()
 	file := filepath.Join("testdata", name)
 	testenv.Golden(w.t, file, w.transcript.Bytes())

@@ -22,10 +22,10 @@ const (
 
 // importedDocument is a document as resources of Muster.
 type importedDocument struct {
-	main    *model.Resource
-	others  []*model.Resource // resources that main needs and that did not exist
-	lost    []string          // for lossAnnotation
-	missing []string          // for missingAnnotation
+	main              *model.Resource
+	neededResources   []*model.Resource // resources that main needs and that did not exist
+	lostFields        []string          // for lossAnnotation
+	missingReferences []string          // for missingAnnotation
 }
 
 // putResource creates or replaces a resource: sensuctl create -f, and all commands that change one.
@@ -38,15 +38,15 @@ func (r *request) putResource() (answer, error) {
 	if err != nil || same {
 		return unchanged, err
 	}
-	err = r.retryStale(func() error { return r.create(doc) })
+	err = r.retryStale(func() error { return r.createResource(doc) })
 	if err == nil {
 		err = r.retryStale(func() error { return r.importDependents(model.CleanName(doc.name)) })
 	}
 	return answer{}, err
 }
 
-// retryStale repeats a read and write that failed because somebody else wrote in between. It ends: each time one
-// writer succeeds.
+// retryStale repeats a read and write that failed because somebody else wrote in between. The loop ends, because one
+// writer succeeds in each round.
 func (r *request) retryStale(do func() error) error {
 	for {
 		r.forgetResources()
@@ -56,9 +56,9 @@ func (r *request) retryStale(do func() error) error {
 	}
 }
 
-// create applies a document in place of the resource of its name.
-func (r *request) create(doc *document) error {
-	made, err := r.convert(doc)
+// createResource imports a document and applies the result, in place of a resource that has the same name.
+func (r *request) createResource(doc *document) error {
+	made, err := r.convertDocument(doc)
 	if err != nil {
 		return err
 	}
@@ -67,38 +67,39 @@ func (r *request) create(doc *document) error {
 	case err != nil:
 		return err
 	case is == nil:
-		return r.apply(made)
+		return r.applyDocuments(made)
 	case r.Method == http.MethodPost:
 		return model.Errorf(model.Conflict, "%s %s already exists", made.main.Kind, made.main.Metadata.Name)
 	}
-	return r.replace(is, made)
+	return r.replaceResource(is, made)
 }
 
-// replace applies an imported document in place of a resource, if that may be replaced and has the revision of is.
-func (r *request) replace(is *model.Resource, made *importedDocument) error {
-	if err := r.replaceable(is); err != nil {
+// replaceResource applies an imported document in place of the resource is, if sensuctl may replace that and nobody
+// changed it since.
+func (r *request) replaceResource(is *model.Resource, made *importedDocument) error {
+	if err := r.checkReplaceable(is); err != nil {
 		return err
 	}
-	if err := r.keepNode(made.main, is); err != nil {
+	if err := r.keepUndeclaredNodeFields(made.main, is); err != nil {
 		return err
 	}
 	made.main.Status = is.Status
-	return r.apply(made)
+	return r.applyDocuments(made)
 }
 
-// apply sends resources to the API. Fields that were not carried are recorded in an annotation, the audit log and the
-// server's log.
-func (r *request) apply(list ...*importedDocument) error {
+// applyDocuments sends resources to the API. Fields that were not carried are recorded in an annotation, the audit log and
+// the server's log.
+func (r *request) applyDocuments(list ...*importedDocument) error {
 	in := v1.ApplyRequest{Message: "by sensuctl", Owner: owner}
 	for _, made := range list {
-		annotate(made.main, missingAnnotation, made.missing, ", ")
-		annotate(made.main, lossAnnotation, made.lost, "; ")
-		if len(made.lost) > 0 {
-			text := strings.Join(made.lost, "; ")
+		setListAnnotation(made.main, missingAnnotation, made.missingReferences, ", ")
+		setListAnnotation(made.main, lossAnnotation, made.lostFields, "; ")
+		if len(made.lostFields) > 0 {
+			text := strings.Join(made.lostFields, "; ")
 			in.Message = truncate("by sensuctl; not carried: "+text, 900)
 			r.server.log.Warn("sensuctl: not carried", "user", r.user, "kind", made.main.Kind, "namespace", made.main.Metadata.Namespace, "name", made.main.Metadata.Name, "what", text)
 		}
-		for _, m := range append(made.others, made.main) {
+		for _, m := range append(made.neededResources, made.main) {
 			data, err := json.Marshal(m)
 			if err != nil {
 				return err
@@ -110,15 +111,15 @@ func (r *request) apply(list ...*importedDocument) error {
 		}
 	}
 	_, err := r.muster.Resources.Apply(r.Context(), in)
-	return withCommand(err, applyCommand)
+	return hintCommand(err, applyCommand)
 }
 
 func refOf(m *model.Resource) v1.Ref {
 	return v1.Ref{Kind: m.Kind, Namespace: m.Metadata.Namespace, Name: m.Metadata.Name}
 }
 
-// annotate writes a list into an annotation; an empty one removes it.
-func annotate(m *model.Resource, name string, list []string, separator string) {
+// setListAnnotation writes a list into an annotation; an empty list removes the annotation.
+func setListAnnotation(m *model.Resource, name string, list []string, separator string) {
 	if len(list) == 0 {
 		delete(m.Metadata.Annotations, name)
 		return
@@ -148,9 +149,9 @@ func truncate(text string, most int) string {
 // maxLookups bounds the resources that one document may name.
 const maxLookups = 500
 
-// convert imports a document into the resources of its namespace. The import does not see the resource of the document's
-// own name, because the document replaces it whole.
-func (r *request) convert(doc *document) (*importedDocument, error) {
+// convertDocument imports a document into the resources of its namespace. The import does not see the resource of the
+// document's own name, because the document replaces it whole.
+func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 	name, kind := model.CleanName(doc.name), kindOfDocument(doc)
 	own := sensuimport.PipelineOf(doc.name)
 	set := kind == "Handler" && doc.spec["type"] == "set"
@@ -167,7 +168,7 @@ func (r *request) convert(doc *document) (*importedDocument, error) {
 		}
 		return r.findResource(k, namespace, n)
 	}
-	got, err := sensuimport.ImportInto(server, []sensuimport.File{doc.file()}, r.server.kinds, r.server.now())
+	got, err := sensuimport.ImportInto(server, []sensuimport.File{doc.importFile()}, r.server.kinds, r.server.now())
 	if err != nil {
 		return nil, err
 	}
@@ -175,10 +176,10 @@ func (r *request) convert(doc *document) (*importedDocument, error) {
 	var notes []string
 	for _, n := range got.Notes {
 		if n.Lost {
-			made.lost = append(made.lost, n.Text)
+			made.lostFields = append(made.lostFields, n.Text)
 		}
-		if n.Missing != "" && doc.kind == "CheckConfig" && len(made.missing) < maxLookups && !slices.Contains(made.missing, n.Missing) {
-			made.missing = append(made.missing, n.Missing)
+		if n.Missing != "" && doc.kind == "CheckConfig" && len(made.missingReferences) < maxLookups && !slices.Contains(made.missingReferences, n.Missing) {
+			made.missingReferences = append(made.missingReferences, n.Missing)
 		}
 		notes = append(notes, n.Text)
 	}
@@ -187,7 +188,7 @@ func (r *request) convert(doc *document) (*importedDocument, error) {
 			made.main = m
 			continue
 		}
-		made.others = append(made.others, m)
+		made.neededResources = append(made.neededResources, m)
 	}
 	if made.main == nil {
 		hint := "muster import sensu FILE shows it line by line; muster help lists the commands"
@@ -199,7 +200,7 @@ func (r *request) convert(doc *document) (*importedDocument, error) {
 	return made, checkHandlerKind(r, doc, made, set)
 }
 
-// checkHandlerKind refuses a set in place of a handler, and a handler in place of a set.
+// checkHandlerKind refuses to replace a handler by a handler set, and a handler set by a handler.
 func checkHandlerKind(r *request, doc *document, made *importedDocument, set bool) error {
 	if doc.kind != "Handler" {
 		return nil
@@ -212,12 +213,12 @@ func checkHandlerKind(r *request, doc *document, made *importedDocument, set boo
 	if err != nil || m == nil || !set && m.Metadata.Annotations[sensuimport.SetOf] == "" {
 		return err
 	}
-	return refusal(m, "a handler cannot become a set, nor a set a handler", "delete")
+	return refuseChange(m, "a handler cannot become a set, nor a set a handler", "delete")
 }
 
 // kindOfDocument returns Muster's kind of a document.
 func kindOfDocument(doc *document) string {
-	for _, t := range types {
+	for _, t := range sensuTypes {
 		if t.sensu == doc.kind {
 			return t.kind
 		}
@@ -227,7 +228,7 @@ func kindOfDocument(doc *document) string {
 
 // deleteResource deletes a resource. It deletes a handler together with the pipeline that sends it events.
 func (r *request) deleteResource() (answer, error) {
-	m, err := r.findResource(types[r.kind].kind, r.namespace, r.name(0))
+	m, err := r.findResource(sensuTypes[r.kind].kind, r.namespace, r.name(0))
 	if err != nil {
 		return answer{}, err
 	}
@@ -249,14 +250,14 @@ func (r *request) deleteResource() (answer, error) {
 		switch {
 		case m == nil:
 		case m.Metadata.Owner != "" && m.Metadata.Owner != owner:
-			return answer{}, refusal(m, "it belongs to "+m.Metadata.Owner, "delete")
+			return answer{}, refuseChange(m, "it belongs to "+m.Metadata.Owner, "delete")
 		default:
 			refs = append(refs, refOf(m))
 		}
 	}
 	if len(refs) == 0 { // the API decides between not found and forbidden
-		refs = append(refs, v1.Ref{Kind: types[r.kind].kind, Namespace: r.namespace, Name: r.name(0)})
+		refs = append(refs, v1.Ref{Kind: sensuTypes[r.kind].kind, Namespace: r.namespace, Name: r.name(0)})
 	}
 	_, err = r.muster.Resources.DeleteMany(r.Context(), v1.DeleteRequest{Resources: refs, Message: "by sensuctl"})
-	return answer{}, withCommand(err, musterCommand("delete", refs[0], "--yes"))
+	return answer{}, hintCommand(err, musterCommand("delete", refs[0], "--yes"))
 }

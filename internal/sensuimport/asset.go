@@ -14,41 +14,42 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// build is one archive of an asset of Sensu's.
-type build struct {
-	at       string // builds[2]; empty: the asset is one archive itself
-	spec     *fields
-	filters  []string
-	archive  model.AssetBuild
-	machines []model.AssetBuild // kinds of machines that its filters match
+// assetArchive is one archive of a Sensu asset, with the platforms that its filters select.
+type assetArchive struct {
+	path      string // builds[2]; empty: the asset is one archive itself
+	spec      *objectFields
+	filters   []string
+	archive   model.AssetBuild
+	platforms []model.AssetBuild // platforms that the archive's filters match
 }
 
-// importAsset imports archives with the kinds of machines that their filters match. Of all builds that match a machine
-// Sensu takes the first of those with the most filters, Muster the first: builds are sorted by the number of filters.
+// importAsset imports the archives of an asset with the platforms that their filters match. Of all builds that match a
+// machine Sensu takes the first of those with the most filters, Muster the first: builds are sorted by the number of
+// filters.
 func importAsset(o *object) {
-	var builds []build
+	var builds []assetArchive
 	if list := o.spec.objects("builds"); len(list) > 0 {
 		for i, s := range list {
-			builds = append(builds, build{at: fmt.Sprintf("builds[%d]: ", i), spec: s})
+			builds = append(builds, assetArchive{path: fmt.Sprintf("builds[%d]: ", i), spec: s})
 		}
 		for _, unused := range []string{"url", "sha512", "filters", "headers"} {
-			if !isEmpty(o.spec.value(unused)) {
+			if !isDefaultValue(o.spec.value(unused)) {
 				o.noteChange("%s is ignored beside builds, as in Sensu", unused)
 			}
 		}
 	} else {
-		builds = []build{{spec: o.spec}}
+		builds = []assetArchive{{spec: o.spec}}
 	}
-	var good []build
+	var good []assetArchive
 	for _, b := range builds {
-		if readBuild(o, &b) {
+		if readArchive(o, &b) {
 			good = append(good, b)
 		}
 	}
-	slices.SortStableFunc(good, func(a, b build) int { return cmp.Compare(len(b.filters), len(a.filters)) })
+	slices.SortStableFunc(good, func(a, b assetArchive) int { return cmp.Compare(len(b.filters), len(a.filters)) })
 	spec := &model.AssetSpec{}
 	for i := range good {
-		addBuilds(o, spec, &good[i])
+		addArchiveBuilds(o, spec, &good[i])
 	}
 	if len(spec.Builds) == 0 {
 		o.noteLoss("none of its archives was imported: muster asset add NAME --url URL --sha512 SUM")
@@ -57,43 +58,43 @@ func importAsset(o *object) {
 	if spec.Builds[len(spec.Builds)-1].Platform() != (&model.AssetBuild{}).Platform() {
 		o.noteChange("on machines without a matching build Sensu runs the command without it; here the check is UNKNOWN with the reason")
 	}
-	if ours, theirs := assetVariable(name(o.name)), strings.ToUpper(notVariable.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
+	if ours, theirs := assetFolderVariable(musterName(o.name)), strings.ToUpper(invalidVariableChars.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
 		o.noteChange("its folder is in the variable %s, in Sensu in %s", ours, theirs)
 	}
-	o.declare(spec)
+	o.declareResource(spec)
 }
 
-// readBuild reads one archive; false: a note says why it is left out.
-func readBuild(o *object, b *build) bool {
+// readArchive reads one archive of an asset; false: the archive is left out, and a note has the reason.
+func readArchive(o *object, b *assetArchive) bool {
 	b.filters = b.spec.texts("filters")
 	sum := strings.ToLower(b.spec.text("sha512"))
 	headers := b.spec.labels("headers")
 	address := b.spec.text("url")
 	if _, err := model.ParseAssetSum(sum); err != nil {
-		o.noteLoss("%ssha512: not a SHA-512 (128 digits 0-9 and a-f): the archive is not imported", b.at)
+		o.noteLoss("%ssha512: not a SHA-512 (128 digits 0-9 and a-f): the archive is not imported", b.path)
 		return false
 	}
-	b.archive = model.AssetBuild{SHA512: sum, URL: assetURL(o, b.at, address, headers)}
-	list, wider, err := machinesOf(b.filters)
+	b.archive = model.AssetBuild{SHA512: sum, URL: assetURL(o, b.path, address, headers)}
+	list, wider, err := platformsOf(b.filters)
 	if err != nil {
-		o.noteLoss("%sfilters: %v: the archive is left out, and its machines take another that fits; muster asset add %s --url URL --sha512 SUM with --os, --arch, --distribution, --distribution-version adds it", b.at, err, name(o.name))
+		o.noteLoss("%sfilters: %v: the archive is left out, and its machines take another that fits; muster asset add %s --url URL --sha512 SUM with --os, --arch, --distribution, --distribution-version adds it", b.path, err, musterName(o.name))
 		return false
 	}
 	for _, version := range wider {
-		o.noteChange("%splatform_version == %q is distributionVersion: %s, which is also %s.1", b.at, version, version, version)
+		o.noteChange("%splatform_version == %q is distributionVersion: %s, which is also %s.1", b.path, version, version, version)
 	}
-	b.machines = list
+	b.platforms = list
 	return true
 }
 
 // assetURL returns the address from which the server may fetch the archive; empty: somebody has to upload it. Notes hold
 // no passwords.
 func assetURL(o *object, at, text string, headers map[string]string) string {
-	upload := "download the archive yourself, then type muster asset add " + name(o.name) + " FILE"
+	upload := "download the archive yourself, then type muster asset add " + musterName(o.name) + " FILE"
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
-		o.noteChange("%sno url: upload the archive: muster asset add %s FILE", at, name(o.name))
+		o.noteChange("%sno url: upload the archive: muster asset add %s FILE", at, musterName(o.name))
 		return ""
 	case strings.Contains(text, "{{"):
 		o.noteLoss("%surl: the server downloads one archive for all nodes, so the address cannot have tokens: %s", at, upload)
@@ -107,7 +108,7 @@ func assetURL(o *object, at, text string, headers map[string]string) string {
 	}
 	var secret bool
 	for _, header := range slices.Sorted(maps.Keys(headers)) {
-		if credential(header) {
+		if isSecretHeader(header) {
 			o.noteLoss("%sheaders: %s: an Asset names no Secret, and the server fetches without it, so its url is left out: %s", at, header, upload)
 			secret = true
 		} else {
@@ -120,20 +121,20 @@ func assetURL(o *object, at, text string, headers map[string]string) string {
 	return text
 }
 
-// credential reports whether a header is a secret by its name.
-func credential(header string) bool {
+// isSecretHeader reports whether the name of a header means that its value is secret, such as Authorization.
+func isSecretHeader(header string) bool {
 	header = strings.ToLower(header)
 	return slices.ContainsFunc([]string{"auth", "cookie", "token", "key", "secret", "password"}, func(word string) bool { return strings.Contains(header, word) })
 }
 
-// addBuilds adds a build to the asset for each kind of machine. A kind of machine that an earlier build matches is left
-// out: as in Sensu, the later build would never be used.
-func addBuilds(o *object, spec *model.AssetSpec, b *build) {
-	if len(b.machines) == 0 {
-		o.noteChange("%sits filters match no machine: not imported", b.at)
+// addArchiveBuilds adds a build to the asset for each platform of an archive. A platform that an earlier build matches is
+// left out: as in Sensu, the later build would never be used.
+func addArchiveBuilds(o *object, spec *model.AssetSpec, b *assetArchive) {
+	if len(b.platforms) == 0 {
+		o.noteChange("%sits filters match no machine: not imported", b.path)
 	}
 	var beyond, never []string
-	for _, m := range b.machines {
+	for _, m := range b.platforms {
 		m.SHA512, m.URL = b.archive.SHA512, b.archive.URL
 		i := slices.IndexFunc(spec.Builds, func(was model.AssetBuild) bool { return was.Platform() == m.Platform() })
 		switch {
@@ -147,19 +148,19 @@ func addBuilds(o *object, spec *model.AssetSpec, b *build) {
 		}
 	}
 	if len(never) > 0 {
-		o.noteChange("%snever used for %s: an earlier build matches the same machines, as in Sensu", b.at, strings.Join(never, ", "))
+		o.noteChange("%snever used for %s: an earlier build matches the same machines, as in Sensu", b.path, strings.Join(never, ", "))
 	}
 	if len(beyond) > 0 {
-		o.noteLoss("%snot for %s: an asset has at most %d builds", b.at, strings.Join(beyond, ", "), model.MaxBuilds)
+		o.noteLoss("%snot for %s: an asset has at most %d builds", b.path, strings.Join(beyond, ", "), model.MaxBuilds)
 	}
 }
 
-// maxMachines bounds the kinds of machines that filters match.
-const maxMachines = 256
+// maxPlatforms bounds the platforms that the filters of one archive match.
+const maxPlatforms = 256
 
-// machinesOf translates the filters of an asset into the kinds of machines for which all filters hold. wider has the
-// versions that also match longer versions. The error names the part that Muster has no counterpart for.
-func machinesOf(filters []string) (list []model.AssetBuild, wider []string, err error) {
+// platformsOf translates the filters of an asset into the platforms for which all filters hold. wider lists the
+// versions that also match longer versions (9 matches 9.4). The error names the part that Muster has no counterpart for.
+func platformsOf(filters []string) (list []model.AssetBuild, wider []string, err error) {
 	list = []model.AssetBuild{{}}
 	var f assetFilter
 	for _, source := range filters {
@@ -169,19 +170,19 @@ func machinesOf(filters []string) (list []model.AssetBuild, wider []string, err 
 		}
 		more, err := f.platforms(expression)
 		if err == nil {
-			list, err = cross(list, more)
+			list, err = intersectPlatformLists(list, more)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("%q: %w", source, err)
 		}
 	}
-	return list, f.wider, nil
+	return list, f.widerVersions, nil
 }
 
 // assetFilter translates the filters of one build.
-type assetFilter struct{ wider []string }
+type assetFilter struct{ widerVersions []string }
 
-// platforms returns the kinds of machines for which an expression is true.
+// platforms returns the platforms for which an expression is true.
 func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 	switch e := e.(type) {
 	case *ast.BooleanLiteral:
@@ -201,25 +202,25 @@ func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 				return nil, err
 			}
 			if e.Operator == token.LOGICAL_AND {
-				return cross(left, right)
+				return intersectPlatformLists(left, right)
 			}
-			if len(left)+len(right) > maxMachines {
-				return nil, fmt.Errorf("it matches more than %d kinds of machines", maxMachines)
+			if len(left)+len(right) > maxPlatforms {
+				return nil, fmt.Errorf("the filter matches more than %d platforms", maxPlatforms)
 			}
 			return append(left, right...), nil
 		case token.EQUAL, token.STRICT_EQUAL:
 			if literalOf(e.Left) != "" {
-				return f.comparison(e.Right, e.Left, e.Operator)
+				return f.platformsOfComparison(e.Right, e.Left, e.Operator)
 			}
-			return f.comparison(e.Left, e.Right, e.Operator)
+			return f.platformsOfComparison(e.Left, e.Right, e.Operator)
 		}
 	}
 	return nil, fmt.Errorf("a build can only test os, arch, distribution and distributionVersion")
 }
 
-// comparison translates of == literal.
-func (f *assetFilter) comparison(of, literal ast.Expression, operator token.Token) ([]model.AssetBuild, error) {
-	want, whole := literalOf(literal), number(literal) != ""
+// platformsOfComparison returns the platforms for which the comparison of == literal is true.
+func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator token.Token) ([]model.AssetBuild, error) {
+	want, whole := literalOf(literal), numberText(literal) != ""
 	if major, parsed := majorOf(of); major {
 		for _, c := range want {
 			if c < '0' || c > '9' {
@@ -227,7 +228,7 @@ func (f *assetFilter) comparison(of, literal ast.Expression, operator token.Toke
 			}
 		}
 		if want == "" || len(want) > 1 && want[0] == '0' || operator == token.STRICT_EQUAL && whole != parsed {
-			return nil, fmt.Errorf("the first number of a version is never that")
+			return nil, fmt.Errorf("the first number of platform_version never equals this value")
 		}
 		return []model.AssetBuild{{DistributionVersion: want}}, nil
 	}
@@ -247,12 +248,12 @@ func (f *assetFilter) comparison(of, literal ast.Expression, operator token.Toke
 	case "arch":
 		return []model.AssetBuild{{Arch: want}}, nil
 	case "platform_version":
-		f.wider = append(f.wider, want)
+		f.widerVersions = append(f.widerVersions, want)
 		return []model.AssetBuild{{DistributionVersion: want}}, nil
 	}
 	platforms := []string{want}
 	if path[2] == "platform_family" {
-		if platforms = families[want]; platforms == nil {
+		if platforms = distributionsOfFamily[want]; platforms == nil {
 			return nil, fmt.Errorf("unknown family of distributions %s", want)
 		}
 	}
@@ -266,13 +267,13 @@ func (f *assetFilter) comparison(of, literal ast.Expression, operator token.Toke
 	return list, nil
 }
 
-// majorOf reports whether an expression is the first number of the version, in one of the ways in which people write it.
-// parsed reports that its value is a number, not a text.
+// majorOf reports whether an expression reads the first number of platform_version, in one of the ways in which people write
+// that. parsed reports that the value is a number, not a text.
 func majorOf(e ast.Expression) (is, parsed bool) {
 	if call, ok := e.(*ast.CallExpression); ok {
 		callee, ok := call.Callee.(*ast.Identifier)
 		n := len(call.ArgumentList)
-		if !ok || callee.Name != "parseInt" || n < 1 || n > 2 || n == 2 && number(call.ArgumentList[1]) != "10" {
+		if !ok || callee.Name != "parseInt" || n < 1 || n > 2 || n == 2 && numberText(call.ArgumentList[1]) != "10" {
 			return false, false
 		}
 		if path, err := pathOf(call.ArgumentList[0]); err == nil {
@@ -282,7 +283,7 @@ func majorOf(e ast.Expression) (is, parsed bool) {
 		return is, true
 	}
 	first, ok := e.(*ast.BracketExpression)
-	if !ok || number(first.Member) != "0" {
+	if !ok || numberText(first.Member) != "0" {
 		return false, false
 	}
 	call, ok := first.Left.(*ast.CallExpression)
@@ -298,29 +299,29 @@ func literalOf(e ast.Expression) string {
 	if s, ok := e.(*ast.StringLiteral); ok {
 		return s.Value.String()
 	}
-	return number(e)
+	return numberText(e)
 }
 
-// cross returns the kinds of machines that match one condition of each list.
-func cross(left, right []model.AssetBuild) (list []model.AssetBuild, err error) {
-	if len(left)*len(right) > maxMachines*maxMachines {
-		return nil, fmt.Errorf("it matches more than %d kinds of machines", maxMachines)
+// intersectPlatformLists returns the platforms that match one platform of each list.
+func intersectPlatformLists(left, right []model.AssetBuild) (list []model.AssetBuild, err error) {
+	if len(left)*len(right) > maxPlatforms*maxPlatforms {
+		return nil, fmt.Errorf("the filter matches more than %d platforms", maxPlatforms)
 	}
 	for _, a := range left {
 		for _, b := range right {
-			if one, ok := inCommon(a, b); ok {
+			if one, ok := intersectPlatforms(a, b); ok {
 				list = append(list, one)
 			}
 		}
 	}
-	if len(list) > maxMachines {
-		return nil, fmt.Errorf("it matches more than %d kinds of machines", maxMachines)
+	if len(list) > maxPlatforms {
+		return nil, fmt.Errorf("the filter matches more than %d platforms", maxPlatforms)
 	}
 	return list, nil
 }
 
-// inCommon returns the kind of machine that both conditions allow; false: they exclude each other.
-func inCommon(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
+// intersectPlatforms returns the platform that both a and b allow; false: a and b exclude each other.
+func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	both := func(x, y string) string {
 		if x == "" || y == "" || x == y {
 			return cmp.Or(x, y)
@@ -341,8 +342,8 @@ func inCommon(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	return out, ok
 }
 
-// families are the distributions of each platform_family, in the words of Sensu's agents.
-var families = map[string][]string{
+// distributionsOfFamily lists the distributions of each platform_family, in the words of Sensu's agents.
+var distributionsOfFamily = map[string][]string{
 	"debian": {"debian", "ubuntu", "linuxmint", "raspbian"},
 	"rhel":   {"redhat", "centos", "rocky", "almalinux", "oracle", "amazon", "scientific", "cloudlinux", "xenserver", "ibm_powerkvm", "enterpriseenterprise"},
 	"suse":   {"sles", "sled", "suse", "opensuse", "opensuse-leap", "opensuse-tumbleweed", "opensuse-tumbleweed-kubic", "caasp"},
@@ -350,6 +351,6 @@ var families = map[string][]string{
 	"alpine": {"alpine"}, "coreos": {"coreos"}, "solus": {"solus"},
 }
 
-// releaseIDs are the IDs in /etc/os-release, which Muster's agents read, of distributions that Sensu's agents name
-// otherwise.
+// releaseIDs maps Sensu's name of a distribution to its ID in /etc/os-release, which Muster's agents report, where the two
+// names differ.
 var releaseIDs = map[string]string{"redhat": "rhel", "oracle": "ol", "amazon": "amzn"}

@@ -26,7 +26,7 @@ func importCheck(o *object) {
 	c.Targets = targetsOf(o, s.texts("subscriptions"))
 	c.Timeout, c.TTL = seconds(s.integer("timeout")), seconds(s.integer("ttl"))
 	c.MaxOutput, c.DiscardOutput = model.Size(s.integer("max_output_size")), s.boolean("discard_output")
-	c.Env = environment(o, s.texts("env_vars"))
+	c.Env = environmentOf(o, s.texts("env_vars"))
 	if said && !publish {
 		c.Disabled = true
 		o.noteChange("publish: false: it is disabled; muster run runs a command once; results by an agent's API or socket are refused, unless passive: true stands in place of its command, targets and times")
@@ -39,7 +39,7 @@ func importCheck(o *object) {
 	if s.boolean("stdin") {
 		o.noteLoss("stdin: true: commands do not get the event before; what they need can stand in stdin: TEXT")
 	}
-	if c.Disabled = c.Disabled || o.broken || c.Targets == nil; c.Targets == nil {
+	if c.Disabled = c.Disabled || o.untranslatable || c.Targets == nil; c.Targets == nil {
 		o.noteChange("no subscriptions: disabled until you set targets")
 		c.Targets = &model.Targets{Groups: []string{"all"}}
 	}
@@ -48,7 +48,7 @@ func importCheck(o *object) {
 	importFlapping(o, c)
 	importRecipients(o, c)
 	s.ignore("scheduler")
-	r := o.declare(c)
+	r := o.declareResource(c)
 	for k := range r.Metadata.Annotations {
 		if strings.HasPrefix(k, "fatigue_check/") {
 			o.noteChange("annotation %s is read by a filter only: alert.failAfter, and repeat of a Route, say the same", k)
@@ -56,7 +56,7 @@ func importCheck(o *object) {
 	}
 }
 
-// importPassiveCheck imports a check without a command that nobody publishes: agents send its results by themselves.
+// importPassiveCheck imports a check without a command and with publish: false: agents send its results unasked.
 func importPassiveCheck(o *object) {
 	s := o.spec
 	c := &model.CheckSpec{Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
@@ -64,15 +64,15 @@ func importPassiveCheck(o *object) {
 	o.noteChange("publish: false, and no command: it is passive, its results come by an agent's API or socket")
 	importFlapping(o, c)
 	importRecipients(o, c)
-	o.declare(c)
+	o.declareResource(c)
 }
 
-// importFlapping imports the thresholds of flapping. Sensu needs both.
+// importFlapping imports the low and the high threshold of flapping. Sensu uses them only if both are set.
 func importFlapping(o *object, c *model.CheckSpec) {
 	high, low := o.spec.integer("high_flap_threshold"), o.spec.integer("low_flap_threshold")
 	switch {
 	case high > 0 && low > 0:
-		alertOf(c).Flapping = &model.Flapping{Start: high, End: min(low, high)}
+		ensureAlert(c).Flapping = &model.Flapping{Start: high, End: min(low, high)}
 	case high > 0:
 		o.noteLoss("high_flap_threshold %d without low_flap_threshold: nothing flaps, as in Sensu; alert.flapping takes both", high)
 	case low > 0:
@@ -80,8 +80,8 @@ func importFlapping(o *object, c *model.CheckSpec) {
 	}
 }
 
-// alertOf returns the alert of a check and adds it if missing.
-func alertOf(c *model.CheckSpec) *model.Alert {
+// ensureAlert returns the alert of a check; it adds an empty alert to a check without one.
+func ensureAlert(c *model.CheckSpec) *model.Alert {
 	if c.Alert == nil {
 		c.Alert = &model.Alert{}
 	}
@@ -99,16 +99,16 @@ func targetsOf(o *object, subscriptions []string) *model.Targets {
 	t := &model.Targets{}
 	for _, s := range subscriptions {
 		if node, ok := strings.CutPrefix(s, "entity:"); ok {
-			t.Nodes = append(t.Nodes, name(node))
+			t.Nodes = append(t.Nodes, musterName(node))
 		} else {
-			t.Groups = append(t.Groups, o.group(s))
+			t.Groups = append(t.Groups, o.subscriptionGroup(s))
 		}
 	}
 	return t
 }
 
-// environment reads a list of NAME=VALUE.
-func environment(o *object, list []string) map[string]string {
+// environmentOf returns environment variables by name from a list of NAME=VALUE.
+func environmentOf(o *object, list []string) map[string]string {
 	out := map[string]string{}
 	for _, line := range list {
 		k, v, ok := strings.Cut(line, "=")
@@ -121,7 +121,7 @@ func environment(o *object, list []string) map[string]string {
 	return nonEmpty(out)
 }
 
-// importProxy imports the proxy entities that a check is for.
+// importProxy imports the proxy entities about which a check has results.
 func importProxy(o *object, c *model.CheckSpec) {
 	s := o.spec
 	c.RoundRobin = s.boolean("round_robin")
@@ -129,12 +129,12 @@ func importProxy(o *object, c *model.CheckSpec) {
 		node := o.uniqueName("Node", entity)
 		c.Proxy = &model.Targets{Nodes: []string{node}}
 		if o.entityNamed(entity) == nil {
-			o.add(node, &model.NodeSpec{Proxy: true})
+			o.addResource(node, &model.NodeSpec{Proxy: true})
 		}
 	}
 	requests := s.object("proxy_requests")
 	if attributes := requests.texts("entity_attributes"); len(attributes) > 0 {
-		where, err := condition(attributes)
+		where, err := nodeCondition(attributes)
 		if err != nil {
 			o.noteLoss("proxy_requests.entity_attributes: %v: write proxy: {where: …}; it is disabled", err)
 			c.Disabled, where = true, "false"
@@ -144,9 +144,9 @@ func importProxy(o *object, c *model.CheckSpec) {
 	requests.ignore("splay", "splay_coverage") // each proxy node has an offset of its own, always
 }
 
-// entityNamed returns the entity of a name in the object's namespace; nil: the files have none.
+// entityNamed returns the entity of a name in the object's namespace; nil: the files have no such entity.
 func (o *object) entityNamed(name string) *object {
-	by := o.importer.by
+	by := o.importer.objectsByKey
 	return cmp.Or(by[resourceKey{"Entity", o.namespace, name}], by[resourceKey{"EntityConfig", o.namespace, name}])
 }
 
@@ -178,9 +178,9 @@ func importHooks(o *object, c *model.CheckSpec) {
 				continue
 			}
 			for _, hook := range byType[kind] {
-				ref := name(hook)
-				if o.find("Hook", ref) == nil {
-					o.missing("hook", hook, kind)
+				ref := musterName(hook)
+				if o.findResource("Hook", ref) == nil {
+					o.noteMissing("hook", hook, kind)
 					continue
 				}
 				i, ok := at[ref]
@@ -217,11 +217,11 @@ func importMetrics(o *object, c *model.CheckSpec) {
 		if metricFormats[format] == "" {
 			o.noteLoss("unknown output_metric_format %s", format)
 		} else {
-			c.Metrics = &model.Metrics{Format: metricFormats[format], Tags: metricTags(o, s.objects("output_metric_tags"))}
+			c.Metrics = &model.Metrics{Format: metricFormats[format], Tags: importMetricTags(o, s.objects("output_metric_tags"))}
 		}
 	}
 	for _, t := range s.objects("output_metric_thresholds") {
-		into := model.Threshold{Metric: t.text("name"), Tags: metricTags(o, t.objects("tags")),
+		into := model.Threshold{Metric: t.text("name"), Tags: importMetricTags(o, t.objects("tags")),
 			Missing: map[int]string{1: "warning", 2: "critical", 3: "unknown"}[t.integer("null_status")]}
 		for _, rule := range t.objects("thresholds") {
 			bounds := &model.Bounds{}
@@ -248,7 +248,7 @@ func importMetrics(o *object, c *model.CheckSpec) {
 	}
 }
 
-func metricTags(o *object, list []*fields) map[string]string {
+func importMetricTags(o *object, list []*objectFields) map[string]string {
 	out := map[string]string{}
 	for _, t := range list {
 		out[t.text("name")] = translateTokens(o, "tag", t.text("value"))
@@ -260,17 +260,17 @@ func metricTags(o *object, list []*fields) map[string]string {
 func importRecipients(o *object, c *model.CheckSpec) {
 	for _, ref := range o.spec.objects("pipelines") {
 		of := ref.reference()
-		if o.find("Pipeline", name(of)) == nil {
-			o.missing("pipeline", of, "")
+		if o.findResource("Pipeline", musterName(of)) == nil {
+			o.noteMissing("pipeline", of, "")
 			continue
 		}
-		c.Pipelines = append(c.Pipelines, name(of))
+		c.Pipelines = append(c.Pipelines, musterName(of))
 	}
 	for _, h := range o.spec.texts("handlers") {
-		routeTo(o, c, h, nil)
+		routeToHandler(o, c, h, nil)
 	}
 	for _, h := range o.spec.texts("output_metric_handlers") {
-		routeTo(o, c, h, []string{model.FilterHasMetrics})
+		routeToHandler(o, c, h, []string{model.FilterHasMetrics})
 	}
 }
 
@@ -280,7 +280,7 @@ func importCheckAssets(o *object, c *model.CheckSpec) {
 		addAsset(o, &c.Assets, of, "check")
 	}
 	for _, h := range c.Hooks {
-		o.importer.hookNamed[resourceKey{"Hook", o.targetNamespace(), h.Hook}] = true
+		o.importer.hooksInUse[resourceKey{"Hook", o.targetNamespace(), h.Hook}] = true
 		for _, of := range o.importer.hookAssets[resourceKey{"Hook", o.targetNamespace(), h.Hook}] {
 			if before := len(c.Assets); addAsset(o, &c.Assets, of, "check") && len(c.Assets) > before {
 				o.noteChange("asset %s of its hook %s is available to the check's command too", of, h.Hook)
@@ -289,7 +289,7 @@ func importCheckAssets(o *object, c *model.CheckSpec) {
 	}
 	for i, a := range c.Assets {
 		for _, b := range c.Assets[:i] {
-			if !shareMachine(o, a, b) {
+			if !assetsSharePlatform(o, a, b) {
 				o.noteLoss("runtime_assets: no machine has an archive of %s and one of %s, so that the check is UNKNOWN everywhere: make one Asset of the builds of both, or two checks", b, a)
 			}
 		}
@@ -304,15 +304,15 @@ func assetsOf(o *object, what string) (list []string) {
 	return list
 }
 
-// addAsset adds an asset to the list of a check, handler, mutator or filter; false: it does not exist.
+// addAsset adds an asset to the list of a check, handler, mutator or filter; false: the asset does not exist.
 func addAsset(o *object, list *[]string, of, what string) bool {
-	ref := name(of)
+	ref := musterName(of)
 	switch {
-	case o.find("Asset", ref) == nil && o.importer.by[resourceKey{"Asset", o.namespace, of}] != nil:
+	case o.findResource("Asset", ref) == nil && o.importer.objectsByKey[resourceKey{"Asset", o.namespace, of}] != nil:
 		o.noteLoss("asset %s was not imported: the %s runs without it", of, what)
 		return false
-	case o.find("Asset", ref) == nil:
-		o.missing("asset", of, "")
+	case o.findResource("Asset", ref) == nil:
+		o.noteMissing("asset", of, "")
 		return false
 	case slices.Contains(*list, ref):
 	case len(*list) == model.MaxAssets:
@@ -324,19 +324,19 @@ func addAsset(o *object, list *[]string, of, what string) bool {
 	return true
 }
 
-// noteHookAssets notes a hook whose assets no check carries.
+// noteHookAssets notes that the assets of a hook are lost, because no check names the hook.
 func noteHookAssets(o *object) {
-	at := resourceKey{"Hook", o.targetNamespace(), name(o.name)}
-	if list := o.importer.hookAssets[at]; (o.kind == "Hook" || o.kind == "HookConfig") && len(list) > 0 && !o.importer.hookNamed[at] {
-		o.noteLoss("runtime_assets: %s: a hook has those of the check that names it: write them into its assets", strings.Join(list, ", "))
+	at := resourceKey{"Hook", o.targetNamespace(), musterName(o.name)}
+	if list := o.importer.hookAssets[at]; (o.kind == "Hook" || o.kind == "HookConfig") && len(list) > 0 && !o.importer.hooksInUse[at] {
+		o.noteLoss("runtime_assets: %s: a hook uses the assets of the check that names the hook: write these into the check's assets", strings.Join(list, ", "))
 	}
 }
 
-// shareMachine reports whether a machine could have an archive of both.
-func shareMachine(o *object, a, b string) bool {
-	for _, x := range buildsOf(o, a) {
-		for _, y := range buildsOf(o, b) {
-			if _, ok := inCommon(x, y); ok {
+// assetsSharePlatform reports whether two assets have builds for the same platform, so that one machine could use both.
+func assetsSharePlatform(o *object, a, b string) bool {
+	for _, x := range assetBuildsOf(o, a) {
+		for _, y := range assetBuildsOf(o, b) {
+			if _, ok := intersectPlatforms(x, y); ok {
 				return true
 			}
 		}
@@ -344,25 +344,25 @@ func shareMachine(o *object, a, b string) bool {
 	return false
 }
 
-func buildsOf(o *object, of string) []model.AssetBuild {
-	return o.find("Asset", of).Spec.(*model.AssetSpec).Builds
+func assetBuildsOf(o *object, of string) []model.AssetBuild {
+	return o.findResource("Asset", of).Spec.(*model.AssetSpec).Builds
 }
 
-// notVariable matches characters that Sensu replaces in the name of a variable.
-var notVariable = regexp.MustCompile("[^a-zA-Z0-9]+")
+// invalidVariableChars matches the characters that Sensu replaces in the name of an asset's environment variable.
+var invalidVariableChars = regexp.MustCompile("[^a-zA-Z0-9]+")
 
-// assetVariable returns the environment variable with the folder of an asset.
-func assetVariable(asset string) string {
+// assetFolderVariable returns the environment variable with the folder of an asset.
+func assetFolderVariable(asset string) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(asset)) + "_PATH"
 }
 
 var tokenAsset = regexp.MustCompile(`^assetPath\s+["` + "`" + `]([^"` + "`" + `]+)["` + "`" + `]$`)
 
-// assetPath returns the environment variable for the token {{ assetPath "x" }}.
-func assetPath(token string) (variable string, ok bool) {
+// assetPathVariable returns the environment variable for the token {{ assetPath "x" }}.
+func assetPathVariable(token string) (variable string, ok bool) {
 	m := tokenAsset.FindStringSubmatch(token)
 	if m == nil {
 		return "", false
 	}
-	return assetVariable(name(m[1])), true
+	return assetFolderVariable(musterName(m[1])), true
 }

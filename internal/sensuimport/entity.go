@@ -32,7 +32,7 @@ func importEntity(o *object) {
 	}
 	for _, sub := range subscriptions {
 		if !strings.HasPrefix(sub, "entity:") {
-			n.Groups = append(n.Groups, o.group(sub))
+			n.Groups = append(n.Groups, o.subscriptionGroup(sub))
 		}
 	}
 	if deregister && !n.Proxy {
@@ -40,18 +40,18 @@ func importEntity(o *object) {
 	}
 	switch {
 	case tell == "" || n.Lifecycle == nil:
-	case o.find("Handler", name(tell)) == nil:
+	case o.findResource("Handler", musterName(tell)) == nil:
 		o.noteLoss("deregistration.handler %s: not in these files, or not imported", tell)
 	default:
-		if service := o.find("Handler", name(tell)).Spec.(*model.HandlerSpec).ProblemService(); service != "" {
+		if service := o.findResource("Handler", musterName(tell)).Spec.(*model.HandlerSpec).ProblemService(); service != "" {
 			o.noteLoss("deregistration.handler %s: %s accepts only problems; name a command, webhook, email or chat in lifecycle.handlers", tell, service)
 			break
 		}
-		n.Lifecycle.Handlers = []string{name(tell)}
+		n.Lifecycle.Handlers = []string{musterName(tell)}
 	}
 	importKeepaliveHandlers(o, n, handlers)
 	labels, annotations := o.meta.labels("labels"), o.meta.labels("annotations")
-	for prop, t := range o.importer.props[o.namespace] {
+	for prop, t := range o.importer.propertyTokens[o.namespace] {
 		if value, ok := t.valueFor(o, labels, annotations); ok {
 			text, err := json.Marshal(value)
 			if err != nil {
@@ -63,17 +63,17 @@ func importEntity(o *object) {
 			n.Properties[prop] = text
 		}
 	}
-	o.declare(n)
+	o.declareResource(n)
 }
 
-// importKeepaliveHandlers routes the keepalive of a node to the handlers that its entity names. For an entity that names
-// none Sensu uses the handler keepalive, if it exists.
+// importKeepaliveHandlers routes the keepalive of a node to the handlers that its entity names. For an entity without
+// handlers Sensu uses the handler named keepalive, if that exists.
 func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	named := len(handlers) > 0
 	if !named {
 		handlers = []string{model.KeepaliveCheckName}
 	}
-	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && o.importer.by[resourceKey{"Handler", o.namespace, handlers[0]}] == nil && o.existing("Handler", handlers[0]) == nil {
+	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && o.importer.objectsByKey[resourceKey{"Handler", o.namespace, handlers[0]}] == nil && o.findOnServer("Handler", handlers[0]) == nil {
 		return
 	}
 	if n.Proxy {
@@ -84,7 +84,7 @@ func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	}
 	var hear model.CheckSpec
 	for _, h := range handlers {
-		routeTo(o, &hear, h, nil)
+		routeToHandler(o, &hear, h, nil)
 	}
 	k := &model.Keepalive{Pipelines: hear.Pipelines}
 	if hear.Alert != nil {
@@ -112,17 +112,17 @@ func importSilence(o *object) {
 	}
 	switch node, ok := strings.CutPrefix(subscription, "entity:"); {
 	case ok:
-		spec.Targets = &model.Targets{Nodes: []string{name(node)}}
+		spec.Targets = &model.Targets{Nodes: []string{musterName(node)}}
 	case subscription != "" && subscription != "*":
-		spec.Targets = &model.Targets{Groups: []string{o.group(subscription)}}
+		spec.Targets = &model.Targets{Groups: []string{o.subscriptionGroup(subscription)}}
 	}
 	if check != "" && check != "*" {
-		spec.Checks = []string{name(check)}
+		spec.Checks = []string{musterName(check)}
 	} else if spec.Targets != nil && spec.Targets.Groups != nil {
 		o.noteChange("it holds for all checks of the nodes of group %s, their keepalive too; in Sensu for those that subscribe to it: say which with checks", spec.Targets.Groups[0])
 	}
-	begin := unix(s.integer("begin"))
-	until := unix(s.integer("expire_at"))
+	begin := timeOfUnix(s.integer("begin"))
+	until := timeOfUnix(s.integer("expire_at"))
 	if expire := s.integer("expire"); until.IsZero() && expire > 0 { // the rest of it, if it has begun
 		from := o.importer.now
 		if begin.After(from) {
@@ -139,11 +139,11 @@ func importSilence(o *object) {
 	}
 	spec.Until.Time = until
 	o.name = cmp.Or(strings.ReplaceAll(o.name, "*", "all"), "all")
-	o.declare(spec)
+	o.declareResource(spec)
 }
 
-// unix returns a time that Sensu wrote as seconds; zero: there is none.
-func unix(n int) time.Time {
+// timeOfUnix returns a time that Sensu wrote as seconds since 1970; zero: Sensu wrote no time.
+func timeOfUnix(n int) time.Time {
 	if n <= 0 {
 		return time.Time{}
 	}
@@ -162,7 +162,7 @@ func importUser(o *object) {
 		o.noteChange("Sensu agents log in as such a user: muster auth user create agent --role agent")
 	default:
 		role := roleOf(groups)
-		o.noteLoss("user %s (groups %s): muster auth user create %s --role %s", user, strings.Join(groups, ", "), name(user), role)
+		o.noteLoss("user %s (groups %s): muster auth user create %s --role %s", user, strings.Join(groups, ", "), musterName(user), role)
 	}
 }
 
@@ -180,10 +180,10 @@ func roleOf(groups []string) string {
 	return "viewer"
 }
 
-// roles are the roles of Sensu with their counterparts in Muster.
+// roles maps the names of Sensu's roles to roles of Muster.
 var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "operator": "operator", "view": "viewer", "system:agent": "agent"}
 
-// importBinding notes the role of a user or group.
+// importBinding notes the command that gives a user or group the role of a Sensu role binding.
 func importBinding(o *object) {
 	s := o.spec
 	role := s.object("role_ref").reference()
@@ -201,14 +201,14 @@ func importBinding(o *object) {
 	o.noteLoss("role %s for %s: %s", role, strings.Join(who, ", "), advice)
 }
 
-// provider is a store of Sensu's secrets. It becomes part of each Secret.
-type provider struct {
+// secretProvider is a store from which Sensu reads secrets. Its settings become part of each imported Secret.
+type secretProvider struct {
 	env   bool
 	vault model.Vault
 }
 
 func importProvider(o *object) {
-	p := provider{env: o.kind == "Env"}
+	p := secretProvider{env: o.kind == "Env"}
 	if !p.env {
 		client := o.spec.object("client")
 		p.vault = model.Vault{Address: client.text("address"), Engine: cmp.Or(client.text("version"), "v2"), Namespace: client.text("namespace"),
@@ -248,11 +248,11 @@ func importSecret(o *object) {
 		o.noteLoss("provider %q: a Secret is in the environment, in files or in Vault: muster explain secret", of)
 		return
 	}
-	o.declare(spec)
+	o.declareResource(spec)
 }
 
-// importCheckSecrets imports the secrets of a check. The server hands their values only to machines of trusted groups, which people
-// have to declare.
+// importCheckSecrets imports the secrets of a check. The server hands their values only to machines of trusted groups,
+// which people have to declare.
 func importCheckSecrets(o *object, c *model.CheckSpec) {
 	c.Secrets = commandSecrets(o, "check")
 	if len(c.Secrets) > 0 {
@@ -265,7 +265,7 @@ func commandSecrets(o *object, what string) (list []model.CommandSecret) {
 	for _, secret := range o.spec.objects("secrets") {
 		of, as := secret.text("secret"), secret.text("name")
 		switch named := model.CleanName(of); {
-		case o.find("Secret", named) == nil:
+		case o.findResource("Secret", named) == nil:
 			o.noteLoss("secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
 		case len(list) == model.MaxCheckSecrets:
 			o.noteLoss("secret %s as %s: a %s has at most %d", of, as, what, model.MaxCheckSecrets)

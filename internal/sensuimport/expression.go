@@ -16,9 +16,9 @@ import (
 // maxExpression bounds an expression, in bytes.
 const maxExpression = 16 << 10
 
-// condition translates expressions over an entity, all of which must hold, into a condition over a node. The error names
+// nodeCondition translates expressions over an entity, all of which must hold, into a condition over a node. The error names
 // the part that has no counterpart.
-func condition(expressions []string) (string, error) {
+func nodeCondition(expressions []string) (string, error) {
 	var parts []string
 	for _, source := range expressions {
 		expression, err := parseExpression(source)
@@ -85,7 +85,7 @@ func translateBoolean(e ast.Expression) (string, error) {
 		case token.EQUAL, token.STRICT_EQUAL, token.NOT_EQUAL, token.STRICT_NOT_EQUAL:
 			return translateEquality(e)
 		case token.GREATER_OR_EQUAL, token.GREATER: // subscriptions.indexOf("x") >= 0
-			if call, ok := e.Left.(*ast.CallExpression); ok && number(e.Right) == map[bool]string{true: "0", false: "-1"}[e.Operator == token.GREATER_OR_EQUAL] {
+			if call, ok := e.Left.(*ast.CallExpression); ok && numberText(e.Right) == map[bool]string{true: "0", false: "-1"}[e.Operator == token.GREATER_OR_EQUAL] {
 				return translateCall(call, "indexOf")
 			}
 		}
@@ -97,7 +97,7 @@ func translateBoolean(e ast.Expression) (string, error) {
 			return text + ` != ""`, nil
 		}
 	}
-	return "", fmt.Errorf("there is no such condition over a node")
+	return "", fmt.Errorf("Muster has no such condition over a node")
 }
 
 // translateLogical translates a conjunction or a disjunction.
@@ -139,7 +139,7 @@ func translateEquality(e *ast.BinaryExpression) (string, error) {
 	}
 	literal, ok := right.(*ast.StringLiteral)
 	if !ok {
-		return "", fmt.Errorf("it is not compared with a text")
+		return "", fmt.Errorf("the field is not compared with a text")
 	}
 	of, err := translateField(left)
 	if err != nil {
@@ -168,7 +168,7 @@ func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	if function == "match" {
 		pattern, ok := e.ArgumentList[0].(*ast.RegExpLiteral)
 		if !ok || strings.Trim(pattern.Flags, "gi") != "" {
-			return "", fmt.Errorf("match wants a regular expression")
+			return "", fmt.Errorf("match needs a regular expression as argument")
 		}
 		source := pattern.Pattern
 		if strings.Contains(pattern.Flags, "i") {
@@ -178,14 +178,14 @@ func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	}
 	literal, ok := e.ArgumentList[0].(*ast.StringLiteral)
 	if !ok {
-		return "", fmt.Errorf("%s is not given a text", function)
+		return "", fmt.Errorf("the argument of %s is not a text", function)
 	}
 	text := strconv.Quote(literal.Value.String())
 	switch {
 	case of == "subscriptions" && (function == "indexOf" || function == "includes"):
-		return strconv.Quote(name(literal.Value.String())) + " in node.groups", nil
+		return strconv.Quote(musterName(literal.Value.String())) + " in node.groups", nil
 	case of == "subscriptions" || of == "class":
-		return "", fmt.Errorf("there is no %s of it", function)
+		return "", fmt.Errorf("a condition cannot call %s on this value", function)
 	case function == "indexOf" || function == "includes":
 		return of + ".contains(" + text + ")", nil
 	}
@@ -233,11 +233,11 @@ func pathOf(e ast.Expression) ([]string, error) {
 			return append(left, s.Value.String()), err
 		}
 	}
-	return nil, fmt.Errorf("there is no such condition over a node")
+	return nil, fmt.Errorf("Muster has no such condition over a node")
 }
 
-// number returns a number as text; empty: the expression is none.
-func number(e ast.Expression) string {
+// numberText returns a number in an expression as text; empty: the expression is not a number.
+func numberText(e ast.Expression) string {
 	switch e := e.(type) {
 	case *ast.NumberLiteral:
 		return fmt.Sprint(e.Value)
@@ -266,18 +266,18 @@ var attributeWords = []struct {
 // expressions makes another condition.
 func Attributes(where string) (expressions []string, ok bool) {
 	expressions = []string{"entity.entity_class == 'proxy'"} // Muster's condition selects proxy nodes only
-	for _, part := range conjuncts(where) {
+	for _, part := range conjunctsOf(where) {
 		for _, w := range attributeWords {
 			part = w.ours.ReplaceAllString(part, w.sensu)
 		}
 		expressions = append(expressions, part)
 	}
-	back, err := condition(expressions)
+	back, err := nodeCondition(expressions)
 	return expressions, err == nil && back == where
 }
 
-// conjuncts returns the parts of a condition that must all hold.
-func conjuncts(where string) (parts []string) {
+// conjunctsOf returns the parts of a condition that && joins.
+func conjunctsOf(where string) (parts []string) {
 	depth, from, quoted := 0, 0, false
 	for i := 0; i < len(where); i++ {
 		switch c := where[i]; {
@@ -299,8 +299,8 @@ func conjuncts(where string) (parts []string) {
 	return append(parts, where[from:])
 }
 
-// placeholder is the field of an entity that a token reads. A property gets its value.
-type placeholder struct{ field, key string } // {labels disk_warn}, {name ""}
+// tokenField is the field of an entity that a token {{ }} in a command reads. A property of the node gets the field's value.
+type tokenField struct{ field, key string } // {labels disk_warn}, {name ""}
 
 var (
 	tokenText  = regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`)
@@ -309,11 +309,12 @@ var (
 	notInName  = regexp.MustCompile(`[^A-Za-z0-9_]`)
 )
 
-// translateTokens translates {{ .labels.x | default "y" }} in a text; the labels that it reads become properties of the nodes.
+// translateTokens translates {{ .labels.x | default "y" }} in a text; the labels that the tokens read become properties of
+// the nodes.
 func translateTokens(o *object, field, text string) string {
 	return tokenText.ReplaceAllStringFunc(text, func(whole string) string {
 		inner := tokenText.FindStringSubmatch(whole)[1]
-		if variable, ok := assetPath(inner); ok {
+		if variable, ok := assetPathVariable(inner); ok {
 			return variable
 		}
 		what, rest, piped := strings.Cut(inner, "|")
@@ -322,14 +323,14 @@ func translateTokens(o *object, field, text string) string {
 		deflt, isDefault := strings.CutPrefix(rest, "default")
 		if !ok || piped && !isDefault {
 			o.noteLoss("%s: %s is no token that Muster knows: write a property, {{ .props.NAME | default \"…\" }}; a check is disabled until then", field, whole)
-			o.broken = true
+			o.untranslatable = true
 			return `{{ "{{" }}` + strings.TrimPrefix(whole, "{{")
 		}
 		prop := t.property()
-		if o.importer.props[o.namespace] == nil {
-			o.importer.props[o.namespace] = map[string]placeholder{}
+		if o.importer.propertyTokens[o.namespace] == nil {
+			o.importer.propertyTokens[o.namespace] = map[string]tokenField{}
 		}
-		o.importer.props[o.namespace][prop] = t
+		o.importer.propertyTokens[o.namespace][prop] = t
 		if t.field == "system" {
 			o.noteChange("%s: %s reads the property %s: set it for the nodes, or let the command ask the system", field, whole, prop)
 		}
@@ -340,23 +341,23 @@ func translateTokens(o *object, field, text string) string {
 	})
 }
 
-// parseToken reads a token without braces and default; not ok: it is none.
-func parseToken(text string) (placeholder, bool) {
+// parseToken reads a token without its braces and its default; not ok: the text is not a token.
+func parseToken(text string) (tokenField, bool) {
 	if m := tokenIndex.FindStringSubmatch(text); m != nil {
-		return placeholder{m[1], m[2]}, true
+		return tokenField{m[1], m[2]}, true
 	}
 	m := tokenField.FindStringSubmatch(text)
 	switch {
 	case m == nil:
-		return placeholder{}, false
+		return tokenField{}, false
 	case m[1] == "name" || m[1] == "namespace":
-		return placeholder{m[1], ""}, m[2] == ""
+		return tokenField{m[1], ""}, m[2] == ""
 	}
-	return placeholder{m[1], m[2]}, m[2] != ""
+	return tokenField{m[1], m[2]}, m[2] != ""
 }
 
-// property returns the name of the property that replaces the placeholder.
-func (t placeholder) property() string {
+// property returns the name of the node property that replaces the token.
+func (t tokenField) property() string {
 	switch t.field {
 	case "labels", "annotations":
 		clean := notInName.ReplaceAllString(t.key, "_")
@@ -370,8 +371,8 @@ func (t placeholder) property() string {
 	return "entity_" + t.field
 }
 
-// valueFor returns the value of the placeholder for an entity; false: the entity has no such field.
-func (t placeholder) valueFor(o *object, labels, annotations map[string]string) (value string, ok bool) {
+// valueFor returns the value that the token has for an entity; false: the entity has no such field.
+func (t tokenField) valueFor(o *object, labels, annotations map[string]string) (value string, ok bool) {
 	switch t.field {
 	case "labels":
 		value, ok = labels[t.key]

@@ -41,7 +41,7 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 		if source != "" {
 			filters = strings.Split(source, "; ")
 		}
-		list, _, err := machinesOf(filters)
+		list, _, err := platformsOf(filters)
 		if got := platformsText(list); err != nil || got != want {
 			t.Errorf("%s: %q %v, want %q", source, got, err, want)
 		}
@@ -68,7 +68,7 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 		strings.Repeat("true && ", maxExpression) + "true":          "is too long",
 		strings.Repeat("entity.system.os == 'a' || ", 300) + "true": "more than 256 kinds",
 	} {
-		if _, _, err := machinesOf(strings.Split(source, "; ")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := platformsOf(strings.Split(source, "; ")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestAttributesInvertConditions(t *testing.T) {
 		`node.namespace == "default"`,
 	} {
 		expressions, ok := Attributes(where)
-		back, err := condition(expressions)
+		back, err := nodeCondition(expressions)
 		if !ok || err != nil || back != where {
 			t.Errorf("%s: %q, %v; read back: %s %v", where, expressions, ok, back, err)
 		}

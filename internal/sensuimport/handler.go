@@ -10,10 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// importHandler imports a handler. A set becomes workflows in the checks and pipelines that name it (members).
+// importHandler imports a handler. A handler set becomes workflows in the checks and pipelines that name the set.
 func importHandler(o *object) {
 	s := o.spec
-	spec := &model.HandlerSpec{Timeout: seconds(s.integer("timeout")), Env: environment(o, s.texts("env_vars"))}
+	spec := &model.HandlerSpec{Timeout: seconds(s.integer("timeout")), Env: environmentOf(o, s.texts("env_vars"))}
 	s.ignore("filters", "mutator") // routeTo reads them
 	switch kind := s.text("type"); kind {
 	case "pipe":
@@ -47,7 +47,7 @@ func importHandler(o *object) {
 			o.noteLoss("secret %s as %s: write {secret: %s} where the key or the password stands", of, as, model.CleanName(of))
 		}
 	}
-	o.declare(spec)
+	o.declareResource(spec)
 }
 
 // importStream imports a handler that keeps TCP connections open.
@@ -59,7 +59,7 @@ func importStream(o *object) {
 		spec.Stream.Connections = model.MaxStreamConnections
 	}
 	s.ignore("min_reconnect_delay", "max_reconnect_delay")
-	o.declare(spec)
+	o.declareResource(spec)
 }
 
 // readsEvents reports whether a handler gets Sensu's events by a pipeline: it is a program or a socket that reads them.
@@ -67,14 +67,14 @@ func readsEvents(h *model.HandlerSpec) bool {
 	return h.Command != nil || h.TCP != nil || h.UDP != nil || h.Stream != nil
 }
 
-// routeTo sends a check's events to a handler: one that sends messages by itself gets problems, a program or a socket
+// routeToHandler sends a check's events to a handler: one that sends messages by itself gets problems, a program or a socket
 // gets events in Sensu's form by a pipeline that is made for it.
-func routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
+func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []string) {
 	if routeToExisting(o, c, handler, filters) {
 		return
 	}
 	for _, h := range handlersOf(o, handler, 0) {
-		ours := o.find("Handler", name(h.name))
+		ours := o.findResource("Handler", musterName(h.name))
 		if ours == nil {
 			o.noteLoss("handler %s is not in these files, or not imported", h.name)
 			continue
@@ -84,8 +84,8 @@ func routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
 			named = appendNew(named, f)
 		}
 		mutator := h.spec.text("mutator")
-		if !readsEvents(ours.Spec.(*model.HandlerSpec)) && incidents(named) {
-			alert := alertOf(c)
+		if !readsEvents(ours.Spec.(*model.HandlerSpec)) && passesIncidentsOnly(named) {
+			alert := ensureAlert(c)
 			alert.Handlers = appendNew(alert.Handlers, ours.Metadata.Name)
 			continue
 		}
@@ -98,7 +98,7 @@ func routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
 		}
 		flow := model.Workflow{Name: ours.Metadata.Name, Handler: ours.Metadata.Name}
 		addFilters(h, &flow, named, mutator)
-		o.add(pipeline, &model.PipelineSpec{Workflows: []model.Workflow{flow}})
+		o.addResource(pipeline, &model.PipelineSpec{Workflows: []model.Workflow{flow}})
 		c.Pipelines = appendNew(c.Pipelines, pipeline)
 	}
 }
@@ -110,10 +110,10 @@ func importHandlerPipeline(o *object) {
 	if o.kind != "Handler" && o.kind != "TCPStreamHandler" || o.importer.made[resourceKey{"Pipeline", o.targetNamespace(), PipelineOf(o.name)}] != nil {
 		return
 	}
-	made := o.importer.made[resourceKey{"Handler", o.targetNamespace(), name(o.name)}]
+	made := o.importer.made[resourceKey{"Handler", o.targetNamespace(), musterName(o.name)}]
 	switch {
 	case made != nil && (readsEvents(made.Spec.(*model.HandlerSpec)) || slices.ContainsFunc(o.spec.texts("filters"), isCustomFilter)):
-		routeTo(o, &model.CheckSpec{}, o.name, nil) // a check that is dropped: only the pipeline stays
+		routeToHandler(o, &model.CheckSpec{}, o.name, nil) // a check that is dropped: only the pipeline stays
 	case made == nil && o.spec.text("type") == "set":
 		importSet(o)
 	}
@@ -130,9 +130,9 @@ const mostSetOf = 16 << 10
 func importSet(o *object) {
 	spec := &model.PipelineSpec{}
 	for _, h := range handlersOf(o, o.name, 0) {
-		flow := model.Workflow{Name: name(h.name), Handler: name(h.name)}
+		flow := model.Workflow{Name: musterName(h.name), Handler: musterName(h.name)}
 		switch {
-		case o.find("Handler", flow.Handler) == nil:
+		case o.findResource("Handler", flow.Handler) == nil:
 			o.noteLoss("handler %s was not imported", h.name)
 		case !slices.ContainsFunc(spec.Workflows, func(w model.Workflow) bool { return w.Handler == flow.Handler }):
 			addFilters(h, &flow, h.spec.texts("filters"), h.spec.text("mutator"))
@@ -144,32 +144,32 @@ func importSet(o *object) {
 	}
 	var members []string
 	for _, h := range o.spec.texts("handlers") {
-		members = appendNew(members, name(h))
+		members = appendNew(members, musterName(h))
 	}
 	text := strings.Join(members, ", ")
-	if m := o.add(model.SensuPipeline(name(o.name)), spec); m.Spec == spec && len(text) <= mostSetOf {
+	if m := o.addResource(model.SensuPipeline(musterName(o.name)), spec); m.Spec == spec && len(text) <= mostSetOf {
 		m.Metadata.Annotations = map[string]string{SetOf: text}
 	}
 }
 
-// incidents reports whether filters pass exactly the events that open and close a problem and are not silenced, as
+// passesIncidentsOnly reports whether filters pass exactly the events that open and close a problem and are not silenced, as
 // routes do.
-func incidents(filters []string) bool {
+func passesIncidentsOnly(filters []string) bool {
 	return slices.Contains(filters, model.FilterIncident) && !slices.ContainsFunc(filters, isCustomFilter)
 }
 
-// isCustomFilter reports whether a filter selects by more than routes do.
+// isCustomFilter reports whether a filter is neither is_incident nor not_silenced, whose effect routes have anyway.
 func isCustomFilter(filter string) bool {
 	return filter != model.FilterIncident && filter != model.FilterNotSilenced
 }
 
-// handlerNamed returns the handler of a name in the object's namespace; nil: the files have none.
+// handlerNamed returns the handler of a name in the object's namespace; nil: the files have no such handler.
 func (o *object) handlerNamed(name string) *object {
-	by := o.importer.by
+	by := o.importer.objectsByKey
 	return cmp.Or(by[resourceKey{"Handler", o.namespace, name}], by[resourceKey{"TCPStreamHandler", o.namespace, name}])
 }
 
-// handlersOf returns the handlers of a set and of the sets in it; of another handler, that handler.
+// handlersOf returns the handlers in a handler set and in the sets inside that set; for another handler, the handler itself.
 func handlersOf(o *object, handler string, depth int) []*object {
 	h := o.handlerNamed(handler)
 	if h == nil {
@@ -177,7 +177,7 @@ func handlersOf(o *object, handler string, depth int) []*object {
 	}
 	switch {
 	case h == nil:
-		o.missing("handler", handler, "")
+		o.noteMissing("handler", handler, "")
 		return nil
 	case h.spec.text("type") != "set":
 		return []*object{h}
@@ -203,11 +203,11 @@ func importPipeline(o *object) {
 		}
 		list := handlersOf(o, handler, 0)
 		for i, h := range list {
-			if o.find("Handler", name(h.name)) == nil {
+			if o.findResource("Handler", musterName(h.name)) == nil {
 				o.noteLoss("handler %s was not imported", h.name)
 				continue
 			}
-			flow := model.Workflow{Name: name(w.text("name")), Handler: name(h.name)}
+			flow := model.Workflow{Name: musterName(w.text("name")), Handler: musterName(h.name)}
 			if len(list) > 1 {
 				flow.Name = fmt.Sprintf("%s-%d", flow.Name, i+1)
 			}
@@ -219,32 +219,32 @@ func importPipeline(o *object) {
 		o.noteLoss("none of its workflows was imported")
 		return
 	}
-	o.declare(spec)
+	o.declareResource(spec)
 }
 
 // addFilters gives a workflow its filters and its mutator. A filter that does not exist is created to deny all, because
 // without it the workflow would pass every event.
 func addFilters(o *object, flow *model.Workflow, filters []string, mutator string) {
 	for _, f := range filters {
-		ref := name(f)
-		if !model.BuiltinFilter(f) && o.find("Filter", ref) == nil {
-			o.noteLoss("filter %s "+o.absent()+": the workflow passes nothing until it is written", f)
-			o.add(ref, &model.FilterSpec{Action: "allow", Expressions: []string{"false"}})
+		ref := musterName(f)
+		if !model.BuiltinFilter(f) && o.findResource("Filter", ref) == nil {
+			o.noteLoss("filter %s "+o.absenceText()+": the workflow passes nothing until it is written", f)
+			o.addResource(ref, &model.FilterSpec{Action: "allow", Expressions: []string{"false"}})
 		}
 		flow.Filters = append(flow.Filters, ref)
 	}
 	if mutator == "" || mutator == model.MutatorJSON {
 		return
 	}
-	if !model.BuiltinMutator(mutator) && o.find("Mutator", name(mutator)) == nil {
-		o.noteLoss("mutator %s "+o.absent()+": the handler gets the event as it is", mutator)
+	if !model.BuiltinMutator(mutator) && o.findResource("Mutator", musterName(mutator)) == nil {
+		o.noteLoss("mutator %s "+o.absenceText()+": the handler gets the event as it is", mutator)
 		return
 	}
-	flow.Mutator = name(mutator)
+	flow.Mutator = musterName(mutator)
 }
 
-// importPlugin makes a handler of Muster's own out of a well-known program that names all required values; false: it
-// stays a command.
+// importPlugin makes a handler of Muster's own out of a well-known program that names all required values; false: the
+// handler stays a command.
 func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	words := strings.Fields(command)
 	if len(words) == 0 || strings.ContainsAny(command, "|;&<>`$\\") {

@@ -12,14 +12,14 @@ func importHook(o *object) {
 		spec.Timeout = most
 	}
 	assets := s.texts("runtime_assets")
-	if r := o.declare(spec); r.Spec == spec && len(assets) > 0 {
+	if r := o.declareResource(spec); r.Spec == spec && len(assets) > 0 {
 		o.importer.hookAssets[resourceKey{"Hook", o.targetNamespace(), r.Metadata.Name}] = assets
 	}
 }
 
 func importMutator(o *object) {
 	s := o.spec
-	spec := &model.MutatorSpec{Env: environment(o, s.texts("env_vars")), Timeout: seconds(s.integer("timeout"))}
+	spec := &model.MutatorSpec{Env: environmentOf(o, s.texts("env_vars")), Timeout: seconds(s.integer("timeout"))}
 	if s.text("type") == "javascript" {
 		spec.Javascript = s.text("eval")
 	} else {
@@ -27,7 +27,7 @@ func importMutator(o *object) {
 		spec.Secrets = commandSecrets(o, "mutator")
 	}
 	spec.Assets = assetsOf(o, "mutator")
-	o.declare(spec)
+	o.declareResource(spec)
 }
 
 func importFilter(o *object) {
@@ -40,5 +40,5 @@ func importFilter(o *object) {
 	if len(spans) > 0 {
 		spec.When = &model.FilterWhen{TimeZone: "UTC", Spans: spans}
 	}
-	o.declare(spec)
+	o.declareResource(spec)
 }

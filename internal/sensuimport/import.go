@@ -63,9 +63,9 @@ func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) 
 // ImportInto is Import into a server that has resources already: files may name these, and the result holds none of them.
 func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
-		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, by: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
-		names: map[resourceKey]string{}, props: map[string]map[string]placeholder{}, providers: map[string]provider{},
-		hookAssets: map[resourceKey][]string{}, hookNamed: map[resourceKey]bool{},
+		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
+		sensuNames: map[resourceKey]string{}, propertyTokens: map[string]map[string]tokenField{}, providers: map[string]secretProvider{},
+		hookAssets: map[resourceKey][]string{}, hooksInUse: map[resourceKey]bool{},
 	}
 	for _, f := range files {
 		list, err := readObjects(f.Name, f.Data)
@@ -77,7 +77,7 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 	for i := range im.objects {
 		o := &im.objects[i]
 		o.importer = im
-		im.by[resourceKey{o.kind, o.namespace, o.name}] = o
+		im.objectsByKey[resourceKey{o.kind, o.namespace, o.name}] = o
 	}
 	for _, t := range sensuTypes() {
 		for i := range im.objects {
@@ -91,11 +91,11 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 			finish(&im.objects[i])
 		}
 	}
-	return im.result(), im.failure
+	return im.result(), im.serverError
 }
 
-// sensuType is a type of Sensu's objects: a function imports them, or a note says why they are not imported. Without
-// either they need no note.
+// sensuType is a type of Sensu's objects: a function imports them, or a note says why they are not imported. A type without
+// function and note is left out silently.
 type sensuType struct {
 	name string
 	read func(*object)
@@ -105,7 +105,7 @@ type sensuType struct {
 const rolesNote = "the roles are admin, operator, viewer, agent and alerts: see who is bound to it"
 
 // sensuTypes returns the types in the order of their import: a type comes after the types that it names. Entities come
-// after checks, whose tokens need fields of them.
+// after checks, whose tokens read fields of entities.
 func sensuTypes() []sensuType {
 	return []sensuType{
 		{"Namespace", importNamespace, ""},
@@ -136,24 +136,24 @@ func sensuTypes() []sensuType {
 // resourceKey names a resource of Sensu's, or one of Muster's.
 type resourceKey struct{ kind, namespace, name string }
 
-// importer holds the objects that were read and the resources that were made. The functions of kinds get it with their
-// object.
+// importer holds the objects that were read and the resources that were made. Each object has a
+// reference to the importer.
 type importer struct {
-	kinds   *kind.Registry
-	now     time.Time
-	objects []object
-	by      map[resourceKey]*object // Sensu's objects by type, namespace and name
-	made    map[resourceKey]*model.Resource
-	order   []resourceKey
-	names   map[resourceKey]string            // Sensu's names by Muster's
-	props   map[string]map[string]placeholder // properties that commands read, by namespace
-	notes   []lineNote
-	server  Lookup // nil: the files stand alone
-	failure error  // the first error of server
+	kinds          *kind.Registry
+	now            time.Time
+	objects        []object
+	objectsByKey   map[resourceKey]*object // Sensu's objects by type, namespace and name
+	made           map[resourceKey]*model.Resource
+	order          []resourceKey
+	sensuNames     map[resourceKey]string           // Sensu's names by Muster's
+	propertyTokens map[string]map[string]tokenField // properties that commands read, by namespace
+	notes          []orderedNote
+	server         Lookup // nil: the files stand alone
+	serverError    error  // the first error of server
 
-	providers  map[string]provider      // of secrets
-	hookAssets map[resourceKey][]string // runtime_assets of hooks, for the checks that name these
-	hookNamed  map[resourceKey]bool     // hooks that a check names
+	providers  map[string]secretProvider // of secrets
+	hookAssets map[resourceKey][]string  // runtime_assets of hooks, for the checks that name these
+	hooksInUse map[resourceKey]bool      // hooks that a check names
 }
 
 // noteLoss notes a field of the object that is not imported.
@@ -163,12 +163,13 @@ func (o *object) noteLoss(format string, args ...any) { o.note(true, format, arg
 func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
 
 func (o *object) note(lost bool, format string, args ...any) {
-	o.importer.notes = append(o.importer.notes, lineNote{Note{o.where(), o.title(), fmt.Sprintf(format, args...), lost, ""}, o.file, o.line})
+	o.importer.notes = append(o.importer.notes, orderedNote{Note{o.position(), o.title(), fmt.Sprintf(format, args...), lost, ""}, o.file, o.line})
 }
 
-// add adds a resource to the object's namespace. An earlier one of that name, or one of the server, stays unchanged.
-func (o *object) add(name string, spec model.Spec) *model.Resource {
-	if r := o.find(spec.Kind(), name); r != nil {
+// addResource adds a resource to the object's namespace, unless the files or the server have a resource of that name
+// already.
+func (o *object) addResource(name string, spec model.Spec) *model.Resource {
+	if r := o.findResource(spec.Kind(), name); r != nil {
 		return r
 	}
 	at := resourceKey{spec.Kind(), o.targetNamespace(), name}
@@ -178,9 +179,9 @@ func (o *object) add(name string, spec model.Spec) *model.Resource {
 	return r
 }
 
-// declare is add with the object's name, labels and annotations.
-func (o *object) declare(spec model.Spec) *model.Resource {
-	r := o.add(o.uniqueName(spec.Kind(), o.name), spec)
+// declareResource adds a resource with the object's name, labels and annotations.
+func (o *object) declareResource(spec model.Spec) *model.Resource {
+	r := o.addResource(o.uniqueName(spec.Kind(), o.name), spec)
 	if r.Spec != spec {
 		o.noteLoss("another %s has the name %s", r.Kind, r.Metadata.Name)
 		return r
@@ -221,11 +222,12 @@ const maxLabel = 1024
 func importNamespace(o *object) {
 	if name := cmp.Or(o.spec.text("name"), o.name); name != "default" {
 		o.name, o.namespace = name, ""
-		o.declare(&model.NamespaceSpec{})
+		o.declareResource(&model.NamespaceSpec{})
 	}
 }
 
-// noteUnread notes every field that is not empty and that no function read; of a type that is not imported, the reason.
+// noteUnread notes every field that is not empty and that no function read. For a type that is not imported the note has
+// the reason.
 func (o *object) noteUnread() {
 	types := sensuTypes()
 	i := slices.IndexFunc(types, func(t sensuType) bool { return t.name == o.kind })
@@ -251,21 +253,22 @@ func (im *importer) result() *Result {
 			}
 			r := im.made[m]
 			if err := im.kinds.Validate(r); err != nil {
-				im.notes = append(im.notes, lineNote{file: "\xff", Note: Note{Where: "-", What: r.Kind + " " + strings.TrimPrefix(m.namespace+"/"+m.name, "/"), Text: "not imported, Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " "), Lost: true}})
+				im.notes = append(im.notes, orderedNote{file: "\xff", Note: Note{Where: "-", What: r.Kind + " " + strings.TrimPrefix(m.namespace+"/"+m.name, "/"), Text: "not imported, Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " "), Lost: true}})
 				continue
 			}
 			out.Resources = append(out.Resources, r)
 		}
 	}
-	slices.SortStableFunc(im.notes, func(a, b lineNote) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
+	slices.SortStableFunc(im.notes, func(a, b orderedNote) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
 	for _, n := range im.notes {
 		out.Notes = append(out.Notes, n.Note)
 	}
 	return out
 }
 
-// lineNote is a note with its place. One without a place has the file "\xff", by which it comes last.
-type lineNote struct {
+// orderedNote is a note with the file and line that order the notes. A note without a line has the file "\xff", which
+// sorts last.
+type orderedNote struct {
 	Note
 	file string
 	line int
@@ -279,14 +282,14 @@ func (o *object) targetNamespace() string {
 	return cmp.Or(model.CleanName(o.namespace), "default")
 }
 
-// uniqueName returns Muster's name for one of Sensu's, which may hold capitals and colons. It notes two names that become
-// one.
+// uniqueName returns Muster's name for a name of Sensu's, which may hold capitals and colons. A note reports two names of
+// Sensu's that become the same name.
 func (o *object) uniqueName(kind, name string) string {
 	clean := cmp.Or(model.CleanName(name), "unnamed")
 	at := resourceKey{kind, cmp.Or(o.targetNamespace(), "default"), clean}
-	switch first, ok := o.importer.names[at]; {
+	switch first, ok := o.importer.sensuNames[at]; {
 	case !ok:
-		o.importer.names[at] = name
+		o.importer.sensuNames[at] = name
 		if clean != name {
 			o.noteChange("%s is renamed %s: a name has only lower-case letters, digits, and . _ -", name, clean)
 		}
@@ -296,46 +299,49 @@ func (o *object) uniqueName(kind, name string) string {
 	return clean
 }
 
-// name returns Muster's name of a resource that Sensu names so.
-func name(sensu string) string { return cmp.Or(model.CleanName(sensu), "unnamed") }
+// musterName returns Muster's name for a resource with this name in Sensu.
+func musterName(sensu string) string { return cmp.Or(model.CleanName(sensu), "unnamed") }
 
-// group returns the group of a subscription. It adds the group at its first use: agents may join it, as agents of Sensu
-// choose their subscriptions.
-func (o *object) group(subscription string) string {
+// subscriptionGroup returns the group of a subscription, which is added at the first use. Agents may join the group by
+// themselves, as agents of Sensu choose their subscriptions.
+func (o *object) subscriptionGroup(subscription string) string {
 	clean := o.uniqueName("Group", subscription)
-	o.add(clean, &model.GroupSpec{SelfJoin: true})
+	o.addResource(clean, &model.GroupSpec{SelfJoin: true})
 	return clean
 }
 
 // Lookup returns a resource of the server; nil: the server has none.
 type Lookup func(kind, namespace, name string) (*model.Resource, error)
 
-// find returns a resource of the object's namespace that was made of the files or that the server has; nil: neither.
-func (o *object) find(kind, name string) *model.Resource {
+// findResource returns a resource in the object's namespace that the import made or that the server has; nil: neither has
+// one.
+func (o *object) findResource(kind, name string) *model.Resource {
 	if r := o.importer.made[resourceKey{kind, o.targetNamespace(), name}]; r != nil {
 		return r
 	}
-	return o.existing(kind, name)
+	return o.findOnServer(kind, name)
 }
 
-// existing returns a resource of the server in the object's namespace. The first failure ends the import with its error.
-func (o *object) existing(kind, name string) (r *model.Resource) {
+// findOnServer returns a resource that the server has in the object's namespace. The first error of the server ends the
+// import.
+func (o *object) findOnServer(kind, name string) (r *model.Resource) {
 	im := o.importer
-	if im.server == nil || im.failure != nil {
+	if im.server == nil || im.serverError != nil {
 		return nil
 	}
-	r, im.failure = im.server(kind, o.targetNamespace(), name)
+	r, im.serverError = im.server(kind, o.targetNamespace(), name)
 	return r
 }
 
-// missing notes a resource that the object names and that does not exist. use is the type of a hook.
-func (o *object) missing(kind, name, use string) {
-	o.noteLoss("%s %s %s", kind, name, o.absent())
+// noteMissing notes that a resource which the object names does not exist. use is the type of results for a hook, else
+// empty.
+func (o *object) noteMissing(kind, name, use string) {
+	o.noteLoss("%s %s %s", kind, name, o.absenceText())
 	o.importer.notes[len(o.importer.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
 }
 
-// absent says in a note that a resource does not exist.
-func (o *object) absent() string {
+// absenceText returns the words by which a note says that a resource does not exist.
+func (o *object) absenceText() string {
 	if o.importer.server != nil {
 		return "does not exist yet"
 	}
@@ -343,10 +349,10 @@ func (o *object) absent() string {
 }
 
 // existingHandler returns a handler or a set of the server in Sensu's form, with the filters and the mutator of its own
-// pipeline. A handler that sends messages by itself has none and gets incidents. nil: the server has none.
+// pipeline. A handler that sends messages by itself has no pipeline and gets incidents. nil: the server has no such handler.
 func existingHandler(o *object, handler string) *object {
-	h := o.existing("Handler", name(handler))
-	own := o.existing("Pipeline", PipelineOf(handler))
+	h := o.findOnServer("Handler", musterName(handler))
+	own := o.findOnServer("Pipeline", PipelineOf(handler))
 	if h == nil && (own == nil || own.Metadata.Annotations[SetOf] == "") {
 		return nil
 	}
@@ -363,7 +369,7 @@ func existingHandler(o *object, handler string) *object {
 	return &object{importer: o.importer, kind: "Handler", name: handler, namespace: o.namespace, spec: newFields("", spec)}
 }
 
-// anyList returns texts as a list of JSON.
+// anyList returns texts as a list of JSON values.
 func anyList(texts []string) (list []any) {
 	for _, t := range texts {
 		list = append(list, t)
@@ -378,30 +384,30 @@ func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []st
 		return false
 	}
 	pipeline := PipelineOf(handler)
-	if p := o.existing("Pipeline", pipeline); p != nil {
+	if p := o.findOnServer("Pipeline", pipeline); p != nil {
 		if slices.Contains(c.Pipelines, pipeline) {
 			return true
 		}
 		if len(filters) > 0 {
 			pipeline += "-metrics"
-			o.add(pipeline, &model.PipelineSpec{Workflows: withFilters(p.Spec.(*model.PipelineSpec).Workflows, filters)})
+			o.addResource(pipeline, &model.PipelineSpec{Workflows: withFilters(p.Spec.(*model.PipelineSpec).Workflows, filters)})
 		}
 		c.Pipelines = appendNew(c.Pipelines, pipeline)
 		return true
 	}
-	h := o.existing("Handler", name(handler))
+	h := o.findOnServer("Handler", musterName(handler))
 	if h == nil || readsEvents(h.Spec.(*model.HandlerSpec)) || len(filters) > 0 {
 		return false
 	}
-	alert := alertOf(c)
+	alert := ensureAlert(c)
 	alert.Handlers = appendNew(alert.Handlers, h.Metadata.Name)
 	return true
 }
 
 // PipelineOf returns the name of the pipeline that is made for a handler that reads Sensu's events.
-func PipelineOf(handler string) string { return model.SensuPipeline(name(handler)) }
+func PipelineOf(handler string) string { return model.SensuPipeline(musterName(handler)) }
 
-// withFilters returns workflows with more filters.
+// withFilters returns copies of workflows, each with the filters added to its own.
 func withFilters(flows []model.Workflow, filters []string) []model.Workflow {
 	out := slices.Clone(flows)
 	for i := range out {

@@ -19,8 +19,8 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// TestDumpGolden compares resources and notes of dumps with golden files. The resources are valid.
-func TestDumpGolden(t *testing.T) {
+// TestImportedDumpMatchesGolden compares resources and notes of dumps with golden files. The resources are valid.
+func TestImportedDumpMatchesGolden(t *testing.T) {
 	for _, name := range []string{"dump", "assets"} {
 		t.Run(name, func(t *testing.T) { compareImport(t, name) })
 	}
@@ -404,7 +404,7 @@ metadata: {name: add, namespace: default}
 spec: {type: pipe, command: add, secrets: [{name: KEY, secret: db}, {name: Z, secret: elsewhere}]}
 `
 
-func TestSecretsAndProviders(t *testing.T) {
+func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
 	result := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon))(t)
 	made := map[string]model.Spec{}
 	for _, r := range result.Resources {
@@ -435,7 +435,7 @@ func TestSecretsAndProviders(t *testing.T) {
 	}
 	for _, want := range []string{`provider "cyberark"`, "its token is not imported", "secret elsewhere as X", "secret elsewhere as Y", "secret elsewhere as Z", "trusted: true", "set API_TOKEN"} {
 		if !strings.Contains(notes.String(), want) {
-			t.Errorf("no %q in\n%s", want, notes.String())
+			t.Errorf("the notes have no %q:\n%s", want, notes.String())
 		}
 	}
 	if strings.Contains(notes.String(), "s3cr3t") {

@@ -18,15 +18,15 @@ import (
 
 // object is one resource of Sensu, the context of the function that imports its kind.
 type object struct {
-	importer  *importer
-	file      string
-	line      int
-	kind      string // CheckConfig
-	name      string
-	namespace string
-	meta      *fields
-	spec      *fields
-	broken    bool // it has an expression that cannot be translated, and must not run
+	importer       *importer
+	file           string
+	line           int
+	kind           string // CheckConfig
+	name           string
+	namespace      string
+	meta           *objectFields
+	spec           *objectFields
+	untranslatable bool // the object has an expression that cannot be translated, so its check must not run
 }
 
 // maxDocument bounds a file, in bytes.
@@ -134,34 +134,36 @@ func readWrapped(file string, line int, v map[string]any) (object, error) {
 	return o, nil
 }
 
-// where returns the object's place as FILE:LINE.
-func (o *object) where() string { return fmt.Sprintf("%s:%d", o.file, o.line) }
+// position returns the file and line of the object as FILE:LINE.
+func (o *object) position() string { return fmt.Sprintf("%s:%d", o.file, o.line) }
 
 // title returns the object's type and Sensu's name.
 func (o *object) title() string {
 	return strings.TrimSuffix(o.kind+" "+strings.TrimPrefix(o.namespace+"/"+o.name, "/"), " ")
 }
 
-// fields holds the values of an object by name. It records which values were read; unread returns the others.
-type fields struct {
+// objectFields holds the fields of a JSON object by name and records which fields were read; unread returns the other
+// fields.
+type objectFields struct {
 	path   string
 	values map[string]any
 	read   map[string]bool
-	inner  []*fields
+	inner  []*objectFields
 }
 
-func newFields(path string, v map[string]any) *fields {
-	return &fields{path: path, values: v, read: map[string]bool{}}
+func newFields(path string, v map[string]any) *objectFields {
+	return &objectFields{path: path, values: v, read: map[string]bool{}}
 }
 
-// value returns a value of any type; nil: there is none.
-func (f *fields) value(name string) any {
+// value returns the value of a field and marks the field as read; nil: the object has no such field.
+func (f *objectFields) value(name string) any {
 	f.read[name] = true
 	return f.values[name]
 }
 
-// valueOf returns a value of type T; zero: there is none. A value of another type counts as unread, and is reported.
-func valueOf[T any](f *fields, name string) T {
+// valueOf returns the value of a field if it has type T, else zero. A value of another type counts as unread, and a note
+// reports the field.
+func valueOf[T any](f *objectFields, name string) T {
 	v, ok := f.value(name).(T)
 	if !ok && f.values[name] != nil {
 		delete(f.read, name)
@@ -169,15 +171,15 @@ func valueOf[T any](f *fields, name string) T {
 	return v
 }
 
-// ignore marks fields as read that mean nothing to Muster.
-func (f *fields) ignore(names ...string) {
+// ignore marks fields as read because Muster does not need them, so that no note reports them.
+func (f *objectFields) ignore(names ...string) {
 	for _, name := range names {
 		f.read[name] = true
 	}
 }
 
 // reference returns the name in a reference {name, type, api_version} to another object.
-func (f *fields) reference() string {
+func (f *objectFields) reference() string {
 	f.ignore("type", "api_version")
 	return f.text("name")
 }
@@ -190,11 +192,11 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
-func (f *fields) text(name string) string  { return valueOf[string](f, name) }
-func (f *fields) boolean(name string) bool { return valueOf[bool](f, name) }
+func (f *objectFields) text(name string) string  { return valueOf[string](f, name) }
+func (f *objectFields) boolean(name string) bool { return valueOf[bool](f, name) }
 
 // integer returns a number without a fraction that an int holds.
-func (f *fields) integer(name string) int {
+func (f *objectFields) integer(name string) int {
 	v, ok := numberOf(f.value(name))
 	if !ok && f.values[name] != nil || v != math.Trunc(v) || math.Abs(v) > 1<<40 {
 		delete(f.read, name)
@@ -203,7 +205,7 @@ func (f *fields) integer(name string) int {
 	return int(v)
 }
 
-// numberOf returns a number, or the number in a text. It is finite.
+// numberOf returns a finite number from a JSON number or from a text with a number.
 func numberOf(v any) (n float64, ok bool) {
 	switch v := v.(type) {
 	case int, int64, uint64, float64:
@@ -215,8 +217,8 @@ func numberOf(v any) (n float64, ok bool) {
 	return n, ok && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// texts returns a list of texts.
-func (f *fields) texts(name string) (list []string) {
+// texts returns the list of texts in a field.
+func (f *objectFields) texts(name string) (list []string) {
 	for _, item := range valueOf[[]any](f, name) {
 		if s, ok := item.(string); ok {
 			list = append(list, s)
@@ -227,8 +229,8 @@ func (f *fields) texts(name string) (list []string) {
 	return list
 }
 
-// labels returns texts by name.
-func (f *fields) labels(name string) map[string]string {
+// labels returns the texts of a field that is an object, by name.
+func (f *objectFields) labels(name string) map[string]string {
 	out := map[string]string{}
 	for k, v := range valueOf[map[string]any](f, name) {
 		if v != nil {
@@ -238,13 +240,13 @@ func (f *fields) labels(name string) map[string]string {
 	return nonEmpty(out)
 }
 
-// object returns the object of a name; empty: there is none.
-func (f *fields) object(name string) *fields {
+// object returns the fields of the inner object with a name; empty: the object has no such field.
+func (f *objectFields) object(name string) *objectFields {
 	return f.add(name, valueOf[map[string]any](f, name))
 }
 
-// objects returns the objects of a list.
-func (f *fields) objects(name string) (list []*fields) {
+// objects returns the fields of each object in a list.
+func (f *objectFields) objects(name string) (list []*objectFields) {
 	for i, item := range valueOf[[]any](f, name) {
 		if v, ok := item.(map[string]any); ok {
 			list = append(list, f.add(fmt.Sprintf("%s[%d]", name, i), v))
@@ -255,17 +257,17 @@ func (f *fields) objects(name string) (list []*fields) {
 	return list
 }
 
-// add returns the fields of an inner object. unread of the outer object returns their unread ones, too.
-func (f *fields) add(name string, v map[string]any) *fields {
+// add returns the fields of an inner object. unread of the outer object also returns the inner fields that nobody read.
+func (f *objectFields) add(name string, v map[string]any) *objectFields {
 	inner := newFields(strings.TrimPrefix(f.path+"."+name, "."), v)
 	f.inner = append(f.inner, inner)
 	return inner
 }
 
 // unread returns the names and values of fields that nobody read, without empty ones.
-func (f *fields) unread() (list []string) {
+func (f *objectFields) unread() (list []string) {
 	for name, v := range f.values {
-		if !f.read[name] && !isEmpty(v) {
+		if !f.read[name] && !isDefaultValue(v) {
 			list = append(list, strings.TrimPrefix(f.path+"."+name, ".")+": "+shortJSON(v))
 		}
 	}
@@ -276,8 +278,8 @@ func (f *fields) unread() (list []string) {
 	return list
 }
 
-// isEmpty reports whether a value is the default of its type.
-func isEmpty(v any) bool {
+// isDefaultValue reports whether a value is the default of its type.
+func isDefaultValue(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true
@@ -285,7 +287,7 @@ func isEmpty(v any) bool {
 		return len(v) == 0
 	case map[string]any:
 		for _, one := range v {
-			if !isEmpty(one) {
+			if !isDefaultValue(one) {
 				return false
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// cronMacros are names for expressions of cron.
+// cronMacros maps names such as @daily to cron expressions.
 var cronMacros = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
@@ -44,7 +44,7 @@ func importTimes(o *object, c *model.CheckSpec) {
 	}
 }
 
-// weekdays are Sensu's names of days, by time.Weekday. Muster has their first three letters.
+// weekdays are Sensu's names of days, by time.Weekday. Muster writes the first three letters.
 var weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
 // weekdaySpans returns the times by day of the week of a field {days: {monday: [{begin, end}]}}: "mon 15:00-17:00", in
@@ -53,8 +53,8 @@ func (o *object) weekdaySpans(field string) (spans []string) {
 	days := o.spec.object(field).object("days")
 	for _, day := range slices.Sorted(maps.Keys(days.values)) {
 		for _, span := range days.objects(day) {
-			from, okFrom := clock(span.text("begin"))
-			to, okTo := clock(span.text("end"))
+			from, okFrom := timeOfDay(span.text("begin"))
+			to, okTo := timeOfDay(span.text("end"))
 			day, name := strings.ToLower(day), ""
 			if slices.Contains(weekdays, day) {
 				name = day[:3] + " "
@@ -72,8 +72,8 @@ func (o *object) weekdaySpans(field string) (spans []string) {
 	return spans
 }
 
-// clock returns a time of day, such as "3:00 PM", as 15:00.
-func clock(text string) (string, bool) {
+// timeOfDay converts a time of day such as "3:00 PM" to "15:00".
+func timeOfDay(text string) (string, bool) {
 	for _, layout := range []string{"3:04 PM", "3:04PM", "15:04"} {
 		if t, err := time.Parse(layout, strings.ToUpper(strings.TrimSpace(text))); err == nil {
 			return t.Format("15:04"), true
@@ -128,11 +128,11 @@ func importSubdues(o *object, c *model.CheckSpec) {
 			o.noteLoss("subdues: %v", err)
 			continue
 		}
-		window := name("subdue-" + o.name)
+		window := musterName("subdue-" + o.name)
 		if i > 0 {
-			window = name(fmt.Sprintf("subdue-%s-%d", o.name, i+1))
+			window = musterName(fmt.Sprintf("subdue-%s-%d", o.name, i+1))
 		}
-		o.add(window, &model.WindowSpec{TimeZone: zone, Spans: spans, Reason: "subdues of check " + o.name})
+		o.addResource(window, &model.WindowSpec{TimeZone: zone, Spans: spans, Reason: "subdues of check " + o.name})
 		except = append(except, model.ScheduleException{Window: window})
 		o.noteChange("subdues became the window %s in %s, which knows no summer time: give it the zone in which the times are meant", window, zone)
 	}
@@ -141,7 +141,7 @@ func importSubdues(o *object, c *model.CheckSpec) {
 	}
 }
 
-// zoneOf returns the zone of a time that was written with an offset; UTC where no zone has it.
+// zoneOf returns the time zone for a time that was written with an offset; UTC if no zone has that offset.
 func zoneOf(t time.Time) (name string, in *time.Location) {
 	_, offset := t.Zone()
 	if offset == 0 || offset%3600 != 0 {
@@ -150,30 +150,30 @@ func zoneOf(t time.Time) (name string, in *time.Location) {
 	return fmt.Sprintf("Etc/GMT%+d", -offset/3600), t.Location()
 }
 
-// repeats are Sensu's rules of repetition with the day, the month and the weekday of their cron expression. %d is that of
-// the first time.
-var repeats = []struct{ rule, day, month, weekday string }{
+// repeatRules maps Sensu's rules of repetition to the day, month and weekday fields of a cron expression. %d stands for the
+// value in the first time.
+var repeatRules = []struct{ rule, day, month, weekday string }{
 	{"daily", "*", "*", "*"}, {"weekdays", "*", "*", "1-5"}, {"weekends", "*", "*", "0,6"},
 	{"sundays", "*", "*", "0"}, {"mondays", "*", "*", "1"}, {"tuesdays", "*", "*", "2"}, {"wednesdays", "*", "*", "3"},
 	{"thursdays", "*", "*", "4"}, {"fridays", "*", "*", "5"}, {"saturdays", "*", "*", "6"},
 	{"weekly", "*", "*", "%d"}, {"monthly", "%d", "*", "*"}, {"annually", "%d", "%d", "*"},
 }
 
-// spanTime is the layout of the times of a span that comes once.
+// spanTime is the layout of begin and end of a time span that is not repeated.
 const spanTime = "2006-01-02 15:04"
 
-// repeatedSpans returns the spans of one time that is repeated by rules.
+// repeatedSpans returns the time spans of a window from begin to end that Sensu's rules repeat.
 func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSpan, err error) {
 	if len(rules) == 0 {
 		return []model.WindowSpan{{From: begin.Format(spanTime), To: end.Format(spanTime)}}, nil
 	}
 	of := func(field string, n int) string { return strings.ReplaceAll(field, "%d", strconv.Itoa(n)) }
 	for _, rule := range rules {
-		i := slices.IndexFunc(repeats, func(r struct{ rule, day, month, weekday string }) bool { return strings.EqualFold(r.rule, rule) })
+		i := slices.IndexFunc(repeatRules, func(r struct{ rule, day, month, weekday string }) bool { return strings.EqualFold(r.rule, rule) })
 		if i < 0 {
 			return spans, fmt.Errorf("unknown repeat %s", rule)
 		}
-		r := repeats[i]
+		r := repeatRules[i]
 		cron := fmt.Sprintf("%d %d %s %s %s", begin.Minute(), begin.Hour(),
 			of(r.day, begin.Day()), of(r.month, int(begin.Month())), of(r.weekday, int(begin.Weekday())))
 		spans = append(spans, model.WindowSpan{Cron: cron, For: model.Duration(end.Sub(begin))})
@@ -181,7 +181,8 @@ func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSp
 	return spans, nil
 }
 
-// Subdue writes a window that an import made of one of a check's subdues as Sensu had it. not ok: it has another form.
+// Subdue writes a window that an import made of a check's subdue in Sensu's form again. not ok: the window is not from a
+// subdue.
 func Subdue(w *model.WindowSpec) (subdue map[string]any, ok bool) {
 	in, err := time.LoadLocation(w.TimeZone)
 	if err != nil || len(w.Spans) == 0 {
@@ -213,7 +214,7 @@ func Subdue(w *model.WindowSpec) (subdue map[string]any, ok bool) {
 			}
 		}
 		rule := ""
-		for _, r := range repeats {
+		for _, r := range repeatRules {
 			fits := func(field, cron string) bool { return field == cron || field == "%d" && cron != "*" }
 			if rule == "" && fits(r.day, cron[2]) && fits(r.month, cron[3]) && fits(r.weekday, cron[4]) {
 				rule = r.rule

@@ -16,12 +16,12 @@ type Event struct {
 	Entity    *Entity
 	Check     []byte // of Request.Check; nil: a keepalive
 
-	// Of a keepalive, s.
+	// The fields of a keepalive, in seconds.
 	Interval uint32
 	Warning  uint32
 	Critical uint32 // 0: never
 
-	// Of a result.
+	// The fields of a check's result.
 	Issued   int64 // s since 1970
 	Executed int64 // s since 1970
 	Duration float64
@@ -62,54 +62,54 @@ func redactedWords() []string {
 // AppendEvent appends an event.
 func (c Codec) AppendEvent(dst []byte, m *Event) []byte {
 	return c.encode(dst, func(e *encoder) {
-		e.int(1, "timestamp", m.Timestamp)
-		e.message(2, "entity", func() { m.Entity.write(e, m.Timestamp) })
+		e.writeInt(1, "timestamp", m.Timestamp)
+		e.writeMessage(2, "entity", func() { m.Entity.write(e, m.Timestamp) })
 		if !m.MetricsOnly {
-			e.message(3, "check", func() { m.writeCheck(e) })
+			e.writeMessage(3, "check", func() { m.writeCheck(e) })
 		}
 		if m.Points != nil {
-			e.message(4, "metrics", func() { m.writeMetrics(e) })
+			e.writeMessage(4, "metrics", func() { m.writeMetrics(e) })
 		}
-		e.meta(5, "", m.Entity.Namespace)
+		e.writeMeta(5, "", m.Entity.Namespace)
 		if c == JSON {
-			e.text(6, "id", uuid.UUID(m.ID).String())
+			e.writeText(6, "id", uuid.UUID(m.ID).String())
 		} else {
-			e.text(6, "id", string(m.ID[:]))
+			e.writeText(6, "id", string(m.ID[:]))
 		}
-		e.int(7, "sequence", m.Sequence)
-		e.messages(8, "pipelines", len(m.Pipelines), func(i int) {
-			e.text(1, "name", m.Pipelines[i])
-			e.text(2, "type", "Pipeline")
-			e.text(3, "api_version", "core/v2")
+		e.writeInt(7, "sequence", m.Sequence)
+		e.writeMessages(8, "pipelines", len(m.Pipelines), func(i int) {
+			e.writeText(1, "name", m.Pipelines[i])
+			e.writeText(2, "type", "Pipeline")
+			e.writeText(3, "api_version", "core/v2")
 		})
 	})
 }
 
 func (m *Event) writeCheck(e *encoder) {
 	if m.Check == nil {
-		e.int(5, "interval", int64(m.Interval))
-		e.int(18, "ttl", int64(m.Critical))
-		e.int(19, "timeout", int64(m.Warning))
-		e.meta(38, keepaliveCheck, m.Entity.Namespace)
+		e.writeInt(5, "interval", int64(m.Interval))
+		e.writeInt(18, "ttl", int64(m.Critical))
+		e.writeInt(19, "timeout", int64(m.Warning))
+		e.writeMeta(38, keepaliveCheck, m.Entity.Namespace)
 		return
 	}
-	e.copyConfig(m.Check)
-	e.float(22, "duration", m.Duration)
-	e.int(23, "executed", m.Executed)
-	e.int(25, "issued", m.Issued)
-	e.text(26, "output", m.Output)
-	e.int(28, "status", int64(m.Status))
-	e.messages(34, "hooks", len(m.Hooks), func(i int) { m.Hooks[i].write(e) })
-	e.text(45, "processed_by", m.Entity.Name)
+	e.copyCheckConfig(m.Check)
+	e.writeFloat(22, "duration", m.Duration)
+	e.writeInt(23, "executed", m.Executed)
+	e.writeInt(25, "issued", m.Issued)
+	e.writeText(26, "output", m.Output)
+	e.writeInt(28, "status", int64(m.Status))
+	e.writeMessages(34, "hooks", len(m.Hooks), func(i int) { m.Hooks[i].write(e) })
+	e.writeText(45, "processed_by", m.Entity.Name)
 }
 
-// copyConfig copies the fields of a CheckConfig into a Check, whose numbers in protobuf differ. The config was decoded
+// copyCheckConfig copies the fields of a CheckConfig into a Check, whose numbers in protobuf differ. The config was decoded
 // before, so there is no error.
-func (e *encoder) copyConfig(config []byte) {
+func (e *encoder) copyCheckConfig(config []byte) {
 	if e.codec == JSON {
-		_ = members(config, func(key, raw []byte) bool {
+		_ = forEachMember(config, func(key, raw []byte) bool {
 			if !isResultKey(string(key)) {
-				e.key(string(key))
+				e.beginMember(string(key))
 				e.b = append(e.b, raw...)
 			}
 			return true
@@ -121,7 +121,7 @@ func (e *encoder) copyConfig(config []byte) {
 		if !ok {
 			return
 		}
-		if number := checkNumber(tag >> 3); number > 0 {
+		if number := checkFieldNumber(tag >> 3); number > 0 {
 			e.b = protowire.AppendVarint(e.b, number<<3|tag&7)
 			e.b = append(e.b, config[protowire.SizeVarint(tag):len(config)-len(rest)]...)
 		}
@@ -129,13 +129,13 @@ func (e *encoder) copyConfig(config []byte) {
 	}
 }
 
-// isResultKey reports whether a member of a Check in JSON is of the result, not of the config.
+// isResultKey reports whether a key of a JSON Check belongs to the result and not to the check's configuration.
 func isResultKey(key string) bool {
 	return slices.Contains([]string{"duration", "executed", "issued", "output", "status", "hooks", "processed_by"}, key)
 }
 
-// checkNumber returns the number in Check of a field of CheckConfig; 0: Check does not have it.
-func checkNumber(number uint64) uint64 {
+// checkFieldNumber returns the protobuf number in Check of a field of CheckConfig; 0: Check has no such field.
+func checkFieldNumber(number uint64) uint64 {
 	switch {
 	case number <= 21:
 		return number
@@ -153,57 +153,57 @@ func checkNumber(number uint64) uint64 {
 
 func (h *HookResult) write(e *encoder) {
 	if e.codec == JSON { // a HookConfig is in line
-		e.meta(1, h.Name, "")
+		e.writeMeta(1, h.Name, "")
 	} else {
-		e.message(1, "", func() { e.meta(1, h.Name, "") })
+		e.writeMessage(1, "", func() { e.writeMeta(1, h.Name, "") })
 	}
-	e.float(2, "duration", h.Duration)
-	e.text(5, "output", h.Output)
-	e.int(6, "status", int64(h.Status))
+	e.writeFloat(2, "duration", h.Duration)
+	e.writeText(5, "output", h.Output)
+	e.writeInt(6, "status", int64(h.Status))
 }
 
 func (m *Event) writeMetrics(e *encoder) {
-	e.texts(1, "handlers", m.Handlers)
-	e.messages(2, "points", len(m.Points), func(i int) {
+	e.writeTexts(1, "handlers", m.Handlers)
+	e.writeMessages(2, "points", len(m.Points), func(i int) {
 		p := &m.Points[i]
-		e.text(1, "name", p.Name)
-		e.float(2, "value", p.Value)
-		e.int(3, "timestamp", p.Time)
+		e.writeText(1, "name", p.Name)
+		e.writeFloat(2, "value", p.Value)
+		e.writeInt(3, "timestamp", p.Time)
 		keys := slices.Sorted(maps.Keys(p.Tags))
-		e.messages(4, "tags", len(keys), func(i int) {
-			e.text(1, "name", keys[i])
-			e.text(2, "value", p.Tags[keys[i]])
+		e.writeMessages(4, "tags", len(keys), func(i int) {
+			e.writeText(1, "name", keys[i])
+			e.writeText(2, "value", p.Tags[keys[i]])
 		})
 	})
 }
 
 func (x *Entity) write(e *encoder, lastSeen int64) {
-	e.text(1, "entity_class", entityClass)
-	e.message(3, "system", func() {
-		e.text(1, "hostname", x.Name)
-		e.text(2, "os", "linux")
-		e.text(3, "platform", "debian")
-		e.text(4, "platform_family", "debian")
-		e.text(5, "platform_version", "12.5")
-		e.message(6, "network", func() {
-			e.messages(1, "interfaces", 1, func(int) {
-				e.text(1, "name", "eth0")
-				e.text(2, "mac", "02:42:ac:11:00:02")
-				e.texts(3, "addresses", []string{"172.17.0.2/16"})
+	e.writeText(1, "entity_class", entityClass)
+	e.writeMessage(3, "system", func() {
+		e.writeText(1, "hostname", x.Name)
+		e.writeText(2, "os", "linux")
+		e.writeText(3, "platform", "debian")
+		e.writeText(4, "platform_family", "debian")
+		e.writeText(5, "platform_version", "12.5")
+		e.writeMessage(6, "network", func() {
+			e.writeMessages(1, "interfaces", 1, func(int) {
+				e.writeText(1, "name", "eth0")
+				e.writeText(2, "mac", "02:42:ac:11:00:02")
+				e.writeTexts(3, "addresses", []string{"172.17.0.2/16"})
 			})
 		})
-		e.text(7, "arch", "amd64")
-		e.text(13, "float_type", "hardfloat")
+		e.writeText(7, "arch", "amd64")
+		e.writeText(13, "float_type", "hardfloat")
 	})
-	e.texts(4, "subscriptions", x.Subscriptions)
-	e.int(5, "last_seen", lastSeen)
-	e.bool(6, "deregister", x.Deregister)
-	e.message(7, "deregistration", func() { e.text(1, "handler", x.Deregistration) })
-	e.text(11, "user", x.User)
-	e.texts(13, "redact", redactedWords())
-	e.metaOf(14, x.Name, x.Namespace, x.Labels)
-	e.text(15, "sensu_agent_version", AgentVersion)
-	e.texts(16, "keepalive_handlers", x.KeepaliveHandlers)
+	e.writeTexts(4, "subscriptions", x.Subscriptions)
+	e.writeInt(5, "last_seen", lastSeen)
+	e.writeBool(6, "deregister", x.Deregister)
+	e.writeMessage(7, "deregistration", func() { e.writeText(1, "handler", x.Deregistration) })
+	e.writeText(11, "user", x.User)
+	e.writeTexts(13, "redact", redactedWords())
+	e.writeMetaWithLabels(14, x.Name, x.Namespace, x.Labels)
+	e.writeText(15, "sensu_agent_version", AgentVersion)
+	e.writeTexts(16, "keepalive_handlers", x.KeepaliveHandlers)
 }
 
 // Machine is the entity of an agent.
@@ -220,7 +220,7 @@ type Machine struct {
 	System            System
 }
 
-// System describes the operating system and hardware of a machine.
+// System holds facts about the operating system and hardware of a machine.
 type System struct {
 	Hostname, OS, Platform, PlatformFamily, PlatformVersion, Arch string
 	VMSystem, CloudProvider                                       string
@@ -229,11 +229,11 @@ type System struct {
 
 var machineFields = []field[Machine]{
 	textField(1, "entity_class", func(m *Machine) *string { return &m.Class }),
-	{tagOf(3, lengths), "system", func(m *Machine, v value) bool { return readFields(v, systemFields, &m.System) }},
+	{tagOf(3, lengths), "system", func(m *Machine, v fieldValue) bool { return readFields(v, systemFields, &m.System) }},
 	textsField(4, "subscriptions", func(m *Machine) *[]string { return &m.Subscriptions }),
-	{tagOf(6, varint), "deregister", func(m *Machine, v value) bool { m.Deregister = v.bool(); return true }},
-	{tagOf(7, lengths), "deregistration", func(m *Machine, v value) bool { return readFields(v, deregistrationFields, m) }},
-	{tagOf(14, lengths), "metadata", func(m *Machine, v value) bool { return readFields(v, machineMetaFields, m) }},
+	{tagOf(6, varint), "deregister", func(m *Machine, v fieldValue) bool { m.Deregister = v.bool(); return true }},
+	{tagOf(7, lengths), "deregistration", func(m *Machine, v fieldValue) bool { return readFields(v, deregistrationFields, m) }},
+	{tagOf(14, lengths), "metadata", func(m *Machine, v fieldValue) bool { return readFields(v, machineMetaFields, m) }},
 	textField(15, "sensu_agent_version", func(m *Machine) *string { return &m.AgentVersion }),
 	textsField(16, "keepalive_handlers", func(m *Machine) *[]string { return &m.KeepaliveHandlers }),
 }
@@ -253,15 +253,15 @@ var systemFields = []field[System]{
 	textField(3, "platform", func(y *System) *string { return &y.Platform }),
 	textField(4, "platform_family", func(y *System) *string { return &y.PlatformFamily }),
 	textField(5, "platform_version", func(y *System) *string { return &y.PlatformVersion }),
-	{tagOf(6, lengths), "network", func(y *System, v value) bool { return readFields(v, networkFields, y) }},
+	{tagOf(6, lengths), "network", func(y *System, v fieldValue) bool { return readFields(v, networkFields, y) }},
 	textField(7, "arch", func(y *System) *string { return &y.Arch }),
 	textField(10, "vm_system", func(y *System) *string { return &y.VMSystem }),
 	textField(12, "cloud_provider", func(y *System) *string { return &y.CloudProvider }),
 }
 
 var networkFields = []field[System]{
-	{tagOf(1, lengths), "interfaces", func(y *System, v value) bool {
-		return v.forEach(func(v value) bool { return readFields(v, interfaceFields, y) })
+	{tagOf(1, lengths), "interfaces", func(y *System, v fieldValue) bool {
+		return v.forEach(func(v fieldValue) bool { return readFields(v, interfaceFields, y) })
 	}},
 }
 
@@ -270,7 +270,7 @@ var interfaceFields = []field[System]{textsField(3, "addresses", func(y *System)
 // ReadMachine decodes the entity of an event.
 func (s *Received) ReadMachine() (*Machine, error) {
 	m := new(Machine)
-	if err := s.codec.decode("an entity", s.Machine, func(v value) bool { return readFields(v, machineFields, m) }); err != nil {
+	if err := s.codec.decode("an entity", s.Machine, func(v fieldValue) bool { return readFields(v, machineFields, m) }); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -14,16 +14,16 @@ import (
 // maxItems bounds the items of lists and maps that are read; the rest is dropped.
 const maxItems = 1024
 
-// value is the value of a field in either encoding.
-type value struct {
+// fieldValue is the undecoded value of a message's field, in protobuf or JSON.
+type fieldValue struct {
 	codec  Codec
 	raw    []byte // JSON text; protobuf: content of a length-delimited field
 	number uint64 // protobuf: other fields
 }
 
-func (v value) isNull() bool { return v.codec == JSON && string(v.raw) == "null" }
+func (v fieldValue) isNull() bool { return v.codec == JSON && string(v.raw) == "null" }
 
-func (v value) text() string {
+func (v fieldValue) text() string {
 	if v.codec == Protobuf {
 		return string(v.raw)
 	}
@@ -31,7 +31,7 @@ func (v value) text() string {
 	return string(s)
 }
 
-func (v value) int() int64 {
+func (v fieldValue) int() int64 {
 	if v.codec == Protobuf {
 		return int64(v.number)
 	}
@@ -44,7 +44,7 @@ func (v value) int() int64 {
 }
 
 // float returns NaN for a JSON value that is no number.
-func (v value) float() float64 {
+func (v fieldValue) float() float64 {
 	if v.codec == Protobuf {
 		return math.Float64frombits(v.number)
 	}
@@ -55,14 +55,14 @@ func (v value) float() float64 {
 	return f
 }
 
-func (v value) bool() bool { return v.number != 0 || string(v.raw) == "true" }
+func (v fieldValue) bool() bool { return v.number != 0 || string(v.raw) == "true" }
 
 // forEach calls f for each item of a list. In protobuf each item is a field of its own.
-func (v value) forEach(f func(value) bool) bool {
+func (v fieldValue) forEach(f func(fieldValue) bool) bool {
 	if v.codec == Protobuf {
 		return f(v)
 	}
-	return elements(v.raw, func(raw []byte) bool { return f(value{codec: JSON, raw: raw}) })
+	return forEachElement(v.raw, func(raw []byte) bool { return f(fieldValue{codec: JSON, raw: raw}) })
 }
 
 // field describes how one field of a message is read into a T: by its number and wire type in protobuf, by its name in
@@ -70,7 +70,7 @@ func (v value) forEach(f func(value) bool) bool {
 type field[T any] struct {
 	tag  uint64
 	name string
-	read func(*T, value) bool
+	read func(*T, fieldValue) bool
 }
 
 // Wire types of protobuf, in the low bits of a tag.
@@ -82,18 +82,18 @@ const (
 
 func tagOf(number int, wireType uint64) uint64 { return uint64(number)<<3 | wireType }
 
-// readFields reads a message by the table of its fields; false: it cannot be decoded. JSON's null is an empty message.
-func readFields[T any](v value, fields []field[T], into *T) bool {
+// readFields decodes a message by the table of its fields; false: the message is malformed. JSON's null is an empty message.
+func readFields[T any](v fieldValue, fields []field[T], into *T) bool {
 	if v.codec == JSON {
 		at := 0 // members often have the order of the table
-		return v.isNull() || members(v.raw, func(key, raw []byte) bool {
+		return v.isNull() || forEachMember(v.raw, func(key, raw []byte) bool {
 			for range fields {
 				f := &fields[at]
 				if at++; at == len(fields) {
 					at = 0
 				}
 				if len(f.name) == len(key) && f.name == string(key) {
-					return f.read(into, value{codec: JSON, raw: raw})
+					return f.read(into, fieldValue{codec: JSON, raw: raw})
 				}
 			}
 			return true
@@ -112,14 +112,14 @@ func readFields[T any](v value, fields []field[T], into *T) bool {
 		for last = tag; at < len(fields) && fields[at].tag < tag; {
 			at++
 		}
-		if at < len(fields) && fields[at].tag == tag && !fields[at].read(into, value{raw: raw, number: number}) {
+		if at < len(fields) && fields[at].tag == tag && !fields[at].read(into, fieldValue{raw: raw, number: number}) {
 			return false
 		}
 	}
 	return true
 }
 
-// nextField takes one field from the front of a protobuf message; not ok: it cannot be decoded. raw is the content of a
+// nextField takes one field from the front of a protobuf message; not ok: the message is malformed. raw is the content of a
 // length-delimited field, number the value of others. All results fit into registers.
 func nextField(message []byte) (tag, number uint64, raw, rest []byte, ok bool) {
 	n := 1
@@ -151,23 +151,23 @@ func nextField(message []byte) (tag, number uint64, raw, rest []byte, ok bool) {
 	return tag, number, raw, message[n:], true
 }
 
-// decode reads a body and names it in the error.
-func (c Codec) decode(name string, body []byte, read func(value) bool) error {
-	if read(value{codec: c, raw: body}) {
+// decode decodes the body of a message by read; name is the message's name in the error.
+func (c Codec) decode(name string, body []byte, read func(fieldValue) bool) error {
+	if read(fieldValue{codec: c, raw: body}) {
 		return nil
 	}
 	encoding := [...]string{"protobuf", "JSON"}[c]
-	return model.Errorf(model.Invalid, "%s: not %s", name, encoding)
+	return model.Errorf(model.Invalid, "message %s is not valid %s", name, encoding)
 }
 
 func textField[T any](number int, name string, at func(*T) *string) field[T] {
-	return field[T]{tagOf(number, lengths), name, func(m *T, v value) bool { *at(m) = v.text(); return true }}
+	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool { *at(m) = v.text(); return true }}
 }
 
-// textsField reads a list of texts.
+// textsField describes a field that is a list of texts.
 func textsField[T any](number int, name string, at func(*T) *[]string) field[T] {
-	return field[T]{tagOf(number, lengths), name, func(m *T, v value) bool {
-		return v.forEach(func(v value) bool {
+	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool {
+		return v.forEach(func(v fieldValue) bool {
 			if list := at(m); len(*list) < maxItems {
 				*list = append(*list, v.text())
 			}
@@ -177,16 +177,16 @@ func textsField[T any](number int, name string, at func(*T) *[]string) field[T] 
 }
 
 func intField[T any, N int32 | int64 | uint32](number int, name string, at func(*T) *N) field[T] {
-	return field[T]{tagOf(number, varint), name, func(m *T, v value) bool { *at(m) = N(v.int()); return true }}
+	return field[T]{tagOf(number, varint), name, func(m *T, v fieldValue) bool { *at(m) = N(v.int()); return true }}
 }
 
 func floatField[T any](number int, name string, at func(*T) *float64) field[T] {
-	return field[T]{tagOf(number, fixed64), name, func(m *T, v value) bool { *at(m) = v.float(); return true }}
+	return field[T]{tagOf(number, fixed64), name, func(m *T, v fieldValue) bool { *at(m) = v.float(); return true }}
 }
 
-// messageField reads a message and hands it to set.
+// messageField describes a field that is a message; set receives the decoded message.
 func messageField[T, M any](number int, name string, fields []field[M], set func(*T, *M)) field[T] {
-	return field[T]{tagOf(number, lengths), name, func(m *T, v value) bool {
+	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool {
 		var x M
 		ok := readFields(v, fields, &x)
 		set(m, &x)
@@ -194,25 +194,25 @@ func messageField[T, M any](number int, name string, fields []field[M], set func
 	}}
 }
 
-// messagesField reads a list of messages and hands each to add.
+// messagesField describes a field that is a list of messages; add receives each decoded message.
 func messagesField[T, M any](number int, name string, fields []field[M], add func(*T, *M)) field[T] {
 	one := messageField(number, name, fields, add)
-	return field[T]{one.tag, name, func(m *T, v value) bool {
-		return v.forEach(func(v value) bool { return one.read(m, v) })
+	return field[T]{one.tag, name, func(m *T, v fieldValue) bool {
+		return v.forEach(func(v fieldValue) bool { return one.read(m, v) })
 	}}
 }
 
-// pair is an entry of a map, or a tag of a point.
-type pair struct{ key, text string }
+// keyValue is an entry of a map of texts, or a tag of a metric point.
+type keyValue struct{ key, text string }
 
-// keyValueFields are an entry of a map in protobuf.
-var keyValueFields = []field[pair]{
-	textField(1, "name", func(p *pair) *string { return &p.key }),
-	textField(2, "value", func(p *pair) *string { return &p.text }),
+// keyValueFields lists the fields of a map entry, which protobuf encodes as a message.
+var keyValueFields = []field[keyValue]{
+	textField(1, "name", func(p *keyValue) *string { return &p.key }),
+	textField(2, "value", func(p *keyValue) *string { return &p.text }),
 }
 
-// addPair adds an entry to a map of at most maxItems.
-func addPair(m *map[string]string, p *pair) {
+// addKeyValue adds an entry to a map, unless the map has maxItems entries already.
+func addKeyValue(m *map[string]string, p *keyValue) {
 	if *m == nil {
 		*m = map[string]string{}
 	}
@@ -221,31 +221,31 @@ func addPair(m *map[string]string, p *pair) {
 	}
 }
 
-// pairsField reads a map of texts.
+// pairsField describes a field that is a map of texts.
 func pairsField[T any](number int, name string, at func(*T) *map[string]string) field[T] {
-	return field[T]{tagOf(number, lengths), name, func(m *T, v value) bool {
+	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool {
 		into := at(m)
 		if v.codec == Protobuf {
-			var p pair
+			var p keyValue
 			ok := readFields(v, keyValueFields, &p)
-			addPair(into, &p)
+			addKeyValue(into, &p)
 			return ok
 		}
 		if v.isNull() {
 			return true
 		}
 		*into = map[string]string{}
-		return members(v.raw, func(key, raw []byte) bool {
-			quoted := value{codec: JSON, raw: []byte(`"` + string(key) + `"`)}
-			addPair(into, &pair{quoted.text(), value{codec: JSON, raw: raw}.text()})
+		return forEachMember(v.raw, func(key, raw []byte) bool {
+			quoted := fieldValue{codec: JSON, raw: []byte(`"` + string(key) + `"`)}
+			addKeyValue(into, &keyValue{quoted.text(), fieldValue{codec: JSON, raw: raw}.text()})
 			return true
 		})
 	}}
 }
 
-// members calls f with each member of a JSON object: its key without quotes and its value, both not decoded. Values are not
-// checked: whoever reads one finds its errors.
-func members(object []byte, f func(key, value []byte) bool) bool {
+// forEachMember calls f with each member of a JSON object: its key without quotes and its value, both not decoded. Values
+// are not checked here: the reader of a value reports its errors.
+func forEachMember(object []byte, f func(key, value []byte) bool) bool {
 	i := skipSpace(object, 0)
 	if i == len(object) || object[i] != '{' {
 		return false
@@ -279,8 +279,8 @@ func members(object []byte, f func(key, value []byte) bool) bool {
 	}
 }
 
-// elements calls f with each element of a JSON array.
-func elements(array []byte, f func(value []byte) bool) bool {
+// forEachElement calls f with each element of a JSON array.
+func forEachElement(array []byte, f func(value []byte) bool) bool {
 	if len(array) == 0 || array[0] != '[' {
 		return string(array) == "null"
 	}
@@ -309,7 +309,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// scanString returns the string that begins at i, with its quotes, and its end; -1: there is none.
+// scanString returns the JSON string that begins at i, with its quotes, and the index after the string; -1: no string
+// begins at i.
 func scanString(b []byte, i int) (string []byte, end int) {
 	if i >= len(b) || b[i] != '"' {
 		return nil, -1
@@ -331,7 +332,7 @@ func scanString(b []byte, i int) (string []byte, end int) {
 	}
 }
 
-// scanValue returns the end of the value that begins at i; -1: there is none.
+// scanValue returns the index after the JSON value that begins at i; -1: no value begins at i.
 func scanValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -377,7 +378,7 @@ func isDelimiter(c byte) bool {
 	return false
 }
 
-// appendString appends the text of a JSON string; not ok: it is none.
+// appendString appends the text of a JSON string to dst; not ok: value is not a JSON string.
 func appendString(dst, value []byte) ([]byte, bool) {
 	if string(value) == "null" {
 		return dst, true

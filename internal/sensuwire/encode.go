@@ -29,15 +29,15 @@ type encoder struct {
 	comma bool // JSON: the object has a member
 }
 
-// encode appends a message whose fields write adds.
+// encode appends a message to dst; write appends the message's fields.
 func (c Codec) encode(dst []byte, write func(*encoder)) []byte {
 	e := encoder{codec: c, b: dst}
-	e.object(func() { write(&e) })
+	e.writeObject(func() { write(&e) })
 	return e.b
 }
 
-// object writes the braces of a JSON object.
-func (e *encoder) object(write func()) {
+// writeObject writes a JSON object; write appends the members between the braces.
+func (e *encoder) writeObject(write func()) {
 	if e.codec == Protobuf {
 		write()
 		return
@@ -48,8 +48,8 @@ func (e *encoder) object(write func()) {
 	e.b, e.comma = append(e.b, '}'), outer
 }
 
-// key begins a member of a JSON object.
-func (e *encoder) key(name string) {
+// beginMember writes the key of a JSON object's member; the caller writes the value next.
+func (e *encoder) beginMember(name string) {
 	if e.comma {
 		e.b = append(e.b, ',')
 	}
@@ -57,7 +57,7 @@ func (e *encoder) key(name string) {
 	e.comma = true
 }
 
-func (e *encoder) quote(text string) {
+func (e *encoder) writeString(text string) {
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		panic("BUG: " + err.Error()) // a string has an encoding
@@ -65,73 +65,73 @@ func (e *encoder) quote(text string) {
 	e.b = append(e.b, quoted...)
 }
 
-func (e *encoder) tag(number int, kind protowire.Type) {
+func (e *encoder) writeTag(number int, kind protowire.Type) {
 	e.b = protowire.AppendTag(e.b, protowire.Number(number), kind)
 }
 
-func (e *encoder) text(number int, name, text string) {
+func (e *encoder) writeText(number int, name, writeText string) {
 	switch {
-	case text == "":
+	case writeText == "":
 	case e.codec == JSON:
-		e.key(name)
-		e.quote(text)
+		e.beginMember(name)
+		e.writeString(writeText)
 	default:
-		e.tag(number, protowire.BytesType)
-		e.b = protowire.AppendString(e.b, text)
+		e.writeTag(number, protowire.BytesType)
+		e.b = protowire.AppendString(e.b, writeText)
 	}
 }
 
-// texts writes a list of texts. In protobuf an empty text is an item, too.
-func (e *encoder) texts(number int, name string, list []string) {
+// writeTexts writes a list of texts. In protobuf an empty text is an item, too.
+func (e *encoder) writeTexts(number int, name string, list []string) {
 	if e.codec == JSON {
-		e.list(number, name, len(list), func(i int) { e.quote(list[i]) })
+		e.writeArray(number, name, len(list), func(i int) { e.writeString(list[i]) })
 		return
 	}
 	for _, text := range list {
-		e.tag(number, protowire.BytesType)
+		e.writeTag(number, protowire.BytesType)
 		e.b = protowire.AppendString(e.b, text)
 	}
 }
 
-func (e *encoder) int(number int, name string, n int64) {
+func (e *encoder) writeInt(number int, name string, n int64) {
 	switch {
 	case n == 0:
 	case e.codec == JSON:
-		e.key(name)
+		e.beginMember(name)
 		e.b = strconv.AppendInt(e.b, n, 10)
 	default:
-		e.tag(number, protowire.VarintType)
+		e.writeTag(number, protowire.VarintType)
 		e.b = protowire.AppendVarint(e.b, uint64(n))
 	}
 }
 
-func (e *encoder) bool(number int, name string, is bool) {
+func (e *encoder) writeBool(number int, name string, is bool) {
 	switch {
 	case is && e.codec == JSON:
-		e.key(name)
+		e.beginMember(name)
 		e.b = append(e.b, "true"...)
 	case is:
-		e.int(number, name, 1)
+		e.writeInt(number, name, 1)
 	}
 }
 
-func (e *encoder) float(number int, name string, f float64) {
+func (e *encoder) writeFloat(number int, name string, f float64) {
 	switch {
 	case f == 0:
 	case e.codec == JSON:
-		e.key(name)
+		e.beginMember(name)
 		e.b = strconv.AppendFloat(e.b, f, 'g', -1, 64)
 	default:
-		e.tag(number, protowire.Fixed64Type)
+		e.writeTag(number, protowire.Fixed64Type)
 		e.b = protowire.AppendFixed64(e.b, math.Float64bits(f))
 	}
 }
 
-// message writes a message.
-func (e *encoder) message(number int, name string, write func()) {
+// writeMessage writes a field that is a message; write appends the message's fields.
+func (e *encoder) writeMessage(number int, name string, write func()) {
 	if e.codec == JSON {
-		e.key(name)
-		e.object(write)
+		e.beginMember(name)
+		e.writeObject(write)
 		return
 	}
 	start := len(e.b)
@@ -141,23 +141,23 @@ func (e *encoder) message(number int, name string, write func()) {
 	e.b = slices.Insert(e.b, start, header...)
 }
 
-// messages writes a list of n messages.
-func (e *encoder) messages(number int, name string, n int, write func(i int)) {
+// writeMessages writes a field that is a list of n messages; write appends the fields of the i-th message.
+func (e *encoder) writeMessages(number int, name string, n int, write func(i int)) {
 	if e.codec == JSON {
-		e.list(number, name, n, func(i int) { e.object(func() { write(i) }) })
+		e.writeArray(number, name, n, func(i int) { e.writeObject(func() { write(i) }) })
 		return
 	}
 	for i := range n {
-		e.message(number, name, func() { write(i) })
+		e.writeMessage(number, name, func() { write(i) })
 	}
 }
 
-// list writes a JSON array of n items.
-func (e *encoder) list(_ int, name string, n int, write func(i int)) {
+// writeArray writes a JSON array of n items; write appends the i-th item.
+func (e *encoder) writeArray(_ int, name string, n int, write func(i int)) {
 	if n == 0 {
 		return
 	}
-	e.key(name)
+	e.beginMember(name)
 	for i := range n {
 		e.b = append(e.b, "[,"[min(i, 1)])
 		write(i)
@@ -165,20 +165,20 @@ func (e *encoder) list(_ int, name string, n int, write func(i int)) {
 	e.b = append(e.b, ']')
 }
 
-// pairs writes a map of texts, ascending by key.
-func (e *encoder) pairs(number int, name string, m map[string]string) {
+// writeTextMap writes a map of texts, ascending by key.
+func (e *encoder) writeTextMap(number int, name string, m map[string]string) {
 	keys := slices.Sorted(maps.Keys(m))
 	if e.codec == Protobuf {
-		e.messages(number, name, len(keys), func(i int) { e.text(1, "", keys[i]); e.text(2, "", m[keys[i]]) })
+		e.writeMessages(number, name, len(keys), func(i int) { e.writeText(1, "", keys[i]); e.writeText(2, "", m[keys[i]]) })
 		return
 	}
 	if len(keys) == 0 {
 		return
 	}
-	e.message(number, name, func() {
+	e.writeMessage(number, name, func() {
 		for _, k := range keys {
-			e.key(k) // keys of labels and headers need no escape
-			e.quote(m[k])
+			e.beginMember(k) // keys of labels and headers need no escape
+			e.writeString(m[k])
 		}
 	})
 }
@@ -242,39 +242,39 @@ type Config struct {
 	Subscriptions []string
 }
 
-// meta is an ObjectMeta.
-type meta struct{ name, namespace string }
+// objectMeta is Sensu's ObjectMeta: the name and namespace of a resource.
+type objectMeta struct{ name, namespace string }
 
-var metaFields = []field[meta]{
-	textField(1, "name", func(m *meta) *string { return &m.name }),
-	textField(2, "namespace", func(m *meta) *string { return &m.namespace }),
+var metaFields = []field[objectMeta]{
+	textField(1, "name", func(m *objectMeta) *string { return &m.name }),
+	textField(2, "namespace", func(m *objectMeta) *string { return &m.namespace }),
 }
 
-func (e *encoder) meta(number int, name, namespace string) {
-	e.metaOf(number, name, namespace, nil)
+func (e *encoder) writeMeta(number int, name, namespace string) {
+	e.writeMetaWithLabels(number, name, namespace, nil)
 }
 
-func (e *encoder) metaOf(number int, name, namespace string, labels map[string]string) {
-	e.message(number, "metadata", func() {
-		e.text(1, "name", name)
-		e.text(2, "namespace", namespace)
-		e.pairs(3, "labels", labels)
+func (e *encoder) writeMetaWithLabels(number int, name, namespace string, labels map[string]string) {
+	e.writeMessage(number, "metadata", func() {
+		e.writeText(1, "name", name)
+		e.writeText(2, "namespace", namespace)
+		e.writeTextMap(3, "labels", labels)
 	})
 }
 
 // AppendConfig appends an entity_config.
 func (c Codec) AppendConfig(dst []byte, m *Config) []byte {
 	return c.encode(dst, func(e *encoder) {
-		e.meta(1, m.Name, m.Namespace)
-		e.texts(4, "subscriptions", m.Subscriptions)
+		e.writeMeta(1, m.Name, m.Namespace)
+		e.writeTexts(4, "subscriptions", m.Subscriptions)
 	})
 }
 
 // ParseConfig decodes an entity_config.
 func (c Codec) ParseConfig(body []byte) (m Config, err error) {
 	fields := []field[Config]{
-		messageField(1, "metadata", metaFields, func(m *Config, x *meta) { m.Name, m.Namespace = x.name, x.namespace }),
+		messageField(1, "metadata", metaFields, func(m *Config, x *objectMeta) { m.Name, m.Namespace = x.name, x.namespace }),
 		textsField(4, "subscriptions", func(m *Config) *[]string { return &m.Subscriptions }),
 	}
-	return m, c.decode("an entity_config", body, func(v value) bool { return readFields(v, fields, &m) })
+	return m, c.decode("an entity_config", body, func(v fieldValue) bool { return readFields(v, fields, &m) })
 }

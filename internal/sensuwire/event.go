@@ -39,8 +39,8 @@ type Received struct {
 // HasHooks reports whether hooks of the check ran.
 func (s *Received) HasHooks() bool { return len(s.hooks) > 0 }
 
-// bytes reads a text; an escaped one is decoded into scratch.
-func (s *Received) bytes(v value, into *[]byte) bool {
+// readText reads a text without a copy; a text with JSON escapes is decoded into scratch.
+func (s *Received) readText(v fieldValue, into *[]byte) bool {
 	if v.codec == Protobuf {
 		*into = v.raw
 		return true
@@ -53,33 +53,33 @@ func (s *Received) bytes(v value, into *[]byte) bool {
 }
 
 func bytesField(number int, name string, at func(*Received) *[]byte) field[Received] {
-	return field[Received]{tagOf(number, lengths), name, func(s *Received, v value) bool { return s.bytes(v, at(s)) }}
+	return field[Received]{tagOf(number, lengths), name, func(s *Received, v fieldValue) bool { return s.readText(v, at(s)) }}
 }
 
-// sumField adds a value to the sum.
+// sumField describes a field whose value is added to the sum Received.Sum.
 func sumField(number int, name string) field[Received] {
-	return field[Received]{tagOf(number, lengths), name, func(s *Received, v value) bool { s.Sum += xxhash.Sum64(v.raw); return true }}
+	return field[Received]{tagOf(number, lengths), name, func(s *Received, v fieldValue) bool { s.Sum += xxhash.Sum64(v.raw); return true }}
 }
 
 var receivedFields = []field[Received]{
-	{tagOf(2, lengths), "entity", func(s *Received, v value) bool {
+	{tagOf(2, lengths), "entity", func(s *Received, v fieldValue) bool {
 		s.Machine = v.raw
 		return readFields(v, receivedEntityFields, s)
 	}},
-	{tagOf(3, lengths), "check", func(s *Received, v value) bool {
+	{tagOf(3, lengths), "check", func(s *Received, v fieldValue) bool {
 		if v.isNull() {
 			return true
 		}
 		s.HasCheck, s.check = true, v.raw
 		return readFields(v, receivedCheckFields, s)
 	}},
-	{tagOf(4, lengths), "metrics", func(s *Received, v value) bool {
+	{tagOf(4, lengths), "metrics", func(s *Received, v fieldValue) bool {
 		if !v.isNull() {
 			s.Metrics, s.points = true, v.raw
 		}
 		return true
 	}},
-	{tagOf(8, lengths), "pipelines", func(s *Received, v value) bool {
+	{tagOf(8, lengths), "pipelines", func(s *Received, v fieldValue) bool {
 		if !v.isNull() {
 			s.pipelines = append(s.pipelines, v.raw)
 			s.Sum += xxhash.Sum64(v.raw)
@@ -91,7 +91,7 @@ var receivedFields = []field[Received]{
 var receivedEntityFields = []field[Received]{
 	sumField(3, "system"),
 	sumField(4, "subscriptions"),
-	{tagOf(14, lengths), "metadata", func(s *Received, v value) bool {
+	{tagOf(14, lengths), "metadata", func(s *Received, v fieldValue) bool {
 		if v.codec == JSON {
 			s.Sum += xxhash.Sum64(v.raw)
 		} else {
@@ -123,13 +123,13 @@ var receivedCheckFields = []field[Received]{
 	intField(25, "issued", func(s *Received) *int64 { return &s.Issued }),
 	bytesField(26, "output", func(s *Received) *[]byte { return &s.Output }),
 	intField(28, "status", func(s *Received) *uint32 { return &s.Status }),
-	{tagOf(34, lengths), "hooks", func(s *Received, v value) bool {
+	{tagOf(34, lengths), "hooks", func(s *Received, v fieldValue) bool {
 		if !v.isNull() {
 			s.hooks = append(s.hooks, v.raw)
 		}
 		return true
 	}},
-	{tagOf(38, lengths), "metadata", func(s *Received, v value) bool { return readFields(v, receivedCheckMetaFields, s) }},
+	{tagOf(38, lengths), "metadata", func(s *Received, v fieldValue) bool { return readFields(v, receivedCheckMetaFields, s) }},
 }
 
 var receivedCheckMetaFields = []field[Received]{bytesField(1, "name", func(s *Received) *[]byte { return &s.Check })}
@@ -138,19 +138,20 @@ var receivedCheckMetaFields = []field[Received]{bytesField(1, "name", func(s *Re
 // without a name.
 func (c Codec) ReadEvent(body []byte, s *Received) error {
 	*s = Received{codec: c, scratch: s.scratch[:0], hooks: s.hooks[:0], pipelines: s.pipelines[:0]}
-	if !readFields(value{codec: c, raw: body}, receivedFields, s) {
-		return c.decode("an event", nil, func(value) bool { return false })
+	if !readFields(fieldValue{codec: c, raw: body}, receivedFields, s) {
+		return c.decode("an event", nil, func(fieldValue) bool { return false })
 	}
 	switch {
 	case len(s.Entity) == 0:
-		return model.Errorf(model.Invalid, "an event without the name of an entity")
+		return model.Errorf(model.Invalid, "the event has no name of an entity")
 	case s.HasCheck && len(s.Check) == 0:
-		return model.Errorf(model.Invalid, "an event without the name of its check")
+		return model.Errorf(model.Invalid, "the event has no name of its check")
 	}
 	return nil
 }
 
-// CheckRules is the description of a check in an event: all that a backend knows of a check that it did not request.
+// CheckRules is the configuration of a check in an event: a backend that did not request the check knows nothing else
+// about it.
 type CheckRules struct {
 	Handlers, Pipelines []string // names
 	FlapLow, FlapHigh   uint32   // percent of change; 0: not set
@@ -160,7 +161,7 @@ var ruleFields = []field[CheckRules]{
 	textsField(3, "handlers", func(r *CheckRules) *[]string { return &r.Handlers }),
 	intField(4, "high_flap_threshold", func(r *CheckRules) *uint32 { return &r.FlapHigh }),
 	intField(6, "low_flap_threshold", func(r *CheckRules) *uint32 { return &r.FlapLow }),
-	messagesField(46, "pipelines", metaFields, func(r *CheckRules, m *meta) { addText(&r.Pipelines, m.name) }),
+	messagesField(46, "pipelines", metaFields, func(r *CheckRules, m *objectMeta) { addText(&r.Pipelines, m.name) }),
 }
 
 func addText(list *[]string, text string) {
@@ -171,15 +172,15 @@ func addText(list *[]string, text string) {
 
 // ReadRules decodes the description of the event's check.
 func (s *Received) ReadRules() (r CheckRules, err error) {
-	err = s.codec.decode("a check", s.check, func(v value) bool { return readFields(v, ruleFields, &r) })
+	err = s.codec.decode("a check", s.check, func(v fieldValue) bool { return readFields(v, ruleFields, &r) })
 	return r, err
 }
 
 // ReadPipelines decodes the names of the pipelines that the event itself names, not its check, such as the pipelines of a
 // keepalive.
 func (s *Received) ReadPipelines() (names []string, err error) {
-	err = s.decodeEach("an event's pipelines", s.pipelines, func(v value) bool {
-		var m meta // a ResourceReference has its name under the number of a meta
+	err = s.decodeEach("an event's pipelines", s.pipelines, func(v fieldValue) bool {
+		var m objectMeta // a ResourceReference has its name under the number of a meta
 		ok := readFields(v, metaFields, &m)
 		addText(&names, m.name)
 		return ok
@@ -188,9 +189,9 @@ func (s *Received) ReadPipelines() (names []string, err error) {
 }
 
 // decodeEach reads encoded messages; in JSON each is a list of them.
-func (s *Received) decodeEach(name string, messages [][]byte, read func(value) bool) error {
+func (s *Received) decodeEach(name string, messages [][]byte, read func(fieldValue) bool) error {
 	for _, raw := range messages {
-		if err := s.codec.decode(name, raw, func(v value) bool { return v.forEach(read) }); err != nil {
+		if err := s.codec.decode(name, raw, func(v fieldValue) bool { return v.forEach(read) }); err != nil {
 			return err
 		}
 	}
@@ -206,20 +207,20 @@ type HookResult struct {
 }
 
 var hookResultFields = []field[HookResult]{
-	{0, "metadata", func(h *HookResult, v value) bool { return hookConfigFields[0].read(h, v) }}, // JSON has the config in line
-	{tagOf(1, lengths), "", func(h *HookResult, v value) bool { return readFields(v, hookConfigFields, h) }},
+	{0, "metadata", func(h *HookResult, v fieldValue) bool { return hookConfigFields[0].read(h, v) }}, // JSON has the config in line
+	{tagOf(1, lengths), "", func(h *HookResult, v fieldValue) bool { return readFields(v, hookConfigFields, h) }},
 	floatField(2, "duration", func(h *HookResult) *float64 { return &h.Duration }),
 	textField(5, "output", func(h *HookResult) *string { return &h.Output }),
 	intField(6, "status", func(h *HookResult) *int32 { return &h.Status }),
 }
 
 var hookConfigFields = []field[HookResult]{
-	messageField(1, "metadata", metaFields, func(h *HookResult, m *meta) { h.Name = m.name }),
+	messageField(1, "metadata", metaFields, func(h *HookResult, m *objectMeta) { h.Name = m.name }),
 }
 
 // ReadHooks decodes at most limit results of the check's hooks.
 func (s *Received) ReadHooks(limit int) (list []HookResult, err error) {
-	err = s.decodeEach("a hook", s.hooks, func(v value) bool {
+	err = s.decodeEach("a hook", s.hooks, func(v fieldValue) bool {
 		if len(list) >= limit {
 			return true
 		}
@@ -258,18 +259,18 @@ var pointFields = []field[Point]{
 	textField(1, "name", func(p *Point) *string { return &p.Name }),
 	floatField(2, "value", func(p *Point) *float64 { return &p.Value }),
 	intField(3, "timestamp", func(p *Point) *int64 { return &p.Time }),
-	messagesField(4, "tags", keyValueFields, func(p *Point, x *pair) { addPair(&p.Tags, x) }),
+	messagesField(4, "tags", keyValueFields, func(p *Point, x *keyValue) { addKeyValue(&p.Tags, x) }),
 }
 
-// metrics receives the content of an event's metrics.
-type metrics struct {
+// metricsReader receives the decoded metrics of an event.
+type metricsReader struct {
 	handlers []string
 	point    func(*Point) // nil: points are skipped
 }
 
-var metricsFields = []field[metrics]{
-	textsField(1, "handlers", func(m *metrics) *[]string { return &m.handlers }),
-	messagesField(2, "points", pointFields, func(m *metrics, p *Point) {
+var metricsFields = []field[metricsReader]{
+	textsField(1, "handlers", func(m *metricsReader) *[]string { return &m.handlers }),
+	messagesField(2, "points", pointFields, func(m *metricsReader, p *Point) {
 		if m.point != nil {
 			m.point(p)
 		}
@@ -289,8 +290,8 @@ func (s *Received) readMetrics(f func(*Point)) (handlers []string, err error) {
 	if s.points == nil {
 		return nil, nil
 	}
-	m := metrics{point: f}
-	if err := s.codec.decode("metrics", s.points, func(v value) bool { return readFields(v, metricsFields, &m) }); err != nil {
+	m := metricsReader{point: f}
+	if err := s.codec.decode("metrics", s.points, func(v fieldValue) bool { return readFields(v, metricsFields, &m) }); err != nil {
 		return nil, err
 	}
 	return m.handlers, nil

@@ -33,8 +33,8 @@ func messageLine(c Codec, message []byte) string {
 	return string(message) + "\n"
 }
 
-// TestMessagesGolden compares each kind of message in both encodings with golden bytes and reads it back.
-func TestMessagesGolden(t *testing.T) {
+// TestMessagesMatchGoldenBytes compares each kind of message in both encodings with golden bytes and reads it back.
+func TestMessagesMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := sampleMessages()
 		request := c.AppendAsk(nil, asked)
@@ -72,7 +72,7 @@ func TestBackendReadsEventsOfAgents(t *testing.T) {
 			t.Errorf("%s: %v %+v", name, err, s)
 		}
 		if s.Sum != sum {
-			t.Errorf("%s: the same machine at another time is another", name)
+			t.Errorf("%s: the sum of a machine depends on the time of the event", name)
 		}
 		m, err := s.ReadMachine()
 		want := &Machine{Name: "web-00000", Namespace: "default", Class: "agent", Labels: map[string]string{"class": "web", "env": "test"},
@@ -91,7 +91,7 @@ func TestBackendReadsEventsOfAgents(t *testing.T) {
 		sum = s.Sum
 		alive.Entity.KeepaliveHandlers, alive.Pipelines = []string{"slack", "CMDB"}, []string{"alerts", "more"}
 		if err := c.ReadEvent(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
-			t.Errorf("%s: a machine with other handlers is the same: %v", name, err)
+			t.Errorf("%s: the sum of a machine does not change with its handlers: %v", name, err)
 		}
 		if m, err := s.ReadMachine(); err != nil || !reflect.DeepEqual(m.KeepaliveHandlers, alive.Entity.KeepaliveHandlers) {
 			t.Errorf("%s: %v\n%+v", name, err, m)
@@ -102,12 +102,12 @@ func TestBackendReadsEventsOfAgents(t *testing.T) {
 		sum = s.Sum
 		alive.Pipelines = alive.Pipelines[:1]
 		if err := c.ReadEvent(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
-			t.Errorf("%s: one with other pipelines is the same: %v", name, err)
+			t.Errorf("%s: the sum does not change with the event's pipelines: %v", name, err)
 		}
 		sum = s.Sum
 		alive.Entity.Labels["env"] = "prod"
 		if err := c.ReadEvent(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
-			t.Errorf("%s: a machine with another label is the same: %v", name, err)
+			t.Errorf("%s: the sum of a machine does not change with its labels: %v", name, err)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestBackendReadsEventsOfAgents(t *testing.T) {
 func TestCheckNumbersAreUnique(t *testing.T) {
 	taken := map[int]bool{22: true, 23: true, 25: true, 26: true, 28: true, 45: true}
 	for n := 1; n < 60; n++ {
-		to := int(checkNumber(uint64(n)))
+		to := int(checkFieldNumber(uint64(n)))
 		if to == 0 {
 			continue
 		}
@@ -141,7 +141,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add(c.AppendEvent([]byte(TypeKeepalive+"\n"), alive))
 	}
 	for _, c := range codecs() {
-		asked, result := sampleExtras()
+		asked, result := sampleHooksAndAssets()
 		r := testenv.Value(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
 		result.Check = r.Check
 		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
@@ -157,7 +157,7 @@ func FuzzMessage(f *testing.F) {
 			var s Received
 			if c.ReadEvent(body, &s) == nil {
 				if len(s.Entity) == 0 || s.HasCheck && len(s.Check) == 0 {
-					t.Errorf("an event of nobody, or of nothing: %+v", s)
+					t.Errorf("an event without entity or without check was accepted: %+v", s)
 				}
 				_, _ = s.ReadMachine()
 				_, _ = s.ReadRules()
@@ -190,8 +190,8 @@ func FuzzMembers(f *testing.F) {
 	f.Add([]byte(`{"a":"\\"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		found := map[string]json.RawMessage{}
-		ok := members(data, func(key, raw []byte) bool {
-			found[value{codec: JSON, raw: []byte(`"` + string(key) + `"`)}.text()] = raw
+		ok := forEachMember(data, func(key, raw []byte) bool {
+			found[fieldValue{codec: JSON, raw: []byte(`"` + string(key) + `"`)}.text()] = raw
 			return true
 		})
 		var want map[string]json.RawMessage
@@ -226,7 +226,7 @@ func BenchmarkReadEvent(b *testing.B) {
 	}
 }
 
-// TestFieldTablesAscend checks the order that readFields relies on.
+// TestFieldTablesAscend checks that field tables ascend by tag, because readFields relies on that order.
 func TestFieldTablesAscend(t *testing.T) {
 	assertAscending(t, metaFields)
 	assertAscending(t, requestFields)
@@ -251,8 +251,8 @@ func assertAscending[T any](t *testing.T, fields []field[T]) {
 	}
 }
 
-// sampleExtras returns a request with hooks and assets and its result with hooks and metrics.
-func sampleExtras() (asked *Ask, result *Event) {
+// sampleHooksAndAssets returns a request with hooks and assets and its result with hooks and metrics.
+func sampleHooksAndAssets() (asked *Ask, result *Event) {
 	asked, _, result = sampleMessages()
 	asked.Hooks = []Hook{
 		{Name: "ps", When: []string{"critical", "127"}, Command: "ps aux", Timeout: 10},
@@ -264,10 +264,10 @@ func sampleExtras() (asked *Ask, result *Event) {
 	return asked, result
 }
 
-// TestExtrasGolden compares hooks, assets and metrics with golden bytes and reads them back.
-func TestExtrasGolden(t *testing.T) {
+// TestHooksAssetsAndMetricsMatchGoldenBytes compares hooks, assets and metrics with golden bytes and reads them back.
+func TestHooksAssetsAndMetricsMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
-		asked, result := sampleExtras()
+		asked, result := sampleHooksAndAssets()
 		request := c.AppendAsk(nil, asked)
 		r, err := c.ParseRequest(request)
 		if err != nil || r.Issued != asked.Issued {
@@ -317,8 +317,9 @@ func TestPointTimesInAnyUnit(t *testing.T) {
 	}
 }
 
-// TestSecretsGolden compares a request with secrets with golden bytes. The event of the request repeats none of them.
-func TestSecretsGolden(t *testing.T) {
+// TestRequestSecretsMatchGoldenBytes compares a request with secrets with golden bytes. The event of the request repeats
+// none of them.
+func TestRequestSecretsMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, _, result := sampleMessages()
 		asked.Secrets = []string{"DB_PASSWORD=it's \"<quoted>\" = ü", "TOKEN=two\nlines"}
@@ -334,7 +335,7 @@ func TestSecretsGolden(t *testing.T) {
 		bare := *asked
 		bare.Secrets = nil
 		if in := c.AppendStable(nil, asked); !bytes.Equal(in, c.AppendStable(nil, &bare)) {
-			t.Errorf("%s: secrets are in what is the same each time", name)
+			t.Errorf("%s: the stable part of a check_request has secrets", name)
 		}
 		testenv.Golden(t, "testdata/secrets."+name, messageLine(c, request))
 	}

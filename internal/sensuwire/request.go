@@ -6,9 +6,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Ask is a check_request, as a backend sends it.
+// Ask is a check_request as a backend sends it: the order to an agent to run a check.
 type Ask struct {
-	Name      string // of the check: letters, digits and _ . : -
+	Name      string // name of the check: letters, digits and _ . : -
 	Proxy     string // entity that the check is for, which the event repeats; empty: the agent's
 	Namespace string
 	Command   string   // shell line; the agent expands tokens in {{ }}: see Literal
@@ -43,17 +43,17 @@ func (c Codec) AppendAsk(dst []byte, a *Ask) []byte {
 	return c.AppendIssued(c.AppendSecrets(c.AppendStable(dst, a), a.Secrets), a.Issued)
 }
 
-// AppendStable appends the part of a check_request that is the same each time.
+// AppendStable appends the part of a check_request that is the same for each run of the check.
 func (c Codec) AppendStable(dst []byte, a *Ask) []byte {
 	dst = c.encode(dst, func(e *encoder) {
-		e.message(1, "config", func() { a.writeConfig(e) })
-		e.messages(2, "assets", len(a.Assets), func(i int) { a.Assets[i].write(e) })
-		e.messages(3, "hooks", len(a.Hooks), func(i int) {
+		e.writeMessage(1, "config", func() { a.writeConfig(e) })
+		e.writeMessages(2, "assets", len(a.Assets), func(i int) { a.Assets[i].write(e) })
+		e.writeMessages(3, "hooks", len(a.Hooks), func(i int) {
 			h := &a.Hooks[i]
-			e.meta(1, h.Name, a.Namespace)
-			e.text(2, "command", h.Command)
-			e.int(3, "timeout", int64(h.Timeout))
-			e.bool(4, "stdin", h.Stdin)
+			e.writeMeta(1, h.Name, a.Namespace)
+			e.writeText(2, "command", h.Command)
+			e.writeInt(3, "timeout", int64(h.Timeout))
+			e.writeBool(4, "stdin", h.Stdin)
 		})
 		a.writeHookAssets(e)
 	})
@@ -64,9 +64,9 @@ func (c Codec) AppendStable(dst []byte, a *Ask) []byte {
 }
 
 func (a *Ask) writeConfig(e *encoder) {
-	e.text(1, "command", a.Command)
-	e.int(5, "interval", int64(a.Interval))
-	e.text(13, "proxy_entity_name", a.Proxy)
+	e.writeText(1, "command", a.Command)
+	e.writeInt(5, "interval", int64(a.Interval))
+	e.writeText(13, "proxy_entity_name", a.Proxy)
 	type hookList struct{ hook, when string }
 	var lists []hookList // one per hook and case
 	for i := range a.Hooks {
@@ -74,62 +74,62 @@ func (a *Ask) writeConfig(e *encoder) {
 			lists = append(lists, hookList{a.Hooks[i].Name, when})
 		}
 	}
-	e.messages(14, "check_hooks", len(lists), func(i int) {
-		e.texts(1, "hooks", []string{lists[i].hook})
-		e.text(2, "type", lists[i].when)
+	e.writeMessages(14, "check_hooks", len(lists), func(i int) {
+		e.writeTexts(1, "hooks", []string{lists[i].hook})
+		e.writeText(2, "type", lists[i].when)
 	})
-	e.int(19, "timeout", int64(a.Timeout))
-	e.texts(24, "env_vars", a.Env)
-	e.meta(26, a.Name, a.Namespace)
+	e.writeInt(19, "timeout", int64(a.Timeout))
+	e.writeTexts(24, "env_vars", a.Env)
+	e.writeMeta(26, a.Name, a.Namespace)
 }
 
 func (a *Asset) write(e *encoder) {
-	e.text(2, "url", a.URL)
-	e.text(3, "sha512", a.SHA512)
-	e.meta(8, a.Name, a.Namespace)
-	e.pairs(9, "headers", a.Headers)
+	e.writeText(2, "url", a.URL)
+	e.writeText(3, "sha512", a.SHA512)
+	e.writeMeta(8, a.Name, a.Namespace)
+	e.writeTextMap(9, "headers", a.Headers)
 }
 
-// writeHookAssets gives every hook the check's assets: a map of lists by the hook's name.
+// writeHookAssets writes the assets of each hook, which are the check's assets, as a map of lists by the hook's name.
 func (a *Ask) writeHookAssets(e *encoder) {
 	if len(a.Assets) == 0 || len(a.Hooks) == 0 {
 		return
 	}
 	assets := func(number int) {
-		e.messages(number, "assets", len(a.Assets), func(i int) { a.Assets[i].write(e) })
+		e.writeMessages(number, "assets", len(a.Assets), func(i int) { a.Assets[i].write(e) })
 	}
 	if e.codec == JSON {
-		e.message(5, "hook_assets", func() {
+		e.writeMessage(5, "hook_assets", func() {
 			for i := range a.Hooks {
-				e.message(0, a.Hooks[i].Name, func() { assets(1) })
+				e.writeMessage(0, a.Hooks[i].Name, func() { assets(1) })
 			}
 		})
 		return
 	}
-	e.messages(5, "", len(a.Hooks), func(i int) {
-		e.text(1, "", a.Hooks[i].Name)
-		e.message(2, "", func() { assets(1) })
+	e.writeMessages(5, "", len(a.Hooks), func(i int) {
+		e.writeText(1, "", a.Hooks[i].Name)
+		e.writeMessage(2, "", func() { assets(1) })
 	})
 }
 
 // AppendSecrets appends the secrets of a check_request.
 func (c Codec) AppendSecrets(dst []byte, secrets []string) []byte {
 	e := encoder{codec: c, b: dst, comma: true}
-	e.texts(6, "secrets", secrets)
+	e.writeTexts(6, "secrets", secrets)
 	return e.b
 }
 
-// AppendIssued appends the time of a check_request, which ends it.
+// AppendIssued appends the issue time, which is the last field of a check_request.
 func (c Codec) AppendIssued(dst []byte, issued int64) []byte {
 	if c == JSON {
 		return append(strconv.AppendInt(append(dst, `,"issued":`...), issued, 10), '}')
 	}
 	e := encoder{codec: c, b: dst}
-	e.int(4, "issued", issued)
+	e.writeInt(4, "issued", issued)
 	return e.b
 }
 
-// Request is a check_request, as an agent reads it.
+// Request is a check_request as an agent reads it.
 type Request struct {
 	Name     string
 	Proxy    string   // proxy_entity_name
@@ -148,7 +148,7 @@ func (r *Request) Key() string {
 }
 
 var requestFields = []field[Request]{
-	{tagOf(1, lengths), "config", func(r *Request, v value) bool {
+	{tagOf(1, lengths), "config", func(r *Request, v fieldValue) bool {
 		if !v.isNull() {
 			r.Check = v.raw
 		}
@@ -162,14 +162,14 @@ var requestFields = []field[Request]{
 var configFields = []field[Request]{
 	intField(5, "interval", func(r *Request) *uint32 { return &r.Interval }),
 	textField(13, "proxy_entity_name", func(r *Request) *string { return &r.Proxy }),
-	messageField(26, "metadata", metaFields, func(r *Request, m *meta) { r.Name = m.name }),
+	messageField(26, "metadata", metaFields, func(r *Request, m *objectMeta) { r.Name = m.name }),
 }
 
 // ParseRequest decodes a check_request.
 func (c Codec) ParseRequest(body []byte) (r Request, err error) {
-	err = c.decode("a check_request", body, func(v value) bool { return readFields(v, requestFields, &r) })
+	err = c.decode("a check_request", body, func(v fieldValue) bool { return readFields(v, requestFields, &r) })
 	if err == nil && r.Name == "" {
-		err = model.Errorf(model.Invalid, "a check_request without the name of a check")
+		err = model.Errorf(model.Invalid, "the check_request has no name of a check")
 	}
 	return r, err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func cronRobin(check model.CheckID, cron, zone string, timeout time.Duration, members, proxies int) directory.RoundRobin {
-	r := robinOf(check, 0, timeout, members, proxies)
+func cronRoundRobin(check model.CheckID, cron, zone string, timeout time.Duration, members, proxies int) directory.RoundRobin {
+	r := roundRobinOf(check, 0, timeout, members, proxies)
 	r.Chunk.Cron, r.Chunk.TimeZone = cron, zone
 	return r
 }
@@ -26,17 +26,17 @@ func parseTime(text string) time.Time {
 }
 
 // runTimes returns the wall-clock times of a turn's runs, to the minute.
-func (f *fleet) runTimes(k turnKey, zone string) (list []string) {
+func (f *simulatedMembers) runTimes(k turnKey, zone string) (list []string) {
 	location := testenv.Value(time.LoadLocation(zone))(f.t)
 	for _, run := range f.runs[k] {
-		list = append(list, f.start.Add(run+f.ahead).In(location).Format("02 15:04 -0700"))
+		list = append(list, f.start.Add(run+f.wallClockAhead).In(location).Format("02 15:04 -0700"))
 	}
 	return list
 }
 
-// TestEachDueTimeHasARun checks one run per due time and proxy node within a second, by all members in turn.
-func TestEachDueTimeHasARun(t *testing.T) {
-	f := newFleetAt(t, parseTime("2026-11-21T08:07:30Z"), cronRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
+// TestEachDueTimeRunsOncePerProxyNode checks one run per due time and proxy node within a second, by all members in turn.
+func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
+	f := simulateMembersAt(t, parseTime("2026-11-21T08:07:30Z"), cronRoundRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRoundRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
 	f.advance(2 * time.Hour)
 	for i := range 8 {
 		runs := f.runs[turnKey{7, model.NodeID(1000 + i)}]
@@ -53,7 +53,7 @@ func TestEachDueTimeHasARun(t *testing.T) {
 		t.Errorf("runs at %v", got)
 	}
 	for node := range model.NodeID(4) {
-		if n := f.given[node+1]; n < 24 || n > 25 {
+		if n := f.turnsGiven[node+1]; n < 24 || n > 25 {
 			t.Errorf("node %d has %d turns of 97", node+1, n)
 		}
 	}
@@ -74,14 +74,14 @@ func TestDueTimesAcrossSummerTime(t *testing.T) {
 		{"2026-10-24T12:00:00+02:00", "30 1 * * *", []string{"25 01:30 +0200", "26 01:30 +0100"}},
 		{"2026-10-24T12:00:00+02:00", "0 4 * * *", []string{"25 04:00 +0100", "26 04:00 +0100"}},
 	} {
-		f := newFleetAt(t, parseTime(c.start), cronRobin(7, c.cron, "Europe/Paris", 10*time.Second, 2, 1))
+		f := simulateMembersAt(t, parseTime(c.start), cronRoundRobin(7, c.cron, "Europe/Paris", 10*time.Second, 2, 1))
 		f.advance(44 * time.Hour)
 		if got := f.runTimes(turnKey{7, 1000}, "Europe/Paris"); !slices.Equal(got, c.want) {
 			t.Errorf("%s from %s: %v, want %v", c.cron, c.start, got, c.want)
 		}
 	}
 	// In the repeated hour, a fixed time runs once a day and every half hour runs each time.
-	f := newFleetAt(t, parseTime("2026-10-24T12:00:00+02:00"), cronRobin(7, "30 2 * * *", "Europe/Paris", 10*time.Second, 2, 1), cronRobin(8, "*/30 * * * *", "Europe/Paris", 10*time.Second, 2, 1))
+	f := simulateMembersAt(t, parseTime("2026-10-24T12:00:00+02:00"), cronRoundRobin(7, "30 2 * * *", "Europe/Paris", 10*time.Second, 2, 1), cronRoundRobin(8, "*/30 * * * *", "Europe/Paris", 10*time.Second, 2, 1))
 	f.advance(44*time.Hour + time.Minute)
 	if got := f.runTimes(turnKey{7, 1000}, "Europe/Paris"); !slices.Equal(got, []string{"25 02:30 +0200", "26 02:30 +0100"}) {
 		t.Errorf("runs at %v", got)
@@ -91,35 +91,35 @@ func TestDueTimesAcrossSummerTime(t *testing.T) {
 	}
 }
 
-// TestOtherMemberTakesOverByCron checks that another member takes over from a closed session at once, from a
-// hanging one after its timeout, and from the only one when another connects.
-func TestOtherMemberTakesOverByCron(t *testing.T) {
-	f := newFleetAt(t, parseTime("2026-11-21T02:59:00Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
+// TestOtherMemberTakesOverCronRun checks that another member takes over from a closed session at once, from a
+// hanging member after its timeout, and from a single member when another connects.
+func TestOtherMemberTakesOverCronRun(t *testing.T) {
+	f := simulateMembersAt(t, parseTime("2026-11-21T02:59:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
 	f.hanging[1], f.hanging[2], f.hanging[3] = true, true, true
 	f.advance(70 * time.Second)
 	k := turnKey{7, 1000}
-	turn := f.e.turns[k]
+	turn := f.engine.turns[k]
 	first := turn.assignee
-	if first == 0 || !turn.open {
-		t.Fatalf("given %v", f.given)
+	if first == 0 || !turn.runOpen {
+		t.Fatalf("given %v", f.turnsGiven)
 	}
 	f.disconnect(first)
 	f.advance(time.Second)
 	second := turn.assignee
 	if second == 0 || second == first {
-		t.Fatalf("with %d, given %v", second, f.given)
+		t.Fatalf("with %d, given %v", second, f.turnsGiven)
 	}
 	third := 6 - first - second
-	f.away[third] = true
+	f.disconnected[third] = true
 	f.advance(20 * time.Second)
 	if turn.assignee != second {
 		t.Fatalf("with %d, nobody else is there", turn.assignee)
 	}
-	delete(f.away, third)
+	delete(f.disconnected, third)
 	delete(f.hanging, third)
 	f.advance(16 * time.Second)
-	if turn.open || len(f.runs[k]) != 1 || f.given[third] != 1 {
-		t.Errorf("the hung one keeps it: with %d, runs %v", turn.assignee, f.runs)
+	if turn.runOpen || len(f.runs[k]) != 1 || f.turnsGiven[third] != 1 {
+		t.Errorf("the hanging member keeps the turn: assignee %d, runs %v", turn.assignee, f.runs)
 	}
 	f.advance(20 * time.Hour)
 	if len(f.runs[k]) != 1 {
@@ -130,20 +130,20 @@ func TestOtherMemberTakesOverByCron(t *testing.T) {
 // TestMissedDueTimeIsReportedOnce checks that a due time without members is reported once, after a minute, and
 // that a member that connects later runs it unless the check excepts that time.
 func TestMissedDueTimeIsReportedOnce(t *testing.T) {
-	f := newFleetAt(t, parseTime("2026-11-21T02:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
+	f := simulateMembersAt(t, parseTime("2026-11-21T02:00:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRoundRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.robins[1].Chunk.Except = []model.Span{{Zone: "UTC", Spans: []model.WindowSpan{{During: "04:00-06:00"}}}}
-	f.away[1], f.away[2] = true, true
+	f.disconnected[1], f.disconnected[2] = true, true
 	f.advance(time.Hour + 59*time.Second)
 	if len(f.missed) > 0 {
 		t.Fatalf("missed at once: %v", f.missed)
 	}
 	f.advance(70 * time.Minute)
-	if list, nodes := f.e.Faults(""); len(f.missed) != 3 || len(list) != 1 || nodes != 2 {
+	if list, nodes := f.engine.Faults(""); len(f.missed) != 3 || len(list) != 1 || nodes != 2 {
 		t.Errorf("missed %v, faults %v", f.missed, list)
 	}
-	delete(f.away, 2)
+	delete(f.disconnected, 2)
 	f.advance(3 * time.Second)
-	if list, _ := f.e.Faults(""); len(f.runs) != 2 || len(f.runs[turnKey{7, 1000}]) != 1 || len(list) != 0 {
+	if list, _ := f.engine.Faults(""); len(f.runs) != 2 || len(f.runs[turnKey{7, 1000}]) != 1 || len(list) != 0 {
 		t.Errorf("runs %v, faults %v", f.runs, list)
 	}
 	f.advance(30 * time.Hour)
@@ -168,13 +168,13 @@ func TestRestartMakesUpForDueTimes(t *testing.T) {
 		{"the check is new", 3 * time.Second, "", 0},
 	} {
 		for proxies := range 2 {
-			f := newFleetAt(t, parseTime("2026-11-21T03:00:00Z").Add(c.back), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, proxies))
+			f := simulateMembersAt(t, parseTime("2026-11-21T03:00:00Z").Add(c.back), cronRoundRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, proxies))
 			if c.last != "" {
-				f.last[1000], f.last[2] = parseTime(c.last), parseTime(c.last)
+				f.lastResults[1000], f.lastResults[2] = parseTime(c.last), parseTime(c.last)
 			}
 			f.advance(10 * time.Second)
 			if c.back < 10*time.Second && len(f.runs) > 0 {
-				t.Errorf("%s: given while it may still come back", c.what)
+				t.Errorf("%s: the turn was given away while its member may still reconnect", c.what)
 			}
 			f.advance(time.Minute)
 			if n := len(f.runs[turnKey{7, model.NodeID(1000 * proxies)}]); n != c.want || len(f.missed) > 0 {
@@ -187,55 +187,55 @@ func TestRestartMakesUpForDueTimes(t *testing.T) {
 		}
 	}
 	// A result of the run that the former server requested ends the turn.
-	f := newFleetAt(t, parseTime("2026-11-21T03:00:03Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
-	f.last[1000] = parseTime("2026-11-20T03:00:00Z")
+	f := simulateMembersAt(t, parseTime("2026-11-21T03:00:03Z"), cronRoundRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
+	f.lastResults[1000] = parseTime("2026-11-20T03:00:00Z")
 	f.advance(2 * time.Second)
-	f.e.RecordResult(7, 1000, time.Second)
+	f.engine.RecordResult(7, 1000, time.Second)
 	f.advance(time.Hour)
-	if len(f.given) > 0 {
-		t.Errorf("given again: %v", f.given)
+	if len(f.turnsGiven) > 0 {
+		t.Errorf("a turn with a result was given again: %v", f.turnsGiven)
 	}
 }
 
 // TestClockChangeRepeatsNoRun checks that a skipped due time runs once and a completed one does not run again.
 func TestClockChangeRepeatsNoRun(t *testing.T) {
-	f := newFleetAt(t, parseTime("2026-11-21T01:00:00Z"), cronRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
+	f := simulateMembersAt(t, parseTime("2026-11-21T01:00:00Z"), cronRoundRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRoundRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
 	f.advance(10 * time.Minute)
-	f.ahead = 3 * time.Hour // 04:10
+	f.wallClockAhead = 3 * time.Hour // 04:10
 	f.advance(2 * time.Second)
 	if got := f.runTimes(turnKey{7, 1000}, "UTC"); !slices.Equal(got, []string{"21 04:10 +0000"}) {
 		t.Fatalf("runs at %v", got)
 	}
 	f.advance(20*time.Minute + 2*time.Second) // 04:30
-	f.ahead -= 5 * time.Second
+	f.wallClockAhead -= 5 * time.Second
 	f.advance(10 * time.Second)
 	if n := len(f.runs[turnKey{7, 1000}]); n != 2 {
-		t.Errorf("%d runs: the one of 04:30 came again, or did not", n)
+		t.Errorf("%d runs: the run of 04:30 came twice or never", n)
 	}
-	f.ahead -= 20 * time.Hour
+	f.wallClockAhead -= 20 * time.Hour
 	f.advance(31 * time.Minute)
 	if n := len(f.runs[turnKey{7, 1000}]); n != 3 {
-		t.Errorf("%d runs: it waits for the day before", n)
+		t.Errorf("%d runs: the turn waits for a due time of the day before", n)
 	}
 }
 
 // TestChangedCronTakesEffectAtOnce checks that a changed cron expression takes effect at once.
 func TestChangedCronTakesEffectAtOnce(t *testing.T) {
-	f := newFleetAt(t, parseTime("2026-11-21T08:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
+	f := simulateMembersAt(t, parseTime("2026-11-21T08:00:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.advance(time.Minute)
-	f.robins, f.revision = []directory.RoundRobin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 2)}, 2
+	f.robins, f.revision = []directory.RoundRobin{cronRoundRobin(7, "5 8 * * *", "UTC", time.Second, 2, 2)}, 2
 	f.advance(5 * time.Minute)
 	if len(f.runs) != 2 {
 		t.Errorf("runs %v", f.runs)
 	}
-	f.robins, f.revision = []directory.RoundRobin{robinOf(7, 10*time.Second, time.Second, 2, 2)}, 3
+	f.robins, f.revision = []directory.RoundRobin{roundRobinOf(7, 10*time.Second, time.Second, 2, 2)}, 3
 	f.advance(25 * time.Second)
 	if n := len(f.runs[turnKey{7, 1000}]); n < 2 || n > 4 {
 		t.Errorf("%d runs by interval", n)
 	}
-	f.robins, f.revision = []directory.RoundRobin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 1)}, 4
+	f.robins, f.revision = []directory.RoundRobin{cronRoundRobin(7, "5 8 * * *", "UTC", time.Second, 2, 1)}, 4
 	f.advance(time.Minute)
-	if len(f.e.turns) != 1 || len(f.e.heap) != 1 || !f.e.turns[turnKey{7, 1000}].tick.Equal(parseTime("2026-11-22T08:05:00Z")) {
-		t.Errorf("%+v", f.e.turns)
+	if len(f.engine.turns) != 1 || len(f.engine.heap) != 1 || !f.engine.turns[turnKey{7, 1000}].dueTime.Equal(parseTime("2026-11-22T08:05:00Z")) {
+		t.Errorf("%+v", f.engine.turns)
 	}
 }

@@ -21,16 +21,17 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options are the surroundings of an Engine.
+// Options holds the clocks and functions by which an Engine reads round-robin checks and hands out turns.
 type Options struct {
 	Revision    func() int64                  // of the result of RoundRobins
 	RoundRobins func() []directory.RoundRobin // all checks with roundRobin
-	// Give hands a turn to a node's session; false if it has none or does not hold the check yet. It must not block.
+	// Give hands a turn to a node's session; false if the node has no session or its agent does not have the check yet.
+	// Give must not block.
 	Give func(node model.NodeID, g wire.TurnRun) bool
 	// Missed records runs about proxy nodes without a connected member.
 	Missed func(ctx context.Context, list []Missed) error
-	// Last returns the time of the last run in a node's event (zero: none); not ok if there is no
-	// event. The engine calls it after the start, for checks with cron. May be nil.
+	// Last returns the time of the last run in a node's event (zero: none); not ok if the node has no
+	// event. The engine calls Last after the start, for checks with cron. Last may be nil.
 	Last  func(node model.NodeID, check model.CheckID) (at time.Time, ok bool)
 	Grace time.Duration // after the start, while agents reconnect: no run is missed
 	Now   func() time.Time
@@ -56,7 +57,7 @@ type Engine struct {
 	robins   map[model.CheckID]*rotation
 	turns    map[turnKey]*turn
 	assigned map[model.NodeID]map[*turn]struct{} // open turns by assignee
-	heap     heap                                // all turns, ascending by wake
+	heap     turnHeap                            // all turns, ascending by wake
 	reloaded time.Duration                       // last look at RoundRobins' revision
 	skew     time.Duration                       // wall-clock time minus the engine's clock
 	revision int64
@@ -74,8 +75,8 @@ func New(o Options) *Engine {
 // reloadEvery is the longest delay until a changed check takes effect.
 const reloadEvery = time.Second
 
-// clock returns the time since 1970, independent of clock changes.
-func (e *Engine) clock() time.Duration {
+// engineTime returns the time since 1970, independent of clock changes.
+func (e *Engine) engineTime() time.Duration {
 	return time.Duration(e.began.UnixNano()) + e.o.Now().Sub(e.began)
 }
 
@@ -90,7 +91,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-e.wake:
 		case <-timer.C:
 		}
-		missed, wait := e.runDueTurns(e.clock())
+		missed, wait := e.runDueTurns(e.engineTime())
 		if len(missed) > 0 {
 			if err := e.o.Missed(ctx, missed); err != nil && !errors.Is(err, context.Canceled) {
 				e.o.Log.Error("cannot record round-robin checks that had no connected member", "count", len(missed), "err", err)
@@ -100,13 +101,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// runDueTurns handles all turns that are due and returns missed runs and the time until the next one is due.
+// runDueTurns handles all turns that are due and returns the missed runs and the time until the next turn is due.
 func (e *Engine) runDueTurns(now time.Duration) (missed []Missed, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.followWallClock(now)
 	if e.revision < 0 || now-e.reloaded >= reloadEvery {
-		e.reload(now)
+		e.reloadChecks(now)
 	}
 	wait = reloadEvery
 	for len(e.heap) > 0 {
@@ -130,22 +131,22 @@ func (e *Engine) runDueTurns(now time.Duration) (missed []Missed, wait time.Dura
 }
 
 // RecordResult ends the open turn of a check and proxy node (zero: none) by a result of this age. A
-// result older than the turn belongs to an earlier one.
+// result that is older than the turn belongs to an earlier turn and ends nothing.
 func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.Duration) {
-	now := e.clock()
+	now := e.engineTime()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.turns[turnKey{check, about}]
-	if t == nil || !t.open || now-age+rounding < t.assignedAt {
+	if t == nil || !t.runOpen || now-age+agentTimePrecision < t.assignedAt {
 		return
 	}
 	e.withdrawTurn(t)
-	t.open, t.missed, t.last, t.wake = false, false, 0, t.next
+	t.runOpen, t.missed, t.lastSilentMember, t.wake = false, false, 0, t.next
 	e.heap.fix(t)
 }
 
-// rounding is the precision of times from agents.
-const rounding = 2 * time.Millisecond
+// agentTimePrecision is the precision of times from agents.
+const agentTimePrecision = 2 * time.Millisecond
 
 // SessionEnded withdraws the open turns of a node whose session ended; other members get them at once.
 func (e *Engine) SessionEnded(node model.NodeID) {

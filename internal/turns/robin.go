@@ -18,16 +18,16 @@ import (
 
 // rotation is one round-robin check with its members.
 type rotation struct {
-	chunk            *model.CheckChunk
-	namespace        string
-	members          *roaring.Bitmap
-	except           window.Set
-	location         *time.Location // of cron; nil: by interval
-	from             time.Time      // the next due time after this …
-	tick             time.Time      // … is this
-	subjects         []directory.ProxyNode
-	last             model.NodeID  // the member of the last turn
-	unavailableUntil time.Duration // no search for members before: none was connected
+	chunk         *model.CheckChunk
+	namespace     string
+	members       *roaring.Bitmap
+	except        window.Set
+	location      *time.Location // of cron; nil: by interval
+	dueTimeAfter  time.Time      // the time after which nextDueTime lies
+	nextDueTime   time.Time      // the first due time after dueTimeAfter
+	subjects      []directory.ProxyNode
+	lastMember    model.NodeID  // the member of the last turn
+	noMemberUntil time.Duration // end of the pause after a search that found no connected member
 }
 
 // timeout returns the time after which an unanswered turn goes to another member.
@@ -39,16 +39,16 @@ func (r *rotation) timeout() time.Duration {
 	return r.chunk.Timeout + min(r.chunk.Interval*3/4, most)
 }
 
-// retry returns the interval of the search for a member while none is connected.
-func (r *rotation) retry() time.Duration {
+// searchInterval returns the pause between searches for a member while no member is connected.
+func (r *rotation) searchInterval() time.Duration {
 	if r.location != nil {
 		return time.Second
 	}
 	return min(r.chunk.Interval/10, time.Second)
 }
 
-// reload reads the declared checks if their revision changed.
-func (e *Engine) reload(now time.Duration) {
+// reloadChecks reads the declared round-robin checks again if their revision changed.
+func (e *Engine) reloadChecks(now time.Duration) {
 	e.reloaded = now
 	revision := e.o.Revision()
 	if revision == e.revision {
@@ -62,13 +62,13 @@ func (e *Engine) reload(now time.Duration) {
 		check := declared.Chunk.Unit
 		r, known := removed[check]
 		if !known {
-			r = &rotation{last: firstMember(declared)}
+			r = &rotation{lastMember: memberBeforeFirstTurn(declared)}
 		}
 		delete(removed, check)
 		e.robins[check] = r
 		same := known && r.chunk.Interval == declared.Chunk.Interval && cronOf(r.chunk) == cronOf(declared.Chunk) && slices.Equal(r.subjects, declared.Subjects)
 		if r.chunk != declared.Chunk {
-			r.location, r.from = e.locationOf(declared.Chunk), time.Time{}
+			r.location, r.dueTimeAfter = e.locationOf(declared.Chunk), time.Time{}
 			except, err := window.NewSet(declared.Chunk.Except)
 			if err != nil {
 				e.o.Log.Error("BUG: a calendar that was accepted cannot be read", "check", declared.Chunk.Name, "err", err)
@@ -76,7 +76,7 @@ func (e *Engine) reload(now time.Duration) {
 			r.except = except
 		}
 		before := r.subjects
-		r.chunk, r.namespace, r.members, r.subjects, r.unavailableUntil = declared.Chunk, declared.Namespace, declared.Members, declared.Subjects, 0
+		r.chunk, r.namespace, r.members, r.subjects, r.noMemberUntil = declared.Chunk, declared.Namespace, declared.Members, declared.Subjects, 0
 		if !same {
 			e.reschedule(r, before, now)
 		}
@@ -91,9 +91,9 @@ func (e *Engine) reload(now time.Duration) {
 	}
 }
 
-// firstMember returns the member before the first turn's, different for each check, so that checks
-// with the same members do not all start with one.
-func firstMember(r directory.RoundRobin) model.NodeID {
+// memberBeforeFirstTurn returns the member after which a new check begins its rotation. It differs from check to check, so
+// that checks with the same members do not all begin with the same member.
+func memberBeforeFirstTurn(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()
 	if n == 0 {
 		return 0
@@ -107,7 +107,7 @@ func firstMember(r directory.RoundRobin) model.NodeID {
 	return model.NodeID(id)
 }
 
-// isScheduled reports whether a turn keeps its place in the changed schedule of its check.
+// isScheduled reports whether a turn that exists still fits the changed schedule of its check.
 func (e *Engine) isScheduled(t *turn, about uuid.UUID, now time.Duration) bool {
 	c := t.robin.chunk
 	if t.cron != cronOf(c) {
@@ -157,7 +157,7 @@ func (e *Engine) dropTurn(k turnKey) {
 const faultExamples = 3
 
 // Faults returns the checks of a namespace (empty: all) without a connected member, and the number
-// of nodes that lack an event because of that: proxy nodes, or the members themselves.
+// of nodes that therefore have no event: proxy nodes, or the members themselves.
 func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

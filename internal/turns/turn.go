@@ -15,25 +15,26 @@ type turnKey struct {
 	about model.NodeID // zero: a check without proxy nodes
 }
 
-// turn is one check's turn, about one proxy node or none. Times are the engine's clock.
+// turn is the repeated run of a round-robin check, about one proxy node or none, that members do in turn. Durations are
+// times of the engine's clock.
 type turn struct {
 	turnKey
-	robin      *rotation
-	next       time.Duration // begin of its next interval
-	wake       time.Duration // next time to handle it
-	open       bool          // the run of this interval is not over
-	assignee   model.NodeID  // the member that has it; zero: none
-	last       model.NodeID  // the last member that got it without answering; zero: none
-	assignedAt time.Duration // time of the last assignment
-	missed     bool          // the last interval had no member
-	at         int           // index in the heap
+	robin            *rotation
+	next             time.Duration // begin of its next interval
+	wake             time.Duration // time at which the engine looks at the turn again
+	runOpen          bool          // the run of this interval is not over
+	assignee         model.NodeID  // the member that has to run the check now; zero: none
+	lastSilentMember model.NodeID  // the last member that got the open run and sent no result; zero: none
+	assignedAt       time.Duration // time of the last assignment
+	missed           bool          // the last interval had no member
+	heapIndex        int           // index in the heap
 
-	// Of cron.
-	cron     string        // with its zone, as used for next; empty: by interval
-	tick     time.Time     // next as wall-clock time
-	ran      time.Time     // the former due time, likewise
-	due      time.Duration // due time of the open run
-	reported bool          // the open run was reported as missed
+	// The fields of a turn by cron.
+	cron          string        // with its zone, as used for next; empty: by interval
+	dueTime       time.Time     // next as wall-clock time
+	formerDueTime time.Time     // the former due time, as wall-clock time
+	openRunDue    time.Duration // due time of the open run
+	missReported  bool          // the open run was reported as missed
 }
 
 // startInterval starts the interval that contains now. An interval that ends without an assignee was missed.
@@ -41,39 +42,39 @@ func (e *Engine) startInterval(t *turn, now time.Duration) (m Missed, missed boo
 	r := t.robin
 	began := t.next - r.chunk.Interval
 	if t.cron != "" {
-		began = t.due
+		began = t.openRunDue
 	}
-	missed = t.open && t.assignee == 0 && !t.reported && began >= e.graceEnd()
-	t.missed = missed || t.missed && t.open // unchanged while unknown
+	missed = t.runOpen && t.assignee == 0 && !t.missReported && began >= e.graceEnd()
+	t.missed = missed || t.missed && t.runOpen // unchanged while unknown
 	if missed {
 		m = Missed{t.about, r.chunk, r.noMemberText()}
 	}
 	if t.assignee == 0 { // else the run is late and continues with another member
-		t.last = 0
+		t.lastSilentMember = 0
 	}
 	e.withdrawTurn(t)
 	if t.cron == "" {
 		t.next = when.OnGrid(now, r.chunk.Interval, t.next%r.chunk.Interval)
 	} else {
-		t.due, t.ran, t.reported = t.next, t.tick, false
+		t.openRunDue, t.formerDueTime, t.missReported = t.next, t.dueTime, false
 		e.scheduleNext(t, now)
 	}
-	if _, held := r.except.Active(e.wall(now)); held {
-		t.open, t.missed, t.wake = false, false, t.next
+	if _, held := r.except.Active(e.wallTime(now)); held {
+		t.runOpen, t.missed, t.wake = false, false, t.next
 	} else {
-		t.open = true
+		t.runOpen = true
 		e.giveTurn(t, now)
 	}
 	return m, missed && t.about != 0
 }
 
-// giveTurn hands a turn to the next member and sets the time to look again; without a result by then
-// another member gets it. A single member keeps it.
+// giveTurn hands a turn to the next member and sets the time to look again. Without a result by then
+// another member gets the turn; a single member keeps it.
 func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	r, was := t.robin, t.assignee
-	if t.cron != "" && was == 0 && now > t.due {
-		if _, held := r.except.Active(e.wall(now)); held { // an excepted time began while it waited
-			t.open, t.missed, t.wake = false, false, t.next
+	if t.cron != "" && was == 0 && now > t.openRunDue {
+		if _, held := r.except.Active(e.wallTime(now)); held { // an excepted time began while it waited
+			t.runOpen, t.missed, t.wake = false, false, t.next
 			return
 		}
 	}
@@ -81,7 +82,7 @@ func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	switch {
 	case to != 0:
 		e.withdrawTurn(t)
-		t.assignee, t.last, t.assignedAt, t.missed = to, to, now, false
+		t.assignee, t.lastSilentMember, t.assignedAt, t.missed = to, to, now, false
 		if e.assigned[to] == nil {
 			e.assigned[to] = map[*turn]struct{}{}
 		}
@@ -92,23 +93,24 @@ func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	case was != 0:
 		t.wake = t.next
 	default:
-		t.wake = min(t.next, now+r.retry())
+		t.wake = min(t.next, now+r.searchInterval())
 	}
 }
 
 // graceEnd returns the time from which missing members count.
 func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNano()) + e.o.Grace }
 
-// chooseMember returns the next connected member for a turn: first the check's next, so that all members are used evenly;
-// then the turn's own next, so that it tries every member before it returns to a hanging one.
+// chooseMember returns the next connected member for a turn: first the member after the check's last one, so that
+// all members are used evenly; after a timeout the member after the turn's last one, so that a turn tries every member
+// before it returns to a hanging one.
 func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	r := t.robin
-	if now < r.unavailableUntil {
+	if now < r.noMemberUntil {
 		return 0
 	}
-	from := r.last
-	if t.last != 0 {
-		from = t.last
+	from := r.lastMember
+	if t.lastSilentMember != 0 {
+		from = t.lastSilentMember
 	}
 	given := wire.TurnRun{Chunk: r.chunk.ID, Node: t.about}
 	for _, part := range [...][2]uint64{{uint64(from) + 1, 1 << 32}, {0, uint64(from) + 1}} {
@@ -123,15 +125,15 @@ func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 				break
 			}
 			if node := model.NodeID(id); node != t.assignee && e.o.Give(node, given) {
-				if t.last == 0 {
-					r.last = node
+				if t.lastSilentMember == 0 {
+					r.lastMember = node
 				}
 				return node
 			}
 		}
 	}
 	if t.assignee == 0 {
-		r.unavailableUntil = now + r.retry()
+		r.noMemberUntil = now + r.searchInterval()
 	}
 	return 0
 }
@@ -152,29 +154,29 @@ func (r *rotation) noMemberText() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.chunk.Name)
 }
 
-// heap orders turns by wake.
-type heap []*turn
+// turnHeap is a heap of turns, the one with the earliest wake time first.
+type turnHeap []*turn
 
-func (h heap) Len() int           { return len(h) }
-func (h heap) Less(i, j int) bool { return h[i].wake < h[j].wake }
-func (h heap) Swap(i, j int) {
+func (h turnHeap) Len() int           { return len(h) }
+func (h turnHeap) Less(i, j int) bool { return h[i].wake < h[j].wake }
+func (h turnHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
+	h[i].heapIndex, h[j].heapIndex = i, j
 }
-func (h *heap) Push(t any) {
-	t.(*turn).at = len(*h)
+func (h *turnHeap) Push(t any) {
+	t.(*turn).heapIndex = len(*h)
 	*h = append(*h, t.(*turn))
 }
-func (h *heap) Pop() any {
+func (h *turnHeap) Pop() any {
 	last := len(*h) - 1
 	t := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return t
 }
-func (h *heap) fix(t *turn)    { stdheap.Fix(h, t.at) }
-func (h *heap) add(t *turn)    { stdheap.Push(h, t) }
-func (h *heap) remove(t *turn) { stdheap.Remove(h, t.at) }
+func (h *turnHeap) fix(t *turn)    { stdheap.Fix(h, t.heapIndex) }
+func (h *turnHeap) add(t *turn)    { stdheap.Push(h, t) }
+func (h *turnHeap) remove(t *turn) { stdheap.Remove(h, t.heapIndex) }
 
 // Turns by cron. Due times are wall-clock times in the check's zone. Each due time has one run; the
 // engine looks for a member until the next due time.
@@ -182,12 +184,12 @@ func (h *heap) remove(t *turn) { stdheap.Remove(h, t.at) }
 const (
 	// overdueAfter is the time without a connected member after which a due time is reported as missed.
 	overdueAfter = time.Minute
-	// catchUp is the age up to which a starting server makes up for a due time.
-	catchUp = time.Hour
-	// clockStep is the shift of the wall clock that counts as a change by hand.
-	clockStep = time.Second
-	// never is the due time of an expression without one, such as 30 February.
-	never = 365 * 24 * time.Hour
+	// maxCatchUpAge is the age up to which a starting server makes up for a due time.
+	maxCatchUpAge = time.Hour
+	// minClockStep is the shift of the wall clock that counts as a change by hand.
+	minClockStep = time.Second
+	// neverDue is the due time of an expression without one, such as 30 February.
+	neverDue = 365 * 24 * time.Hour
 )
 
 // cronOf returns the cron expression of a check with its zone; empty: the check has an interval.
@@ -210,44 +212,45 @@ func (e *Engine) locationOf(c *model.CheckChunk) *time.Location {
 	return location
 }
 
-// wall converts a time of the engine's clock to wall-clock time.
-func (e *Engine) wall(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
+// wallTime converts a time of the engine's clock to wall-clock time.
+func (e *Engine) wallTime(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
 
-// scheduleNext sets the next due time of a turn, after now and after its last one: a clock set back repeats no run.
+// scheduleNext sets the next due time of a turn, after now and after the turn's last due time: a clock set back repeats no
+// run.
 func (e *Engine) scheduleNext(t *turn, now time.Duration) {
-	from := e.wall(now)
-	if t.ran.After(from) && t.ran.Sub(from) <= catchUp {
-		from = t.ran
+	from := e.wallTime(now)
+	if t.formerDueTime.After(from) && t.formerDueTime.Sub(from) <= maxCatchUpAge {
+		from = t.formerDueTime
 	}
 	r := t.robin
-	if !r.from.Equal(from) { // all turns of a check share the answer
+	if !r.dueTimeAfter.Equal(from) { // all turns of a check share the computed due time
 		tick, err := when.NextCron(r.chunk.Cron, r.location, from)
 		if err != nil {
-			tick = from.Add(never)
+			tick = from.Add(neverDue)
 		}
-		r.from, r.tick = from, tick
+		r.dueTimeAfter, r.nextDueTime = from, tick
 	}
-	t.tick, t.next = r.tick, time.Duration(r.tick.UnixNano())-e.skew
+	t.dueTime, t.next = r.nextDueTime, time.Duration(r.nextDueTime.UnixNano())-e.skew
 }
 
 // followWallClock detects a clock set by hand: due times that were skipped are due now, once.
 func (e *Engine) followWallClock(now time.Duration) {
 	skew := time.Duration(e.o.Wall().UnixNano()) - now
-	if (skew - e.skew).Abs() < clockStep {
+	if (skew - e.skew).Abs() < minClockStep {
 		return
 	}
 	e.skew = skew
-	wall := e.wall(now)
+	wall := e.wallTime(now)
 	for _, t := range e.turns {
 		if t.cron == "" {
 			continue
 		}
-		if t.tick.After(wall) {
+		if t.dueTime.After(wall) {
 			e.scheduleNext(t, now)
 		} else {
 			t.next = now
 		}
-		if !t.open || t.wake > t.next {
+		if !t.runOpen || t.wake > t.next {
 			t.wake = t.next
 		}
 		e.heap.fix(t)
@@ -256,21 +259,22 @@ func (e *Engine) followWallClock(now time.Duration) {
 
 // reportOverdue reports a due time as missed, once, when no member was connected for too long.
 func (e *Engine) reportOverdue(t *turn, now time.Duration) (m Missed, ok bool) {
-	if t.cron == "" || !t.open || t.assignee != 0 || t.reported || now < max(t.due+overdueAfter, e.graceEnd()) {
+	if t.cron == "" || !t.runOpen || t.assignee != 0 || t.missReported || now < max(t.openRunDue+overdueAfter, e.graceEnd()) {
 		return m, false
 	}
-	t.reported, t.missed = true, true
+	t.missReported, t.missed = true, true
 	return Missed{t.about, t.robin.chunk, t.robin.noMemberText()}, t.about != 0
 }
 
-// resumeDueTimes restores due times after a start: one without a later result is run again once its timeout is over.
+// resumeDueTimes restores due times after a start: a due time without a later result gets another run once its timeout is
+// over.
 func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return
 	}
-	wall := e.wall(now)
+	wall := e.wallTime(now)
 	var tick time.Time
-	for at := wall.Add(-catchUp); ; {
+	for at := wall.Add(-maxCatchUpAge); ; {
 		next, err := when.NextCron(r.chunk.Cron, r.location, at)
 		if err != nil || next.After(wall) {
 			break
@@ -285,9 +289,9 @@ func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 		if last, ok := e.lastRun(r, s.ID); t == nil || !ok || !last.Before(tick) {
 			continue
 		}
-		t.open, t.due = true, time.Duration(tick.UnixNano())-e.skew
-		t.assignedAt = t.due
-		t.wake = min(t.next, max(now, t.due+r.timeout()))
+		t.runOpen, t.openRunDue = true, time.Duration(tick.UnixNano())-e.skew
+		t.assignedAt = t.openRunDue
+		t.wake = min(t.next, max(now, t.openRunDue+r.timeout()))
 		e.heap.fix(t)
 	}
 }

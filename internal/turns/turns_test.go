@@ -17,53 +17,56 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleet simulates the members of the checks in virtual time.
-type fleet struct {
-	t        *testing.T
-	e        *Engine
-	start    time.Time
-	now      time.Duration // since start
-	rand     *rand.Rand
-	robins   []directory.RoundRobin
-	revision int64
-	away     map[model.NodeID]bool // no session
-	hanging  map[model.NodeID]bool // a session that does not answer
-	answers  []answer
-	given    map[model.NodeID]int
-	runs     map[turnKey][]time.Duration // times of results
-	missed   []Missed
-	ahead    time.Duration // of the wall clock
-	last     map[model.NodeID]time.Time
+// simulatedMembers simulates the members of round-robin checks in virtual time.
+type simulatedMembers struct {
+	t              *testing.T
+	engine         *Engine
+	start          time.Time
+	now            time.Duration // since start
+	rand           *rand.Rand
+	robins         []directory.RoundRobin
+	revision       int64
+	disconnected   map[model.NodeID]bool // no session
+	hanging        map[model.NodeID]bool // a session that does not answer
+	pendingAnswers []pendingAnswer
+	turnsGiven     map[model.NodeID]int
+	runs           map[turnKey][]time.Duration // times of results
+	missed         []Missed
+	wallClockAhead time.Duration // wall-clock time minus virtual time
+	lastResults    map[model.NodeID]time.Time
 }
 
-type answer struct {
+type pendingAnswer struct {
 	at    time.Duration
 	by    model.NodeID
 	given wire.TurnRun
 }
 
-func newFleet(t *testing.T, robins ...directory.RoundRobin) *fleet {
-	return newFleetAt(t, time.Unix(1_800_000_000, 0), robins...)
+func simulateMembers(t *testing.T, robins ...directory.RoundRobin) *simulatedMembers {
+	return simulateMembersAt(t, time.Unix(1_800_000_000, 0), robins...)
 }
 
-func newFleetAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *fleet {
-	f := &fleet{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
-		away: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, last: map[model.NodeID]time.Time{}, runs: map[turnKey][]time.Duration{}}
-	f.restart()
+func simulateMembersAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *simulatedMembers {
+	f := &simulatedMembers{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
+		disconnected: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, turnsGiven: map[model.NodeID]int{}, lastResults: map[model.NodeID]time.Time{}, runs: map[turnKey][]time.Duration{}}
+	f.restartEngine()
 	return f
 }
 
-func (f *fleet) restart() {
-	f.e = New(Options{
+func (f *simulatedMembers) restartEngine() {
+	f.engine = New(Options{
 		Revision: func() int64 { return f.revision }, RoundRobins: func() []directory.RoundRobin { return f.robins },
-		Give: f.give, Grace: 10 * time.Second, Now: func() time.Time { return f.start.Add(f.now) }, Log: slog.New(slog.DiscardHandler),
-		Wall:   func() time.Time { return f.start.Add(f.now + f.ahead) },
-		Last:   func(node model.NodeID, _ model.CheckID) (time.Time, bool) { at, ok := f.last[node]; return at, ok },
+		Give: f.giveTurn, Grace: 10 * time.Second, Now: func() time.Time { return f.start.Add(f.now) }, Log: slog.New(slog.DiscardHandler),
+		Wall: func() time.Time { return f.start.Add(f.now + f.wallClockAhead) },
+		Last: func(node model.NodeID, _ model.CheckID) (time.Time, bool) {
+			at, ok := f.lastResults[node]
+			return at, ok
+		},
 		Missed: func(context.Context, []Missed) error { return nil },
 	})
 }
 
-func robinOf(check model.CheckID, interval, timeout time.Duration, members, proxies int) directory.RoundRobin {
+func roundRobinOf(check model.CheckID, interval, timeout time.Duration, members, proxies int) directory.RoundRobin {
 	r := directory.RoundRobin{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(check), Unit: check, Name: fmt.Sprint("c", check)}, Interval: interval, Timeout: timeout},
 		Namespace: "default", Members: roaring.New(), Subjects: []directory.ProxyNode{{}}}
 	r.Members.AddRange(1, uint64(members)+1)
@@ -76,31 +79,31 @@ func robinOf(check model.CheckID, interval, timeout time.Duration, members, prox
 	return r
 }
 
-func (f *fleet) give(node model.NodeID, g wire.TurnRun) bool {
-	if f.away[node] {
+func (f *simulatedMembers) giveTurn(node model.NodeID, g wire.TurnRun) bool {
+	if f.disconnected[node] {
 		return false
 	}
-	f.given[node]++
+	f.turnsGiven[node]++
 	if !f.hanging[node] {
-		f.answers = append(f.answers, answer{f.now + time.Duration(f.rand.Int64N(int64(time.Second/2))), node, g})
+		f.pendingAnswers = append(f.pendingAnswers, pendingAnswer{f.now + time.Duration(f.rand.Int64N(int64(time.Second/2))), node, g})
 	}
 	return true
 }
 
-// run advances the time.
-func (f *fleet) advance(d time.Duration) {
+// advance moves the virtual time forward and lets the members answer.
+func (f *simulatedMembers) advance(d time.Duration) {
 	for end := f.now + d; ; {
-		missed, wait := f.e.runDueTurns(f.e.clock())
+		missed, wait := f.engine.runDueTurns(f.engine.engineTime())
 		f.missed = append(f.missed, missed...)
 		next := min(f.now+wait, end)
-		slices.SortStableFunc(f.answers, func(a, b answer) int { return int(a.at - b.at) })
-		if len(f.answers) > 0 && f.answers[0].at <= next {
-			a := f.answers[0]
-			f.answers, f.now = f.answers[1:], max(f.now, a.at)
-			if !f.away[a.by] {
+		slices.SortStableFunc(f.pendingAnswers, func(a, b pendingAnswer) int { return int(a.at - b.at) })
+		if len(f.pendingAnswers) > 0 && f.pendingAnswers[0].at <= next {
+			a := f.pendingAnswers[0]
+			f.pendingAnswers, f.now = f.pendingAnswers[1:], max(f.now, a.at)
+			if !f.disconnected[a.by] {
 				k := turnKey{model.CheckID(a.given.Chunk), a.given.Node}
 				f.runs[k] = append(f.runs[k], f.now)
-				f.e.RecordResult(k.check, k.about, 0)
+				f.engine.RecordResult(k.check, k.about, 0)
 			}
 			continue
 		}
@@ -110,17 +113,17 @@ func (f *fleet) advance(d time.Duration) {
 	}
 }
 
-func (f *fleet) disconnect(node model.NodeID) {
-	f.away[node] = true
-	f.answers = slices.DeleteFunc(f.answers, func(a answer) bool { return a.by == node })
-	f.e.SessionEnded(node)
+func (f *simulatedMembers) disconnect(node model.NodeID) {
+	f.disconnected[node] = true
+	f.pendingAnswers = slices.DeleteFunc(f.pendingAnswers, func(a pendingAnswer) bool { return a.by == node })
+	f.engine.SessionEnded(node)
 }
 
-// TestEachIntervalHasARun checks that each interval of each proxy node has a run while one member
+// TestEachIntervalRunsOncePerProxyNode checks that each interval of each proxy node has a run while one member
 // answers, whatever others do, and that no run is reported as missed.
-func TestEachIntervalHasARun(t *testing.T) {
+func TestEachIntervalRunsOncePerProxyNode(t *testing.T) {
 	const interval = time.Minute
-	f := newFleet(t, robinOf(7, interval, 10*time.Second, 4, 20), robinOf(8, interval, 5*time.Second, 3, 0))
+	f := simulateMembers(t, roundRobinOf(7, interval, 10*time.Second, 4, 20), roundRobinOf(8, interval, 5*time.Second, 3, 0))
 	for range 2000 {
 		node := model.NodeID(2 + f.rand.IntN(3)) // member 1 always answers
 		switch f.rand.IntN(4) {
@@ -129,8 +132,8 @@ func TestEachIntervalHasARun(t *testing.T) {
 		case 1:
 			f.hanging[node] = true
 		default:
-			if f.away[node] {
-				delete(f.away, node)
+			if f.disconnected[node] {
+				delete(f.disconnected, node)
 			} else {
 				delete(f.hanging, node)
 			}
@@ -140,9 +143,9 @@ func TestEachIntervalHasARun(t *testing.T) {
 	if len(f.missed) > 0 {
 		t.Errorf("missed: %v", f.missed[0])
 	}
-	for k, turn := range f.e.turns {
+	for k, turn := range f.engine.turns {
 		// From the first whole interval of the turn's own grid on.
-		grid := turn.next - f.e.clock() + f.now
+		grid := turn.next - f.engine.engineTime() + f.now
 		began := grid - grid/interval*interval
 		n, runs := 0, f.runs[k]
 		for at := began; at+interval <= f.now; at += interval {
@@ -162,11 +165,11 @@ func TestEachIntervalHasARun(t *testing.T) {
 
 // TestMembersAreUsedEvenly checks that all members get the same number of turns.
 func TestMembersAreUsedEvenly(t *testing.T) {
-	f := newFleet(t, robinOf(7, 10*time.Second, time.Second, 7, 30))
+	f := simulateMembers(t, roundRobinOf(7, 10*time.Second, time.Second, 7, 30))
 	f.advance(700 * time.Second)
 	sum := 0
 	for node := range model.NodeID(7) {
-		n := f.given[node+1]
+		n := f.turnsGiven[node+1]
 		sum += n
 		if n < 299 || n > 301 {
 			t.Errorf("node %d has %d turns of 2100", node+1, n)
@@ -181,29 +184,29 @@ func TestMembersAreUsedEvenly(t *testing.T) {
 func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	var robins []directory.RoundRobin
 	for check := range model.CheckID(40) {
-		robins = append(robins, robinOf(100+check, 10*time.Second, time.Second, 40, 1))
+		robins = append(robins, roundRobinOf(100+check, 10*time.Second, time.Second, 40, 1))
 	}
-	f := newFleet(t, robins...)
+	f := simulateMembers(t, robins...)
 	f.advance(10 * time.Second)
 	most := 0
-	for _, n := range f.given {
+	for _, n := range f.turnsGiven {
 		most = max(most, n)
 	}
-	if most > 4 || len(f.given) < 25 {
-		t.Errorf("in one interval %d members had turns, one of them %d", len(f.given), most)
+	if most > 4 || len(f.turnsGiven) < 25 {
+		t.Errorf("in one interval %d members had turns, one of them %d", len(f.turnsGiven), most)
 	}
 }
 
 // TestOtherMemberTakesOver checks that another member takes over at once from an ended session, and after the
 // timeout from a hanging one.
 func TestOtherMemberTakesOver(t *testing.T) {
-	f := newFleet(t, robinOf(7, time.Minute, 10*time.Second, 2, 1))
+	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 2, 1))
 	f.hanging[1], f.hanging[2] = true, true
 	f.advance(time.Minute)
-	if f.given[1]+f.given[2] == 0 || f.given[1] > 1 || f.given[2] > 1 {
-		t.Fatalf("given %v", f.given)
+	if f.turnsGiven[1]+f.turnsGiven[2] == 0 || f.turnsGiven[1] > 1 || f.turnsGiven[2] > 1 {
+		t.Fatalf("given %v", f.turnsGiven)
 	}
-	turn := f.e.turns[turnKey{7, 1000}]
+	turn := f.engine.turns[turnKey{7, 1000}]
 	if turn.assignee != 1 && turn.assignee != 2 {
 		t.Fatalf("with %d", turn.assignee)
 	}
@@ -211,12 +214,12 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	delete(f.hanging, other)
 	f.disconnect(first)
 	f.advance(time.Second)
-	if len(f.runs[turn.turnKey]) != 1 || turn.open {
-		t.Errorf("no other has it: with %d, runs %v", turn.assignee, f.runs)
+	if len(f.runs[turn.turnKey]) != 1 || turn.runOpen {
+		t.Errorf("no other member has the turn: assignee %d, runs %v", turn.assignee, f.runs)
 	}
-	delete(f.away, first)
+	delete(f.disconnected, first)
 	f.hanging[first], f.hanging[other] = true, true
-	f.advance(turn.next - f.e.clock() + time.Millisecond)
+	f.advance(turn.next - f.engine.engineTime() + time.Millisecond)
 	first = turn.assignee
 	delete(f.hanging, 3-first)
 	f.advance(14 * time.Second)
@@ -224,15 +227,15 @@ func TestOtherMemberTakesOver(t *testing.T) {
 		t.Error("it is taken away before its time")
 	}
 	f.advance(2 * time.Second)
-	if turn.open || len(f.runs[turn.turnKey]) != 2 {
-		t.Errorf("the hung one keeps it: with %d, runs %v", turn.assignee, f.runs)
+	if turn.runOpen || len(f.runs[turn.turnKey]) != 2 {
+		t.Errorf("the hanging member keeps the turn: assignee %d, runs %v", turn.assignee, f.runs)
 	}
 }
 
 // TestTakeoverSkipsHangingMember covers intervals shorter than the timeout with as many proxy nodes
-// as members, where each would meet the hanging one again.
+// as members, where each proxy node would get the hanging member again.
 func TestTakeoverSkipsHangingMember(t *testing.T) {
-	f := newFleet(t, robinOf(7, 2*time.Second, time.Second, 2, 2))
+	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 2))
 	f.hanging[2] = true
 	f.advance(4 * time.Second)
 	for range 50 {
@@ -247,8 +250,8 @@ func TestTakeoverSkipsHangingMember(t *testing.T) {
 // TestMissedIntervalIsReportedOnce checks that an interval without members is reported once, and as a fault until a
 // member connects; not during the grace after a start.
 func TestMissedIntervalIsReportedOnce(t *testing.T) {
-	f := newFleet(t, robinOf(7, 2*time.Second, time.Second, 2, 3), robinOf(8, 2*time.Second, time.Second, 2, 0))
-	f.away[1], f.away[2] = true, true
+	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 3), roundRobinOf(8, 2*time.Second, time.Second, 2, 0))
+	f.disconnected[1], f.disconnected[2] = true, true
 	f.advance(10 * time.Second)
 	if len(f.missed) > 0 {
 		t.Fatalf("missed while agents may come back: %v", f.missed)
@@ -257,44 +260,44 @@ func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	if n := len(f.missed); n < 3*3 || n > 3*6 || f.missed[0].Text != "no member of c7's targets is connected" {
 		t.Fatalf("missed: %v", f.missed)
 	}
-	list, nodes := f.e.Faults("default")
+	list, nodes := f.engine.Faults("default")
 	if len(list) != 2 || nodes != 3+2 {
 		t.Errorf("faults: %+v of %d", list, nodes)
 	}
-	if list, _ := f.e.Faults("other"); len(list) != 0 {
+	if list, _ := f.engine.Faults("other"); len(list) != 0 {
 		t.Errorf("faults elsewhere: %+v", list)
 	}
-	delete(f.away, 2)
+	delete(f.disconnected, 2)
 	f.advance(2 * time.Second)
 	n := len(f.missed)
 	f.advance(20 * time.Second)
-	if list, _ := f.e.Faults(""); len(list) != 0 || len(f.missed) != n {
+	if list, _ := f.engine.Faults(""); len(list) != 0 || len(f.missed) != n {
 		t.Errorf("still faults: %+v", list)
 	}
 }
 
-// TestChangedChecksTakeEffect checks that results of earlier turns end none, and that changed and
+// TestChangedChecksTakeEffect checks that results of earlier turns do not end the open turn, and that changed and
 // deleted checks take effect.
 func TestChangedChecksTakeEffect(t *testing.T) {
-	f := newFleet(t, robinOf(7, time.Minute, 10*time.Second, 1, 2))
+	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 1, 2))
 	f.hanging[1] = true
 	f.advance(time.Minute)
-	f.e.RecordResult(7, 1000, 2*time.Minute)
-	if !f.e.turns[turnKey{7, 1000}].open {
+	f.engine.RecordResult(7, 1000, 2*time.Minute)
+	if !f.engine.turns[turnKey{7, 1000}].runOpen {
 		t.Error("an old result ended a turn")
 	}
-	f.e.RecordResult(7, 1000, 0)
-	if f.e.turns[turnKey{7, 1000}].open {
+	f.engine.RecordResult(7, 1000, 0)
+	if f.engine.turns[turnKey{7, 1000}].runOpen {
 		t.Error("a result did not end the turn")
 	}
-	f.robins, f.revision = []directory.RoundRobin{robinOf(7, 10*time.Second, time.Second, 1, 1), robinOf(9, time.Minute, time.Second, 1, 0)}, 2
+	f.robins, f.revision = []directory.RoundRobin{roundRobinOf(7, 10*time.Second, time.Second, 1, 1), roundRobinOf(9, time.Minute, time.Second, 1, 0)}, 2
 	f.advance(2 * time.Second)
-	if len(f.e.turns) != 2 || len(f.e.heap) != 2 || f.e.turns[turnKey{7, 1000}].next > f.e.clock()+10*time.Second {
-		t.Errorf("%d turns, %d in the heap", len(f.e.turns), len(f.e.heap))
+	if len(f.engine.turns) != 2 || len(f.engine.heap) != 2 || f.engine.turns[turnKey{7, 1000}].next > f.engine.engineTime()+10*time.Second {
+		t.Errorf("%d turns, %d in the heap", len(f.engine.turns), len(f.engine.heap))
 	}
 	f.robins, f.revision = nil, 3
 	f.advance(2 * time.Second)
-	if len(f.e.turns)+len(f.e.heap)+len(f.e.robins)+len(f.e.assigned) != 0 {
-		t.Errorf("left: %v", f.e.turns)
+	if len(f.engine.turns)+len(f.engine.heap)+len(f.engine.robins)+len(f.engine.assigned) != 0 {
+		t.Errorf("left: %v", f.engine.turns)
 	}
 }

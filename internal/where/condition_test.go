@@ -77,7 +77,7 @@ func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	}
 }
 
-func TestConditionReportsThatItReadsGroups(t *testing.T) {
+func TestReadsGroupsReportsGroupConditions(t *testing.T) {
 	for expr, want := range map[string]bool{`"a" in node.groups`: true, `node.name == "node.groups"`: false} {
 		if w, err := Compile(expr); err != nil || w.ReadsGroups() != want {
 			t.Errorf("%s: %v, %v", expr, w, err)
@@ -114,7 +114,7 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		if w.Match(webNode()) != evaluateProgram(t, w.Expr, webNode()) {
-			t.Errorf("%s: what it needs and its program do not agree", expr)
+			t.Errorf("%s: the needs and the program of the condition do not agree", expr)
 		}
 	})
 }

@@ -8,14 +8,14 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Need is a property that every matching node has.
+// Need is a name, group, label or fact that every node has which matches a condition.
 type Need struct {
 	Of    NeedKind
 	Key   string // of a label or fact
 	Value string // not empty, except with HasLabel
 }
 
-// NeedKind is the kind of property in a Need.
+// NeedKind says whether a Need is a name, group, label or fact.
 type NeedKind uint8
 
 const (
@@ -26,11 +26,11 @@ const (
 	Fact                     // a fact of this key and value
 )
 
-// Needs returns properties that every matching node has; an index looks nodes up by any one of
-// them. Empty: no certain property can be looked up.
+// Needs returns the names, groups, labels or facts that every matching node has; an index finds the nodes by any one of
+// them. Empty: the condition has none.
 func (c *Condition) Needs() []Need { return c.compiled.needs }
 
-// extractNeeds extracts the needs from the operands of &&. whole reports that they are the entire condition.
+// extractNeeds extracts the needs from the operands of &&. whole reports that the needs are the entire condition.
 func extractNeeds(a *ast.AST, e ast.Expr) (needs []Need, whole bool) {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
 		left, wholeLeft := extractNeeds(a, e.AsCall().Args()[0])

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func TestConditionsGiveNeeds(t *testing.T) {
+func TestNeedsAreExtractedFromConditions(t *testing.T) {
 	prod, web, env := Need{Label, "env", "prod"}, Need{Group, "", "web"}, Need{Of: HasLabel, Key: "env"}
 	whole := map[string][]Need{
 		`node.labels.env == "prod"`:                               {prod},
@@ -44,22 +44,22 @@ func TestConditionsGiveNeeds(t *testing.T) {
 	} {
 		c, err := Compile(expr)
 		testenv.NoError(t, err)
-		if got := c.Needs(); !slices.Equal(got, want) || c.compiled.whole {
-			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.whole, want)
+		if got := c.Needs(); !slices.Equal(got, want) || c.compiled.onlyNeeds {
+			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.onlyNeeds, want)
 		}
 	}
 	for expr, want := range whole {
 		c, err := Compile(expr)
 		testenv.NoError(t, err)
-		if got := c.Needs(); !slices.Equal(got, want) || !c.compiled.whole {
-			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.whole, want)
+		if got := c.Needs(); !slices.Equal(got, want) || !c.compiled.onlyNeeds {
+			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.onlyNeeds, want)
 		}
 	}
 }
 
-// TestNeedsAgreeWithTheProgram compares needs with the program: the same nodes match, and every
+// TestNeedsMatchSameNodesAsProgram compares needs with the program: the same nodes match, and every
 // matching node satisfies every need.
-func TestNeedsAgreeWithTheProgram(t *testing.T) {
+func TestNeedsMatchSameNodesAsProgram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SampledFrom([]string{"a", "b", "", "web1"})
 		keys := rapid.SampledFrom([]string{"a", "b", "c"})
@@ -107,7 +107,7 @@ func TestEqualTextsShareOneCondition(t *testing.T) {
 	testenv.NoError(t, err)
 	for range 3 {
 		if again, err := Compile(expr); err != nil || again != first {
-			t.Errorf("compiled once more (%v)", err)
+			t.Errorf("the condition was compiled once more (%v)", err)
 		}
 		runtime.GC() // frees unused conditions
 	}

@@ -93,8 +93,8 @@ func (n *Node) ResolveName(name string) (any, bool) {
 // Parent implements interpreter.Activation.
 func (n *Node) Parent() interpreter.Activation { return nil }
 
-// pairMap presents pairs to CEL as a map of strings in which a missing key reads as "". It is no
-// traits.Mapper: CEL would call Find, where missing is an error.
+// pairMap presents labels or facts to CEL as a map of strings in which a missing key reads as "". pairMap does not implement
+// traits.Mapper: CEL would then call Find, for which a missing key is an error.
 type pairMap struct{ pairs Pairs }
 
 var (
@@ -160,7 +160,7 @@ func (m *pairMap) ConvertToType(t celref.Type) celref.Val {
 	return types.NewErr("cannot convert labels to %s", t.TypeName())
 }
 
-// Equal implements celref.Val: with a map literal, or the other of labels and facts.
+// Equal implements celref.Val: it compares labels or facts with another map.
 func (m *pairMap) Equal(other celref.Val) celref.Val {
 	if o, ok := other.(*pairMap); ok {
 		other = types.DefaultTypeAdapter.NativeToValue(o.pairs.Map())
@@ -206,7 +206,7 @@ func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 				if strings.Contains(string(text), ".") {
 					what = "double"
 				}
-				found = model.Errorf(model.Invalid, "where: %q is text here: as text, \"16\" sorts before \"4\"", string(text)).
+				found = model.Errorf(model.Invalid, "where: %q is compared as text: as text, \"16\" sorts before \"4\"", string(text)).
 					WithHint("compare numbers: %s(…) on one side and %s without quotes on the other, for example int(node.facts.cpus) > 4", what, string(text))
 				return
 			}
@@ -243,7 +243,7 @@ func (p Pairs) Get(key string) (string, bool) {
 	return p[i].Value.Value(), true
 }
 
-// Map returns a copy.
+// Map returns a copy of the pairs as a map.
 func (p Pairs) Map() map[string]string {
 	m := make(map[string]string, len(p))
 	for _, x := range p {

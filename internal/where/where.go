@@ -52,12 +52,12 @@ type Language struct {
 	err  error
 }
 
-// Compiled is a condition of some language. Safe for concurrent use.
+// Compiled is a compiled condition with its program. Safe for concurrent use.
 type Compiled struct {
-	Program cel.Program
-	names   []string // of the variables that it reads
-	needs   []Need
-	whole   bool // the needs are the whole condition
+	Program   cel.Program
+	names     []string // of the variables that it reads
+	needs     []Need
+	onlyNeeds bool // a node that satisfies all needs matches the condition
 }
 
 // Reads reports whether the condition reads a variable whose name has the prefix.
@@ -106,7 +106,7 @@ func (l *Language) Compile(expr string) (*Compiled, error) {
 		return nil, model.Errorf(model.Invalid, "where: %q: %w", expr, err)
 	}
 	c := &Compiled{Program: program}
-	c.needs, c.whole = extractNeeds(ast.NativeRep(), ast.NativeRep().Expr())
+	c.needs, c.onlyNeeds = extractNeeds(ast.NativeRep(), ast.NativeRep().Expr())
 	for _, ref := range ast.NativeRep().ReferenceMap() {
 		c.names = append(c.names, ref.Name)
 	}
@@ -207,7 +207,7 @@ func Compile(expr string) (*Condition, error) {
 	if err != nil {
 		return nil, err
 	}
-	if compiled.whole {
+	if compiled.onlyNeeds {
 		compiled.Program = nil
 	}
 	c := &Condition{Expr: expr, compiled: compiled, readsGroups: compiled.Reads("node.groups")}
@@ -238,7 +238,7 @@ func (c *Condition) Trusted() error {
 
 // Match evaluates the condition. An evaluation error, such as an index out of range, is no match.
 func (c *Condition) Match(n *Node) bool {
-	if c.compiled.whole { // the common case, at a tenth of the cost
+	if c.compiled.onlyNeeds { // the common case, at a tenth of the cost
 		return !slices.ContainsFunc(c.compiled.needs, func(need Need) bool { return !n.satisfies(need) })
 	}
 	return c.compiled.Evaluate(n)
