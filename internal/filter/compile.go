@@ -50,7 +50,7 @@ func compileFunction(source string, value bool, libraries ...Library) (*Program,
 	if err != nil {
 		return nil, err
 	}
-	// It is a function of its own, so that its variables end with the evaluation.
+	// The source becomes a function, so that its variables end with the evaluation.
 	whole, err := parseSource(functionHead+expression+"\n})", len(functionHead))
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func withLibraries(libraries []Library, expression string) (string, error) {
 		}
 		b.WriteString(declareAssignedVariables(alone))
 		b.WriteString(l.Source)
-		b.WriteString("\n;\n") // whatever it ends with: a comment, or no semicolon
+		b.WriteString("\n;\n") // the library may end with a comment or without a semicolon
 	}
 	return b.String() + expression, nil
 }

@@ -313,7 +313,7 @@ func TestAuthoritySurvivesRestart(t *testing.T) {
 	clock = clock.Add(serverLife * 3 / 4)
 	renewed, _ := c.GetCertificate(nil)
 	if renewed.Leaf.Equal(renamed.Leaf) {
-		t.Fatal("not renewed after three quarters of its life")
+		t.Fatal("the server certificate was not renewed after three quarters of its life")
 	}
 	// Half of a pair is damage: it creates no new CA.
 	testenv.NoError(t, os.Remove(filepath.Join(dir, caFile)))

@@ -143,7 +143,7 @@ func TestFaultyRenewalsAreRefused(t *testing.T) {
 				t.Errorf("%s, %v (%v); want %s", outcome, err, model.ClassOf(err), c.outcome)
 			}
 			if outcome == RenewUnknown && !strings.Contains(err.Error(), "muster-agent reset-identity") {
-				t.Errorf("%v does not say what to type", err)
+				t.Errorf("error without a command to type: %v", err)
 			}
 		})
 	}
@@ -247,7 +247,7 @@ func TestServerCertificateOnFullDisk(t *testing.T) {
 	}
 	clock = clock.Add(renewRetry)
 	if got, err := a.GetCertificate(nil); err != nil || got == first || !got.Leaf.NotAfter.After(clock.Add(serverLife-time.Minute)) {
-		t.Errorf("not renewed: %v", err)
+		t.Errorf("the server certificate was not renewed: %v", err)
 	}
 }
 

@@ -143,12 +143,12 @@ func TestSimultaneousRequestsShareOneRead(t *testing.T) {
 	}
 	all.Wait()
 	if n := vault.Requests(); n != 1 {
-		t.Errorf("%d requests", n)
+		t.Errorf("Vault got %d requests", n)
 	}
 	<-told
 	forget()
 	if _, err := r.Resolve(t.Context(), "default", "s"); err != nil || vault.Requests() != 2 {
-		t.Errorf("%d requests, %v", vault.Requests(), err)
+		t.Errorf("Vault got %d requests, error %v", vault.Requests(), err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("gone"))

@@ -157,7 +157,7 @@ func labelValues(o object, name string) []string {
 // fieldValues returns the values of an object's field by its path, such as name or entity.name; nil: no such field.
 func fieldValues(kind string, o object, path string) []string {
 	if label, ok := strings.CutPrefix(path, "labels."); ok && kind == "events" {
-		return labelValues(o, label) // its own, its entity's and its check's
+		return labelValues(o, label) // an event also has the labels of its entity and its check
 	}
 	var value any = o
 	for _, part := range strings.Split(path, ".") {

@@ -63,7 +63,7 @@ func TestLoginOpensSessionOfMuster(t *testing.T) {
 		t.Errorf("thirty wrong passwords: %v", statuses)
 	}
 	if n := testutil.ToFloat64(w.server.requests.WithLabelValues("login", "429")); n == 0 {
-		t.Error("not counted")
+		t.Error("requests with status 429 are not counted")
 	}
 }
 
@@ -175,10 +175,10 @@ func TestCheckGetsLaterReferences(t *testing.T) {
 		t.Errorf("%v %+v", c.Pipelines, c.Alert)
 	}
 	if len(c.Hooks) != 2 || c.Hooks[0].Hook != "ps" || c.Hooks[0].When[0] != "non-ok" || c.Hooks[1].When[0] != "critical" {
-		t.Errorf("%+v", c.Hooks)
+		t.Errorf("hooks of the check: %+v", c.Hooks)
 	}
 	if !slices.Equal(c.Assets, []string{"tools"}) {
-		t.Errorf("%v", c.Assets)
+		t.Errorf("assets of the check: %v", c.Assets)
 	}
 	if len(m.Metadata.Annotations) != 0 {
 		t.Errorf("%v", m.Metadata.Annotations)

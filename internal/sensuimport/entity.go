@@ -123,7 +123,7 @@ func importSilence(o *object) {
 	}
 	begin := timeOfUnix(s.integer("begin"))
 	until := timeOfUnix(s.integer("expire_at"))
-	if expire := s.integer("expire"); until.IsZero() && expire > 0 { // the rest of it, if it has begun
+	if expire := s.integer("expire"); until.IsZero() && expire > 0 { // of a silence that has begun, the remaining time
 		from := o.importer.now
 		if begin.After(from) {
 			from = begin

@@ -299,21 +299,21 @@ func conjunctsOf(where string) (parts []string) {
 	return append(parts, where[from:])
 }
 
-// tokenField is the field of an entity that a token {{ }} in a command reads. A property of the node gets the field's value.
-type tokenField struct{ field, key string } // {labels disk_warn}, {name ""}
+// entityField is the field of an entity that a token {{ }} in a command reads. A property of the node gets the field's value.
+type entityField struct{ field, key string } // {labels disk_warn}, {name ""}
 
 var (
-	tokenText  = regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`)
-	tokenField = regexp.MustCompile(`^\.(labels|annotations|name|namespace|system)(?:\.([A-Za-z0-9_.]+))?$`)
-	tokenIndex = regexp.MustCompile(`^\(?\s*index\s+\.(labels|annotations)\s+"([^"]+)"\s*\)?$`)
-	notInName  = regexp.MustCompile(`[^A-Za-z0-9_]`)
+	tokenPattern         = regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`)
+	dottedToken          = regexp.MustCompile(`^\.(labels|annotations|name|namespace|system)(?:\.([A-Za-z0-9_.]+))?$`)
+	indexToken           = regexp.MustCompile(`^\(?\s*index\s+\.(labels|annotations)\s+"([^"]+)"\s*\)?$`)
+	invalidPropertyChars = regexp.MustCompile(`[^A-Za-z0-9_]`)
 )
 
 // translateTokens translates {{ .labels.x | default "y" }} in a text; the labels that the tokens read become properties of
 // the nodes.
 func translateTokens(o *object, field, text string) string {
-	return tokenText.ReplaceAllStringFunc(text, func(whole string) string {
-		inner := tokenText.FindStringSubmatch(whole)[1]
+	return tokenPattern.ReplaceAllStringFunc(text, func(whole string) string {
+		inner := tokenPattern.FindStringSubmatch(whole)[1]
 		if variable, ok := assetPathVariable(inner); ok {
 			return variable
 		}
@@ -328,7 +328,7 @@ func translateTokens(o *object, field, text string) string {
 		}
 		prop := t.property()
 		if o.importer.propertyTokens[o.namespace] == nil {
-			o.importer.propertyTokens[o.namespace] = map[string]tokenField{}
+			o.importer.propertyTokens[o.namespace] = map[string]entityField{}
 		}
 		o.importer.propertyTokens[o.namespace][prop] = t
 		if t.field == "system" {
@@ -342,37 +342,37 @@ func translateTokens(o *object, field, text string) string {
 }
 
 // parseToken reads a token without its braces and its default; not ok: the text is not a token.
-func parseToken(text string) (tokenField, bool) {
-	if m := tokenIndex.FindStringSubmatch(text); m != nil {
-		return tokenField{m[1], m[2]}, true
+func parseToken(text string) (entityField, bool) {
+	if m := indexToken.FindStringSubmatch(text); m != nil {
+		return entityField{m[1], m[2]}, true
 	}
-	m := tokenField.FindStringSubmatch(text)
+	m := dottedToken.FindStringSubmatch(text)
 	switch {
 	case m == nil:
-		return tokenField{}, false
+		return entityField{}, false
 	case m[1] == "name" || m[1] == "namespace":
-		return tokenField{m[1], ""}, m[2] == ""
+		return entityField{m[1], ""}, m[2] == ""
 	}
-	return tokenField{m[1], m[2]}, m[2] != ""
+	return entityField{m[1], m[2]}, m[2] != ""
 }
 
 // property returns the name of the node property that replaces the token.
-func (t tokenField) property() string {
+func (t entityField) property() string {
 	switch t.field {
 	case "labels", "annotations":
-		clean := notInName.ReplaceAllString(t.key, "_")
+		clean := invalidPropertyChars.ReplaceAllString(t.key, "_")
 		if c := clean[0]; c >= '0' && c <= '9' {
 			clean = "_" + clean
 		}
 		return clean
 	case "system":
-		return notInName.ReplaceAllString("system_"+t.key, "_")
+		return invalidPropertyChars.ReplaceAllString("system_"+t.key, "_")
 	}
 	return "entity_" + t.field
 }
 
 // valueFor returns the value that the token has for an entity; false: the entity has no such field.
-func (t tokenField) valueFor(o *object, labels, annotations map[string]string) (value string, ok bool) {
+func (t entityField) valueFor(o *object, labels, annotations map[string]string) (value string, ok bool) {
 	switch t.field {
 	case "labels":
 		value, ok = labels[t.key]

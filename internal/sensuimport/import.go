@@ -64,7 +64,7 @@ func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) 
 func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
 		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
-		sensuNames: map[resourceKey]string{}, propertyTokens: map[string]map[string]tokenField{}, providers: map[string]secretProvider{},
+		sensuNames: map[resourceKey]string{}, propertyTokens: map[string]map[string]entityField{}, providers: map[string]secretProvider{},
 		hookAssets: map[resourceKey][]string{}, hooksInUse: map[resourceKey]bool{},
 	}
 	for _, f := range files {
@@ -145,8 +145,8 @@ type importer struct {
 	objectsByKey   map[resourceKey]*object // Sensu's objects by type, namespace and name
 	made           map[resourceKey]*model.Resource
 	order          []resourceKey
-	sensuNames     map[resourceKey]string           // Sensu's names by Muster's
-	propertyTokens map[string]map[string]tokenField // properties that commands read, by namespace
+	sensuNames     map[resourceKey]string            // Sensu's names by Muster's
+	propertyTokens map[string]map[string]entityField // properties that commands read, by namespace
 	notes          []orderedNote
 	server         Lookup // nil: the files stand alone
 	serverError    error  // the first error of server

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxItems bounds the items of lists and maps that are read; the rest is dropped.
+// maxItems bounds the items that are read of a list or map; further items are dropped.
 const maxItems = 1024
 
 // fieldValue is the undecoded value of a message's field, in protobuf or JSON.

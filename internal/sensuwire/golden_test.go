@@ -313,7 +313,7 @@ func TestPointTimesInAnyUnit(t *testing.T) {
 		}
 	}
 	if !(&Point{}).At().IsZero() {
-		t.Error("no time is one")
+		t.Error("a point without a time has a time")
 	}
 }
 

@@ -58,7 +58,7 @@ func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
 		}
 	}
 	if len(f.missed) > 0 {
-		t.Errorf("missed: %v", f.missed[0])
+		t.Errorf("missed run: %v", f.missed[0])
 	}
 }
 
@@ -135,11 +135,11 @@ func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	f.disconnected[1], f.disconnected[2] = true, true
 	f.advance(time.Hour + 59*time.Second)
 	if len(f.missed) > 0 {
-		t.Fatalf("missed at once: %v", f.missed)
+		t.Fatalf("due time was reported as missed at once: %v", f.missed)
 	}
 	f.advance(70 * time.Minute)
 	if list, nodes := f.engine.Faults(""); len(f.missed) != 3 || len(list) != 1 || nodes != 2 {
-		t.Errorf("missed %v, faults %v", f.missed, list)
+		t.Errorf("missed runs %v, faults %v", f.missed, list)
 	}
 	delete(f.disconnected, 2)
 	f.advance(3 * time.Second)
@@ -231,11 +231,11 @@ func TestChangedCronTakesEffectAtOnce(t *testing.T) {
 	f.robins, f.revision = []directory.RoundRobin{roundRobinOf(7, 10*time.Second, time.Second, 2, 2)}, 3
 	f.advance(25 * time.Second)
 	if n := len(f.runs[turnKey{7, 1000}]); n < 2 || n > 4 {
-		t.Errorf("%d runs by interval", n)
+		t.Errorf("%d runs after the change to an interval", n)
 	}
 	f.robins, f.revision = []directory.RoundRobin{cronRoundRobin(7, "5 8 * * *", "UTC", time.Second, 2, 1)}, 4
 	f.advance(time.Minute)
 	if len(f.engine.turns) != 1 || len(f.engine.heap) != 1 || !f.engine.turns[turnKey{7, 1000}].dueTime.Equal(parseTime("2026-11-22T08:05:00Z")) {
-		t.Errorf("%+v", f.engine.turns)
+		t.Errorf("turns after the change of the cron expression: %+v", f.engine.turns)
 	}
 }

@@ -141,7 +141,7 @@ func TestEachIntervalRunsOncePerProxyNode(t *testing.T) {
 		f.advance(time.Duration(f.rand.Int64N(int64(2 * interval))))
 	}
 	if len(f.missed) > 0 {
-		t.Errorf("missed: %v", f.missed[0])
+		t.Errorf("missed runs: %v", f.missed[0])
 	}
 	for k, turn := range f.engine.turns {
 		// From the first whole interval of the turn's own grid on.
@@ -154,11 +154,11 @@ func TestEachIntervalRunsOncePerProxyNode(t *testing.T) {
 				n++
 			}
 			if n == from {
-				t.Fatalf("%v: no run from %v to %v", k, at, at+interval)
+				t.Fatalf("turn %v has no run from %v to %v", k, at, at+interval)
 			}
 		}
 		if n < 1000 {
-			t.Errorf("%v: %d runs in %v", k, n, f.now)
+			t.Errorf("turn %v has %d runs in %v", k, n, f.now)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	delete(f.hanging, 3-first)
 	f.advance(14 * time.Second)
 	if turn.assignee != first {
-		t.Error("it is taken away before its time")
+		t.Error("the turn was taken from its member before the timeout")
 	}
 	f.advance(2 * time.Second)
 	if turn.runOpen || len(f.runs[turn.turnKey]) != 2 {
@@ -258,21 +258,21 @@ func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	}
 	f.advance(10 * time.Second)
 	if n := len(f.missed); n < 3*3 || n > 3*6 || f.missed[0].Text != "no member of c7's targets is connected" {
-		t.Fatalf("missed: %v", f.missed)
+		t.Fatalf("missed runs: %v", f.missed)
 	}
 	list, nodes := f.engine.Faults("default")
 	if len(list) != 2 || nodes != 3+2 {
-		t.Errorf("faults: %+v of %d", list, nodes)
+		t.Errorf("faults %+v with %d nodes", list, nodes)
 	}
 	if list, _ := f.engine.Faults("other"); len(list) != 0 {
-		t.Errorf("faults elsewhere: %+v", list)
+		t.Errorf("faults of another namespace: %+v", list)
 	}
 	delete(f.disconnected, 2)
 	f.advance(2 * time.Second)
 	n := len(f.missed)
 	f.advance(20 * time.Second)
 	if list, _ := f.engine.Faults(""); len(list) != 0 || len(f.missed) != n {
-		t.Errorf("still faults: %+v", list)
+		t.Errorf("faults after a member connected: %+v", list)
 	}
 }
 

@@ -42,7 +42,7 @@ type Language struct {
 	MaxCost uint64         // in CEL's units, per evaluation; comparing a label costs about 3
 	Bytes   map[string]int // of string variables that may be longer than a label
 	Alone   bool           // the language has no variables of a node
-	// Options declares variables and constants beside those of a node; nil: none.
+	// Options declares variables and constants in addition to the variables of a node; nil: none.
 	Options func() []cel.EnvOption
 
 	inUse sync.Map // weak pointers to conditions, by text
