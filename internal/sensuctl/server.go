@@ -74,7 +74,7 @@ type operation func() (answer, error)
 // request is a request of a user whom the API knows. A resource that several forms need is read once.
 type request struct {
 	*http.Request
-	place
+	sensuPath
 	server       *Server
 	muster       *client.Client
 	user         string
@@ -125,7 +125,7 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 		return "login", out, err
 	}
 	in.user = me.User
-	if in.place, _ = parsePath(r.URL.EscapedPath()); r.URL.Path == "/health" {
+	if in.sensuPath, _ = parsePath(r.URL.EscapedPath()); r.URL.Path == "/health" {
 		in.kind = "health"
 	}
 	do := in.operation(r.Method)
