@@ -14,32 +14,32 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 )
 
-// resultBytes is one result of the speed goals on the wire.
-const resultBytes = 116
+// resultWireBytes is the size of one encoded result that the speed goals assume.
+const resultWireBytes = 116
 
-// entryOfResults is an entry as a session makes it: so many results of one agent.
-func entryOfResults(rng *rand.Rand, results int) []byte {
+// newResultEntry returns a journal entry with a number of results of one agent, as a session makes it.
+func newResultEntry(rng *rand.Rand, results int) []byte {
 	var b []byte
 	for range results {
 		b = fmt.Appendf(b, "\x32\x72\x08%c\x52\x6e\x08%c\x18\x07\x22\x64DISK OK - free space: / %5d MB (%2d%% inode=%2d%%);| /=%6dMB;%5d;%5d;0;%6d id=%08x ",
 			byte(rng.IntN(128)), byte(rng.IntN(40)), rng.IntN(99999), rng.IntN(99), rng.IntN(99),
 			rng.IntN(999999), rng.IntN(99999), rng.IntN(99999), rng.IntN(999999), rng.Uint32())
 	}
-	return b[:min(len(b), results*resultBytes)]
+	return b[:min(len(b), results*resultWireBytes)]
 }
 
-func cpu() time.Duration {
+func processCPUTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-type group struct{ sync.WaitGroup }
+type waitGroupWaiter struct{ sync.WaitGroup }
 
-func (g *group) Committed(uint64, journal.Position, error) { g.Done() }
+func (g *waitGroupWaiter) Committed(uint64, journal.Position, error) { g.Done() }
 
-// BenchmarkCommit is one commit of so many raw bytes with its fsync, in entries of
-// eight results: latency of the commit and CPU per result.
+// BenchmarkCommit measures one commit with its fsync, for several sizes of the commit, in entries of
+// eight results: latency of the commit and CPU time per result.
 func BenchmarkCommit(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10, 512 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
@@ -49,15 +49,15 @@ func BenchmarkCommit(b *testing.B) {
 			}
 			defer l.Close()
 			rng := rand.New(rand.NewPCG(1, 2))
-			var done group
+			var done waitGroupWaiter
 			var entries []journal.Entry
-			for raw := 0; raw+8*resultBytes+2 < size; raw += 8*resultBytes + 2 {
+			for raw := 0; raw+8*resultWireBytes+2 < size; raw += 8*resultWireBytes + 2 {
 				entries = append(entries, journal.Entry{
-					Section: journal.Section(rng.IntN(256)), Data: entryOfResults(rng, 8), Waiter: &done,
+					Section: journal.Section(rng.IntN(256)), Data: newResultEntry(rng, 8), Waiter: &done,
 				})
 			}
 			results := len(entries) * 8
-			before, began := l.Stats(), cpu()
+			before, began := l.Stats(), processCPUTime()
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
@@ -72,14 +72,14 @@ func BenchmarkCommit(b *testing.B) {
 			}
 			b.StopTimer()
 			after := l.Stats()
-			b.ReportMetric(float64(cpu()-began)/float64(b.N*results)/1e3, "cpu-µs/result")
+			b.ReportMetric(float64(processCPUTime()-began)/float64(b.N*results)/1e3, "cpu-µs/result")
 			b.ReportMetric(float64(after.WrittenBytes-before.WrittenBytes)/float64(b.N*results), "disk-B/result")
 		})
 	}
 }
 
-// BenchmarkAppend is the steady flow: entries of eight results, as many as the disk
-// takes, group commit deciding the rest.
+// BenchmarkAppend measures a steady flow of entries of eight results, as many as the disk
+// accepts; group commit determines the size of commits.
 func BenchmarkAppend(b *testing.B) {
 	l, err := journal.Open(b.TempDir(), journal.Options{Tick: -1, Reserve: -1})
 	if err != nil {
@@ -87,14 +87,14 @@ func BenchmarkAppend(b *testing.B) {
 	}
 	defer l.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
-	var done group
+	var done waitGroupWaiter
 	entries := make([]journal.Entry, 1024)
 	for i := range entries {
 		entries[i] = journal.Entry{
-			Section: journal.Section(rng.IntN(256)), Data: entryOfResults(rng, 8), Waiter: &done,
+			Section: journal.Section(rng.IntN(256)), Data: newResultEntry(rng, 8), Waiter: &done,
 		}
 	}
-	began := cpu()
+	began := processCPUTime()
 	b.ReportAllocs()
 	b.ResetTimer()
 	done.Add(b.N)
@@ -109,13 +109,13 @@ func BenchmarkAppend(b *testing.B) {
 	done.Wait()
 	b.StopTimer()
 	s := l.Stats()
-	b.ReportMetric(float64(cpu()-began)/float64(b.N*8)/1e3, "cpu-µs/result")
+	b.ReportMetric(float64(processCPUTime()-began)/float64(b.N*8)/1e3, "cpu-µs/result")
 	b.ReportMetric(float64(s.Entries)/float64(s.Commits), "entries/commit")
 	b.ReportMetric(float64(b.N*8)/b.Elapsed().Seconds(), "results/s")
 }
 
-// BenchmarkReplay reads a log of results back, as a restart does: open with every
-// byte checked, then read every entry.
+// BenchmarkReplay measures a restart: it opens a log of results, verifies each
+// byte, and reads each entry.
 func BenchmarkReplay(b *testing.B) {
 	dir := b.TempDir()
 	l, err := journal.Open(dir, journal.Options{Tick: -1, Reserve: -1})
@@ -125,7 +125,7 @@ func BenchmarkReplay(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const entries = 100_000
 	for range entries {
-		e := journal.Entry{Section: journal.Section(rng.IntN(256)), Data: entryOfResults(rng, 8)}
+		e := journal.Entry{Section: journal.Section(rng.IntN(256)), Data: newResultEntry(rng, 8)}
 		if err := l.Append(context.Background(), e); err != nil {
 			b.Fatal(err)
 		}
@@ -160,8 +160,8 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.N*entries*8)/opening.Seconds(), "results-checked/s")
 }
 
-// BenchmarkLinger is a moderate flow, 2,000 entries of eight results a second, with
-// and without waiting a little before a commit.
+// BenchmarkLinger measures a moderate flow, 2,000 entries of eight results a second, with
+// and without a linger before a commit.
 func BenchmarkLinger(b *testing.B) {
 	for _, linger := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
 		b.Run(linger.String(), func(b *testing.B) {
@@ -171,11 +171,11 @@ func BenchmarkLinger(b *testing.B) {
 			}
 			defer l.Close()
 			rng := rand.New(rand.NewPCG(1, 2))
-			var done group
-			e := journal.Entry{Section: 1, Data: entryOfResults(rng, 8), Waiter: &done}
+			var done waitGroupWaiter
+			e := journal.Entry{Section: 1, Data: newResultEntry(rng, 8), Waiter: &done}
 			tick := time.NewTicker(time.Millisecond)
 			defer tick.Stop()
-			began := cpu()
+			began := processCPUTime()
 			b.ResetTimer()
 			for range b.N {
 				<-tick.C
@@ -185,7 +185,7 @@ func BenchmarkLinger(b *testing.B) {
 			}
 			done.Wait()
 			s := l.Stats()
-			b.ReportMetric(float64(cpu()-began)/float64(s.Entries*8)/1e3, "cpu-µs/result")
+			b.ReportMetric(float64(processCPUTime()-began)/float64(s.Entries*8)/1e3, "cpu-µs/result")
 			b.ReportMetric(float64(s.Entries)/float64(s.Commits), "entries/commit")
 			b.ReportMetric(float64(s.WrittenBytes)/float64(s.Entries*8), "disk-B/result")
 		})

@@ -10,34 +10,34 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// run is the committer. It lives from Open to Close.
-func (l *Log) run() {
+// runCommitter commits the batches of the queue in order, from Open to Close of the log.
+func (l *Log) runCommitter() {
 	defer close(l.done)
 	tick := time.NewTimer(time.Hour)
 	defer tick.Stop()
 	for {
-		b, open := l.await(tick)
+		b, open := l.awaitBatch(tick)
 		if b == nil && !open {
 			break
 		}
 		if b == nil {
 			b = &batch{} // a tick
 		}
-		if !l.commit(b) {
+		if !l.commitBatch(b) {
 			break
 		}
 	}
 	l.rejectQueued()
-	l.seal()
+	l.commitEmptyEnd()
 }
 
-// await returns the next batch. Nil with open: a tick is due. Nil without open: the log is closing and
-// the queue is empty.
-func (l *Log) await(tick *time.Timer) (b *batch, open bool) {
+// awaitBatch returns the next batch of the queue. It returns nil and true when an empty commit (a tick) is due, nil and false
+// when the log closes and the queue is empty.
+func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 	if l.opts.Linger > 0 && !l.queue.empty() {
-		l.linger()
+		l.lingerUntilFull()
 	}
-	if b := l.queue.next(); b != nil {
+	if b := l.queue.takeBatch(); b != nil {
 		return b, true
 	}
 	var silence <-chan time.Time
@@ -51,19 +51,19 @@ func (l *Log) await(tick *time.Timer) (b *batch, open bool) {
 		case <-silence:
 			return nil, true
 		case <-l.closing:
-			return l.queue.next(), false
+			return l.queue.takeBatch(), false
 		}
 		if l.opts.Linger > 0 {
-			l.linger()
+			l.lingerUntilFull()
 		}
-		if b := l.queue.next(); b != nil {
+		if b := l.queue.takeBatch(); b != nil {
 			return b, true
 		}
 	}
 }
 
-// linger waits up to Options.Linger for a batch to fill.
-func (l *Log) linger() {
+// lingerUntilFull waits until a batch of the queue is full, but at most Options.Linger.
+func (l *Log) lingerUntilFull() {
 	timer := time.NewTimer(l.opts.Linger)
 	defer timer.Stop()
 	select {
@@ -73,34 +73,34 @@ func (l *Log) linger() {
 	}
 }
 
-// commit makes one batch durable, delivers it and calls its Waiters. It returns false where the log was
+// commitBatch makes one batch durable, delivers the batch to the views and calls its Waiters. It returns false if the log was
 // closed before the disk accepted the batch.
-func (l *Log) commit(b *batch) bool {
+func (l *Log) commitBatch(b *batch) bool {
 	began := time.Now()
 	c := newCommit(&l.commits)
 	defer c.Release()
 	c.log, c.whole = l.folder.incarnation.ID, true
-	l.writer.grouper.group(b, c)
+	l.writer.grouper.groupEntries(b, c)
 	c.head.incarnation = l.folder.incarnation.ID
 	var at int64
 	var err error
 	for {
 		c.head.chain, c.head.number = l.head.chain, l.head.number+1 // only this goroutine changes the head
-		c.head.received, c.head.listening = l.writer.stamp(&l.opts, l.head)
+		c.head.received, c.head.listening = l.writer.nextCommitTimes(&l.opts, l.head)
 		l.writer.bytes = c.encode(l.writer.bytes)
-		at, err = l.write(l.writer.bytes, c.head)
-		if !errors.Is(err, errRoom) {
+		at, err = l.writeUntilDurable(l.writer.bytes, c.head)
+		if !errors.Is(err, errNoSpaceForEntries) {
 			break
 		}
-		// Ticks go on meanwhile, and positions with them: old segments are cut when there are
+		// Empty commits (ticks) continue while a batch waits, and move the head on: old segments are cut when there are
 		// snapshots of two later positions.
-		if !l.commit(&batch{}) {
+		if !l.commitBatch(&batch{}) {
 			err = ErrClosed
 			break
 		}
 	}
 	if err == nil {
-		l.publish(b, c, at)
+		l.publishCommit(b, c, at)
 		if l.opts.ObserveCommit != nil {
 			l.opts.ObserveCommit(CommitStats{Took: time.Since(began), Entries: len(b.entries), Signals: b.signals, Bytes: len(l.writer.bytes)})
 		}
@@ -109,14 +109,14 @@ func (l *Log) commit(b *batch) bool {
 		}
 	}
 	notifyWaiters(b, c.Position(), err)
-	l.queue.recycle(b)
+	l.queue.keepForReuse(b)
 	return err == nil
 }
 
-// publish makes the commit visible to readers and frees its space in the queue.
-func (l *Log) publish(b *batch, c *commit, at int64) {
+// publishCommit makes a commit visible to readers and frees the commit's space in the queue.
+func (l *Log) publishCommit(b *batch, c *commit, at int64) {
 	size := int64(len(l.writer.bytes))
-	defer l.queue.release(b.raw)
+	defer l.queue.releaseSpace(b.raw)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.head = checkpoint{
@@ -124,7 +124,7 @@ func (l *Log) publish(b *batch, c *commit, at int64) {
 		received: c.head.received, listening: c.head.listening,
 	}
 	s := l.segments[len(l.segments)-1]
-	s.mark(c.head.number, at)
+	s.addCommitOffset(c.head.number, at)
 	s.last, s.end, s.disk = c.head.number, at+size, at+size
 	l.stats.Commits++
 	l.stats.Entries += uint64(len(b.entries))
@@ -146,21 +146,21 @@ func notifyWaiters(b *batch, at Position, err error) {
 
 // rejectQueued calls the Waiters of batches that the disk did not accept before Close.
 func (l *Log) rejectQueued() {
-	for b := l.queue.next(); b != nil; b = l.queue.next() {
+	for b := l.queue.takeBatch(); b != nil; b = l.queue.takeBatch() {
 		notifyWaiters(b, Position{}, ErrClosed)
 	}
 }
 
-// seal ends the log with an empty commit. Damage of the last commit looks like a torn write and is cut,
+// commitEmptyEnd ends the log with an empty commit. Damage of the last commit looks like a torn write and is cut,
 // so the last commit should have no entries.
-func (l *Log) seal() {
+func (l *Log) commitEmptyEnd() {
 	if l.writer.endsInEntries && l.Stats().Blocked == nil {
-		l.commit(&batch{})
+		l.commitBatch(&batch{})
 	}
 }
 
-// stamp returns the receive time and listening time of the next commit.
-func (w *writer) stamp(o *Options, before checkpoint) (received int64, listening time.Duration) {
+// nextCommitTimes returns the receive time and listening time of the next commit.
+func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint) (received int64, listening time.Duration) {
 	mono := o.Clock.Mono()
 	step := max(0, mono-w.mono)
 	w.mono = mono
@@ -176,12 +176,12 @@ func (w *writer) stamp(o *Options, before checkpoint) (received int64, listening
 	return received, before.listening + min(step, listeningStep)
 }
 
-// commit implements Commit. The committer fills raw; a commit that is read from a file has packed, and
-// unpacks raw when a section is requested.
+// commit implements Commit. The committer fills the field raw with entries; a commit from a file has compressed entries in the
+// field packed, which are uncompressed into raw when a section is requested.
 type commit struct {
-	head  header
-	log   uint64 // present incarnation of its log
-	spans []span // ascending
+	head  commitHeader
+	log   uint64        // present incarnation of its log
+	spans []sectionSpan // ascending
 	names []Section
 	raw   []byte
 
@@ -203,27 +203,27 @@ func newCommit(pool *sync.Pool) *commit {
 	if c == nil {
 		c = &commit{pool: pool}
 	}
-	c.head, c.spans, c.names = header{}, c.spans[:0], c.names[:0]
+	c.head, c.spans, c.names = commitHeader{}, c.spans[:0], c.names[:0]
 	c.raw, c.body, c.packed = c.raw[:0], c.body[:0], nil
 	c.whole, c.broken = false, nil
 	c.refs.Store(1)
 	return c
 }
 
-func (c *commit) addSpan(s span) {
+func (c *commit) addSpan(s sectionSpan) {
 	c.spans = append(c.spans, s)
 	c.names = append(c.names, s.section)
 }
 
-// parse copies the bytes of a commit that was read and verified.
-func (c *commit) parse(h header, body []byte) (err error) {
+// copyVerified copies the bytes of a commit that was read from a file and verified.
+func (c *commit) copyVerified(h commitHeader, body []byte) (err error) {
 	c.head = h
 	if h.flags&flagLost != 0 {
 		c.whole = true
 		return nil
 	}
 	c.body = append(c.body[:0], body...)
-	c.spans, c.packed, err = parseTable(c.spans[:0], &c.head, c.body)
+	c.spans, c.packed, err = parseSectionTable(c.spans[:0], &c.head, c.body)
 	for _, s := range c.spans {
 		c.names = append(c.names, s.section)
 	}
@@ -247,15 +247,15 @@ func (c *commit) Entries(s Section, fn func(data []byte) error) error {
 	if low == len(c.spans) || c.spans[low].section != s {
 		return nil
 	}
-	if err := c.unpack(); err != nil {
+	if err := c.unpackEntries(); err != nil {
 		return fmt.Errorf("read commit %d: %w", c.head.number, err)
 	}
 	row := c.spans[low]
-	return eachEntry(c.raw[row.start:row.end], row.count, fn)
+	return forEachEntry(c.raw[row.start:row.end], row.count, fn)
 }
 
-// unpack makes raw from packed, once for all readers.
-func (c *commit) unpack() error {
+// unpackEntries uncompresses the entries of a commit, once for all readers of the commit.
+func (c *commit) unpackEntries() error {
 	c.inflate.Lock()
 	defer c.inflate.Unlock()
 	if c.whole || c.broken != nil {
@@ -263,10 +263,10 @@ func (c *commit) unpack() error {
 	}
 	size, err := s2.DecodedLen(c.packed)
 	if err == nil && size != int(c.head.raw) {
-		err = errMalformed
+		err = errInvalidContent
 	}
 	if err == nil {
-		c.raw = grow(c.raw, size)
+		c.raw = resizeBuffer(c.raw, size)
 		c.raw, err = s2.Decode(c.raw, c.packed)
 	}
 	c.whole, c.broken = err == nil, err
@@ -288,7 +288,7 @@ func (c *commit) Release() {
 	}
 }
 
-// encode appends the commit's bytes to dst; the header is sealed on the way.
+// encode appends the commit's bytes to dst and writes the checksums into its header.
 func (c *commit) encode(dst []byte) []byte {
 	c.head.entries, c.head.raw = 0, uint32(len(c.raw))
 	for _, s := range c.spans {
@@ -297,7 +297,7 @@ func (c *commit) encode(dst []byte) []byte {
 	c.head.sections = uint16(len(c.spans))
 	var empty [commitHeaderSize]byte
 	dst = append(dst[:0], empty[:]...)
-	dst = appendTable(dst, c.spans)
+	dst = appendSectionTable(dst, c.spans)
 	if len(c.raw) > 0 {
 		room := len(dst) + s2.MaxEncodedLen(len(c.raw))
 		if cap(dst) < room {
@@ -306,6 +306,6 @@ func (c *commit) encode(dst []byte) []byte {
 		packed := s2.Encode(dst[len(dst):cap(dst)], c.raw)
 		dst = dst[:len(dst)+len(packed)]
 	}
-	c.head.put(dst)
+	c.head.sealCommit(dst)
 	return dst
 }

@@ -15,44 +15,44 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// bench opens the log of one test, on one disk: again after the test has closed it.
-type bench struct {
+// journalFixture opens the log of one test, on one disk, as often as the test closes the log.
+type journalFixture struct {
 	*testing.T
 	fs   disk.FS
 	dir  string
 	acks *journaltest.Acks
 }
 
-func (b *bench) open(o journal.Options) *journal.Log {
+func (b *journalFixture) openLog(o journal.Options) *journal.Log {
 	b.Helper()
 	o.FS, o.Tick, o.Reserve = b.fs, -1, 1<<16
-	return open(b.T, b.dir, o)
+	return openTestLog(b.T, b.dir, o)
 }
 
-func (b *bench) put(l *journal.Log, token int, s journal.Section, text string) {
+func (b *journalFixture) appendEntry(l *journal.Log, token int, s journal.Section, text string) {
 	b.Helper()
-	b.must(l.Append(context.Background(), journal.Entry{Section: s, Data: []byte(text), Waiter: b.acks, Token: uint64(token)}))
+	b.requireNoError(l.Append(context.Background(), journal.Entry{Section: s, Data: []byte(text), Waiter: b.acks, Token: uint64(token)}))
 }
 
-// putAll appends entries to section 1, each in a commit of its own.
-func (b *bench) putAll(l *journal.Log, n int, text string) {
+// appendEntries appends n entries to section 1, each in a commit of its own.
+func (b *journalFixture) appendEntries(l *journal.Log, n int, text string) {
 	b.Helper()
 	before := len(b.acks.Results())
 	for i := range n {
-		b.put(l, i, 1, fmt.Sprint(text, i))
+		b.appendEntry(l, i, 1, fmt.Sprint(text, i))
 		b.acks.Wait(before + i + 1)
 	}
 }
 
-func (b *bench) must(err error) {
+func (b *journalFixture) requireNoError(err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-// inOrder waits for n acknowledgements, which have the tokens 0 to n-1.
-func inOrder(t *testing.T, a *journaltest.Acks, n int) {
+// awaitAcksInOrder waits for n acknowledgements and fails the test unless they have the tokens 0 to n-1.
+func awaitAcksInOrder(t *testing.T, a *journaltest.Acks, n int) {
 	t.Helper()
 	for i, ack := range a.Wait(n) {
 		if ack.Token != uint64(i) || ack.Err != nil || ack.At.Number == 0 {
@@ -61,39 +61,39 @@ func inOrder(t *testing.T, a *journaltest.Acks, n int) {
 	}
 }
 
-func ignore(journal.Commit) error { return nil }
+func ignoreCommit(journal.Commit) error { return nil }
 
 // TestConformance asserts the promises of journal.Journal, in memory and on disk.
 func TestConformance(t *testing.T) {
-	for name, test := range map[string]func(*bench){
-		"KeepsOrderWithinASection":    keepsOrder,
-		"AnAppendIsOneCommit":         appendIsOneCommit,
-		"DeliversBeforeTheWaiters":    deliversFirst,
-		"ReadsAgainAfterReopening":    readsAgain,
-		"NumbersHaveNoHoles":          noHoles,
-		"ReadsFromAPosition":          readsFrom,
-		"RefusesPositionsOutside":     refusesPositions,
-		"CutsWhatIsBelow":             cuts,
-		"AppendWaitsAndHearsContext":  appendWaits,
-		"CloseCommitsWhatWaits":       closeCommits,
-		"RetainedCommitsStayReadable": retained,
-		"ManyAtOnce":                  manyAtOnce,
+	for name, test := range map[string]func(*journalFixture){
+		"KeepsOrderWithinASection":    checkSectionOrder,
+		"AnAppendIsOneCommit":         checkAppendIsOneCommit,
+		"DeliversBeforeTheWaiters":    checkDeliveryBeforeAck,
+		"ReadsAgainAfterReopening":    checkReopenedLog,
+		"NumbersHaveNoHoles":          checkNumbersWithoutHoles,
+		"ReadsFromAPosition":          checkReadFromPosition,
+		"RefusesPositionsOutside":     checkRefusedPositions,
+		"CutsWhatIsBelow":             checkCut,
+		"AppendWaitsAndHearsContext":  checkFullQueueBlocksAppend,
+		"CloseCommitsWhatWaits":       checkCloseCommitsQueue,
+		"RetainedCommitsStayReadable": checkRetainedCommits,
+		"ManyAtOnce":                  checkConcurrentAppends,
 	} {
-		t.Run("memory/"+name, func(t *testing.T) { test(&bench{t, memfs.New(), "/data/journal", journaltest.NewAcks()}) })
-		t.Run("disk/"+name, func(t *testing.T) { test(&bench{t, disk.OS{}, t.TempDir(), journaltest.NewAcks()}) })
+		t.Run("memory/"+name, func(t *testing.T) { test(&journalFixture{t, memfs.New(), "/data/journal", journaltest.NewAcks()}) })
+		t.Run("disk/"+name, func(t *testing.T) { test(&journalFixture{t, disk.OS{}, t.TempDir(), journaltest.NewAcks()}) })
 	}
 }
 
-func keepsOrder(b *bench) {
-	l := b.open(journal.Options{})
+func checkSectionOrder(b *journalFixture) {
+	l := b.openLog(journal.Options{})
 	defer l.Close()
 	var want, got [3][]string
 	for i := range 500 {
 		want[i%3] = append(want[i%3], fmt.Sprint("entry ", i))
-		b.put(l, i, journal.Section(i%3*100), fmt.Sprint("entry ", i))
+		b.appendEntry(l, i, journal.Section(i%3*100), fmt.Sprint("entry ", i))
 	}
-	inOrder(b.T, b.acks, 500)
-	b.must(l.Read(context.Background(), journal.Position{}, func(c journal.Commit) error {
+	awaitAcksInOrder(b.T, b.acks, 500)
+	b.requireNoError(l.Read(context.Background(), journal.Position{}, func(c journal.Commit) error {
 		for s := range got {
 			if err := c.Entries(journal.Section(s*100), func(data []byte) error {
 				got[s] = append(got[s], string(data))
@@ -111,15 +111,16 @@ func keepsOrder(b *bench) {
 	}
 }
 
-// appendIsOneCommit also changes the data after Append, which copies it.
-func appendIsOneCommit(b *bench) {
-	l := b.open(journal.Options{})
+// checkAppendIsOneCommit checks that all entries of an Append are in one commit. It changes the data after Append, which must
+// have copied the data.
+func checkAppendIsOneCommit(b *journalFixture) {
+	l := b.openLog(journal.Options{})
 	defer l.Close()
 	data := make([]byte, 10_000)
 	for i := range 40 {
 		data[0] = byte(i)
 		entries := slices.Repeat([]journal.Entry{{Section: 1, Data: data, Waiter: b.acks, Token: uint64(i)}}, 30)
-		b.must(l.Append(context.Background(), entries...))
+		b.requireNoError(l.Append(context.Background(), entries...))
 	}
 	at := map[uint64]journal.Position{}
 	for _, ack := range b.acks.Wait(40 * 30) {
@@ -129,7 +130,7 @@ func appendIsOneCommit(b *bench) {
 		at[ack.Token] = ack.At
 	}
 	n := 0
-	b.must(l.Read(context.Background(), journal.Position{}, func(c journal.Commit) error {
+	b.requireNoError(l.Read(context.Background(), journal.Position{}, func(c journal.Commit) error {
 		return c.Entries(1, func(data []byte) error {
 			if data[0] != byte(n/30) {
 				return fmt.Errorf("entry %d was changed after its append", n)
@@ -140,16 +141,16 @@ func appendIsOneCommit(b *bench) {
 	}))
 }
 
-func deliversFirst(b *bench) {
+func checkDeliveryBeforeAck(b *journalFixture) {
 	var mu sync.Mutex
 	delivered, numbers := map[string]bool{}, []uint64{}
-	l := b.open(journal.Options{Deliver: func(c journal.Commit) {
+	l := b.openLog(journal.Options{Deliver: func(c journal.Commit) {
 		mu.Lock()
 		defer mu.Unlock()
 		numbers = append(numbers, c.Position().Number)
 		_ = c.Entries(3, func(data []byte) error { delivered[string(data)] = true; return nil })
 	}})
-	w := waiter(func(token uint64) {
+	w := waiterFunc(func(token uint64) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !delivered[fmt.Sprint(token)] {
@@ -157,9 +158,9 @@ func deliversFirst(b *bench) {
 		}
 	})
 	for i := range 200 {
-		b.must(l.Append(context.Background(), journal.Entry{Section: 3, Data: fmt.Append(nil, i), Waiter: w, Token: uint64(i)}))
+		b.requireNoError(l.Append(context.Background(), journal.Entry{Section: 3, Data: fmt.Append(nil, i), Waiter: w, Token: uint64(i)}))
 	}
-	b.must(l.Close())
+	b.requireNoError(l.Close())
 	if len(delivered) != 200 {
 		b.Errorf("%d entries delivered", len(delivered))
 	}
@@ -170,15 +171,15 @@ func deliversFirst(b *bench) {
 	}
 }
 
-func readsAgain(b *bench) {
-	l := b.open(journal.Options{})
+func checkReopenedLog(b *journalFixture) {
+	l := b.openLog(journal.Options{})
 	for i := range 100 {
-		b.put(l, i, journal.Section(i%5), fmt.Sprint("entry ", i))
+		b.appendEntry(l, i, journal.Section(i%5), fmt.Sprint("entry ", i))
 	}
 	b.acks.Wait(100)
 	before, born := journaltest.Contents(b.T, l, journal.Position{}), l.Incarnation()
-	b.must(l.Close())
-	l = b.open(journal.Options{})
+	b.requireNoError(l.Close())
+	l = b.openLog(journal.Options{})
 	defer l.Close()
 	if after := journaltest.Contents(b.T, l, journal.Position{}); !slices.Equal(before, after) {
 		b.Fatalf("before %q after %q", before, after)
@@ -186,25 +187,25 @@ func readsAgain(b *bench) {
 	if l.Incarnation() != born {
 		b.Fatalf("incarnation %+v became %+v", born, l.Incarnation())
 	}
-	b.put(l, 100, 1, "entry 100")
+	b.appendEntry(l, 100, 1, "entry 100")
 	b.acks.Wait(101)
 	if n := len(journaltest.Contents(b.T, l, journal.Position{})); n != 101 {
 		b.Fatalf("%d entries", n)
 	}
 }
 
-// noHoles reads numbers without holes and times that never go back, over restarts.
-func noHoles(b *bench) {
+// checkNumbersWithoutHoles checks that commit numbers have no holes and that times never go back, also over restarts.
+func checkNumbersWithoutHoles(b *journalFixture) {
 	for round := range 3 {
-		l := b.open(journal.Options{SegmentSize: 4096})
+		l := b.openLog(journal.Options{SegmentSize: 4096})
 		for i := range 50 {
-			b.put(l, i, 1, fmt.Sprint("round ", round, " entry ", i))
+			b.appendEntry(l, i, 1, fmt.Sprint("round ", round, " entry ", i))
 			if i%10 == 0 || i == 49 {
 				b.acks.Wait(50*round + i + 1)
 			}
 		}
 		number, received, listening := uint64(0), int64(0), time.Duration(0)
-		b.must(l.Read(context.Background(), journal.Position{}, func(c journal.Commit) error {
+		b.requireNoError(l.Read(context.Background(), journal.Position{}, func(c journal.Commit) error {
 			number++
 			switch {
 			case c.Position() != journal.Position{Log: l.Incarnation().ID, Number: number}:
@@ -218,14 +219,14 @@ func noHoles(b *bench) {
 		if head := l.Head().Number; head < number {
 			b.Fatalf("head %d, read up to %d", head, number)
 		}
-		b.must(l.Close())
+		b.requireNoError(l.Close())
 	}
 }
 
-func readsFrom(b *bench) {
-	l := b.open(journal.Options{SegmentSize: 4096})
+func checkReadFromPosition(b *journalFixture) {
+	l := b.openLog(journal.Options{SegmentSize: 4096})
 	defer l.Close()
-	b.putAll(l, 60, "entry ")
+	b.appendEntries(l, 60, "entry ")
 	for i, ack := range b.acks.Results() {
 		if got := journaltest.Contents(b.T, l, ack.At); len(got) != 59-i {
 			b.Fatalf("%d entries above %+v, want %d", len(got), ack.At, 59-i)
@@ -241,13 +242,13 @@ func readsFrom(b *bench) {
 	}
 }
 
-// refusesPositions also refuses everything after Close.
-func refusesPositions(b *bench) {
-	l := b.open(journal.Options{})
-	b.put(l, 0, 1, "x")
+// checkRefusedPositions checks the errors for positions outside the log, and for all calls after Close.
+func checkRefusedPositions(b *journalFixture) {
+	l := b.openLog(journal.Options{})
+	b.appendEntry(l, 0, 1, "x")
 	at := b.acks.Wait(1)[0].At
 	ahead, foreign := journal.Position{Log: at.Log, Number: at.Number + 1e6}, journal.Position{Log: at.Log + 2, Number: at.Number}
-	read := func(from journal.Position) error { return l.Read(context.Background(), from, ignore) }
+	read := func(from journal.Position) error { return l.Read(context.Background(), from, ignoreCommit) }
 	refused := func(name string, got, want error) {
 		b.Helper()
 		if !errors.Is(got, want) {
@@ -257,15 +258,15 @@ func refusesPositions(b *bench) {
 	refused("position of another log", read(foreign), journal.ErrTrimmed)
 	refused("position above the head", read(ahead), journal.ErrAhead)
 	refused("cut above the head", l.Cut(ahead), journal.ErrAhead)
-	b.must(l.Close())
+	b.requireNoError(l.Close())
 	refused("append after close", l.Append(context.Background(), journal.Entry{Section: 1}), journal.ErrClosed)
 	refused("read after close", read(journal.Position{}), journal.ErrClosed)
-	b.must(l.Close())
+	b.requireNoError(l.Close())
 }
 
-func cuts(b *bench) {
-	l := b.open(journal.Options{SegmentSize: 4096})
-	b.putAll(l, 100, string(make([]byte, 500)))
+func checkCut(b *journalFixture) {
+	l := b.openLog(journal.Options{SegmentSize: 4096})
+	b.appendEntries(l, 100, string(make([]byte, 500)))
 	all, size := b.acks.Results(), l.Stats().SizeBytes
 	above := func(when string) {
 		b.Helper()
@@ -273,7 +274,7 @@ func cuts(b *bench) {
 			b.Fatalf("%d entries above the cut %s", len(got), when)
 		}
 	}
-	b.must(l.Cut(all[89].At))
+	b.requireNoError(l.Cut(all[89].At))
 	above("at once")
 	if l.Tail().Number <= all[0].At.Number || l.Tail().Number > all[90].At.Number {
 		b.Fatalf("tail %d after a cut at %d", l.Tail().Number, all[89].At.Number)
@@ -281,12 +282,12 @@ func cuts(b *bench) {
 	if l.Stats().SizeBytes >= size {
 		b.Error("the cut made no room")
 	}
-	if err := l.Read(context.Background(), all[0].At, ignore); !errors.Is(err, journal.ErrTrimmed) {
+	if err := l.Read(context.Background(), all[0].At, ignoreCommit); !errors.Is(err, journal.ErrTrimmed) {
 		b.Errorf("read below the cut: %v", err)
 	}
 	head := l.Head()
-	b.must(l.Close())
-	l = b.open(journal.Options{SegmentSize: 4096})
+	b.requireNoError(l.Close())
+	l = b.openLog(journal.Options{SegmentSize: 4096})
 	defer l.Close()
 	if l.Head().Number < head.Number {
 		b.Fatalf("head %+v became %+v", head, l.Head())
@@ -294,9 +295,9 @@ func cuts(b *bench) {
 	above("after opening again")
 }
 
-func appendWaits(b *bench) {
+func checkFullQueueBlocksAppend(b *journalFixture) {
 	hold := make(chan struct{})
-	l := b.open(journal.Options{QueueBytes: 1000, Deliver: func(journal.Commit) { <-hold }})
+	l := b.openLog(journal.Options{QueueBytes: 1000, Deliver: func(journal.Commit) { <-hold }})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	var err error
@@ -308,30 +309,30 @@ func appendWaits(b *bench) {
 		b.Fatalf("append %d to a full queue: %v", n, err)
 	}
 	close(hold)
-	b.put(l, 0, 1, "goes on")
+	b.appendEntry(l, 0, 1, "goes on")
 	b.acks.Wait(1)
-	b.must(l.Close())
+	b.requireNoError(l.Close())
 }
 
-func closeCommits(b *bench) {
-	l := b.open(journal.Options{})
+func checkCloseCommitsQueue(b *journalFixture) {
+	l := b.openLog(journal.Options{})
 	for i := range 300 {
-		b.put(l, i, 1, "x")
+		b.appendEntry(l, i, 1, "x")
 	}
-	b.must(l.Close())
-	inOrder(b.T, b.acks, 300)
+	b.requireNoError(l.Close())
+	awaitAcksInOrder(b.T, b.acks, 300)
 }
 
-func retained(b *bench) {
+func checkRetainedCommits(b *journalFixture) {
 	var kept []journal.Commit
-	l := b.open(journal.Options{Deliver: func(c journal.Commit) {
+	l := b.openLog(journal.Options{Deliver: func(c journal.Commit) {
 		if len(kept) < 5 {
 			c.Retain()
 			kept = append(kept, c)
 		}
 	}})
-	b.putAll(l, 50, "entry ")
-	b.must(l.Close())
+	b.appendEntries(l, 50, "entry ")
+	b.requireNoError(l.Close())
 	i := 0
 	for _, c := range kept {
 		for _, text := range journaltest.Texts(b.T, c) {
@@ -344,8 +345,8 @@ func retained(b *bench) {
 	}
 }
 
-func manyAtOnce(b *bench) {
-	l := b.open(journal.Options{SegmentSize: 64 << 10, QueueBytes: 20_000})
+func checkConcurrentAppends(b *journalFixture) {
+	l := b.openLog(journal.Options{SegmentSize: 64 << 10, QueueBytes: 20_000})
 	const writers, each = 8, 300
 	var group sync.WaitGroup
 	acks := make([]*journaltest.Acks, writers)
@@ -362,17 +363,17 @@ func manyAtOnce(b *bench) {
 			}
 		})
 		group.Go(func() {
-			if err := l.Read(context.Background(), journal.Position{}, ignore); err != nil {
+			if err := l.Read(context.Background(), journal.Position{}, ignoreCommit); err != nil {
 				b.Errorf("read beside appends: %v", err)
 			}
 		})
 	}
 	group.Wait()
 	for _, a := range acks {
-		inOrder(b.T, a, each)
+		awaitAcksInOrder(b.T, a, each)
 	}
 	if n := len(journaltest.Contents(b.T, l, journal.Position{})); n != writers*each*2 {
 		b.Fatalf("%d entries", n)
 	}
-	b.must(l.Close())
+	b.requireNoError(l.Close())
 }

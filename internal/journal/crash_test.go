@@ -14,23 +14,23 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// crash is what a machine finds after losing power, and what must be in it.
-type crash struct {
+// crashedDisk is a file system after a loss of power, with the range of entries that must be on it.
+type crashedDisk struct {
 	op    faultfs.Op
 	fs    *memfs.FS
 	acked int    // entries 0 … acked-1 were acknowledged
 	cut   uint64 // commits up to here may be gone
 }
 
-// TestCrashAtEveryOperation loses power before every operation that changes the
-// disk, keeping nothing or a part of what was not synced. Whatever was acknowledged
-// must be there, in order, once, and the log must go on.
-func TestCrashAtEveryOperation(t *testing.T) {
+// TestCrashKeepsAcknowledgedEntries loses power before every operation that changes the
+// disk, and keeps none or a part of the unsynced bytes. Each acknowledged entry
+// must be in the log once and in order, and the log must accept new entries.
+func TestCrashKeepsAcknowledgedEntries(t *testing.T) {
 	inner := memfs.New()
 	fs := faultfs.New(inner)
 	acks := journaltest.NewAcks()
 	var mu sync.Mutex
-	var crashes []crash
+	var crashes []crashedDisk
 	cut := uint64(0)
 	fs.OnOperation(func(op faultfs.Op) error {
 		if !op.Kind.Changes() {
@@ -38,7 +38,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		c := crash{op: op, acked: len(acks.Results()), cut: cut}
+		c := crashedDisk{op: op, acked: len(acks.Results()), cut: cut}
 		for i, keep := range []int{0, 50, 100} {
 			c.fs = inner.Crash(keep, uint64(len(crashes)+i))
 			crashes = append(crashes, c)
@@ -48,11 +48,11 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	options := journal.Options{FS: fs, Tick: -1, Reserve: 1 << 12, SegmentSize: 3000}
 	const lives, each = 3, 25
 	for life := range lives {
-		l := open(t, "/j", options)
+		l := openTestLog(t, "/j", options)
 		for i := range each {
 			n := life*each + i
 			err := l.Append(context.Background(), journal.Entry{
-				Section: journal.Section(n % 3), Data: entryOf(n), Waiter: acks, Token: uint64(n),
+				Section: journal.Section(n % 3), Data: numberedEntry(n), Waiter: acks, Token: uint64(n),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -85,11 +85,11 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
-func entryOf(n int) []byte {
+func numberedEntry(n int) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(n)), strings.Repeat("x", n%100*8)...)
 }
 
-func checkAfterCrash(t *testing.T, c crash, o journal.Options) {
+func checkAfterCrash(t *testing.T, c crashedDisk, o journal.Options) {
 	t.Helper()
 	o.FS = c.fs
 	l, err := journal.Open("/j", o)
@@ -112,7 +112,7 @@ func checkAfterCrash(t *testing.T, c crash, o journal.Options) {
 		for _, s := range k.Sections() {
 			if err := k.Entries(s, func(data []byte) error {
 				n := int(binary.BigEndian.Uint32(data))
-				if seen[n] || n <= last[s] || string(data) != string(entryOf(n)) {
+				if seen[n] || n <= last[s] || string(data) != string(numberedEntry(n)) {
 					return fmt.Errorf("entry %d is there twice, out of order or changed", n)
 				}
 				seen[n], last[s] = true, n
@@ -148,17 +148,17 @@ func checkAfterCrash(t *testing.T, c crash, o journal.Options) {
 	}
 }
 
-// TestSyncComesBeforeTheAcknowledgement reads the recorded order of operations:
-// between the write of a commit and its acknowledgement stands a sync.
-func TestSyncComesBeforeTheAcknowledgement(t *testing.T) {
+// TestSyncPrecedesAcknowledgement reads a trace of disk operations:
+// between the write of a commit and the acknowledgement of its entries is a sync.
+func TestSyncPrecedesAcknowledgement(t *testing.T) {
 	fs := faultfs.New(memfs.New())
 	fs.Record()
 	delivered := func(c journal.Commit) { fs.AddNote("delivered") }
-	l := open(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: -1, Deliver: delivered, SegmentSize: 2000})
+	l := openTestLog(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: -1, Deliver: delivered, SegmentSize: 2000})
 	heard := make(chan struct{})
-	w := waiter(func(token uint64) { fs.AddNote("acknowledged"); heard <- struct{}{} })
+	w := waiterFunc(func(token uint64) { fs.AddNote("acknowledged"); heard <- struct{}{} })
 	for i := range 50 {
-		if err := l.Append(context.Background(), journal.Entry{Data: entryOf(i), Waiter: w}); err != nil {
+		if err := l.Append(context.Background(), journal.Entry{Data: numberedEntry(i), Waiter: w}); err != nil {
 			t.Fatal(err)
 		}
 		<-heard
@@ -190,9 +190,9 @@ func TestSyncComesBeforeTheAcknowledgement(t *testing.T) {
 	}
 }
 
-type waiter func(token uint64)
+type waiterFunc func(token uint64)
 
-func (w waiter) Committed(token uint64, _ journal.Position, err error) {
+func (w waiterFunc) Committed(token uint64, _ journal.Position, err error) {
 	if err == nil {
 		w(token)
 	}

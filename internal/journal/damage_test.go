@@ -18,32 +18,32 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// written is a log of three segments or so, as bytes, and its entries.
-type written struct {
+// writtenLog has the files of a log of about three segments, and its entries.
+type writtenLog struct {
 	files   map[string][]byte
 	names   []string // of the segments
 	entries []string
 	head    uint64
 }
 
-var logOptions = journal.Options{Tick: -1, Reserve: -1, SegmentSize: 1000}
+var smallSegmentOptions = journal.Options{Tick: -1, Reserve: -1, SegmentSize: 1000}
 
-func write(t *testing.T) written {
+func writeSmallLog(t *testing.T) writtenLog {
 	t.Helper()
 	fs := memfs.New()
-	o := logOptions
+	o := smallSegmentOptions
 	o.FS = fs
-	l := open(t, "/j", o)
+	l := openTestLog(t, "/j", o)
 	a := journaltest.NewAcks()
 	for i := range 30 {
-		if err := l.Append(context.Background(), journal.Entry{Section: 1, Data: entryOf(i), Waiter: a}); err != nil {
+		if err := l.Append(context.Background(), journal.Entry{Section: 1, Data: numberedEntry(i), Waiter: a}); err != nil {
 			t.Fatal(err)
 		}
 		a.Wait(i + 1)
 	}
-	w := written{files: map[string][]byte{}, entries: journaltest.Contents(t, l, journal.Position{}), head: l.Head().Number}
-	// The files as they are before Close, whose last commit would hold nothing.
-	w.names, w.files = filesOf(t, fs)
+	w := writtenLog{files: map[string][]byte{}, entries: journaltest.Contents(t, l, journal.Position{}), head: l.Head().Number}
+	// The files are copied before Close, which would add an empty commit.
+	w.names, w.files = readJournalFiles(t, fs)
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func write(t *testing.T) written {
 	return w
 }
 
-func filesOf(t *testing.T, fs disk.FS) (segments []string, files map[string][]byte) {
+func readJournalFiles(t *testing.T, fs disk.FS) (segments []string, files map[string][]byte) {
 	t.Helper()
 	files = map[string][]byte{}
 	names, err := fs.List("/j")
@@ -76,8 +76,8 @@ func filesOf(t *testing.T, fs disk.FS) (segments []string, files map[string][]by
 	return segments, files
 }
 
-// with is a file system holding the log with one file changed (nil: removed).
-func (w written) with(t *testing.T, name string, data []byte) *memfs.FS {
+// withChangedFile returns a file system with the log, in which one file has the content data (nil: the file is removed).
+func (w writtenLog) withChangedFile(t *testing.T, name string, data []byte) *memfs.FS {
 	t.Helper()
 	fs := memfs.New()
 	_ = fs.MkdirAll("/j")
@@ -95,22 +95,22 @@ func (w written) with(t *testing.T, name string, data []byte) *memfs.FS {
 	return fs
 }
 
-func (w written) openWith(t *testing.T, name string, data []byte) (*journal.Log, *memfs.FS, error) {
+func (w writtenLog) openWithChangedFile(t *testing.T, name string, data []byte) (*journal.Log, *memfs.FS, error) {
 	t.Helper()
-	fs := w.with(t, name, data)
-	o := logOptions
+	fs := w.withChangedFile(t, name, data)
+	o := smallSegmentOptions
 	o.FS = fs
 	l, err := journal.Open("/j", o)
 	return l, fs, err
 }
 
-// lastCommit is where the last commit begins: the file up to there is whole.
-func (w written) lastCommit(t *testing.T) (name string, offset int) {
+// lastCommitOffset returns the file and offset at which the last commit begins.
+func (w writtenLog) lastCommitOffset(t *testing.T) (name string, offset int) {
 	t.Helper()
 	name = w.names[len(w.names)-1]
 	data := w.files[name]
 	for cut := len(data) - 1; ; cut-- {
-		l, _, err := w.openWith(t, name, data[:cut])
+		l, _, err := w.openWithChangedFile(t, name, data[:cut])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,15 +122,15 @@ func (w written) lastCommit(t *testing.T) (name string, offset int) {
 	}
 }
 
-// TestTornTail truncates and flips the log at every byte of its last commit: it is
-// cut and counted, everything before it is there, and the log goes on.
-func TestTornTail(t *testing.T) {
-	w := write(t)
-	name, start := w.lastCommit(t)
+// TestTornLastCommitIsCut truncates the log or flips a bit at every byte of its last commit: the commit is
+// cut and counted, all earlier commits are readable, and the log accepts new entries.
+func TestTornLastCommitIsCut(t *testing.T) {
+	w := writeSmallLog(t)
+	name, start := w.lastCommitOffset(t)
 	data := w.files[name]
 	check := func(what string, at int, changed []byte) {
 		t.Helper()
-		l, fs, err := w.openWith(t, name, changed)
+		l, fs, err := w.openWithChangedFile(t, name, changed)
 		if err != nil {
 			t.Fatalf("%s at %d: %v", what, at, err)
 		}
@@ -151,9 +151,9 @@ func TestTornTail(t *testing.T) {
 			t.Fatal(err)
 		}
 		// What was cut stays cut.
-		o := logOptions
+		o := smallSegmentOptions
 		o.FS = fs
-		l = open(t, "/j", o)
+		l = openTestLog(t, "/j", o)
 		if n := len(journaltest.Contents(t, l, journal.Position{})); n != len(w.entries) || l.Stats().TornCommits != 0 {
 			t.Fatalf("%s at %d: %d entries when opened again", what, at, n)
 		}
@@ -170,11 +170,11 @@ func TestTornTail(t *testing.T) {
 	check("zeros behind", start, append(slices.Clone(data[:start]), make([]byte, 700)...))
 }
 
-// TestDamage flips bits everywhere else: the start is refused with file, offset,
-// loss and command, and Repair goes on without exactly what is lost.
-func TestDamage(t *testing.T) {
-	w := write(t)
-	last, start := w.lastCommit(t)
+// TestDamagedLogIsRefusedAndRepaired flips bits before the last commit: Open fails with file, offset,
+// lost commits and repair command, and after Repair exactly the lost commits are missing.
+func TestDamagedLogIsRefusedAndRepaired(t *testing.T) {
+	w := writeSmallLog(t)
+	last, start := w.lastCommitOffset(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, name := range w.names {
 		end := len(w.files[name])
@@ -195,11 +195,11 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestVerifyFrom: what the oldest snapshot covers is not looked at when opening. Whoever
-// reads it all the same hears of the damage; what no snapshot covers is always checked.
-func TestVerifyFrom(t *testing.T) {
-	w := write(t)
-	l, _, err := w.openWith(t, "", nil)
+// TestOpenVerifiesCommitsAboveSnapshot damages a log: Open does not verify commits below the oldest snapshot, and Read
+// reports their damage. Open always verifies commits above the oldest snapshot.
+func TestOpenVerifiesCommitsAboveSnapshot(t *testing.T) {
+	w := writeSmallLog(t)
+	l, _, err := w.openWithChangedFile(t, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,8 +228,8 @@ func TestVerifyFrom(t *testing.T) {
 		case c.file != "":
 			changed[c.flip] ^= 4
 		}
-		o := logOptions
-		o.FS, o.VerifyFrom = w.with(t, c.file, changed), from
+		o := smallSegmentOptions
+		o.FS, o.VerifyFrom = w.withChangedFile(t, c.file, changed), from
 		l, err := journal.Open("/j", o)
 		var damage *journal.DamageError
 		if c.refused {
@@ -260,22 +260,22 @@ func TestVerifyFrom(t *testing.T) {
 	}
 }
 
-// TestMissingFormatFile: without FORMAT the start is refused, and Repair makes it again
-// from what the segments say.
-func TestMissingFormatFile(t *testing.T) {
-	w := write(t)
+// TestRepairRestoresFormatFile removes the file FORMAT: Open fails, and Repair writes the file again
+// from the headers of the segments.
+func TestRepairRestoresFormatFile(t *testing.T) {
+	w := writeSmallLog(t)
 	for _, changed := range [][]byte{nil, []byte("muster journal 1\n")} {
-		_, fs, err := w.openWith(t, "FORMAT", changed)
+		_, fs, err := w.openWithChangedFile(t, "FORMAT", changed)
 		var damage *journal.DamageError
 		if !errors.As(err, &damage) {
 			t.Fatalf("opened with %v", err)
 		}
-		o := logOptions
+		o := smallSegmentOptions
 		o.FS = fs
 		if losses, err := journal.Repair("/j", o); err != nil || !slices.Equal(losses, []journal.Loss{{File: "/j/FORMAT"}}) {
 			t.Fatalf("%v %v", losses, err)
 		}
-		l := open(t, "/j", o)
+		l := openTestLog(t, "/j", o)
 		if got := journaltest.Contents(t, l, journal.Position{}); !slices.Equal(got, w.entries) {
 			t.Fatalf("%d entries after repair", len(got))
 		}
@@ -283,9 +283,9 @@ func TestMissingFormatFile(t *testing.T) {
 	}
 }
 
-func (w written) checkDamage(t *testing.T, name string, at int, changed []byte) {
+func (w writtenLog) checkDamage(t *testing.T, name string, at int, changed []byte) {
 	t.Helper()
-	l, fs, err := w.openWith(t, name, changed)
+	l, fs, err := w.openWithChangedFile(t, name, changed)
 	var damage *journal.DamageError
 	if !errors.As(err, &damage) {
 		if err == nil {
@@ -301,7 +301,7 @@ func (w written) checkDamage(t *testing.T, name string, at int, changed []byte) 
 			t.Fatalf("message %q does not say %q", err, want)
 		}
 	}
-	o := logOptions
+	o := smallSegmentOptions
 	o.FS = fs
 	losses, err := journal.Repair("/j", o)
 	if err != nil || len(losses) == 0 && at >= 64 {
@@ -333,11 +333,11 @@ func (w written) checkDamage(t *testing.T, name string, at int, changed []byte) 
 	}
 }
 
-// TestRepairOfManyDamages changes, cuts and removes at many places at once. Repair
-// must make a log that opens, goes on, has nothing that was never written, and keeps
-// every entry whose commit is not named as lost.
-func TestRepairOfManyDamages(t *testing.T) {
-	w := write(t)
+// TestRepairKeepsUndamagedCommits changes bytes, truncates files and removes files in many places at once. The repaired
+// log must open, accept new entries, contain no entry that was never written, and keep
+// every entry whose commit Repair does not report as lost.
+func TestRepairKeepsUndamagedCommits(t *testing.T) {
+	w := writeSmallLog(t)
 	rapid.Check(t, func(r *rapid.T) {
 		files := map[string][]byte{}
 		for name, data := range w.files {
@@ -363,9 +363,9 @@ func TestRepairOfManyDamages(t *testing.T) {
 				files[name] = slices.Concat(data[:at], data[at/2:])
 			}
 		}
-		damaged := written{files: files}
-		fs := damaged.with(t, "", nil)
-		o := logOptions
+		damaged := writtenLog{files: files}
+		fs := damaged.withChangedFile(t, "", nil)
+		o := smallSegmentOptions
 		o.FS = fs
 		losses, err := journal.Repair("/j", o)
 		if err != nil {
@@ -399,7 +399,7 @@ func TestRepairOfManyDamages(t *testing.T) {
 		}
 		a := journaltest.NewAcks()
 		head := l.Head().Number
-		add(t, l, a, 99)
+		appendTestEntry(t, l, a, 99)
 		if at := a.Wait(1)[0].At.Number; at != head+1 {
 			r.Fatalf("goes on at %d after %d", at, head)
 		}

@@ -21,22 +21,22 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func add(t *testing.T, l *journal.Log, a *journaltest.Acks, n int) {
+func appendTestEntry(t *testing.T, l *journal.Log, a *journaltest.Acks, n int) {
 	t.Helper()
-	err := l.Append(context.Background(), journal.Entry{Section: 1, Data: entryOf(n), Waiter: a, Token: uint64(n)})
+	err := l.Append(context.Background(), journal.Entry{Section: 1, Data: numberedEntry(n), Waiter: a, Token: uint64(n)})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestDiskFull: nothing is acknowledged, Append waits once the queue is full, the
-// reserve is let go, and commits go on by themselves when there is room for it again.
-func TestDiskFull(t *testing.T) {
+// TestFullDiskBlocksCommits fills the disk: no entry is acknowledged, Append waits when the queue is full, the
+// reserve file is deleted, and commits continue when the disk has space for the reserve again.
+func TestFullDiskBlocksCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
-		l := open(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: 1 << 20, QueueBytes: 5000})
+		l := openTestLog(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: 1 << 20, QueueBytes: 5000})
 		a := journaltest.NewAcks()
-		add(t, l, a, 0)
+		appendTestEntry(t, l, a, 0)
 		a.Wait(1)
 		has := func(name string) bool { f, err := fs.Open("/j/" + name); return err == nil && f.Close() == nil }
 		if !has("RESERVE") {
@@ -44,7 +44,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		fs.SetFree(0)
 		for i := 1; i < 10; i++ {
-			add(t, l, a, i)
+			appendTestEntry(t, l, a, i)
 		}
 		synctest.Wait()
 		time.Sleep(10 * time.Second)
@@ -85,19 +85,19 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// TestFailedSync: the commit is written again in a new segment, on a new
-// descriptor, and is there once.
-func TestFailedSync(t *testing.T) {
+// TestFailedSyncRepeatsCommitInNewSegment fails a sync or write: the commit is written again in a new segment, on a new
+// descriptor, and a reader gets the commit once.
+func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 	for _, kind := range []faultfs.Kind{faultfs.Sync, faultfs.Write} {
 		t.Run(string(kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := memfs.New()
 				fs := faultfs.New(inner)
 				o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
-				l := open(t, "/j", o)
+				l := openTestLog(t, "/j", o)
 				a := journaltest.NewAcks()
 				for i := range 5 {
-					add(t, l, a, i)
+					appendTestEntry(t, l, a, i)
 					a.Wait(i + 1)
 				}
 				fails := 0
@@ -109,7 +109,7 @@ func TestFailedSync(t *testing.T) {
 					return nil
 				})
 				fs.Record()
-				add(t, l, a, 5)
+				appendTestEntry(t, l, a, 5)
 				a.Wait(6)
 				synced := map[string]bool{}
 				for _, op := range fs.Trace() {
@@ -120,7 +120,7 @@ func TestFailedSync(t *testing.T) {
 						synced[op.Name] = true
 					}
 				}
-				add(t, l, a, 6)
+				appendTestEntry(t, l, a, 6)
 				a.Wait(7)
 				want := journaltest.Contents(t, l, journal.Position{})
 				if len(want) != 7 {
@@ -131,7 +131,7 @@ func TestFailedSync(t *testing.T) {
 					t.Fatal(err)
 				}
 				o.FS = crashed
-				l = open(t, "/j", o)
+				l = openTestLog(t, "/j", o)
 				defer l.Close()
 				if got := journaltest.Contents(t, l, journal.Position{}); fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("%q", got)
@@ -141,15 +141,15 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestFailedSyncLostEarlierCommits: when reading back shows that acknowledged bytes
-// are gone, the log says so and does not go on.
-func TestFailedSyncLostEarlierCommits(t *testing.T) {
+// TestLostAcknowledgedCommitsStopLog fails a sync that loses acknowledged bytes: the log
+// reports the loss and commits nothing more.
+func TestLostAcknowledgedCommitsStopLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := memfs.New()
 		fs := faultfs.New(inner)
-		l := open(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: -1})
+		l := openTestLog(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: -1})
 		a := journaltest.NewAcks()
-		add(t, l, a, 0)
+		appendTestEntry(t, l, a, 0)
 		a.Wait(1)
 		fs.OnOperation(func(op faultfs.Op) error {
 			if op.Kind != faultfs.Sync {
@@ -163,7 +163,7 @@ func TestFailedSyncLostEarlierCommits(t *testing.T) {
 			_, _ = f.WriteAt([]byte("gone"), 100)
 			return syscall.EIO
 		})
-		add(t, l, a, 1)
+		appendTestEntry(t, l, a, 1)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		var damage *journal.DamageError
@@ -177,14 +177,14 @@ func TestFailedSyncLostEarlierCommits(t *testing.T) {
 	})
 }
 
-// TestBudget: at the budget commits wait for a cut, and go on after it.
-func TestBudget(t *testing.T) {
+// TestBudgetBlocksCommitsUntilCut fills a log to its size budget: commits wait for a cut, and continue after the cut.
+func TestBudgetBlocksCommitsUntilCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := open(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, Budget: 20_000, QueueBytes: 1 << 20})
+		l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, Budget: 20_000, QueueBytes: 1 << 20})
 		defer l.Close()
 		a := journaltest.NewAcks()
 		for i := range 300 {
-			add(t, l, a, i)
+			appendTestEntry(t, l, a, i)
 			synctest.Wait()
 		}
 		if err := l.Stats().Blocked; !errors.Is(err, journal.ErrBudget) {
@@ -213,9 +213,9 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// TestSizeAfter: what lies behind a position shrinks from all of it to nothing.
-func TestSizeAfter(t *testing.T) {
-	l := open(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, SegmentSize: 1 << 20})
+// TestSizeAfterCountsUnreadBytes checks SizeAfter at every position: from the size of the whole log down to zero.
+func TestSizeAfterCountsUnreadBytes(t *testing.T) {
+	l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, SegmentSize: 1 << 20})
 	defer l.Close()
 	a := journaltest.NewAcks()
 	data, random := make([]byte, 200<<10), rand.NewChaCha8([32]byte{})
@@ -236,28 +236,28 @@ func TestSizeAfter(t *testing.T) {
 	}
 }
 
-// hands is a clock set by hand.
-type hands struct{ wall, mono atomic.Int64 }
+// manualClock is a clock that the test sets.
+type manualClock struct{ wall, mono atomic.Int64 }
 
-func (h *hands) Wall() int64         { return h.wall.Load() }
-func (h *hands) Mono() time.Duration { return time.Duration(h.mono.Load()) }
+func (h *manualClock) Wall() int64         { return h.wall.Load() }
+func (h *manualClock) Mono() time.Duration { return time.Duration(h.mono.Load()) }
 
-// TestTimes: listening time stands still while the process is stopped, its disk
-// stalls or it is down; receive time follows the wall clock but never goes back.
-func TestTimes(t *testing.T) {
-	clock := &hands{}
+// TestListeningTimeStopsWhileServerIsDown checks that listening time stands still while the process is stopped, its disk
+// stalls or the process is down. Receive time follows the wall clock but never goes back.
+func TestListeningTimeStopsWhileServerIsDown(t *testing.T) {
+	clock := &manualClock{}
 	clock.wall.Store(1_700_000_000e9)
 	fs := memfs.New()
 	var last journal.Commit
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, Clock: clock, Deliver: func(c journal.Commit) { last = c }}
-	l := open(t, "/j", o)
+	l := openTestLog(t, "/j", o)
 	n := 0
 	step := func(wall, mono time.Duration) (received int64, listening time.Duration) {
 		t.Helper()
 		clock.wall.Add(int64(wall))
 		clock.mono.Add(int64(mono))
 		a := journaltest.NewAcks()
-		add(t, l, a, n)
+		appendTestEntry(t, l, a, n)
 		n++
 		a.Wait(1)
 		return last.Received(), last.Listening()
@@ -288,18 +288,18 @@ func TestTimes(t *testing.T) {
 	}
 	clock.wall.Add(int64(10 * time.Hour))
 	clock.mono.Add(int64(10 * time.Hour))
-	l = open(t, "/j", o)
+	l = openTestLog(t, "/j", o)
 	defer l.Close()
 	if _, listening := step(0, time.Second); listening-before != time.Second {
 		t.Errorf("down for ten hours: listened %v", listening-before)
 	}
 }
 
-// TestTick: silence makes an empty commit each second.
-func TestTick(t *testing.T) {
+// TestSilenceMakesEmptyCommits appends nothing: the log makes an empty commit each second.
+func TestSilenceMakesEmptyCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var commits atomic.Int32
-		l := open(t, "/j", journal.Options{FS: memfs.New(), Reserve: -1, Deliver: func(c journal.Commit) {
+		l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Reserve: -1, Deliver: func(c journal.Commit) {
 			if len(c.Sections()) == 0 {
 				commits.Add(1)
 			}
@@ -314,10 +314,10 @@ func TestTick(t *testing.T) {
 	})
 }
 
-func TestLockedFolder(t *testing.T) {
+func TestSecondOpenOfFolderIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	o := journal.Options{Tick: -1, Reserve: -1}
-	l := open(t, dir, o)
+	l := openTestLog(t, dir, o)
 	_, err := journal.Open(dir, o)
 	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "in use by process") {
 		t.Fatalf("second open: %v", err)
@@ -325,17 +325,17 @@ func TestLockedFolder(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_ = open(t, dir, o).Close()
+	_ = openTestLog(t, dir, o).Close()
 }
 
-// TestNewIncarnation: a restored copy keeps what it holds, under old positions too,
-// and refuses those that only the first life knows.
-func TestNewIncarnation(t *testing.T) {
+// TestNewIncarnationKeepsOldPositions restores a copy of a log: its commits are readable by their old positions,
+// and positions after the copy, which only the original log has, are refused.
+func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
-	l := open(t, "/j", o)
+	l := openTestLog(t, "/j", o)
 	a := journaltest.NewAcks()
-	add(t, l, a, 0)
+	appendTestEntry(t, l, a, 0)
 	old := a.Wait(1)[0].At
 	_ = l.Close()
 	born, err := journal.NewIncarnation("/j", o)
@@ -346,9 +346,9 @@ func TestNewIncarnation(t *testing.T) {
 		t.Fatal("the same incarnation")
 	}
 	o.VerifyFrom = old
-	l = open(t, "/j", o)
+	l = openTestLog(t, "/j", o)
 	defer l.Close()
-	add(t, l, a, 1)
+	appendTestEntry(t, l, a, 1)
 	a.Wait(2)
 	if got := journaltest.Contents(t, l, journal.Position{}); len(got) != 2 {
 		t.Fatalf("%q", got)
@@ -360,22 +360,22 @@ func TestNewIncarnation(t *testing.T) {
 		t.Fatalf("a position of the other life: %v", err)
 	}
 	_ = l.Close()
-	// The segments know the lives too.
+	// Repair rebuilds the incarnations from the headers of the segments.
 	if err := fs.Remove("/j/FORMAT"); err != nil {
 		t.Fatal(err)
 	}
 	if losses, err := journal.Repair("/j", o); err != nil || len(losses) != 1 {
 		t.Fatalf("%v %v", losses, err)
 	}
-	l = open(t, "/j", o)
+	l = openTestLog(t, "/j", o)
 	if p, err := l.Resolve(old); err != nil || l.Incarnation() != born || len(journaltest.Contents(t, l, journal.Position{})) != 2 {
 		t.Fatalf("%+v %v, incarnation %+v", p, err, l.Incarnation())
 	}
 }
 
-// TestNoRoomAndTime: at the budget, and on a full disk, positions move on, because the
-// tail is let go only for snapshots of later ones; listening time does not.
-func TestNoRoomAndTime(t *testing.T) {
+// TestBlockedLogMovesPositionsWithoutListening blocks a log by its budget or a full disk: empty commits move the position, because
+// the tail is cut only after snapshots of later positions. Listening time stands still.
+func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options journal.Options
@@ -404,11 +404,11 @@ func TestNoRoomAndTime(t *testing.T) {
 				o := c.options
 				o.FS, o.QueueBytes = fs, 1<<20
 				o.Deliver = func(c journal.Commit) { listening.Store(int64(c.Listening())) }
-				l := open(t, "/j", o)
+				l := openTestLog(t, "/j", o)
 				defer l.Close()
 				a := journaltest.NewAcks()
 				for i := range 300 {
-					add(t, l, a, i)
+					appendTestEntry(t, l, a, i)
 					synctest.Wait()
 				}
 				time.Sleep(5 * time.Second)
@@ -446,33 +446,33 @@ func TestNoRoomAndTime(t *testing.T) {
 	}
 }
 
-func TestRefusesNewerStores(t *testing.T) {
+func TestNewerStoreVersionIsRefused(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, Stores: map[string]int{"snapshots": 2}}
-	_ = open(t, "/j", o).Close()
+	_ = openTestLog(t, "/j", o).Close()
 	o.Stores = map[string]int{"snapshots": 1}
 	if _, err := journal.Open("/j", o); model.ClassOf(err) != model.Conflict {
 		t.Fatalf("older program: %v", err)
 	}
 	o.Stores = map[string]int{"snapshots": 3}
-	_ = open(t, "/j", o).Close()
+	_ = openTestLog(t, "/j", o).Close()
 	text, err := disk.ReadFile(fs, "/j/FORMAT")
 	if err != nil || !strings.Contains(string(text), "store snapshots 3\n") {
 		t.Fatalf("%s %v", text, err)
 	}
 }
 
-// TestStalledSync: a disk that stalls for a minute delays acknowledgements, and
+// TestStalledSyncStopsListeningTime stalls the disk for a minute: acknowledgements are delayed, and
 // listening time does not count the minute.
-func TestStalledSync(t *testing.T) {
+func TestStalledSyncStopsListeningTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
 		var listening []time.Duration
-		l := open(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: -1, Deliver: func(c journal.Commit) {
+		l := openTestLog(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: -1, Deliver: func(c journal.Commit) {
 			listening = append(listening, c.Listening())
 		}})
 		a := journaltest.NewAcks()
-		add(t, l, a, 0)
+		appendTestEntry(t, l, a, 0)
 		a.Wait(1)
 		fs.OnOperation(func(op faultfs.Op) error {
 			if op.Kind == faultfs.Sync {
@@ -480,9 +480,9 @@ func TestStalledSync(t *testing.T) {
 			}
 			return nil
 		})
-		add(t, l, a, 1)
+		appendTestEntry(t, l, a, 1)
 		synctest.Wait()
-		add(t, l, a, 2)
+		appendTestEntry(t, l, a, 2)
 		time.Sleep(59 * time.Second)
 		if n := len(a.Results()); n != 1 {
 			t.Fatalf("%d acknowledged while the disk stalls", n)
@@ -500,19 +500,19 @@ func TestStalledSync(t *testing.T) {
 	})
 }
 
-// TestLogEndsBeforeRecordedPositions: a log that lost its end, or is an older copy, goes on
-// as another incarnation: its new commits are not taken for those that are gone.
-func TestLogEndsBeforeRecordedPositions(t *testing.T) {
+// TestLostLogEndStartsNewIncarnation opens a log that lost its end, or is an older copy: the log continues
+// as a new incarnation, so that new commits are not confused with the lost ones.
+func TestLostLogEndStartsNewIncarnation(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
-	l := open(t, "/j", o)
+	l := openTestLog(t, "/j", o)
 	a := journaltest.NewAcks()
-	add(t, l, a, 0)
+	appendTestEntry(t, l, a, 0)
 	at := a.Wait(1)[0].At
 	_ = l.Close()
 
 	o.KnownPositions = []journal.Position{at, {Log: 77, Number: 500}}
-	l = open(t, "/j", o)
+	l = openTestLog(t, "/j", o)
 	if id := l.Incarnation().ID; id != at.Log {
 		t.Fatal("a new incarnation, though nothing is missing")
 	}
@@ -521,7 +521,7 @@ func TestLogEndsBeforeRecordedPositions(t *testing.T) {
 
 	ahead := journal.Position{Log: at.Log, Number: head.Number + 5}
 	o.KnownPositions = []journal.Position{at, ahead}
-	l = open(t, "/j", o)
+	l = openTestLog(t, "/j", o)
 	born := l.Incarnation().ID
 	if born == at.Log {
 		t.Fatal("the same incarnation, though its end is missing")
@@ -538,21 +538,21 @@ func TestLogEndsBeforeRecordedPositions(t *testing.T) {
 			t.Errorf("shared with %+v: %+v, want %+v", c.of, p, c.want)
 		}
 	}
-	add(t, l, a, 1)
+	appendTestEntry(t, l, a, 1)
 	if got := a.Wait(2)[1].At; got != (journal.Position{Log: born, Number: head.Number + 1}) {
 		t.Fatalf("goes on at %+v", got)
 	}
 	_ = l.Close()
-	l = open(t, "/j", o) // those others still know the former one: nothing new in that
+	l = openTestLog(t, "/j", o) // those others still know the former one: nothing new in that
 	defer l.Close()
 	if l.Incarnation().ID != born {
 		t.Fatal("a new incarnation at every start")
 	}
 }
 
-// TestMissingLog: a folder without the log that others know is refused, until
-// Repair begins a new one.
-func TestMissingLog(t *testing.T) {
+// TestMissingLogIsRefusedUntilRepair opens an empty folder although other stores have positions of its log: Open fails until
+// Repair creates a new log.
+func TestMissingLogIsRefusedUntilRepair(t *testing.T) {
 	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, KnownPositions: []journal.Position{{Log: 77, Number: 500}}, RepairCommand: "mend it"}
 	_, err := journal.Open("/j", o)
 	if model.ClassOf(err) != model.Unavailable || !strings.HasSuffix(err.Error(), o.RepairCommand) {
@@ -562,10 +562,10 @@ func TestMissingLog(t *testing.T) {
 	if err != nil || !slices.Equal(lost, []journal.Loss{{File: "/j", First: 1, Last: journal.ToEnd}}) {
 		t.Fatalf("%v %v", lost, err)
 	}
-	l := open(t, "/j", o)
+	l := openTestLog(t, "/j", o)
 	defer l.Close()
 	a := journaltest.NewAcks()
-	add(t, l, a, 0)
+	appendTestEntry(t, l, a, 0)
 	if at := a.Wait(1)[0].At; at.Number != 1 {
 		t.Fatalf("%+v", at)
 	}

@@ -17,28 +17,28 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// formatFile describes the folder. It is text, so that a person can read it.
+// formatFile is the name of the text file that describes a journal folder: format versions and incarnations.
 const formatFile = "FORMAT"
 
-// lockFile is locked against a second process.
+// lockFile is the name of the file that a process locks while it has the journal folder open.
 const lockFile = "LOCK"
 
-// folder is the content of FORMAT.
-type folder struct {
+// folderFormat is the content of the file FORMAT in a journal folder.
+type folderFormat struct {
 	incarnation Incarnation
 	partitions  int
 	stores      map[string]int
-	ancestors   []ancestor // oldest first
+	ancestors   []ancestorIncarnation // oldest first
 }
 
-// ancestor is an earlier incarnation, which has the same commits up to last.
-type ancestor struct {
+// ancestorIncarnation is an earlier incarnation of a journal, whose commits up to last are in the present incarnation too.
+type ancestorIncarnation struct {
 	Incarnation
 	last uint64
 }
 
-// isKnown returns whether a commit may carry the incarnation.
-func (f *folder) isKnown(id uint64) bool {
+// isKnown returns whether id is the present incarnation of the journal folder or an earlier one.
+func (f *folderFormat) isKnown(id uint64) bool {
 	if id == f.incarnation.ID {
 		return true
 	}
@@ -50,7 +50,7 @@ func (f *folder) isKnown(id uint64) bool {
 	return false
 }
 
-func (f *folder) encode() []byte {
+func (f *folderFormat) encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "muster journal %d\n", version)
 	fmt.Fprintf(&b, "partitions %d\n", f.partitions)
@@ -66,20 +66,20 @@ func (f *folder) encode() []byte {
 }
 
 var (
-	errFormat   = errors.New("its content is damaged")
-	errNoFormat = errors.New("the file is missing")
+	errFormatDamaged = errors.New("its content is damaged")
+	errFormatMissing = errors.New("the file is missing")
 )
 
-func parseFolder(data []byte) (*folder, error) {
-	f := &folder{stores: map[string]int{}}
+func parseFolder(data []byte) (*folderFormat, error) {
+	f := &folderFormat{stores: map[string]int{}}
 	text := string(data)
 	at := strings.LastIndex(text, "crc ")
 	var sum uint32
 	if at < 0 || len(text) != at+len("crc 00000000\n") {
-		return nil, errFormat
+		return nil, errFormatDamaged
 	}
 	if _, err := fmt.Sscanf(text[at:], "crc %08x\n", &sum); err != nil || sum != crc32.Checksum(data[:at], castagnoli) {
-		return nil, errFormat
+		return nil, errFormatDamaged
 	}
 	for line := range strings.Lines(text[:at]) {
 		word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -88,7 +88,7 @@ func parseFolder(data []byte) (*folder, error) {
 		case "muster":
 			var v int
 			if _, err = fmt.Sscanf(rest, "journal %d", &v); err == nil && v > version {
-				return nil, errVersion
+				return nil, errNewerVersion
 			}
 		case "partitions":
 			_, err = fmt.Sscanf(rest, "%d", &f.partitions)
@@ -98,24 +98,24 @@ func parseFolder(data []byte) (*folder, error) {
 			_, err = fmt.Sscanf(rest, "%s %d", &name, &v)
 			f.stores[name] = v
 		case "ancestor":
-			var a ancestor
+			var a ancestorIncarnation
 			_, err = fmt.Sscanf(rest, "%x %d %d", &a.ID, &a.Epoch, &a.last)
 			f.ancestors = append(f.ancestors, a)
 		case "incarnation":
 			_, err = fmt.Sscanf(rest, "%x %d", &f.incarnation.ID, &f.incarnation.Epoch)
 		}
 		if err != nil {
-			return nil, errFormat
+			return nil, errFormatDamaged
 		}
 	}
 	if f.incarnation.ID == 0 {
-		return nil, errFormat
+		return nil, errFormatDamaged
 	}
 	return f, nil
 }
 
-// readFolder reads FORMAT; nil without an error where there is none.
-func readFolder(fsys disk.FS, dir string) (*folder, error) {
+// readFolder reads the file FORMAT of a journal folder; it returns nil and no error if the file does not exist.
+func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 	path := filepath.Join(dir, formatFile)
 	data, err := disk.ReadFile(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +125,7 @@ func readFolder(fsys disk.FS, dir string) (*folder, error) {
 		return nil, fmt.Errorf("read %q: %w", path, err)
 	}
 	f, err := parseFolder(data)
-	if errors.Is(err, errVersion) {
+	if errors.Is(err, errNewerVersion) {
 		return nil, newerError(path)
 	}
 	if err != nil {
@@ -136,19 +136,19 @@ func readFolder(fsys disk.FS, dir string) (*folder, error) {
 
 // newerError reports a file that a newer version of the program wrote.
 func newerError(path string) error {
-	return model.Errorf(model.Conflict, "%q was %w", path, errVersion).
+	return model.Errorf(model.Conflict, "%q was %w", path, errNewerVersion).
 		WithHint("install the version of Muster that wrote it, or a later one")
 }
 
-func (f *folder) save(fsys disk.FS, dir string) error {
+func (f *folderFormat) writeFormatFile(fsys disk.FS, dir string) error {
 	if err := disk.WriteFile(fsys, dir, formatFile, f.encode()); err != nil {
 		return fmt.Errorf("write %q: %w", filepath.Join(dir, formatFile), err)
 	}
 	return nil
 }
 
-// check compares the folder with the options, and raises the versions of stores.
-func (f *folder) check(o *Options, dir string) (changed bool, err error) {
+// checkOptions compares the folder with the options, and raises the versions of stores.
+func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err error) {
 	if f.partitions != o.Partitions {
 		return false, model.Errorf(model.Conflict,
 			"journal folder %q has %d partitions, this program expects %d", dir, f.partitions, o.Partitions).
@@ -167,22 +167,22 @@ func (f *folder) check(o *Options, dir string) (changed bool, err error) {
 	return changed, nil
 }
 
-// newFolder returns a folder without an incarnation.
-func newFolder(o *Options) *folder {
-	f := &folder{partitions: o.Partitions, stores: map[string]int{}}
+// newFolder returns the content of a new file FORMAT, without an incarnation yet.
+func newFolder(o *Options) *folderFormat {
+	f := &folderFormat{partitions: o.Partitions, stores: map[string]int{}}
 	maps.Copy(f.stores, o.Stores)
 	return f
 }
 
-// renew gives the folder a new incarnation, which shares the commits up to last with the present one
+// startIncarnation gives the journal folder a new incarnation, which shares the commits up to last with the present incarnation
 // (zero: the folder is new).
-func (f *folder) renew(o *Options, last uint64) error {
+func (f *folderFormat) startIncarnation(o *Options, last uint64) error {
 	var id [8]byte
 	if _, err := io.ReadFull(o.Rand, id[:]); err != nil {
 		return fmt.Errorf("draw an incarnation: %w", err)
 	}
 	if f.incarnation.ID != 0 {
-		f.ancestors = append(f.ancestors, ancestor{f.incarnation, last})
+		f.ancestors = append(f.ancestors, ancestorIncarnation{f.incarnation, last})
 	}
 	f.incarnation = Incarnation{
 		ID:    binary.LittleEndian.Uint64(id[:]) | 1, // never zero
@@ -191,8 +191,8 @@ func (f *folder) renew(o *Options, last uint64) error {
 	return nil
 }
 
-// lock locks the folder for this process.
-func lock(o *Options, dir string) (io.Closer, error) {
+// lockFolder locks the journal folder for this process.
+func lockFolder(o *Options, dir string) (io.Closer, error) {
 	held, err := o.FS.Lock(filepath.Join(dir, lockFile))
 	var other *disk.LockedError
 	if errors.As(err, &other) {

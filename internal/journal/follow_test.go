@@ -14,32 +14,32 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// followed is what a follower hears of section 1.
-func followed(ctx context.Context, fs *memfs.FS, more func() bool) (entries []string, err error) {
+// followTestSection follows a log and returns the entries of section 1.
+func followTestSection(ctx context.Context, fs *memfs.FS, more func() bool) (entries []string, err error) {
 	err = journal.Follow(ctx, "/j", journal.Options{FS: fs}, more, func(c journal.Commit) error {
 		return c.Entries(1, func(data []byte) error { entries = append(entries, string(data)); return nil })
 	})
 	return entries, err
 }
 
-func no() bool { return false }
+func stopFollowing() bool { return false }
 
-// Whoever follows a log that is open sees all of it, over many segments and restarts, and
-// touches nothing: the log goes on.
-func TestFollowDuringWrites(t *testing.T) {
+// TestFollowReadsOpenLogCompletely follows a log while another process writes it, over many segments and restarts: Follow reads
+// every entry and changes no file.
+func TestFollowReadsOpenLogCompletely(t *testing.T) {
 	fs := memfs.New()
-	o := logOptions
+	o := smallSegmentOptions
 	o.FS = fs
-	l := open(t, "/j", o)
+	l := openTestLog(t, "/j", o)
 	a := journaltest.NewAcks()
 	var want []string
 	rounds := 0
-	got, err := followed(t.Context(), fs, func() bool {
+	got, err := followTestSection(t.Context(), fs, func() bool {
 		if rounds++; rounds > 40 {
 			return false
 		}
 		for range rounds % 3 { // sometimes there is nothing new
-			data := entryOf(len(want))
+			data := numberedEntry(len(want))
 			want = append(want, string(data))
 			if err := l.Append(t.Context(), journal.Entry{Section: 1, Data: data, Waiter: a}); err != nil {
 				t.Fatal(err)
@@ -50,7 +50,7 @@ func TestFollowDuringWrites(t *testing.T) {
 			if err := l.Close(); err != nil {
 				t.Fatal(err)
 			}
-			l = open(t, "/j", o)
+			l = openTestLog(t, "/j", o)
 		}
 		return true
 	})
@@ -62,10 +62,10 @@ func TestFollowDuringWrites(t *testing.T) {
 	}
 }
 
-// What is wrong with a log is said as its owner would say it; the end that a crash left is
-// none.
-func TestFollowExistingCommits(t *testing.T) {
-	w := write(t)
+// TestFollowReportsDamageAndNotTornEnd follows damaged logs: Follow returns the error that Open returns. A torn end after a crash
+// is no error.
+func TestFollowReportsDamageAndNotTornEnd(t *testing.T) {
+	w := writeSmallLog(t)
 	first, middle, last := w.names[0], w.names[1], w.names[len(w.names)-1]
 	flip := func(name string) []byte {
 		data := slices.Clone(w.files[name])
@@ -89,12 +89,12 @@ func TestFollowExistingCommits(t *testing.T) {
 		{name: "no log", file: "FORMAT", says: "has no journal"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := followed(t.Context(), w.with(t, c.file, c.data), no)
+			got, err := followTestSection(t.Context(), w.withChangedFile(t, c.file, c.data), stopFollowing)
 			switch damage := (*journal.DamageError)(nil); {
 			case c.says == "":
 				i := 30 - len(got) - c.less
 				for _, data := range got {
-					if i < 0 || data != string(entryOf(i)) {
+					if i < 0 || data != string(numberedEntry(i)) {
 						t.Fatalf("entry %d of %d is another one", i, len(got))
 					}
 					i++
@@ -109,27 +109,27 @@ func TestFollowExistingCommits(t *testing.T) {
 			}
 		})
 	}
-	if _, err := followed(t.Context(), memfs.New(), no); model.ClassOf(err) != model.NotFound {
+	if _, err := followTestSection(t.Context(), memfs.New(), stopFollowing); model.ClassOf(err) != model.NotFound {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := followed(ctx, w.with(t, filepath.Join("other"), []byte{1}), no); !errors.Is(err, context.Canceled) {
+	if _, err := followTestSection(ctx, w.withChangedFile(t, filepath.Join("other"), []byte{1}), stopFollowing); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
-// Who reads more slowly than the log is cut is told.
-func TestFollowTooSlowly(t *testing.T) {
+// TestSlowFollowGetsErrTrimmed follows a log that is cut before Follow has read it: Follow returns ErrTrimmed.
+func TestSlowFollowGetsErrTrimmed(t *testing.T) {
 	fs := memfs.New()
-	o := logOptions
+	o := smallSegmentOptions
 	o.FS = fs
-	l := open(t, "/j", o)
+	l := openTestLog(t, "/j", o)
 	defer l.Close()
 	a := journaltest.NewAcks()
-	_, err := followed(t.Context(), fs, func() bool {
+	_, err := followTestSection(t.Context(), fs, func() bool {
 		for i := range 30 {
-			if err := l.Append(t.Context(), journal.Entry{Section: 1, Data: entryOf(i), Waiter: a}); err != nil {
+			if err := l.Append(t.Context(), journal.Entry{Section: 1, Data: numberedEntry(i), Waiter: a}); err != nil {
 				t.Fatal(err)
 			}
 			a.Wait(i + 1)
@@ -144,7 +144,7 @@ func TestFollowTooSlowly(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, dir string, o journal.Options) *journal.Log {
+func openTestLog(t *testing.T, dir string, o journal.Options) *journal.Log {
 	t.Helper()
 	l, err := journal.Open(dir, o)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // other. Written bytes never change. docs/journal-format.md describes the same format; testdata has
 // golden bytes.
 
-// version of the segment's and the commit's format.
+// version is the version of the format of segments and commits.
 const version = 1
 
 const (
@@ -37,7 +37,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkpoint is the state after a commit, which the next commit continues.
+// checkpoint has the number, chain value and times of a commit, from which the next commit continues.
 type checkpoint struct {
 	number    uint64
 	chain     uint32 // CRC of that commit
@@ -45,7 +45,7 @@ type checkpoint struct {
 	listening time.Duration
 }
 
-// segmentHeader starts a file; before is the state that its first commit continues.
+// segmentHeader is the header of a segment file; its field before describes the last commit of the segment before.
 //
 //	 0 u64 magic with version
 //	 8 u32 CRC32C of bytes 0 … 8 and 12 … 64
@@ -87,30 +87,30 @@ func commitSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[12:commitHeaderSize])
 }
 
-// Reasons why bytes are not a commit.
+// Reasons why the bytes of a segment are not a valid commit.
 var (
-	errShort     = errors.New("the file ends inside it")
-	errMissing   = errors.New("commits are missing at its end")
-	errHeader    = errors.New("its header is damaged")
-	errChecksum  = errors.New("its checksum does not match")
-	errOrder     = errors.New("it does not continue the commit before")
-	errMalformed = errors.New("its checksum is right but its content is invalid: a faulty version wrote it")
-	errVersion   = errors.New("written by a newer version of Muster")
+	errTruncatedCommit  = errors.New("the file ends inside it")
+	errMissingCommits   = errors.New("commits are missing at its end")
+	errDamagedHeader    = errors.New("its header is damaged")
+	errWrongChecksum    = errors.New("its checksum does not match")
+	errWrongPredecessor = errors.New("it does not continue the commit before")
+	errInvalidContent   = errors.New("its checksum is right but its content is invalid: a faulty version wrote it")
+	errNewerVersion     = errors.New("written by a newer version of Muster")
 )
 
 func parseSegmentHeader(b []byte) (h segmentHeader, err error) {
 	le := binary.LittleEndian
 	switch {
 	case len(b) < segmentHeaderSize:
-		return h, errShort
+		return h, errTruncatedCommit
 	case le.Uint64(b)&^(0xff<<56) != segmentMagic&^(0xff<<56):
-		return h, errHeader
+		return h, errDamagedHeader
 	case segmentSum(b) != le.Uint32(b[8:]):
-		return h, errHeader
+		return h, errDamagedHeader
 	case b[7] > version:
-		return h, errVersion
+		return h, errNewerVersion
 	case b[7] != version || le.Uint64(b[24:]) > 1<<62 || le.Uint64(b[32:]) == 0:
-		return h, errHeader
+		return h, errDamagedHeader
 	}
 	h.before.chain = le.Uint32(b[12:])
 	h.incarnation.ID = le.Uint64(b[16:])
@@ -121,7 +121,7 @@ func parseSegmentHeader(b []byte) (h segmentHeader, err error) {
 	return h, nil
 }
 
-// header is the fixed part of a commit.
+// commitHeader is the part of a commit with a fixed length.
 //
 //	 0 u32 magic with version
 //	 4 u32 CRC32C of bytes 0 … 4, 12 … 64 and of the body; the next commit's chain
@@ -136,7 +136,7 @@ func parseSegmentHeader(b []byte) (h segmentHeader, err error) {
 //	56 u32 number of entries
 //	60 u16 number of sections
 //	62 u16 flags
-type header struct {
+type commitHeader struct {
 	crc         uint32
 	chain       uint32
 	incarnation uint64
@@ -150,9 +150,9 @@ type header struct {
 	flags       uint16
 }
 
-// put writes the header over b[:commitHeaderSize] and seals the commit: b is the
-// header and the body.
-func (h *header) put(b []byte) {
+// sealCommit writes the header, with the checksums of header and body, over the first commitHeaderSize bytes of b. b is a whole
+// commit.
+func (h *commitHeader) sealCommit(b []byte) {
 	le := binary.LittleEndian
 	h.body = uint32(len(b) - commitHeaderSize)
 	le.PutUint32(b, commitMagic)
@@ -172,18 +172,18 @@ func (h *header) put(b []byte) {
 	le.PutUint32(b[4:], h.crc)
 }
 
-// parseHeader reads the fixed part; its own CRC holds when err is nil.
-func parseHeader(b []byte) (h header, err error) {
+// parseHeader reads the header of a commit, and verifies the checksum of the header alone.
+func parseHeader(b []byte) (h commitHeader, err error) {
 	le := binary.LittleEndian
 	switch {
 	case len(b) < commitHeaderSize:
-		return h, errShort
+		return h, errTruncatedCommit
 	case le.Uint32(b)&^(0xff<<24) != commitMagic&^(0xff<<24):
-		return h, errHeader
+		return h, errDamagedHeader
 	case commitSum(b) != le.Uint32(b[8:]):
-		return h, errHeader
+		return h, errDamagedHeader
 	}
-	h = header{
+	h = commitHeader{
 		crc:         le.Uint32(b[4:]),
 		chain:       le.Uint32(b[12:]),
 		incarnation: le.Uint64(b[16:]),
@@ -198,29 +198,29 @@ func parseHeader(b []byte) (h header, err error) {
 	}
 	switch {
 	case b[3] > version || h.flags&^flagsKnown != 0:
-		return h, errVersion
+		return h, errNewerVersion
 	case b[3] != version:
-		return h, errHeader
+		return h, errDamagedHeader
 	case h.body > maxBody || h.raw > maxRaw || h.sections > uint16(All)+1:
-		return h, errMalformed
+		return h, errInvalidContent
 	}
 	return h, nil
 }
 
-// sealed returns whether the CRC of header and body is right.
-func (h *header) sealed(headerBytes, body []byte) bool {
+// hasValidChecksum returns whether the checksum of a commit's header and body is right.
+func (h *commitHeader) hasValidChecksum(headerBytes, body []byte) bool {
 	own := binary.LittleEndian.Uint32(headerBytes[8:])
 	return crc32.Update(own, castagnoli, body) == h.crc
 }
 
-// first returns the lowest number that the commit stands for, and the chain value of the next commit.
-// They differ from number and crc only in a commit that Repair put in.
-func (h *header) first(body []byte) (first uint64, next uint32, err error) {
+// firstNumberAndChain returns the lowest number that a commit stands for, and the chain value of the next commit.
+// They differ from number and crc only in a commit that Repair wrote in place of lost commits.
+func (h *commitHeader) firstNumberAndChain(body []byte) (firstNumberAndChain uint64, next uint32, err error) {
 	if h.flags&flagLost == 0 {
 		return h.number, h.crc, nil
 	}
 	if len(body) != lostBodySize || h.entries != 0 || h.sections != 0 || h.raw != 0 {
-		return 0, 0, errMalformed
+		return 0, 0, errInvalidContent
 	}
 	le := binary.LittleEndian
 	return le.Uint64(body), le.Uint32(body[8:]), nil
@@ -228,16 +228,16 @@ func (h *header) first(body []byte) (first uint64, next uint32, err error) {
 
 const lostBodySize = 12
 
-// span is one row of the section table: the place of the section's entries.
-type span struct {
+// sectionSpan is one row of a commit's section table: the range of the section's entries in the raw bytes.
+type sectionSpan struct {
 	section    Section
 	count      uint32
 	start, end uint32 // in the raw entries
 }
 
-// appendTable encodes the rows: section as the difference to the one before,
-// count, raw length.
-func appendTable(dst []byte, spans []span) []byte {
+// appendSectionTable encodes the section table of a commit. A row has the section (as the difference to the section of the row
+// before), the number of entries and their raw length.
+func appendSectionTable(dst []byte, spans []sectionSpan) []byte {
 	before := uint64(0)
 	for _, s := range spans {
 		dst = binary.AppendUvarint(dst, uint64(s.section)-before)
@@ -248,45 +248,45 @@ func appendTable(dst []byte, spans []span) []byte {
 	return dst
 }
 
-// parseTable decodes the rows at the start of body and returns them with the rest of body.
-func parseTable(spans []span, h *header, body []byte) ([]span, []byte, error) {
+// parseSectionTable decodes the section table at the start of a commit's body and returns the table and the rest of the body.
+func parseSectionTable(spans []sectionSpan, h *commitHeader, body []byte) ([]sectionSpan, []byte, error) {
 	section, start, count := uint64(0), uint64(0), uint64(0)
 	for i := range int(h.sections) {
 		var row [3]uint64
 		for k := range row {
 			value, n := binary.Uvarint(body)
 			if n <= 0 || value > maxRaw {
-				return spans, nil, errMalformed
+				return spans, nil, errInvalidContent
 			}
 			row[k], body = value, body[n:]
 		}
 		section += row[0]
 		if section > uint64(All) || i > 0 && row[0] == 0 || row[1] == 0 {
-			return spans, nil, errMalformed
+			return spans, nil, errInvalidContent
 		}
 		count += row[1]
 		end := start + row[2]
 		if end > uint64(h.raw) || row[2] < row[1] {
-			return spans, nil, errMalformed
+			return spans, nil, errInvalidContent
 		}
-		spans = append(spans, span{
+		spans = append(spans, sectionSpan{
 			section: Section(section), count: uint32(row[1]),
 			start: uint32(start), end: uint32(end),
 		})
 		start = end
 	}
 	if start != uint64(h.raw) || count != uint64(h.entries) {
-		return spans, nil, errMalformed
+		return spans, nil, errInvalidContent
 	}
 	return spans, body, nil
 }
 
-// eachEntry walks the entries of one section: a length and so many bytes, each.
-func eachEntry(raw []byte, count uint32, fn func([]byte) error) error {
+// forEachEntry calls fn for each entry of one section of a commit. An entry is its length and as many bytes.
+func forEachEntry(raw []byte, count uint32, fn func([]byte) error) error {
 	for range count {
 		size, n := binary.Uvarint(raw)
 		if n <= 0 || size > uint64(len(raw)-n) {
-			return errMalformed
+			return errInvalidContent
 		}
 		if err := fn(raw[n : n+int(size) : n+int(size)]); err != nil {
 			return err
@@ -294,12 +294,12 @@ func eachEntry(raw []byte, count uint32, fn func([]byte) error) error {
 		raw = raw[n+int(size):]
 	}
 	if len(raw) != 0 {
-		return errMalformed
+		return errInvalidContent
 	}
 	return nil
 }
 
-// uvarintLen returns the bytes of n as a varint.
+// uvarintLen returns the number of bytes that n takes as a varint.
 func uvarintLen(n int) int {
 	size := 1
 	for n >= 0x80 {

@@ -18,24 +18,24 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// stopped is a clock that moves a second with every look at it.
-type stopped struct{ wall, mono int64 }
+// steppingClock is a clock that moves on by a second with each reading.
+type steppingClock struct{ wall, mono int64 }
 
-func (s *stopped) Wall() int64 { s.wall += 1e9; return s.wall }
+func (s *steppingClock) Wall() int64 { s.wall += 1e9; return s.wall }
 
-func (s *stopped) Mono() time.Duration { s.mono += 1e9; return time.Duration(s.mono) }
+func (s *steppingClock) Mono() time.Duration { s.mono += 1e9; return time.Duration(s.mono) }
 
 // ackChannel receives a value when its entry is committed.
 type ackChannel chan struct{}
 
 func (e ackChannel) Committed(uint64, Position, error) { e <- struct{}{} }
 
-// golden makes a small log whose every byte is known.
-func golden(t *testing.T) *memfs.FS {
+// newGoldenLog makes the small log whose bytes testdata/golden has.
+func newGoldenLog(t *testing.T) *memfs.FS {
 	t.Helper()
 	fs := memfs.New()
 	l, err := Open("/j", Options{
-		FS: fs, Tick: -1, Reserve: -1, Clock: &stopped{wall: 1_764_000_000e9},
+		FS: fs, Tick: -1, Reserve: -1, Clock: &steppingClock{wall: 1_764_000_000e9},
 		Rand: strings.NewReader("\x01\x02\x03\x04\x05\x06\x07\x08"), Stores: map[string]int{"snapshots": 1},
 	})
 	if err != nil {
@@ -58,8 +58,8 @@ func golden(t *testing.T) *memfs.FS {
 	return fs
 }
 
-func TestGoldenBytes(t *testing.T) {
-	fs := golden(t)
+func TestLogWritesGoldenBytes(t *testing.T) {
+	fs := newGoldenLog(t)
 	for _, name := range []string{"FORMAT", "00000000000000000001.log"} {
 		got, err := disk.ReadFile(fs, "/j/"+name)
 		if err != nil {
@@ -73,8 +73,8 @@ func TestGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestReadsGoldenBytes holds this version to what an earlier one wrote.
-func TestReadsGoldenBytes(t *testing.T) {
+// TestLogReadsGoldenBytes reads a log that an earlier version wrote.
+func TestLogReadsGoldenBytes(t *testing.T) {
 	segment := goldenSegment(t)
 	format, err := os.ReadFile("testdata/golden/FORMAT")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestReadsGoldenBytes(t *testing.T) {
 	}
 }
 
-// goldenSegment turns the golden dump into bytes.
+// goldenSegment returns the bytes of the segment in testdata/golden.
 func goldenSegment(t testing.TB) []byte {
 	t.Helper()
 	dump, err := os.ReadFile("testdata/golden/00000000000000000001.log")
@@ -124,8 +124,8 @@ func goldenSegment(t testing.TB) []byte {
 	return segment
 }
 
-// FuzzCommit feeds any bytes as a commit, once as they are and once with right
-// checksums: never a panic, and what is accepted can be read to its end.
+// FuzzCommit parses any bytes as a commit, unchanged and with right
+// checksums: the parser never panics, and all entries of an accepted commit can be read.
 func FuzzCommit(f *testing.F) {
 	segment := goldenSegment(f)
 	for at := segmentHeaderSize; at < len(segment); {
@@ -143,9 +143,9 @@ func FuzzCommit(f *testing.F) {
 		for range 2 {
 			if h, err := parseHeader(data); err == nil && int(h.body) == len(data)-commitHeaderSize {
 				body := data[commitHeaderSize:]
-				_, _, _ = h.first(body)
+				_, _, _ = h.firstNumberAndChain(body)
 				c := newCommit(&pool)
-				if c.parse(h, body) == nil {
+				if c.copyVerified(h, body) == nil {
 					n := 0
 					for _, s := range c.Sections() {
 						_ = c.Entries(s, func(entry []byte) error { n++; return nil })
@@ -159,12 +159,12 @@ func FuzzCommit(f *testing.F) {
 			if len(data) < commitHeaderSize {
 				return
 			}
-			h := header{ // the same with a header that holds
+			h := commitHeader{ // the same with a header that holds
 				number: 1, raw: uint32(data[48]) | uint32(data[49])<<8,
 				entries: uint32(data[56]), sections: uint16(data[60]), flags: uint16(data[62]) & flagsKnown,
 			}
 			data = bytes.Clone(data)
-			h.put(data)
+			h.sealCommit(data)
 		}
 	})
 }
@@ -193,7 +193,7 @@ func FuzzSegment(f *testing.F) {
 			}
 			l, err = Open("/j", o)
 		}
-		if errors.Is(err, errVersion) {
+		if errors.Is(err, errNewerVersion) {
 			return
 		}
 		if err != nil {
@@ -205,7 +205,7 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// FuzzFormatFile reads any bytes as FORMAT; what is accepted is written back equal.
+// FuzzFormatFile parses any bytes as the file FORMAT; accepted content is encoded to equal bytes.
 func FuzzFormatFile(f *testing.F) {
 	format, err := os.ReadFile("testdata/golden/FORMAT")
 	if err != nil {
@@ -231,7 +231,7 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 	}
 	defer l.Close()
 	var done sync.WaitGroup
-	w := waits{&done}
+	w := waitGroupWaiter{&done}
 	entries := make([]Entry, 100)
 	for i := range entries {
 		entries[i] = Entry{Section: Section(i), Data: make([]byte, 1000), Waiter: w}
@@ -251,12 +251,12 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 	}
 }
 
-type waits struct{ *sync.WaitGroup }
+type waitGroupWaiter struct{ *sync.WaitGroup }
 
-func (w waits) Committed(uint64, Position, error) { w.Done() }
+func (w waitGroupWaiter) Committed(uint64, Position, error) { w.Done() }
 
-// docs/journal-format.md shows the golden folder: it must be this one.
-func TestPageShowsGoldenBytes(t *testing.T) {
+// TestFormatPageShowsGoldenBytes checks that docs/journal-format.md shows the bytes of testdata/golden.
+func TestFormatPageShowsGoldenBytes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/journal-format.md")
 	if err != nil {
 		t.Fatal(err)
@@ -272,9 +272,9 @@ func TestPageShowsGoldenBytes(t *testing.T) {
 	}
 }
 
-// The floor is the lowest position of all sources, with the name of its consumer; a consumer
-// that ends holds nothing back.
-func TestConsumersFloor(t *testing.T) {
+// TestConsumersFloorIsLowestPosition checks that the floor is the lowest position of all consumers, with the consumer's name. A
+// consumer that ended no longer counts.
+func TestConsumersFloorIsLowestPosition(t *testing.T) {
 	var c Consumers
 	if lowest, ok := c.Floor(); ok {
 		t.Fatalf("without consumers the floor is %+v", lowest)

@@ -89,7 +89,7 @@ type Journal interface {
 	// Head returns the last durable commit, Tail the oldest one in the log.
 	Head() Position
 	Tail() Position
-	// Cut allows everything up to and including p to be deleted.
+	// Cut allows the journal to delete all commits up to and including position p.
 	Cut(p Position) error
 	// Incarnation identifies this life of the data; a restored copy starts a new one.
 	Incarnation() Incarnation

@@ -24,14 +24,14 @@ type Log struct {
 	dir    string
 	opts   Options
 	lock   io.Closer
-	folder *folder
+	folder *folderFormat
 
 	queue   batchQueue
 	cuts    chan struct{} // capacity 1: a cut may have freed disk space
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed by the committer
 	commits sync.Pool     // of *commit
-	writer  writer        // owned by the committer
+	writer  segmentWriter // owned by the committer
 
 	mu       sync.Mutex
 	segments []*segment // oldest first, never empty; the last is being written
@@ -58,7 +58,7 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	return l.queue.append(ctx, raw, entries)
+	return l.queue.appendEntries(ctx, raw, entries)
 }
 
 // Head implements Journal.
@@ -68,7 +68,7 @@ func (l *Log) Head() Position {
 	return Position{Log: l.folder.incarnation.ID, Number: l.head.number}
 }
 
-// Tail implements Journal. In a log that holds nothing it is one above Head.
+// Tail implements Journal. In an empty log the tail is one above the head.
 func (l *Log) Tail() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,12 +83,12 @@ func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stats := l.stats
-	stats.QueuedBytes = l.queue.bytes()
+	stats.QueuedBytes = l.queue.queuedBytes()
 	return stats
 }
 
-// SizeAfter returns the bytes of the log after a position, which a reader there has yet to read, to
-// within a few hundred kilobytes.
+// SizeAfter returns the number of bytes in the log after a position, accurate to a few hundred kilobytes: the bytes that a
+// reader at this position has not read.
 func (l *Log) SizeAfter(p Position) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *Log) SizeAfter(p Position) int64 {
 		case s.first > p.Number:
 			size += s.disk
 		default:
-			at, _ := s.seek(p.Number + 1)
+			at, _ := s.nearestOffset(p.Number + 1)
 			size += s.disk - at
 		}
 	}
@@ -109,10 +109,10 @@ func (l *Log) SizeAfter(p Position) int64 {
 // Resolve translates a position of an earlier incarnation into the present one. It returns ErrTrimmed
 // for a commit that this incarnation does not share, and for a position of another journal.
 func (l *Log) Resolve(p Position) (Position, error) {
-	return l.folder.resolve(p)
+	return l.folder.resolvePosition(p)
 }
 
-func (f *folder) resolve(p Position) (Position, error) {
+func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	now := Position{Log: f.incarnation.ID, Number: p.Number}
 	if p.Number == 0 || p.Log == now.Log {
 		return now, nil
@@ -125,10 +125,10 @@ func (f *folder) resolve(p Position) (Position, error) {
 	return Position{}, ErrTrimmed
 }
 
-// CommonPosition returns the last commit at or before p that this incarnation shares with the one of
-// p; zero: none is known.
+// CommonPosition returns the last commit at or before p that this incarnation of the log shares with the incarnation of
+// p; zero: no shared commit is known.
 func (l *Log) CommonPosition(p Position) Position {
-	if now, err := l.folder.resolve(p); err == nil {
+	if now, err := l.folder.resolvePosition(p); err == nil {
 		return now
 	}
 	for _, a := range l.folder.ancestors {
@@ -158,11 +158,11 @@ func (l *Log) Cut(p Position) error {
 	removed := append([]*segment(nil), l.segments[:n]...)
 	l.segments = append([]*segment(nil), l.segments[n:]...)
 	l.mu.Unlock()
-	defer signal(l.cuts) // the committer may wait for it
+	defer signalChannel(l.cuts) // the committer may wait for it
 	return l.remove(removed)
 }
 
-// remove deletes files, oldest first, so that a crash leaves no hole.
+// remove deletes segment files, oldest first, so that a crash leaves no hole between segments.
 func (l *Log) remove(segments []*segment) error {
 	for _, s := range segments {
 		if err := l.opts.FS.Remove(s.path); err != nil {

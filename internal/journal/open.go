@@ -23,18 +23,18 @@ func Open(dir string, o Options) (*Log, error) {
 		cuts: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.writer.reserve = reserve{fs: o.FS, dir: dir, size: o.Reserve, margin: 2 * int64(o.MaxCommit), log: o.Logger}
-	if err := l.open(); err != nil {
+	if err := l.openFolderAndSegments(); err != nil {
 		if l.lock != nil {
 			_ = l.lock.Close()
 		}
 		return nil, err
 	}
-	o.Queues.Register(o.Name, l.queue.info)
-	go l.run()
+	o.Queues.Register(o.Name, l.queue.describeQueue)
+	go l.runCommitter()
 	return l, nil
 }
 
-func (l *Log) open() (err error) {
+func (l *Log) openFolderAndSegments() (err error) {
 	o := &l.opts
 	if err := o.FS.MkdirAll(l.dir); err != nil {
 		return fmt.Errorf("make journal folder %q: %w", l.dir, err)
@@ -42,14 +42,14 @@ func (l *Log) open() (err error) {
 	if err := o.FS.SyncDir(filepath.Dir(l.dir)); err != nil {
 		return fmt.Errorf("make journal folder %q: %w", l.dir, err)
 	}
-	if l.lock, err = lock(o, l.dir); err != nil {
+	if l.lock, err = lockFolder(o, l.dir); err != nil {
 		return err
 	}
 	if l.segments, err = listSegments(o, l.dir); err != nil {
 		return err
 	}
 	if len(l.segments) == 0 {
-		if err := o.requireNew(l.dir); err != nil {
+		if err := o.refuseMissingLog(l.dir); err != nil {
 			return err
 		}
 	}
@@ -62,19 +62,19 @@ func (l *Log) open() (err error) {
 	l.writer.mono = o.Clock.Mono()
 	l.stats.BudgetBytes = o.Budget
 	if len(l.segments) == 0 {
-		return l.roll(1)
+		return l.startSegment(1)
 	}
-	v := verification{opts: o, folder: l.folder, segments: l.segments}
-	if err := v.run(); err != nil {
+	v := logVerification{opts: o, folder: l.folder, segments: l.segments}
+	if err := v.verifySegments(); err != nil {
 		return err
 	}
 	l.head, l.writer.file, l.writer.offset = v.head, v.file, v.offset
 	l.stats.SizeBytes, l.stats.TornCommits = v.size, v.torn
-	return l.compare()
+	return l.compareKnownPositions()
 }
 
-// requireNew returns an error where the known positions say that an empty folder had a log.
-func (o *Options) requireNew(dir string) error {
+// refuseMissingLog returns an error if an empty folder had a log, which the known positions of other stores show.
+func (o *Options) refuseMissingLog(dir string) error {
 	last := uint64(0)
 	for _, p := range o.KnownPositions {
 		last = max(last, p.Number)
@@ -87,8 +87,8 @@ func (o *Options) requireNew(dir string) error {
 		WithHint("mount it, or restore it from a backup; if it is lost, start a new one: %s", o.RepairCommand)
 }
 
-// compare starts a new incarnation where a known position is above the head of the log.
-func (l *Log) compare() error {
+// compareKnownPositions starts a new incarnation if a position that other stores know is above the head of the log.
+func (l *Log) compareKnownPositions() error {
 	seen := l.head.number
 	for _, p := range l.opts.KnownPositions {
 		if p.Log == l.folder.incarnation.ID {
@@ -98,43 +98,43 @@ func (l *Log) compare() error {
 	if seen == l.head.number && !l.opts.renew {
 		return nil
 	}
-	if err := l.folder.renew(&l.opts, l.head.number); err != nil {
+	if err := l.folder.startIncarnation(&l.opts, l.head.number); err != nil {
 		return err
 	}
-	if err := l.folder.save(l.opts.FS, l.dir); err != nil {
+	if err := l.folder.writeFormatFile(l.opts.FS, l.dir); err != nil {
 		return err
 	}
 	if seen > l.head.number {
 		l.opts.Logger.Error("journal ends before positions that snapshots or history have recorded: it lost its end or is an older copy; starting a new incarnation",
-			"lost", commits(l.head.number+1, seen), "incarnation", fmt.Sprintf("%016x", l.folder.incarnation.ID))
+			"lost", describeCommits(l.head.number+1, seen), "incarnation", fmt.Sprintf("%016x", l.folder.incarnation.ID))
 	}
 	// A new segment: its header has the incarnation, should FORMAT be lost.
 	_ = l.writer.close()
-	return l.roll(l.head.number + 1)
+	return l.startSegment(l.head.number + 1)
 }
 
-// openFolder reads FORMAT, or writes it in an empty folder.
-func openFolder(o *Options, dir string, empty bool) (*folder, error) {
+// openFolder reads the file FORMAT of a journal folder, or writes the file in an empty folder.
+func openFolder(o *Options, dir string, empty bool) (*folderFormat, error) {
 	f, err := readFolder(o.FS, dir)
 	if err == nil && f == nil && !empty {
-		err = errNoFormat
+		err = errFormatMissing
 	}
-	if errors.Is(err, errFormat) || errors.Is(err, errNoFormat) {
-		return nil, (&DamageError{File: filepath.Join(dir, formatFile), Reason: err}).withHint(o)
+	if errors.Is(err, errFormatDamaged) || errors.Is(err, errFormatMissing) {
+		return nil, (&DamageError{File: filepath.Join(dir, formatFile), Reason: err}).withRepairHint(o)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if f == nil {
 		f = newFolder(o)
-		if err := f.renew(o, 0); err != nil {
+		if err := f.startIncarnation(o, 0); err != nil {
 			return nil, err
 		}
-		return f, f.save(o.FS, dir)
+		return f, f.writeFormatFile(o.FS, dir)
 	}
-	changed, err := f.check(o, dir)
+	changed, err := f.checkOptions(o, dir)
 	if err == nil && changed {
-		err = f.save(o.FS, dir)
+		err = f.writeFormatFile(o.FS, dir)
 	}
 	return f, err
 }
@@ -155,10 +155,10 @@ func removeTemporary(o *Options, dir string) error {
 	return nil
 }
 
-// verification checks the segments of a log that is being opened, and collects its state.
-type verification struct {
+// logVerification verifies the segments of a log that is being opened, and collects the log's head and size.
+type logVerification struct {
 	opts     *Options
-	folder   *folder
+	folder   *folderFormat
 	segments []*segment
 
 	head   checkpoint // last commit found
@@ -168,18 +168,18 @@ type verification struct {
 	offset int64      // of its next commit
 }
 
-// run walks the segments from the one that holds VerifyFrom to the last.
-func (v *verification) run() error {
+// verifySegments verifies all segments from the segment that holds VerifyFrom to the last.
+func (v *logVerification) verifySegments() error {
 	// A position of another log (Resolve would refuse it) verifies all.
-	from, _ := v.folder.resolve(v.opts.VerifyFrom)
+	from, _ := v.folder.resolvePosition(v.opts.VerifyFrom)
 	start := len(v.segments) - 1
 	for start > 0 && v.segments[start].first > from.Number+1 {
 		start--
 	}
 	for i, s := range v.segments {
-		check := func(s *segment) error { return v.segment(s, i > start) }
+		check := func(s *segment) error { return v.verifySegment(s, i > start) }
 		if i < start {
-			check = v.skip
+			check = v.skipVerifiedSegment
 		}
 		if err := check(s); err != nil {
 			return err
@@ -189,8 +189,8 @@ func (v *verification) run() error {
 	return nil
 }
 
-// skip takes the numbers of a segment that need not be verified from the next segment's name.
-func (v *verification) skip(s *segment) error {
+// skipVerifiedSegment takes the commit numbers of a segment that need not be verified from the next segment's name.
+func (v *logVerification) skipVerifiedSegment(s *segment) error {
 	file, err := v.opts.FS.Open(s.path)
 	if err != nil {
 		return fmt.Errorf("open journal segment: %w", err)
@@ -201,9 +201,9 @@ func (v *verification) skip(s *segment) error {
 	return err
 }
 
-// segment walks one segment and leaves the last one open. v.head is the state before it where follows;
-// else the segment's header has it.
-func (v *verification) segment(s *segment, follows bool) error {
+// verifySegment verifies the commits of one segment and leaves the last segment open. If follows is true, the first commit must
+// continue v.head, else the commit that the segment's header names.
+func (v *logVerification) verifySegment(s *segment, follows bool) error {
 	file, err := v.opts.FS.OpenWrite(s.path)
 	if err != nil {
 		return fmt.Errorf("open journal segment: %w", err)
@@ -214,33 +214,33 @@ func (v *verification) segment(s *segment, follows bool) error {
 			_ = file.Close()
 		}
 	}()
-	w, err := newWalker(file, v.folder.isKnown)
+	w, err := newCommitWalker(file, v.folder.isKnown)
 	s.disk, w.limit = w.size, s.limit
 	switch {
 	case err != nil:
-		_, err = w.checkEnd(v.opts, s, err)
+		_, err = w.checkSegmentEnd(v.opts, s, err)
 		return err
 	case follows && w.before.number+1 == s.first && w.before.number > v.head.number:
-		return w.damage(v.opts, s, v.head.number+1, w.before.number, errors.New("the segment before is incomplete"))
+		return w.newDamageError(v.opts, s, v.head.number+1, w.before.number, errors.New("the segment before is incomplete"))
 	case w.before.number+1 != s.first, follows && w.before != v.head:
-		return w.damage(v.opts, s, s.first, s.limit-1, errOrder)
+		return w.newDamageError(v.opts, s, s.first, s.limit-1, errWrongPredecessor)
 	}
 	for err == nil {
 		at := w.offset
-		var h header
-		if h, _, err = w.next(); err == nil {
-			s.mark(h.number, at)
+		var h commitHeader
+		if h, _, err = w.nextCommit(); err == nil {
+			s.addCommitOffset(h.number, at)
 			s.last = h.number
 		}
 	}
 	s.end, v.head = w.offset, w.before
 	why := err
-	torn, err := w.checkEnd(v.opts, s, why)
+	torn, err := w.checkSegmentEnd(v.opts, s, why)
 	switch {
 	case err != nil || s.limit != ToEnd:
 		return err
 	case torn:
-		v.cutTorn(s, w, why)
+		v.cutTornCommit(s, w, why)
 		return nil
 	}
 	// A process that was killed between write and sync left commits that can be read but are not
@@ -252,12 +252,12 @@ func (v *verification) segment(s *segment, follows bool) error {
 	return nil
 }
 
-// cutTorn reports the bytes after the last whole commit. The next commit starts a new segment, whose
-// number ends this one, so that readers ignore them.
-func (v *verification) cutTorn(s *segment, w *walker, reason error) {
+// cutTornCommit logs the bytes after the last whole commit. The next commit starts a new segment, whose
+// number ends the present segment, so that readers ignore these bytes.
+func (v *logVerification) cutTornCommit(s *segment, w *commitWalker, reason error) {
 	v.torn++
 	entries := "unknown"
-	if b, err := w.peek(w.offset, commitHeaderSize); err == nil {
+	if b, err := w.peekBytes(w.offset, commitHeaderSize); err == nil {
 		if h, err := parseHeader(b); err == nil {
 			entries = fmt.Sprint(h.entries)
 		}

@@ -18,18 +18,18 @@ type batchQueue struct {
 	wake chan struct{} // capacity 1: there is a batch
 	full chan struct{} // capacity 1: a batch is full, so that lingering gains nothing
 
-	mu      sync.Mutex
-	pending []*batch
-	idle    []*batch      // for reuse
-	space   chan struct{} // closed when a commit frees space; nil: no Append waits
-	closed  bool
-	queued  int64  // raw bytes
-	passed  uint64 // entries ever queued
-	waited  uint64 // Appends that met a full queue
+	mu              sync.Mutex
+	pending         []*batch
+	idleBatches     []*batch      // for reuse
+	space           chan struct{} // closed when a commit frees space; nil: no Append waits
+	closed          bool
+	queued          int64  // raw bytes
+	appendedEntries uint64 // entries ever queued
+	blockedAppends  uint64 // Appends that met a full queue
 }
 
-// maxIdle is the number of batches kept for reuse.
-const maxIdle = 3
+// maxIdleBatches is the largest number of batches kept for reuse.
+const maxIdleBatches = 3
 
 func newBatchQueue(o *Options) batchQueue {
 	return batchQueue{
@@ -38,8 +38,8 @@ func newBatchQueue(o *Options) batchQueue {
 	}
 }
 
-// append copies entries of raw bytes into a batch. It waits for space until ctx ends.
-func (q *batchQueue) append(ctx context.Context, raw int, entries []Entry) error {
+// appendEntries copies entries into a batch of the queue, and waits for space until ctx ends. raw is the size of the entries.
+func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry) error {
 	q.mu.Lock()
 	if err := q.waitForSpaceLocked(ctx, int64(raw)); err != nil {
 		q.mu.Unlock()
@@ -47,15 +47,15 @@ func (q *batchQueue) append(ctx context.Context, raw int, entries []Entry) error
 	}
 	b := q.openBatchLocked(raw)
 	for i := range entries {
-		b.add(&entries[i])
+		b.addEntry(&entries[i])
 	}
 	q.queued += int64(raw)
-	q.passed += uint64(len(entries))
+	q.appendedEntries += uint64(len(entries))
 	full := len(q.pending) > 1
 	q.mu.Unlock()
-	signal(q.wake)
+	signalChannel(q.wake)
 	if full {
-		signal(q.full)
+		signalChannel(q.full)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 			return nil
 		}
 		if !waited {
-			q.waited++
+			q.blockedAppends++
 		}
 		if q.space == nil {
 			q.space = make(chan struct{})
@@ -87,7 +87,7 @@ func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	}
 }
 
-// openBatchLocked returns the batch for raw more bytes: the last one where they fit, or a new one.
+// openBatchLocked returns a batch with room for raw more bytes: the last batch of the queue, or a new one. The caller holds mu.
 func (q *batchQueue) openBatchLocked(raw int) *batch {
 	if n := len(q.pending); n > 0 {
 		if b := q.pending[n-1]; b.raw+raw <= q.maxCommit {
@@ -95,8 +95,8 @@ func (q *batchQueue) openBatchLocked(raw int) *batch {
 		}
 	}
 	var b *batch
-	if n := len(q.idle); n > 0 {
-		b, q.idle = q.idle[n-1], q.idle[:n-1]
+	if n := len(q.idleBatches); n > 0 {
+		b, q.idleBatches = q.idleBatches[n-1], q.idleBatches[:n-1]
 	} else {
 		b = &batch{}
 	}
@@ -104,8 +104,8 @@ func (q *batchQueue) openBatchLocked(raw int) *batch {
 	return b
 }
 
-// next returns the first batch and removes it; nil: none waits.
-func (q *batchQueue) next() *batch {
+// takeBatch removes the first batch from the queue and returns the batch; nil: the queue is empty.
+func (q *batchQueue) takeBatch() *batch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.pending) == 0 {
@@ -125,58 +125,58 @@ func (q *batchQueue) empty() bool {
 	return len(q.pending) == 0
 }
 
-// release frees the space of a committed batch, so that waiting Appends go on.
-func (q *batchQueue) release(raw int) {
+// releaseSpace frees the space of a committed batch, so that waiting Appends continue. raw is the size of the batch.
+func (q *batchQueue) releaseSpace(raw int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queued -= int64(raw)
-	q.wakeLocked()
+	q.wakeCommitterLocked()
 }
 
-// recycle keeps a batch for reuse.
-func (q *batchQueue) recycle(b *batch) {
-	b.reset()
+// keepForReuse keeps an empty batch, so that a later commit needs no new memory.
+func (q *batchQueue) keepForReuse(b *batch) {
+	b.clearEntries()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.idle) < maxIdle && cap(b.data) <= 2*q.maxCommit {
-		q.idle = append(q.idle, b)
+	if len(q.idleBatches) < maxIdleBatches && cap(b.data) <= 2*q.maxCommit {
+		q.idleBatches = append(q.idleBatches, b)
 	}
 }
 
-// close makes all later and waiting Appends return ErrClosed.
+// close closes the queue: all later and waiting Appends return ErrClosed.
 func (q *batchQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.wakeLocked()
+	q.wakeCommitterLocked()
 }
 
-func (q *batchQueue) wakeLocked() {
+func (q *batchQueue) wakeCommitterLocked() {
 	if q.space != nil {
 		close(q.space)
 		q.space = nil
 	}
 }
 
-// bytes returns the raw bytes that wait.
-func (q *batchQueue) bytes() int64 {
+// queuedBytes returns the number of raw bytes that wait in the queue for their commit.
+func (q *batchQueue) queuedBytes() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.queued
 }
 
-// info describes the queue for the list of queues.
-func (q *batchQueue) info() queue.Info {
+// describeQueue returns the name, capacity and depth of the queue, for the list of all queues.
+func (q *batchQueue) describeQueue() queue.Info {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return queue.Info{
 		Name: q.name, Capacity: q.capacity, Depth: q.queued, Unit: "bytes",
-		Policy: queue.Block, Passed: q.passed, Overflow: q.waited,
+		Policy: queue.Block, Passed: q.appendedEntries, Overflow: q.blockedAppends,
 	}
 }
 
-// signal leaves a token in a channel of capacity 1 where there is none.
-func signal(ch chan struct{}) {
+// signalChannel wakes the receiver of a channel of capacity 1: it sends a value unless one is waiting already.
+func signalChannel(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
@@ -186,19 +186,19 @@ func signal(ch chan struct{}) {
 // batch collects the entries of one commit, copied by Append in order, and their Waiters. Batches are
 // reused, so that a steady flow allocates nothing.
 type batch struct {
-	data    []byte  // the entries' bytes, back to back
-	entries []place // of each in data
-	waiters []waiterToken
+	data    []byte      // the entries' bytes, back to back
+	entries []entrySpan // of each in data
+	waiters []entryWaiter
 	signals int
 	raw     int // size of the entries grouped by section, lengths included
 }
 
-type place struct {
+type entrySpan struct {
 	section Section
 	at, n   uint32
 }
 
-type waiterToken struct {
+type entryWaiter struct {
 	waiter Waiter
 	token  uint64
 }
@@ -206,29 +206,29 @@ type waiterToken struct {
 // rawSize returns the bytes of an entry in a commit before compression.
 func rawSize(e *Entry) int { return uvarintLen(len(e.Data)) + len(e.Data) }
 
-func (b *batch) add(e *Entry) {
-	b.entries = append(b.entries, place{section: e.Section, at: uint32(len(b.data)), n: uint32(len(e.Data))})
+func (b *batch) addEntry(e *Entry) {
+	b.entries = append(b.entries, entrySpan{section: e.Section, at: uint32(len(b.data)), n: uint32(len(e.Data))})
 	b.data = append(b.data, e.Data...)
 	b.raw += rawSize(e)
 	b.signals += e.Signals
 	if e.Waiter != nil {
-		b.waiters = append(b.waiters, waiterToken{e.Waiter, e.Token})
+		b.waiters = append(b.waiters, entryWaiter{e.Waiter, e.Token})
 	}
 }
 
-func (b *batch) reset() {
+func (b *batch) clearEntries() {
 	clear(b.waiters) // drop the references
 	*b = batch{data: b.data[:0], entries: b.entries[:0], waiters: b.waiters[:0]}
 }
 
-// grouper sorts a batch's entries by section, stably: count, add up, place.
-type grouper struct {
+// sectionGrouper sorts the entries of a batch by section and keeps the order of entries within a section (counting sort).
+type sectionGrouper struct {
 	count [int(All) + 1]uint32
 	size  [int(All) + 1]uint32
 }
 
-// group fills c's rows and raw bytes from b.
-func (g *grouper) group(b *batch, c *commit) {
+// groupEntries fills the section table and the raw bytes of commit c with the entries of batch b.
+func (g *sectionGrouper) groupEntries(b *batch, c *commit) {
 	clear(g.count[:])
 	clear(g.size[:])
 	for _, e := range b.entries {
@@ -241,10 +241,10 @@ func (g *grouper) group(b *batch, c *commit) {
 			continue
 		}
 		end := at + g.size[s]
-		c.addSpan(span{section: Section(s), count: g.count[s], start: at, end: end})
+		c.addSpan(sectionSpan{section: Section(s), count: g.count[s], start: at, end: end})
 		g.size[s], at = at, end // from here on: the place of the section's next entry
 	}
-	c.raw = grow(c.raw, b.raw)
+	c.raw = resizeBuffer(c.raw, b.raw)
 	for _, e := range b.entries {
 		to := g.size[e.section]
 		n := e.n
@@ -260,8 +260,8 @@ func (g *grouper) group(b *batch, c *commit) {
 	}
 }
 
-// grow returns b with length n, its content undefined.
-func grow(b []byte, n int) []byte {
+// resizeBuffer returns b, or a larger buffer, with length n. Its content is undefined.
+func resizeBuffer(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
 	}

@@ -15,21 +15,21 @@ import (
 // Read implements Journal. Each commit is checked against the one before while it
 // is read; damage is a *DamageError.
 func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) error {
-	return l.read(ctx, from, false, fn)
+	return l.readCommits(ctx, from, false, fn)
 }
 
 // ReadUndamaged reads like Read and skips damaged commits, so that numbers are missing. It is for a
 // reader that can use the rest, such as a spool.
 func (l *Log) ReadUndamaged(ctx context.Context, from Position, fn func(Commit) error) error {
-	return l.read(ctx, from, true, fn)
+	return l.readCommits(ctx, from, true, fn)
 }
 
-func (l *Log) read(ctx context.Context, from Position, pass bool, fn func(Commit) error) error {
+func (l *Log) readCommits(ctx context.Context, from Position, pass bool, fn func(Commit) error) error {
 	from, err := l.Resolve(from)
 	if err != nil {
 		return err
 	}
-	segments, head, err := l.readable(from.Number)
+	segments, head, err := l.segmentsAbove(from.Number)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func (l *Log) FolderDeleted() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// readable returns copies of the segments with commits above from, and the number of the head.
-func (l *Log) readable(from uint64) ([]segment, uint64, error) {
+// segmentsAbove returns copies of the segments that have commits above number from, and the number of the head.
+func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -85,10 +85,10 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass
 		return fmt.Errorf("read journal: %w", err)
 	}
 	defer file.Close()
-	w, err := newWalker(file, l.folder.isKnown)
+	w, err := newCommitWalker(file, l.folder.isKnown)
 	if err == nil {
-		if at, known := s.seek(from + 1); known && at > segmentHeaderSize {
-			w.offset, w.free = at, true
+		if at, known := s.nearestOffset(from + 1); known && at > segmentHeaderSize {
+			w.offset, w.afterJump = at, true
 		}
 		w.limit = to + 1
 	}
@@ -96,11 +96,11 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var h header
+		var h commitHeader
 		var raw []byte
-		h, raw, err = w.next()
-		if bad := (errBad{}); pass && errors.As(err, &bad) {
-			if _, found, skipErr := w.skip(); skipErr != nil || found {
+		h, raw, err = w.nextCommit()
+		if bad := (invalidBytesError{}); pass && errors.As(err, &bad) {
+			if _, found, skipErr := w.skipToWholeCommit(); skipErr != nil || found {
 				err, raw = skipErr, nil
 			}
 		}
@@ -111,18 +111,18 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass
 			return err
 		}
 	}
-	if bad := (errBad{}); !errors.Is(err, io.EOF) && !errors.As(err, &bad) {
+	if bad := (invalidBytesError{}); !errors.Is(err, io.EOF) && !errors.As(err, &bad) {
 		return fmt.Errorf("read journal segment %q: %w", s.path, err)
 	}
-	return w.checkRead(&l.opts, s, to, err)
+	return w.requireCommitsRead(&l.opts, s, to, err)
 }
 
 // deliverCommit decodes a commit of incarnation log and passes it to fn. raw is header and body.
-func deliverCommit(pool *sync.Pool, log uint64, h header, raw []byte, fn func(Commit) error) error {
+func deliverCommit(pool *sync.Pool, log uint64, h commitHeader, raw []byte, fn func(Commit) error) error {
 	c := newCommit(pool)
 	defer c.Release()
 	c.log = log
-	if err := c.parse(h, raw[commitHeaderSize:]); err != nil {
+	if err := c.copyVerified(h, raw[commitHeaderSize:]); err != nil {
 		return fmt.Errorf("read commit %d: %w", h.number, err)
 	}
 	return fn(c)
@@ -136,9 +136,9 @@ func deliverCommit(pool *sync.Pool, log uint64, h header, raw []byte, fn func(Co
 // yet, and after a failed write an entry may come again in another commit: callers that count must
 // deduplicate. A segment that was cut before it was read is ErrTrimmed.
 func Follow(ctx context.Context, dir string, o Options, more func() bool, fn func(Commit) error) error {
-	f := &follower{dir: dir, opts: o.withDefaults(dir)}
+	f := &followPosition{dir: dir, opts: o.withDefaults(dir)}
 	for {
-		if err := f.pass(ctx, fn); err != nil {
+		if err := f.readPresentCommits(ctx, fn); err != nil {
 			return err
 		}
 		if !more() {
@@ -147,19 +147,19 @@ func Follow(ctx context.Context, dir string, o Options, more func() bool, fn fun
 	}
 }
 
-// follower is the place of a reader.
-type follower struct {
+// followPosition is the position of a reader that follows a log which another process writes.
+type followPosition struct {
 	dir     string
 	opts    Options
-	folder  *folder
+	folder  *folderFormat
 	commits sync.Pool
 	segment uint64     // first number of the present segment; zero: nothing is read yet
 	offset  int64      // of the next commit in it
 	before  checkpoint // state that the next commit continues
 }
 
-// pass reads all present commits.
-func (f *follower) pass(ctx context.Context, fn func(Commit) error) (err error) {
+// readPresentCommits reads all commits that are in the log's files now, from the reader's position on.
+func (f *followPosition) readPresentCommits(ctx context.Context, fn func(Commit) error) (err error) {
 	if f.folder, err = readFolder(f.opts.FS, f.dir); err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (f *follower) pass(ctx context.Context, fn func(Commit) error) (err error) 
 	}
 	for _, s := range segments {
 		if s.first >= f.segment {
-			if err := f.read(ctx, s, fn); err != nil {
+			if err := f.readSegment(ctx, s, fn); err != nil {
 				return err
 			}
 		}
@@ -180,8 +180,8 @@ func (f *follower) pass(ctx context.Context, fn func(Commit) error) (err error) 
 	return nil
 }
 
-// read reads the rest of one segment, as far as it is whole.
-func (f *follower) read(ctx context.Context, s *segment, fn func(Commit) error) error {
+// readSegment reads the rest of one segment up to its last whole commit.
+func (f *followPosition) readSegment(ctx context.Context, s *segment, fn func(Commit) error) error {
 	file, err := f.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.segment == 0 {
@@ -193,9 +193,9 @@ func (f *follower) read(ctx context.Context, s *segment, fn func(Commit) error) 
 		return fmt.Errorf("read journal: %w", err)
 	}
 	defer file.Close()
-	w, err := newWalker(file, f.folder.isKnown)
+	w, err := newCommitWalker(file, f.folder.isKnown)
 	if err == nil && f.segment != 0 && w.before.number > f.before.number {
-		return fmt.Errorf("read journal segment %q: %w: %s", s.path, ErrTrimmed, commits(f.before.number+1, w.before.number))
+		return fmt.Errorf("read journal segment %q: %w: %s", s.path, ErrTrimmed, describeCommits(f.before.number+1, w.before.number))
 	}
 	if err == nil && s.first == f.segment {
 		w.offset, w.before = f.offset, f.before
@@ -206,14 +206,14 @@ func (f *follower) read(ctx context.Context, s *segment, fn func(Commit) error) 
 			return err
 		}
 		f.segment, f.offset, f.before = s.first, w.offset, w.before
-		var h header
+		var h commitHeader
 		var raw []byte
-		if h, raw, err = w.next(); err == nil {
+		if h, raw, err = w.nextCommit(); err == nil {
 			if err := deliverCommit(&f.commits, f.folder.incarnation.ID, h, raw, fn); err != nil {
 				return err
 			}
 		}
 	}
-	_, err = w.checkEnd(&f.opts, s, err)
+	_, err = w.checkSegmentEnd(&f.opts, s, err)
 	return err
 }

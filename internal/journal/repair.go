@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Loss is one loss that Repair made official.
+// Loss is a range of lost commits that Repair recorded in the log.
 type Loss struct {
 	File        string
 	First, Last uint64 // commits lost; Last may be ToEnd; zero: none, the file is FORMAT
@@ -22,7 +22,7 @@ func (r Loss) String() string {
 	if r.First == 0 {
 		return r.File + ": rewritten; earlier incarnations may be missing in it"
 	}
-	return r.File + ": " + commits(r.First, r.Last) + " lost"
+	return r.File + ": " + describeCommits(r.First, r.Last) + " lost"
 }
 
 // Repair makes a damaged log openable, for `muster doctor repair`. It rewrites damaged files with all
@@ -33,7 +33,7 @@ func Repair(dir string, o Options) ([]Loss, error) {
 	if err := o.FS.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make journal folder %q: %w", dir, err)
 	}
-	held, err := lock(&o, dir)
+	held, err := lockFolder(&o, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -45,25 +45,25 @@ func Repair(dir string, o Options) ([]Loss, error) {
 	if len(segments) == 0 {
 		return createEmpty(&o, dir)
 	}
-	r := &repair{o: &o, dir: dir}
+	r := &logRepair{o: &o, dir: dir}
 	if err := r.readFolder(segments); err != nil {
 		return nil, err
 	}
 	for _, s := range segments {
-		if err := r.segment(s); err != nil {
+		if err := r.repairSegment(s); err != nil {
 			return r.losses, fmt.Errorf("repair journal segment %q: %w", s.path, err)
 		}
 	}
 	return r.losses, nil
 }
 
-// createEmpty makes an empty log in place of a lost one.
+// createEmpty makes an empty log in place of a log whose files are gone.
 func createEmpty(o *Options, dir string) ([]Loss, error) {
 	f := newFolder(o)
-	if err := f.renew(o, 0); err != nil {
+	if err := f.startIncarnation(o, 0); err != nil {
 		return nil, err
 	}
-	if err := f.save(o.FS, dir); err != nil {
+	if err := f.writeFormatFile(o.FS, dir); err != nil {
 		return nil, err
 	}
 	h := segmentHeader{incarnation: f.incarnation}
@@ -73,18 +73,18 @@ func createEmpty(o *Options, dir string) ([]Loss, error) {
 	return []Loss{{File: dir, First: 1, Last: ToEnd}}, nil
 }
 
-type repair struct {
+type logRepair struct {
 	o      *Options
 	dir    string
-	folder *folder
+	folder *folderFormat
 	before checkpoint // state after the segment before; number zero: unknown
 	losses []Loss
 }
 
 // readFolder reads FORMAT, or rebuilds it from the incarnations in the segments.
-func (r *repair) readFolder(segments []*segment) (err error) {
+func (r *logRepair) readFolder(segments []*segment) (err error) {
 	r.folder, err = readFolder(r.o.FS, r.dir)
-	if err == nil && r.folder != nil || err != nil && !errors.Is(err, errFormat) {
+	if err == nil && r.folder != nil || err != nil && !errors.Is(err, errFormatDamaged) {
 		return err
 	}
 	r.folder = newFolder(r.o)
@@ -98,52 +98,52 @@ func (r *repair) readFolder(segments []*segment) (err error) {
 			continue
 		}
 		if r.folder.incarnation.ID != 0 {
-			r.folder.ancestors = append(r.folder.ancestors, ancestor{r.folder.incarnation, s.first - 1})
+			r.folder.ancestors = append(r.folder.ancestors, ancestorIncarnation{r.folder.incarnation, s.first - 1})
 		}
 		r.folder.incarnation = h.incarnation
 	}
 	if r.folder.incarnation.ID == 0 {
-		if err := r.folder.renew(r.o, 0); err != nil {
+		if err := r.folder.startIncarnation(r.o, 0); err != nil {
 			return err
 		}
 	}
 	r.losses = append(r.losses, Loss{File: filepath.Join(r.dir, formatFile)})
-	return r.folder.save(r.o.FS, r.dir)
+	return r.folder.writeFormatFile(r.o.FS, r.dir)
 }
 
-// segment verifies one file against its neighbours and rewrites a damaged one.
-func (r *repair) segment(s *segment) error {
+// repairSegment verifies one segment against the segments beside it, and rewrites a damaged segment.
+func (r *logRepair) repairSegment(s *segment) error {
 	file, err := r.o.FS.Open(s.path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	w, err := newWalker(file, r.folder.isKnown)
-	bad := errBad{}
+	w, err := newCommitWalker(file, r.folder.isKnown)
+	bad := invalidBytesError{}
 	if err != nil && !errors.As(err, &bad) {
 		return err
 	}
-	out := &rewriter{repair: r, path: s.path, before: w.before}
+	out := &segmentRewriter{logRepair: r, path: s.path, before: w.before}
 	if err != nil || w.before.number+1 != s.first || r.before.number != 0 && w.before != r.before {
 		out.damaged, out.before = true, r.before
 		if r.before.number == 0 { // the first segment: its first whole commit has the state
 			out.before, out.guess = checkpoint{number: s.first - 1}, true
 		}
-		w.offset, w.free = segmentHeaderSize, true
+		w.offset, w.afterJump = segmentHeaderSize, true
 	}
 	out.start = out.before
 	w.limit, w.before = s.limit, out.before
 	for {
-		h, raw, err := w.next()
+		h, raw, err := w.nextCommit()
 		switch {
 		case err == nil:
-			if err := out.keep(h, raw); err != nil {
+			if err := out.copyCommit(h, raw); err != nil {
 				return err
 			}
 			continue
 		case errors.Is(err, io.EOF):
 		case errors.As(err, &bad):
-			if _, found, err := w.skip(); err != nil {
+			if _, found, err := w.skipToWholeCommit(); err != nil {
 				return err
 			} else if found {
 				out.damaged = true
@@ -162,7 +162,7 @@ func (r *repair) segment(s *segment) error {
 	case s.limit == ToEnd && out.damaged && (out.cut || len(out.body) == 0): // more damage than a crash can cause
 		r.losses = append(r.losses, Loss{File: s.path, First: out.before.number + 1, Last: ToEnd})
 	case s.limit != ToEnd && out.before.number+1 < s.limit:
-		if err := out.lostToEnd(s.limit); err != nil {
+		if err := out.recordLossToEnd(s.limit); err != nil {
 			return err
 		}
 	}
@@ -174,9 +174,9 @@ func (r *repair) segment(s *segment) error {
 	return disk.WriteFile(r.o.FS, r.dir, segmentName(s.first), append(head.append(nil), out.body...))
 }
 
-// rewriter builds the new content of a segment.
-type rewriter struct {
-	*repair
+// segmentRewriter builds the new content of a damaged segment.
+type segmentRewriter struct {
+	*logRepair
 	path    string
 	body    []byte
 	before  checkpoint
@@ -186,9 +186,9 @@ type rewriter struct {
 	cut     bool // there is no whole commit after the damaged bytes
 }
 
-// keep copies a whole commit, and records the commits that are missing before it.
-func (w *rewriter) keep(h header, raw []byte) error {
-	first, chain, err := h.first(raw[commitHeaderSize:])
+// copyCommit copies a whole commit into the new segment, and records the commits that are missing before it.
+func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
+	first, chain, err := h.firstNumberAndChain(raw[commitHeaderSize:])
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (w *rewriter) keep(h header, raw []byte) error {
 	}
 	switch {
 	case first > w.before.number+1:
-		w.replace(first-1, h.chain)
+		w.replaceCommits(first-1, h.chain)
 	case h.chain != w.before.chain:
 		w.damaged = true // whole, but of another chain
 		return nil
@@ -208,34 +208,35 @@ func (w *rewriter) keep(h header, raw []byte) error {
 	return nil
 }
 
-// replace puts one empty commit in place of those up to last; the next one carries chain.
-func (w *rewriter) replace(last uint64, chain uint32) {
+// replaceCommits writes one empty commit in place of all lost commits up to number last. chain is the chain value of the commit
+// after it.
+func (w *segmentRewriter) replaceCommits(last uint64, chain uint32) {
 	w.damaged = true
 	le := binary.LittleEndian
 	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)
 	b = le.AppendUint64(b, w.before.number+1)
 	b = le.AppendUint32(b, chain)
-	h := header{
+	h := commitHeader{
 		chain: w.before.chain, incarnation: w.folder.incarnation.ID, number: last,
 		received: w.before.received, listening: w.before.listening, flags: flagLost,
 	}
-	h.put(b)
+	h.sealCommit(b)
 	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: last})
 	w.body = append(w.body, b...)
 	w.before.number, w.before.chain = last, chain
 }
 
-// lostToEnd records the loss of the segment's last commits; the next segment's header has the chain
-// value that follows them.
-func (w *rewriter) lostToEnd(limit uint64) error {
+// recordLossToEnd records the loss of a segment's last commits. The header of the next segment has the chain
+// value that follows the lost commits.
+func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	chain := uint32(0)
 	next, err := w.o.FS.Open(filepath.Join(w.dir, segmentName(limit)))
 	if err != nil {
 		return err
 	}
 	defer next.Close()
-	after, err := newWalker(next, w.folder.isKnown)
-	bad := errBad{}
+	after, err := newCommitWalker(next, w.folder.isKnown)
+	bad := invalidBytesError{}
 	if err != nil && !errors.As(err, &bad) {
 		return err
 	}
@@ -243,7 +244,7 @@ func (w *rewriter) lostToEnd(limit uint64) error {
 		chain = after.before.chain
 		w.before.received, w.before.listening = after.before.received, after.before.listening
 	}
-	w.replace(limit-1, chain)
+	w.replaceCommits(limit-1, chain)
 	return nil
 }
 
@@ -260,14 +261,14 @@ func (e *DamageError) Error() string {
 	if e.First == 0 {
 		return fmt.Sprintf("journal is damaged: %s: %v; lost: nothing but this file", e.File, e.Reason)
 	}
-	return fmt.Sprintf("journal is damaged: %s at offset %d: %v; lost: %s", e.File, e.Offset, e.Reason, commits(e.First, e.Last))
+	return fmt.Sprintf("journal is damaged: %s at offset %d: %v; lost: %s", e.File, e.Offset, e.Reason, describeCommits(e.First, e.Last))
 }
 
 // ToEnd is DamageError.Last and Loss.Last where the number of lost commits is unknown.
 const ToEnd = math.MaxUint64
 
-// commits names a range of commits.
-func commits(first, last uint64) string {
+// describeCommits returns a range of commit numbers as text for messages.
+func describeCommits(first, last uint64) string {
 	switch {
 	case last == ToEnd:
 		return fmt.Sprintf("commit %d and all after it", first)
@@ -279,8 +280,8 @@ func commits(first, last uint64) string {
 
 func (e *DamageError) Unwrap() error { return e.Reason }
 
-// withHint adds the command that repairs the log.
-func (e *DamageError) withHint(o *Options) error {
+// withRepairHint adds to a damage error the command that repairs the log.
+func (e *DamageError) withRepairHint(o *Options) error {
 	return model.Errorf(model.Internal, "%w", error(e)).WithHint(
 		"restore the folder from a backup, or continue without the lost commits: %s", o.RepairCommand)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// window reads a file forwards through one buffer.
-type window struct {
+// fileWindow reads a file forwards through one buffer.
+type fileWindow struct {
 	file disk.File
 	size int64 // of the file, when opened
 	buf  []byte
@@ -26,20 +26,20 @@ type window struct {
 
 const windowSize = 256 << 10
 
-// peek returns n bytes at offset, valid until the next peek; errShort where the
+// peekBytes returns n bytes of the file at offset, valid until the next peekBytes. It returns errTruncatedCommit if the
 // file ends before.
-func (w *window) peek(offset int64, n int) ([]byte, error) {
+func (w *fileWindow) peekBytes(offset int64, n int) ([]byte, error) {
 	if offset+int64(n) > w.size {
-		return nil, errShort
+		return nil, errTruncatedCommit
 	}
 	if offset < w.at || offset+int64(n) > w.at+int64(len(w.buf)) {
 		want := int(min(int64(max(n, windowSize)), w.size-offset))
-		w.buf = grow(w.buf, want)
+		w.buf = resizeBuffer(w.buf, want)
 		read, err := w.file.ReadAt(w.buf, offset)
 		w.buf, w.at = w.buf[:read], offset
 		if read < n {
 			if err == nil || errors.Is(err, io.EOF) {
-				err = errShort
+				err = errTruncatedCommit
 			}
 			w.buf = w.buf[:0]
 			return nil, err
@@ -49,153 +49,153 @@ func (w *window) peek(offset int64, n int) ([]byte, error) {
 	return w.buf[from : from+n : from+n], nil
 }
 
-// walker reads the commits of one segment and verifies each against its predecessor.
-type walker struct {
-	window
-	known  func(incarnation uint64) bool
-	offset int64      // of the next commit
-	before checkpoint // state the next commit must continue
-	limit  uint64     // first number of the next segment: commits from there on were abandoned
-	free   bool       // do not check that the next commit continues before (after a jump)
+// commitWalker reads the commits of one segment and verifies each commit against its predecessor.
+type commitWalker struct {
+	fileWindow
+	known     func(incarnation uint64) bool
+	offset    int64      // of the next commit
+	before    checkpoint // state the next commit must continue
+	limit     uint64     // first number of the next segment: commits from there on were abandoned
+	afterJump bool       // do not check that the next commit continues before (after a jump)
 }
 
-// newWalker reads a segment's header. The error is errBad where it is damaged.
-func newWalker(file disk.File, known func(uint64) bool) (*walker, error) {
-	w := &walker{known: known, offset: segmentHeaderSize, limit: ToEnd}
+// newCommitWalker reads a segment's header. It returns an invalidBytesError if the header is damaged.
+func newCommitWalker(file disk.File, known func(uint64) bool) (*commitWalker, error) {
+	w := &commitWalker{known: known, offset: segmentHeaderSize, limit: ToEnd}
 	w.file = file
 	var err error
 	if w.size, err = file.Size(); err != nil {
 		return w, err
 	}
-	b, err := w.peek(0, segmentHeaderSize)
+	b, err := w.peekBytes(0, segmentHeaderSize)
 	var h segmentHeader
 	if err == nil {
 		h, err = parseSegmentHeader(b)
 	}
 	if err == nil && !known(h.incarnation.ID) {
-		err = errOrder
+		err = errWrongPredecessor
 	}
 	w.before = h.before
-	if errors.Is(err, errShort) || errors.Is(err, errHeader) || errors.Is(err, errOrder) {
+	if errors.Is(err, errTruncatedCommit) || errors.Is(err, errDamagedHeader) || errors.Is(err, errWrongPredecessor) {
 		w.offset = 0
-		return w, errBad{err}
+		return w, invalidBytesError{err}
 	}
 	return w, err
 }
 
-// damage reports the loss of commits at the walker's offset. A last one at the limit of the log's last
-// segment is ToEnd.
-func (w *walker) damage(o *Options, s *segment, first, last uint64, reason error) error {
+// newDamageError returns the error for lost commits first to last at the walker's offset. In the last segment of a log, whose
+// number of commits is unknown, last is ToEnd.
+func (w *commitWalker) newDamageError(o *Options, s *segment, first, last uint64, reason error) error {
 	if last == ToEnd-1 {
 		last = ToEnd
 	}
-	return (&DamageError{File: s.path, Offset: w.offset, First: first, Last: max(first, last), Reason: reason}).withHint(o)
+	return (&DamageError{File: s.path, Offset: w.offset, First: first, Last: max(first, last), Reason: reason}).withRepairHint(o)
 }
 
-// checkRead returns an error where the walk ended before commit last; why ended it.
-func (w *walker) checkRead(o *Options, s *segment, last uint64, why error) error {
+// requireCommitsRead returns an error if the walk ended before commit last. why is the error that ended the walk.
+func (w *commitWalker) requireCommitsRead(o *Options, s *segment, last uint64, why error) error {
 	if errors.Is(why, io.EOF) {
 		if w.before.number >= last {
 			return nil
 		}
-		why = errShort
+		why = errTruncatedCommit
 	}
-	return w.damage(o, s, w.before.number+1, last, why)
+	return w.newDamageError(o, s, w.before.number+1, last, why)
 }
 
-// checkEnd returns an error where the segment must not end where the walk ended; why ended it. torn: the
-// log ends there, and later bytes are a commit that is being written, or was when the process stopped.
-func (w *walker) checkEnd(o *Options, s *segment, why error) (torn bool, err error) {
-	bad := errBad{}
+// checkSegmentEnd returns an error if the segment must not end where the walk ended. why is the error that ended the walk. With
+// torn true the log ends there, and later bytes are a commit that is being written, or was when the process stopped.
+func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn bool, err error) {
+	bad := invalidBytesError{}
 	switch {
 	case errors.Is(why, io.EOF) && (w.limit == ToEnd || w.before.number+1 >= w.limit):
 		return false, nil
 	case errors.Is(why, io.EOF):
-		why = errMissing
-	case errors.Is(why, errVersion):
+		why = errMissingCommits
+	case errors.Is(why, errNewerVersion):
 		return false, newerError(s.path)
 	case !errors.As(why, &bad):
 		return false, fmt.Errorf("read journal segment %q: %w", s.path, why)
 	case w.offset == 0: // the header
-		return false, w.damage(o, s, s.first, w.limit-1, why)
+		return false, w.newDamageError(o, s, s.first, w.limit-1, why)
 	case w.limit == ToEnd:
 		offset := w.offset
-		later, found, err := w.skip()
+		later, found, err := w.skipToWholeCommit()
 		if err != nil {
 			return false, fmt.Errorf("read journal segment %q: %w", s.path, err)
 		}
 		if w.offset = offset; !found {
 			return true, nil
 		}
-		return false, w.damage(o, s, w.before.number+1, later.number-1, why)
+		return false, w.newDamageError(o, s, w.before.number+1, later.number-1, why)
 	}
-	return false, w.damage(o, s, w.before.number+1, w.limit-1, why)
+	return false, w.newDamageError(o, s, w.before.number+1, w.limit-1, why)
 }
 
-// errBad wraps the reason why the bytes at the walker's offset are no valid commit there.
-type errBad struct{ reason error }
+// invalidBytesError wraps the reason why the bytes at the walker's offset are no valid commit.
+type invalidBytesError struct{ reason error }
 
-func (e errBad) Error() string { return e.reason.Error() }
-func (e errBad) Unwrap() error { return e.reason }
+func (e invalidBytesError) Error() string { return e.reason.Error() }
+func (e invalidBytesError) Unwrap() error { return e.reason }
 
-// next returns the next commit, valid until the next call. It returns io.EOF at the end of the segment
-// and errBad at invalid bytes; other errors are the disk's. raw is header and body.
-func (w *walker) next() (h header, raw []byte, err error) {
-	if w.before.number+1 >= w.limit && !w.free || w.offset == w.size {
+// nextCommit returns the next commit of the segment, valid until the next call. It returns io.EOF at the end of the segment
+// and an invalidBytesError at invalid bytes; other errors come from the disk. raw is the commit's header and body.
+func (w *commitWalker) nextCommit() (h commitHeader, raw []byte, err error) {
+	if w.before.number+1 >= w.limit && !w.afterJump || w.offset == w.size {
 		return h, nil, io.EOF
 	}
-	h, raw, err = w.parse(w.offset)
+	h, raw, err = w.parseCommit(w.offset)
 	if err != nil {
 		return h, nil, err
 	}
-	first, chain, err := h.first(raw[commitHeaderSize:])
+	first, chain, err := h.firstNumberAndChain(raw[commitHeaderSize:])
 	if err != nil {
-		return h, nil, errBad{err}
+		return h, nil, invalidBytesError{err}
 	}
 	switch {
-	case w.free:
+	case w.afterJump:
 	case first != w.before.number+1 || h.number < first || h.chain != w.before.chain,
 		h.received < w.before.received, h.listening < w.before.listening:
-		return h, nil, errBad{errOrder}
+		return h, nil, invalidBytesError{errWrongPredecessor}
 	}
-	w.free = false
+	w.afterJump = false
 	w.offset += int64(len(raw))
 	w.before = checkpoint{number: h.number, chain: chain, received: h.received, listening: h.listening}
 	return h, raw, nil
 }
 
-// parse reads a commit at offset and verifies it without its predecessor.
-func (w *walker) parse(offset int64) (h header, raw []byte, err error) {
-	raw, err = w.peek(offset, commitHeaderSize)
+// parseCommit reads the commit at offset and verifies the commit alone, without its predecessor.
+func (w *commitWalker) parseCommit(offset int64) (h commitHeader, raw []byte, err error) {
+	raw, err = w.peekBytes(offset, commitHeaderSize)
 	if err == nil {
 		h, err = parseHeader(raw)
 	}
 	if err == nil && !w.known(h.incarnation) {
-		err = errOrder
+		err = errWrongPredecessor
 	}
 	if err == nil {
-		raw, err = w.peek(offset, commitHeaderSize+int(h.body))
+		raw, err = w.peekBytes(offset, commitHeaderSize+int(h.body))
 	}
-	if err == nil && !h.sealed(raw, raw[commitHeaderSize:]) {
-		err = errChecksum
+	if err == nil && !h.hasValidChecksum(raw, raw[commitHeaderSize:]) {
+		err = errWrongChecksum
 	}
 	switch {
 	case err == nil:
 		return h, raw, nil
-	case errors.Is(err, errShort), errors.Is(err, errHeader), errors.Is(err, errOrder),
-		errors.Is(err, errChecksum), errors.Is(err, errMalformed):
-		return h, nil, errBad{err}
+	case errors.Is(err, errTruncatedCommit), errors.Is(err, errDamagedHeader), errors.Is(err, errWrongPredecessor),
+		errors.Is(err, errWrongChecksum), errors.Is(err, errInvalidContent):
+		return h, nil, invalidBytesError{err}
 	}
 	return h, nil, err // the disk's, or errVersion: skipping bytes does not help
 }
 
-// skip searches after invalid bytes for the next whole commit with a number above the walker's, and
-// moves there. Such a commit proves damage, because a commit is written only after its predecessor is
+// skipToWholeCommit searches after invalid bytes for the next whole commit with a number above the walker's, and
+// moves the walker there. Such a commit proves damage, because a commit is written only after its predecessor is
 // durable.
-func (w *walker) skip() (h header, found bool, err error) {
+func (w *commitWalker) skipToWholeCommit() (h commitHeader, found bool, err error) {
 	magic := binary.LittleEndian.AppendUint32(nil, commitMagic)
 	for at := w.offset + 1; at+commitHeaderSize <= w.size; {
-		chunk, err := w.peek(at, int(min(windowSize, w.size-at)))
+		chunk, err := w.peekBytes(at, int(min(windowSize, w.size-at)))
 		if err != nil {
 			return h, false, err
 		}
@@ -205,14 +205,14 @@ func (w *walker) skip() (h header, found bool, err error) {
 			continue
 		}
 		at += int64(i)
-		h, raw, err := w.parse(at)
+		h, raw, err := w.parseCommit(at)
 		if err == nil {
-			first, _, err := h.first(raw[commitHeaderSize:])
+			first, _, err := h.firstNumberAndChain(raw[commitHeaderSize:])
 			if err == nil && first > w.before.number && h.number < w.limit {
-				w.offset, w.free = at, true
+				w.offset, w.afterJump = at, true
 				return h, true, nil
 			}
-		} else if bad := (errBad{}); !errors.As(err, &bad) {
+		} else if bad := (invalidBytesError{}); !errors.As(err, &bad) {
 			return h, false, err
 		}
 		at++
@@ -223,37 +223,37 @@ func (w *walker) skip() (h header, found bool, err error) {
 // segment is one file of the log. Its content ends before the first number of the next segment: later
 // bytes are the rest of a failed write or a crash. Log.mu guards it once the log is open.
 type segment struct {
-	path  string
-	first uint64 // number of the first commit
-	limit uint64 // of the next segment, when the folder was listed; ToEnd: there was none
-	last  uint64 // of the last durable one; first-1: none
-	end   int64  // offset after it; zero in a segment that was not verified
-	disk  int64  // bytes of the file
-	marks []mark // offsets of some commits, ascending
+	path          string
+	first         uint64         // number of the first commit
+	limit         uint64         // of the next segment, when the folder was listed; ToEnd: there was none
+	last          uint64         // of the last durable one; first-1: none
+	end           int64          // offset after it; zero in a segment that was not verified
+	disk          int64          // bytes of the file
+	commitOffsets []commitOffset // offsets of some commits, ascending
 }
 
-// mark is the offset of a commit.
-type mark struct {
+// commitOffset is the offset of a commit in its segment.
+type commitOffset struct {
 	number uint64
 	offset int64
 }
 
-// markEvery is the least number of bytes between two marks.
-const markEvery = 256 << 10
+// minOffsetDistance is the least number of bytes between two recorded commit offsets.
+const minOffsetDistance = 256 << 10
 
-func (s *segment) mark(number uint64, offset int64) {
-	if n := len(s.marks); n == 0 || offset-s.marks[n-1].offset >= markEvery {
-		s.marks = append(s.marks, mark{number, offset})
+func (s *segment) addCommitOffset(number uint64, offset int64) {
+	if n := len(s.commitOffsets); n == 0 || offset-s.commitOffsets[n-1].offset >= minOffsetDistance {
+		s.commitOffsets = append(s.commitOffsets, commitOffset{number, offset})
 	}
 }
 
-// seek returns the nearest known offset at or before the commit.
-func (s *segment) seek(number uint64) (offset int64, known bool) {
-	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].number > number })
+// nearestOffset returns the recorded offset nearest to a commit, at or before the commit.
+func (s *segment) nearestOffset(number uint64) (offset int64, known bool) {
+	i := sort.Search(len(s.commitOffsets), func(i int) bool { return s.commitOffsets[i].number > number })
 	if i == 0 {
 		return segmentHeaderSize, false
 	}
-	return s.marks[i-1].offset, true
+	return s.commitOffsets[i-1].offset, true
 }
 
 const segmentSuffix = ".log"

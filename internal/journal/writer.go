@@ -10,71 +10,71 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// writer is the committer's state on the way to the disk.
-type writer struct {
-	grouper       grouper
+// segmentWriter has the open segment, the reserve and the present failure; only the committer uses it.
+type segmentWriter struct {
+	grouper       sectionGrouper
 	bytes         []byte        // the commit being written
 	mono          time.Duration // clock at the last stamp
 	endsInEntries bool          // the last commit has entries
 
-	file    disk.File // open segment; nil: the next commit opens one
-	offset  int64     // where its next commit goes
-	reserve reserve
-	refused bool      // a batch waits for disk space, while ticks go on
-	blocked time.Time // start of the present failure; zero: none
-	broken  error     // acknowledged commits are lost: nothing is written until a restart
+	file               disk.File // open segment; nil: the next commit opens one
+	offset             int64     // where its next commit goes
+	reserve            reserve
+	batchWaitsForSpace bool      // a batch waits for disk space, while ticks go on
+	blocked            time.Time // start of the present failure; zero: none
+	broken             error     // acknowledged commits are lost: nothing is written until a restart
 }
 
 // ErrBudget is Stats.Blocked while the log has reached Options.Budget.
 var ErrBudget = errors.New("journal is at its size budget: waiting until snapshots, history and reactions allow a cut")
 
-// errRoom reports that the disk has no space for entries, but may have some for a tick.
-var errRoom = errors.New("no room for entries")
+// errNoSpaceForEntries reports that the disk has no space for entries, but may have space for an empty commit (a tick).
+var errNoSpaceForEntries = errors.New("no room for entries")
 
-// write makes a commit durable and returns its offset. While the disk refuses, it repeats the attempt
-// until the log closes. It returns errRoom only in a log with ticks: they may move the head before the
+// writeUntilDurable makes a commit durable and returns the commit's offset. While the disk refuses, it repeats the attempt
+// until the log closes. It returns errNoSpaceForEntries only in a log with ticks: empty commits may move the head before the
 // next attempt.
-func (l *Log) write(data []byte, h header) (offset int64, err error) {
+func (l *Log) writeUntilDurable(data []byte, h commitHeader) (offset int64, err error) {
 	w := &l.writer
 	tick := h.entries == 0 && l.opts.Tick > 0
 	for {
-		lack := l.room(int64(len(data)))
+		lack := l.checkDiskSpace(int64(len(data)))
 		if err = lack; err == nil || tick { // the released reserve has space for a few bytes
-			offset, err = l.put(data, h.number)
+			offset, err = l.writeAndSync(data, h.number)
 		}
 		switch {
 		case err != nil:
 		case lack != nil:
-			l.block(lack)
+			l.reportBlocked(lack)
 			return offset, nil
-		case tick && w.refused:
+		case tick && w.batchWaitsForSpace:
 			return offset, nil
 		default:
-			w.refused = false
-			l.unblock()
+			w.batchWaitsForSpace = false
+			l.reportUnblocked()
 			return offset, nil
 		}
-		l.block(err)
-		if !l.pause() {
+		l.reportBlocked(err)
+		if !l.waitForRetry() {
 			return 0, ErrClosed
 		}
 		if !tick && l.opts.Tick > 0 && (lack != nil || disk.IsFull(err)) {
-			w.refused = true
-			return 0, errRoom
+			w.batchWaitsForSpace = true
+			return 0, errNoSpaceForEntries
 		}
 	}
 }
 
-// room returns the reason why more bytes must not be written now.
-func (l *Log) room(more int64) error {
+// checkDiskSpace returns the reason why the log must not write more bytes now.
+func (l *Log) checkDiskSpace(more int64) error {
 	if err := l.writer.reserve.allocate(); err != nil {
 		return err
 	}
 	return l.checkBudget(more)
 }
 
-// put writes and syncs once.
-func (l *Log) put(data []byte, number uint64) (offset int64, err error) {
+// writeAndSync writes a commit and syncs the segment, in one attempt.
+func (l *Log) writeAndSync(data []byte, number uint64) (offset int64, err error) {
 	w := &l.writer
 	if w.broken != nil {
 		return 0, w.broken
@@ -83,7 +83,7 @@ func (l *Log) put(data []byte, number uint64) (offset int64, err error) {
 		_ = w.close() // all of it is synced
 	}
 	if w.file == nil {
-		if err := l.roll(number); err != nil {
+		if err := l.startSegment(number); err != nil {
 			w.reserve.release(err)
 			return 0, err
 		}
@@ -93,22 +93,22 @@ func (l *Log) put(data []byte, number uint64) (offset int64, err error) {
 			w.reserve.release(err) // the next attempt writes to the same place
 			return 0, err
 		}
-		return 0, l.abandon(err, number)
+		return 0, l.abandonSegment(err, number)
 	}
 	err = w.file.SyncData()
-	l.count(func(s *Stats) { s.Syncs++ })
+	l.updateStats(func(s *Stats) { s.Syncs++ })
 	if err != nil {
 		w.reserve.release(err)
-		return 0, l.abandon(err, number)
+		return 0, l.abandonSegment(err, number)
 	}
 	offset = w.offset
 	w.offset += int64(len(data))
 	return offset, nil
 }
 
-// roll starts a segment with the commit number. Its header is written atomically: once the earlier
-// segments are cut, it alone has the position and time of the log.
-func (l *Log) roll(number uint64) error {
+// startSegment starts a segment whose first commit has this number. The segment's header is written atomically: once the earlier
+// segments are cut, the header alone has the position and time of the log.
+func (l *Log) startSegment(number uint64) error {
 	name := segmentName(number)
 	h := segmentHeader{incarnation: l.folder.incarnation, before: l.head}
 	if err := disk.WriteFile(l.opts.FS, l.dir, name, h.append(nil)); err != nil {
@@ -134,15 +134,15 @@ func (l *Log) roll(number uint64) error {
 	return nil
 }
 
-// abandon closes the open segment after a failed write or sync. The kernel may have dropped the dirty
-// pages and marked them clean, so this descriptor is never synced again. abandon reads the segment's
+// abandonSegment closes the open segment after a failed write or sync. The kernel may have dropped the dirty
+// pages and marked them clean, so this descriptor is never synced again. abandonSegment reads the segment's
 // acknowledged commits back and verifies them; the present commit goes into a new segment.
-func (l *Log) abandon(cause error, number uint64) error {
+func (l *Log) abandonSegment(cause error, number uint64) error {
 	_ = l.writer.close()
 	l.mu.Lock()
 	s := *l.segments[len(l.segments)-1]
 	l.mu.Unlock()
-	if err := l.verifyAgain(&s); err != nil {
+	if err := l.verifySegmentAgain(&s); err != nil {
 		l.opts.Logger.Error("journal segment lost acknowledged commits after a failed sync",
 			"file", s.path, "err", err, "cause", cause)
 		l.writer.broken = err
@@ -155,12 +155,12 @@ func (l *Log) abandon(cause error, number uint64) error {
 	l.mu.Unlock()
 	l.opts.Logger.Error("closed a journal segment after a failed write", "file", s.path, "err", cause)
 	// At once, so that a restart does not trust bytes that only the page cache has.
-	_ = l.roll(number) // tried again with the commit
+	_ = l.startSegment(number) // tried again with the commit
 	return cause
 }
 
-// verifyAgain reads a segment from its start to its last acknowledged commit.
-func (l *Log) verifyAgain(s *segment) error {
+// verifySegmentAgain reads and verifies a segment from its start to its last acknowledged commit.
+func (l *Log) verifySegmentAgain(s *segment) error {
 	file, err := l.opts.FS.Open(s.path)
 	if err != nil {
 		if s.last < s.first {
@@ -169,7 +169,7 @@ func (l *Log) verifyAgain(s *segment) error {
 		return fmt.Errorf("verify journal segment: %w", err)
 	}
 	defer file.Close()
-	w, err := newWalker(file, l.folder.isKnown)
+	w, err := newCommitWalker(file, l.folder.isKnown)
 	s.disk = w.size
 	if s.last < s.first {
 		return nil
@@ -179,9 +179,9 @@ func (l *Log) verifyAgain(s *segment) error {
 	}
 	w.limit = s.last + 1
 	for err == nil {
-		_, _, err = w.next()
+		_, _, err = w.nextCommit()
 	}
-	return w.checkRead(&l.opts, s, s.last, err)
+	return w.requireCommitsRead(&l.opts, s, s.last, err)
 }
 
 // checkBudget returns ErrBudget where the log would exceed its budget. An open segment that is wholly
@@ -198,7 +198,7 @@ func (l *Log) checkBudget(more int64) error {
 		return ErrBudget
 	}
 	_ = l.writer.close()
-	if err := l.roll(l.head.number + 1); err != nil {
+	if err := l.startSegment(l.head.number + 1); err != nil {
 		return err
 	}
 	if err := l.Cut(Position{Log: l.folder.incarnation.ID, Number: l.head.number}); err != nil {
@@ -207,7 +207,7 @@ func (l *Log) checkBudget(more int64) error {
 	return nil
 }
 
-func (w *writer) close() error {
+func (w *segmentWriter) close() error {
 	if w.file == nil {
 		return nil
 	}
@@ -216,29 +216,29 @@ func (w *writer) close() error {
 	return file.Close()
 }
 
-// block reports the reason why nothing is committed.
-func (l *Log) block(err error) {
+// reportBlocked logs the reason why nothing is committed, and shows the reason in Stats.Blocked.
+func (l *Log) reportBlocked(err error) {
 	w := &l.writer
 	if w.blocked.IsZero() {
 		w.blocked = time.Now()
 		l.opts.Logger.Error("journal cannot commit; trying again", "err", err)
 	}
-	l.count(func(s *Stats) { s.Blocked = err })
+	l.updateStats(func(s *Stats) { s.Blocked = err })
 }
 
-func (l *Log) unblock() {
+func (l *Log) reportUnblocked() {
 	w := &l.writer
 	if w.blocked.IsZero() {
 		return
 	}
 	l.opts.Logger.Info("journal commits again", "after", time.Since(w.blocked))
 	w.blocked = time.Time{}
-	l.count(func(s *Stats) { s.Blocked = nil })
+	l.updateStats(func(s *Stats) { s.Blocked = nil })
 }
 
-// pause waits Options.Retry before the next attempt, or until a cut frees space. It returns false where
+// waitForRetry waits Options.Retry before the next attempt, or until a cut frees space. It returns false if
 // the log closes.
-func (l *Log) pause() bool {
+func (l *Log) waitForRetry() bool {
 	retry := time.NewTimer(l.opts.Retry)
 	defer retry.Stop()
 	select {
@@ -251,7 +251,7 @@ func (l *Log) pause() bool {
 	}
 }
 
-func (l *Log) count(change func(*Stats)) {
+func (l *Log) updateStats(change func(*Stats)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(&l.stats)
@@ -271,7 +271,7 @@ type reserve struct {
 	held   bool
 }
 
-// allocate allocates the reserve where it is missing. An error says that the disk is full.
+// allocate creates the reserve file if the file is missing. An error reports that the disk is full.
 func (r *reserve) allocate() error {
 	if r.size == 0 || r.held {
 		return nil
@@ -304,7 +304,7 @@ func (r *reserve) allocate() error {
 	return nil
 }
 
-// release deletes the reserve where cause is a full disk.
+// release deletes the reserve file if cause is a full disk.
 func (r *reserve) release(cause error) {
 	if !r.held || !disk.IsFull(cause) {
 		return

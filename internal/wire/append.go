@@ -108,15 +108,15 @@ func closeMessage(dst []byte, start int) []byte {
 	return dst
 }
 
-// sizeVarint returns the bytes of a varint.
-func sizeVarint(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+// varintBytes returns the bytes of a varint.
+func varintBytes(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// sizeUint returns the bytes that appendUint writes for a field below 16.
-func sizeUint(v uint64) int {
+// uintFieldBytes returns the bytes that appendUint writes for a field below 16.
+func uintFieldBytes(v uint64) int {
 	if v == 0 {
 		return 0
 	}
-	return 1 + sizeVarint(v)
+	return 1 + varintBytes(v)
 }
 
 // appendKey writes fields 1 and 2: stream and lane in every message that names a stream.

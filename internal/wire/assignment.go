@@ -15,36 +15,36 @@ import (
 // AppendAssignment writes a whole frame without compression, as agents store it.
 func AppendAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
-	dst = appendHead(dst, a)
-	dst = appendContent(dst, a)
-	dst = appendTail(dst, a)
+	dst = appendAssignmentHead(dst, a)
+	dst = appendAssignmentContent(dst, a)
+	dst = appendAssignmentTail(dst, a)
 	return closeMessage(dst, start)
 }
 
-// packLeast is the least content in bytes that is compressed.
-const packLeast = 512
+// minPackedBytes is the least content in bytes that is compressed.
+const minPackedBytes = 512
 
 // AppendPackedAssignment writes a whole frame as servers send it: its content is compressed where that
 // makes it shorter.
 func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
-	dst = appendHead(dst, a)
+	dst = appendAssignmentHead(dst, a)
 	at := len(dst)
-	dst = appendContent(dst, a)
+	dst = appendAssignmentContent(dst, a)
 	var packed []byte
-	if plain := dst[at:]; len(plain) >= packLeast {
+	if plain := dst[at:]; len(plain) >= minPackedBytes {
 		if packed = s2.EncodeSnappy(nil, plain); len(packed)+8 < len(plain) {
 			dst = dst[:at]
 		} else {
 			packed = nil
 		}
 	}
-	dst = appendTail(dst, a)
+	dst = appendAssignmentTail(dst, a)
 	dst = appendBytes(dst, 9, packed)
 	return closeMessage(dst, start)
 }
 
-func appendHead(dst []byte, a *Assignment) []byte {
+func appendAssignmentHead(dst []byte, a *Assignment) []byte {
 	if a.Generation != (Generation{}) {
 		dst = appendMessage(dst, 1, &a.Generation, appendGeneration)
 	}
@@ -52,15 +52,15 @@ func appendHead(dst []byte, a *Assignment) []byte {
 	return appendFixed(dst, 3, a.Base[:])
 }
 
-func appendTail(dst []byte, a *Assignment) []byte {
+func appendAssignmentTail(dst []byte, a *Assignment) []byte {
 	dst = appendBool(dst, 7, a.HasProperties)
 	dst = appendBytes(dst, 8, a.Signature)
 	dst = appendBool(dst, 12, a.HasProxyChecks)
 	return appendBool(dst, 13, a.More)
 }
 
-// appendContent writes the fields that may be compressed.
-func appendContent(dst []byte, a *Assignment) []byte {
+// appendAssignmentContent writes the fields that may be compressed.
+func appendAssignmentContent(dst []byte, a *Assignment) []byte {
 	dst = appendMessages(dst, 4, a.Add, appendAssignedChunk)
 	dst = appendNumbers(dst, 5, a.Remove)
 	dst = appendMessages(dst, 6, a.Properties, appendProperty)
@@ -96,22 +96,22 @@ func (a *Assignment) Decode(body []byte) error {
 				break
 			}
 			packed = true
-			in := f.unpacked("packed", "Assignment.packed")
+			in := f.unpackFields("packed", "Assignment.packed")
 			for in.next() {
-				if !a.content(&in) && in.num == 9 {
+				if !a.readContent(&in) && in.num == 9 {
 					in.fail("packed", "within packed")
 				}
 			}
 			f.mergeError(&in)
 		default:
-			a.content(&f)
+			a.readContent(&f)
 		}
 	}
 	return f.err
 }
 
-// content reads the fields that may be compressed.
-func (a *Assignment) content(f *fields) bool {
+// readContent reads the fields that may be compressed.
+func (a *Assignment) readContent(f *fields) bool {
 	switch f.num {
 	case 4:
 		a.Add = nestedList(f, "add", "AssignedChunk", a.Add, maxChunks, readAssignedChunk)
@@ -129,8 +129,8 @@ func (a *Assignment) content(f *fields) bool {
 	return true
 }
 
-// unpacked returns a walk over compressed fields. It checks their unpacked length before it unpacks.
-func (f *fields) unpacked(name, message string) fields {
+// unpackFields returns a walk over compressed fields. It checks their unpacked length before it unpacks.
+func (f *fields) unpackFields(name, message string) fields {
 	packed := f.raw(name, MaxFrame)
 	if f.err != nil {
 		return fields{}
@@ -171,14 +171,14 @@ func JoinHashes(chunks, properties [32]byte) [32]byte {
 func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
 	h := sha256.New()
 	var buf [20]byte
-	writeCount(h, len(chunks))
+	hashCount(h, len(chunks))
 	for _, c := range chunks {
 		binary.BigEndian.PutUint32(buf[:4], uint32(c.ID))
 		copy(buf[4:], c.Hash[:])
 		h.Write(buf[:])
 	}
 	if !proxied.Empty() {
-		writeProxied(h, proxied)
+		hashProxyChecks(h, proxied)
 	}
 	h.Sum(sum[:0])
 	return sum
@@ -187,23 +187,23 @@ func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
 // PropertiesHash returns the hash of the part that nodes with the same values share.
 func PropertiesHash(list []Property) (sum [32]byte) {
 	h := sha256.New()
-	writeProperties(h, list)
+	hashProperties(h, list)
 	h.Sum(sum[:0])
 	return sum
 }
 
-func writeProperties(h hash.Hash, list []Property) {
-	writeCount(h, len(list))
+func hashProperties(h hash.Hash, list []Property) {
+	hashCount(h, len(list))
 	for i := range list {
 		p := &list[i]
 		for _, part := range [...][]byte{[]byte(p.Name), p.Value, []byte(p.Error)} {
-			writeCount(h, len(part))
+			hashCount(h, len(part))
 			h.Write(part)
 		}
 	}
 }
 
-func writeCount(h hash.Hash, n int) {
+func hashCount(h hash.Hash, n int) {
 	var buf [4]byte
 	binary.BigEndian.PutUint32(buf[:], uint32(n))
 	h.Write(buf[:])
@@ -320,13 +320,13 @@ func (p *ProxyChecks) Equal(q *ProxyChecks) bool {
 		return p.Empty() == q.Empty()
 	}
 	return slices.EqualFunc(p.Nodes, q.Nodes, func(a, b ProxyNode) bool {
-		return a.Node == b.Node && a.Name == b.Name && slices.EqualFunc(a.Properties, b.Properties, sameProperty)
+		return a.Node == b.Node && a.Name == b.Name && slices.EqualFunc(a.Properties, b.Properties, equalProperty)
 	}) && slices.EqualFunc(p.Sets, q.Sets, func(a, b ProxySet) bool {
 		return slices.Equal(a.Chunks, b.Chunks) && slices.Equal(a.Nodes, b.Nodes)
 	})
 }
 
-func sameProperty(a, b Property) bool {
+func equalProperty(a, b Property) bool {
 	return a.Name == b.Name && a.Error == b.Error && string(a.Value) == string(b.Value)
 }
 
@@ -380,24 +380,24 @@ func (n *ProxyNode) Size() int {
 // Size returns the most bytes that the set adds to an assignment.
 func (s *ProxySet) Size() int { return assignedOverhead + 5*(len(s.Chunks)+len(s.Nodes)) }
 
-func writeProxied(h hash.Hash, p *ProxyChecks) {
-	writeCount(h, len(p.Nodes))
+func hashProxyChecks(h hash.Hash, p *ProxyChecks) {
+	hashCount(h, len(p.Nodes))
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
-		writeCount(h, int(n.Node))
-		writeCount(h, len(n.Name))
+		hashCount(h, int(n.Node))
+		hashCount(h, len(n.Name))
 		h.Write([]byte(n.Name))
-		writeProperties(h, n.Properties)
+		hashProperties(h, n.Properties)
 	}
-	writeCount(h, len(p.Sets))
+	hashCount(h, len(p.Sets))
 	for i := range p.Sets {
-		writeCount(h, len(p.Sets[i].Chunks))
+		hashCount(h, len(p.Sets[i].Chunks))
 		for _, id := range p.Sets[i].Chunks {
-			writeCount(h, int(id))
+			hashCount(h, int(id))
 		}
-		writeCount(h, len(p.Sets[i].Nodes))
+		hashCount(h, len(p.Sets[i].Nodes))
 		for _, id := range p.Sets[i].Nodes {
-			writeCount(h, int(id))
+			hashCount(h, int(id))
 		}
 	}
 }

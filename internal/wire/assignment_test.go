@@ -23,8 +23,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// large is an assignment as a server sends it to a node of 40 checks.
-func large() *Assignment {
+// newLargeAssignment is an assignment as a server sends it to a node of 40 checks.
+func newLargeAssignment() *Assignment {
 	a := &Assignment{Generation: Generation{Epoch: 1764000000, Revision: 42}, Hash: [32]byte{1}, HasProperties: true,
 		Properties: []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, Signature: bytes.Repeat([]byte{0x5c}, 64)}
 	for i := range 40 {
@@ -35,7 +35,7 @@ func large() *Assignment {
 	return a
 }
 
-func body(t testing.TB, frame []byte) []byte {
+func frameBody(t testing.TB, frame []byte) []byte {
 	t.Helper()
 	kind, body, err := FrameKind(frame)
 	if err != nil || kind != KindAssignment {
@@ -44,8 +44,8 @@ func body(t testing.TB, frame []byte) []byte {
 	return body
 }
 
-func TestPackedAssignmentIsEqual(t *testing.T) {
-	assignment := definition(t)("muster.v1.Assignment")
+func TestPackedAssignmentDecodesEqual(t *testing.T) {
+	assignment := compileDefinition(t)("muster.v1.Assignment")
 	rapid.Check(t, func(t *rapid.T) {
 		want := new(Assignment)
 		if err := want.Decode(marshal(t, drawMessage(t, assignment), false)); err != nil {
@@ -66,7 +66,7 @@ func TestPackedAssignmentIsEqual(t *testing.T) {
 			t.Fatalf("got  %+v\nwant %+v", &got, want)
 		}
 	})
-	plain, packed := AppendAssignment(nil, large()), AppendPackedAssignment(nil, large())
+	plain, packed := AppendAssignment(nil, newLargeAssignment()), AppendPackedAssignment(nil, newLargeAssignment())
 	if len(packed) > len(plain)/4 {
 		t.Errorf("40 checks: %d bytes of %d", len(packed), len(plain))
 	}
@@ -76,8 +76,8 @@ func TestPackedAssignmentIsEqual(t *testing.T) {
 func TestGoldenPackedAssignment(t *testing.T) {
 	path := filepath.Join("testdata", "golden", "14-assignment-packed.txt")
 	if testenv.Updating() {
-		frame := AppendPackedAssignment(nil, large())
-		m := dynamicpb.NewMessage(definition(t)("muster.v1.Frame"))
+		frame := AppendPackedAssignment(nil, newLargeAssignment())
+		m := dynamicpb.NewMessage(compileDefinition(t)("muster.v1.Frame"))
 		if err := proto.Unmarshal(frame, m); err != nil {
 			t.Fatal(err)
 		}
@@ -99,18 +99,18 @@ func TestGoldenPackedAssignment(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got Assignment
-	if err := got.Decode(body(t, frame)); err != nil {
+	if err := got.Decode(frameBody(t, frame)); err != nil {
 		t.Fatal(err)
 	}
-	if want := large(); !reflect.DeepEqual(&got, want) {
+	if want := newLargeAssignment(); !reflect.DeepEqual(&got, want) {
 		t.Errorf("got  %+v\nwant %+v", &got, want)
 	}
 }
 
 // What is small may unpack to much: the size is known before a byte is unpacked, and
 // is never more than a frame's.
-func TestBombsDoNotUnpack(t *testing.T) {
-	chunk := appendContent(nil, &Assignment{Add: []AssignedChunk{{ID: 1, Body: make([]byte, maxBody)}}})
+func TestOversizedPackedContentIsRefused(t *testing.T) {
+	chunk := appendAssignmentContent(nil, &Assignment{Add: []AssignedChunk{{ID: 1, Body: make([]byte, maxBody)}}})
 	pack := func(plain []byte) []byte { return appendBytes(nil, 9, s2.Encode(nil, plain)) }
 	huge := appendBytes(nil, 9, append([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, make([]byte, 20)...)) // says 4 GiB
 	for _, c := range []struct {
@@ -144,7 +144,7 @@ func TestBombsDoNotUnpack(t *testing.T) {
 
 // An assignment as large as the planner lets it grow leaves in parts that fit a frame each,
 // also where nothing of it can be compressed.
-func TestPartsFitAFrame(t *testing.T) {
+func TestAssignmentPartsFitFrame(t *testing.T) {
 	a := &Assignment{Generation: Generation{Epoch: 1 << 63, Revision: 1 << 63}, Hash: [32]byte{1}, Base: [32]byte{2}, HasProperties: true, Signature: make([]byte, 64)}
 	for i := range 3000 {
 		a.ProxyChecks.Nodes = append(a.ProxyChecks.Nodes, ProxyNode{Node: model.NodeID(i + 1), Name: strings.Repeat("n", 250), Properties: []Property{{Name: "p", Value: make([]byte, 500)}}})
@@ -185,12 +185,12 @@ func TestProtocolPageNamesTheLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []string{
-		fmt.Sprintf("| a frame | %s", sizeText(MaxFrame)),
+		fmt.Sprintf("| a frame | %s", formatSize(MaxFrame)),
 		fmt.Sprintf("| signals in a batch | %d |", MaxSignals),
 		fmt.Sprintf("| streams in a session | %d,", maxStreams),
 		fmt.Sprintf("| names, codes, keys | %d bytes", maxName),
-		fmt.Sprintf("| values of labels and facts | %s, %d of them |", sizeText(maxValue), maxPairs),
-		fmt.Sprintf("| one chunk, command, property value | %s |", sizeText(maxBody)),
+		fmt.Sprintf("| values of labels and facts | %s, %d of them |", formatSize(maxValue), maxPairs),
+		fmt.Sprintf("| one chunk, command, property value | %s |", formatSize(maxBody)),
 	} {
 		if !strings.Contains(string(page), row) {
 			t.Errorf("docs/protocol/README.md does not say %q", row)
@@ -198,15 +198,15 @@ func TestProtocolPageNamesTheLimits(t *testing.T) {
 	}
 }
 
-// sizeText is a size as the page writes it: 32 KiB.
-func sizeText(n int) string {
+// formatSize is a size as the page writes it: 32 KiB.
+func formatSize(n int) string {
 	text := model.Size(n).String()
 	return text[:len(text)-3] + " " + text[len(text)-3:]
 }
 
 // The definition states limits as numbers; the code that keeps within them has names for the same numbers.
-func TestLimitsOfDefinition(t *testing.T) {
-	find := definition(t)
+func TestCodeLimitsEqualProtoLimits(t *testing.T) {
+	find := compileDefinition(t)
 	limit := func(message, field, option string) (value uint64) {
 		f := find("muster.v1." + message).Fields().ByName(protoreflect.Name(field))
 		f.Options().ProtoReflect().Range(func(x protoreflect.FieldDescriptor, v protoreflect.Value) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func batchOfHundred() *Batch {
+func newHundredSignalBatch() *Batch {
 	b := &Batch{StreamKey: StreamKey{Stream: 0x1122334455667788}, First: 1 << 20, NowMs: 864_000_500}
 	for i := range 100 {
 		out := make([]byte, 100)
@@ -19,12 +19,12 @@ func batchOfHundred() *Batch {
 	return b
 }
 
-func reportPerSignal(b *testing.B, n int) {
+func reportTimePerSignal(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/signal")
 }
 
 func BenchmarkReadBatch(b *testing.B) {
-	_, body, _ := FrameKind(AppendBatch(nil, batchOfHundred()))
+	_, body, _ := FrameKind(AppendBatch(nil, newHundredSignalBatch()))
 	var r BatchReader
 	var s Signal
 	var result Result
@@ -41,11 +41,11 @@ func BenchmarkReadBatch(b *testing.B) {
 			b.Fatal(n, r.Err())
 		}
 	}
-	reportPerSignal(b, 100)
+	reportTimePerSignal(b, 100)
 }
 
 func BenchmarkAppendSignal(b *testing.B) {
-	batch := batchOfHundred()
+	batch := newHundredSignalBatch()
 	results := make([]Result, len(batch.Signals))
 	for i := range batch.Signals {
 		results[i], _ = batch.Signals[i].Result()
@@ -61,21 +61,21 @@ func BenchmarkAppendSignal(b *testing.B) {
 			buf = AppendSignal(buf, &s)
 		}
 	}
-	reportPerSignal(b, 100)
+	reportTimePerSignal(b, 100)
 }
 
 func BenchmarkAppendBatch(b *testing.B) {
-	batch := batchOfHundred()
+	batch := newHundredSignalBatch()
 	var buf []byte
 	b.ReportAllocs()
 	for b.Loop() {
 		buf = AppendBatch(buf[:0], batch)
 	}
-	reportPerSignal(b, 100)
+	reportTimePerSignal(b, 100)
 }
 
 func BenchmarkResendBatch(b *testing.B) {
-	batch := batchOfHundred()
+	batch := newHundredSignalBatch()
 	var signals, buf []byte
 	for i := range batch.Signals {
 		signals = AppendSignal(signals, &batch.Signals[i])
@@ -85,12 +85,12 @@ func BenchmarkResendBatch(b *testing.B) {
 		buf = AppendBatchHeader(buf[:0], batch.StreamKey, batch.First, batch.NowMs, len(signals))
 		buf = append(buf, signals...)
 	}
-	reportPerSignal(b, 100)
+	reportTimePerSignal(b, 100)
 }
 
 // The long form of a varint is read eight bytes at once where there are eight: it
 // must agree with the library byte by byte, also at the end of the input.
-func TestUvarintAgreesWithTheLibrary(t *testing.T) {
+func TestUvarintEqualsStandardLibrary(t *testing.T) {
 	for bits := range 64 {
 		for _, v := range []uint64{1 << bits, 1<<bits - 1, 1<<bits | 1, 0x5555555555555555 & (1<<bits - 1)} {
 			for _, tail := range []string{"", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x00\x01\x80"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// codec is one message of the definition as the tests see it: bodies without envelope, structs as pointers.
-type codec struct {
+// messageCodec is one message of the definition as the tests see it: bodies without envelope, structs as pointers.
+type messageCodec struct {
 	name   string // in the .proto file
 	encode func(v any) []byte
 	decode func(body []byte) (any, error)
@@ -26,8 +26,8 @@ type codec struct {
 func frameCodec[T any, P interface {
 	*T
 	Decode([]byte) error
-}](name string, app func([]byte, P) []byte) codec {
-	return codec{
+}](name string, app func([]byte, P) []byte) messageCodec {
+	return messageCodec{
 		name: "muster.v1." + name,
 		encode: func(v any) []byte {
 			_, body, err := FrameKind(app(nil, v.(P)))
@@ -45,7 +45,7 @@ func frameCodec[T any, P interface {
 }
 
 // batchCodec also decodes the bodies of signals, which decoding a batch does not.
-func batchCodec() codec {
+func batchCodec() messageCodec {
 	c := frameCodec("Batch", AppendBatch)
 	whole := c.decode
 	c.decode = func(body []byte) (any, error) {
@@ -74,8 +74,8 @@ func batchCodec() codec {
 	return c
 }
 
-func recordCodec(kind RecordKind, name string) codec {
-	return codec{
+func recordCodec(kind RecordKind, name string) messageCodec {
+	return messageCodec{
 		name:   "muster.journal.v1." + name,
 		encode: func(v any) []byte { return AppendRecord(nil, v.(*Record))[1:] },
 		decode: func(body []byte) (any, error) {
@@ -86,8 +86,8 @@ func recordCodec(kind RecordKind, name string) codec {
 	}
 }
 
-func codecs() []codec {
-	return []codec{
+func codecs() []messageCodec {
+	return []messageCodec{
 		frameCodec("Hello", AppendHello), frameCodec("Welcome", AppendWelcome), frameCodec("Refuse", AppendRefuse),
 		frameCodec("Assignment", AppendAssignment), frameCodec("AssignmentStatus", AppendAssignmentStatus), batchCodec(),
 		frameCodec("Ack", AppendAck), frameCodec("Run", AppendRun), frameCodec("BackPressure", AppendBackPressure),
@@ -120,7 +120,7 @@ func codecs() []codec {
 	}
 }
 
-func text(t *rapid.T) string {
+func drawText(t *rapid.T) string {
 	return rapid.StringN(0, 20, 60).Draw(t, "text")
 }
 func drawUint32(t *rapid.T) uint32 { return rapid.Uint32().Draw(t, "u32") }
@@ -130,8 +130,8 @@ func drawBytes(t *rapid.T, most int) []byte {
 	return rapid.SliceOfN(rapid.Byte(), 0, most).Draw(t, "bytes")
 }
 
-// definition compiles the .proto files, as another agent's author would.
-func definition(t testing.TB) func(name string) protoreflect.MessageDescriptor {
+// compileDefinition compiles the .proto files, as another agent's author would.
+func compileDefinition(t testing.TB) func(name string) protoreflect.MessageDescriptor {
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{"../../docs/protocol"}})}
 	files, err := c.Compile(t.Context(), "muster.proto", "records.proto")
 	if err != nil {
@@ -150,7 +150,7 @@ func definition(t testing.TB) func(name string) protoreflect.MessageDescriptor {
 // writes, in the order it likes, we decode; what we encode, it reads as the same message, without unknown
 // fields, in as many bytes as it needs; and we decode it to the same value.
 func TestCodecFollowsDefinition(t *testing.T) {
-	find := definition(t)
+	find := compileDefinition(t)
 	for _, c := range codecs() {
 		t.Run(c.name, func(t *testing.T) {
 			desc := find(c.name)
@@ -170,7 +170,7 @@ func TestCodecFollowsDefinition(t *testing.T) {
 				if err := proto.Unmarshal(ours, got); err != nil {
 					t.Fatalf("protobuf reads it not: %v", err)
 				}
-				rejectUnknown(t, got)
+				rejectUnknownFields(t, got)
 				switch {
 				case !proto.Equal(got, want):
 					t.Fatalf("got  %v\nwant %v", got, want)
@@ -192,8 +192,8 @@ func marshal(t *rapid.T, m proto.Message, deterministic bool) []byte {
 	return body
 }
 
-// required has the fields without which a message is refused, or is encoded otherwise.
-var required = map[protoreflect.FullName]bool{
+// requiredFields has the fields without which a message is refused, or is encoded otherwise.
+var requiredFields = map[protoreflect.FullName]bool{
 	"muster.v1.Batch.first": true, "muster.v1.Batch.gap": true, "muster.v1.Batch.signals": true, "muster.v1.Gap.last": true, "muster.v1.Chunk.kind": true, "muster.v1.Chunk.body": true,
 	"muster.v1.ValueBlock.rows": true, "muster.v1.ValueBlock.columns": true, "muster.v1.CheckChunk.severities": true,
 }
@@ -211,7 +211,7 @@ func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Mes
 				continue
 			}
 			oneof[string(o.Name())] = true
-		} else if !all && !required[f.FullName()] && drawBool(t) {
+		} else if !all && !requiredFields[f.FullName()] && drawBool(t) {
 			continue
 		}
 		if desc.FullName() == "muster.v1.Batch" && (f.Name() == "gap" && !gap || f.Name() == "signals" && gap) {
@@ -259,7 +259,7 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(drawBool(t))
 	case protoreflect.StringKind:
-		return protoreflect.ValueOfString(text(t))
+		return protoreflect.ValueOfString(drawText(t))
 	case protoreflect.DoubleKind:
 		return protoreflect.ValueOfFloat64(rapid.Float64().Draw(t, "double"))
 	case protoreflect.Int64Kind:
@@ -316,7 +316,7 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 	panic(fmt.Sprintf("BUG: no way to draw %s", f.FullName()))
 }
 
-func rejectUnknown(t *rapid.T, m protoreflect.Message) {
+func rejectUnknownFields(t *rapid.T, m protoreflect.Message) {
 	if len(m.GetUnknown()) > 0 {
 		t.Fatalf("%s: fields that the definition does not have: %x", m.Descriptor().FullName(), m.GetUnknown())
 	}
@@ -326,10 +326,10 @@ func rejectUnknown(t *rapid.T, m protoreflect.Message) {
 		}
 		if f.IsList() {
 			for i := range v.List().Len() {
-				rejectUnknown(t, v.List().Get(i).Message())
+				rejectUnknownFields(t, v.List().Get(i).Message())
 			}
 		} else {
-			rejectUnknown(t, v.Message())
+			rejectUnknownFields(t, v.Message())
 		}
 		return true
 	})

@@ -60,7 +60,7 @@ func FuzzHello(f *testing.F)   { fuzzMessage(f, KindHello, AppendHello) }
 func FuzzWelcome(f *testing.F) { fuzzMessage(f, KindWelcome, AppendWelcome) }
 func FuzzRefuse(f *testing.F)  { fuzzMessage(f, KindRefuse, AppendRefuse) }
 func FuzzAssignment(f *testing.F) {
-	f.Add(body(f, AppendPackedAssignment(nil, large())))
+	f.Add(frameBody(f, AppendPackedAssignment(nil, newLargeAssignment())))
 	fuzzMessage(f, KindAssignment, AppendAssignment)
 }
 func FuzzHolding(f *testing.F)  { fuzzMessage(f, KindAssignmentStatus, AppendAssignmentStatus) }

@@ -159,7 +159,7 @@ func golden() []struct {
 // Golden files hold the message as text and its bytes in hex, for people who write
 // another agent. They change only together with a protocol number.
 func TestGoldenBytes(t *testing.T) {
-	find := definition(t)
+	find := compileDefinition(t)
 	for _, g := range golden() {
 		path := filepath.Join("testdata", "golden", g.name+".txt")
 		var out strings.Builder

@@ -60,8 +60,8 @@ const (
 
 // AppendSignal writes s as a field of a Batch.
 func AppendSignal(dst []byte, s *Signal) []byte {
-	size := sizeUint(s.AtMs) + sizeUint(uint64(s.Chunk)) + sizeUint(uint64(s.Node)) +
-		sizeVarint(uint64(s.Kind)<<3) + sizeVarint(uint64(len(s.Body))) + len(s.Body)
+	size := uintFieldBytes(s.AtMs) + uintFieldBytes(uint64(s.Chunk)) + uintFieldBytes(uint64(s.Node)) +
+		varintBytes(uint64(s.Kind)<<3) + varintBytes(uint64(len(s.Body))) + len(s.Body)
 	dst = binary.AppendUvarint(append(dst, tagSignal), uint64(size))
 	return AppendSignalMessage(dst, s)
 }

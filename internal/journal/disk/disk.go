@@ -23,14 +23,14 @@ import (
 // FS is the file system as stores use it. Names are paths of the platform. All calls are safe for
 // concurrent use.
 type FS interface {
-	// Create makes an empty file, in place of one of that name.
+	// Create makes an empty file and replaces an existing file of that name.
 	Create(name string) (File, error)
 	// Open opens an existing file for reading.
 	Open(name string) (File, error)
 	// OpenWrite opens an existing file for reading and writing.
 	OpenWrite(name string) (File, error)
 	Remove(name string) error
-	// Rename replaces newName if there is one.
+	// Rename renames a file and replaces an existing file newName.
 	Rename(oldName, newName string) error
 	// List returns the names in a folder, sorted.
 	List(dir string) ([]string, error)
@@ -91,8 +91,8 @@ func ReadFile(fs FS, name string) ([]byte, error) {
 	return data[:n], nil
 }
 
-// WriteFile replaces a file atomically: a crash leaves the old or the new one whole. It writes a
-// temporary file, syncs it, renames it and syncs the folder.
+// WriteFile replaces a file atomically: after a crash the old or the new content is whole. It writes and syncs a
+// temporary file, renames the file and syncs the folder.
 func WriteFile(fs FS, dir, name string, data []byte) error {
 	path := filepath.Join(dir, name)
 	temporary := path + ".new"
@@ -131,28 +131,28 @@ func IsFull(err error) bool {
 		runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull)
 }
 
-// OS is the file system of the machine. Only their owner can access the files that it makes.
+// OS is the file system of the machine. Files that OS creates are accessible to their owner only.
 type OS struct{}
 
 var _ FS = OS{}
 
 // Create implements FS.
 func (OS) Create(name string) (File, error) {
-	return open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	return openFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
 // Open implements FS.
-func (OS) Open(name string) (File, error) { return open(name, os.O_RDONLY) }
+func (OS) Open(name string) (File, error) { return openFile(name, os.O_RDONLY) }
 
 // OpenWrite implements FS.
-func (OS) OpenWrite(name string) (File, error) { return open(name, os.O_RDWR) }
+func (OS) OpenWrite(name string) (File, error) { return openFile(name, os.O_RDWR) }
 
-func open(name string, flag int) (File, error) {
+func openFile(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &osFile{File: f}, nil
+	return &machineFile{File: f}, nil
 }
 
 // Remove implements FS.
@@ -212,9 +212,9 @@ func lockAfterExit(lock *flock.Flock) bool {
 	return got && err == nil
 }
 
-type osFile struct{ *os.File }
+type machineFile struct{ *os.File }
 
-func (f *osFile) Size() (int64, error) {
+func (f *machineFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -222,11 +222,11 @@ func (f *osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-func (f *osFile) SyncData() error { return syncData(f.File) }
+func (f *machineFile) SyncData() error { return syncData(f.File) }
 
-func (f *osFile) Allocate(size int64) error { return allocate(f.File, size) }
+func (f *machineFile) Allocate(size int64) error { return allocate(f.File, size) }
 
-// fill reserves disk space by writing zeros, where the platform has no allocation.
+// fill reserves disk space for a file by writing zeros, on platforms without a system call that allocates.
 func fill(f *os.File, size int64) error {
 	zeros := make([]byte, 1<<20)
 	for at := int64(0); at < size; at += int64(len(zeros)) {

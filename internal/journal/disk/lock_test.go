@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// What a killed process was about to start shares its lock for a moment; whoever comes next waits
-// for that, and only where the holder has ended.
-func TestLockOfAnEndedProcess(t *testing.T) {
+// TestLockWaitsForEndedProcess checks that Lock waits a moment for a lock whose holder has ended, because a child that the holder
+// was starting shares the lock. Lock fails at once while the holder lives.
+func TestLockWaitsForEndedProcess(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	held, err := OS{}.Lock(name)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	List      Kind = "list"
 )
 
-// Changes returns whether the operation changes the disk.
+// Changes returns whether operations of this kind change the disk.
 func (k Kind) Changes() bool { return k != Open && k != Read && k != List }
 
 // Op is one requested operation.
@@ -48,17 +48,17 @@ func (o Op) String() string { return fmt.Sprintf("%s %s %d+%d", o.Kind, o.Name, 
 type FS struct {
 	inner disk.FS
 
-	mu     sync.Mutex
-	hook   func(Op) error
-	trace  []Op
-	traced bool
-	free   int64 // bytes; -1: that of inner
+	mu        sync.Mutex
+	hook      func(Op) error
+	trace     []Op
+	traced    bool
+	freeLimit int64 // bytes; -1: that of inner
 }
 
 var _ disk.FS = (*FS)(nil)
 
 // New wraps inner without faults.
-func New(inner disk.FS) *FS { return &FS{inner: inner, free: -1} }
+func New(inner disk.FS) *FS { return &FS{inner: inner, freeLimit: -1} }
 
 // OnOperation sets a function that runs before every operation, in the caller's goroutine. It may wait
 // (a stall); its error fails the operation. nil removes it.
@@ -83,7 +83,7 @@ func (f *FS) Fail(kind Kind, err error) {
 func (f *FS) SetFree(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.free = bytes
+	f.freeLimit = bytes
 }
 
 // Record starts a trace of the operations that change the disk.
@@ -107,8 +107,8 @@ func (f *FS) AddNote(text string) {
 	f.trace = append(f.trace, Op{Kind: "note", Name: text})
 }
 
-// start traces an operation and returns the error that it shall fail with.
-func (f *FS) start(op Op) error {
+// traceOperation records an operation in the trace and returns the error with which a test wants the operation to fail.
+func (f *FS) traceOperation(op Op) error {
 	f.mu.Lock()
 	hook := f.hook
 	if f.traced && op.Kind.Changes() {
@@ -121,71 +121,71 @@ func (f *FS) start(op Op) error {
 		}
 	}
 	if op.Kind == Write || op.Kind == Allocate {
-		return f.spend(op)
+		return f.spendFreeBytes(op)
 	}
 	return nil
 }
 
-// spend takes the bytes of op from the limit of SetFree.
-func (f *FS) spend(op Op) error {
+// spendFreeBytes subtracts the bytes that an operation writes from the limit of SetFree.
+func (f *FS) spendFreeBytes(op Op) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.free < 0 {
+	if f.freeLimit < 0 {
 		return nil
 	}
-	if int64(op.Size) > f.free {
+	if int64(op.Size) > f.freeLimit {
 		return fmt.Errorf("%s %s: %w", op.Kind, op.Name, syscall.ENOSPC)
 	}
-	f.free -= int64(op.Size)
+	f.freeLimit -= int64(op.Size)
 	return nil
 }
 
 // Create implements disk.FS.
-func (f *FS) Create(name string) (disk.File, error) { return f.open(Create, name, f.inner.Create) }
+func (f *FS) Create(name string) (disk.File, error) { return f.openFile(Create, name, f.inner.Create) }
 
 // Open implements disk.FS.
-func (f *FS) Open(name string) (disk.File, error) { return f.open(Open, name, f.inner.Open) }
+func (f *FS) Open(name string) (disk.File, error) { return f.openFile(Open, name, f.inner.Open) }
 
 // OpenWrite implements disk.FS.
 func (f *FS) OpenWrite(name string) (disk.File, error) {
-	return f.open(OpenWrite, name, f.inner.OpenWrite)
+	return f.openFile(OpenWrite, name, f.inner.OpenWrite)
 }
 
-func (f *FS) open(kind Kind, name string, open func(string) (disk.File, error)) (disk.File, error) {
-	if err := f.start(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
+func (f *FS) openFile(kind Kind, name string, openFile func(string) (disk.File, error)) (disk.File, error) {
+	if err := f.traceOperation(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return nil, err
 	}
-	inner, err := open(name)
+	inner, err := openFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return &file{File: inner, fs: f, name: filepath.Base(name)}, nil
+	return &faultyFile{File: inner, fs: f, name: filepath.Base(name)}, nil
 }
 
 // Remove implements disk.FS.
-func (f *FS) Remove(name string) error { return f.change(Remove, name, f.inner.Remove) }
+func (f *FS) Remove(name string) error { return f.changeDisk(Remove, name, f.inner.Remove) }
 
 // Rename implements disk.FS.
 func (f *FS) Rename(oldName, newName string) error {
-	return f.change(Rename, newName, func(string) error { return f.inner.Rename(oldName, newName) })
+	return f.changeDisk(Rename, newName, func(string) error { return f.inner.Rename(oldName, newName) })
 }
 
 // MkdirAll implements disk.FS.
-func (f *FS) MkdirAll(dir string) error { return f.change(Mkdir, dir, f.inner.MkdirAll) }
+func (f *FS) MkdirAll(dir string) error { return f.changeDisk(Mkdir, dir, f.inner.MkdirAll) }
 
 // SyncDir implements disk.FS.
-func (f *FS) SyncDir(dir string) error { return f.change(SyncDir, dir, f.inner.SyncDir) }
+func (f *FS) SyncDir(dir string) error { return f.changeDisk(SyncDir, dir, f.inner.SyncDir) }
 
-func (f *FS) change(kind Kind, name string, change func(string) error) error {
-	if err := f.start(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
+func (f *FS) changeDisk(kind Kind, name string, changeDisk func(string) error) error {
+	if err := f.traceOperation(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return err
 	}
-	return change(name)
+	return changeDisk(name)
 }
 
 // List implements disk.FS.
 func (f *FS) List(dir string) ([]string, error) {
-	if err := f.start(Op{Kind: List, Name: filepath.Base(dir)}); err != nil {
+	if err := f.traceOperation(Op{Kind: List, Name: filepath.Base(dir)}); err != nil {
 		return nil, err
 	}
 	return f.inner.List(dir)
@@ -194,7 +194,7 @@ func (f *FS) List(dir string) ([]string, error) {
 // Free implements disk.FS.
 func (f *FS) Free(dir string) (int64, error) {
 	f.mu.Lock()
-	free := f.free
+	free := f.freeLimit
 	f.mu.Unlock()
 	if free >= 0 {
 		return free, nil
@@ -205,35 +205,35 @@ func (f *FS) Free(dir string) (int64, error) {
 // Lock implements disk.FS.
 func (f *FS) Lock(name string) (io.Closer, error) { return f.inner.Lock(name) }
 
-type file struct {
+type faultyFile struct {
 	disk.File
 	fs   *FS
 	name string
 }
 
-func (f *file) ReadAt(p []byte, offset int64) (int, error) {
-	if err := f.fs.start(Op{Kind: Read, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
+func (f *faultyFile) ReadAt(p []byte, offset int64) (int, error) {
+	if err := f.fs.traceOperation(Op{Kind: Read, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
 	}
 	return f.File.ReadAt(p, offset)
 }
 
-func (f *file) WriteAt(p []byte, offset int64) (int, error) {
-	if err := f.fs.start(Op{Kind: Write, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
+func (f *faultyFile) WriteAt(p []byte, offset int64) (int, error) {
+	if err := f.fs.traceOperation(Op{Kind: Write, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
 	}
 	return f.File.WriteAt(p, offset)
 }
 
-func (f *file) SyncData() error {
-	if err := f.fs.start(Op{Kind: Sync, Name: f.name}); err != nil {
+func (f *faultyFile) SyncData() error {
+	if err := f.fs.traceOperation(Op{Kind: Sync, Name: f.name}); err != nil {
 		return err
 	}
 	return f.File.SyncData()
 }
 
-func (f *file) Allocate(size int64) error {
-	if err := f.fs.start(Op{Kind: Allocate, Name: f.name, Size: int(size)}); err != nil {
+func (f *faultyFile) Allocate(size int64) error {
+	if err := f.fs.traceOperation(Op{Kind: Allocate, Name: f.name, Size: int(size)}); err != nil {
 		return err
 	}
 	return f.File.Allocate(size)

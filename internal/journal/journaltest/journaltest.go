@@ -19,14 +19,14 @@ type Acks struct {
 	list []Ack
 }
 
-// Ack is one word heard.
+// Ack is one recorded call of a Waiter: token, position and error.
 type Ack struct {
 	Token uint64
 	At    journal.Position
 	Err   error
 }
 
-// NewAcks makes a Waiter.
+// NewAcks makes a Waiter that has recorded no calls.
 func NewAcks() *Acks {
 	a := &Acks{}
 	a.cond = sync.NewCond(&a.mu)
@@ -41,7 +41,7 @@ func (a *Acks) Committed(token uint64, at journal.Position, err error) {
 	a.cond.Broadcast()
 }
 
-// Wait returns once n words were heard.
+// Wait waits for n calls of the Waiter and returns them.
 func (a *Acks) Wait(n int) []Ack {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,14 +51,14 @@ func (a *Acks) Wait(n int) []Ack {
 	return slices.Clone(a.list)
 }
 
-// Results returns the words heard so far.
+// Results returns the calls recorded so far.
 func (a *Acks) Results() []Ack {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.list)
 }
 
-// Contents reads everything above from as Texts.
+// Contents reads all commits above position from and returns their entries in the form of Texts.
 func Contents(t *testing.T, j journal.Journal, from journal.Position) (list []string) {
 	t.Helper()
 	err := j.Read(context.Background(), from, func(c journal.Commit) error {
@@ -97,7 +97,7 @@ type Commit struct {
 
 var _ journal.Commit = (*Commit)(nil)
 
-// Position implements journal.Commit, with the next five.
+// Position implements journal.Commit, as the five methods below do.
 func (c *Commit) Position() journal.Position  { return c.At }
 func (c *Commit) Received() int64             { return c.Time }
 func (c *Commit) Listening() time.Duration    { return c.Listened }

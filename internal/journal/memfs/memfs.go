@@ -34,30 +34,30 @@ func (f *FS) Crash(keepPercent int, seed uint64) *FS {
 const category = vfs.WriteCategoryUnspecified
 
 // Create implements disk.FS.
-func (f *FS) Create(name string) (disk.File, error) { return wrap(f.mem.Create(name, category)) }
+func (f *FS) Create(name string) (disk.File, error) { return wrapFile(f.mem.Create(name, category)) }
 
 // Open implements disk.FS.
-func (f *FS) Open(name string) (disk.File, error) { return wrap(f.mem.Open(name)) }
+func (f *FS) Open(name string) (disk.File, error) { return wrapFile(f.mem.Open(name)) }
 
 // OpenWrite implements disk.FS.
 func (f *FS) OpenWrite(name string) (disk.File, error) {
 	if _, err := f.mem.Stat(name); err != nil {
-		return nil, notExist(err)
+		return nil, asNotExist(err)
 	}
-	return wrap(f.mem.OpenReadWrite(name, category))
+	return wrapFile(f.mem.OpenReadWrite(name, category))
 }
 
 // Remove implements disk.FS.
-func (f *FS) Remove(name string) error { return notExist(f.mem.Remove(name)) }
+func (f *FS) Remove(name string) error { return asNotExist(f.mem.Remove(name)) }
 
 // Rename implements disk.FS.
-func (f *FS) Rename(oldName, newName string) error { return notExist(f.mem.Rename(oldName, newName)) }
+func (f *FS) Rename(oldName, newName string) error { return asNotExist(f.mem.Rename(oldName, newName)) }
 
 // List implements disk.FS.
 func (f *FS) List(dir string) ([]string, error) {
 	names, err := f.mem.List(dir)
 	slices.Sort(names)
-	return names, notExist(err)
+	return names, asNotExist(err)
 }
 
 // MkdirAll implements disk.FS.
@@ -67,7 +67,7 @@ func (f *FS) MkdirAll(dir string) error { return f.mem.MkdirAll(dir, 0o700) }
 func (f *FS) SyncDir(dir string) error {
 	d, err := f.mem.OpenDir(dir)
 	if err != nil {
-		return notExist(err)
+		return asNotExist(err)
 	}
 	defer d.Close()
 	return d.Sync()
@@ -85,22 +85,22 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	return held, nil
 }
 
-// file adapts a vfs.File to disk.File.
-type file struct{ vfs.File }
+// memoryFile adapts a vfs.File to disk.File.
+type memoryFile struct{ vfs.File }
 
-func wrap(f vfs.File, err error) (disk.File, error) {
+func wrapFile(f vfs.File, err error) (disk.File, error) {
 	if err != nil {
-		return nil, notExist(err)
+		return nil, asNotExist(err)
 	}
-	return file{f}, nil
+	return memoryFile{f}, nil
 }
 
-// WriteAt passes a copy, because vfs may change it.
-func (f file) WriteAt(p []byte, offset int64) (int, error) {
+// WriteAt passes a copy of the data to vfs, because vfs may change the bytes.
+func (f memoryFile) WriteAt(p []byte, offset int64) (int, error) {
 	return f.File.WriteAt(slices.Clone(p), offset)
 }
 
-func (f file) Size() (int64, error) {
+func (f memoryFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -108,11 +108,11 @@ func (f file) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Allocate reserves nothing: the reserve of 256 MiB would be memory.
-func (f file) Allocate(int64) error { return nil }
+// Allocate reserves nothing, because a reserve of 256 MiB would take memory.
+func (f memoryFile) Allocate(int64) error { return nil }
 
-// notExist converts vfs's error for errors.Is.
-func notExist(err error) error {
+// asNotExist converts an error of vfs for a missing file, so that errors.Is finds fs.ErrNotExist.
+func asNotExist(err error) error {
 	if oserror.IsNotExist(err) {
 		return &fs.PathError{Op: "memfs", Path: err.Error(), Err: fs.ErrNotExist}
 	}

@@ -13,14 +13,14 @@ import (
 )
 
 // applyResult applies one run of a check.
-func (w *worker) applyResult(p *partition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
+func (w *eventApplier) applyResult(p *eventPartition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
 	r := &w.body
 	if err := r.Decode(signal.Body); err != nil {
 		w.Logger().Error("BUG: result in the journal cannot be read and is left out",
 			"commit", w.Position.Number, "node", p.Node(n).ID, "number", from.Number, "error", err)
 		return shard.Malformed
 	}
-	c := w.check(signal.Chunk)
+	c := w.checkOfChunk(signal.Chunk)
 	if c == nil {
 		return shard.UnknownChunk
 	}
@@ -28,11 +28,11 @@ func (w *worker) applyResult(p *partition, n uint32, signal *wire.Signal, from *
 	executed := w.Received - age
 	id, found := p.nodes[n].find(c.Unit)
 	if !found {
-		if p.suppresses(p.Node(n).ID, c.Unit, executed) {
+		if p.suppressesState(p.Node(n).ID, c.Unit, executed) {
 			p.releaseReservation(n, c.Unit)
 			return shard.Forgotten
 		}
-		id, _ = w.newState(p, n, c)
+		id, _ = w.createState(p, n, c)
 	}
 	s := p.slots.slot(id)
 	var lane slotFlags
@@ -53,7 +53,7 @@ func (w *worker) applyResult(p *partition, n uint32, signal *wire.Signal, from *
 	s.flags = s.flags&^flagBacklog | lane
 	p.setRunner(id, s, from.By)
 	s.durationMs = r.DurationMs
-	w.judge(p, id, s, c, verdict{status: r.Status, executed: executed, output: r.Output, extra: r.Extra})
+	w.judgeStatus(p, id, s, c, statusVerdict{status: r.Status, executed: executed, output: r.Output, extra: r.Extra})
 	p.syncKeepalive(n, s)
 	if c.TTL > 0 {
 		p.deadlines.Set(id, w.Listening+max(int64(c.TTL)-age, int64(min(c.TTL, minimumTTLWait))))
@@ -64,14 +64,14 @@ func (w *worker) applyResult(p *partition, n uint32, signal *wire.Signal, from *
 }
 
 // syncKeepalive tells the shard of a result that judged a node's keepalive in place of the node's life.
-func (p *partition) syncKeepalive(n uint32, s *slot) {
+func (p *eventPartition) syncKeepalive(n uint32, s *stateSlot) {
 	if s.check == model.KeepaliveCheck {
 		p.OverrideKeepalive(n, s.status != model.OK)
 	}
 }
 
 // setRunner notes which node ran the check; zero: the node itself.
-func (p *partition) setRunner(id uint32, s *slot, by model.NodeID) {
+func (p *eventPartition) setRunner(id uint32, s *stateSlot, by model.NodeID) {
 	switch {
 	case by != 0:
 		s.flags |= flagProxied
@@ -87,8 +87,8 @@ func (p *partition) setRunner(id uint32, s *slot, by model.NodeID) {
 const minimumTTLWait = 10 * time.Second
 
 // applyServerResult applies a result of the server itself.
-func (w *worker) applyServerResult(p *partition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
-	c := w.check(r.Chunk)
+func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
+	c := w.checkOfChunk(r.Chunk)
 	if c == nil {
 		return shard.UnknownChunk
 	}
@@ -101,16 +101,16 @@ func (w *worker) applyServerResult(p *partition, node model.NodeID, r *wire.Serv
 	}
 	id, found := p.nodes[n].find(c.Unit)
 	if !found {
-		if p.suppresses(node, c.Unit, w.Received) {
+		if p.suppressesState(node, c.Unit, w.Received) {
 			return shard.Forgotten
 		}
-		id, _ = w.newState(p, n, c)
+		id, _ = w.createState(p, n, c)
 	}
 	s := p.slots.slot(id)
 	s.countResult(0, 0)
 	s.stream, s.number, s.durationMs = 0, 0, 0
 	p.setRunner(id, s, 0)
-	w.judge(p, id, s, c, verdict{status: r.Status, executed: w.Received, output: r.Output})
+	w.judgeStatus(p, id, s, c, statusVerdict{status: r.Status, executed: w.Received, output: r.Output})
 	p.syncKeepalive(n, s)
 	if c.TTL > 0 {
 		p.deadlines.Set(id, w.Listening+int64(c.TTL))
@@ -120,9 +120,9 @@ func (w *worker) applyServerResult(p *partition, node model.NodeID, r *wire.Serv
 	return shard.Applied
 }
 
-// newState makes the state of a check. A node that never had a session (the server
+// createState makes the state of a check. A node that never had a session (the server
 // speaking of it) is in the namespace of its first check.
-func (w *worker) newState(p *partition, n uint32, c *model.CheckChunk) (uint32, *slot) {
+func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckChunk) (uint32, *stateSlot) {
 	if p.Node(n).Namespace == 0 && c.Namespace != 0 {
 		p.MoveNode(n, c.Namespace)
 	}
@@ -131,8 +131,8 @@ func (w *worker) newState(p *partition, n uint32, c *model.CheckChunk) (uint32, 
 }
 
 // emitLateResult emits a run that arrived after a newer one, for history.
-func (w *worker) emitLateResult(p *partition, s *slot, c *model.CheckChunk, r *wire.Result, executed int64) {
-	if t := w.emit(p, LateResult, s); t != nil {
+func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.CheckChunk, r *wire.Result, executed int64) {
+	if t := w.emitTransition(p, LateResult, s); t != nil {
 		t.Chunk, t.Status, t.Previous = c.ID, r.Status, s.status
 		t.Severity = c.Severities[r.Status&3]
 		t.Executed = executed
@@ -142,13 +142,13 @@ func (w *worker) emitLateResult(p *partition, s *slot, c *model.CheckChunk, r *w
 }
 
 // Gap implements shard.Applier: it counts the results that an agent's spool dropped, by check.
-func (w *worker) Gap(n uint32, g *wire.Gap) {
+func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 	p := w.p
 	for _, dropped := range g.Counts {
 		if dropped.Kind != wire.SignalResult && dropped.Kind != wire.SignalKeepalive {
 			continue // another reducer's
 		}
-		c := w.check(dropped.Chunk)
+		c := w.checkOfChunk(dropped.Chunk)
 		if c == nil {
 			continue
 		}
@@ -156,13 +156,13 @@ func (w *worker) Gap(n uint32, g *wire.Gap) {
 		// check is reported once: no more than there were numbers. Without a state there
 		// is no event to count on, only history.
 		dropped.Count = min(dropped.Count, g.Last)
-		s := &slot{check: c.Unit, node: n, received: w.Received, executed: w.Received}
+		s := &stateSlot{check: c.Unit, node: n, received: w.Received, executed: w.Received}
 		if id, found := p.nodes[n].find(c.Unit); found {
 			s = p.slots.slot(id)
 			s.lost += dropped.Count
-			w.view.watchers.changed(p, id)
+			w.view.watchers.noteStateChange(p, id)
 		}
-		if t := w.emit(p, ResultsLost, s); t != nil {
+		if t := w.emitTransition(p, ResultsLost, s); t != nil {
 			t.Chunk, t.Count, t.Output = c.ID, dropped.Count, g.Reason
 			t.Executed = w.Received
 			if t.Namespace == 0 {
@@ -172,16 +172,16 @@ func (w *worker) Gap(n uint32, g *wire.Gap) {
 	}
 }
 
-// emit adds a transition of the state; nil while transitions are recorded already. It counts
+// emitTransition adds a transition of the state; nil while transitions are recorded already. It counts
 // the index either way, so that a replay gives the same.
-func (w *worker) emit(p *partition, kind TransitionKind, s *slot) *Transition {
-	next := &w.index
+func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s *stateSlot) *Transition {
+	next := &w.transitionIndex
 	if kind == Observed {
-		next = &w.observed
+		next = &w.observationIndex
 	}
 	index := *next
 	*next++
-	if w.silent {
+	if w.transitionsRecorded {
 		return nil
 	}
 	n := p.Node(s.node)
@@ -245,7 +245,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason s
 }
 
 // releaseReservation ends a reservation: the state exists now (and is counted), or will not.
-func (p *partition) releaseReservation(n uint32, check model.CheckID) {
+func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	if len(p.reserved) == 0 {
 		return
 	}
@@ -261,20 +261,20 @@ func (p *partition) releaseReservation(n uint32, check model.CheckID) {
 }
 
 // releaseReservations ends all reservations of a node, whose session sends nothing more.
-func (p *partition) releaseReservations(n uint32) {
+func (p *eventPartition) releaseReservations(n uint32) {
 	if list := p.reserved[n]; len(list) > 0 {
 		p.view.totals.counter(p.Node(n).Namespace).Add(-int64(len(list)))
 		delete(p.reserved, n)
 	}
 }
 
-// totals counts the states of each namespace over all partitions, existing and reserved ones.
-type totals struct{ of sync.Map }
+// stateTotals counts the states of each namespace over all partitions, existing and reserved ones.
+type stateTotals struct{ byNamespace sync.Map }
 
-func (t *totals) counter(ns model.NamespaceID) *atomic.Int64 {
-	if c, ok := t.of.Load(ns); ok {
+func (t *stateTotals) counter(ns model.NamespaceID) *atomic.Int64 {
+	if c, ok := t.byNamespace.Load(ns); ok {
 		return c.(*atomic.Int64)
 	}
-	c, _ := t.of.LoadOrStore(ns, new(atomic.Int64))
+	c, _ := t.byNamespace.LoadOrStore(ns, new(atomic.Int64))
 	return c.(*atomic.Int64)
 }

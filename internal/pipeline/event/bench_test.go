@@ -32,7 +32,7 @@ const (
 
 const outputFiller = " MB (57% inode=98%);| /=2643MB;5948;5958;0;5968 and so on, up to the hundredth byte of the output of a check"
 
-type fleet struct {
+type benchFleet struct {
 	nodes   int
 	chunks  map[model.ChunkID]*model.CheckChunk
 	number  uint64
@@ -44,8 +44,8 @@ type fleet struct {
 	frame   []byte
 }
 
-func newFleet(nodes int) *fleet {
-	f := &fleet{nodes: nodes, chunks: map[model.ChunkID]*model.CheckChunk{}, first: make([]uint64, nodes+1), rng: rand.New(rand.NewPCG(1, 2))}
+func newFleet(nodes int) *benchFleet {
+	f := &benchFleet{nodes: nodes, chunks: map[model.ChunkID]*model.CheckChunk{}, first: make([]uint64, nodes+1), rng: rand.New(rand.NewPCG(1, 2))}
 	for i := range fleetChecks {
 		c := &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(100 + i), Unit: model.CheckID(1000 + i), Namespace: 1}, TTL: time.Hour, FailAfter: 3}
 		for s := range c.Severities {
@@ -56,28 +56,28 @@ func newFleet(nodes int) *fleet {
 	return f
 }
 
-func (f *fleet) options() options {
-	return options{Chunks: func(id model.ChunkID) *model.CheckChunk { return f.chunks[id] }, Emit: func([]Transition) {}}
+func (f *benchFleet) viewOptions() viewOptions {
+	return viewOptions{Chunks: func(id model.ChunkID) *model.CheckChunk { return f.chunks[id] }, Emit: func([]Transition) {}}
 }
 
-func (f *fleet) nextCommit() *commit {
+func (f *benchFleet) nextCommit() *testCommit {
 	f.number++
 	at := time.Duration(f.number) * 5 * time.Millisecond
 	return newCommit(f.number, at, 0)
 }
 
 // beginSessions returns a commit that begins a session of every node.
-func (f *fleet) beginSessions() *commit {
+func (f *benchFleet) beginSessions() *testCommit {
 	c := f.nextCommit()
 	for n := 1; n <= f.nodes; n++ {
-		c.add(section(model.NodeID(n)), &wire.Record{Kind: wire.RecordSession, Node: model.NodeID(n), Session: &wire.SessionMark{
+		c.addRecord(testSection(model.NodeID(n)), &wire.Record{Kind: wire.RecordSession, Node: model.NodeID(n), Session: &wire.SessionMark{
 			Session: 1, Begun: true, Namespace: model.NamespaceID(1 + n%7), TimeoutMs: 3_600_000}})
 	}
 	return c
 }
 
 // addBatch puts a batch of results of a node into the commit.
-func (f *fleet) addBatch(c *commit, node, from, count int) {
+func (f *benchFleet) addBatch(c *testCommit, node, from, count int) {
 	f.signals, f.text, f.bodies = f.signals[:0], f.text[:0], f.bodies[:0]
 	for i := range count {
 		chunk := from + i
@@ -101,11 +101,11 @@ func (f *fleet) addBatch(c *commit, node, from, count int) {
 	if err != nil {
 		panic(err)
 	}
-	c.AddEntry(section(model.NodeID(node)), append(wire.AppendBatchRecord(nil, model.NodeID(node)), body...))
+	c.AddEntry(testSection(model.NodeID(node)), append(wire.AppendBatchRecord(nil, model.NodeID(node)), body...))
 }
 
 // createStates delivers the first result of every check on every node.
-func (f *fleet) createStates(deliver func(*commit)) {
+func (f *benchFleet) createStates(deliver func(*testCommit)) {
 	deliver(f.beginSessions())
 	for n := 1; n <= f.nodes; n += 100 {
 		c := f.nextCommit()
@@ -117,7 +117,7 @@ func (f *fleet) createStates(deliver func(*commit)) {
 }
 
 // makeTraffic makes commits of about 4,000 results in batches of eight.
-func (f *fleet) makeTraffic(commits int) (list []*commit, results int) {
+func (f *benchFleet) makeTraffic(commits int) (list []*testCommit, results int) {
 	for range commits {
 		c := f.nextCommit()
 		for range 500 {
@@ -129,7 +129,7 @@ func (f *fleet) makeTraffic(commits int) (list []*commit, results int) {
 	return list, results
 }
 
-func (v *View) applyAll(b *testing.B, c *commit) {
+func (v *View) applyCommitInline(b *testing.B, c *testCommit) {
 	if err := v.Apply(c); err != nil {
 		b.Fatal(err)
 	}
@@ -148,8 +148,8 @@ func BenchmarkApply(b *testing.B) {
 			for _, chunk := range f.chunks {
 				chunk.Pipelines = c.pipelines
 			}
-			v := newView(f.options())
-			f.createStates(func(c *commit) { v.applyAll(b, c) })
+			v := newView(f.viewOptions())
+			f.createStates(func(c *testCommit) { v.applyCommitInline(b, c) })
 			b.ReportAllocs()
 			b.ResetTimer()
 			var spent time.Duration
@@ -161,7 +161,7 @@ func BenchmarkApply(b *testing.B) {
 				b.StartTimer()
 				begun := processCPU()
 				for _, c := range list {
-					v.applyAll(b, c)
+					v.applyCommitInline(b, c)
 				}
 				spent += processCPU() - begun
 				done += results
@@ -175,13 +175,13 @@ func BenchmarkApply(b *testing.B) {
 // BenchmarkTick is a commit without entries: every partition sees its time.
 func BenchmarkTick(b *testing.B) {
 	f := newFleet(fleetNodes / 10)
-	v := newView(f.options())
-	f.createStates(func(c *commit) { v.applyAll(b, c) })
+	v := newView(f.viewOptions())
+	f.createStates(func(c *testCommit) { v.applyCommitInline(b, c) })
 	c := f.nextCommit()
 	b.ReportAllocs()
 	for b.Loop() {
 		c.At.Number++
-		v.applyAll(b, c)
+		v.applyCommitInline(b, c)
 	}
 }
 
@@ -209,15 +209,15 @@ func BenchmarkMemory(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		rssBefore := residentBytes()
-		v := newView(f.options())
-		f.createStates(func(c *commit) { v.applyAll(b, c) })
+		v := newView(f.viewOptions())
+		f.createStates(func(c *testCommit) { v.applyCommitInline(b, c) })
 		for range 2 {
 			for n := 1; n <= f.nodes; n += 100 {
 				c := f.nextCommit()
 				for i := n; i < n+100; i++ {
 					f.addBatch(c, i, 0, fleetChecks)
 				}
-				v.applyAll(b, c)
+				v.applyCommitInline(b, c)
 			}
 		}
 		peak := residentBytes()
@@ -231,11 +231,11 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkWrong finds what is wrong, check by check, among all states.
-func BenchmarkWrong(b *testing.B) {
+// BenchmarkFailingChecks finds what is wrong, check by check, among all states.
+func BenchmarkFailingChecks(b *testing.B) {
 	f := newFleet(fleetNodes)
-	v := newView(f.options())
-	f.createStates(func(c *commit) { v.applyAll(b, c) })
+	v := newView(f.viewOptions())
+	f.createStates(func(c *testCommit) { v.applyCommitInline(b, c) })
 	counts := v.Counts(0)
 	for b.Loop() {
 		v.FailingChecks(0)
@@ -247,23 +247,23 @@ func BenchmarkWrong(b *testing.B) {
 // BenchmarkList is a page of 100 while results flow at full speed on the other core.
 func BenchmarkList(b *testing.B) {
 	f := newFleet(fleetNodes)
-	v := newView(f.options())
-	f.createStates(func(c *commit) { v.applyAll(b, c) })
+	v := newView(f.viewOptions())
+	f.createStates(func(c *testCommit) { v.applyCommitInline(b, c) })
 	rare := f.nextCommit() // one state in 1.5 million
 	f.chunks[500] = &model.CheckChunk{Chunk: model.Chunk{ID: 500, Unit: 5000}, Severities: f.chunks[100].Severities}
 	rareResult := wire.Batch{StreamKey: wire.StreamKey{Stream: 5}, First: 1, NowMs: 1, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 500, AtMs: 1}, wire.Result{Status: model.Unknown})}}
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &rareResult))
-	rare.add(section(39_999), &wire.Record{Kind: wire.RecordBatch, Node: 39_999, Batch: body})
+	rare.addRecord(testSection(39_999), &wire.Record{Kind: wire.RecordBatch, Node: 39_999, Batch: body})
 	const alone, crowd = 8, 9 // a namespace of one node, and one of a thousandth
 	for n := model.NodeID(1); n <= 41; n++ {
 		ns := model.NamespaceID(crowd)
 		if n == 1 {
 			ns = alone
 		}
-		rare.add(section(fleetNodes+n), &wire.Record{Kind: wire.RecordSession, Node: fleetNodes + n, Session: &wire.SessionMark{
+		rare.addRecord(testSection(fleetNodes+n), &wire.Record{Kind: wire.RecordSession, Node: fleetNodes + n, Session: &wire.SessionMark{
 			Session: 1, Begun: true, Namespace: ns, TimeoutMs: 3_600_000}})
 	}
-	v.applyAll(b, rare)
+	v.applyCommitInline(b, rare)
 	var many []model.NodeID // what a label selects
 	for n := 1; n <= fleetNodes; n += 2 {
 		many = append(many, model.NodeID(n))
@@ -325,16 +325,16 @@ func BenchmarkList(b *testing.B) {
 // BenchmarkSnapshot is the time that a partition of about 6,000 states is held.
 func BenchmarkSnapshot(b *testing.B) {
 	f := newFleet(156)
-	v := newView(f.options())
+	v := newView(f.viewOptions())
 	c := f.nextCommit()
 	for n := 1; n <= 156; n++ { // all into one partition
 		f.addBatch(c, n, 0, fleetChecks)
 	}
-	all := &commit{journaltest.Commit{At: c.At, Time: c.Time, Listened: c.Listened}}
+	all := &testCommit{journaltest.Commit{At: c.At, Time: c.Time, Listened: c.Listened}}
 	for _, s := range c.Sections() {
 		_ = c.Entries(s, func(data []byte) error { all.AddEntry(9, data); return nil })
 	}
-	v.applyAll(b, all)
+	v.applyCommitInline(b, all)
 	body, _ := v.Snapshot(9, nil)
 	b.Run("encode", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
@@ -346,7 +346,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.Run("restore", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		for b.Loop() {
-			if err := newView(f.options()).Restore(9, journal.Position{Number: 1}, body); err != nil {
+			if err := newView(f.viewOptions()).Restore(9, journal.Position{Number: 1}, body); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -356,8 +356,8 @@ func BenchmarkSnapshot(b *testing.B) {
 // BenchmarkRecovery restores 500,000 states from snapshots, as a start does.
 func BenchmarkRecovery(b *testing.B) {
 	f := newFleet(500_000 / fleetChecks)
-	v := newView(f.options())
-	f.createStates(func(c *commit) { v.applyAll(b, c) })
+	v := newView(f.viewOptions())
+	f.createStates(func(c *testCommit) { v.applyCommitInline(b, c) })
 	var bodies [model.Partitions][]byte
 	var at journal.Position
 	for p := range bodies {
@@ -365,7 +365,7 @@ func BenchmarkRecovery(b *testing.B) {
 		bodies[p], at = bytes.Clone(body), pos
 	}
 	for b.Loop() {
-		again := newView(f.options())
+		again := newView(f.viewOptions())
 		var wg sync.WaitGroup
 		for start := range 2 {
 			wg.Go(func() {

@@ -14,7 +14,7 @@ import (
 // that two views that got here by different ways write the same bytes.
 // docs/snapshot-format.md has the table of fields.
 
-func (p *partition) encode(b []byte) []byte {
+func (p *eventPartition) encode(b []byte) []byte {
 	count := 0
 	for _, n := range p.Order() {
 		if len(p.nodes[n].states) > 0 {
@@ -41,7 +41,7 @@ func compareState(x, y stateKey) int {
 	return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.check, y.check))
 }
 
-func (p *partition) encodeStates(b []byte, n uint32) []byte {
+func (p *eventPartition) encodeStates(b []byte, n uint32) []byte {
 	states := p.nodes[n].states
 	b = binary.AppendUvarint(b, uint64(len(states)))
 	var before model.CheckID
@@ -54,7 +54,7 @@ func (p *partition) encodeStates(b []byte, n uint32) []byte {
 }
 
 // Times of a state are written as differences to a neighbour: a few bytes each.
-func (p *partition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
+func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
 	s := p.slots.slot(id)
 	b = append(b, byte(s.status), byte(s.severity), byte(s.flags), s.historyLen)
 	b = binary.AppendUvarint(b, uint64(s.chunk))
@@ -75,11 +75,11 @@ func (p *partition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
 	b = binary.AppendVarint(b, s.received-s.changed)
 	b = binary.AppendVarint(b, p.deadlines.Due(id))
 	b = binary.AppendUvarint(b, uint64(s.output.size))
-	b = append(b, p.outputs.bytes(s.output)...)
+	b = append(b, p.outputs.text(s.output)...)
 	if s.flags&flagProxied != 0 {
 		b = binary.AppendUvarint(b, uint64(p.runners[id]))
 	}
-	if s.flags&flagOpen == 0 {
+	if s.flags&flagProblemOpen == 0 {
 		return b
 	}
 	o := p.problems[id]
@@ -103,7 +103,7 @@ func (p *partition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
 }
 
 // decode reads the section events into an empty partition, whose nodes the shard has decoded.
-func (p *partition) decode(d *shard.Decoder) {
+func (p *eventPartition) decode(d *shard.Decoder) {
 	var id model.NodeID
 	for i := range d.Count() {
 		step := d.Uint32()
@@ -126,7 +126,7 @@ func (p *partition) decode(d *shard.Decoder) {
 	})
 }
 
-func (p *partition) decodeStates(d *shard.Decoder, n uint32) {
+func (p *eventPartition) decodeStates(d *shard.Decoder, n uint32) {
 	states := d.Count()
 	if states == 0 {
 		d.Fail("a node without states")
@@ -148,7 +148,7 @@ func (p *partition) decodeStates(d *shard.Decoder, n uint32) {
 	}
 }
 
-func (p *partition) decodeState(d *shard.Decoder, n uint32, check model.CheckID) {
+func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.CheckID) {
 	id, s := p.addState(n, check)
 	status, severity := model.Status(d.Byte()), model.Severity(d.Byte())
 	flags := slotFlags(d.Byte())
@@ -178,16 +178,16 @@ func (p *partition) decodeState(d *shard.Decoder, n uint32, check model.CheckID)
 		p.deadlines.Set(id, due)
 	}
 	text := d.Bytes()
-	if flags&flagExtra != 0 && !validExtra(text) {
+	if flags&flagExtra != 0 && !isValidExtra(text) {
 		d.Fail("extra fields of an output")
 		return
 	}
-	s.output = p.outputs.set(outputRef{}, text)
-	s.flags = flags & (flagExpired | flagBacklog | flagWaits | flagFlapping | flagExtra)
+	s.output = p.outputs.setText(outputRef{}, text)
+	s.flags = flags & (flagExpired | flagBacklog | flagAwaitsHeartbeat | flagFlapping | flagExtra)
 	if flags&flagProxied != 0 {
 		p.setRunner(id, s, model.NodeID(d.Uint32()))
 	}
-	if flags&flagOpen == 0 {
+	if flags&flagProblemOpen == 0 {
 		return
 	}
 	o := &model.Problem{ID: string(d.Bytes()), NodeID: p.Node(n).ID, Source: model.CheckSource(check), Chunk: model.ChunkID(d.Uint32())}

@@ -17,36 +17,38 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// commit is a journal.Commit in memory.
-type commit struct{ journaltest.Commit }
+// testCommit is a journal.Commit in memory.
+type testCommit struct{ journaltest.Commit }
 
-func (c *commit) add(s journal.Section, r *wire.Record) { c.AddEntry(s, wire.AppendRecord(nil, r)) }
+func (c *testCommit) addRecord(s journal.Section, r *wire.Record) {
+	c.AddEntry(s, wire.AppendRecord(nil, r))
+}
 
-func (c *commit) batch(t testing.TB, node model.NodeID, b *wire.Batch) {
+func (c *testCommit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
 	t.Helper()
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, b))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.add(section(node), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
+	c.addRecord(testSection(node), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
 }
 
-// section puts the nodes of tests into partitions by their number.
-func section(node model.NodeID) journal.Section { return journal.Section(node % model.Partitions) }
+// testSection puts the nodes of tests into partitions by their number.
+func testSection(node model.NodeID) journal.Section { return journal.Section(node % model.Partitions) }
 
 const (
 	epoch   = int64(1_800_000_000_000_000_000)
 	testLog = 7
 )
 
-func newCommit(number uint64, listening, down time.Duration) *commit {
-	return &commit{journaltest.Commit{
+func newCommit(number uint64, listening, down time.Duration) *testCommit {
+	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: testLog, Number: number}, Listened: listening, Time: epoch + int64(listening+down),
 	}}
 }
 
-// options are those of a view and of its shard.
-type options struct {
+// viewOptions are those of a view and of its shard.
+type viewOptions struct {
 	Chunks                               func(model.ChunkID) *model.CheckChunk
 	Workers, QueueCommits                int
 	Grace, BacklogWait, KeepaliveTimeout time.Duration
@@ -57,7 +59,7 @@ type options struct {
 	Registerer                           prometheus.Registerer
 }
 
-func newView(o options) *View {
+func newView(o viewOptions) *View {
 	return New(shard.New(shard.Options{
 		Chunks: sealedChunks(o.Chunks), Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
 		KeepaliveTimeout: o.KeepaliveTimeout, Registerer: o.Registerer, Queues: o.Queues,
@@ -72,7 +74,7 @@ type runningView struct {
 	emitted []Transition
 }
 
-func run(t testing.TB, o options, restore func(*View)) *runningView {
+func startView(t testing.TB, o viewOptions, restore func(*View)) *runningView {
 	t.Helper()
 	r := &runningView{t: t}
 	o.Emit = func(list []Transition) {
@@ -97,7 +99,7 @@ func run(t testing.TB, o options, restore func(*View)) *runningView {
 }
 
 // apply delivers the commits and waits until they are applied.
-func (r *runningView) apply(commits ...*commit) {
+func (r *runningView) apply(commits ...*testCommit) {
 	r.t.Helper()
 	for _, c := range commits {
 		r.Deliver(c)
@@ -117,8 +119,8 @@ func (r *runningView) drainEmitted() []Transition {
 	return list
 }
 
-// check holds the partition's indexes against its slots.
-func (p *partition) check(t testing.TB) {
+// checkIndexes holds the partition's indexes against its slots.
+func (p *eventPartition) checkIndexes(t testing.TB) {
 	t.Helper()
 	states := 0
 	counts := map[model.NamespaceID]*Counts{}
@@ -150,7 +152,7 @@ func (p *partition) check(t testing.TB) {
 					t.Fatalf("index of severity %d is wrong for slot %d", sev, e.slot)
 				}
 			}
-			open := s.flags&flagOpen != 0
+			open := s.flags&flagProblemOpen != 0
 			if p.open.has(e.slot) != open || (p.problems[e.slot] != nil) != open {
 				t.Fatalf("index of problems is wrong for slot %d", e.slot)
 			}

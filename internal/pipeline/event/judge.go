@@ -12,29 +12,29 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// verdict is a new status for a state, from a result, a deadline or an operator.
-type verdict struct {
-	status   model.Status
-	executed int64
-	output   []byte
-	extra    []byte // further fields of the result, encoded: see outputs.go
-	expired  bool   // by a deadline: no number of further results is awaited
-	byHand   bool   // by an operator: likewise
+// statusVerdict is a new status for a state, from a result, a deadline or an operator.
+type statusVerdict struct {
+	status     model.Status
+	executed   int64
+	output     []byte
+	extra      []byte // further fields of the result, encoded: see outputs.go
+	expired    bool   // by a deadline: no number of further results is awaited
+	byOperator bool   // by an operator: likewise
 }
 
-// judge gives a state its next status, and shows it to the readers of every event and to
+// judgeStatus gives a state its next status, and shows it to the readers of every event and to
 // watchers. c is nil only where a chunk is no longer known (resolving by hand): then the state
 // keeps the id of the last one.
-func (w *worker) judge(p *partition, id uint32, s *slot, c *model.CheckChunk, v verdict) {
+func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, v statusVerdict) {
 	status, flags := s.status, s.flags
 	w.setStatus(p, id, s, c, v)
-	w.observe(p, id, s, c, status, flags, v.extra)
-	w.view.watchers.changed(p, id)
+	w.emitObservation(p, id, s, c, status, flags, v.extra)
+	w.view.watchers.noteStateChange(p, id)
 }
 
 // setStatus applies a verdict: counters, status history, output, flapping and the problem, with
 // the transitions that reactions record.
-func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk, v verdict) {
+func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, v statusVerdict) {
 	failAfter, recoverAfter, severity := uint32(1), uint32(1), model.DefaultSeverity(v.status)
 	if c != nil {
 		failAfter, recoverAfter, severity = max(c.FailAfter, 1), max(c.RecoverAfter, 1), c.Severities[v.status&3]
@@ -68,28 +68,28 @@ func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk
 	if !failing {
 		s.lastOK = v.executed
 	}
-	s.flags &^= flagExpired | flagWaits
+	s.flags &^= flagExpired | flagAwaitsHeartbeat
 	if v.expired {
 		s.flags |= flagExpired
 	}
 	p.setStatusAndSeverity(id, s, v.status, severity)
-	newText := failing && !changed && !sameWords(p.output(s), v.output)
+	newText := failing && !changed && !differOnlyInNumbers(p.outputText(s), v.output)
 	p.storeOutput(s, v.output, v.extra)
 
 	if changed {
-		if t := w.emit(p, StatusChanged, s); t != nil {
+		if t := w.emitTransition(p, StatusChanged, s); t != nil {
 			t.Previous, t.First, t.Output = previous, first, string(v.output)
 		}
 	}
 	if s.check == model.WatchdogCheck {
-		if t := w.emit(p, Beat, s); t != nil {
+		if t := w.emitTransition(p, Beat, s); t != nil {
 			t.Output = string(v.output)
 		}
 	}
 	w.updateFlapping(p, s, c, v.output)
-	open, flapping := s.flags&flagOpen != 0, s.flags&flagFlapping != 0
+	open, flapping := s.flags&flagProblemOpen != 0, s.flags&flagFlapping != 0
 	if newText && open && p.problems[id].KeptOutputs < model.MaxProblemOutputs {
-		w.changeText(p, id, s, v.output)
+		w.emitTextChange(p, id, s, v.output)
 	}
 	switch {
 	case failing && !open && (s.streak >= failAfter || v.expired || flapping):
@@ -100,30 +100,30 @@ func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk
 			worse.Status, worse.Severity = v.status, severity
 			p.setProblem(id, s, &worse)
 		}
-	case !failing && open && (s.streak >= recoverAfter && !flapping || v.byHand):
+	case !failing && open && (s.streak >= recoverAfter && !flapping || v.byOperator):
 		w.closeProblem(p, id, s, string(v.output))
 	}
 }
 
-func (w *worker) openProblem(p *partition, id uint32, s *slot, output string) {
+func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	problem := &model.Problem{
-		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.index),
+		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.transitionIndex),
 		NodeID: p.Node(s.node).ID, Source: model.CheckSource(s.check), Chunk: s.chunk,
 		Status: s.status, Severity: s.severity,
 		Opened: unixNano(w.Received), Output: output,
 	}
 	p.setProblem(id, s, problem)
-	if t := w.emit(p, ProblemOpened, s); t != nil {
-		t.Output, t.Problem, t.Hooks = output, problem, p.extra(s).Hooks
+	if t := w.emitTransition(p, ProblemOpened, s); t != nil {
+		t.Output, t.Problem, t.Hooks = output, problem, p.decodeExtra(s).Hooks
 	}
 }
 
-func (w *worker) closeProblem(p *partition, id uint32, s *slot, output string) {
+func (w *eventApplier) closeProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	closed := *p.problems[id]
 	closed.Closed = unixNano(w.Received)
 	p.setProblem(id, s, nil)
-	if t := w.emit(p, ProblemClosed, s); t != nil {
-		t.Output, t.Problem, t.Hooks = output, &closed, p.extra(s).Hooks
+	if t := w.emitTransition(p, ProblemClosed, s); t != nil {
+		t.Output, t.Problem, t.Hooks = output, &closed, p.decodeExtra(s).Hooks
 	}
 }
 
@@ -146,8 +146,8 @@ func problemID(commit uint64, received int64, node model.NodeID, check model.Che
 
 func unixNano(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
-// changePercent returns the percentage of changes in a full status history. The youngest change counts 1.18, the oldest 0.80, as Nagios has it.
-func (s *slot) changePercent() uint32 {
+// flappingPercent returns the percentage of changes in a full status history. The youngest change counts 1.18, the oldest 0.80, as Nagios has it.
+func (s *stateSlot) flappingPercent() uint32 {
 	if s.historyLen < model.HistoryDepth {
 		return 0
 	}
@@ -162,10 +162,10 @@ func (s *slot) changePercent() uint32 {
 }
 
 // updateFlapping starts and ends flapping. Between the two thresholds it changes nothing.
-func (w *worker) updateFlapping(p *partition, s *slot, c *model.CheckChunk, output []byte) {
+func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.CheckChunk, output []byte) {
 	was, is := s.flags&flagFlapping != 0, false
 	if c != nil && c.FlapStart > 0 {
-		if change := s.changePercent(); was {
+		if change := s.flappingPercent(); was {
 			is = change > c.FlapEnd
 		} else {
 			is = change >= c.FlapStart
@@ -181,24 +181,24 @@ func (w *worker) updateFlapping(p *partition, s *slot, c *model.CheckChunk, outp
 		s.flags &^= flagFlapping
 		kind = FlappingEnded
 	}
-	if t := w.emit(p, kind, s); t != nil {
+	if t := w.emitTransition(p, kind, s); t != nil {
 		t.Output = string(output)
 	}
 }
 
-// changeText emits a new output of an open problem, for history.
-func (w *worker) changeText(p *partition, id uint32, s *slot, output []byte) {
+// emitTextChange emits a new output of an open problem, for history.
+func (w *eventApplier) emitTextChange(p *eventPartition, id uint32, s *stateSlot, output []byte) {
 	next := *p.problems[id]
 	next.KeptOutputs++
 	p.setProblem(id, s, &next)
-	if t := w.emit(p, TextChanged, s); t != nil {
+	if t := w.emitTransition(p, TextChanged, s); t != nil {
 		t.Output, t.Problem = string(output), &next
 	}
 }
 
-// sameWords reports whether two outputs differ only in numbers, as the outputs of a disk that
+// differOnlyInNumbers reports whether two outputs differ only in numbers, as the outputs of a disk that
 // fills up do.
-func sameWords(a, b []byte) bool {
+func differOnlyInNumbers(a, b []byte) bool {
 	number := func(c byte) bool { return c >= '0' && c <= '9' || c == '.' || c == ',' }
 	for {
 		for len(a) > 0 && number(a[0]) {
@@ -226,30 +226,30 @@ type Observation struct {
 	FlappingEnded bool
 }
 
-// observe emits the event as it is now, behind the transitions of the same verdict, where
+// emitObservation emits the event as it is now, behind the transitions of the same verdict, where
 // somebody reads every event: the check names pipelines, the values name pipelines, or it is a
 // keepalive, whose node may name them and which counts only where its status changed. status and
 // flags are those before the verdict.
-func (w *worker) observe(p *partition, id uint32, s *slot, c *model.CheckChunk, status model.Status, flags slotFlags, extra []byte) {
+func (w *eventApplier) emitObservation(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, status model.Status, flags slotFlags, extra []byte) {
 	switch {
 	case c != nil && len(c.Pipelines) > 0:
 	case s.check == model.KeepaliveCheck && s.status != status:
-	case s.check == model.MetricsCheck && namesPipelines(extra):
+	case s.check == model.MetricsCheck && valuesNamePipelines(extra):
 	default:
 		return
 	}
-	t := w.emit(p, Observed, s)
+	t := w.emitTransition(p, Observed, s)
 	if t == nil {
 		return
 	}
 	flapped, flaps := flags&flagFlapping != 0, s.flags&flagFlapping != 0
 	t.Observation = &Observation{Extra: bytes.Clone(extra), FlappingBegan: flaps && !flapped, FlappingEnded: flapped && !flaps}
 	p.copyState(id, &t.Observation.State)
-	t.Observation.Output = string(p.output(s))
+	t.Observation.Output = string(p.outputText(s))
 }
 
-// namesPipelines reports whether values without a check name pipelines.
-func namesPipelines(extra []byte) bool {
+// valuesNamePipelines reports whether values without a check name pipelines.
+func valuesNamePipelines(extra []byte) bool {
 	x, _ := wire.DecodeExtra(extra) // the session validated it; malformed bytes name none
 	return len(x.Pipelines) > 0
 }

@@ -15,7 +15,7 @@ import (
 // Life implements shard.Applier: changes of a keepalive become results of the check
 // keepalive, and TTLs that waited go on. Invariant: a node has that event exactly while
 // Node.Keepalive is not KeepaliveNone.
-func (w *worker) Life(n uint32, change shard.LifeChange) {
+func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
 	p := w.p
 	switch change {
 	case shard.SessionBegan, shard.SessionEnded:
@@ -31,32 +31,32 @@ func (w *worker) Life(n uint32, change shard.LifeChange) {
 
 // changeKeepalive gives the node's keepalive its next status, and the event where it is the
 // first.
-func (w *worker) changeKeepalive(p *partition, n uint32, change shard.LifeChange) {
+func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard.LifeChange) {
 	id, ok := p.nodes[n].find(model.KeepaliveCheck)
 	if !ok {
 		id, _ = p.addState(n, model.KeepaliveCheck)
 	}
 	node := p.Node(n)
-	v := verdict{status: model.OK, executed: w.Received}
+	v := statusVerdict{status: model.OK, executed: w.Received}
 	switch change {
 	case shard.KeepaliveBegan, shard.KeepaliveResumed:
 		v.output = []byte("keepalive is received")
 	case shard.Stopped:
-		v.output, v.byHand = []byte("stopped cleanly"), true
+		v.output, v.byOperator = []byte("stopped cleanly"), true
 	case shard.KeepaliveLate:
 		v.status, v.output, v.expired = model.Warning, w.missedKeepaliveText(node, node.Warning), true
 	case shard.KeepaliveMissed:
 		w.view.metrics.keepaliveExpired.Inc()
 		v.status, v.output, v.expired = model.Critical, w.missedKeepaliveText(node, node.Timeout), true
 	}
-	w.judge(p, id, p.slots.slot(id), w.check(model.BuiltinChunk(model.KeepaliveCheck)), v)
+	w.judgeStatus(p, id, p.slots.slot(id), w.checkOfChunk(model.BuiltinChunk(model.KeepaliveCheck)), v)
 	if change == shard.KeepaliveResumed {
 		w.restartTTLs(p, n)
 	}
 }
 
 // missedKeepaliveText is the output of a keepalive that did not come; it is valid until the next text.
-func (w *worker) missedKeepaliveText(node *shard.Node, silence int64) []byte {
+func (w *eventApplier) missedKeepaliveText(node *shard.Node, silence int64) []byte {
 	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heard %s)",
 		model.Duration(silence), unixNano(node.LastSeen).Format(time.RFC3339))
 	return w.text
@@ -64,17 +64,17 @@ func (w *worker) missedKeepaliveText(node *shard.Node, silence int64) []byte {
 
 // endHeartbeatWait lets TTLs pass that waited for a sign of life: at the end of this commit, unless
 // it brings their results.
-func (w *worker) endHeartbeatWait(p *partition, n uint32) {
+func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
-		if s := p.slots.slot(e.slot); s.flags&flagWaits != 0 {
-			s.flags &^= flagWaits
+		if s := p.slots.slot(e.slot); s.flags&flagAwaitsHeartbeat != 0 {
+			s.flags &^= flagAwaitsHeartbeat
 			p.deadlines.Set(e.slot, max(w.Listening, 1))
 		}
 	}
 }
 
 // endBacklogWait lets TTLs pass that waited for the node's backlog.
-func (w *worker) endBacklogWait(p *partition, n uint32) {
+func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	until := p.Node(n).BacklogUntil
 	for _, e := range p.nodes[n].states {
 		if p.deadlines.Due(e.slot) == until {
@@ -85,20 +85,20 @@ func (w *worker) endBacklogWait(p *partition, n uint32) {
 
 // restartTTLs restarts the TTLs of a node that was away: its results could not come
 // meanwhile, so the time counts from now.
-func (w *worker) restartTTLs(p *partition, n uint32) {
+func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		s := p.slots.slot(e.slot)
 		if s.flags&flagExpired != 0 || e.check == model.KeepaliveCheck {
 			continue
 		}
-		if c := w.check(s.chunk); c != nil && c.TTL > 0 {
+		if c := w.checkOfChunk(s.chunk); c != nil && c.TTL > 0 {
 			p.deadlines.Set(e.slot, max(p.deadlines.Due(e.slot), w.Listening+int64(c.TTL)))
 		}
 	}
 }
 
 // Expire implements shard.Applier: TTLs ran out.
-func (w *worker) Expire(ids []uint32) {
+func (w *eventApplier) Expire(ids []uint32) {
 	p := w.p
 	slices.SortFunc(ids, func(a, b uint32) int {
 		x, y := p.slots.slot(a), p.slots.slot(b)
@@ -110,8 +110,8 @@ func (w *worker) Expire(ids []uint32) {
 }
 
 // Period implements shard.Applier: the TTL of a state.
-func (w *worker) Period(id uint32) int64 {
-	if c := w.check(w.p.slots.slot(id).chunk); c != nil {
+func (w *eventApplier) Period(id uint32) int64 {
+	if c := w.checkOfChunk(w.p.slots.slot(id).chunk); c != nil {
 		return int64(c.TTL)
 	}
 	return 0
@@ -119,19 +119,19 @@ func (w *worker) Period(id uint32) int64 {
 
 // expireTTL reports a check without a result in time, unless the node's life explains it, or
 // a time at which the check is not scheduled.
-func (w *worker) expireTTL(p *partition, id uint32, s *slot) {
+func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	switch until, why := w.Postpone(p.Partition, s.node); why {
 	case shard.ForBacklog:
 		p.deadlines.Set(id, until) // see endBacklogWait
 		return
 	case shard.ForHeartbeat:
 		p.deadlines.Set(id, until) // see endHeartbeatWait
-		s.flags |= flagWaits
+		s.flags |= flagAwaitsHeartbeat
 		return
 	case shard.WhileAway:
 		return // see restartTTLs
 	}
-	c := w.check(s.chunk)
+	c := w.checkOfChunk(s.chunk)
 	if c == nil || c.TTL == 0 {
 		return
 	}
@@ -144,13 +144,13 @@ func (w *worker) expireTTL(p *partition, id uint32, s *slot) {
 	w.view.metrics.ttlExpired.Inc()
 	w.text = fmt.Appendf(w.text[:0], "no result for %s (TTL); last run %s",
 		model.Duration(c.TTL), unixNano(s.executed).Format(time.RFC3339))
-	w.judge(p, id, s, c, verdict{status: model.Unknown, executed: s.executed, output: w.text, expired: true})
+	w.judgeStatus(p, id, s, c, statusVerdict{status: model.Unknown, executed: s.executed, output: w.text, expired: true})
 }
 
 // remainingTTL returns the rest of the TTL of a check whose schedule had a pause (schedule.except): the TTL begins
 // again at the end of the last pause since the last run. Zero: the TTL has passed, in ns. It reads the journal's time
 // only, so that a replay gives the same.
-func (w *worker) remainingTTL(c *model.CheckChunk, s *slot) int64 {
+func (w *eventApplier) remainingTTL(c *model.CheckChunk, s *stateSlot) int64 {
 	set, known := w.calendars[c.ID]
 	if !known {
 		set, _ = window.NewSet(c.Except) // apply refused calendars that do not parse
@@ -168,7 +168,7 @@ func (w *worker) remainingTTL(c *model.CheckChunk, s *slot) int64 {
 }
 
 // Forget implements shard.Applier: it removes event states that are no longer expected.
-func (w *worker) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
+func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	p := w.p
 	p.absent.Expire(w.Received - int64(shard.TombstoneAge))
 	if m.Check == 0 {
@@ -192,7 +192,7 @@ func (w *worker) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 
 // forgetNode withdraws all states of a node. An ephemeral node that is deleted, for the first
 // time, is reported.
-func (w *worker) forgetNode(p *partition, id model.NodeID, n uint32, m *wire.ForgetMark) {
+func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, m *wire.ForgetMark) {
 	if n != shard.NoNode {
 		for len(p.nodes[n].states) > 0 {
 			w.deleteEvent(p, p.nodes[n].states[0].slot, "the node is expected no more")
@@ -201,9 +201,9 @@ func (w *worker) forgetNode(p *partition, id model.NodeID, n uint32, m *wire.For
 	if m.Deregistered == "" || !m.Deleted || p.Deleted(id) { // a start may write a mark once more
 		return
 	}
-	index := w.index
-	w.index++
-	if w.silent {
+	index := w.transitionIndex
+	w.transitionIndex++
+	if w.transitionsRecorded {
 		return
 	}
 	w.transitions = append(w.transitions, Transition{ // it has no state any more
@@ -218,9 +218,9 @@ type stateKey struct {
 	check model.CheckID
 }
 
-// suppresses says whether a run that ended at this time may not make a new state: its node or
+// suppressesState says whether a run that ended at this time may not make a new state: its node or
 // check was forgotten.
-func (p *partition) suppresses(node model.NodeID, check model.CheckID, executed int64) bool {
+func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID, executed int64) bool {
 	if t, ok := p.Tombstone(node); ok && t.Suppresses(executed) {
 		return true
 	}
@@ -234,8 +234,8 @@ func (p *partition) suppresses(node model.NodeID, check model.CheckID, executed 
 
 // deleteEvent removes a state, and closes its problem first, so that notified handlers hear of the
 // end. Callers go in the order of nodes and checks; transitions have the same order.
-func (w *worker) deleteEvent(p *partition, id uint32, why string) {
-	if s := p.slots.slot(id); s.flags&flagOpen != 0 {
+func (w *eventApplier) deleteEvent(p *eventPartition, id uint32, why string) {
+	if s := p.slots.slot(id); s.flags&flagProblemOpen != 0 {
 		w.closeProblem(p, id, s, why)
 	}
 	if s := p.slots.slot(id); s.check == model.KeepaliveCheck {
@@ -245,7 +245,7 @@ func (w *worker) deleteEvent(p *partition, id uint32, why string) {
 }
 
 // applyAction applies an action of a person to an event.
-func (w *worker) applyAction(p *partition, id model.NodeID, a *wire.Action) {
+func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.Action) {
 	n, ok := p.Find(id)
 	if !ok {
 		return
@@ -271,7 +271,7 @@ func (w *worker) applyAction(p *partition, id model.NodeID, a *wire.Action) {
 			p.OverrideKeepalive(n, false)
 			w.RestartKeepalive(p.Partition, n) // … which a dead node never gives: it is missed anew
 		}
-		w.judge(p, slot, s, w.check(s.chunk), verdict{status: model.OK, executed: s.executed, output: w.text, byHand: true})
+		w.judgeStatus(p, slot, s, w.checkOfChunk(s.chunk), statusVerdict{status: model.OK, executed: s.executed, output: w.text, byOperator: true})
 	case "acknowledge":
 		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.Received)}
 		if a.Until > 0 {
@@ -286,7 +286,7 @@ func (w *worker) applyAction(p *partition, id model.NodeID, a *wire.Action) {
 }
 
 // acknowledge sets or (nil) clears the acknowledgement of an open problem.
-func (w *worker) acknowledge(p *partition, id uint32, ack *model.Ack, kind TransitionKind, a *wire.Action) {
+func (w *eventApplier) acknowledge(p *eventPartition, id uint32, ack *model.Ack, kind TransitionKind, a *wire.Action) {
 	was := p.problems[id]
 	if was == nil || was.Ack == nil && ack == nil {
 		return // it closed meanwhile
@@ -295,12 +295,12 @@ func (w *worker) acknowledge(p *partition, id uint32, ack *model.Ack, kind Trans
 	next.Ack = ack
 	s := p.slots.slot(id)
 	p.setProblem(id, s, &next)
-	if t := w.emit(p, kind, s); t != nil {
+	if t := w.emitTransition(p, kind, s); t != nil {
 		t.Problem, t.Output = &next, a.By
 		if a.Note != "" {
 			t.Output += ": " + a.Note
 		}
 		t.Received = w.Received
 	}
-	w.view.watchers.changed(p, id)
+	w.view.watchers.noteStateChange(p, id)
 }

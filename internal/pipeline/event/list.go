@@ -23,11 +23,11 @@ const (
 // through the partitions of each, and touches only states that the indexes leave. A list by severity is exact for states
 // whose severity does not change meanwhile.
 func (v *View) List(ctx context.Context, q Query) (Page, error) {
-	c, err := v.compile(q)
+	c, err := v.compileQuery(q)
 	if err != nil {
 		return Page{}, err
 	}
-	l := listing{view: v, query: &c, at: c.from}
+	l := listScan{view: v, query: &c, at: c.from}
 	if c.MatchWithin > 0 {
 		l.until = time.Now().Add(c.MatchWithin)
 	}
@@ -35,9 +35,9 @@ func (v *View) List(ctx context.Context, q Query) (Page, error) {
 	return l.page, err
 }
 
-type listing struct {
+type listScan struct {
 	view  *View
-	query *query
+	query *compiledQuery
 	at    listPosition // of the last state
 	until time.Time
 	page  Page
@@ -48,10 +48,10 @@ type listing struct {
 	batch  []State
 	text   []byte
 	bounds []int
-	keys   []orderedSlot
+	keys   []slotByKey
 }
 
-func (l *listing) listStates(ctx context.Context) error {
+func (l *listScan) listStates(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -71,7 +71,7 @@ func (l *listing) listStates(ctx context.Context) error {
 }
 
 // listPartition adds the matches of one partition and severity (ByNode: all severities), batch by batch.
-func (l *listing) listPartition() (done bool, err error) {
+func (l *listScan) listPartition() (done bool, err error) {
 	q := l.query
 	if q.Nodes != nil && len(q.nodes[l.at.partition]) == 0 {
 		return false, nil
@@ -101,7 +101,7 @@ func (l *listing) listPartition() (done bool, err error) {
 }
 
 // matchesCondition evaluates Query.Match, which no index answers. It clones the output of a state that matches; other outputs are valid until the next batch.
-func (l *listing) matchesCondition(s *State) (bool, error) {
+func (l *listScan) matchesCondition(s *State) (bool, error) {
 	if l.query.Match == nil {
 		return true, nil
 	}
@@ -112,11 +112,11 @@ func (l *listing) matchesCondition(s *State) (bool, error) {
 	return ok, err
 }
 
-func (l *listing) isOverTime() bool { return !l.until.IsZero() && time.Now().After(l.until) }
+func (l *listScan) isOverTime() bool { return !l.until.IsZero() && time.Now().After(l.until) }
 
 // setOutputs gives the batch its texts: of its own where they stay, else lent from
 // l.text until the next batch, because Match may not keep them.
-func (l *listing) setOutputs() {
+func (l *listScan) setOutputs() {
 	text := unsafe.String(unsafe.SliceData(l.text), len(l.text))
 	if l.query.Match == nil {
 		text = string(l.text)
@@ -128,7 +128,7 @@ func (l *listing) setOutputs() {
 	}
 }
 
-func (l *listing) pageToken() string { return encodePageToken(l.at, l.view.Log()) }
+func (l *listScan) pageToken() string { return encodePageToken(l.at, l.view.Log()) }
 
 // Get implements Reader.
 func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
@@ -146,7 +146,7 @@ func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
 	if ok {
 		p.copyState(slot, &s)
 		from := p.slots.slot(slot)
-		s.Output, s.Beside = string(p.output(from)), p.extra(from)
+		s.Output, s.Beside = string(p.outputText(from)), p.decodeExtra(from)
 	}
 	return s, ok
 }
@@ -183,8 +183,8 @@ func (v *View) CountsByNamespace() map[model.NamespaceID]Counts {
 var _ Reader = (*View)(nil)
 
 const (
-	// copyBatch is how many states are copied out under one hold of a partition's lock.
-	copyBatch = 64
+	// copyBatchStates is how many states are copied out under one hold of a partition's lock.
+	copyBatchStates = 64
 	// sparseCandidates is up to how many candidates it is cheaper to sort than to walk
 	// through the partition's nodes, which lie all over the memory …
 	sparseCandidates = 512
@@ -194,11 +194,11 @@ const (
 
 // copyCandidates copies the next candidates behind l.at into l.batch and says whether there
 // may be more. It holds the partition's lock; Match is asked without it.
-func (l *listing) copyCandidates() (more bool) {
+func (l *listScan) copyCandidates() (more bool) {
 	q := l.query
 	p := l.view.partitions[l.at.partition]
 	l.batch, l.text, l.bounds = l.batch[:0], l.text[:0], l.bounds[:0]
-	want := copyBatch
+	want := copyBatchStates
 	if q.Match == nil {
 		want = min(want, q.Limit-len(l.page.States))
 	}
@@ -213,11 +213,11 @@ func (l *listing) copyCandidates() (more bool) {
 		}
 		l.batch = append(l.batch, State{})
 		p.copyState(slot, &l.batch[len(l.batch)-1])
-		l.text = append(l.text, p.output(p.slots.slot(slot))...)
+		l.text = append(l.text, p.outputText(p.slots.slot(slot))...)
 		l.bounds = append(l.bounds, len(l.text))
 		return true
 	}
-	if nodes := l.candidateNodes(p); l.found.count <= min(l.view.sparse, nodeCandidates*len(nodes)) {
+	if nodes := l.candidateNodes(p); l.found.count <= min(l.view.sparseLimit, nodeCandidates*len(nodes)) {
 		more = !l.walkSorted(p, take)
 	} else {
 		more = !l.walkNodes(p, nodes, take)
@@ -227,7 +227,7 @@ func (l *listing) copyCandidates() (more bool) {
 }
 
 // intersectIndexes writes the intersection of the indexes that the query names into l.found; false: it is empty.
-func (l *listing) intersectIndexes(p *partition) bool {
+func (l *listScan) intersectIndexes(p *eventPartition) bool {
 	q := l.query
 	worst := &p.bySeverity[l.at.severity]
 	if !q.ByNode && worst.count == 0 || q.Problems && p.open.count == 0 || !l.hasWantedNamespace(p) {
@@ -261,7 +261,7 @@ func (l *listing) intersectIndexes(p *partition) bool {
 }
 
 // hasWantedNamespace reports whether a node of the partition is in a namespace of the query.
-func (l *listing) hasWantedNamespace(p *partition) bool {
+func (l *listScan) hasWantedNamespace(p *eventPartition) bool {
 	for _, ns := range l.query.Namespaces {
 		if p.NodesOf(ns) != nil {
 			return true
@@ -272,7 +272,7 @@ func (l *listing) hasWantedNamespace(p *partition) bool {
 
 // candidateNodes returns nodes by id, from l.at on, that include all wanted nodes: the shortest list of the nodes of the query,
 // the nodes of its namespaces, or all nodes.
-func (l *listing) candidateNodes(p *partition) []uint32 {
+func (l *listScan) candidateNodes(p *eventPartition) []uint32 {
 	q := l.query
 	list := p.Order()
 	switch len(q.Namespaces) {
@@ -302,8 +302,8 @@ func (l *listing) candidateNodes(p *partition) []uint32 {
 }
 
 // wantsNode reports whether the query selects a node by namespace and id, which no index of states has.
-func (l *listing) wantsNode(p *partition, n *shard.Node) bool {
-	if !admits(l.query.Namespaces, n.Namespace) {
+func (l *listScan) wantsNode(p *eventPartition, n *shard.Node) bool {
+	if !isWantedID(l.query.Namespaces, n.Namespace) {
 		return false
 	}
 	if l.query.Nodes == nil {
@@ -314,7 +314,7 @@ func (l *listing) wantsNode(p *partition, n *shard.Node) bool {
 }
 
 // walkNodes calls fn for the candidates of the nodes in order from l.at, while it returns true.
-func (l *listing) walkNodes(p *partition, nodes []uint32, fn func(slot uint32) bool) bool {
+func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uint32) bool) bool {
 	for _, at := range nodes {
 		n := p.Node(at)
 		if !l.wantsNode(p, n) {
@@ -330,7 +330,7 @@ func (l *listing) walkNodes(p *partition, nodes []uint32, fn func(slot uint32) b
 }
 
 // walkSorted calls fn for the candidates in order from l.at, while it returns true.
-func (l *listing) walkSorted(p *partition, fn func(slot uint32) bool) bool {
+func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool {
 	l.keys = l.keys[:0]
 	for w, word := range l.found.words {
 		for ; word != 0; word &= word - 1 {
@@ -340,10 +340,10 @@ func (l *listing) walkSorted(p *partition, fn func(slot uint32) bool) bool {
 			if n.ID < l.at.node || n.ID == l.at.node && s.check <= l.at.check || !l.wantsNode(p, n) {
 				continue
 			}
-			l.keys = append(l.keys, orderedSlot{uint64(n.ID)<<32 | uint64(s.check), slot})
+			l.keys = append(l.keys, slotByKey{uint64(n.ID)<<32 | uint64(s.check), slot})
 		}
 	}
-	slices.SortFunc(l.keys, func(a, b orderedSlot) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(l.keys, func(a, b slotByKey) int { return cmp.Compare(a.key, b.key) })
 	for _, k := range l.keys {
 		if !fn(k.slot) {
 			return false
@@ -352,7 +352,7 @@ func (l *listing) walkSorted(p *partition, fn func(slot uint32) bool) bool {
 	return true
 }
 
-type orderedSlot struct {
+type slotByKey struct {
 	key  uint64 // node, check
 	slot uint32
 }

@@ -20,8 +20,8 @@ type listedState struct {
 	text string
 }
 
-// scanStates looks at each of them, in the order of lists.
-func scanStates(t rapid.TB, v *View) (all []listedState) {
+// scanAllStates looks at each of them, in the order of lists.
+func scanAllStates(t rapid.TB, v *View) (all []listedState) {
 	for _, p := range v.partitions {
 		for _, n := range p.Order() {
 			for _, e := range p.nodes[n].states {
@@ -37,10 +37,10 @@ func scanStates(t rapid.TB, v *View) (all []listedState) {
 	return all
 }
 
-// idRanges are the highest that a query may name; checks are counted from 1000.
-type idRanges struct{ nodes, namespaces, checks int }
+// maxIDs are the highest that a query may name; checks are counted from 1000.
+type maxIDs struct{ nodes, namespaces, checks int }
 
-func (x idRanges) query(t *rapid.T) Query {
+func (x maxIDs) query(t *rapid.T) Query {
 	number := func(low, high int, what string) int { return rapid.IntRange(low, high).Draw(t, what) }
 	q := Query{Problems: rapid.Bool().Draw(t, "problems"), ByNode: rapid.Bool().Draw(t, "byNodeAlone"), Limit: number(1+x.nodes/50, max(4, x.nodes/3), "limit")}
 	for range number(0, 2, "namespaces") {
@@ -66,17 +66,17 @@ func (x idRanges) query(t *rapid.T) Query {
 	return q
 }
 
-// selects says without any index whether a query wants a state.
-func (q *Query) selects(s *State) bool {
+// selectsState says without any index whether a query wants a state.
+func (q *Query) selectsState(s *State) bool {
 	return (!q.Problems || s.Problem != nil) && (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, s.Namespace)) &&
 		(len(q.Checks) == 0 || slices.Contains(q.Checks, s.Check)) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
 		(q.Nodes == nil || slices.Contains(q.Nodes, s.Node)) && (q.Match == nil || len(s.Output)%2 == 0)
 }
 
 // compareLists holds pages against the obvious way: all states, looked at one by one.
-func compareLists(t *rapid.T, v *View, all []listedState, most idRanges) {
+func compareLists(t *rapid.T, v *View, all []listedState, most maxIDs) {
 	q := most.query(t)
-	v.sparse = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
+	v.sparseLimit = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
 	var want, got []string
 	if q.ByNode {
 		all = slices.SortedStableFunc(slices.Values(all), func(a, b listedState) int {
@@ -84,7 +84,7 @@ func compareLists(t *rapid.T, v *View, all []listedState, most idRanges) {
 		})
 	}
 	for i := range all {
-		if q.selects(&all[i].State) {
+		if q.selectsState(&all[i].State) {
 			want = append(want, all[i].text)
 		}
 	}
@@ -106,17 +106,17 @@ func compareLists(t *rapid.T, v *View, all []listedState, most idRanges) {
 	}
 }
 
-// compareWrong holds what is wrong check by check against all states, looked at one by one.
-func compareWrong(t *testing.T, v *View, all []listedState, namespace model.NamespaceID) {
+// compareFailingChecks holds what is wrong check by check against all states, looked at one by one.
+func compareFailingChecks(t *testing.T, v *View, all []listedState, namespace model.NamespaceID) {
 	t.Helper()
-	want := map[failingKey]*FailingCheck{}
-	nodes := map[failingKey][]model.NodeID{}
+	want := map[failingCheckKey]*FailingCheck{}
+	nodes := map[failingCheckKey][]model.NodeID{}
 	for i := range all {
 		s := &all[i].State
 		if s.Status == model.OK || namespace != 0 && s.Namespace != namespace {
 			continue
 		}
-		key := failingKey{s.Check, s.Status}
+		key := failingCheckKey{s.Check, s.Status}
 		w := want[key]
 		if w == nil {
 			w = &FailingCheck{Check: s.Check, Status: s.Status, Namespace: s.Namespace, First: s.Changed}
@@ -137,7 +137,7 @@ func compareWrong(t *testing.T, v *View, all []listedState, namespace model.Name
 		t.Errorf("namespace %d: %d, want %d", namespace, len(got), len(want))
 	}
 	for i, w := range got {
-		key := failingKey{w.Check, w.Status}
+		key := failingCheckKey{w.Check, w.Status}
 		slices.Sort(nodes[key])
 		want[key].Examples = nodes[key][:min(3, len(nodes[key]))]
 		if fmt.Sprint(w) != fmt.Sprint(*want[key]) {
@@ -150,10 +150,10 @@ func compareWrong(t *testing.T, v *View, all []listedState, namespace model.Name
 }
 
 // Rooms of one node, of a few and of very many; checks that one node has, a few or most.
-func TestListsMatchAFullScan(t *testing.T) {
+func TestListsEqualFullScan(t *testing.T) {
 	const nodes, namespaces, checks = 400, 5, 14
 	random := rand.New(rand.NewPCG(7, 7))
-	v := newView(options{})
+	v := newView(viewOptions{})
 	skewed := func(most int) int { // a high one is rare
 		return int(float64(most) * random.Float64() * random.Float64() * random.Float64())
 	}
@@ -167,7 +167,7 @@ func TestListsMatchAFullScan(t *testing.T) {
 			slot, s := p.addState(n, model.CheckID(1000+check))
 			status := model.Status(skewed(4))
 			p.setStatusAndSeverity(slot, s, status, model.Severity(min(skewed(4)+int(status), int(model.Disaster))))
-			s.output = p.outputs.set(s.output, make([]byte, random.IntN(3)))
+			s.output = p.outputs.setText(s.output, make([]byte, random.IntN(3)))
 			if status != model.OK && random.IntN(2) == 0 {
 				p.setProblem(slot, s, &model.Problem{ID: fmt.Sprint(id, check)})
 			}
@@ -186,24 +186,24 @@ func TestListsMatchAFullScan(t *testing.T) {
 		p.addState(p.AddNode(id, 1), 1000)
 	}
 	for _, p := range v.partitions[:3] {
-		p.check(t)
+		p.checkIndexes(t)
 	}
-	all := scanStates(t, v)
+	all := scanAllStates(t, v)
 	if len(all) < 2000 {
 		t.Fatalf("only %d states", len(all))
 	}
 	for ns := range model.NamespaceID(namespaces + 1) {
-		compareWrong(t, v, all, ns)
+		compareFailingChecks(t, v, all, ns)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		compareLists(rt, v, all, idRanges{nodes: nodes + 20, namespaces: namespaces, checks: checks})
+		compareLists(rt, v, all, maxIDs{nodes: nodes + 20, namespaces: namespaces, checks: checks})
 	})
 }
 
 // TestListByNodeHasEveryStateOnce changes severities while a list goes on: a list by severity misses states that become worse
 // behind it and repeats states that become better ahead of it; a list by node does neither.
 func TestListByNodeHasEveryStateOnce(t *testing.T) {
-	v := newView(options{})
+	v := newView(viewOptions{})
 	const nodes = 2 * model.Partitions
 	for id := model.NodeID(1); id <= nodes; id++ {
 		p := v.partitions[id%model.Partitions]
@@ -256,7 +256,7 @@ func TestListByNodeHasEveryStateOnce(t *testing.T) {
 
 // A search by condition ends in time, however few candidates each partition has.
 func TestSearchHasATimeLimit(t *testing.T) {
-	v := newView(options{})
+	v := newView(viewOptions{})
 	for id := model.NodeID(1); id <= 4*model.Partitions; id++ {
 		p := v.partitions[id%model.Partitions]
 		p.addState(p.AddNode(id, 1), 1000)

@@ -20,30 +20,30 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}},
 	}
 	registry := prometheus.NewPedanticRegistry()
-	r := run(t, options{Registerer: registry, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
+	r := startView(t, viewOptions{Registerer: registry, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
 	result := func(chunk model.ChunkID, at uint64) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
 	}
 	c := newCommit(1, time.Minute, 0)
-	c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: 1002, Deleted: true}})
+	c.addRecord(testSection(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: 1002, Deleted: true}})
 	live := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 1, NowMs: 1000, Signals: []wire.Signal{
 		result(10, 1000), // applied
 		result(99, 1000), // unknown chunk
 		result(12, 1000), // forgotten
 		{Kind: wire.SignalKeepalive, AtMs: 1000},
 	}}
-	c.batch(t, 1, &live)
+	c.addBatch(t, 1, &live)
 	// A signal of a kind that a later version may have: field 12 of it, empty.
 	later := []byte{6<<3 | 2, 4, 1 << 3, 1, 12<<3 | 2, 0}
 	_, body, err := wire.FrameKind(append(wire.AppendBatchHeader(nil, wire.StreamKey{Stream: 2}, 1, 1000, len(later)), later...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.add(section(1), &wire.Record{Kind: wire.RecordBatch, Node: 1, Batch: body})
-	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 4, NowMs: 1000, Signals: []wire.Signal{result(10, 1000)}})                                                         // duplicate
-	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}, First: 1, NowMs: 1000, Signals: []wire.Signal{result(10, 0)}})                                        // late
-	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 5, NowMs: 1000, Gap: &wire.Gap{Last: 7, Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 10, Count: 3}}}}) // lost ×3
-	c.AddEntry(section(1), append(wire.AppendBatchRecord(nil, 1), 0xff))                                                                                                                      // malformed
+	c.addRecord(testSection(1), &wire.Record{Kind: wire.RecordBatch, Node: 1, Batch: body})
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 4, NowMs: 1000, Signals: []wire.Signal{result(10, 1000)}})                                                         // duplicate
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}, First: 1, NowMs: 1000, Signals: []wire.Signal{result(10, 0)}})                                        // late
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 5, NowMs: 1000, Gap: &wire.Gap{Last: 7, Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 10, Count: 3}}}}) // lost ×3
+	c.AddEntry(testSection(1), append(wire.AppendBatchRecord(nil, 1), 0xff))                                                                                                                     // malformed
 	r.apply(c)
 
 	want := map[shard.Outcome]int{shard.Applied: 1, shard.UnknownChunk: 1, shard.Forgotten: 1, shard.Keepalive: 1, shard.Duplicate: 1, shard.Late: 1, shard.Lost: 3, shard.Malformed: 1, shard.UnknownKind: 1}
@@ -65,29 +65,29 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 
 // Namespace 1 has room for three states of a node, namespace 2 for four in all; the
 // keepalive that a session brings is one of them.
-func testLimits(ns model.NamespaceID) model.Limits {
+func limitsOfNamespace(ns model.NamespaceID) model.Limits {
 	if ns == 2 {
 		return model.Limits{States: 4}
 	}
 	return model.Limits{StatesPerNode: 3}
 }
 
-func beginSession(c *commit, node model.NodeID, session uint64, ns model.NamespaceID) {
-	c.add(section(node), &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: session, Namespace: ns}})
+func addSessionBegin(c *testCommit, node model.NodeID, session uint64, ns model.NamespaceID) {
+	c.addRecord(testSection(node), &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: session, Namespace: ns}})
 }
 
 // Results under way count: what was admitted has its room when the journal brings it,
 // and nobody else is promised that room.
 func TestAdmitReservesCapacity(t *testing.T) {
-	r := run(t, options{Chunks: plainChunks, Limits: testLimits}, nil)
+	r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limitsOfNamespace}, nil)
 	c := newCommit(1, time.Second, 0)
-	beginSession(c, 1, 1, 1)
-	beginSession(c, 2, 1, 2)
-	beginSession(c, 5, 1, 2)
+	addSessionBegin(c, 1, 1, 1)
+	addSessionBegin(c, 2, 1, 2)
+	addSessionBegin(c, 5, 1, 2)
 	r.apply(c)
 	admit := func(node model.NodeID, chunk model.ChunkID, want string) {
 		t.Helper()
-		if code, reason := r.Admit(node, plainChunks(chunk)); code != want || (code != "") != (reason != "") {
+		if code, reason := r.Admit(node, plainCheckChunks(chunk)); code != want || (code != "") != (reason != "") {
 			t.Errorf("node %d chunk %d: %q %q, want %q", node, chunk, code, reason, want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestAdmitReservesCapacity(t *testing.T) {
 	admit(77, 10, "")               // nobody knows it: forgotten when it comes
 
 	// A promise is kept, and counts no more beside its state.
-	r.apply(singleResult(t, 2, 1, 10, 0, ""))
+	r.apply(newResultCommit(t, 2, 1, 10, 0, ""))
 	admit(1, 11, "")
 	admit(1, 12, "node_limit")
 	if total := r.totals.counter(1).Load(); total != 3 {
@@ -110,21 +110,21 @@ func TestAdmitReservesCapacity(t *testing.T) {
 	}
 	// The promise of a session that ended without the result ends with it.
 	c = newCommit(3, 3*time.Second, 0)
-	beginSession(c, 1, 2, 1)
+	addSessionBegin(c, 1, 2, 1)
 	r.apply(c)
 	admit(1, 12, "")
 	admit(1, 11, "node_limit")
 	// So does one whose result makes no state: its check is deleted meanwhile.
 	c = newCommit(4, 4*time.Second, 0)
-	c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: plainChunks(12).Unit, Deleted: true}})
-	r.apply(c, singleResult(t, 5, 1, 12, 0, ""))
+	c.addRecord(testSection(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: plainCheckChunks(12).Unit, Deleted: true}})
+	r.apply(c, newResultCommit(t, 5, 1, 12, 0, ""))
 	admit(1, 11, "")
 	if total := r.totals.counter(1).Load(); total != 3 {
 		t.Errorf("namespace 1 counts %d", total)
 	}
 	// A node that moves takes nothing along that it was promised.
 	c = newCommit(6, 6*time.Second, 0)
-	beginSession(c, 1, 3, 3)
+	addSessionBegin(c, 1, 3, 3)
 	r.apply(c)
 	if was, is := r.totals.counter(1).Load(), r.totals.counter(3).Load(); was != 0 || is != 2 {
 		t.Errorf("moved: %d and %d, want 0 and 2", was, is)
@@ -133,12 +133,12 @@ func TestAdmitReservesCapacity(t *testing.T) {
 
 // What is acknowledged is in the view: limits that became lower, or another server's,
 // do not change what the journal says.
-func TestJournalIsNotRefused(t *testing.T) {
+func TestLimitsDoNotChangeReplay(t *testing.T) {
 	hash := func(limits func(model.NamespaceID) model.Limits) [32]byte {
-		r := run(t, options{Chunks: plainChunks, Limits: limits}, nil)
+		r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limits}, nil)
 		c := newCommit(1, time.Second, 0)
-		beginSession(c, 1, 1, 1)
-		r.apply(c, singleResult(t, 2, 1, 10, 0, ""), singleResult(t, 3, 1, 11, 0, ""), singleResult(t, 4, 1, 12, 0, ""))
+		addSessionBegin(c, 1, 1, 1)
+		r.apply(c, newResultCommit(t, 2, 1, 10, 0, ""), newResultCommit(t, 3, 1, 11, 0, ""), newResultCommit(t, 4, 1, 12, 0, ""))
 		if n := r.Counts(0).States; n != 4 {
 			t.Errorf("%d states, want 4", n)
 		}

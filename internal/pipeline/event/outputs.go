@@ -7,14 +7,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// outputs is where a partition keeps the text of its states: extents inside large
+// outputStore is where a partition keeps the text of its states: extents inside large
 // pages, so that a million texts are a few thousand objects for the garbage
 // collector and a new text of about the same length is a copy in place.
 //
 // Extents come in classes (steps of 16 bytes to 256, then four per doubling); a
 // freed extent waits on its class's list. Pages are never freed, only used again: memory
 // follows the largest size so far.
-type outputs struct {
+type outputStore struct {
 	pages [][]byte
 	used  int                  // bytes taken of the last page
 	free  [classes][]outputRef // by class
@@ -56,31 +56,31 @@ func sizeOfClass(class int) int {
 	return 1<<exp + ((class-16)%4+1)<<(exp-2)
 }
 
-// bytes is the text; it is valid until the next set or drop.
-func (o *outputs) bytes(r outputRef) []byte {
+// text is the text; it is valid until the next set or drop.
+func (o *outputStore) text(r outputRef) []byte {
 	switch {
 	case r.size == 0:
 		return nil
 	case r.size > maxExtent:
 		return o.big[r.at]
 	}
-	return o.bytesOf(r)[:r.size]
+	return o.extentBytes(r)[:r.size]
 }
 
-func (o *outputs) bytesOf(r outputRef) []byte {
+func (o *outputStore) extentBytes(r outputRef) []byte {
 	page := o.pages[r.at>>pageBits]
 	return page[int(r.at&(1<<pageBits-1))*unit:]
 }
 
-// set replaces the text of r and returns the new reference.
-func (o *outputs) set(r outputRef, text []byte) outputRef {
+// setText replaces the text of r and returns the new reference.
+func (o *outputStore) setText(r outputRef, text []byte) outputRef {
 	size := uint32(len(text))
 	if r.size != 0 && size != 0 && r.size <= maxExtent && size <= maxExtent && sizeClass(r.size) == sizeClass(size) {
 		r.size = size
-		copy(o.bytesOf(r), text)
+		copy(o.extentBytes(r), text)
 		return r
 	}
-	o.drop(r)
+	o.dropText(r)
 	switch {
 	case size == 0:
 		return outputRef{}
@@ -92,13 +92,13 @@ func (o *outputs) set(r outputRef, text []byte) outputRef {
 		o.big[o.bigNo] = append([]byte(nil), text...)
 		return outputRef{o.bigNo, size}
 	}
-	r = o.allocate(sizeClass(size))
+	r = o.allocateExtent(sizeClass(size))
 	r.size = size
-	copy(o.bytesOf(r), text)
+	copy(o.extentBytes(r), text)
 	return r
 }
 
-func (o *outputs) drop(r outputRef) {
+func (o *outputStore) dropText(r outputRef) {
 	switch {
 	case r.size == 0:
 	case r.size > maxExtent:
@@ -109,7 +109,7 @@ func (o *outputs) drop(r outputRef) {
 	}
 }
 
-func (o *outputs) allocate(class int) outputRef {
+func (o *outputStore) allocateExtent(class int) outputRef {
 	if list := o.free[class]; len(list) > 0 {
 		r := list[len(list)-1]
 		o.free[class] = list[:len(list)-1]
@@ -140,22 +140,22 @@ func (o *outputs) allocate(class int) outputRef {
 // flagExtra marks such a text; without it the text is the output alone.
 
 // storeOutput stores the output of a state, and its encoded extra fields.
-func (p *partition) storeOutput(s *slot, output, extra []byte) {
+func (p *eventPartition) storeOutput(s *stateSlot, output, extra []byte) {
 	if len(extra) == 0 {
 		s.flags &^= flagExtra
-		s.output = p.outputs.set(s.output, output)
+		s.output = p.outputs.setText(s.output, output)
 		return
 	}
 	s.flags |= flagExtra
-	p.joined = binary.AppendUvarint(p.joined[:0], uint64(len(output)))
-	p.joined = append(append(p.joined, output...), extra...)
-	s.output = p.outputs.set(s.output, p.joined)
+	p.textScratch = binary.AppendUvarint(p.textScratch[:0], uint64(len(output)))
+	p.textScratch = append(append(p.textScratch, output...), extra...)
+	s.output = p.outputs.setText(s.output, p.textScratch)
 }
 
 // rawOutput is the output of a state and its encoded extra fields. Both are valid until the
 // next storeOutput.
-func (p *partition) rawOutput(s *slot) (output, extra []byte) {
-	all := p.outputs.bytes(s.output)
+func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {
+	all := p.outputs.text(s.output)
 	if s.flags&flagExtra == 0 {
 		return all, nil
 	}
@@ -166,13 +166,13 @@ func (p *partition) rawOutput(s *slot) (output, extra []byte) {
 	return all[n : n+int(size)], all[n+int(size):]
 }
 
-func (p *partition) output(s *slot) []byte {
+func (p *eventPartition) outputText(s *stateSlot) []byte {
 	output, _ := p.rawOutput(s)
 	return output
 }
 
-// validExtra says whether stored bytes are as storeOutput writes them.
-func validExtra(all []byte) bool {
+// isValidExtra says whether stored bytes are as storeOutput writes them.
+func isValidExtra(all []byte) bool {
 	size, n := binary.Uvarint(all)
 	if n <= 0 || size > uint64(len(all)-n) {
 		return false
@@ -181,8 +181,8 @@ func validExtra(all []byte) bool {
 	return err == nil
 }
 
-// extra decodes the extra fields of a state.
-func (p *partition) extra(s *slot) (x wire.Extra) {
+// decodeExtra decodes the extra fields of a state.
+func (p *eventPartition) decodeExtra(s *stateSlot) (x wire.Extra) {
 	if _, encoded := p.rawOutput(s); len(encoded) > 0 {
 		x, _ = wire.DecodeExtra(encoded) // the session validated it; malformed bytes count as none
 	}

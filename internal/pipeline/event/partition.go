@@ -10,22 +10,22 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// partition is the event states of 1/256 of the fleet and the indexes over them. It lies
+// eventPartition is the event states of 1/256 of the fleet and the indexes over them. It lies
 // beside the shard's partition, whose mutex guards it: only its worker changes it; readers hold
 // the mutex for microseconds, and call nobody outside this package meanwhile.
-type partition struct {
+type eventPartition struct {
 	*shard.Partition
 	view *View
 
-	nodes     []nodeStates // by the shard's index of the node
-	slots     slotPages
-	outputs   outputs
-	joined    []byte                     // scratch of storeOutput
-	deadlines *expect.Engine             // by slot
-	problems  map[uint32]*model.Problem  // open ones, by slot; replaced, never changed
-	runners   map[uint32]model.NodeID    // node that ran the check, by slot; only where it is another one
-	reserved  map[uint32][]model.CheckID // by node: admitted and not yet in its states; not in snapshots, see Admit
-	absent    shard.Tombstones[stateKey] // of forgotten checks, on one node or (node zero) on all
+	nodes       []nodeStates // by the shard's index of the node
+	slots       slotPages
+	outputs     outputStore
+	textScratch []byte                     // scratch of storeOutput
+	deadlines   *expect.Engine             // by slot
+	problems    map[uint32]*model.Problem  // open ones, by slot; replaced, never changed
+	runners     map[uint32]model.NodeID    // node that ran the check, by slot; only where it is another one
+	reserved    map[uint32][]model.CheckID // by node: admitted and not yet in its states; not in snapshots, see Admit
+	absent      shard.Tombstones[stateKey] // of forgotten checks, on one node or (node zero) on all
 
 	byStatus   [4]bitset
 	bySeverity [6]bitset
@@ -34,9 +34,9 @@ type partition struct {
 	counts     map[model.NamespaceID]*Counts // of namespaces that have states
 }
 
-// reset makes the partition empty.
-func (p *partition) reset(v *View, of *shard.Partition, deadlines *expect.Engine) {
-	*p = partition{
+// resetPartition makes the partition empty.
+func (p *eventPartition) resetPartition(v *View, of *shard.Partition, deadlines *expect.Engine) {
+	*p = eventPartition{
 		Partition: of, view: v, deadlines: deadlines,
 		problems: map[uint32]*model.Problem{},
 		runners:  map[uint32]model.NodeID{},
@@ -47,7 +47,7 @@ func (p *partition) reset(v *View, of *shard.Partition, deadlines *expect.Engine
 }
 
 // countsOf is the counts of a namespace.
-func (p *partition) countsOf(ns model.NamespaceID) *Counts {
+func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 	c := p.counts[ns]
 	if c == nil {
 		c = new(Counts)
@@ -58,10 +58,10 @@ func (p *partition) countsOf(ns model.NamespaceID) *Counts {
 
 // addState makes an empty state, OK and without history, of a check that the node
 // does not have yet.
-func (p *partition) addState(n uint32, check model.CheckID) (uint32, *slot) {
+func (p *eventPartition) addState(n uint32, check model.CheckID) (uint32, *stateSlot) {
 	id := p.slots.allocate()
 	s := p.slots.slot(id)
-	*s = slot{check: check, node: n}
+	*s = stateSlot{check: check, node: n}
 	p.nodes[n].insert(check, id)
 	p.byStatus[s.status].add(id)
 	p.bySeverity[s.severity].add(id)
@@ -74,12 +74,12 @@ func (p *partition) addState(n uint32, check model.CheckID) (uint32, *slot) {
 	return id, s
 }
 
-func (p *partition) removeState(id uint32) {
+func (p *eventPartition) removeState(id uint32) {
 	s := p.slots.slot(id)
 	ns := p.Node(s.node).Namespace
 	c := p.counts[ns]
 	c.ByStatus[s.status]--
-	if s.flags&flagOpen != 0 {
+	if s.flags&flagProblemOpen != 0 {
 		c.Problems--
 	}
 	if c.States--; c.States == 0 {
@@ -101,12 +101,12 @@ func (p *partition) removeState(id uint32) {
 	delete(p.problems, id)
 	delete(p.runners, id)
 	p.deadlines.Clear(id)
-	p.outputs.drop(s.output)
+	p.outputs.dropText(s.output)
 	p.slots.release(id)
 }
 
 // setStatusAndSeverity sets status and severity of a state, in the indexes too.
-func (p *partition) setStatusAndSeverity(id uint32, s *slot, status model.Status, severity model.Severity) {
+func (p *eventPartition) setStatusAndSeverity(id uint32, s *stateSlot, status model.Status, severity model.Severity) {
 	if s.status != status {
 		c := p.counts[p.Node(s.node).Namespace]
 		c.ByStatus[s.status]--
@@ -123,26 +123,26 @@ func (p *partition) setStatusAndSeverity(id uint32, s *slot, status model.Status
 }
 
 // setProblem opens (or replaces) the problem of a state; nil closes it.
-func (p *partition) setProblem(id uint32, s *slot, problem *model.Problem) {
+func (p *eventPartition) setProblem(id uint32, s *stateSlot, problem *model.Problem) {
 	c := p.counts[p.Node(s.node).Namespace]
-	switch was := s.flags&flagOpen != 0; {
+	switch was := s.flags&flagProblemOpen != 0; {
 	case problem != nil:
 		p.problems[id] = problem
 		if !was {
-			s.flags |= flagOpen
+			s.flags |= flagProblemOpen
 			p.open.add(id)
 			c.Problems++
 		}
 	case was:
 		delete(p.problems, id)
-		s.flags &^= flagOpen
+		s.flags &^= flagProblemOpen
 		p.open.remove(id)
 		c.Problems--
 	}
 }
 
 // copyState copies a state into dst, without its output.
-func (p *partition) copyState(id uint32, dst *State) {
+func (p *eventPartition) copyState(id uint32, dst *State) {
 	s := p.slots.slot(id)
 	n := p.Node(s.node)
 	*dst = State{
@@ -150,7 +150,7 @@ func (p *partition) copyState(id uint32, dst *State) {
 		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
 		Occurrences: s.occurrences, Watermark: s.watermark,
 		StatusHistory: StatusHistory{
-			History: s.history, HistoryLen: s.historyLen, Change: s.changePercent(), Flapping: s.flags&flagFlapping != 0, StateChanges: s.stateChanges,
+			History: s.history, HistoryLen: s.historyLen, Change: s.flappingPercent(), Flapping: s.flags&flagFlapping != 0, StateChanges: s.stateChanges,
 		},
 		Counters: Counters{Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number, Order: s.order},
 		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,
@@ -221,14 +221,14 @@ func (n *nodeStates) remove(check model.CheckID) {
 }
 
 // addNode makes room for the states of a new node.
-func (p *partition) addNode(n uint32) {
+func (p *eventPartition) addNode(n uint32) {
 	if int(n) == len(p.nodes) {
 		p.nodes = append(p.nodes, nodeStates{})
 	}
 }
 
 // removeNode takes away all states of a node.
-func (p *partition) removeNode(n uint32) {
+func (p *eventPartition) removeNode(n uint32) {
 	for states := p.nodes[n].states; len(states) > 0; states = p.nodes[n].states {
 		p.removeState(states[len(states)-1].slot)
 	}
@@ -237,7 +237,7 @@ func (p *partition) removeNode(n uint32) {
 }
 
 // moveNode moves the counts of a node's states to its new namespace.
-func (p *partition) moveNode(n uint32, from model.NamespaceID) {
+func (p *eventPartition) moveNode(n uint32, from model.NamespaceID) {
 	to := p.Node(n).Namespace
 	states := p.nodes[n].states
 	p.view.totals.counter(from).Add(-int64(len(states) + len(p.reserved[n])))
@@ -251,7 +251,7 @@ func (p *partition) moveNode(n uint32, from model.NamespaceID) {
 		s := p.slots.slot(e.slot)
 		moved.States++
 		moved.ByStatus[s.status]++
-		if s.flags&flagOpen != 0 {
+		if s.flags&flagProblemOpen != 0 {
 			moved.Problems++
 		}
 	}
@@ -263,9 +263,9 @@ func (p *partition) moveNode(n uint32, from model.NamespaceID) {
 	}
 }
 
-// slot is one event state as it lies in memory: no pointers, so that the garbage
+// stateSlot is one event state as it lies in memory: no pointers, so that the garbage
 // collector never looks inside. Times are Unix nanoseconds of the journal.
-type slot struct {
+type stateSlot struct {
 	results  uint64
 	lost     uint64
 	history  uint64 // two bits each, newest in the lowest
@@ -296,27 +296,27 @@ type slot struct {
 type slotFlags uint8
 
 const (
-	flagExpired  slotFlags = 1 << iota // the status is a deadline's
-	flagOpen                           // there is an open problem
-	flagBacklog                        // the last result came in the backlog lane
-	flagWaits                          // the TTL ran out, and the node was not heard of since
-	flagFlapping                       // its status keeps changing
-	flagExtra                          // its text holds extra fields, too
+	flagExpired         slotFlags = 1 << iota // the status is a deadline's
+	flagProblemOpen                           // there is an open problem
+	flagBacklog                               // the last result came in the backlog lane
+	flagAwaitsHeartbeat                       // the TTL ran out, and the node was not heard of since
+	flagFlapping                              // its status keeps changing
+	flagExtra                                 // its text holds extra fields, too
 )
 
 // flagProxied: another node ran it, see partition.runners.
 const flagProxied slotFlags = 1 << 6
 
-const slabSlots = 64
+const slotsPerPage = 64
 
 // slotPages holds slots in pages that never move.
 type slotPages struct {
-	pages []*[slabSlots]slot
-	free  []uint32
-	high  uint32 // slots ever taken
+	pages      []*[slotsPerPage]stateSlot
+	free       []uint32
+	takenSlots uint32 // slots ever taken
 }
 
-func (s *slotPages) slot(i uint32) *slot { return &s.pages[i/slabSlots][i%slabSlots] }
+func (s *slotPages) slot(i uint32) *stateSlot { return &s.pages[i/slotsPerPage][i%slotsPerPage] }
 
 func (s *slotPages) allocate() uint32 {
 	if n := len(s.free); n > 0 {
@@ -324,27 +324,27 @@ func (s *slotPages) allocate() uint32 {
 		s.free = s.free[:n-1]
 		return i
 	}
-	if int(s.high) == len(s.pages)*slabSlots {
-		s.pages = append(s.pages, new([slabSlots]slot))
+	if int(s.takenSlots) == len(s.pages)*slotsPerPage {
+		s.pages = append(s.pages, new([slotsPerPage]stateSlot))
 	}
-	s.high++
-	return s.high - 1
+	s.takenSlots++
+	return s.takenSlots - 1
 }
 
 func (s *slotPages) release(i uint32) {
-	*s.slot(i) = slot{}
+	*s.slot(i) = stateSlot{}
 	s.free = append(s.free, i)
 }
 
 // countResult adds one result to the counters of the state.
-func (s *slot) countResult(stream wire.StreamID, number uint64) {
+func (s *stateSlot) countResult(stream wire.StreamID, number uint64) {
 	s.order = s.order.Append(uint64(stream), number)
 	s.results++
 }
 
 const historyMask = 1<<(2*model.HistoryDepth) - 1
 
-func (s *slot) appendHistory(status model.Status) {
+func (s *stateSlot) appendHistory(status model.Status) {
 	s.history = (s.history<<2 | uint64(status)) & historyMask
 	if s.historyLen < model.HistoryDepth {
 		s.historyLen++

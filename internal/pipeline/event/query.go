@@ -163,8 +163,8 @@ func (v *View) OpenProblems(fn func(*model.Problem)) {
 	}
 }
 
-// query is a Query made ready: sorted, with the place to go on from.
-type query struct {
+// compiledQuery is a Query made ready: sorted, with the place to go on from.
+type compiledQuery struct {
 	Query
 	nodes [model.Partitions][]model.NodeID // wanted ones, sorted; only if Nodes is not nil
 	from  listPosition
@@ -178,13 +178,13 @@ type listPosition struct {
 	check     model.CheckID
 }
 
-func (v *View) compile(q Query) (query, error) {
-	c := query{Query: q}
+func (v *View) compileQuery(q Query) (compiledQuery, error) {
+	c := compiledQuery{Query: q}
 	if !q.ByNode {
 		c.from.severity = int(model.Disaster)
 	}
 	if q.After != "" {
-		from, err := parseToken(q.After, v.Log())
+		from, err := parsePageToken(q.After, v.Log())
 		if err != nil {
 			return c, err
 		}
@@ -194,16 +194,16 @@ func (v *View) compile(q Query) (query, error) {
 		c.Limit = DefaultLimit
 	}
 	c.Limit = min(c.Limit, MaxLimit)
-	c.Namespaces = sorted(q.Namespaces)
-	c.Checks = sorted(q.Checks)
+	c.Namespaces = sortedCopy(q.Namespaces)
+	c.Checks = sortedCopy(q.Checks)
 	if q.Nodes != nil {
-		c.Nodes = sorted(q.Nodes)
+		c.Nodes = sortedCopy(q.Nodes)
 		v.EachPlace(c.Nodes, func(n model.NodeID, p model.Partition) { c.nodes[p] = append(c.nodes[p], n) })
 	}
 	return c, nil
 }
 
-func sorted[T cmp.Ordered](list []T) []T {
+func sortedCopy[T cmp.Ordered](list []T) []T {
 	if len(list) == 0 {
 		return list
 	}
@@ -217,8 +217,8 @@ func sorted[T cmp.Ordered](list []T) []T {
 	return list
 }
 
-// admits reports whether a sorted list of wanted ids has one; an empty list has all.
-func admits[T cmp.Ordered](wanted []T, id T) bool {
+// isWantedID reports whether a sorted list of wanted ids has one; an empty list has all.
+func isWantedID[T cmp.Ordered](wanted []T, id T) bool {
 	if len(wanted) == 0 {
 		return true
 	}
@@ -227,14 +227,14 @@ func admits[T cmp.Ordered](wanted []T, id T) bool {
 }
 
 // wantsIDs checks the ids of a state, which stay the same while an event waits for its reader.
-func (q *query) wantsIDs(p *partition, s *slot) bool {
+func (q *compiledQuery) wantsIDs(p *eventPartition, s *stateSlot) bool {
 	n := p.Node(s.node)
 	none := q.Nodes != nil && len(q.Nodes) == 0
-	return !none && admits(q.Nodes, n.ID) && admits(q.Namespaces, n.Namespace) && admits(q.Checks, s.check)
+	return !none && isWantedID(q.Nodes, n.ID) && isWantedID(q.Namespaces, n.Namespace) && isWantedID(q.Checks, s.check)
 }
 
 // wantsState checks the status of a state, which a list finds by its indexes.
-func (q *query) wantsState(s *State) bool {
+func (q *compiledQuery) wantsState(s *State) bool {
 	return (!q.Problems || s.Problem != nil) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))
 }
@@ -256,7 +256,7 @@ func encodePageToken(at listPosition, log uint64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func parseToken(text string, log uint64) (listPosition, error) {
+func parsePageToken(text string, log uint64) (listPosition, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != tokenBytes || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
 		return listPosition{}, model.Errorf(model.Invalid, "the page token is not one of ours").
@@ -322,7 +322,7 @@ func (v *View) VerdictOn(node model.NodeID, check model.CheckID, stream, number 
 		Severity: s.severity, Expired: s.flags&flagExpired != 0, Flapping: s.flags&flagFlapping != 0, Failing: s.status != model.OK,
 		Occurrences: s.occurrences, Watermark: s.watermark, Changed: s.changed,
 	}
-	if s.flags&flagOpen != 0 {
+	if s.flags&flagProblemOpen != 0 {
 		o := p.problems[id]
 		at.Problem, at.Acked = o.ID, o.Ack != nil
 	}

@@ -27,7 +27,7 @@ type testServer struct {
 	acked chan error
 }
 
-func chunk(id model.ChunkID) *model.CheckChunk {
+func testCheckChunk(id model.ChunkID) *model.CheckChunk {
 	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: 2, TTL: time.Hour}
 	for s := range c.Severities {
 		c.Severities[s] = model.DefaultSeverity(model.Status(s))
@@ -40,7 +40,7 @@ func chunk(id model.ChunkID) *model.CheckChunk {
 func openTestServer(t *testing.T, fs *memfs.FS, withSnapshots bool) *testServer {
 	t.Helper()
 	l := &testServer{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
-	l.view = event.New(shard.New(shard.Options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return chunk(id).Seal() }}), event.Options{})
+	l.view = event.New(shard.New(shard.Options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return testCheckChunk(id).Seal() }}), event.Options{})
 	ready := make(chan struct{})
 	var err error
 	l.log, err = journal.Open("/journal", journal.Options{FS: fs, Tick: -1, Deliver: func(c journal.Commit) {

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// drawChunks makes two definitions for each of four checks.
-func drawChunks(t *rapid.T) map[model.ChunkID]*model.CheckChunk {
+// drawCheckChunks makes two definitions for each of four checks.
+func drawCheckChunks(t *rapid.T) map[model.ChunkID]*model.CheckChunk {
 	chunks := map[model.ChunkID]*model.CheckChunk{}
 	for id := model.ChunkID(10); id < 18; id++ {
 		c := &model.CheckChunk{
@@ -33,8 +33,8 @@ func drawChunks(t *rapid.T) map[model.ChunkID]*model.CheckChunk {
 }
 
 // drawJournal makes a random journal over six nodes in four partitions.
-func drawJournal(t *rapid.T, tb testing.TB) []*commit {
-	var commits []*commit
+func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
+	var commits []*testCommit
 	var at, down time.Duration
 	numbers := map[string]uint64{}
 	id := rapid.Uint32Range(1, 6)
@@ -47,35 +47,35 @@ func drawJournal(t *rapid.T, tb testing.TB) []*commit {
 			check := model.CheckID(rapid.Uint32Range(1000, 1003).Draw(t, "check"))
 			switch rapid.IntRange(0, 15).Draw(t, "kind") {
 			case 0, 1:
-				c.add(sec, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{
+				c.addRecord(sec, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{
 					Session: rapid.Uint64Range(1, 2).Draw(t, "session"), Begun: rapid.Bool().Draw(t, "begun"),
 					Clean: rapid.Bool().Draw(t, "clean"), Namespace: model.NamespaceID(rapid.Uint32Range(1, 2).Draw(t, "ns")),
 					TimeoutMs: 60_000, Backlog: rapid.Uint64Range(0, 3).Draw(t, "backlog"),
 				}})
 			case 2:
-				c.add(journal.All, &wire.Record{Kind: wire.RecordStarted})
+				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordStarted})
 				down += time.Minute
 			case 3:
 				m := &wire.ForgetMark{Check: check, Deleted: rapid.IntRange(0, 5).Draw(t, "gone") == 0}
 				switch rapid.IntRange(0, 4).Draw(t, "of") {
 				case 0:
-					c.add(journal.All, &wire.Record{Kind: wire.RecordForget, Forget: m})
+					c.addRecord(journal.All, &wire.Record{Kind: wire.RecordForget, Forget: m})
 				case 1:
 					m.Check = 0
 					fallthrough
 				default:
-					c.add(sec, &wire.Record{Kind: wire.RecordForget, Node: node, Forget: m})
+					c.addRecord(sec, &wire.Record{Kind: wire.RecordForget, Node: node, Forget: m})
 				}
 			case 4:
-				c.add(sec, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &wire.Action{
+				c.addRecord(sec, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &wire.Action{
 					Verb: rapid.SampledFrom([]string{"resolve", "delete", "acknowledge", "unacknowledge"}).Draw(t, "verb"), Check: check, By: "ann",
 				}})
 			case 5:
-				c.add(sec, &wire.Record{Kind: wire.RecordServerResult, Node: node, ServerResult: &wire.ServerResult{
+				c.addRecord(sec, &wire.Record{Kind: wire.RecordServerResult, Node: node, ServerResult: &wire.ServerResult{
 					Chunk: model.ChunkID(rapid.Uint32Range(10, 18).Draw(t, "chunk")), Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
 				}})
 			case 6:
-				c.add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: int64(number)})
+				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: int64(number)})
 			default:
 				key := wire.StreamKey{Stream: wire.StreamID(rapid.Uint64Range(1, 20).Draw(t, "stream")), Lane: wire.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))}
 				of := fmt.Sprint(node, key)
@@ -100,7 +100,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*commit {
 				if err != nil {
 					tb.Fatal(err)
 				}
-				c.add(sec, &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
+				c.addRecord(sec, &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
 			}
 		}
 		commits = append(commits, c)
@@ -114,9 +114,9 @@ type replayedView struct {
 	emitted map[model.Partition][]Transition
 }
 
-func replayCommits(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*commit) *replayedView {
+func replayCommits(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*testCommit) *replayedView {
 	r := &replayedView{emitted: map[model.Partition][]Transition{}}
-	r.View = newView(options{
+	r.View = newView(viewOptions{
 		Workers: workers, EmitAfter: after,
 		Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] },
 		Emit: func(list []Transition) {
@@ -132,18 +132,18 @@ func replayCommits(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, wo
 	return r
 }
 
-func (r *replayedView) applyCommits(tb testing.TB, commits []*commit) {
+func (r *replayedView) applyCommits(tb testing.TB, commits []*testCommit) {
 	for _, c := range commits {
 		if err := r.Apply(c); err != nil {
 			tb.Fatal(err)
 		}
 	}
 	for _, p := range r.partitions[:4] {
-		p.check(tb)
+		p.checkIndexes(tb)
 	}
 }
 
-func equalViews(t *rapid.T, what string, a, b *View) {
+func requireEqualViews(t *rapid.T, what string, a, b *View) {
 	for p := range model.Partition(4) {
 		if a.Hash(p) != b.Hash(p) {
 			x, _ := a.Snapshot(p, nil)
@@ -175,10 +175,10 @@ func transitionKeys(list []Transition, after journal.Position) (out []string) {
 // transitions after the place up to which reactions have taken theirs.
 func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		chunks := drawChunks(rt)
+		chunks := drawCheckChunks(rt)
 		commits := drawJournal(rt, t)
 		whole := replayCommits(t, chunks, 1, journal.Position{}, nil, commits)
-		equalViews(rt, "four workers", whole.View, replayCommits(t, chunks, 4, journal.Position{}, nil, commits).View)
+		requireEqualViews(rt, "four workers", whole.View, replayCommits(t, chunks, 4, journal.Position{}, nil, commits).View)
 
 		type saved struct {
 			body []byte
@@ -203,13 +203,13 @@ func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 				}
 			}
 		}, commits[lowest:])
-		equalViews(rt, "snapshots", whole.View, again.View)
+		requireEqualViews(rt, "snapshots", whole.View, again.View)
 		for p := range model.Partition(4) {
 			if want, got := transitionKeys(whole.emitted[p], reacted), transitionKeys(again.emitted[p], journal.Position{}); !slices.Equal(want, got) {
 				rt.Fatalf("partition %d: transitions\n%q, want\n%q", p, got, want)
 			}
 		}
-		compareLists(rt, whole.View, scanStates(rt, whole.View), idRanges{nodes: 7, namespaces: 3, checks: 4})
+		compareLists(rt, whole.View, scanAllStates(rt, whole.View), maxIDs{nodes: 7, namespaces: 3, checks: 4})
 	})
 }
 
@@ -223,7 +223,7 @@ func FuzzPageToken(f *testing.F) {
 	f.Add("AQ")
 	f.Add(encodePageToken(listPosition{}, log+1))
 	f.Fuzz(func(t *testing.T, text string) {
-		at, err := parseToken(text, log)
+		at, err := parsePageToken(text, log)
 		if err != nil {
 			if class := model.ClassOf(err); class != model.Invalid && class != model.Conflict {
 				t.Errorf("%q is refused as %s", text, class.Label())
@@ -233,7 +233,7 @@ func FuzzPageToken(f *testing.F) {
 		if at.severity > int(model.Disaster) || at.partition >= model.Partitions {
 			t.Errorf("%q means %+v", text, at)
 		}
-		if again, err := parseToken(encodePageToken(at, log), log); err != nil || again != at {
+		if again, err := parsePageToken(encodePageToken(at, log), log); err != nil || again != at {
 			t.Errorf("%q means %+v, written again %+v, %v", text, at, again, err)
 		}
 	})
@@ -241,24 +241,24 @@ func FuzzPageToken(f *testing.F) {
 
 // Whatever the bytes of the section, Decode refuses them or reads states that it writes the same.
 func FuzzDecodeSection(f *testing.F) {
-	golden := goldenView(f)
-	f.Add(reducer{golden}.Encode(golden.Partition(1), nil))
+	golden := newGoldenView(f)
+	f.Add(eventReducer{golden}.Encode(golden.Partition(1), nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		decode := func(data []byte) (*View, error) {
-			v, d := newView(options{}), shard.NewDecoder(data)
+			v, d := newView(viewOptions{}), shard.NewDecoder(data)
 			for _, id := range []model.NodeID{1, 7} {
 				v.Partition(1).AddNode(id, 1)
 			}
-			reducer{v}.Decode(v.Partition(1), d)
+			eventReducer{v}.Decode(v.Partition(1), d)
 			return v, d.Err()
 		}
 		v, err := decode(data)
 		if err != nil {
 			return
 		}
-		first := reducer{v}.Encode(v.Partition(1), nil)
+		first := eventReducer{v}.Encode(v.Partition(1), nil)
 		again, err := decode(first)
-		if err != nil || !bytes.Equal(reducer{again}.Encode(again.Partition(1), nil), first) {
+		if err != nil || !bytes.Equal(eventReducer{again}.Encode(again.Partition(1), nil), first) {
 			t.Fatalf("the section of what was decoded is another: %v", err)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 
 // Each file of testdata/*.txt is a story: what the journal said and what the view
 // made of it. One line is one step; testdata/README.md lists the words.
-func TestScriptedTransitions(t *testing.T) {
+func TestScriptsGiveExpectedTransitions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no stories", err)
@@ -38,13 +38,13 @@ func TestScriptedTransitions(t *testing.T) {
 			}
 			s.flush()
 			for _, p := range s.view.partitions {
-				p.check(t)
+				p.checkIndexes(t)
 			}
 		})
 	}
 }
 
-type script struct {
+type transitionScript struct {
 	t       *testing.T
 	where   string
 	view    *runningView
@@ -52,37 +52,37 @@ type script struct {
 	number  uint64
 	at      time.Duration
 	down    time.Duration
-	commit  *commit
+	commit  *testCommit
 	streams map[string]uint64
 }
 
-func newScript(t *testing.T) *script {
-	s := &script{t: t, chunks: map[model.ChunkID]*model.CheckChunk{}, streams: map[string]uint64{}}
-	s.view = run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return s.chunks[id] }}, nil)
+func newScript(t *testing.T) *transitionScript {
+	s := &transitionScript{t: t, chunks: map[model.ChunkID]*model.CheckChunk{}, streams: map[string]uint64{}}
+	s.view = startView(t, viewOptions{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return s.chunks[id] }}, nil)
 	return s
 }
 
-func (s *script) fatalf(format string, args ...any) {
+func (s *transitionScript) failLine(format string, args ...any) {
 	s.t.Helper()
 	s.t.Fatalf("%s: %s", s.where, fmt.Sprintf(format, args...))
 }
 
-func (s *script) flush() {
+func (s *transitionScript) flush() {
 	if s.commit != nil {
 		s.view.apply(s.commit)
 		s.commit = nil
 	}
 }
 
-// arguments are a line's first word, its plain arguments and its key=value ones.
-type arguments struct {
-	s     *script
+// scriptArguments are a line's first word, its plain arguments and its key=value ones.
+type scriptArguments struct {
+	s     *transitionScript
 	verb  string
 	plain []string
 	named map[string]string
 }
 
-func (s *script) parse(line string) (w arguments) {
+func (s *transitionScript) parse(line string) (w scriptArguments) {
 	w.s, w.named = s, map[string]string{}
 	if i := strings.Index(line, "#"); i >= 0 {
 		line = line[:i]
@@ -96,7 +96,7 @@ func (s *script) parse(line string) (w arguments) {
 		if end < len(line) && line[end] == '"' {
 			quoted, err := strconv.QuotedPrefix(line[end:])
 			if err != nil {
-				s.fatalf("%v", err)
+				s.failLine("%v", err)
 			}
 			text, _ := strconv.Unquote(quoted)
 			word, end = word+text, end+len(quoted)
@@ -113,31 +113,31 @@ func (s *script) parse(line string) (w arguments) {
 	return w
 }
 
-func (w arguments) number(key string, preset uint64) uint64 {
+func (w scriptArguments) number(key string, preset uint64) uint64 {
 	text, ok := w.named[key]
 	if !ok {
 		return preset
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		w.s.fatalf("%s: %v", key, err)
+		w.s.failLine("%s: %v", key, err)
 	}
 	return n
 }
 
-func (w arguments) duration(key string, preset time.Duration) time.Duration {
+func (w scriptArguments) duration(key string, preset time.Duration) time.Duration {
 	text, ok := w.named[key]
 	if !ok {
 		return preset
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		w.s.fatalf("%s: %v", key, err)
+		w.s.failLine("%s: %v", key, err)
 	}
 	return d
 }
 
-func (w arguments) has(word string) bool {
+func (w scriptArguments) has(word string) bool {
 	for _, p := range w.plain {
 		if p == word {
 			return true
@@ -147,7 +147,7 @@ func (w arguments) has(word string) bool {
 }
 
 // event reads NODE/CHECK; "keepalive" is a check.
-func (w arguments) event() (model.NodeID, model.CheckID) {
+func (w scriptArguments) event() (model.NodeID, model.CheckID) {
 	node, check, _ := strings.Cut(w.plain[0], "/")
 	n, _ := strconv.ParseUint(node, 10, 32)
 	if check == "keepalive" {
@@ -157,15 +157,15 @@ func (w arguments) event() (model.NodeID, model.CheckID) {
 	return model.NodeID(n), model.CheckID(c)
 }
 
-func (w arguments) status(key string) model.Status {
+func (w scriptArguments) status(key string) model.Status {
 	st, ok := model.ParseStatus(w.named[key])
 	if !ok {
-		w.s.fatalf("no status %q", w.named[key])
+		w.s.failLine("no status %q", w.named[key])
 	}
 	return st
 }
 
-func (s *script) runLine(line string) {
+func (s *transitionScript) runLine(line string) {
 	w := s.parse(line)
 	var node model.NodeID
 	var check model.CheckID
@@ -173,12 +173,12 @@ func (s *script) runLine(line string) {
 		node, check = w.event()
 	}
 	mark := func(r *wire.Record) {
-		sec := section(node)
+		sec := testSection(node)
 		if node == 0 {
 			sec = journal.All
 		}
 		r.Node = node
-		s.commit.add(sec, r)
+		s.commit.addRecord(sec, r)
 	}
 	switch w.verb {
 	case "":
@@ -200,14 +200,14 @@ func (s *script) runLine(line string) {
 		s.flush()
 		d, err := time.ParseDuration(w.plain[0])
 		if err != nil {
-			s.fatalf("%v", err)
+			s.failLine("%v", err)
 		}
 		s.at, s.number = d, s.number+1
 		s.commit = newCommit(s.number, d, s.down)
 	case "down":
 		d, err := time.ParseDuration(w.plain[0])
 		if err != nil {
-			s.fatalf("%v", err)
+			s.failLine("%v", err)
 		}
 		s.down += d
 	case "begin", "end":
@@ -237,7 +237,7 @@ func (s *script) runLine(line string) {
 	case "none":
 		s.flush()
 		if got, ok := s.view.Get(node, check); ok {
-			s.fatalf("there is a state: %+v", got)
+			s.failLine("there is a state: %+v", got)
 		}
 	case "emitted":
 		s.flush()
@@ -246,19 +246,19 @@ func (s *script) runLine(line string) {
 			if t.Kind == Observed {
 				continue // see verdicts_test.go
 			}
-			got = append(got, describe(&t))
+			got = append(got, describeTransition(&t))
 		}
 		if want := strings.Join(w.plain, " "); strings.Join(got, " ") != want {
-			s.fatalf("emitted %q, want %q", strings.Join(got, " "), want)
+			s.failLine("emitted %q, want %q", strings.Join(got, " "), want)
 		}
 	default:
-		s.fatalf("unknown word %q", w.verb)
+		s.failLine("unknown word %q", w.verb)
 	}
 }
 
-// describe is a transition in a word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
+// describeTransition is a transition in a word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
 // a first result.
-func describe(t *Transition) string {
+func describeTransition(t *Transition) string {
 	event := fmt.Sprintf("%d/%d", t.Node, t.Source.ID)
 	switch t.Kind {
 	case StatusChanged:
@@ -290,7 +290,7 @@ func describe(t *Transition) string {
 	return "?"
 }
 
-func (s *script) batch(w arguments, node model.NodeID) {
+func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	key := wire.StreamKey{Stream: wire.StreamID(w.number("stream", 1))}
 	if w.named["lane"] == "backlog" {
 		key.Lane = wire.Backlog
@@ -310,13 +310,13 @@ func (s *script) batch(w arguments, node model.NodeID) {
 		b.Signals = []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(w.number("chunk", 0)), AtMs: at}, wire.Result{Status: w.status("status"), DurationMs: 250, Output: []byte(w.named["output"])})}
 	}
 	s.streams[numbering] = last
-	s.commit.batch(s.t, node, b)
+	s.commit.addBatch(s.t, node, b)
 }
 
-func (s *script) expect(w arguments, node model.NodeID, check model.CheckID) {
+func (s *transitionScript) expect(w scriptArguments, node model.NodeID, check model.CheckID) {
 	got, ok := s.view.Get(node, check)
 	if !ok {
-		s.fatalf("there is no state")
+		s.failLine("there is no state")
 	}
 	since := func(ns int64) string {
 		if ns == 0 {
@@ -350,10 +350,10 @@ func (s *script) expect(w arguments, node model.NodeID, check model.CheckID) {
 	for key, want := range w.named {
 		have, known := values[key]
 		if !known {
-			s.fatalf("unknown field %q", key)
+			s.failLine("unknown field %q", key)
 		}
 		if have != want {
-			s.fatalf("%s is %q, want %q", key, have, want)
+			s.failLine("%s is %q, want %q", key, have, want)
 		}
 	}
 }

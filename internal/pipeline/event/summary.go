@@ -44,7 +44,7 @@ func (v *View) Summaries(nodes []model.NodeID) []Summary {
 	return out
 }
 
-func (p *partition) summarize(id model.NodeID, out *Summary) {
+func (p *eventPartition) summarize(id model.NodeID, out *Summary) {
 	p.Lock()
 	defer p.Unlock()
 	at, ok := p.Find(id)
@@ -57,7 +57,7 @@ func (p *partition) summarize(id model.NodeID, out *Summary) {
 		s := p.slots.slot(e.slot)
 		out.ByStatus[s.status&3]++
 		out.Severity = max(out.Severity, s.severity)
-		if s.flags&flagOpen != 0 {
+		if s.flags&flagProblemOpen != 0 {
 			out.Problems++
 		}
 		out.Limited = out.Limited || e.check == model.LimitsCheck
@@ -75,7 +75,7 @@ func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 			s := p.slots.slot(slot)
 			sum.States++
 			sum.ByStatus[s.status&3]++
-			if s.flags&flagOpen != 0 {
+			if s.flags&flagProblemOpen != 0 {
 				sum.Problems++
 			}
 		}
@@ -84,8 +84,8 @@ func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 	return sum
 }
 
-// examples is how many nodes stand for all of a Wrong.
-const examples = 3
+// maxExampleNodes is how many nodes stand for all of a Wrong.
+const maxExampleNodes = 3
 
 // FailingCheck is one check that is not OK with one status: on how many nodes.
 type FailingCheck struct {
@@ -100,14 +100,14 @@ type FailingCheck struct {
 	Examples  []model.NodeID // some of them, by id
 }
 
-type failingKey struct {
+type failingCheckKey struct {
 	check  model.CheckID
 	status model.Status
 }
 
 // FailingChecks implements Reader. It looks at every state that is not OK, and at no other.
 func (v *View) FailingChecks(namespace model.NamespaceID) []FailingCheck {
-	all := map[failingKey]*FailingCheck{}
+	all := map[failingCheckKey]*FailingCheck{}
 	for _, p := range v.partitions {
 		p.Lock()
 		for status := model.Warning; status <= model.Unknown; status++ {
@@ -130,7 +130,7 @@ func CompareFailingChecks(a, b FailingCheck) int {
 }
 
 // addFailingChecks adds the states of one status; mu is held.
-func (p *partition) addFailingChecks(status model.Status, namespace model.NamespaceID, all map[failingKey]*FailingCheck) {
+func (p *eventPartition) addFailingChecks(status model.Status, namespace model.NamespaceID, all map[failingCheckKey]*FailingCheck) {
 	set := &p.byStatus[status]
 	if set.count == 0 || namespace != 0 && p.counts[namespace] == nil {
 		return
@@ -142,31 +142,31 @@ func (p *partition) addFailingChecks(status model.Status, namespace model.Namesp
 			if namespace != 0 && n.Namespace != namespace {
 				continue
 			}
-			key := failingKey{s.check, status}
+			key := failingCheckKey{s.check, status}
 			w := all[key]
 			if w == nil {
 				w = &FailingCheck{Check: s.check, Status: status, Namespace: n.Namespace, First: s.changed}
 				all[key] = w
 			}
-			w.add(s, n)
+			w.addState(s, n)
 		}
 	}
 }
 
-func (w *FailingCheck) add(s *slot, n *shard.Node) {
+func (w *FailingCheck) addState(s *stateSlot, n *shard.Node) {
 	w.Nodes++
 	w.Severity = max(w.Severity, s.severity)
 	w.First, w.Last = min(w.First, s.changed), max(w.Last, s.changed)
 	if w.Namespace != n.Namespace {
 		w.Namespace = 0
 	}
-	if s.flags&flagOpen != 0 {
+	if s.flags&flagProblemOpen != 0 {
 		w.Problems++
 	}
-	if len(w.Examples) == examples && n.ID > w.Examples[examples-1] {
+	if len(w.Examples) == maxExampleNodes && n.ID > w.Examples[maxExampleNodes-1] {
 		return
 	}
 	at, _ := slices.BinarySearch(w.Examples, n.ID)
 	w.Examples = slices.Insert(w.Examples, at, n.ID)
-	w.Examples = w.Examples[:min(len(w.Examples), examples)]
+	w.Examples = w.Examples[:min(len(w.Examples), maxExampleNodes)]
 }

@@ -41,14 +41,14 @@ func (x *sensuReference) applyStatus(status model.Status, low, high float64) {
 	default:
 		x.watermark++
 	}
-	if change := x.change(); x.flapping {
+	if change := x.changePercent(); x.flapping {
 		x.flapping = change > low
 	} else {
 		x.flapping = change >= high
 	}
 }
 
-func (x *sensuReference) change() float64 {
+func (x *sensuReference) changePercent() float64 {
 	if len(x.history) < 21 {
 		return 0
 	}
@@ -62,7 +62,7 @@ func (x *sensuReference) change() float64 {
 }
 
 // What is counted is what Sensu's documentation says, with the hysteresis that it means.
-func TestCountsAsDocumented(outer *testing.T) {
+func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		high := rapid.IntRange(2, 100).Draw(t, "start")
 		low := rapid.IntRange(0, high-1).Draw(t, "end")
@@ -74,15 +74,15 @@ func TestCountsAsDocumented(outer *testing.T) {
 				status = model.Status(rapid.IntRange(0, 3).Draw(t, "status"))
 			}
 			c := newCommit(uint64(i+1), 0, 0)
-			c.batch(outer, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(i + 1), NowMs: 1 << 40,
+			c.addBatch(outer, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(i + 1), NowMs: 1 << 40,
 				Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte(fmt.Sprint(i))})}})
-			r.applyCommits(outer, []*commit{c})
+			r.applyCommits(outer, []*testCommit{c})
 			want.applyStatus(status, float64(low), float64(high))
 			got, _ := r.View.Get(1, 1000)
 			if int(got.Occurrences) != want.occurrences || int(got.Watermark) != want.watermark ||
-				float64(got.Change) != want.change() || got.Flapping != want.flapping {
+				float64(got.Change) != want.changePercent() || got.Flapping != want.flapping {
 				t.Fatalf("after %d results: occurrences %d, watermark %d, change %d, flapping %v; documented: %+v with a change of %v",
-					i+1, got.Occurrences, got.Watermark, got.Change, got.Flapping, want, want.change())
+					i+1, got.Occurrences, got.Watermark, got.Change, got.Flapping, want, want.changePercent())
 			}
 			if want.flapping && status != model.OK && got.Problem == nil {
 				t.Fatalf("it flaps and has no problem")
@@ -99,7 +99,7 @@ func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 		{"", "", true}, {"5", "", true}, {"load 1.25, 0.98", "load 11.2, 7", true}, {"a 5", "b 5", false},
 		{"5 days", "5 day", false}, {"12:30", "7:05", true}, {"/dev/sda1", "/dev/sdb1", false}, {"x", "", false},
 	} {
-		if got := sameWords([]byte(test.a), []byte(test.b)); got != test.same || got != sameWords([]byte(test.b), []byte(test.a)) {
+		if got := differOnlyInNumbers([]byte(test.a), []byte(test.b)); got != test.same || got != differOnlyInNumbers([]byte(test.b), []byte(test.a)) {
 			t.Errorf("%q and %q: %v", test.a, test.b, got)
 		}
 	}
@@ -107,15 +107,15 @@ func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 
 // Each result, deadline and action of a check with pipelines gives one observation, with the state
 // at that moment; other checks give none; a replay gives the same.
-func TestEventsWithPipelinesAreObserved(t *testing.T) {
+func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
 		11: {Chunk: model.Chunk{ID: 11, Unit: 1001, Namespace: 1}},
 	}
-	var commits []*commit
+	var commits []*testCommit
 	number := uint64(0)
 	at := time.Duration(0)
-	next := func() *commit {
+	next := func() *testCommit {
 		number++
 		at += 10 * time.Second
 		c := newCommit(number, at, 0)
@@ -124,15 +124,15 @@ func TestEventsWithPipelinesAreObserved(t *testing.T) {
 	}
 	extra := wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}})
 	for i, status := range []model.Status{model.OK, model.Critical, model.Critical} {
-		next().batch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + 2*i), NowMs: 1 << 40, Signals: []wire.Signal{
+		next().addBatch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + 2*i), NowMs: 1 << 40, Signals: []wire.Signal{
 			wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte{'a' + byte(i)}, Extra: extra}),
 			wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte("other")})}})
 	}
 	at += 2 * time.Minute
-	next().add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
-	next().add(section(5), &wire.Record{Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"}})
+	next().addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
+	next().addRecord(testSection(5), &wire.Record{Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"}})
 	play := func() (observed []Transition) {
-		v := run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
+		v := startView(t, viewOptions{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
 		for _, c := range commits {
 			v.apply(c)
 		}
@@ -167,15 +167,15 @@ func TestEventsWithPipelinesAreObserved(t *testing.T) {
 }
 
 // Values without a check are observed where they name pipelines, and only there.
-func TestValuesWithoutCheckAreObserved(t *testing.T) {
+func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	values := wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}}
 	alone := wire.AppendExtra(nil, &values)
 	values.Pipelines = []string{"sensu-influx"}
 	named := wire.AppendExtra(nil, &values)
-	v := run(t, options{Workers: 2}, nil)
+	v := startView(t, viewOptions{Workers: 2}, nil)
 	for i, extra := range [][]byte{alone, named, named} {
 		c := newCommit(uint64(i+1), time.Duration(i)*time.Second, 0)
-		c.batch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + i), NowMs: 1 << 40, Signals: []wire.Signal{
+		c.addBatch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + i), NowMs: 1 << 40, Signals: []wire.Signal{
 			wire.ResultSignal(wire.Signal{Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 1 << 40}, wire.Result{Output: []byte("1 value"), Extra: extra})}})
 		v.apply(c)
 	}
@@ -196,18 +196,18 @@ func TestValuesWithoutCheckAreObserved(t *testing.T) {
 
 // Each status change of a keepalive is observed, with the state at that moment. Observations are
 // numbered apart: they change the index of no other transition.
-func TestKeepaliveChangesAreObserved(t *testing.T) {
+func TestKeepaliveChangesReachPipelines(t *testing.T) {
 	mark := func(node model.NodeID, begun, clean bool) *wire.Record {
 		return &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: begun, Clean: clean, Session: 7, Namespace: 1, TimeoutMs: 60_000, WarningMs: 30_000}}
 	}
 	first, late, later, back := newCommit(1, 0, 0), newCommit(2, 31*time.Second, 0), newCommit(3, 62*time.Second, 0), newCommit(4, 70*time.Second, 0)
 	for _, node := range []model.NodeID{5, 5 + model.Partitions} { // of one partition
-		first.add(section(5), mark(node, true, false))
-		back.add(section(5), mark(node, true, false))
+		first.addRecord(testSection(5), mark(node, true, false))
+		back.addRecord(testSection(5), mark(node, true, false))
 	}
-	late.add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
-	later.add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 2})
-	v := run(t, options{Workers: 2}, nil)
+	late.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
+	later.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 2})
+	v := startView(t, viewOptions{Workers: 2}, nil)
 	v.apply(first, late, later, back)
 	var observed []Transition
 	next := map[uint64]uint32{} // by commit
@@ -242,28 +242,28 @@ func TestKeepaliveChangesAreObserved(t *testing.T) {
 
 // There are millions of states.
 func TestSlotSizeIsBounded(t *testing.T) {
-	if size := unsafe.Sizeof(slot{}); size > 120 {
+	if size := unsafe.Sizeof(stateSlot{}); size > 120 {
 		t.Errorf("%d bytes per state, at most 120", size)
 	}
 }
 
 // The order of a state is that of all its results, also of those that came too late to judge it
 // and of those without an agent, whatever comes between them; what comes twice is in it once.
-func TestOlderResultsAreLate(t *testing.T) {
+func TestLateResultsCountInResultDigest(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{11: {Chunk: model.Chunk{ID: 11, Unit: 1001}, Proxy: true}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}}}
 	result := func(chunk model.ChunkID, at uint64) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
 	}
-	batch := func(number, first uint64, stream wire.StreamID, signals ...wire.Signal) *commit {
+	batch := func(number, first uint64, stream wire.StreamID, signals ...wire.Signal) *testCommit {
 		c := newCommit(number, time.Duration(number)*time.Minute, 0)
-		c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: stream}, First: first, NowMs: 100_000, Signals: signals})
+		c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: stream}, First: first, NowMs: 100_000, Signals: signals})
 		return c
 	}
 	own := newCommit(4, 4*time.Minute, 0)
-	own.add(section(1), &wire.Record{Kind: wire.RecordServerResult, Node: 1, ServerResult: &wire.ServerResult{Chunk: 11}})
+	own.addRecord(testSection(1), &wire.Record{Kind: wire.RecordServerResult, Node: 1, ServerResult: &wire.ServerResult{Chunk: 11}})
 	proxied := newCommit(5, 5*time.Minute, 0)
-	proxied.add(section(1), &wire.Record{Kind: wire.RecordProxyResult, Node: 1, ProxyResult: proxyResult(12, result(11, 5000))})
-	commits := []*commit{
+	proxied.addRecord(testSection(1), &wire.Record{Kind: wire.RecordProxyResult, Node: 1, ProxyResult: proxyResult(12, result(11, 5000))})
+	commits := []*testCommit{
 		batch(1, 5, 7, result(11, 90_000), result(12, 90_000), wire.Signal{Kind: wire.SignalKeepalive}, result(11, 99_000)),
 		batch(2, 7, 7, wire.Signal{Kind: wire.SignalKeepalive}, result(11, 99_000), result(11, 99_500)), // 7 and 8 again, and 9
 		batch(3, 1, 8, result(11, 1)), // older, of another stream: late
@@ -278,9 +278,9 @@ func TestOlderResultsAreLate(t *testing.T) {
 
 	// From a snapshot in the middle it is the same.
 	begun := replayCommits(t, chunks, 1, journal.Position{}, nil, commits[:2])
-	body, at := begun.Snapshot(model.Partition(section(1)), nil)
+	body, at := begun.Snapshot(model.Partition(testSection(1)), nil)
 	again := replayCommits(t, chunks, 1, at, func(v *View) {
-		if err := v.Restore(model.Partition(section(1)), at, body); err != nil {
+		if err := v.Restore(model.Partition(testSection(1)), at, body); err != nil {
 			t.Fatal(err)
 		}
 	}, commits)
@@ -301,17 +301,17 @@ func proxyResult(number uint64, s wire.Signal) *wire.ProxyResult {
 
 // A result about a proxy node makes that node's state and problem, says who ran it, and is
 // counted once: what stands in the sender's batch in its place is no result.
-func TestResultsOfProxyNodesKeepTheirSender(t *testing.T) {
+func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		11: {Chunk: model.Chunk{ID: 11, Unit: 1001, Namespace: 9}, FailAfter: 1, Proxy: true, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
 	}
 	r := replayCommits(t, chunks, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)
-	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 1, NowMs: 5000, Signals: []wire.Signal{
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 1, NowMs: 5000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{AtMs: 4900, Node: 7}, wire.Result{}), {Kind: wire.SignalKeepalive, AtMs: 5000},
 	}})
-	c.add(3, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")}))})
-	r.applyCommits(t, []*commit{c})
+	c.addRecord(3, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")}))})
+	r.applyCommits(t, []*testCommit{c})
 	st, ok := r.Get(7, 1001)
 	if !ok || st.Status != model.Critical || st.RanBy != 1 || st.Problem == nil || st.Problem.NodeID != 7 || st.Namespace != 3 || st.Output != "no answer" || st.Results != 1 {
 		t.Fatalf("the proxy node's state is %+v", st)
@@ -328,7 +328,7 @@ func TestResultsOfProxyNodesKeepTheirSender(t *testing.T) {
 
 	// A snapshot carries who ran it; the server's own word takes it away.
 	body, at := r.Snapshot(3, nil)
-	again := newView(options{Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }})
+	again := newView(viewOptions{Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }})
 	if err := again.Restore(3, at, body); err != nil {
 		t.Fatal(err)
 	}
@@ -339,8 +339,8 @@ func TestResultsOfProxyNodesKeepTheirSender(t *testing.T) {
 		t.Error("a snapshot of what a snapshot brought differs")
 	}
 	c = newCommit(2, time.Minute, time.Hour)
-	c.add(3, &wire.Record{Kind: wire.RecordServerResult, Node: 7, ServerResult: &wire.ServerResult{Chunk: 11, Status: model.Unknown, Output: []byte("nobody runs it")}})
-	r.applyCommits(t, []*commit{c})
+	c.addRecord(3, &wire.Record{Kind: wire.RecordServerResult, Node: 7, ServerResult: &wire.ServerResult{Chunk: 11, Status: model.Unknown, Output: []byte("nobody runs it")}})
+	r.applyCommits(t, []*testCommit{c})
 	if st, _ := r.Get(7, 1001); st.RanBy != 0 || st.Status != model.Unknown {
 		t.Errorf("after the server's word: %+v", st)
 	}

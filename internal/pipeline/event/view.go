@@ -35,12 +35,12 @@ type Options struct {
 // call its methods and the shard's.
 type View struct {
 	*shard.Shard
-	opts       Options
-	metrics    *metrics
-	partitions [model.Partitions]*partition
-	totals     totals
-	watchers   watchers
-	sparse     int // sparseCandidates; tests try both ways
+	opts        Options
+	metrics     *metrics
+	partitions  [model.Partitions]*eventPartition
+	totals      stateTotals
+	watchers    watcherSet
+	sparseLimit int // sparseCandidates; tests try both ways
 }
 
 // New puts an empty event view on a shard.
@@ -48,89 +48,93 @@ func New(s *shard.Shard, o Options) *View {
 	if o.Limits == nil {
 		o.Limits = func(model.NamespaceID) model.Limits { return model.Limits{} }
 	}
-	v := &View{Shard: s, opts: o, sparse: sparseCandidates}
-	v.watchers.init(o.Queues)
+	v := &View{Shard: s, opts: o, sparseLimit: sparseCandidates}
+	v.watchers.configureLimits(o.Queues)
 	v.metrics = newMetrics(v, o.Registerer)
-	s.Add(reducer{v})
+	s.Add(eventReducer{v})
 	return v
 }
 
-// reducer is the view as its shard calls it.
-type reducer struct{ *View }
+// eventReducer is the view as its shard calls it.
+type eventReducer struct{ *View }
 
 // SectionVersion is the version of the event view's section in snapshots.
 const SectionVersion = 1
 
-func (reducer) Section() shard.Section {
+func (eventReducer) Section() shard.Section {
 	return shard.Section{Name: "events", Version: SectionVersion}
 }
 
-func (reducer) Claims() shard.Claims {
+func (eventReducer) Claims() shard.Claims {
 	return shard.Claims{
 		Signals: []wire.SignalKind{wire.SignalResult},
 		Records: []wire.RecordKind{wire.RecordServerResult, wire.RecordAction},
 	}
 }
 
-func (v reducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
+func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	if v.partitions[p.ID] == nil {
-		v.partitions[p.ID] = new(partition)
+		v.partitions[p.ID] = new(eventPartition)
 	}
-	v.partitions[p.ID].reset(v.View, p, deadlines)
+	v.partitions[p.ID].resetPartition(v.View, p, deadlines)
 }
 
-func (v reducer) AddNode(p *shard.Partition, n uint32)    { v.partitions[p.ID].addNode(n) }
-func (v reducer) RemoveNode(p *shard.Partition, n uint32) { v.partitions[p.ID].removeNode(n) }
+func (v eventReducer) AddNode(p *shard.Partition, n uint32)    { v.partitions[p.ID].addNode(n) }
+func (v eventReducer) RemoveNode(p *shard.Partition, n uint32) { v.partitions[p.ID].removeNode(n) }
 
-func (v reducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) {
+func (v eventReducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) {
 	v.partitions[p.ID].moveNode(n, from)
 }
 
-func (v reducer) Encode(p *shard.Partition, dst []byte) []byte { return v.partitions[p.ID].encode(dst) }
-func (v reducer) Decode(p *shard.Partition, d *shard.Decoder)  { v.partitions[p.ID].decode(d) }
-func (v reducer) NewApplier(w *shard.Worker) shard.Applier     { return newWorker(v.View, w) }
+func (v eventReducer) Encode(p *shard.Partition, dst []byte) []byte {
+	return v.partitions[p.ID].encode(dst)
+}
+func (v eventReducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
+func (v eventReducer) NewApplier(w *shard.Worker) shard.Applier    { return newEventApplier(v.View, w) }
 
 // partitionOf finds the partition that a known node is in, nil for others.
-func (v *View) partitionOf(node model.NodeID) *partition {
+func (v *View) partitionOf(node model.NodeID) *eventPartition {
 	if p := v.PartitionOf(node); p != nil {
 		return v.partitions[p.ID]
 	}
 	return nil
 }
 
-// worker is the event view's half of a shard's worker: one goroutine uses it. The shard
+// eventApplier is the event view's half of a shard's worker: one goroutine uses it. The shard
 // calls its exported methods (shard.Applier), with the mutex of p held.
-type worker struct {
+type eventApplier struct {
 	*shard.Worker
 	view      *View
 	calendars map[model.ChunkID]window.Set // see pause
 
-	p        *partition // being applied
-	index    uint32     // of the next transition in it
-	observed uint32     // of the next Observed transition in it
-	silent   bool       // reactions recorded its transitions before
+	p                   *eventPartition // being applied
+	transitionIndex     uint32          // of the next transition in it
+	observationIndex    uint32          // of the next Observed transition in it
+	transitionsRecorded bool            // reactions recorded its transitions before
 
 	transitions []Transition // of the commit
 	body        wire.Result  // of the signal being applied
 	text        []byte       // reused for every output that the view writes
 }
 
-func newWorker(v *View, w *shard.Worker) *worker { return &worker{Worker: w, view: v} }
+func newEventApplier(v *View, w *shard.Worker) *eventApplier {
+	return &eventApplier{Worker: w, view: v}
+}
 
 // EnterPartition implements shard.Applier.
-func (w *worker) EnterPartition(p *shard.Partition) {
-	w.p, w.index, w.observed = w.view.partitions[p.ID], 0, 0
+func (w *eventApplier) EnterPartition(p *shard.Partition) {
+	w.p, w.transitionIndex, w.observationIndex = w.view.partitions[p.ID], 0, 0
 	order, same := w.Position.Compare(w.view.opts.EmitAfter)
-	w.silent = w.view.opts.Emit == nil || same && order <= 0
+	w.transitionsRecorded = w.view.opts.Emit == nil || same && order <= 0
 }
 
 // Signal implements shard.Applier.
-func (w *worker) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
+func (w *eventApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
 	return w.applyResult(w.p, n, s, from)
 }
 
 // Record implements shard.Applier.
-func (w *worker) Record(r *wire.Record) {
+func (w *eventApplier) Record(r *wire.Record) {
 	switch r.Kind {
 	case wire.RecordServerResult:
 		w.Count(w.applyServerResult(w.p, r.Node, r.ServerResult), 1)
@@ -140,7 +144,7 @@ func (w *worker) Record(r *wire.Record) {
 }
 
 // EndCommit implements shard.Applier: it hands on the transitions.
-func (w *worker) EndCommit() {
+func (w *eventApplier) EndCommit() {
 	if len(w.transitions) > 0 {
 		w.view.metrics.transitions.Add(float64(len(w.transitions)))
 		w.view.opts.Emit(w.transitions)
@@ -149,8 +153,8 @@ func (w *worker) EndCommit() {
 	}
 }
 
-// check resolves the chunk of a check; nil where it is unknown or of another kind.
-func (w *worker) check(id model.ChunkID) *model.CheckChunk { return w.Chunk(id).AsCheck() }
+// checkOfChunk resolves the chunk of a check; nil where it is unknown or of another kind.
+func (w *eventApplier) checkOfChunk(id model.ChunkID) *model.CheckChunk { return w.Chunk(id).AsCheck() }
 
 // metrics of the view. Workers count in plain fields and add once per commit.
 type metrics struct {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var plainChunks = func() func(model.ChunkID) *model.CheckChunk {
+var plainCheckChunks = func() func(model.ChunkID) *model.CheckChunk {
 	return func(id model.ChunkID) *model.CheckChunk {
 		if id < 10 || id > 20 {
 			return nil
@@ -45,18 +45,18 @@ var plainChunks = func() func(model.ChunkID) *model.CheckChunk {
 	}
 }()
 
-// singleResult returns a commit with one result.
-func singleResult(t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string) *commit {
+// newResultCommit returns a commit with one result.
+func newResultCommit(t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string) *testCommit {
 	c := newCommit(number, time.Duration(number)*time.Second, 0)
-	c.batch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1000, Signals: []wire.Signal{
+	c.addBatch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: 1000}, wire.Result{Status: status, Output: []byte(output)})}})
 	return c
 }
 
-func TestFullQueueHoldsTheJournalBack(t *testing.T) {
+func TestFullQueueBlocksDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emit := make(chan struct{})
-		v := newView(options{QueueCommits: 1, Chunks: plainChunks, Emit: func([]Transition) { <-emit }})
+		v := newView(viewOptions{QueueCommits: 1, Chunks: plainCheckChunks, Emit: func([]Transition) { <-emit }})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- v.Run(ctx) }()
@@ -64,7 +64,7 @@ func TestFullQueueHoldsTheJournalBack(t *testing.T) {
 		var mu sync.Mutex
 		go func() {
 			for n := uint64(1); n <= 4; n++ {
-				v.Deliver(singleResult(t, n, 1, 10, model.Status(n%2*2), ""))
+				v.Deliver(newResultCommit(t, n, 1, 10, model.Status(n%2*2), ""))
 				mu.Lock()
 				delivered++
 				mu.Unlock()
@@ -93,17 +93,17 @@ func TestFullQueueHoldsTheJournalBack(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		v.Deliver(singleResult(t, 5, 1, 10, 0, "")) // nobody applies it; it must not block
-		v.Deliver(singleResult(t, 6, 1, 10, 0, ""))
-		v.Deliver(singleResult(t, 7, 1, 10, 0, ""))
+		v.Deliver(newResultCommit(t, 5, 1, 10, 0, "")) // nobody applies it; it must not block
+		v.Deliver(newResultCommit(t, 6, 1, 10, 0, ""))
+		v.Deliver(newResultCommit(t, 7, 1, 10, 0, ""))
 	})
 }
 
-func TestLastNumbersOfEveryStream(t *testing.T) {
-	r := run(t, options{Chunks: plainChunks}, nil)
+func TestLastNumbersCoverEveryStream(t *testing.T) {
+	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
 	c := newCommit(1, time.Second, 0)
 	for stream := range wire.StreamID(shard.MaxStreams + 2) {
-		c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: stream}, First: 1, NowMs: 1,
+		c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: stream}, First: 1, NowMs: 1,
 			Signals: []wire.Signal{{Kind: wire.SignalKeepalive}, {Kind: wire.SignalKeepalive}}})
 	}
 	r.Deliver(c)
@@ -116,21 +116,21 @@ func TestLastNumbersOfEveryStream(t *testing.T) {
 	}
 }
 
-func TestWatchGivesTheNewestToASlowReader(t *testing.T) {
-	r := run(t, options{Chunks: plainChunks}, nil)
+func TestSlowWatchGetsNewestState(t *testing.T) {
+	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	states, err := r.Watch(ctx, Query{Checks: []model.CheckID{1000}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.apply(singleResult(t, 1, 1, 10, model.OK, "first"))
+	r.apply(newResultCommit(t, 1, 1, 10, model.OK, "first"))
 	// The watcher may have read the first already; of the hundred after it the reader
 	// sees at most two: the one that waits for it, and the newest.
 	for n := uint64(2); n <= 100; n++ {
-		r.apply(singleResult(t, n, 1, 10, model.OK, "more"))
+		r.apply(newResultCommit(t, n, 1, 10, model.OK, "more"))
 	}
-	c := singleResult(t, 101, 1, 10, model.Critical, "last")
-	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 2}, First: 1, NowMs: 1, Signals: []wire.Signal{
+	c := newResultCommit(t, 101, 1, 10, model.Critical, "last")
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 2}, First: 1, NowMs: 1, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{Chunk: 11}, wire.Result{Output: []byte("of a check not asked for")})}})
 	r.apply(c)
 	for seen := 1; ; seen++ {
@@ -150,16 +150,16 @@ func TestWatchGivesTheNewestToASlowReader(t *testing.T) {
 	}
 }
 
-func TestWatchThatFallsBehindIsClosed(t *testing.T) {
+func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	const pending = 100
 	settings, err := queue.ParseSettings([]string{fmt.Sprint("watch-events=", pending), "watches=1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	queues := queue.NewRegistry(settings)
-	v := newView(options{Chunks: plainChunks, Queues: queues})
+	v := newView(viewOptions{Chunks: plainCheckChunks, Queues: queues})
 	w := &watcher{wake: make(chan struct{}, 1), pending: map[stateKey]struct{}{}}
-	if err := v.watchers.add(w); err != nil {
+	if err := v.watchers.addWatcher(w); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := v.Watch(t.Context(), Query{}); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "--queues watches=") {
@@ -188,14 +188,14 @@ func TestWatchThatFallsBehindIsClosed(t *testing.T) {
 	}
 }
 
-func TestTokensOfAnotherIncarnationAreRefused(t *testing.T) {
-	r := run(t, options{Chunks: plainChunks}, nil)
-	r.apply(singleResult(t, 1, 1, 10, 0, ""), singleResult(t, 2, 2, 10, 0, ""))
+func TestPageTokenOfOtherIncarnationIsRefused(t *testing.T) {
+	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
+	r.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 2, 10, 0, ""))
 	page, err := r.List(t.Context(), Query{Limit: 1})
 	if err != nil || page.Next == "" {
 		t.Fatalf("%+v %v", page, err)
 	}
-	other := singleResult(t, 3, 1, 10, 0, "")
+	other := newResultCommit(t, 3, 1, 10, 0, "")
 	other.At.Log++
 	r.apply(other)
 	if _, err := r.List(t.Context(), Query{After: page.Next}); model.ClassOf(err) != model.Conflict {
@@ -205,10 +205,10 @@ func TestTokensOfAnotherIncarnationAreRefused(t *testing.T) {
 
 // A start after a planned stop: every snapshot is at the head, nothing is replayed.
 // Run may have begun before: what was restored is not applied again.
-func TestRestoredPositionsCountAsApplied(t *testing.T) {
-	first := run(t, options{Chunks: plainChunks}, nil)
-	first.apply(singleResult(t, 1, 1, 10, 0, ""), singleResult(t, 2, 1, 10, 0, ""))
-	again := run(t, options{Chunks: plainChunks, Workers: 2}, nil)
+func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
+	first := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
+	first.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 1, 10, 0, ""))
+	again := startView(t, viewOptions{Chunks: plainCheckChunks, Workers: 2}, nil)
 	for p := range model.Partitions {
 		body, at := first.Snapshot(model.Partition(p), nil)
 		if err := again.Restore(model.Partition(p), at, body); err != nil {
@@ -218,7 +218,7 @@ func TestRestoredPositionsCountAsApplied(t *testing.T) {
 	if err := again.WaitApplied(t.Context(), journal.Position{Log: testLog, Number: 2}); err != nil {
 		t.Fatal(err)
 	}
-	again.apply(singleResult(t, 2, 1, 10, 0, ""), singleResult(t, 3, 1, 10, 0, ""))
+	again.apply(newResultCommit(t, 2, 1, 10, 0, ""), newResultCommit(t, 3, 1, 10, 0, ""))
 	if s, _ := again.Get(1, 1000); s.Results != 3 {
 		t.Fatalf("%d results, want 3", s.Results)
 	}
@@ -226,8 +226,8 @@ func TestRestoredPositionsCountAsApplied(t *testing.T) {
 
 // What is done to a problem is done to no other one that opened in its place, and to nothing where it
 // closed; what names none is done to whatever is there.
-func TestActionOnAClosedProblemChangesNothing(t *testing.T) {
-	v := run(t, options{Workers: 1, Chunks: func(model.ChunkID) *model.CheckChunk {
+func TestActionOnClosedProblemChangesNothing(t *testing.T) {
+	v := startView(t, viewOptions{Workers: 1, Chunks: func(model.ChunkID) *model.CheckChunk {
 		return &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 1000}}
 	}}, nil)
 	number := uint64(0)
@@ -235,9 +235,9 @@ func TestActionOnAClosedProblemChangesNothing(t *testing.T) {
 		number++
 		c := newCommit(number, time.Duration(number)*time.Minute, 0)
 		if result != nil {
-			c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1 << 40, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: *result})}})
+			c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1 << 40, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: *result})}})
 		} else {
-			c.add(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: a})
+			c.addRecord(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: a})
 		}
 		v.apply(c)
 		s, _ := v.Get(1, 1000)
@@ -272,31 +272,31 @@ func TestActionOnAClosedProblemChangesNothing(t *testing.T) {
 	}
 }
 
-// goldenView has one of everything that a snapshot holds.
-func goldenView(t testing.TB) *View {
+// newGoldenView has one of everything that a snapshot holds.
+func newGoldenView(t testing.TB) *View {
 	r := replayCommits(t, map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
 		11: {Chunk: model.Chunk{ID: 11, Unit: 1001}},
 	}, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)
-	c.add(1, &wire.Record{Kind: wire.RecordSession, Node: 1, Session: &wire.SessionMark{
+	c.addRecord(1, &wire.Record{Kind: wire.RecordSession, Node: 1, Session: &wire.SessionMark{
 		Session: 0x1122334455667788, Begun: true, Namespace: 3, TimeoutMs: 120_000, Backlog: 9}})
-	c.add(1, &wire.Record{Kind: wire.RecordForget, Node: 5, Forget: &wire.ForgetMark{Deleted: true}})
-	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 4, NowMs: 5000, Signals: []wire.Signal{
+	c.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: 5, Forget: &wire.ForgetMark{Deleted: true}})
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 4, NowMs: 5000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 4000}, wire.Result{DurationMs: 7, Output: []byte("fine")}),
 		wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 4500}, wire.Result{Status: model.Critical, Output: []byte("not fine"), Extra: wire.AppendExtra(nil, &wire.Extra{
 			Hooks: []model.HookResult{{Name: "top", Output: "PID 1"}}, Values: []model.Value{{Name: "load1", Value: 1.5}}})}),
 		wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4600}, wire.Result{}),
 	}})
-	c.add(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: &wire.Action{
+	c.addRecord(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: &wire.Action{
 		Verb: "acknowledge", Check: 1000, By: "ann", Note: "on it", Until: 1795300000000}})
-	c.add(1, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")}))})
-	r.applyCommits(t, []*commit{c})
+	c.addRecord(1, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")}))})
+	r.applyCommits(t, []*testCommit{c})
 	return r.View
 }
 
-func TestGoldenSnapshot(t *testing.T) {
-	v := goldenView(t)
+func TestSnapshotMatchesGoldenFile(t *testing.T) {
+	v := newGoldenView(t)
 	body, _ := v.Snapshot(1, nil)
 	got := hex.Dump(body)
 	const golden = "testdata/snapshot-v1.hex"
@@ -305,8 +305,8 @@ func TestGoldenSnapshot(t *testing.T) {
 
 // Another version of the container or of a section is refused by its number, a section that nobody
 // reads by its name; the partition stays empty.
-func TestSnapshotOfAnotherProgramIsRefused(t *testing.T) {
-	body, _ := goldenView(t).Snapshot(1, nil)
+func TestSnapshotOfOtherVersionIsRefused(t *testing.T) {
+	body, _ := newGoldenView(t).Snapshot(1, nil)
 	name := bytes.Index(body, []byte("events"))
 	for want, change := range map[string]func(b []byte){
 		"version 2":              func(b []byte) { b[0] = shard.SnapshotVersion + 1 },
@@ -315,7 +315,7 @@ func TestSnapshotOfAnotherProgramIsRefused(t *testing.T) {
 	} {
 		other := bytes.Clone(body)
 		change(other)
-		v := newView(options{})
+		v := newView(viewOptions{})
 		if err := v.Restore(1, journal.Position{Log: 1, Number: 1}, other); !errors.Is(err, shard.ErrSnapshot) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -327,14 +327,14 @@ func TestSnapshotOfAnotherProgramIsRefused(t *testing.T) {
 
 // Whatever the bytes, Restore fills the partition or leaves it empty with an error.
 func FuzzRestore(f *testing.F) {
-	body, _ := goldenView(f).Snapshot(1, nil)
+	body, _ := newGoldenView(f).Snapshot(1, nil)
 	f.Add(body)
 	f.Add(shard.EmptySnapshot())
 	f.Add(body[:len(body)/2])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v := newView(options{})
+		v := newView(viewOptions{})
 		err := v.Restore(1, journal.Position{Log: 1, Number: 1}, data)
-		v.partitions[1].check(t)
+		v.partitions[1].checkIndexes(t)
 		if err != nil {
 			if n := v.Counts(0).States; n != 0 || v.totals.counter(0).Load() != 0 || v.Nodes() != 0 {
 				t.Fatalf("%d states after %v", n, err)
@@ -343,7 +343,7 @@ func FuzzRestore(f *testing.F) {
 		}
 		first := v.Hash(1)
 		again, _ := v.Snapshot(1, nil)
-		w := newView(options{})
+		w := newView(viewOptions{})
 		if err := w.Restore(1, journal.Position{}, again); err != nil || w.Hash(1) != first {
 			t.Fatalf("a snapshot of what was restored is another: %v", err)
 		}
@@ -351,19 +351,19 @@ func FuzzRestore(f *testing.F) {
 }
 
 // A forgotten check is remembered as long as a spool may hold results of it, and not longer.
-func TestTombstonesExpire(t *testing.T) {
-	forget := func(number uint64, after time.Duration) *commit {
+func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
+	forget := func(number uint64, after time.Duration) *testCommit {
 		c := newCommit(number, time.Second, after)
-		c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
+		c.addRecord(testSection(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
 		return c
 	}
-	v := run(t, options{}, nil)
+	v := startView(t, viewOptions{}, nil)
 	v.apply(forget(1, 0), forget(2, model.MaxSpoolAge))
 	if p := v.partitions[1]; p.absent.Len() != 2 {
 		t.Fatalf("%d absences, want 2", p.absent.Len())
 	}
 	body, at := v.Snapshot(1, nil)
-	again := run(t, options{}, func(v *View) {
+	again := startView(t, viewOptions{}, func(v *View) {
 		if err := v.Restore(1, at, body); err != nil {
 			t.Fatal(err)
 		}

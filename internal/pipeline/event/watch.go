@@ -10,24 +10,24 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// watchers are the open watches.
-type watchers struct {
-	most    int         // watches at the same time
-	pending int         // events that may wait for one of them
-	some    atomic.Bool // spares the workers a lock while nobody watches
-	passed  atomic.Uint64
-	refused atomic.Uint64
-	noted   atomic.Uint64
-	overrun atomic.Uint64
-	mu      sync.RWMutex
-	list    []*watcher
+// watcherSet are the open watches.
+type watcherSet struct {
+	maxWatchers int         // watches at the same time
+	maxPending  int         // events that may wait for one of them
+	hasWatchers atomic.Bool // spares the workers a lock while nobody watches
+	passed      atomic.Uint64
+	refused     atomic.Uint64
+	noted       atomic.Uint64
+	overrun     atomic.Uint64
+	mu          sync.RWMutex
+	list        []*watcher
 }
 
-// init takes the bounds from the queues, and lists them there.
-func (x *watchers) init(queues *queue.Registry) {
+// configureLimits takes the bounds from the queues, and lists them there.
+func (x *watcherSet) configureLimits(queues *queue.Registry) {
 	most, full := queues.Bounds("watches")
 	pending, slow := queues.Bounds("watch-events")
-	x.most, x.pending = int(most), int(pending)
+	x.maxWatchers, x.maxPending = int(most), int(pending)
 	queues.Register("watches", func() queue.Info {
 		x.mu.RLock()
 		defer x.mu.RUnlock()
@@ -46,29 +46,29 @@ func (x *watchers) init(queues *queue.Registry) {
 	})
 }
 
-// add lets one more watch, unless there are too many.
-func (x *watchers) add(w *watcher) error {
+// addWatcher lets one more watch, unless there are too many.
+func (x *watcherSet) addWatcher(w *watcher) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.list) >= x.most {
+	if len(x.list) >= x.maxWatchers {
 		x.refused.Add(1)
 		return model.Errorf(model.Limited, "%d watches are open, more are not allowed", len(x.list)).
-			WithHint("close one, or raise it: --queues watches=%d", 2*x.most)
+			WithHint("close one, or raise it: --queues watches=%d", 2*x.maxWatchers)
 	}
 	x.passed.Add(1)
-	w.most, w.noted = x.pending, &x.noted
+	w.maxPending, w.noted = x.maxPending, &x.noted
 	x.list = append(x.list, w)
-	x.some.Store(true)
+	x.hasWatchers.Store(true)
 	return nil
 }
 
 // watcher collects the events that changed. Their states are read when the reader takes
 // them, so that a slow reader gets the newest state of each.
 type watcher struct {
-	query query
-	wake  chan struct{} // capacity 1
-	most  int           // of queue
-	noted *atomic.Uint64
+	query      compiledQuery
+	wake       chan struct{} // capacity 1
+	maxPending int           // of queue
+	noted      *atomic.Uint64
 
 	mu      sync.Mutex
 	pending map[stateKey]struct{}
@@ -76,9 +76,9 @@ type watcher struct {
 	overrun bool
 }
 
-// changed notes a change of the state, under the partition's lock.
-func (x *watchers) changed(p *partition, id uint32) {
-	if !x.some.Load() {
+// noteStateChange notes a change of the state, under the partition's lock.
+func (x *watcherSet) noteStateChange(p *eventPartition, id uint32) {
+	if !x.hasWatchers.Load() {
 		return
 	}
 	x.mu.RLock()
@@ -88,7 +88,7 @@ func (x *watchers) changed(p *partition, id uint32) {
 	}
 }
 
-func (w *watcher) noteChange(p *partition, id uint32) {
+func (w *watcher) noteChange(p *eventPartition, id uint32) {
 	s := p.slots.slot(id)
 	if !w.query.wantsIDs(p, s) {
 		return
@@ -99,7 +99,7 @@ func (w *watcher) noteChange(p *partition, id uint32) {
 	if _, ok := w.pending[key]; ok || w.overrun {
 		return
 	}
-	if len(w.queue) == w.most {
+	if len(w.queue) == w.maxPending {
 		w.overrun = true
 	} else {
 		w.noted.Add(1)
@@ -125,18 +125,18 @@ func (w *watcher) takeChanges(into []stateKey) (keys []stateKey, overrun bool) {
 // when so many events changed while the reader was busy that it must list again.
 // Status and Problems of the query are asked of the newest state.
 func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
-	compiled, err := v.compile(q)
+	compiled, err := v.compileQuery(q)
 	if err != nil {
 		return nil, err
 	}
 	w := &watcher{query: compiled, wake: make(chan struct{}, 1), pending: map[stateKey]struct{}{}}
-	if err := v.watchers.add(w); err != nil {
+	if err := v.watchers.addWatcher(w); err != nil {
 		return nil, err
 	}
 	out := make(chan State)
 	go func() {
 		defer close(out)
-		defer v.watchers.remove(w)
+		defer v.watchers.removeWatcher(w)
 		v.serveWatch(ctx, w, out)
 	}()
 	return out, nil
@@ -178,9 +178,9 @@ func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 	}
 }
 
-func (x *watchers) remove(w *watcher) {
+func (x *watcherSet) removeWatcher(w *watcher) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.list = slices.DeleteFunc(x.list, func(o *watcher) bool { return o == w })
-	x.some.Store(len(x.list) > 0)
+	x.hasWatchers.Store(len(x.list) > 0)
 }

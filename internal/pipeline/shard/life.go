@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// session applies the mark of a session that began or ended.
-func (w *Worker) session(p *Partition, id model.NodeID, m *wire.SessionMark) {
+// applySessionMark applies the mark of a session that began or ended.
+func (w *Worker) applySessionMark(p *Partition, id model.NodeID, m *wire.SessionMark) {
 	if p.Deleted(id) {
 		return
 	}
@@ -31,19 +31,19 @@ func (w *Worker) session(p *Partition, id model.NodeID, m *wire.SessionMark) {
 }
 
 func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
-	w.change(n, SessionBegan)
+	w.announceLifeChange(n, SessionBegan)
 	if p.nodes[n].Namespace != m.Namespace {
 		p.MoveNode(n, m.Namespace)
 	}
 	node := &p.nodes[n]
 	node.session = m.Session
-	if node.Timeout = millis(m.TimeoutMs); node.Timeout == 0 {
+	if node.Timeout = millisToNanos(m.TimeoutMs); node.Timeout == 0 {
 		node.Timeout = int64(w.shard.opts.KeepaliveTimeout)
 	}
-	if node.Warning = millis(m.WarningMs); node.Warning >= node.Timeout {
+	if node.Warning = millisToNanos(m.WarningMs); node.Warning >= node.Timeout {
 		node.Warning = 0
 	}
-	w.heartbeat(p, n)
+	w.noteHeartbeat(p, n)
 	node.backlog, node.BacklogUntil = m.Backlog, 0
 	if m.Backlog > 0 {
 		node.BacklogUntil = w.Listening + int64(w.shard.opts.BacklogWait)
@@ -58,7 +58,7 @@ func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	if node.session != m.Session {
 		return
 	}
-	w.change(n, SessionEnded)
+	w.announceLifeChange(n, SessionEnded)
 	node.session = 0
 	node.backlog, node.BacklogUntil = 0, 0
 	if !m.Clean {
@@ -68,21 +68,21 @@ func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	if node.Keepalive != KeepaliveNone {
 		p.keepalives.Clear(n)
 		node.Keepalive = KeepaliveReceived
-		w.change(n, Stopped)
+		w.announceLifeChange(n, Stopped)
 	}
 }
 
-// heartbeat notes a sign of life: a few stores, unless the node was overdue or stopped.
-func (w *Worker) heartbeat(p *Partition, n uint32) {
+// noteHeartbeat notes a sign of life: a few stores, unless the node was overdue or stopped.
+func (w *Worker) noteHeartbeat(p *Partition, n uint32) {
 	node := &p.nodes[n]
 	node.LastSeen = w.Received
 	if node.Timeout == 0 {
 		return // never had a session: no mark says how often to expect it
 	}
 	p.keepalives.Set(n, w.Listening+node.keepaliveTimeout())
-	if node.waits {
-		node.waits = false
-		w.change(n, Heartbeat)
+	if node.awaitsHeartbeat {
+		node.awaitsHeartbeat = false
+		w.announceLifeChange(n, Heartbeat)
 	}
 	if node.Keepalive == KeepaliveReceived && !node.Stopped {
 		return
@@ -92,7 +92,7 @@ func (w *Worker) heartbeat(p *Partition, n uint32) {
 		change = KeepaliveBegan
 	}
 	node.Keepalive, node.Stopped = KeepaliveReceived, false
-	w.change(n, change)
+	w.announceLifeChange(n, change)
 }
 
 // countBacklog counts the backlog down; once it is in, deadlines that waited for it pass.
@@ -105,7 +105,7 @@ func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
 		node.backlog -= signals
 		return
 	}
-	w.change(n, BacklogDone)
+	w.announceLifeChange(n, BacklogDone)
 	node.backlog, node.BacklogUntil = 0, 0
 }
 
@@ -116,17 +116,17 @@ func (w *Worker) expireKeepalive(p *Partition, n uint32) {
 	if node.Warning > 0 && node.Keepalive == KeepaliveReceived {
 		node.Keepalive = KeepaliveWarned
 		p.keepalives.Set(n, w.Listening+node.Timeout-node.Warning)
-		w.change(n, KeepaliveLate)
+		w.announceLifeChange(n, KeepaliveLate)
 		return
 	}
 	node.Keepalive = KeepaliveCritical
-	w.change(n, KeepaliveMissed)
+	w.announceLifeChange(n, KeepaliveMissed)
 }
 
-// change tells every reducer of a change in the life of a node.
-func (w *Worker) change(n uint32, change LifeChange) {
+// announceLifeChange tells every reducer of a change in the life of a node.
+func (w *Worker) announceLifeChange(n uint32, announceLifeChange LifeChange) {
 	for _, a := range w.appliers {
-		a.Life(n, change)
+		a.Life(n, announceLifeChange)
 	}
 }
 
@@ -166,9 +166,9 @@ func (p *Partition) nextDeadline() int64 {
 	return next
 }
 
-// expire acts on the deadlines that passed by the commit's listening time: keepalives
+// expireDeadlines acts on the deadlines that passed by the commit's listening time: keepalives
 // first, because a silent node explains that its checks are silent.
-func (w *Worker) expire(p *Partition) {
+func (w *Worker) expireDeadlines(p *Partition) {
 	if next := p.keepalives.Next(); next != 0 && next <= w.Listening {
 		ids := p.keepalives.Expired(w.Listening, w.expired[:0])
 		w.expired = ids
@@ -240,7 +240,7 @@ func (w *Worker) Postpone(p *Partition, n uint32) (until int64, why Postponement
 		return 0, WhileAway
 	case node.Keepalive == KeepaliveReceived && node.LastSeen != w.Received:
 		if until = p.keepalives.Due(n); until > w.Listening {
-			node.waits = true
+			node.awaitsHeartbeat = true
 			return until, ForHeartbeat
 		}
 	}

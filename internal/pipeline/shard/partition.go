@@ -120,12 +120,12 @@ type Node struct {
 	BacklogUntil int64 // listening time until which deadlines wait for the backlog; zero: they do not
 
 	session uint64
-	backlog uint64       // signals of the backlog lane still to come
-	streams []streamLast // oldest use first
+	backlog uint64         // signals of the backlog lane still to come
+	streams []lastOfStream // oldest use first
 
-	Keepalive KeepaliveState
-	Stopped   bool // by a planned end: its deadlines wait until it comes back
-	waits     bool // a deadline may wait for a sign of life: see Worker.Postpone
+	Keepalive       KeepaliveState
+	Stopped         bool // by a planned end: its deadlines wait until it comes back
+	awaitsHeartbeat bool // a deadline may wait for a sign of life: see Worker.Postpone
 }
 
 // KeepaliveState is the state of a node's keepalive.
@@ -147,7 +147,7 @@ func (n *Node) keepaliveTimeout() int64 {
 	return n.Timeout
 }
 
-func millis(ms uint32) int64 { return int64(ms) * int64(time.Millisecond) }
+func millisToNanos(ms uint32) int64 { return int64(ms) * int64(time.Millisecond) }
 
 // NodesOf lists the nodes of a namespace by id, nil where it has none here. The slice
 // belongs to the partition and must not be kept.

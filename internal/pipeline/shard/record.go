@@ -11,11 +11,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// entry applies one journal entry: the shard applies marks of nodes itself, reducers get the
+// applyEntry applies one journal entry: the shard applies marks of nodes itself, reducers get the
 // kinds that they claim.
-func (w *Worker) entry(p *Partition, data []byte) {
+func (w *Worker) applyEntry(p *Partition, data []byte) {
 	if err := w.record.Decode(data); err != nil {
-		w.shard.metrics.record(0)
+		w.shard.metrics.countRecord(0)
 		w.shard.opts.Logger.Error("BUG: journal entry cannot be read and is left out",
 			"commit", w.Position.Number, "partition", p.ID, "error", err)
 		return
@@ -23,15 +23,15 @@ func (w *Worker) entry(p *Partition, data []byte) {
 	r := &w.record
 	switch r.Kind {
 	case wire.RecordBatch:
-		w.batch(p, r.Node, r.Batch)
+		w.applyBatch(p, r.Node, r.Batch)
 	case wire.RecordSession:
-		w.session(p, r.Node, r.Session)
+		w.applySessionMark(p, r.Node, r.Session)
 	case wire.RecordStarted:
 		w.extendDeadlines(p)
 	case wire.RecordIntent:
-		w.shard.advance(r.Intent)
+		w.shard.advanceRevision(r.Intent)
 	case wire.RecordForget:
-		w.forget(p, r.Node, r.Forget)
+		w.applyForgetMark(p, r.Node, r.Forget)
 	case wire.RecordProxyResult:
 		w.Count(w.applyProxyResult(p, r.Node, r.ProxyResult), 1)
 	default:
@@ -39,11 +39,11 @@ func (w *Worker) entry(p *Partition, data []byte) {
 			w.records[r.Kind].Record(r)
 		}
 	}
-	w.shard.metrics.record(r.Kind)
+	w.shard.metrics.countRecord(r.Kind)
 }
 
-// batch applies a batch of an agent: every signal ends in exactly one outcome.
-func (w *Worker) batch(p *Partition, id model.NodeID, body []byte) {
+// applyBatch applies a batch of an agent: every signal ends in exactly one outcome.
+func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	b := &w.reader
 	if err := b.Reset(body); err != nil {
 		w.Count(Malformed, 1)
@@ -59,10 +59,10 @@ func (w *Worker) batch(p *Partition, id model.NodeID, body []byte) {
 	if !ok {
 		n = p.AddNode(id, 0)
 	}
-	w.heartbeat(p, n)
-	first := w.moveStream(p, n)
+	w.noteHeartbeat(p, n)
+	first := w.advanceStream(p, n)
 	if b.Gap != nil {
-		w.gap(n, first)
+		w.applyGap(n, first)
 		return
 	}
 	number := b.First
@@ -89,8 +89,8 @@ func (w *Worker) batch(p *Partition, id model.NodeID, body []byte) {
 	}
 }
 
-// gap counts the signals that the agent's spool dropped, and tells the reducers.
-func (w *Worker) gap(n uint32, first uint64) {
+// applyGap counts the signals that the agent's spool dropped, and tells the reducers.
+func (w *Worker) applyGap(n uint32, first uint64) {
 	g := w.reader.Gap
 	covered := g.Last - w.reader.First + 1
 	if g.Last < first {
@@ -127,8 +127,8 @@ func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyRe
 	return w.signals[s.Kind].Signal(n, s, &w.arrival)
 }
 
-// streamLast is the last number applied of one stream and lane.
-type streamLast struct {
+// lastOfStream is the last number applied of one stream and lane.
+type lastOfStream struct {
 	key  wire.StreamKey
 	last uint64
 }
@@ -137,8 +137,8 @@ type streamLast struct {
 // and a node gets a new stream only when its spool was lost or rolled back.
 const MaxStreams = 16
 
-// stream returns the entry of a stream, and moves it to the end as the newest used.
-func (n *Node) stream(key wire.StreamKey) (s *streamLast, known bool) {
+// findStream returns the entry of a stream, and moves it to the end as the newest used.
+func (n *Node) findStream(key wire.StreamKey) (s *lastOfStream, known bool) {
 	last := len(n.streams) - 1
 	for i := last; i >= 0; i-- {
 		if n.streams[i].key == key {
@@ -156,18 +156,18 @@ func (n *Node) stream(key wire.StreamKey) (s *streamLast, known bool) {
 		copy(n.streams, n.streams[1:])
 		n.streams = n.streams[:last]
 	}
-	n.streams = append(n.streams, streamLast{key: key})
+	n.streams = append(n.streams, lastOfStream{key: key})
 	return &n.streams[len(n.streams)-1], false
 }
 
-// moveStream moves the batch's stream on to the end of the batch, and returns the first
+// advanceStream moves the batch's stream on to the end of the batch, and returns the first
 // number that is new; those below it are duplicates.
-func (w *Worker) moveStream(p *Partition, n uint32) (first uint64) {
+func (w *Worker) advanceStream(p *Partition, n uint32) (first uint64) {
 	b, node := &w.reader, &p.nodes[n]
 	if len(node.streams) == MaxStreams {
 		w.shard.metrics.evictions.Inc() // an upper bound: the stream may be a known one
 	}
-	s, known := node.stream(b.StreamKey)
+	s, known := node.findStream(b.StreamKey)
 	first = s.last + 1
 	if known && b.First > first {
 		// The source lets no hole pass, so commits are lost (muster doctor repair). The
@@ -217,11 +217,11 @@ func (p *Partition) Tombstone(node model.NodeID) (t Tombstone, ok bool) {
 // Tombstones are the marks of forgotten things by key. The zero value has none.
 type Tombstones[K comparable] struct {
 	marks map[K]Tombstone
-	byAge []aged[K] // oldest first; an old entry of a renewed mark is skipped
+	byAge []agedTombstone[K] // oldest first; an old entry of a renewed mark is skipped
 }
 
-// aged stands in the order in which tombstones end.
-type aged[K comparable] struct {
+// agedTombstone stands in the order in which tombstones end.
+type agedTombstone[K comparable] struct {
 	key K
 	at  int64
 }
@@ -232,7 +232,7 @@ func (t *Tombstones[K]) Set(key K, mark Tombstone) {
 		t.marks = map[K]Tombstone{}
 	}
 	t.marks[key] = mark
-	t.byAge = append(t.byAge, aged[K]{key, mark.At})
+	t.byAge = append(t.byAge, agedTombstone[K]{key, mark.At})
 }
 
 // Get returns the tombstone of a key.
@@ -276,12 +276,12 @@ func (t *Tombstones[K]) Decode(d *Decoder, readKey func(*Decoder) K) {
 		key := readKey(d)
 		t.Set(key, Tombstone{At: d.Int(), Deleted: d.Byte() != 0})
 	}
-	slices.SortStableFunc(t.byAge, func(x, y aged[K]) int { return cmp.Compare(x.at, y.at) })
+	slices.SortStableFunc(t.byAge, func(x, y agedTombstone[K]) int { return cmp.Compare(x.at, y.at) })
 }
 
-// forget applies a mark: reducers drop the states that it names, then a mark of a whole
+// applyForgetMark applies a mark: reducers drop the states that it names, then a mark of a whole
 // node ends its session and keepalive, and removes it where it is deleted.
-func (w *Worker) forget(p *Partition, id model.NodeID, m *wire.ForgetMark) {
+func (w *Worker) applyForgetMark(p *Partition, id model.NodeID, m *wire.ForgetMark) {
 	p.tombstones.Expire(w.Received - int64(TombstoneAge))
 	if id == 0 && m.Check == 0 {
 		w.shard.opts.Logger.Error("BUG: a forget that names neither node nor check", "commit", w.Position.Number)

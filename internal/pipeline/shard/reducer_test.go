@@ -13,58 +13,58 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// countShard is a shard with the counter on it.
-func countShard() (*Shard, *counter) {
-	s, c := New(Options{Grace: 10 * time.Second}), new(counter)
+// newCountShard is a shard with the counter on it.
+func newCountShard() (*Shard, *signalCounter) {
+	s, c := New(Options{Grace: 10 * time.Second}), new(signalCounter)
 	s.Add(c)
 	return s, c
 }
 
 // commits of three nodes of partition 1: one goes on sending, one falls silent, and one stops
 // by a planned end; then the server restarts, and a node is deleted.
-func countCommits(t testing.TB) []*commit {
+func newCountCommits(t testing.TB) []*testCommit {
 	const going, silent, stopped = 1, 1 + model.Partitions, 1 + 2*model.Partitions
-	var list []*commit
+	var list []*testCommit
 	numbers := map[model.NodeID]uint64{}
-	at := func(seconds int, entries ...func(c *commit)) {
+	at := func(seconds int, entries ...func(c *testCommit)) {
 		c := newCommit(uint64(len(list)+1), time.Duration(seconds)*time.Second)
 		for _, add := range entries {
 			add(c)
 		}
 		list = append(list, c)
 	}
-	begin := func(node model.NodeID) func(*commit) {
-		return func(c *commit) {
-			c.add(1, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Session: 1, Begun: true, Namespace: 1, TimeoutMs: 600_000}})
+	begin := func(node model.NodeID) func(*testCommit) {
+		return func(c *testCommit) {
+			c.addRecord(1, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Session: 1, Begun: true, Namespace: 1, TimeoutMs: 600_000}})
 		}
 	}
-	send := func(node model.NodeID) func(*commit) {
-		return func(c *commit) { c.batch(t, node, numbers[node]+1, 1); numbers[node]++ }
+	send := func(node model.NodeID) func(*testCommit) {
+		return func(c *testCommit) { c.addValueBlocks(t, node, numbers[node]+1, 1); numbers[node]++ }
 	}
-	repeat := func(node model.NodeID) func(*commit) {
-		return func(c *commit) { c.batch(t, node, numbers[node], 1) }
+	repeat := func(node model.NodeID) func(*testCommit) {
+		return func(c *testCommit) { c.addValueBlocks(t, node, numbers[node], 1) }
 	}
-	alive := func(node model.NodeID) func(*commit) { // without a signal that the reducer claims
-		return func(c *commit) {
+	alive := func(node model.NodeID) func(*testCommit) { // without a signal that the reducer claims
+		return func(c *testCommit) {
 			numbers[node]++
-			c.keepalive(t, node, numbers[node])
+			c.addKeepalive(t, node, numbers[node])
 		}
 	}
 	at(1, begin(going), begin(silent), begin(stopped), send(going), send(silent), send(stopped))
-	at(30, send(going), repeat(going), func(c *commit) {
-		c.add(1, &wire.Record{Kind: wire.RecordSession, Node: stopped, Session: &wire.SessionMark{Session: 1, Clean: true}})
+	at(30, send(going), repeat(going), func(c *testCommit) {
+		c.addRecord(1, &wire.Record{Kind: wire.RecordSession, Node: stopped, Session: &wire.SessionMark{Session: 1, Clean: true}})
 	})
-	at(50, func(c *commit) { c.add(journal.All, &wire.Record{Kind: wire.RecordStarted}) })
+	at(50, func(c *testCommit) { c.addRecord(journal.All, &wire.Record{Kind: wire.RecordStarted}) })
 	at(65, alive(silent)) // with the grace due at 71, not at 61
 	at(71, alive(silent), send(going))
-	at(80, func(c *commit) {
-		c.add(1, &wire.Record{Kind: wire.RecordForget, Node: silent, Forget: &wire.ForgetMark{Deleted: true}})
+	at(80, func(c *testCommit) {
+		c.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: silent, Forget: &wire.ForgetMark{Deleted: true}})
 	}, send(going))
 	at(90, send(silent)) // deleted: it does not come back
 	return list
 }
 
-func apply(t *testing.T, s *Shard, list []*commit) {
+func applyCommits(t *testing.T, s *Shard, list []*testCommit) {
 	t.Helper()
 	for _, c := range list {
 		if err := s.Apply(c); err != nil {
@@ -76,10 +76,10 @@ func apply(t *testing.T, s *Shard, list []*commit) {
 // A second reducer stands on the shard without copying anything: duplicates are dropped, its
 // deadlines get the grace and wait for a stopped node, deleted nodes stay deleted, and its
 // section restores it from a snapshot after any commit.
-func TestSecondReducerGetsItsSignals(t *testing.T) {
-	commits := countCommits(t)
-	whole, c := countShard()
-	apply(t, whole, commits)
+func TestSecondReducerGetsSignalsAndDeadlines(t *testing.T) {
+	commits := newCountCommits(t)
+	whole, c := newCountShard()
+	applyCommits(t, whole, commits)
 	p := whole.Partition(1)
 	n, ok := p.Find(1)
 	if _, deleted := p.Find(1 + model.Partitions); !ok || deleted || c.partitions[1].counts[n] != 4 {
@@ -89,16 +89,16 @@ func TestSecondReducerGetsItsSignals(t *testing.T) {
 		t.Fatalf("silent: %v, want %v", c.silent, want)
 	}
 	for k := range commits {
-		part, _ := countShard()
-		apply(t, part, commits[:k])
-		again, c := countShard()
+		part, _ := newCountShard()
+		applyCommits(t, part, commits[:k])
+		again, c := newCountShard()
 		for id := range model.Partitions {
 			body, at := part.Snapshot(model.Partition(id), nil)
 			if err := again.Restore(model.Partition(id), at, body); err != nil {
 				t.Fatal(err)
 			}
 		}
-		apply(t, again, commits)
+		applyCommits(t, again, commits)
 		if again.Hash(1) != whole.Hash(1) {
 			t.Errorf("from a snapshot after commit %d: another partition", k)
 		}
@@ -110,17 +110,17 @@ func TestSecondReducerGetsItsSignals(t *testing.T) {
 
 // A snapshot with the section of a reducer that this program lacks is refused by its name; a
 // reducer without a section starts empty.
-func TestSectionsOfOtherReducers(t *testing.T) {
-	s, _ := countShard()
-	apply(t, s, countCommits(t)[:1])
+func TestSectionWithoutReducerIsRefused(t *testing.T) {
+	s, _ := newCountShard()
+	applyCommits(t, s, newCountCommits(t)[:1])
 	body, at := s.Snapshot(1, nil)
 	if err := New(Options{}).Restore(1, at, body); !errors.Is(err, ErrSnapshot) || !strings.Contains(err.Error(), `section "counts"`) {
 		t.Errorf("without the reducer: %v", err)
 	}
 	alone := New(Options{})
-	apply(t, alone, countCommits(t)[:1])
+	applyCommits(t, alone, newCountCommits(t)[:1])
 	body, at = alone.Snapshot(1, nil)
-	late, c := countShard()
+	late, c := newCountShard()
 	if err := late.Restore(1, at, body); err != nil || late.Nodes() != 3 || !slices.Equal(c.partitions[1].counts, []uint64{0, 0, 0}) {
 		t.Errorf("a reducer added later: %v, %v", err, c.partitions[1].counts)
 	}
@@ -129,13 +129,13 @@ func TestSectionsOfOtherReducers(t *testing.T) {
 			t.Error("two reducers of one section")
 		}
 	}()
-	late.Add(new(counter))
+	late.Add(new(signalCounter))
 }
 
 // Whatever the bytes, Restore fills the partition or leaves it empty with an error.
 func FuzzRestoreSections(f *testing.F) {
-	s, _ := countShard()
-	for _, c := range countCommits(f) {
+	s, _ := newCountShard()
+	for _, c := range newCountCommits(f) {
 		if err := s.Apply(c); err != nil {
 			f.Fatal(err)
 		}
@@ -144,14 +144,14 @@ func FuzzRestoreSections(f *testing.F) {
 	}
 	f.Add(EmptySnapshot())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, _ := countShard()
+		s, _ := newCountShard()
 		if err := s.Restore(1, journal.Position{Log: 1, Number: 1}, data); err != nil {
 			if s.Nodes() != 0 || s.Partition(1).tombstones.Len() != 0 {
 				t.Fatalf("%d nodes after %v", s.Nodes(), err)
 			}
 			return
 		}
-		again, _ := countShard()
+		again, _ := newCountShard()
 		body, _ := s.Snapshot(1, nil)
 		if err := again.Restore(1, journal.Position{}, body); err != nil || again.Hash(1) != s.Hash(1) {
 			t.Fatalf("a snapshot of what was restored is another: %v", err)
@@ -161,19 +161,19 @@ func FuzzRestoreSections(f *testing.F) {
 
 // A deleted node is remembered as long as a spool may hold results of it, and not
 // longer; a fleet that is deleted at once costs no look at each for each.
-func TestTombstonesExpire(t *testing.T) {
+func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	const many = 50_000
 	first := newCommit(1, 0)
 	for i := range many {
-		first.add(1, &wire.Record{Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetMark{Deleted: true}})
+		first.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetMark{Deleted: true}})
 	}
-	forget := func(number uint64, at time.Duration) *commit {
+	forget := func(number uint64, at time.Duration) *testCommit {
 		c := newCommit(number, at)
-		c.add(1, &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
+		c.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
 		return c
 	}
 	s := New(Options{})
-	apply(t, s, []*commit{first, forget(2, model.MaxSpoolAge)})
+	applyCommits(t, s, []*testCommit{first, forget(2, model.MaxSpoolAge)})
 	if p := s.Partition(1); len(p.tombstones.marks) != many || len(p.tombstones.byAge) != many || !p.Deleted(1+model.Partitions) {
 		t.Fatalf("%d tombstones, %d in order; want %d", len(p.tombstones.marks), len(p.tombstones.byAge), many)
 	}
@@ -183,7 +183,7 @@ func TestTombstonesExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []*Shard{s, again} {
-		apply(t, s, []*commit{forget(3, TombstoneAge+time.Hour)})
+		applyCommits(t, s, []*testCommit{forget(3, TombstoneAge+time.Hour)})
 		if p := s.Partition(1); len(p.tombstones.marks) != 0 || len(p.tombstones.byAge) != 0 {
 			t.Errorf("%d tombstones, %d in order; want none", len(p.tombstones.marks), len(p.tombstones.byAge))
 		}
@@ -193,19 +193,21 @@ func TestTombstonesExpire(t *testing.T) {
 	}
 }
 
-// commit is a journal.Commit in memory.
-type commit struct{ journaltest.Commit }
+// testCommit is a journal.Commit in memory.
+type testCommit struct{ journaltest.Commit }
 
-func newCommit(number uint64, listening time.Duration) *commit {
-	return &commit{journaltest.Commit{
+func newCommit(number uint64, listening time.Duration) *testCommit {
+	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: 1, Number: number}, Listened: listening, Time: int64(1_800_000_000*time.Second + listening),
 	}}
 }
 
-func (c *commit) add(s journal.Section, r *wire.Record) { c.AddEntry(s, wire.AppendRecord(nil, r)) }
+func (c *testCommit) addRecord(s journal.Section, r *wire.Record) {
+	c.AddEntry(s, wire.AppendRecord(nil, r))
+}
 
-// batch adds value blocks of a node, numbered from first on.
-func (c *commit) batch(t testing.TB, node model.NodeID, first uint64, blocks int) {
+// addValueBlocks adds value blocks of a node, numbered from first on.
+func (c *testCommit) addValueBlocks(t testing.TB, node model.NodeID, first uint64, blocks int) {
 	b := &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1}
 	for range blocks {
 		b.Signals = append(b.Signals, wire.Signal{Kind: countSignal, Chunk: 10, AtMs: 1, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: 1, Columns: []byte{0}})})
@@ -213,15 +215,15 @@ func (c *commit) batch(t testing.TB, node model.NodeID, first uint64, blocks int
 	c.addBatch(t, node, b)
 }
 
-func (c *commit) keepalive(t testing.TB, node model.NodeID, first uint64) {
+func (c *testCommit) addKeepalive(t testing.TB, node model.NodeID, first uint64) {
 	c.addBatch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1, Signals: []wire.Signal{{Kind: wire.SignalKeepalive, AtMs: 1}}})
 }
 
-func (c *commit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
+func (c *testCommit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
 	t.Helper()
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, b))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.add(journal.Section(node%model.Partitions), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
+	c.addRecord(journal.Section(node%model.Partitions), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
 }

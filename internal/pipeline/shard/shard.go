@@ -64,14 +64,14 @@ type Shard struct {
 	partitions [model.Partitions]*Partition
 	reducers   []Reducer
 	workers    []*Worker
-	places     places
+	places     nodePartitions
 
 	log       atomic.Uint64 // Position.Log of the last commit delivered
 	delivered atomic.Uint64 // number of the last commit delivered
 	revision  atomic.Int64  // intent revision in force
 
 	waitMu  sync.Mutex
-	waiting []waiter
+	waiting []positionWaiter
 	waits   atomic.Int32
 
 	restoreMu  sync.Mutex
@@ -113,7 +113,7 @@ func (s *Shard) Add(r Reducer) {
 		r.Reset(p, deadlines)
 	}
 	for _, w := range s.workers {
-		w.add(r)
+		w.addReducer(r)
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *Shard) Run(ctx context.Context) error {
 	defer s.end()
 	g, ctx := errgroup.WithContext(ctx)
 	for _, w := range s.workers {
-		g.Go(func() error { return w.run(ctx) })
+		g.Go(func() error { return w.runQueue(ctx) })
 	}
 	return g.Wait()
 }
@@ -134,7 +134,7 @@ func (s *Shard) Run(ctx context.Context) error {
 // Deliver that waits, restore, Read from the lowest restored position into Deliver,
 // then let the waiting one go.
 func (s *Shard) Deliver(c journal.Commit) {
-	s.note(c)
+	s.noteDelivered(c)
 	for _, w := range s.workers {
 		c.Retain()
 		if w.queue.Put(s.life, c) != nil {
@@ -147,16 +147,16 @@ func (s *Shard) Deliver(c journal.Commit) {
 // handed on when Apply returns. It is for a shard without Run, which has one caller;
 // Snapshot may be called meanwhile. After an error the shard is of no use.
 func (s *Shard) Apply(c journal.Commit) error {
-	s.note(c)
+	s.noteDelivered(c)
 	for _, w := range s.workers {
-		if err := w.apply(c); err != nil {
+		if err := w.applyCommit(c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Shard) note(c journal.Commit) {
+func (s *Shard) noteDelivered(c journal.Commit) {
 	pos := c.Position()
 	s.log.Store(pos.Log)
 	s.delivered.Store(pos.Number)
@@ -168,9 +168,9 @@ func (s *Shard) Log() uint64 { return s.log.Load() }
 // Revision is the intent revision in force by the journal.
 func (s *Shard) Revision() int64 { return s.revision.Load() }
 
-// advance notes an intent revision. Workers are not in step, so that an older one
+// advanceRevision notes an intent revision. Workers are not in step, so that an older one
 // may come after a newer.
-func (s *Shard) advance(revision int64) {
+func (s *Shard) advanceRevision(revision int64) {
 	for {
 		now := s.revision.Load()
 		if revision <= now || s.revision.CompareAndSwap(now, revision) {
@@ -202,8 +202,8 @@ func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journa
 	return last, nil
 }
 
-// waiter is a WaitApplied in progress.
-type waiter struct {
+// positionWaiter is a WaitApplied in progress.
+type positionWaiter struct {
 	number uint64
 	done   chan struct{}
 }
@@ -223,12 +223,12 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	if s.Applied().Number >= p.Number {
 		return nil
 	}
-	w := waiter{p.Number, make(chan struct{})}
+	w := positionWaiter{p.Number, make(chan struct{})}
 	s.waitMu.Lock()
 	s.waiting = append(s.waiting, w)
 	s.waits.Store(int32(len(s.waiting)))
 	s.waitMu.Unlock()
-	s.wake() // it may have been applied in between
+	s.wakeWaiters() // it may have been applied in between
 	select {
 	case <-w.done:
 		return nil
@@ -236,7 +236,7 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	case <-s.life.Done():
 	}
 	s.waitMu.Lock()
-	s.waiting = slices.DeleteFunc(s.waiting, func(o waiter) bool { return o.done == w.done })
+	s.waiting = slices.DeleteFunc(s.waiting, func(o positionWaiter) bool { return o.done == w.done })
 	s.waits.Store(int32(len(s.waiting)))
 	s.waitMu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -245,15 +245,15 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	return ErrStopped
 }
 
-// wake ends the waits whose position is applied.
-func (s *Shard) wake() {
+// wakeWaiters ends the waits whose position is applied.
+func (s *Shard) wakeWaiters() {
 	if s.waits.Load() == 0 {
 		return
 	}
 	s.waitMu.Lock()
 	defer s.waitMu.Unlock()
 	applied := s.Applied().Number
-	s.waiting = slices.DeleteFunc(s.waiting, func(w waiter) bool {
+	s.waiting = slices.DeleteFunc(s.waiting, func(w positionWaiter) bool {
 		if w.number <= applied {
 			close(w.done)
 		}
@@ -262,20 +262,20 @@ func (s *Shard) wake() {
 	s.waits.Store(int32(len(s.waiting)))
 }
 
-// places maps nodes to partitions, for callers that know only the node's number.
-type places struct {
+// nodePartitions maps nodes to partitions, for callers that know only the node's number.
+type nodePartitions struct {
 	mu sync.RWMutex
 	at map[model.NodeID]model.Partition
 }
 
-func (x *places) find(node model.NodeID) (model.Partition, bool) {
+func (x *nodePartitions) find(node model.NodeID) (model.Partition, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	p, ok := x.at[node]
 	return p, ok
 }
 
-func (x *places) set(node model.NodeID, p model.Partition) {
+func (x *nodePartitions) set(node model.NodeID, p model.Partition) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.at == nil {
@@ -284,7 +284,7 @@ func (x *places) set(node model.NodeID, p model.Partition) {
 	x.at[node] = p
 }
 
-func (x *places) remove(node model.NodeID) {
+func (x *nodePartitions) remove(node model.NodeID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.at, node)

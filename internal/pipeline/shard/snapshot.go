@@ -85,11 +85,11 @@ func (s *Shard) Restore(id model.Partition, at journal.Position, body []byte) er
 		return fmt.Errorf("restore partition %d: it is not empty", id)
 	}
 	if err := p.decodeSections(NewDecoder(body)); err != nil {
-		p.reset()
+		p.resetPartition()
 		return fmt.Errorf("restore partition %d: %w", id, err)
 	}
 	p.at = at
-	s.restored(id, at)
+	s.noteRestored(id, at)
 	return nil
 }
 
@@ -100,13 +100,13 @@ func (p *Partition) decodeSections(d *Decoder) error {
 	decoded := map[string]bool{}
 	for i := range d.Count() {
 		section := Section{Name: string(d.Bytes()), Version: d.Byte()}
-		body := NewDecoder(d.next(d.Fixed64()))
+		body := NewDecoder(d.nextBytes(d.Fixed64()))
 		if d.err != nil {
 			return d.err
 		}
 		known, decode := nodesSection, p.decode
 		if i > 0 {
-			if known, decode = p.section(section.Name); decode == nil {
+			if known, decode = p.findSection(section.Name); decode == nil {
 				return fmt.Errorf("%w: section %q: this program has no view of that name", ErrSnapshot, section.Name)
 			}
 		}
@@ -130,8 +130,8 @@ func (p *Partition) decodeSections(d *Decoder) error {
 	return d.err
 }
 
-// section finds the reducer that reads a section.
-func (p *Partition) section(name string) (Section, func(*Decoder)) {
+// findSection finds the reducer that reads a section.
+func (p *Partition) findSection(name string) (Section, func(*Decoder)) {
 	for _, r := range p.shard.reducers {
 		if s := r.Section(); s.Name == name {
 			return s, func(d *Decoder) { r.Decode(p, d) }
@@ -140,9 +140,9 @@ func (p *Partition) section(name string) (Section, func(*Decoder)) {
 	return Section{}, nil
 }
 
-// restored moves Applied to the lowest position of each worker's partitions: where
+// noteRestored moves Applied to the lowest position of each worker's partitions: where
 // all are at the journal's head, nothing will be replayed.
-func (s *Shard) restored(id model.Partition, at journal.Position) {
+func (s *Shard) noteRestored(id model.Partition, at journal.Position) {
 	s.restoreMu.Lock()
 	defer s.restoreMu.Unlock()
 	s.log.Store(at.Log)
@@ -155,8 +155,8 @@ func (s *Shard) restored(id model.Partition, at journal.Position) {
 	w.applied.Store(lowest)
 }
 
-// reset makes the partition empty, and takes its nodes out of the index of places.
-func (p *Partition) reset() {
+// resetPartition makes the partition empty, and takes its nodes out of the index of places.
+func (p *Partition) resetPartition() {
 	for len(p.order) > 0 {
 		p.RemoveNode(p.order[len(p.order)-1])
 	}
@@ -225,7 +225,7 @@ func (d *Decoder) Int() int64 {
 
 // Byte reads one byte.
 func (d *Decoder) Byte() byte {
-	if b := d.next(1); b != nil {
+	if b := d.nextBytes(1); b != nil {
 		return b[0]
 	}
 	return 0
@@ -233,7 +233,7 @@ func (d *Decoder) Byte() byte {
 
 // Fixed64 reads eight bytes, little-endian.
 func (d *Decoder) Fixed64() uint64 {
-	if b := d.next(8); b != nil {
+	if b := d.nextBytes(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
@@ -241,14 +241,14 @@ func (d *Decoder) Fixed64() uint64 {
 
 // Fixed32 reads four bytes, little-endian.
 func (d *Decoder) Fixed32() uint32 {
-	if b := d.next(4); b != nil {
+	if b := d.nextBytes(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
 // Bytes reads a length and as many bytes.
-func (d *Decoder) Bytes() []byte { return d.next(d.Uint()) }
+func (d *Decoder) Bytes() []byte { return d.nextBytes(d.Uint()) }
 
 // Count reads the number of elements that follow, each of at least one byte.
 func (d *Decoder) Count() int {
@@ -260,7 +260,7 @@ func (d *Decoder) Count() int {
 	return int(n)
 }
 
-func (d *Decoder) next(size uint64) []byte {
+func (d *Decoder) nextBytes(size uint64) []byte {
 	if size > uint64(len(d.rest)) {
 		d.Fail("cut short")
 		return nil
@@ -310,7 +310,7 @@ func (p *Partition) encodeNode(b []byte, n uint32, node *Node) []byte {
 	if node.Stopped {
 		flags |= nodeStopped
 	}
-	if node.waits {
+	if node.awaitsHeartbeat {
 		flags |= nodeWaits
 	}
 	b = append(b, flags, byte(node.Keepalive))
@@ -351,7 +351,7 @@ func (p *Partition) decodeNode(d *Decoder, id model.NodeID) {
 	n := p.AddNode(id, model.NamespaceID(d.Uint32()))
 	node := &p.nodes[n]
 	flags := d.Byte()
-	node.Stopped, node.waits = flags&nodeStopped != 0, flags&nodeWaits != 0
+	node.Stopped, node.awaitsHeartbeat = flags&nodeStopped != 0, flags&nodeWaits != 0
 	if node.Keepalive = KeepaliveState(d.Byte()); node.Keepalive >= keepaliveStates {
 		d.Fail("keepalive out of range")
 		return
@@ -372,6 +372,6 @@ func (p *Partition) decodeNode(d *Decoder, id model.NodeID) {
 	}
 	for range streams {
 		key := wire.StreamKey{Stream: wire.StreamID(d.Fixed64()), Lane: wire.Lane(d.Byte())}
-		node.streams = append(node.streams, streamLast{key, d.Uint()})
+		node.streams = append(node.streams, lastOfStream{key, d.Uint()})
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// counter is a whole reducer, as ARCHITECTURE.md ("Add a reducer") walks through it. It counts the signals of
+// signalCounter is a whole reducer, as ARCHITECTURE.md ("Add a reducer") walks through it. It counts the signals of
 // one kind per node, and reports a node that sent none for countTimeout. reducer_test.go tests it.
-type counter struct {
+type signalCounter struct {
 	partitions [model.Partitions]countPartition
 	silent     []model.NodeID // in the order of the journal, with one worker
 }
@@ -29,27 +29,27 @@ const (
 	countTimeout = time.Minute
 )
 
-func (c *counter) Section() Section { return Section{Name: "counts", Version: 1} }
-func (c *counter) Claims() Claims   { return Claims{Signals: []wire.SignalKind{countSignal}} }
+func (c *signalCounter) Section() Section { return Section{Name: "counts", Version: 1} }
+func (c *signalCounter) Claims() Claims   { return Claims{Signals: []wire.SignalKind{countSignal}} }
 
-func (c *counter) Reset(p *Partition, deadlines *expect.Engine) {
+func (c *signalCounter) Reset(p *Partition, deadlines *expect.Engine) {
 	c.partitions[p.ID] = countPartition{deadlines: deadlines}
 }
 
-func (c *counter) AddNode(p *Partition, n uint32) {
+func (c *signalCounter) AddNode(p *Partition, n uint32) {
 	if of := &c.partitions[p.ID]; int(n) == len(of.counts) {
 		of.counts = append(of.counts, 0)
 	}
 }
 
-func (c *counter) RemoveNode(p *Partition, n uint32) {
+func (c *signalCounter) RemoveNode(p *Partition, n uint32) {
 	c.partitions[p.ID].counts[n] = 0
 	c.partitions[p.ID].deadlines.Clear(n)
 }
 
-func (c *counter) MoveNode(*Partition, uint32, model.NamespaceID) {}
+func (c *signalCounter) MoveNode(*Partition, uint32, model.NamespaceID) {}
 
-func (c *counter) Encode(p *Partition, dst []byte) []byte {
+func (c *signalCounter) Encode(p *Partition, dst []byte) []byte {
 	of := &c.partitions[p.ID]
 	for _, n := range p.Order() {
 		dst = binary.AppendUvarint(dst, of.counts[n])
@@ -58,7 +58,7 @@ func (c *counter) Encode(p *Partition, dst []byte) []byte {
 	return dst
 }
 
-func (c *counter) Decode(p *Partition, d *Decoder) {
+func (c *signalCounter) Decode(p *Partition, d *Decoder) {
 	of := &c.partitions[p.ID]
 	for _, n := range p.Order() {
 		of.counts[n] = d.Uint()
@@ -68,11 +68,11 @@ func (c *counter) Decode(p *Partition, d *Decoder) {
 	}
 }
 
-func (c *counter) NewApplier(w *Worker) Applier { return &countWorker{Worker: w, counter: c} }
+func (c *signalCounter) NewApplier(w *Worker) Applier { return &countWorker{Worker: w, counter: c} }
 
 type countWorker struct {
 	*Worker
-	counter *counter
+	counter *signalCounter
 	p       *Partition
 	of      *countPartition
 }

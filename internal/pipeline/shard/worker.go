@@ -27,18 +27,18 @@ type Worker struct {
 	signals  [maxSignalKind + 1]Applier // by kind; nil: no reducer claims it
 	records  [recordKinds]Applier
 
-	owned   []*Partition
-	next    []int64  // by owned: a listening time before which nothing is due
-	from    []uint64 // by owned: commits up to this number are in its snapshot
-	index   [model.Partitions]int16
-	queue   *queue.Queue[journal.Commit]
-	applied atomic.Uint64
-	started bool // a commit has come: everything is restored
+	owned           []*Partition
+	nextDeadlines   []int64  // by owned: a listening time before which nothing is due
+	restoredNumbers []uint64 // by owned: commits up to this number are in its snapshot
+	index           [model.Partitions]int16
+	queue           *queue.Queue[journal.Commit]
+	applied         atomic.Uint64
+	started         bool // a commit has come: everything is restored
 
-	all     [][]byte // entries of section All, of the commit being applied
-	tally   [outcomes]uint64
-	counted uint64 // sum of tally
-	chunks  map[model.ChunkID]*model.Chunk
+	all            [][]byte // entries of section All, of the commit being applied
+	tally          [outcomes]uint64
+	countedSignals uint64 // sum of tally
+	chunks         map[model.ChunkID]*model.Chunk
 
 	// Reused for every record.
 	record  wire.Record
@@ -68,13 +68,13 @@ func newWorker(s *Shard, number int) *Worker {
 			w.owned = append(w.owned, s.partitions[i])
 		}
 	}
-	w.next = make([]int64, len(w.owned))
-	w.from = make([]uint64, len(w.owned))
+	w.nextDeadlines = make([]int64, len(w.owned))
+	w.restoredNumbers = make([]uint64, len(w.owned))
 	return w
 }
 
-// add takes the reducer's applier into the tables of kinds.
-func (w *Worker) add(r Reducer) {
+// addReducer takes the reducer's applier into the tables of kinds.
+func (w *Worker) addReducer(r Reducer) {
 	a, claims := r.NewApplier(w), r.Claims()
 	w.appliers = append(w.appliers, a)
 	for _, kind := range claims.Signals {
@@ -91,13 +91,13 @@ func (w *Worker) add(r Reducer) {
 	}
 }
 
-func (w *Worker) run(ctx context.Context) error {
+func (w *Worker) runQueue(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case c := <-w.queue.Items():
-			err := w.apply(c)
+			err := w.applyCommit(c)
 			c.Release()
 			if err != nil {
 				return err
@@ -106,22 +106,22 @@ func (w *Worker) run(ctx context.Context) error {
 	}
 }
 
-// restored takes over the positions and deadlines that Restore brought.
-func (w *Worker) restored() {
+// takeRestored takes over the positions and deadlines that Restore brought.
+func (w *Worker) takeRestored() {
 	for i, p := range w.owned {
-		w.next[i], w.from[i] = p.nextDeadline(), p.at.Number
+		w.nextDeadlines[i], w.restoredNumbers[i] = p.nextDeadline(), p.at.Number
 	}
 }
 
-// apply brings one commit into the worker's partitions: the entries of each one's
+// applyCommit brings one commit into the worker's partitions: the entries of each one's
 // own section, the entries of section All, then the deadlines that passed. Every
 // partition sees the time of every commit; one without entries and without a
 // deadline costs a look at two numbers.
-func (w *Worker) apply(c journal.Commit) error {
+func (w *Worker) applyCommit(c journal.Commit) error {
 	w.Position, w.Received, w.Listening = c.Position(), c.Received(), int64(c.Listening())
 	if !w.started {
 		w.started = true
-		w.restored()
+		w.takeRestored()
 	}
 	if w.Position.Number <= w.applied.Load() {
 		return nil // replayed and delivered: the journal's head moves before Deliver
@@ -141,34 +141,34 @@ func (w *Worker) apply(c journal.Commit) error {
 		if int(s) >= len(w.index) {
 			return fmt.Errorf("read commit %d: section %d is no partition", w.Position.Number, s)
 		}
-		if i := w.index[s]; i >= 0 && w.Position.Number > w.from[i] {
-			if err := w.applyTo(int(i), c, s); err != nil {
+		if i := w.index[s]; i >= 0 && w.Position.Number > w.restoredNumbers[i] {
+			if err := w.applyToPartition(int(i), c, s); err != nil {
 				return fmt.Errorf("read commit %d: %w", w.Position.Number, err)
 			}
 		}
 	}
 	for i := range w.owned {
-		if w.Position.Number <= w.from[i] || w.owned[i].at == w.Position {
+		if w.Position.Number <= w.restoredNumbers[i] || w.owned[i].at == w.Position {
 			continue
 		}
-		if len(w.all) > 0 || w.next[i] != 0 && w.next[i] <= w.Listening {
-			if err := w.applyTo(i, nil, 0); err != nil {
+		if len(w.all) > 0 || w.nextDeadlines[i] != 0 && w.nextDeadlines[i] <= w.Listening {
+			if err := w.applyToPartition(i, nil, 0); err != nil {
 				return err
 			}
 		}
 	}
-	w.report()
+	w.reportCounts()
 	for _, a := range w.appliers {
 		a.EndCommit()
 	}
 	w.applied.Store(w.Position.Number)
-	w.shard.wake()
+	w.shard.wakeWaiters()
 	return nil
 }
 
-// applyTo brings the commit into one partition. c is nil where it has no section of
+// applyToPartition brings the commit into one partition. c is nil where it has no section of
 // its own.
-func (w *Worker) applyTo(i int, c journal.Commit, s journal.Section) error {
+func (w *Worker) applyToPartition(i int, c journal.Commit, s journal.Section) error {
 	p := w.owned[i]
 	p.Lock()
 	defer p.Unlock()
@@ -177,35 +177,35 @@ func (w *Worker) applyTo(i int, c journal.Commit, s journal.Section) error {
 	}
 	if c != nil {
 		if err := c.Entries(s, func(data []byte) error {
-			w.entry(p, data)
+			w.applyEntry(p, data)
 			return nil
 		}); err != nil {
 			return err
 		}
 	}
 	for _, data := range w.all {
-		w.entry(p, data)
+		w.applyEntry(p, data)
 	}
-	w.expire(p)
+	w.expireDeadlines(p)
 	p.at = w.Position
-	w.next[i] = p.nextDeadline()
+	w.nextDeadlines[i] = p.nextDeadline()
 	return nil
 }
 
 // Count notes the outcome of signals.
 func (w *Worker) Count(o Outcome, n uint64) {
-	w.counted += n
+	w.countedSignals += n
 	w.tally[o] += n
 }
 
-// report adds the worker's counts to the metrics.
-func (w *Worker) report() {
-	if w.counted == 0 {
+// reportCounts adds the worker's counts to the metrics.
+func (w *Worker) reportCounts() {
+	if w.countedSignals == 0 {
 		return
 	}
 	m := w.shard.metrics
-	m.received.Add(float64(w.counted))
-	w.counted = 0
+	m.received.Add(float64(w.countedSignals))
+	w.countedSignals = 0
 	for o, n := range w.tally {
 		if n > 0 {
 			m.outcomes[o].Add(float64(n))
@@ -289,7 +289,7 @@ var recordNames = [recordKinds]string{
 	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied",
 }
 
-func (m *metrics) record(kind wire.RecordKind) {
+func (m *metrics) countRecord(kind wire.RecordKind) {
 	if int(kind) < recordKinds {
 		m.records[kind].Inc()
 	}
