@@ -257,7 +257,8 @@ func collectPages[T any](read func(after string) (items []T, next string)) (all 
 	}
 }
 
-// compare compares the answers to bulk actions with history, the event view and the messages that the webhook received.
+// compare fails the test if the answers to bulk actions differ from history, the event view or the messages that the webhook
+// received.
 func (b *bulk) compare() {
 	b.t.Helper()
 	wrong := 0

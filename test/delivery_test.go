@@ -129,7 +129,7 @@ func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// kindsOf returns the kinds of the messages about a problem, each once, in the order of arrival.
+// kindsOf returns the kinds of the webhook's messages about a problem, each kind once, in the order of arrival.
 func (w *webhook) kindsOf(problem string) (kinds []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +141,7 @@ func (w *webhook) kindsOf(problem string) (kinds []string) {
 	return kinds
 }
 
-// compare compares the received messages with the problems in history.
+// compare fails the test if the messages that the webhook received differ from the problems in history.
 func (w *webhook) compare(t *testing.T, api *client.Client) {
 	t.Helper()
 	problems := map[string]v1.Problem{}

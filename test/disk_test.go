@@ -51,7 +51,7 @@ func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 
 			paths, _ := segments(t, s)
 			segment := paths[len(paths)-1]
-			// Two calls show: what fails, and whether a sync of that file follows.
+			// The trace shows which call fails, and whether a sync of the same file follows.
 			what := []string{"-e", "trace=fdatasync,pwrite64", "-e", "inject=" + c.call + ":error=EIO"}
 			if c.segment {
 				what = append(what, "-P", segment)
@@ -196,12 +196,11 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 		output     int // bytes of each result, of which 1,000 a second are due
 		leftShort  bool
 	}{
-		// Full before each partition was snapshotted once: only positions that go on while
-		// it is full let the tail go.
+		// The journal is full before each partition was snapshotted once: the tail is cut only if empty commits move the position
+		// while the journal is full.
 		{"disk", "56m", []string{"--journal-budget", "64MiB", "--journal-reserve", "16MiB", "--snapshot-cycle", "3s"}, 20_000, false},
-		// The first tail goes after two cycles, which take more than a second each however full
-		// it is: what is due meanwhile is more than the budget, also on a machine that keeps up
-		// with a third of it.
+		// The first tail is cut after two snapshot cycles of more than a second each: the results due in this time exceed the
+		// budget, also on a machine that sends only a third of them.
 		{"budget", "", []string{"--journal-budget", "64MiB", "--snapshot-cycle", "15s"}, 40_000, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -220,7 +219,7 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 			cfg := s.Load(fleet, 6*time.Second)
 			cfg.Output = c.output
 			rep, err := load.Run(t.Context(), cfg)
-			// Nothing is lost; that spools are full meanwhile, and results not made, is what it takes.
+			// No result is lost; full spools, and checks that do not run meanwhile, are expected.
 			assert(t, err == nil && nothingLost(rep), "load run: %v, %+v", err, rep)
 			assert(t, strings.Contains(s.Log(), "journal cannot commit") && rep.Slowed != 0,
 				"there was always room: nothing is shown; slowed %d times", rep.Slowed)
@@ -360,7 +359,7 @@ func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 	return acks
 }
 
-func TestSyncOrderFindsEarlyAcknowledgement(t *testing.T) {
+func TestSyncOrderCheckFindsEarlyAcknowledgement(t *testing.T) {
 	const plain = "127.0.0.1:1"
 	write := `1 pwrite64(20</d/journal/1.log>, "x"..., 98, 1) = 98` + "\n"
 	sync := "1 fdatasync(20</d/journal/1.log>) = 0\n"

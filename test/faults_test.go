@@ -57,9 +57,9 @@ faults:
   - {at: 13s, server: kill}
 `
 
-// TestFaultsAlertOnce lets checks fail, machines die and the server be killed: each expected alert reaches the webhook once,
-// and no other does.
-func TestFaultsAlertOnce(t *testing.T) {
+// TestFaultsAlertExactlyOnce lets checks fail, machines die and the server be killed: each expected alert reaches the webhook
+// once, and no other does.
+func TestFaultsAlertExactlyOnce(t *testing.T) {
 	skipIfShort(t, "short: half a minute of faults")
 	t.Parallel()
 	sc := testenv.Value(scenario.Parse("troubles.yaml", []byte(faultScenario)))(t)
@@ -237,9 +237,9 @@ func buildFaultyServer(t *testing.T) string {
 	return binary
 }
 
-// TestSubjectIsLeftClean prepares, kills, stops and restarts the server under test: its figures can be read meanwhile, and no
-// file or process remains.
-func TestSubjectIsLeftClean(t *testing.T) {
+// TestSubjectLeavesNoFileOrProcess prepares, kills, stops and restarts the server under test: its figures can be read meanwhile,
+// and no file or process remains.
+func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	t.Parallel()
 	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}
 	base := t.TempDir()
@@ -307,8 +307,8 @@ func TestSubjectCountsSystemCalls(t *testing.T) {
 	assert(t, err == nil, "the server afterwards: %v", err)
 }
 
-// TestSubjectDoesNotStart starts a server under test with a bad setting: the error contains the server's reason.
-func TestSubjectDoesNotStart(t *testing.T) {
+// TestFailedSubjectStartNamesReason starts a server under test with a bad setting: the error contains the server's reason.
+func TestFailedSubjectStartNamesReason(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: base, Flags: []string{"--max-frame", "1"}})

@@ -30,7 +30,7 @@ type gitOps struct {
 	flags string            // MUSTER_FLAGS of the run
 }
 
-// job is one job of a pipeline; each step runs in one shell.
+// job is one job of a GitLab or GitHub pipeline; each step runs in one shell.
 type job struct {
 	env   map[string]string
 	steps []string
@@ -109,7 +109,7 @@ func (p *gitOps) run(name, team string) (said string, code int) {
 	return all.String(), 0
 }
 
-// want runs a job and compares its exit code and output.
+// want runs a pipeline job and fails the test unless the job has this exit code and output.
 func (p *gitOps) want(name, team string, code int, texts ...string) {
 	p.t.Helper()
 	said, got := p.run(name, team)
@@ -117,7 +117,7 @@ func (p *gitOps) want(name, team string, code int, texts ...string) {
 	expectTexts(p.t, said, texts...)
 }
 
-// edit writes a file of the repository; an empty text removes it.
+// edit writes a file of the repository; an empty text removes the file.
 func (p *gitOps) edit(file, text string) {
 	p.t.Helper()
 	path := filepath.Join(p.repo, file)

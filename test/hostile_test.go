@@ -166,8 +166,8 @@ func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// watch starts a neighbour. The returned function checks that each of its results was acknowledged within a time, and that the
-// server's memory grew by at most so many MiB.
+// watch starts a neighbour. The returned function fails the test unless each of the neighbour's results was acknowledged within
+// a time and the server's memory grew by at most so many MiB.
 func (h *hostile) watch() (unharmed func(within time.Duration, mebibytes int64)) {
 	h.t.Helper()
 	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
@@ -186,7 +186,7 @@ func (g *neighbour) setOutputSize(n int) {
 	g.mu.Unlock()
 }
 
-// wakeRun lets run look at the state again.
+// wakeRun wakes neighbour.run, which then reads the neighbour's state again.
 func (g *neighbour) wakeRun() {
 	select {
 	case g.wake <- struct{}{}:
@@ -219,7 +219,7 @@ func (g *neighbour) takeSlowest() (time.Duration, int) {
 	return most, n
 }
 
-// peekSlowest returns the values of takeSlowest without a reset.
+// peekSlowest returns the longest time to an acknowledgement and the number of results, without resetting them.
 func (g *neighbour) peekSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -299,7 +299,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 	}
 }
 
-// hello opens a session of the i-th node.
+// hello opens a TLS connection and a session of the i-th node.
 func (h *hostile) hello(i int) *attacker {
 	h.t.Helper()
 	e := testenv.Value(h.open(h.tls(i)))(h.t)

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// joiner is a machine that may join: its folders and the commands typed on it.
+// joiner is a machine that may join the fleet: its folders, and methods that run commands on it.
 type joiner struct {
 	t      *testing.T
 	state  string

@@ -105,8 +105,9 @@ func expectJSONMembers(t *testing.T, path, members string) {
 	}
 }
 
-// TestScaleIsAFactor sets the former SCALE variable: the script refuses it, because --scale 20 means twenty times as much.
-func TestScaleIsAFactor(t *testing.T) {
+// TestFormerScaleVariableIsRefused sets the former SCALE variable: the script refuses it, because --scale 20 means
+// twenty times as much.
+func TestFormerScaleVariableIsRefused(t *testing.T) {
 	t.Parallel()
 	run := exec.Command("bash", filepath.Join(harness.Root(), "bench", "run.sh"), "rate-1k")
 	run.Env = append(os.Environ(), "SCALE=20", "OUT="+t.TempDir())
@@ -115,9 +116,9 @@ func TestScaleIsAFactor(t *testing.T) {
 	}
 }
 
-// TestLoadSize plays a scenario in several sizes, each on a server of its own with a report. The last line sums up. A size
-// that a limit of the machine forbids is an answer, not an error.
-func TestLoadSize(t *testing.T) {
+// TestLoadSizePlaysScenarioInSeveralSizes plays a scenario in several sizes, each on a server of its own with a report. The last line
+// sums up. A size that a limit of the machine forbids is an answer, not an error.
+func TestLoadSizePlaysScenarioInSeveralSizes(t *testing.T) {
 	skipIfShort(t, "it takes some seconds for each size")
 	t.Parallel()
 	dir, temp := t.TempDir(), t.TempDir()

@@ -82,7 +82,7 @@ func (l *lan) joinMachine(b *lanMachine, flags ...string) {
 	b.awaitLog(30*time.Second, "msg=connected")
 }
 
-// event returns an event, or an empty one while it does not exist.
+// event returns an event of the default namespace, or an empty event while the event does not exist.
 func (l *lan) event(node, check string) v1.Event {
 	l.t.Helper()
 	r := l.server.Try("get", "events", "--node", node, "--check", check, "-o", "json")

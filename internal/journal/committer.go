@@ -68,7 +68,7 @@ func (l *Log) lingerUntilFull() {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-l.queue.full: // perhaps of an earlier batch: then this one leaves early
+	case <-l.queue.full: // possibly for an earlier batch: then this batch is committed early
 	case <-l.closing:
 	}
 }
@@ -165,7 +165,7 @@ func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint) (received
 	step := max(0, mono-w.mono)
 	w.mono = mono
 	if !w.blocked.IsZero() {
-		step = 0 // nothing was accepted meanwhile
+		step = 0 // the journal accepted no entries in this time
 	}
 	received = o.Clock.Wall()
 	if received <= before.received {

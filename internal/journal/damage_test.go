@@ -239,7 +239,7 @@ func TestOpenVerifiesCommitsAboveSnapshot(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("case %+v: Open returns error %v", c, err)
 			continue
 		}
 		read := func(from journal.Position) (n int, err error) {
@@ -273,7 +273,7 @@ func TestRepairRestoresFormatFile(t *testing.T) {
 		o := smallSegmentOptions
 		o.FS = fs
 		if losses, err := journal.Repair("/j", o); err != nil || !slices.Equal(losses, []journal.Loss{{File: "/j/FORMAT"}}) {
-			t.Fatalf("%v %v", losses, err)
+			t.Fatalf("Repair returns losses %v and error %v", losses, err)
 		}
 		l := openTestLog(t, "/j", o)
 		if got := journaltest.Contents(t, l, journal.Position{}); !slices.Equal(got, w.entries) {

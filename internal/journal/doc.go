@@ -5,7 +5,7 @@
 // syncs it, passes it to Options.Deliver (the views) and then calls each entry's Waiter. Read returns
 // the same stream from a position on.
 //
-// Goroutine: the committer lives from Open to Close and owns Log.writer with its reserve. Locks:
+// Goroutine: the committer lives from Open to Close and owns the segmentWriter with its reserve. Locks:
 // batchQueue.mu guards the waiting entries, Log.mu head, segments and counters. Log.mu may be held
 // when batchQueue.mu is taken, never the other way round. Neither is held during a disk operation, a
 // Deliver or a Waiter.

@@ -40,7 +40,7 @@ func TestFullDiskBlocksCommits(t *testing.T) {
 		a.Wait(1)
 		has := func(name string) bool { f, err := fs.Open("/j/" + name); return err == nil && f.Close() == nil }
 		if !has("RESERVE") {
-			t.Fatal("no reserve was taken")
+			t.Fatal("the open log has no reserve file")
 		}
 		fs.SetFree(0)
 		for i := 1; i < 10; i++ {
@@ -124,7 +124,7 @@ func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 				a.Wait(7)
 				want := journaltest.Contents(t, l, journal.Position{})
 				if len(want) != 7 {
-					t.Fatalf("%q", want)
+					t.Fatalf("the log has the entries %q, want 7", want)
 				}
 				crashed := inner.Crash(0, 1)
 				if err := l.Close(); err != nil {
@@ -134,7 +134,7 @@ func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 				l = openTestLog(t, "/j", o)
 				defer l.Close()
 				if got := journaltest.Contents(t, l, journal.Position{}); fmt.Sprint(got) != fmt.Sprint(want) {
-					t.Fatalf("%q", got)
+					t.Fatalf("the log has the entries %q after the failed sync", got)
 				}
 			})
 		})
@@ -172,7 +172,7 @@ func TestLostAcknowledgedCommitsStopLog(t *testing.T) {
 		}
 		_ = l.Close()
 		if heard := a.Results(); len(heard) != 2 || !errors.Is(heard[1].Err, journal.ErrClosed) {
-			t.Fatalf("%+v", heard)
+			t.Fatalf("waiters got the outcomes %+v", heard)
 		}
 	})
 }
@@ -343,7 +343,7 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if born.ID == old.Log {
-		t.Fatal("the same incarnation")
+		t.Fatal("NewIncarnation keeps the former incarnation")
 	}
 	o.VerifyFrom = old
 	l = openTestLog(t, "/j", o)
@@ -351,10 +351,10 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	appendTestEntry(t, l, a, 1)
 	a.Wait(2)
 	if got := journaltest.Contents(t, l, journal.Position{}); len(got) != 2 {
-		t.Fatalf("%q", got)
+		t.Fatalf("the restored log has the entries %q", got)
 	}
 	if p, err := l.Resolve(old); err != nil || p != (journal.Position{Log: born.ID, Number: old.Number}) {
-		t.Fatalf("%+v %v", p, err)
+		t.Fatalf("Resolve returns position %+v and error %v", p, err)
 	}
 	if _, err := l.Resolve(journal.Position{Log: old.Log, Number: old.Number + 5}); !errors.Is(err, journal.ErrTrimmed) {
 		t.Fatalf("a position of the other life: %v", err)
@@ -365,7 +365,7 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if losses, err := journal.Repair("/j", o); err != nil || len(losses) != 1 {
-		t.Fatalf("%v %v", losses, err)
+		t.Fatalf("Repair returns losses %v and error %v", losses, err)
 	}
 	l = openTestLog(t, "/j", o)
 	if p, err := l.Resolve(old); err != nil || l.Incarnation() != born || len(journaltest.Contents(t, l, journal.Position{})) != 2 {
@@ -373,8 +373,8 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	}
 }
 
-// TestBlockedLogMovesPositionsWithoutListening blocks a log by its budget or a full disk: empty commits move the position, because
-// the tail is cut only after snapshots of later positions. Listening time stands still.
+// TestBlockedLogMovesPositionsWithoutListening blocks a log by its budget or a full disk: empty commits move the position,
+// because the tail is cut only after snapshots of later positions. Listening time stands still.
 func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -458,7 +458,7 @@ func TestNewerStoreVersionIsRefused(t *testing.T) {
 	_ = openTestLog(t, "/j", o).Close()
 	text, err := disk.ReadFile(fs, "/j/FORMAT")
 	if err != nil || !strings.Contains(string(text), "store snapshots 3\n") {
-		t.Fatalf("%s %v", text, err)
+		t.Fatalf("file FORMAT has content %s, read error %v", text, err)
 	}
 }
 
@@ -514,7 +514,7 @@ func TestLostLogEndStartsNewIncarnation(t *testing.T) {
 	o.KnownPositions = []journal.Position{at, {Log: 77, Number: 500}}
 	l = openTestLog(t, "/j", o)
 	if id := l.Incarnation().ID; id != at.Log {
-		t.Fatal("a new incarnation, though nothing is missing")
+		t.Fatal("the log starts a new incarnation although no commit is missing")
 	}
 	head := l.Head()
 	_ = l.Close()
@@ -524,7 +524,7 @@ func TestLostLogEndStartsNewIncarnation(t *testing.T) {
 	l = openTestLog(t, "/j", o)
 	born := l.Incarnation().ID
 	if born == at.Log {
-		t.Fatal("the same incarnation, though its end is missing")
+		t.Fatal("the log keeps its incarnation although its end is missing")
 	}
 	if p, err := l.Resolve(ahead); !errors.Is(err, journal.ErrTrimmed) {
 		t.Fatalf("a position of the end that is gone: %+v, %v", p, err)
@@ -543,10 +543,10 @@ func TestLostLogEndStartsNewIncarnation(t *testing.T) {
 		t.Fatalf("goes on at %+v", got)
 	}
 	_ = l.Close()
-	l = openTestLog(t, "/j", o) // those others still know the former one: nothing new in that
+	l = openTestLog(t, "/j", o) // other stores still have positions of the former incarnation
 	defer l.Close()
 	if l.Incarnation().ID != born {
-		t.Fatal("a new incarnation at every start")
+		t.Fatal("the log starts a new incarnation at every start, want only one")
 	}
 }
 
@@ -560,13 +560,13 @@ func TestMissingLogIsRefusedUntilRepair(t *testing.T) {
 	}
 	lost, err := journal.Repair("/j", o)
 	if err != nil || !slices.Equal(lost, []journal.Loss{{File: "/j", First: 1, Last: journal.ToEnd}}) {
-		t.Fatalf("%v %v", lost, err)
+		t.Fatalf("Repair returns losses %v and error %v", lost, err)
 	}
 	l := openTestLog(t, "/j", o)
 	defer l.Close()
 	a := journaltest.NewAcks()
 	appendTestEntry(t, l, a, 0)
 	if at := a.Wait(1)[0].At; at.Number != 1 {
-		t.Fatalf("%+v", at)
+		t.Fatalf("the repaired log is at position %+v", at)
 	}
 }

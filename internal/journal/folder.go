@@ -66,7 +66,7 @@ func (f *folderFormat) encode() []byte {
 }
 
 var (
-	errFormatDamaged = errors.New("its content is damaged")
+	errFormatDamaged = errors.New("the content of FORMAT is damaged")
 	errFormatMissing = errors.New("the file is missing")
 )
 

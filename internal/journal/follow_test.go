@@ -105,7 +105,7 @@ func TestFollowReportsDamageAndNotTornEnd(t *testing.T) {
 			case err == nil || !strings.Contains(err.Error(), c.says):
 				t.Errorf("%v, want %s", err, c.says)
 			case model.ClassOf(err) != model.NotFound && !errors.As(err, &damage):
-				t.Errorf("%T", err)
+				t.Errorf("Follow returns an error of type %T", err)
 			}
 		})
 	}

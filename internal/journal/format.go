@@ -89,12 +89,12 @@ func commitSum(b []byte) uint32 {
 
 // Reasons why the bytes of a segment are not a valid commit.
 var (
-	errTruncatedCommit  = errors.New("the file ends inside it")
-	errMissingCommits   = errors.New("commits are missing at its end")
-	errDamagedHeader    = errors.New("its header is damaged")
-	errWrongChecksum    = errors.New("its checksum does not match")
-	errWrongPredecessor = errors.New("it does not continue the commit before")
-	errInvalidContent   = errors.New("its checksum is right but its content is invalid: a faulty version wrote it")
+	errTruncatedCommit  = errors.New("the file ends within the commit")
+	errMissingCommits   = errors.New("commits are missing at the end of the segment")
+	errDamagedHeader    = errors.New("the header is damaged")
+	errWrongChecksum    = errors.New("the checksum does not match")
+	errWrongPredecessor = errors.New("the commit does not continue its predecessor")
+	errInvalidContent   = errors.New("the checksum matches but the content is invalid: a faulty version of Muster wrote the commit")
 	errNewerVersion     = errors.New("written by a newer version of Muster")
 )
 

@@ -159,7 +159,7 @@ func FuzzCommit(f *testing.F) {
 			if len(data) < commitHeaderSize {
 				return
 			}
-			h := commitHeader{ // the same with a header that holds
+			h := commitHeader{ // the same bytes with a valid header
 				number: 1, raw: uint32(data[48]) | uint32(data[49])<<8,
 				entries: uint32(data[56]), sections: uint16(data[60]), flags: uint16(data[62]) & flagsKnown,
 			}
@@ -219,7 +219,7 @@ func FuzzFormatFile(f *testing.F) {
 		}
 		again, err := parseFolder(parsed.encode())
 		if err != nil || again.incarnation != parsed.incarnation {
-			t.Fatalf("%v: %+v, %+v", err, parsed, again)
+			t.Fatalf("file FORMAT encoded again: error %v, got %+v and %+v", err, parsed, again)
 		}
 	})
 }
@@ -291,6 +291,6 @@ func TestConsumersFloorIsLowestPosition(t *testing.T) {
 		t.Errorf("floor %+v %v, want the snapshots'", lowest, ok)
 	}
 	if list := c.List(); len(list) != 2 || list[1].Name != "handler default/lake" {
-		t.Errorf("%+v", list)
+		t.Errorf("Consumers.List returns %+v", list)
 	}
 }

@@ -36,7 +36,7 @@ type Log struct {
 	mu       sync.Mutex
 	segments []*segment // oldest first, never empty; the last is being written
 	head     checkpoint // last durable commit
-	cut      uint64     // Cut was called up to here
+	cut      uint64     // highest number that Cut was called with
 	closed   bool
 	stats    Stats // without QueuedBytes
 }
@@ -158,7 +158,7 @@ func (l *Log) Cut(p Position) error {
 	removed := append([]*segment(nil), l.segments[:n]...)
 	l.segments = append([]*segment(nil), l.segments[n:]...)
 	l.mu.Unlock()
-	defer signalChannel(l.cuts) // the committer may wait for it
+	defer signalChannel(l.cuts) // the committer may wait for the freed space
 	return l.remove(removed)
 }
 

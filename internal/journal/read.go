@@ -70,7 +70,7 @@ func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	var list []segment
 	for _, s := range l.segments {
 		if s.last > from && s.last >= s.first {
-			list = append(list, *s) // its marks are only appended to
+			list = append(list, *s) // commitOffsets is shared: the log only appends to it
 		}
 	}
 	return list, l.head.number, nil

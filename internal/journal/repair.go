@@ -181,9 +181,9 @@ type segmentRewriter struct {
 	body    []byte
 	before  checkpoint
 	start   checkpoint
-	guess   bool // before is unknown: the first commit kept has it
+	guess   bool // before is unknown: the first copied commit determines it
 	damaged bool
-	cut     bool // there is no whole commit after the damaged bytes
+	cut     bool // no whole commit follows the damaged bytes
 }
 
 // copyCommit copies a whole commit into the new segment, and records the commits that are missing before it.

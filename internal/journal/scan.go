@@ -186,7 +186,7 @@ func (w *commitWalker) parseCommit(offset int64) (h commitHeader, raw []byte, er
 		errors.Is(err, errWrongChecksum), errors.Is(err, errInvalidContent):
 		return h, nil, invalidBytesError{err}
 	}
-	return h, nil, err // the disk's, or errVersion: skipping bytes does not help
+	return h, nil, err // a disk error, or errNewerVersion: skipping bytes does not help
 }
 
 // skipToWholeCommit searches after invalid bytes for the next whole commit with a number above the walker's, and

@@ -147,7 +147,7 @@ func appendStrings(dst []byte, field uint32, list []string) []byte {
 	return dst
 }
 
-// appendNumbers writes them packed, as protobuf calls it.
+// appendNumbers writes a list of numbers in protobuf's packed form.
 func appendNumbers[T ~uint32](dst []byte, field uint32, list []T) []byte {
 	if len(list) == 0 {
 		return dst

@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newLargeAssignment is an assignment as a server sends it to a node of 40 checks.
+// newLargeAssignment returns an assignment for a node with 40 checks, as a server sends it.
 func newLargeAssignment() *Assignment {
 	a := &Assignment{Generation: Generation{Epoch: 1764000000, Revision: 42}, Hash: [32]byte{1}, HasProperties: true,
 		Properties: []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, Signature: bytes.Repeat([]byte{0x5c}, 64)}
@@ -72,7 +72,8 @@ func TestPackedAssignmentDecodesEqual(t *testing.T) {
 	}
 }
 
-// The golden file is read, not written: encoders of one format need not agree.
+// TestGoldenPackedAssignment decodes a compressed assignment of an earlier version. It compares no encoded bytes, because
+// compressors may differ.
 func TestGoldenPackedAssignment(t *testing.T) {
 	path := filepath.Join("testdata", "golden", "14-assignment-packed.txt")
 	if testenv.Updating() {
@@ -107,8 +108,8 @@ func TestGoldenPackedAssignment(t *testing.T) {
 	}
 }
 
-// What is small may unpack to much: the size is known before a byte is unpacked, and
-// is never more than a frame's.
+// TestOversizedPackedContentIsRefused decodes small content that would unpack to more than a frame: the decoder refuses the
+// announced size before it unpacks a byte.
 func TestOversizedPackedContentIsRefused(t *testing.T) {
 	chunk := appendAssignmentContent(nil, &Assignment{Add: []AssignedChunk{{ID: 1, Body: make([]byte, maxBody)}}})
 	pack := func(plain []byte) []byte { return appendBytes(nil, 9, s2.Encode(nil, plain)) }
@@ -142,8 +143,8 @@ func TestOversizedPackedContentIsRefused(t *testing.T) {
 	}
 }
 
-// An assignment as large as the planner lets it grow leaves in parts that fit a frame each,
-// also where nothing of it can be compressed.
+// TestAssignmentPartsFitFrame splits an assignment of the largest allowed size: each part fits a frame,
+// also if the content cannot be compressed.
 func TestAssignmentPartsFitFrame(t *testing.T) {
 	a := &Assignment{Generation: Generation{Epoch: 1 << 63, Revision: 1 << 63}, Hash: [32]byte{1}, Base: [32]byte{2}, HasProperties: true, Signature: make([]byte, 64)}
 	for i := range 3000 {
@@ -178,7 +179,7 @@ func TestAssignmentPartsFitFrame(t *testing.T) {
 	}
 }
 
-// docs/protocol names the limits that decoders hold a peer to.
+// TestProtocolPageNamesTheLimits checks that docs/protocol/README.md names the limits that decoders enforce.
 func TestProtocolPageNamesTheLimits(t *testing.T) {
 	page, err := os.ReadFile("../../docs/protocol/README.md")
 	if err != nil {
@@ -198,7 +199,7 @@ func TestProtocolPageNamesTheLimits(t *testing.T) {
 	}
 }
 
-// formatSize is a size as the page writes it: 32 KiB.
+// formatSize returns a size in the form of the protocol page, such as 32 KiB.
 func formatSize(n int) string {
 	text := model.Size(n).String()
 	return text[:len(text)-3] + " " + text[len(text)-3:]

@@ -170,7 +170,7 @@ func TestGoldenBytes(t *testing.T) {
 			}
 			m := dynamicpb.NewMessage(find(pkg + g.message))
 			if err := proto.Unmarshal(body, m); err != nil {
-				t.Fatalf("%s: %v", g.name, err)
+				t.Fatalf("golden message %s: error %v", g.name, err)
 			}
 			text := prototext.MarshalOptions{Multiline: true}.Format(m)
 			// The library varies its spaces on purpose.

@@ -59,7 +59,7 @@ type File interface {
 // LockedError reports a lock that another process has.
 type LockedError struct {
 	Name string
-	PID  int // of the other process; zero: unknown
+	PID  int // of the process that holds the lock; zero: unknown
 }
 
 func (e *LockedError) Error() string { return "lock " + e.Name + " is held by " + e.Holder() }

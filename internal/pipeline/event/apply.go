@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applyResult applies one run of a check.
+// applyResult applies the result of one run of a check to the event state.
 func (w *eventApplier) applyResult(p *eventPartition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
 	r := &w.body
 	if err := r.Decode(signal.Body); err != nil {
@@ -63,14 +63,14 @@ func (w *eventApplier) applyResult(p *eventPartition, n uint32, signal *wire.Sig
 	return shard.Applied
 }
 
-// syncKeepalive tells the shard of a result that judged a node's keepalive in place of the node's life.
+// syncKeepalive passes the keepalive's status to the shard after a result, instead of a sign of life, changed the status.
 func (p *eventPartition) syncKeepalive(n uint32, s *stateSlot) {
 	if s.check == model.KeepaliveCheck {
 		p.OverrideKeepalive(n, s.status != model.OK)
 	}
 }
 
-// setRunner notes which node ran the check; zero: the node itself.
+// setRunner records which node ran the check; zero: the node of the event itself.
 func (p *eventPartition) setRunner(id uint32, s *stateSlot, by model.NodeID) {
 	switch {
 	case by != 0:
@@ -86,7 +86,8 @@ func (p *eventPartition) setRunner(id uint32, s *stateSlot, by model.NodeID) {
 // and newer ones follow a run that is almost past its TTL.
 const minimumTTLWait = 10 * time.Second
 
-// applyServerResult applies a result of the server itself.
+// applyServerResult applies a result that the server itself made about a node.
+// newState makes the state of a check. A node that never had a session (the server
 func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
 	c := w.checkOfChunk(r.Chunk)
 	if c == nil {
@@ -121,7 +122,9 @@ func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r
 }
 
 // createState makes the state of a check. A node that never had a session (the server
-// speaking of it) is in the namespace of its first check.
+// createState makes the event state of a check on a node. A node that never had a session (only the server
+// reports results about it) is in the namespace of its first check.
+// emit adds a transition of the state; nil while transitions are recorded already. It counts
 func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckChunk) (uint32, *stateSlot) {
 	if p.Node(n).Namespace == 0 && c.Namespace != 0 {
 		p.MoveNode(n, c.Namespace)
@@ -173,7 +176,8 @@ func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 }
 
 // emitTransition adds a transition of the state; nil while transitions are recorded already. It counts
-// the index either way, so that a replay gives the same.
+// emitTransition adds a transition of the state, or returns nil if reactions have recorded the transition already. It advances
+// the transition index in both cases, so that a replay gives equal indexes.
 func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s *stateSlot) *Transition {
 	next := &w.transitionIndex
 	if kind == Observed {
@@ -194,8 +198,8 @@ func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s 
 	return &w.transitions[len(w.transitions)-1]
 }
 
-// ageAtSending is how long before the sending a run ended, in nanoseconds. Nonsense is
-// bounded: a run in the future is now, nothing is older than a year.
+// ageAtSending returns the time between the end of a run and the sending of its result, in nanoseconds. It bounds
+// impossible values: zero for a run in the future, and at most a year.
 func ageAtSending(nowMs, atMs uint64) int64 {
 	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
 	if atMs >= nowMs {
@@ -268,7 +272,7 @@ func (p *eventPartition) releaseReservations(n uint32) {
 	}
 }
 
-// stateTotals counts the states of each namespace over all partitions, existing and reserved ones.
+// stateTotals counts the event states of each namespace over all partitions, both existing and reserved states.
 type stateTotals struct{ byNamespace sync.Map }
 
 func (t *stateTotals) counter(ns model.NamespaceID) *atomic.Int64 {

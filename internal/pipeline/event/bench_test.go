@@ -172,7 +172,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkTick is a commit without entries: every partition sees its time.
+// BenchmarkTick measures a commit without entries, which moves the time of every partition on.
 func BenchmarkTick(b *testing.B) {
 	f := newFleet(fleetNodes / 10)
 	v := newView(f.viewOptions())
@@ -231,7 +231,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkFailingChecks finds what is wrong, check by check, among all states.
+// BenchmarkFailingChecks measures the list of failing checks over all states.
 func BenchmarkFailingChecks(b *testing.B) {
 	f := newFleet(fleetNodes)
 	v := newView(f.viewOptions())
@@ -244,7 +244,7 @@ func BenchmarkFailingChecks(b *testing.B) {
 	b.ReportMetric(float64(counts.States), "states")
 }
 
-// BenchmarkList is a page of 100 while results flow at full speed on the other core.
+// BenchmarkList measures a page of 100 states while another core applies results at full speed.
 func BenchmarkList(b *testing.B) {
 	f := newFleet(fleetNodes)
 	v := newView(f.viewOptions())
@@ -322,7 +322,7 @@ func BenchmarkList(b *testing.B) {
 	busy.Wait()
 }
 
-// BenchmarkSnapshot is the time that a partition of about 6,000 states is held.
+// BenchmarkSnapshot measures how long a snapshot of about 6,000 states holds the partition's mutex.
 func BenchmarkSnapshot(b *testing.B) {
 	f := newFleet(156)
 	v := newView(f.viewOptions())
@@ -353,7 +353,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// BenchmarkRecovery restores 500,000 states from snapshots, as a start does.
+// BenchmarkRecovery measures the restore of 500,000 states from snapshots, as at a server's start.
 func BenchmarkRecovery(b *testing.B) {
 	f := newFleet(500_000 / fleetChecks)
 	v := newView(f.viewOptions())

@@ -33,7 +33,7 @@ func (c *testCommit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
 	c.addRecord(testSection(node), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
 }
 
-// testSection puts the nodes of tests into partitions by their number.
+// testSection returns the journal section of a test's node: the partition is the node's number modulo the partitions.
 func testSection(node model.NodeID) journal.Section { return journal.Section(node % model.Partitions) }
 
 const (
@@ -47,7 +47,7 @@ func newCommit(number uint64, listening, down time.Duration) *testCommit {
 	}}
 }
 
-// viewOptions are those of a view and of its shard.
+// viewOptions has the options of an event view and of its shard.
 type viewOptions struct {
 	Chunks                               func(model.ChunkID) *model.CheckChunk
 	Workers, QueueCommits                int
@@ -119,7 +119,8 @@ func (r *runningView) drainEmitted() []Transition {
 	return list
 }
 
-// checkIndexes holds the partition's indexes against its slots.
+// checkIndexes fails the test if an index of the partition disagrees with the states in its slots.
+// judge gives a state its next status, and shows it to the readers of every event and to
 func (p *eventPartition) checkIndexes(t testing.TB) {
 	t.Helper()
 	states := 0

@@ -146,7 +146,8 @@ func problemID(commit uint64, received int64, node model.NodeID, check model.Che
 
 func unixNano(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
-// flappingPercent returns the percentage of changes in a full status history. The youngest change counts 1.18, the oldest 0.80, as Nagios has it.
+// flappingPercent returns the percentage of changes in a full status history. As in Nagios, the youngest
+// change counts 1.18 and the oldest 0.80.
 func (s *stateSlot) flappingPercent() uint32 {
 	if s.historyLen < model.HistoryDepth {
 		return 0
@@ -186,7 +187,8 @@ func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.
 	}
 }
 
-// emitTextChange emits a new output of an open problem, for history.
+// emitTextChange emits the transition TextChanged for a new output of an open problem.
+// endHeartbeatWait lets TTLs pass that waited for a sign of life: at the end of this commit, unless
 func (w *eventApplier) emitTextChange(p *eventPartition, id uint32, s *stateSlot, output []byte) {
 	next := *p.problems[id]
 	next.KeptOutputs++
@@ -197,7 +199,8 @@ func (w *eventApplier) emitTextChange(p *eventPartition, id uint32, s *stateSlot
 }
 
 // differOnlyInNumbers reports whether two outputs differ only in numbers, as the outputs of a disk that
-// fills up do.
+// differOnlyInNumbers reports whether two outputs are equal except for numbers, such as two outputs about a disk that
+// fills up.
 func differOnlyInNumbers(a, b []byte) bool {
 	number := func(c byte) bool { return c >= '0' && c <= '9' || c == '.' || c == ',' }
 	for {

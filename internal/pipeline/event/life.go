@@ -62,8 +62,8 @@ func (w *eventApplier) missedKeepaliveText(node *shard.Node, silence int64) []by
 	return w.text
 }
 
-// endHeartbeatWait lets TTLs pass that waited for a sign of life: at the end of this commit, unless
-// it brings their results.
+// endHeartbeatWait expires the TTLs that waited for a sign of life of the node: at the end of this commit, unless
+// the commit has results of their checks.
 func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		if s := p.slots.slot(e.slot); s.flags&flagAwaitsHeartbeat != 0 {
@@ -73,7 +73,8 @@ func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	}
 }
 
-// endBacklogWait lets TTLs pass that waited for the node's backlog.
+// endBacklogWait expires the TTLs that waited for the node's backlog.
+// suppresses says whether a run that ended at this time may not make a new state: its node or
 func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	until := p.Node(n).BacklogUntil
 	for _, e := range p.nodes[n].states {
@@ -219,6 +220,8 @@ type stateKey struct {
 }
 
 // suppressesState says whether a run that ended at this time may not make a new state: its node or
+// suppressesState reports whether a run that ended at this time must not create a state, because its node or
+// suppressesState reports whether a run that ended at this time must not create a state, because its node or
 // check was forgotten.
 func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID, executed int64) bool {
 	if t, ok := p.Tombstone(node); ok && t.Suppresses(executed) {

@@ -100,7 +100,8 @@ func (l *listScan) listPartition() (done bool, err error) {
 	}
 }
 
-// matchesCondition evaluates Query.Match, which no index answers. It clones the output of a state that matches; other outputs are valid until the next batch.
+// matchesCondition evaluates Query.Match on a state. It clones the output of a matching state; the outputs of other states are
+// valid until the next batch.
 func (l *listScan) matchesCondition(s *State) (bool, error) {
 	if l.query.Match == nil {
 		return true, nil
@@ -114,8 +115,8 @@ func (l *listScan) matchesCondition(s *State) (bool, error) {
 
 func (l *listScan) isOverTime() bool { return !l.until.IsZero() && time.Now().After(l.until) }
 
-// setOutputs gives the batch its texts: of its own where they stay, else lent from
-// l.text until the next batch, because Match may not keep them.
+// setOutputs sets the outputs of a batch of states. The outputs are copies if the page keeps them, else parts of
+// l.text that are valid until the next batch.
 func (l *listScan) setOutputs() {
 	text := unsafe.String(unsafe.SliceData(l.text), len(l.text))
 	if l.query.Match == nil {
@@ -183,12 +184,12 @@ func (v *View) CountsByNamespace() map[model.NamespaceID]Counts {
 var _ Reader = (*View)(nil)
 
 const (
-	// copyBatchStates is how many states are copied out under one hold of a partition's lock.
+	// copyBatchStates is the number of states that a list copies while it holds a partition's lock once.
 	copyBatchStates = 64
-	// sparseCandidates is up to how many candidates it is cheaper to sort than to walk
-	// through the partition's nodes, which lie all over the memory …
+	// sparseCandidates is the largest number of candidate states that a list sorts. With more candidates a walk
+	// through the partition's nodes is cheaper.
 	sparseCandidates = 512
-	// … and nodeCandidates up to how many for each node that would be walked through.
+	// nodeCandidates is the largest number of candidate states per node with which a list sorts instead of walking.
 	nodeCandidates = 3
 )
 

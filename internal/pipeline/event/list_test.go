@@ -14,13 +14,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// listedState is a state and its text.
+// listedState is an event state with its output.
 type listedState struct {
 	State
 	text string
 }
 
-// scanAllStates looks at each of them, in the order of lists.
+// scanAllStates returns all event states of a view in the order of lists, without the indexes.
 func scanAllStates(t rapid.TB, v *View) (all []listedState) {
 	for _, p := range v.partitions {
 		for _, n := range p.Order() {
@@ -37,7 +37,7 @@ func scanAllStates(t rapid.TB, v *View) (all []listedState) {
 	return all
 }
 
-// maxIDs are the highest that a query may name; checks are counted from 1000.
+// maxIDs has the highest ids of nodes, namespaces and checks that a random query names; check ids begin at 1000.
 type maxIDs struct{ nodes, namespaces, checks int }
 
 func (x maxIDs) query(t *rapid.T) Query {
@@ -66,14 +66,14 @@ func (x maxIDs) query(t *rapid.T) Query {
 	return q
 }
 
-// selectsState says without any index whether a query wants a state.
+// selectsState reports without an index whether a query selects a state.
 func (q *Query) selectsState(s *State) bool {
 	return (!q.Problems || s.Problem != nil) && (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, s.Namespace)) &&
 		(len(q.Checks) == 0 || slices.Contains(q.Checks, s.Check)) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
 		(q.Nodes == nil || slices.Contains(q.Nodes, s.Node)) && (q.Match == nil || len(s.Output)%2 == 0)
 }
 
-// compareLists holds pages against the obvious way: all states, looked at one by one.
+// compareLists fails the test if the pages of a random query differ from a scan of all states.
 func compareLists(t *rapid.T, v *View, all []listedState, most maxIDs) {
 	q := most.query(t)
 	v.sparseLimit = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
@@ -106,7 +106,7 @@ func compareLists(t *rapid.T, v *View, all []listedState, most maxIDs) {
 	}
 }
 
-// compareFailingChecks holds what is wrong check by check against all states, looked at one by one.
+// compareFailingChecks fails the test if FailingChecks differs from a scan of all states.
 func compareFailingChecks(t *testing.T, v *View, all []listedState, namespace model.NamespaceID) {
 	t.Helper()
 	want := map[failingCheckKey]*FailingCheck{}
@@ -149,7 +149,8 @@ func compareFailingChecks(t *testing.T, v *View, all []listedState, namespace mo
 	}
 }
 
-// Rooms of one node, of a few and of very many; checks that one node has, a few or most.
+// TestListsEqualFullScan compares lists with a full scan, for namespaces of one, few and many nodes, and for checks that run on
+// one, few or most nodes.
 func TestListsEqualFullScan(t *testing.T) {
 	const nodes, namespaces, checks = 400, 5, 14
 	random := rand.New(rand.NewPCG(7, 7))
@@ -254,7 +255,7 @@ func TestListByNodeHasEveryStateOnce(t *testing.T) {
 	}
 }
 
-// A search by condition ends in time, however few candidates each partition has.
+// TestSearchHasATimeLimit checks that a list by condition returns a partial page in time if each partition has few candidates.
 func TestSearchHasATimeLimit(t *testing.T) {
 	v := newView(viewOptions{})
 	for id := model.NodeID(1); id <= 4*model.Partitions; id++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// One signal for every way out of the pipeline: received is the sum of the outcomes.
+// TestEverySignalHasOneOutcome applies a signal of each outcome: the number of signals is the sum of all outcomes.
 func TestEverySignalHasOneOutcome(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}},
@@ -76,8 +76,8 @@ func addSessionBegin(c *testCommit, node model.NodeID, session uint64, ns model.
 	c.addRecord(testSection(node), &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: session, Namespace: ns}})
 }
 
-// Results under way count: what was admitted has its room when the journal brings it,
-// and nobody else is promised that room.
+// TestAdmitReservesCapacity checks that an admitted result reserves capacity until the journal delivers the result,
+// and that no other result gets this capacity.
 func TestAdmitReservesCapacity(t *testing.T) {
 	r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limitsOfNamespace}, nil)
 	c := newCommit(1, time.Second, 0)
@@ -131,8 +131,8 @@ func TestAdmitReservesCapacity(t *testing.T) {
 	}
 }
 
-// What is acknowledged is in the view: limits that became lower, or another server's,
-// do not change what the journal says.
+// TestLimitsDoNotChangeReplay applies results above the limits: every result in the journal is in the view, because limits
+// count only before the append.
 func TestLimitsDoNotChangeReplay(t *testing.T) {
 	hash := func(limits func(model.NamespaceID) model.Limits) [32]byte {
 		r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limits}, nil)

@@ -37,7 +37,7 @@ const (
 	classes   = 40
 )
 
-// sizeClass is the class of a size from 1 to maxExtent.
+// sizeClass returns the extent class for a text of this size, from 1 to maxExtent bytes.
 func sizeClass(size uint32) int {
 	if size <= 256 {
 		return int(size-1) / unit
@@ -47,7 +47,7 @@ func sizeClass(size uint32) int {
 	return 16 + (exp-8)*4 + int(quarter)
 }
 
-// sizeOfClass is the room of a class, a multiple of unit.
+// sizeOfClass returns the bytes of an extent of this class, a multiple of unit.
 func sizeOfClass(class int) int {
 	if class < 16 {
 		return (class + 1) * unit
@@ -56,7 +56,8 @@ func sizeOfClass(class int) int {
 	return 1<<exp + ((class-16)%4+1)<<(exp-2)
 }
 
-// text is the text; it is valid until the next set or drop.
+// text returns the text of a reference; the text is valid until the next setText or dropText.
+// rawOutput is the output of a state and its encoded extra fields. Both are valid until the
 func (o *outputStore) text(r outputRef) []byte {
 	switch {
 	case r.size == 0:
@@ -152,7 +153,8 @@ func (p *eventPartition) storeOutput(s *stateSlot, output, extra []byte) {
 	s.output = p.outputs.setText(s.output, p.textScratch)
 }
 
-// rawOutput is the output of a state and its encoded extra fields. Both are valid until the
+// rawOutput returns the output of a state and its encoded extra fields. Both are valid until the
+// rawOutput returns the output of a state and its encoded extra fields. Both are valid until the
 // next storeOutput.
 func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {
 	all := p.outputs.text(s.output)
@@ -171,7 +173,7 @@ func (p *eventPartition) outputText(s *stateSlot) []byte {
 	return output
 }
 
-// isValidExtra says whether stored bytes are as storeOutput writes them.
+// isValidExtra reports whether a stored text with extra fields has the form that storeOutput writes.
 func isValidExtra(all []byte) bool {
 	size, n := binary.Uvarint(all)
 	if n <= 0 || size > uint64(len(all)-n) {

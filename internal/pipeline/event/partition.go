@@ -46,7 +46,7 @@ func (p *eventPartition) resetPartition(v *View, of *shard.Partition, deadlines 
 	}
 }
 
-// countsOf is the counts of a namespace.
+// countsOf returns the numbers of states of a namespace in this partition.
 func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 	c := p.counts[ns]
 	if c == nil {
@@ -227,7 +227,7 @@ func (p *eventPartition) addNode(n uint32) {
 	}
 }
 
-// removeNode takes away all states of a node.
+// removeNode removes all event states of a node.
 func (p *eventPartition) removeNode(n uint32) {
 	for states := p.nodes[n].states; len(states) > 0; states = p.nodes[n].states {
 		p.removeState(states[len(states)-1].slot)
@@ -304,7 +304,7 @@ const (
 	flagExtra                                 // its text holds extra fields, too
 )
 
-// flagProxied: another node ran it, see partition.runners.
+// flagProxied means that another node, named in eventPartition.runners, ran the check.
 const flagProxied slotFlags = 1 << 6
 
 const slotsPerPage = 64

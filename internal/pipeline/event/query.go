@@ -82,17 +82,17 @@ type Page struct {
 	Partial bool   // ended by MatchWithin, not by Limit
 }
 
-// Counts is how many states there are by status, for `muster status`.
+// Counts has the numbers of event states by status, for `muster status`.
 type Counts struct {
 	States   uint64
 	ByStatus [4]uint64
 	Problems uint64
 }
 
-// NotOK is how many states are not OK.
+// NotOK returns the number of states that are not OK.
 func (c *Counts) NotOK() uint64 { return c.States - c.ByStatus[model.OK] }
 
-// Add adds up.
+// Add adds the numbers of more to c.
 func (c *Counts) Add(more Counts) { c.add(&more) }
 
 func (c *Counts) add(more *Counts) {
@@ -163,14 +163,14 @@ func (v *View) OpenProblems(fn func(*model.Problem)) {
 	}
 }
 
-// compiledQuery is a Query made ready: sorted, with the place to go on from.
+// compiledQuery is a Query with sorted ids and the position after which the list continues.
 type compiledQuery struct {
 	Query
 	nodes [model.Partitions][]model.NodeID // wanted ones, sorted; only if Nodes is not nil
 	from  listPosition
 }
 
-// listPosition is a key in list order. A page goes on behind it.
+// listPosition is the position of a state in the order of lists. The next page continues after it.
 type listPosition struct {
 	severity  int // from Disaster down
 	partition int
@@ -217,7 +217,9 @@ func sortedCopy[T cmp.Ordered](list []T) []T {
 	return list
 }
 
-// isWantedID reports whether a sorted list of wanted ids has one; an empty list has all.
+// isWantedID reports whether a sorted list of wanted ids contains id; an empty list wants every id.
+// Power fails again and again, between any two commits and snapshots; after each
+// start everything acknowledged is there once, and the view that began at snapshots
 func isWantedID[T cmp.Ordered](wanted []T, id T) bool {
 	if len(wanted) == 0 {
 		return true

@@ -123,9 +123,9 @@ func (l *testServer) sendResults(node model.NodeID, first uint64, rng *rand.Rand
 	}
 }
 
-// Power fails again and again, between any two commits and snapshots; after each
-// start everything acknowledged is there once, and the view that began at snapshots
-// is the one that read the whole journal.
+// TestRecoveryFromSnapshotsAndJournal cuts the power between any two commits and snapshots: after each
+// start every acknowledged result is in the view once, and the view from snapshots
+// equals the view that replays the whole journal.
 func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	fs := memfs.New()

@@ -213,7 +213,7 @@ func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 	})
 }
 
-// A page token comes from outside: it is refused with a class, or means one place.
+// FuzzPageToken parses any text as a page token: the parser refuses the text with an error class, or returns one position.
 func FuzzPageToken(f *testing.F) {
 	const log = 7
 	for _, at := range []listPosition{{severity: int(model.Disaster)}, {severity: 3, partition: 255, node: 1<<32 - 1, check: 1000}} {
@@ -239,7 +239,8 @@ func FuzzPageToken(f *testing.F) {
 	})
 }
 
-// Whatever the bytes of the section, Decode refuses them or reads states that it writes the same.
+// FuzzDecodeSection decodes any bytes as a snapshot section: Decode refuses the bytes, or reads states that encode
+// to equal bytes.
 func FuzzDecodeSection(f *testing.F) {
 	golden := newGoldenView(f)
 	f.Add(eventReducer{golden}.Encode(golden.Partition(1), nil))

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Each file of testdata/*.txt is a story: what the journal said and what the view
-// made of it. One line is one step; testdata/README.md lists the words.
+// TestScriptsGiveExpectedTransitions plays each file of testdata/*.txt: journal records and the transitions that the view must
+// emit. A line is one step; testdata/README.md lists the words of a line.
 func TestScriptsGiveExpectedTransitions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -74,7 +74,8 @@ func (s *transitionScript) flush() {
 	}
 }
 
-// scriptArguments are a line's first word, its plain arguments and its key=value ones.
+// scriptArguments has the first word of a script's line, its plain arguments and its key=value arguments.
+// describe is a transition in a word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
 type scriptArguments struct {
 	s     *transitionScript
 	verb  string
@@ -257,6 +258,8 @@ func (s *transitionScript) runLine(line string) {
 }
 
 // describeTransition is a transition in a word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
+// describeTransition returns a transition as one word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
+// describeTransition returns a transition as one word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
 // a first result.
 func describeTransition(t *Transition) string {
 	event := fmt.Sprintf("%d/%d", t.Node, t.Source.ID)

@@ -30,7 +30,7 @@ func (s *Summary) CountedStates() uint64 {
 	return n
 }
 
-// NotOK is how many states are not OK.
+// NotOK returns the number of states that are not OK.
 func (s *Summary) NotOK() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.ByStatus[3] }
 
 // Summaries implements Reader. It holds a partition's lock for one node at a time.
@@ -84,7 +84,7 @@ func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 	return sum
 }
 
-// maxExampleNodes is how many nodes stand for all of a Wrong.
+// maxExampleNodes is the largest number of nodes that a FailingCheck names.
 const maxExampleNodes = 3
 
 // FailingCheck is one check that is not OK with one status: on how many nodes.
@@ -129,7 +129,7 @@ func CompareFailingChecks(a, b FailingCheck) int {
 		cmp.Compare(a.Check, b.Check), cmp.Compare(a.Status, b.Status))
 }
 
-// addFailingChecks adds the states of one status; mu is held.
+// addFailingChecks adds the states of one status to the failing checks. The caller holds the partition's mutex.
 func (p *eventPartition) addFailingChecks(status model.Status, namespace model.NamespaceID, all map[failingCheckKey]*FailingCheck) {
 	set := &p.byStatus[status]
 	if set.count == 0 || namespace != 0 && p.counts[namespace] == nil {

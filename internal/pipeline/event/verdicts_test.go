@@ -61,7 +61,7 @@ func (x *sensuReference) changePercent() float64 {
 	return float64(sum / 20)
 }
 
-// What is counted is what Sensu's documentation says, with the hysteresis that it means.
+// TestFlappingFollowsSensuDocumentation compares occurrences, watermark and flapping with the formulas of Sensu's documentation.
 func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		high := rapid.IntRange(2, 100).Draw(t, "start")
@@ -105,8 +105,8 @@ func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	}
 }
 
-// Each result, deadline and action of a check with pipelines gives one observation, with the state
-// at that moment; other checks give none; a replay gives the same.
+// TestEventsWithPipelinesReachPipelines checks that each result, deadline and action of a check with pipelines gives one
+// observation with the state at that moment, that other checks give none, and that a replay gives equal observations.
 func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
@@ -145,7 +145,7 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	}
 	observed, again := play(), play()
 	if len(observed) != 5 || len(again) != 5 {
-		t.Fatalf("%d, %d: %+v", len(observed), len(again), observed)
+		t.Fatalf("%d observations, %d after replay: %+v", len(observed), len(again), observed)
 	}
 	for i, want := range []struct {
 		status      model.Status
@@ -155,18 +155,18 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	}{{0, 1, "a", 1}, {2, 1, "b", 2}, {2, 2, "c", 3}, {3, 1, "", 4}, {0, 1, "", 5}} {
 		s := observed[i].Observation
 		if s.Status != want.status || s.Occurrences != want.occurrences || want.output != "" && s.Output != want.output || int(s.HistoryLen) != want.history || s.Check != 1000 {
-			t.Errorf("%d: %+v", i, s)
+			t.Errorf("observation %d has state %+v", i, s)
 		}
 		if i < 3 && string(s.Extra) != string(extra) {
-			t.Errorf("%d: %x", i, s.Extra)
+			t.Errorf("observation %d has extra fields %x", i, s.Extra)
 		}
 		if x := again[i]; x.At != observed[i].At || x.Index != observed[i].Index || x.Observation.History != s.History {
-			t.Errorf("%d: %+v, again %+v", i, observed[i], x)
+			t.Errorf("observation %d is %+v, after replay %+v", i, observed[i], x)
 		}
 	}
 }
 
-// Values without a check are observed where they name pipelines, and only there.
+// TestValuesWithoutCheckReachPipelines checks that values without a check give an observation only if they name pipelines.
 func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	values := wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}}
 	alone := wire.AppendExtra(nil, &values)
@@ -186,7 +186,7 @@ func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 		}
 		observed++
 		if x.Source.Check() != model.MetricsCheck || string(x.Observation.Extra) != string(named) {
-			t.Errorf("%+v", x)
+			t.Errorf("unexpected observation %+v", x)
 		}
 	}
 	if observed != 2 {
@@ -230,25 +230,25 @@ func TestKeepaliveChangesReachPipelines(t *testing.T) {
 		history int
 	}{{model.Warning, true, 2}, {model.Critical, true, 3}, {model.OK, false, 4}}
 	if len(observed) != 2*len(want) {
-		t.Fatalf("%d: %+v", len(observed), observed)
+		t.Fatalf("%d observations: %+v", len(observed), observed)
 	}
 	for i, x := range observed {
 		w := want[i/2]
 		if x.Source.Check() != model.KeepaliveCheck || x.Observation.Status != w.status || (x.Observation.Problem != nil) != w.open || int(x.Observation.HistoryLen) != w.history || x.Observation.Output == "" {
-			t.Errorf("%d: %+v %+v", i, x, x.Observation)
+			t.Errorf("transition %d is %+v with observation %+v", i, x, x.Observation)
 		}
 	}
 }
 
-// There are millions of states.
+// TestSlotSizeIsBounded bounds the bytes of an event state, because a server has millions of states.
 func TestSlotSizeIsBounded(t *testing.T) {
 	if size := unsafe.Sizeof(stateSlot{}); size > 120 {
 		t.Errorf("%d bytes per state, at most 120", size)
 	}
 }
 
-// The order of a state is that of all its results, also of those that came too late to judge it
-// and of those without an agent, whatever comes between them; what comes twice is in it once.
+// TestLateResultsCountInResultDigest checks that the digest of an event covers all its results once: late and duplicate
+// results of agents, and results of the server.
 func TestLateResultsCountInResultDigest(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{11: {Chunk: model.Chunk{ID: 11, Unit: 1001}, Proxy: true}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}}}
 	result := func(chunk model.ChunkID, at uint64) wire.Signal {

@@ -40,7 +40,7 @@ type View struct {
 	partitions  [model.Partitions]*eventPartition
 	totals      stateTotals
 	watchers    watcherSet
-	sparseLimit int // sparseCandidates; tests try both ways
+	sparseLimit int // default sparseCandidates; tests lower the limit to test both ways of listing
 }
 
 // New puts an empty event view on a shard.
@@ -55,7 +55,7 @@ func New(s *shard.Shard, o Options) *View {
 	return v
 }
 
-// eventReducer is the view as its shard calls it.
+// eventReducer implements shard.Reducer with the methods of a View.
 type eventReducer struct{ *View }
 
 // SectionVersion is the version of the event view's section in snapshots.
@@ -92,7 +92,7 @@ func (v eventReducer) Encode(p *shard.Partition, dst []byte) []byte {
 func (v eventReducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
 func (v eventReducer) NewApplier(w *shard.Worker) shard.Applier    { return newEventApplier(v.View, w) }
 
-// partitionOf finds the partition that a known node is in, nil for others.
+// partitionOf returns the partition of a known node, nil for an unknown node.
 func (v *View) partitionOf(node model.NodeID) *eventPartition {
 	if p := v.PartitionOf(node); p != nil {
 		return v.partitions[p.ID]
@@ -105,7 +105,7 @@ func (v *View) partitionOf(node model.NodeID) *eventPartition {
 type eventApplier struct {
 	*shard.Worker
 	view      *View
-	calendars map[model.ChunkID]window.Set // see pause
+	calendars map[model.ChunkID]window.Set // parsed CheckChunk.Except by chunk, for remainingTTL
 
 	p                   *eventPartition // being applied
 	transitionIndex     uint32          // of the next transition in it

@@ -109,7 +109,7 @@ func TestLastNumbersCoverEveryStream(t *testing.T) {
 	r.Deliver(c)
 	last, err := r.LastNumbers(t.Context(), 1, c.At)
 	if err != nil || len(last) != shard.MaxStreams || last[0].Stream != 2 || last[0].Last != 2 {
-		t.Fatalf("%v %v", last, err)
+		t.Fatalf("LastNumbers returns %v and error %v", last, err)
 	}
 	if last, err := r.LastNumbers(t.Context(), 77, c.At); err != nil || last != nil {
 		t.Fatalf("of an unknown node: %v %v", last, err)
@@ -174,7 +174,7 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	}
 	for _, q := range queues.List() {
 		if q.Name == "watch-events" && (q.Depth != pending || q.Capacity != pending || q.Passed != pending) || q.Name == "watches" && (q.Depth != 1 || q.Overflow != 1) {
-			t.Errorf("%+v", q)
+			t.Errorf("the list of queues has %+v", q)
 		}
 	}
 	if keys, overrun := w.takeChanges(nil); !overrun || len(keys) != pending {
@@ -193,7 +193,7 @@ func TestPageTokenOfOtherIncarnationIsRefused(t *testing.T) {
 	r.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 2, 10, 0, ""))
 	page, err := r.List(t.Context(), Query{Limit: 1})
 	if err != nil || page.Next == "" {
-		t.Fatalf("%+v %v", page, err)
+		t.Fatalf("List returns page %+v and error %v", page, err)
 	}
 	other := newResultCommit(t, 3, 1, 10, 0, "")
 	other.At.Log++
@@ -224,8 +224,8 @@ func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
 	}
 }
 
-// What is done to a problem is done to no other one that opened in its place, and to nothing where it
-// closed; what names none is done to whatever is there.
+// TestActionOnClosedProblemChangesNothing checks that an action on a problem changes neither a later problem of the same event
+// nor an event without a problem. An action that names no problem applies to the open one.
 func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 	v := startView(t, viewOptions{Workers: 1, Chunks: func(model.ChunkID) *model.CheckChunk {
 		return &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 1000}}
@@ -272,7 +272,8 @@ func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 	}
 }
 
-// newGoldenView has one of everything that a snapshot holds.
+// newGoldenView returns a view with one of each element that a snapshot contains.
+// Another version of the container or of a section is refused by its number, a section that nobody
 func newGoldenView(t testing.TB) *View {
 	r := replayCommits(t, map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
@@ -303,8 +304,8 @@ func TestSnapshotMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, golden, got, "a new SectionVersion")
 }
 
-// Another version of the container or of a section is refused by its number, a section that nobody
-// reads by its name; the partition stays empty.
+// TestSnapshotOfOtherVersionIsRefused checks that Restore refuses a container or section of another version by its number, and
+// a section without a reducer by its name. The partition stays empty.
 func TestSnapshotOfOtherVersionIsRefused(t *testing.T) {
 	body, _ := newGoldenView(t).Snapshot(1, nil)
 	name := bytes.Index(body, []byte("events"))
@@ -317,7 +318,7 @@ func TestSnapshotOfOtherVersionIsRefused(t *testing.T) {
 		change(other)
 		v := newView(viewOptions{})
 		if err := v.Restore(1, journal.Position{Log: 1, Number: 1}, other); !errors.Is(err, shard.ErrSnapshot) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("Restore does not report %q, but error %v", want, err)
 		}
 		if v.Nodes() != 0 || v.Counts(0).States != 0 {
 			t.Errorf("%s: the partition is not empty", want)
@@ -325,7 +326,7 @@ func TestSnapshotOfOtherVersionIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, Restore fills the partition or leaves it empty with an error.
+// FuzzRestore restores any bytes as a snapshot: Restore fills the partition, or returns an error and leaves it empty.
 func FuzzRestore(f *testing.F) {
 	body, _ := newGoldenView(f).Snapshot(1, nil)
 	f.Add(body)
@@ -350,7 +351,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// A forgotten check is remembered as long as a spool may hold results of it, and not longer.
+// TestTombstonesExpireAfterSpoolAge checks that the tombstone of a forgotten check exists as long as a spool may hold results.
 func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	forget := func(number uint64, after time.Duration) *testCommit {
 		c := newCommit(number, time.Second, after)

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// watcherSet are the open watches.
+// watcherSet has the open watches of a view.
 type watcherSet struct {
 	maxWatchers int         // watches at the same time
 	maxPending  int         // events that may wait for one of them
@@ -23,7 +23,7 @@ type watcherSet struct {
 	list        []*watcher
 }
 
-// configureLimits takes the bounds from the queues, and lists them there.
+// configureLimits takes the largest numbers of watches and pending events from the list of queues, and registers them there.
 func (x *watcherSet) configureLimits(queues *queue.Registry) {
 	most, full := queues.Bounds("watches")
 	pending, slow := queues.Bounds("watch-events")
@@ -46,7 +46,7 @@ func (x *watcherSet) configureLimits(queues *queue.Registry) {
 	})
 }
 
-// addWatcher lets one more watch, unless there are too many.
+// addWatcher adds a watch, unless too many watches are open.
 func (x *watcherSet) addWatcher(w *watcher) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -76,7 +76,7 @@ type watcher struct {
 	overrun bool
 }
 
-// noteStateChange notes a change of the state, under the partition's lock.
+// noteStateChange tells the watchers that a state changed. The caller holds the partition's lock.
 func (x *watcherSet) noteStateChange(p *eventPartition, id uint32) {
 	if !x.hasWatchers.Load() {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applySessionMark applies the mark of a session that began or ended.
+// applySessionMark applies the journal record of a session that began or ended.
 func (w *Worker) applySessionMark(p *Partition, id model.NodeID, m *wire.SessionMark) {
 	if p.Deleted(id) {
 		return
@@ -72,7 +72,7 @@ func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	}
 }
 
-// noteHeartbeat notes a sign of life: a few stores, unless the node was overdue or stopped.
+// noteHeartbeat records a sign of life of a node, and resumes the keepalive of a node that was overdue or stopped.
 func (w *Worker) noteHeartbeat(p *Partition, n uint32) {
 	node := &p.nodes[n]
 	node.LastSeen = w.Received
@@ -95,7 +95,7 @@ func (w *Worker) noteHeartbeat(p *Partition, n uint32) {
 	w.announceLifeChange(n, change)
 }
 
-// countBacklog counts the backlog down; once it is in, deadlines that waited for it pass.
+// countBacklog subtracts signals from a node's backlog. At zero, deadlines that waited for the backlog may expire.
 func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
 	node := &p.nodes[n]
 	if node.BacklogUntil == 0 {
@@ -123,7 +123,7 @@ func (w *Worker) expireKeepalive(p *Partition, n uint32) {
 	w.announceLifeChange(n, KeepaliveMissed)
 }
 
-// announceLifeChange tells every reducer of a change in the life of a node.
+// announceLifeChange tells every reducer about a change in the life of a node.
 func (w *Worker) announceLifeChange(n uint32, announceLifeChange LifeChange) {
 	for _, a := range w.appliers {
 		a.Life(n, announceLifeChange)
@@ -147,7 +147,7 @@ func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
 	p.keepalives.Clear(n)
 }
 
-// RestartKeepalive gives a node that did not stop its whole patience again, from now.
+// RestartKeepalive restarts the keepalive's deadline of a node that is not stopped, with the whole time-out from now.
 func (w *Worker) RestartKeepalive(p *Partition, n uint32) {
 	if node := &p.nodes[n]; node.Timeout > 0 && !node.Stopped {
 		p.keepalives.Set(n, w.Listening+node.keepaliveTimeout())
@@ -188,9 +188,9 @@ func (w *Worker) expireDeadlines(p *Partition) {
 	}
 }
 
-// extendDeadlines applies that the server listens again: agents need time to come back, so
-// every deadline gets the grace on top of its remaining time, but never more than its
-// whole time and the grace (restarts in a row do not add up for ever).
+// extendDeadlines adds the reconnect grace to every deadline after a start, because agents need time to reconnect.
+// The remaining time never exceeds the whole time and the grace, so that
+// restarts in a row do not add up for ever.
 func (w *Worker) extendDeadlines(p *Partition) {
 	grace := int64(w.shard.opts.Grace)
 	for i := range p.nodes {

@@ -153,7 +153,7 @@ func millisToNanos(ms uint32) int64 { return int64(ms) * int64(time.Millisecond)
 // belongs to the partition and must not be kept.
 func (p *Partition) NodesOf(ns model.NamespaceID) []uint32 { return p.namespaces[ns] }
 
-// MoveNode gives the node another namespace.
+// MoveNode moves a node to another namespace.
 func (p *Partition) MoveNode(n uint32, ns model.NamespaceID) {
 	from := p.nodes[n].Namespace
 	p.leaveNamespace(n)
@@ -172,7 +172,7 @@ func (p *Partition) joinNamespace(n uint32) {
 	p.namespaces[ns] = slices.Insert(list, at, n)
 }
 
-// leaveNamespace is the opposite of joinNamespace; an empty namespace goes.
+// leaveNamespace removes a node from the index of its namespace, and removes a namespace without nodes.
 func (p *Partition) leaveNamespace(n uint32) {
 	ns := p.nodes[n].Namespace
 	list := p.namespaces[ns]

@@ -220,7 +220,7 @@ type Tombstones[K comparable] struct {
 	byAge []agedTombstone[K] // oldest first; an old entry of a renewed mark is skipped
 }
 
-// agedTombstone stands in the order in which tombstones end.
+// agedTombstone is the key and time of a tombstone, in the order in which tombstones expire.
 type agedTombstone[K comparable] struct {
 	key K
 	at  int64

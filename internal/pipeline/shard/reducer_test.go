@@ -20,7 +20,7 @@ func newCountShard() (*Shard, *signalCounter) {
 	return s, c
 }
 
-// commits of three nodes of partition 1: one goes on sending, one falls silent, and one stops
+// newCountCommits returns commits of three nodes of partition 1: one goes on sending, one falls silent, and one stops
 // by a planned end; then the server restarts, and a node is deleted.
 func newCountCommits(t testing.TB) []*testCommit {
 	const going, silent, stopped = 1, 1 + model.Partitions, 1 + 2*model.Partitions
@@ -132,7 +132,7 @@ func TestSectionWithoutReducerIsRefused(t *testing.T) {
 	late.Add(new(signalCounter))
 }
 
-// Whatever the bytes, Restore fills the partition or leaves it empty with an error.
+// FuzzRestoreSections restores any bytes as a snapshot: Restore fills the partition, or returns an error and leaves it empty.
 func FuzzRestoreSections(f *testing.F) {
 	s, _ := newCountShard()
 	for _, c := range newCountCommits(f) {
@@ -159,8 +159,8 @@ func FuzzRestoreSections(f *testing.F) {
 	})
 }
 
-// A deleted node is remembered as long as a spool may hold results of it, and not
-// longer; a fleet that is deleted at once costs no look at each for each.
+// TestTombstonesExpireAfterSpoolAge checks that tombstones of deleted nodes exist as long as a spool may hold results
+// of the node. Deleting a whole fleet at once takes linear time.
 func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	const many = 50_000
 	first := newCommit(1, 0)

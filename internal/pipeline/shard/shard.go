@@ -245,7 +245,8 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	return ErrStopped
 }
 
-// wakeWaiters ends the waits whose position is applied.
+// wakeWaiters ends the WaitApplied calls whose position is applied.
+// counter is a whole reducer, as ARCHITECTURE.md ("Add a reducer") walks through it. It counts the signals of
 func (s *Shard) wakeWaiters() {
 	if s.waits.Load() == 0 {
 		return

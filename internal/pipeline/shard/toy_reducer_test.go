@@ -12,7 +12,8 @@ import (
 )
 
 // signalCounter is a whole reducer, as ARCHITECTURE.md ("Add a reducer") walks through it. It counts the signals of
-// one kind per node, and reports a node that sent none for countTimeout. reducer_test.go tests it.
+// signalCounter is a whole reducer; ARCHITECTURE.md ("Add a reducer") explains the reducer's parts. signalCounter counts the
+// signals of one kind per node, and reports a node that sent none for countTimeout.
 type signalCounter struct {
 	partitions [model.Partitions]countPartition
 	silent     []model.NodeID // in the order of the journal, with one worker

@@ -192,7 +192,7 @@ func (w *Worker) applyToPartition(i int, c journal.Commit, s journal.Section) er
 	return nil
 }
 
-// Count notes the outcome of signals.
+// Count adds n signals to the counter of an outcome.
 func (w *Worker) Count(o Outcome, n uint64) {
 	w.countedSignals += n
 	w.tally[o] += n
