@@ -116,8 +116,8 @@ func TestFormerScaleVariableIsRefused(t *testing.T) {
 	}
 }
 
-// TestLoadSizePlaysScenarioInSeveralSizes plays a scenario in several sizes, each on a server of its own with a report. The last line
-// sums up. A size that a limit of the machine forbids is an answer, not an error.
+// TestLoadSizePlaysScenarioInSeveralSizes plays a scenario in several sizes, each on a server of its own with a report. The
+// last line // sums up. A size that a limit of the machine forbids is an answer, not an error.
 func TestLoadSizePlaysScenarioInSeveralSizes(t *testing.T) {
 	skipIfShort(t, "it takes some seconds for each size")
 	t.Parallel()

@@ -326,8 +326,8 @@ func TestLoadScenarioWithoutLogin(t *testing.T) {
 	}
 }
 
-// TestLoadGroupChecksReachAgentsOnce plays checks of groups: they reach the agents of several classes once each, and each failing check
-// raises its alert.
+// TestLoadGroupChecksReachAgentsOnce plays checks of groups: they reach the agents of several classes once each, and each failing
+// check raises its alert.
 func TestLoadGroupChecksReachAgentsOnce(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "groups.yaml", `scenario: muster.load/v1

@@ -261,7 +261,8 @@ func (e *DamageError) Error() string {
 	if e.First == 0 {
 		return fmt.Sprintf("journal is damaged: %s: %v; lost: nothing but this file", e.File, e.Reason)
 	}
-	return fmt.Sprintf("journal is damaged: %s at offset %d: %v; lost: %s", e.File, e.Offset, e.Reason, describeCommits(e.First, e.Last))
+	lost := describeCommits(e.First, e.Last)
+	return fmt.Sprintf("journal is damaged: %s at offset %d: %v; lost: %s", e.File, e.Offset, e.Reason, lost)
 }
 
 // ToEnd is DamageError.Last and Loss.Last where the number of lost commits is unknown.

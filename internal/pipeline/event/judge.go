@@ -233,7 +233,9 @@ type Observation struct {
 // somebody reads every event: the check names pipelines, the values name pipelines, or it is a
 // keepalive, whose node may name them and which counts only where its status changed. status and
 // flags are those before the verdict.
-func (w *eventApplier) emitObservation(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, status model.Status, flags slotFlags, extra []byte) {
+func (w *eventApplier) emitObservation(
+	p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, status model.Status, flags slotFlags, extra []byte,
+) {
 	switch {
 	case c != nil && len(c.Pipelines) > 0:
 	case s.check == model.KeepaliveCheck && s.status != status:

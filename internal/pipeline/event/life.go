@@ -274,7 +274,8 @@ func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.A
 			p.OverrideKeepalive(n, false)
 			w.RestartKeepalive(p.Partition, n) // … which a dead node never gives: it is missed anew
 		}
-		w.judgeStatus(p, slot, s, w.checkOfChunk(s.chunk), statusVerdict{status: model.OK, executed: s.executed, output: w.text, byOperator: true})
+		resolved := statusVerdict{status: model.OK, executed: s.executed, output: w.text, byOperator: true}
+		w.judgeStatus(p, slot, s, w.checkOfChunk(s.chunk), resolved)
 	case "acknowledge":
 		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.Received)}
 		if a.Until > 0 {

@@ -73,7 +73,9 @@ func limitsOfNamespace(ns model.NamespaceID) model.Limits {
 }
 
 func addSessionBegin(c *testCommit, node model.NodeID, session uint64, ns model.NamespaceID) {
-	c.addRecord(testSection(node), &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: session, Namespace: ns}})
+	c.addRecord(testSection(node), &wire.Record{
+		Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: session, Namespace: ns},
+	})
 }
 
 // TestAdmitReservesCapacity checks that an admitted result reserves capacity until the journal delivers the result,
@@ -116,7 +118,9 @@ func TestAdmitReservesCapacity(t *testing.T) {
 	admit(1, 11, "node_limit")
 	// So does one whose result makes no state: its check is deleted meanwhile.
 	c = newCommit(4, 4*time.Second, 0)
-	c.addRecord(testSection(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: plainCheckChunks(12).Unit, Deleted: true}})
+	c.addRecord(testSection(1), &wire.Record{
+		Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: plainCheckChunks(12).Unit, Deleted: true},
+	})
 	r.apply(c, newResultCommit(t, 5, 1, 12, 0, ""))
 	admit(1, 11, "")
 	if total := r.totals.counter(1).Load(); total != 3 {

@@ -150,7 +150,8 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
 		Occurrences: s.occurrences, Watermark: s.watermark,
 		StatusHistory: StatusHistory{
-			History: s.history, HistoryLen: s.historyLen, Change: s.flappingPercent(), Flapping: s.flags&flagFlapping != 0, StateChanges: s.stateChanges,
+			History: s.history, HistoryLen: s.historyLen, Change: s.flappingPercent(),
+			Flapping: s.flags&flagFlapping != 0, StateChanges: s.stateChanges,
 		},
 		Counters: Counters{Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number, Order: s.order},
 		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,

@@ -130,7 +130,9 @@ func CompareFailingChecks(a, b FailingCheck) int {
 }
 
 // addFailingChecks adds the states of one status to the failing checks. The caller holds the partition's mutex.
-func (p *eventPartition) addFailingChecks(status model.Status, namespace model.NamespaceID, all map[failingCheckKey]*FailingCheck) {
+func (p *eventPartition) addFailingChecks(
+	status model.Status, namespace model.NamespaceID, all map[failingCheckKey]*FailingCheck,
+) {
 	set := &p.byStatus[status]
 	if set.count == 0 || namespace != 0 && p.counts[namespace] == nil {
 		return

@@ -130,7 +130,9 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	}
 	at += 2 * time.Minute
 	next().addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
-	next().addRecord(testSection(5), &wire.Record{Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"}})
+	next().addRecord(testSection(5), &wire.Record{
+		Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"},
+	})
 	play := func() (observed []Transition) {
 		v := startView(t, viewOptions{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
 		for _, c := range commits {
@@ -262,7 +264,9 @@ func TestLateResultsCountInResultDigest(t *testing.T) {
 	own := newCommit(4, 4*time.Minute, 0)
 	own.addRecord(testSection(1), &wire.Record{Kind: wire.RecordServerResult, Node: 1, ServerResult: &wire.ServerResult{Chunk: 11}})
 	proxied := newCommit(5, 5*time.Minute, 0)
-	proxied.addRecord(testSection(1), &wire.Record{Kind: wire.RecordProxyResult, Node: 1, ProxyResult: proxyResult(12, result(11, 5000))})
+	proxied.addRecord(testSection(1), &wire.Record{
+		Kind: wire.RecordProxyResult, Node: 1, ProxyResult: proxyResult(12, result(11, 5000)),
+	})
 	commits := []*testCommit{
 		batch(1, 5, 7, result(11, 90_000), result(12, 90_000), wire.Signal{Kind: wire.SignalKeepalive}, result(11, 99_000)),
 		batch(2, 7, 7, wire.Signal{Kind: wire.SignalKeepalive}, result(11, 99_000), result(11, 99_500)), // 7 and 8 again, and 9
@@ -310,7 +314,9 @@ func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 1, NowMs: 5000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{AtMs: 4900, Node: 7}, wire.Result{}), {Kind: wire.SignalKeepalive, AtMs: 5000},
 	}})
-	c.addRecord(3, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")}))})
+	c.addRecord(3, &wire.Record{
+		Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")})),
+	})
 	r.applyCommits(t, []*testCommit{c})
 	st, ok := r.Get(7, 1001)
 	if !ok || st.Status != model.Critical || st.RanBy != 1 || st.Problem == nil || st.Problem.NodeID != 7 || st.Namespace != 3 || st.Output != "no answer" || st.Results != 1 {
@@ -339,7 +345,9 @@ func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 		t.Error("a snapshot of what a snapshot brought differs")
 	}
 	c = newCommit(2, time.Minute, time.Hour)
-	c.addRecord(3, &wire.Record{Kind: wire.RecordServerResult, Node: 7, ServerResult: &wire.ServerResult{Chunk: 11, Status: model.Unknown, Output: []byte("nobody runs it")}})
+	c.addRecord(3, &wire.Record{
+		Kind: wire.RecordServerResult, Node: 7, ServerResult: &wire.ServerResult{Chunk: 11, Status: model.Unknown, Output: []byte("nobody runs it")},
+	})
 	r.applyCommits(t, []*testCommit{c})
 	if st, _ := r.Get(7, 1001); st.RanBy != 0 || st.Status != model.Unknown {
 		t.Errorf("after the server's word: %+v", st)

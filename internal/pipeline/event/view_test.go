@@ -46,7 +46,9 @@ var plainCheckChunks = func() func(model.ChunkID) *model.CheckChunk {
 }()
 
 // newResultCommit returns a commit with one result.
-func newResultCommit(t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string) *testCommit {
+func newResultCommit(
+	t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string,
+) *testCommit {
 	c := newCommit(number, time.Duration(number)*time.Second, 0)
 	c.addBatch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: 1000}, wire.Result{Status: status, Output: []byte(output)})}})
@@ -291,7 +293,9 @@ func newGoldenView(t testing.TB) *View {
 	}})
 	c.addRecord(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: &wire.Action{
 		Verb: "acknowledge", Check: 1000, By: "ann", Note: "on it", Until: 1795300000000}})
-	c.addRecord(1, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")}))})
+	c.addRecord(1, &wire.Record{
+		Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")})),
+	})
 	r.applyCommits(t, []*testCommit{c})
 	return r.View
 }
@@ -355,7 +359,9 @@ func FuzzRestore(f *testing.F) {
 func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	forget := func(number uint64, after time.Duration) *testCommit {
 		c := newCommit(number, time.Second, after)
-		c.addRecord(testSection(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
+		c.addRecord(testSection(1), &wire.Record{
+			Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)},
+		})
 		return c
 	}
 	v := startView(t, viewOptions{}, nil)

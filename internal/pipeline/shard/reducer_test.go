@@ -35,7 +35,9 @@ func newCountCommits(t testing.TB) []*testCommit {
 	}
 	begin := func(node model.NodeID) func(*testCommit) {
 		return func(c *testCommit) {
-			c.addRecord(1, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Session: 1, Begun: true, Namespace: 1, TimeoutMs: 600_000}})
+			c.addRecord(1, &wire.Record{
+				Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Session: 1, Begun: true, Namespace: 1, TimeoutMs: 600_000},
+			})
 		}
 	}
 	send := func(node model.NodeID) func(*testCommit) {
@@ -165,7 +167,9 @@ func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	const many = 50_000
 	first := newCommit(1, 0)
 	for i := range many {
-		first.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetMark{Deleted: true}})
+		first.addRecord(1, &wire.Record{
+			Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetMark{Deleted: true},
+		})
 	}
 	forget := func(number uint64, at time.Duration) *testCommit {
 		c := newCommit(number, at)
