@@ -13,8 +13,8 @@ import (
 
 // Look-ups that only concern units of kind Check.
 
-// PassiveCheck finds a check by its name for a source of results; not ok: it does not exist. The Chunk is
-// nil where agents run the check.
+// PassiveCheck returns a check by name, for a source of signals that brings its results; not ok: the check does not
+// exist. The Chunk is nil if agents run the check.
 func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok bool) {
 	u := d.now.Load().unit(checkKind, route.Name{Namespace: namespace, Name: name})
 	if u.Unit == nil {
@@ -27,7 +27,7 @@ func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok boo
 	return c, true
 }
 
-// PassiveChecks lists the passive checks of a namespace that were made for a source; empty: all.
+// PassiveChecks lists the passive checks of a namespace that are for a source of signals (empty: for any source).
 func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID) {
 	for id, u := range d.now.Load().units.All() {
 		if u.Passive && (namespace == "" || u.Namespace == namespace) && (source == "" || u.Labels[model.SourceLabel] == source) {
@@ -64,7 +64,7 @@ func (d *Directory) RoundRobins() (list []RoundRobin) {
 	return list
 }
 
-// FilterContext returns the fields of a node and a check that expressions imported from Sensu read.
+// FilterContext returns the fields of a node and a check that expressions imported from Sensu can read.
 func (d *Directory) FilterContext(node model.NodeID, check model.CheckID) (c FilterContext) {
 	now := d.now.Load()
 	if n := now.nodes.Value(node).Node; n != nil {
@@ -81,8 +81,8 @@ func (d *Directory) FilterContext(node model.NodeID, check model.CheckID) (c Fil
 	return c
 }
 
-// Keepalive returns the definition of a node's own event, with the handlers and pipelines that the node
-// names. Names from its agent count only if they exist; a handler that reads Sensu's events stands for
+// Keepalive returns the definition of a node's keepalive, with the handlers and pipelines that the node names. Names
+// that come from the node's agent count only if the resources exist. A handler that reads Sensu's events is replaced by
 // the pipeline that the import made for it.
 func (d *Directory) Keepalive(id model.NodeID) *model.CheckChunk {
 	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
@@ -123,15 +123,15 @@ func (d *Directory) Keepalive(id model.NodeID) *model.CheckChunk {
 	return c
 }
 
-// Bounds of a problem's dependencies, and of the wait until a failed dependency is noticed.
+// These bounds limit a problem's dependencies, and the wait until the failure of a dependency is noticed.
 const (
 	maxDependencies = 32
 	maxSettle       = 2 * time.Minute
 )
 
-// Dependencies lists the checks that the problems of a check on a node depend on: those on its upstream
-// nodes, the farthest first, then the checks of dependsOn, and the dependencies of those. It leaves out
-// checks that do not exist.
+// Dependencies lists the checks on which the problems of a check on a node depend: the checks on its upstream nodes, the
+// farthest first; then the checks in dependsOn; then the dependencies of all those. It leaves out checks that do not
+// exist.
 func (d *Directory) Dependencies(node model.NodeID, check model.CheckID) (list []route.Dependency) {
 	now := d.now.Load()
 	n := now.nodes.Value(node).Node

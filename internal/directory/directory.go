@@ -21,13 +21,13 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Directory finds names, nodes, units and assignments in the last published snapshot. Names of deleted
-// things are unknown. The caller owns returned lists and maps; nobody may change a specification. Safe
-// for concurrent use; readers take no lock.
+// Directory looks up names, nodes, units and assignments in the last published snapshot. It does not know deleted nodes
+// and resources. The caller owns returned lists and maps; nobody may change a specification. It is safe for concurrent
+// use; readers take no lock.
 type Directory struct {
 	now atomic.Pointer[snapshot]
 
-	mu          sync.Mutex // of subscribers
+	mu          sync.Mutex // guards subscribers
 	subscribers []func(Change)
 }
 
@@ -51,7 +51,7 @@ func (d *Directory) Subscribe(fn func(Change)) {
 	d.subscribers = append(d.subscribers[:len(d.subscribers):len(d.subscribers)], fn)
 }
 
-// Revision returns the intent revision of the snapshot. Every answer is the same while it is.
+// Revision returns the intent revision of the snapshot. While the revision stays, every answer of the directory stays.
 func (d *Directory) Revision() int64 { return d.now.Load().revision }
 
 // NamespaceByName returns the id of a namespace.
@@ -60,7 +60,7 @@ func (d *Directory) NamespaceByName(name string) (model.NamespaceID, bool) {
 	return n.ID, n.ID != 0
 }
 
-// namespace returns an empty record for an unknown name.
+// namespace returns the record of a namespace; an empty record: the name is unknown.
 func (s *snapshot) namespace(name string) Namespace {
 	if n := s.namespaces.Value(name); n != nil {
 		return *n
@@ -73,13 +73,13 @@ func (d *Directory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return d.now.Load().namespaceNames.Get(id)
 }
 
-// NamespaceHandlers lists the handlers that are notified of problems on the namespace's nodes that name
-// no handler.
+// NamespaceHandlers lists the handlers of a namespace. They are notified of problems on its nodes whose check names no
+// handler.
 func (d *Directory) NamespaceHandlers(name string) []string {
 	return d.now.Load().namespace(name).Handlers
 }
 
-// Shadow reports whether notifications of the namespace's nodes are written down instead of sent.
+// Shadow reports whether notifications about the namespace's nodes are only recorded, not sent.
 func (d *Directory) Shadow(namespace string) bool { return d.now.Load().namespace(namespace).Shadow }
 
 // NodeByName returns the id of a node.
@@ -90,36 +90,36 @@ func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {
 	return d.now.Load().nodeNames.Get(route.Name{Namespace: namespace, Name: name})
 }
 
-// noNode answers for an unknown node.
-var noNode = &Node{}
+// unknownNode is the record of every unknown node.
+var unknownNode = &Node{}
 
-// Node returns the record of a node; an empty one: the node is unknown.
+// Node returns the record of a node; an empty record: the node is unknown.
 func (d *Directory) Node(id model.NodeID) *Node {
 	if n := d.now.Load().nodes.Value(id); n.Node != nil {
 		return n.Node
 	}
-	return noNode
+	return unknownNode
 }
 
-// NodeName returns namespace and name of a node.
+// NodeName returns the namespace and name of a node.
 func (d *Directory) NodeName(id model.NodeID) (namespace, name string, ok bool) {
 	if id == model.ServerNode {
 		return model.DefaultNamespaceName, model.ServerNodeName, true
 	}
 	n := d.Node(id)
-	return n.Namespace, n.Name.Name, n != noNode
+	return n.Namespace, n.Name.Name, n != unknownNode
 }
 
 // NodeByUID finds a node by its immutable id.
 func (d *Directory) NodeByUID(uid uuid.UUID) (model.NodeID, bool) { return d.now.Load().uids.Get(uid) }
 
-// NodeUID returns the immutable id of a node; of a proxy node ProxyUID; Nil: the node is unknown or
+// NodeUID returns the immutable id of a node, or ProxyUID for a proxy node. It returns Nil if the node is unknown or
 // never enrolled.
 func (d *Directory) NodeUID(id model.NodeID) uuid.UUID { return d.Node(id).UID }
 
-// NodeLabels returns the labels of a node: the server's win over the agent's, those over facts.
+// NodeLabels returns the labels of a node: labels of the server win over labels of the agent, and those win over facts.
 func (d *Directory) NodeLabels(id model.NodeID) map[string]string {
-	if n := d.Node(id); n != noNode {
+	if n := d.Node(id); n != unknownNode {
 		return n.Labels.Map()
 	}
 	return nil
@@ -127,7 +127,7 @@ func (d *Directory) NodeLabels(id model.NodeID) map[string]string {
 
 // NodeFacts returns the facts of a node.
 func (d *Directory) NodeFacts(id model.NodeID) map[string]string {
-	if n := d.Node(id); n != noNode {
+	if n := d.Node(id); n != unknownNode {
 		return n.Facts.Map()
 	}
 	return nil
@@ -138,7 +138,7 @@ func (d *Directory) Nodes(namespace string) []model.NodeID {
 	return nodeIDs(d.now.Load().members.Value(namespace).bitmap())
 }
 
-// Machines returns the number of nodes that are no proxy nodes.
+// Machines returns the number of nodes that are not proxy nodes.
 func (d *Directory) Machines() int { return d.now.Load().machines }
 
 // NodesMatching lists the nodes of a namespace (empty: all) that a selector selects, ascending.
@@ -148,10 +148,10 @@ func (d *Directory) NodesMatching(namespace string, s Selector) []model.NodeID {
 	if set == nil {
 		return nil
 	}
-	return nodeIDs(s.Filter(set.Clone(), now.labelNodes, now.labelKeyNodes))
+	return nodeIDs(s.Filter(set.Clone(), now.nodesWithLabel, now.nodesWithLabelKey))
 }
 
-// NodeGroups lists the groups of a node; shared groups as shared/NAME.
+// NodeGroups lists the groups of a node by name; a shared group is shared/NAME.
 func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 	now := d.now.Load()
 	for _, g := range now.nodes.Value(id).Groups {
@@ -160,7 +160,7 @@ func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 	return list
 }
 
-// TrustedGroup returns a trusted group of a node; empty: it is in none. Not ok: the node is unknown.
+// TrustedGroup returns one trusted group of a node; empty: the node is in none. Not ok: the node is unknown.
 func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
 	now := d.now.Load()
 	n, ok := now.nodes.Get(id)
@@ -177,7 +177,7 @@ func (d *Directory) GroupMembers(namespace, name string) []model.NodeID {
 	return nodeIDs(d.now.Load().groups.Value(route.Name{Namespace: namespace, Name: name}).Members)
 }
 
-// CheckByName returns the id of a check. Built-in checks are known in every namespace.
+// CheckByName returns the id of a check. Built-in checks exist in every namespace.
 func (d *Directory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	if id := model.BuiltinCheck(name); id != 0 {
 		return id, true
@@ -185,7 +185,7 @@ func (d *Directory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	return d.now.Load().unitNames.Get(unitName{checkKind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// CheckName returns namespace and name of a check.
+// CheckName returns the namespace and name of a check.
 func (d *Directory) CheckName(id model.CheckID) (namespace, name string, ok bool) {
 	if id < model.FirstCheck {
 		name = model.BuiltinCheckName(id)
@@ -198,7 +198,7 @@ func (d *Directory) CheckName(id model.CheckID) (namespace, name string, ok bool
 	return u.Namespace, u.Name.Name, true
 }
 
-// SourceName returns namespace and name of the source of a problem.
+// SourceName returns the namespace and name of the source of a problem.
 func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool) {
 	if s.Kind != model.SourceCheck {
 		return "", "", false
@@ -211,7 +211,8 @@ func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
 }
 
-// UnitNodes lists the nodes of a unit, ascending: those that run it, and the proxy nodes that it is about.
+// UnitNodes lists the nodes of a unit, ascending: the nodes that run the unit, and the proxy nodes that it reports
+// about.
 func (d *Directory) UnitNodes(unit model.UnitID) []model.NodeID {
 	return nodeIDs(d.now.Load().units.Value(unit).Nodes)
 }
@@ -234,13 +235,13 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 }
 
-// Assignment returns the intent revision of a node's assignment; not ok: it has none.
+// Assignment returns the intent revision of a node's assignment; not ok: the node has no assignment.
 func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {
 	n := d.now.Load().nodes.Value(node)
 	return n.Generation.Revision, n.Content != nil
 }
 
-// Chunk implements Assignments. A chunk is known for as long as journal or spools can name it, see
+// Chunk implements Assignments. The directory keeps a chunk as long as the journal or a spool can name it, see
 // Planner.Collect.
 func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
@@ -252,7 +253,7 @@ func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 // Chunks returns the number of known chunks.
 func (d *Directory) Chunks() int { return d.now.Load().chunks.size }
 
-// CheckChunk resolves the id of a check's chunk; nil: it is unknown or of another kind.
+// CheckChunk returns the check's chunk with an id; nil: the id is unknown, or the chunk is of another kind.
 func (d *Directory) CheckChunk(id model.ChunkID) *model.CheckChunk { return d.Chunk(id).AsCheck() }
 
 // Handler returns the specification of a handler.
@@ -260,7 +261,7 @@ func (d *Directory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
 	return resource[*model.HandlerSpec](d.now.Load(), "Handler", namespace, name)
 }
 
-// Secret returns the specification of a secret, which says where the value is.
+// Secret returns the specification of a secret, which says where to read its value.
 func (d *Directory) Secret(namespace, name string) (*model.SecretSpec, bool) {
 	return resource[*model.SecretSpec](d.now.Load(), "Secret", namespace, name)
 }
@@ -287,20 +288,20 @@ func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
 	}
 }
 
-// Change lists the differences between a snapshot and the one before it.
+// Change lists the differences between a published snapshot and the snapshot before it.
 type Change struct {
-	Revision int64 // of intent
-	// Assignments are the nodes whose assignment differs, deleted nodes included.
+	Revision int64 // intent revision of the new snapshot
+	// Assignments lists the nodes whose assignment changed, including deleted nodes.
 	Assignments []model.NodeID
-	// Declarations are resources that decide about notifications and files on the server: windows,
-	// routes, silences, filters, mutators, pipelines and assets.
+	// Declarations lists changed resources that the server itself uses for notifications and files: windows, routes,
+	// silences, filters, mutators, pipelines and assets.
 	Declarations []route.Declaration
 	// Dependencies says that checks depend on other checks than before (see Directory.Dependencies).
 	Dependencies bool
 }
 
-// Reader is the part of the Directory that people ask through the API. Names of deleted things are
-// unknown. The caller owns returned lists and maps; nobody may change a specification.
+// Reader is the part of the Directory that the API reads for people. It does not know deleted nodes and resources. The
+// caller owns returned lists and maps; nobody may change a specification.
 type Reader interface {
 	NamespaceByName(name string) (model.NamespaceID, bool)
 	NamespaceName(id model.NamespaceID) (string, bool)
@@ -329,35 +330,35 @@ type Reader interface {
 	Dependencies(node model.NodeID, check model.CheckID) []route.Dependency
 }
 
-// PassiveCheck is a check for a source that brings results from outside.
+// PassiveCheck is a check whose results a source of signals brings, as opposed to an agent.
 type PassiveCheck struct {
-	Chunk    *model.CheckChunk // judges its results now; nil: agents run this check
-	Disabled bool              // its results are not wanted
-	Source   string            // its label source, the program that it was made for; empty: any
+	Chunk    *model.CheckChunk // definition that judges results now; nil: agents run this check
+	Disabled bool              // the server refuses results of this check
+	Source   string            // the check's label source: the program that the check was made for; empty: any
 }
 
-// RoundRobin is a check with roundRobin: the server gives each run to one member.
+// RoundRobin is a check with roundRobin: in each interval the server lets one member run it.
 type RoundRobin struct {
 	Chunk     *model.CheckChunk
 	Namespace string
-	Members   *roaring.Bitmap // machines that may run it, by node id
-	// Subjects are the proxy nodes that it is about, ascending. A check without proxy has the zero
-	// ProxyNode alone: each run is about the node that runs it.
+	Members   *roaring.Bitmap // machines that may run the check, by node id
+	// Subjects are the proxy nodes that the check reports about, ascending. Without proxy nodes the list holds the zero
+	// ProxyNode alone: each run is about the node that runs the check.
 	Subjects []ProxyNode
 }
 
-// FilterContext is the part of a node and a check that only expressions imported from Sensu read.
-// Nobody may change its maps.
+// FilterContext holds the fields of a node and a check that only expressions imported from Sensu read. Nobody may change
+// its maps.
 type FilterContext struct {
 	NodeAnnotations, CheckLabels, CheckAnnotations map[string]string
-	Groups                                         []string // targets of the check
-	Proxy                                          bool     // no agent runs on the node
+	Groups                                         []string // groups that the check targets
+	Proxy                                          bool     // the node is a proxy node
 }
 
-// checkKind is the kind of units whose results become events.
+// checkKind is the kind of the units whose results become events.
 const checkKind = "Check"
 
-// groupName returns the name of a group as people write it: shared groups with their namespace.
+// groupName returns the name of a group as people write it: a shared group with its namespace.
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }
 
 // GroupText returns the name of a group as its members' namespace writes it.
@@ -377,9 +378,9 @@ func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, 
 	return spec, ok
 }
 
-func (s *snapshot) labelNodes(p where.Pair) *roaring.Bitmap { return s.byLabel.Value(p).bitmap() }
+func (s *snapshot) nodesWithLabel(p where.Pair) *roaring.Bitmap { return s.byLabel.Value(p).bitmap() }
 
-func (s *snapshot) labelKeyNodes(key unique.Handle[string]) *roaring.Bitmap {
+func (s *snapshot) nodesWithLabelKey(key unique.Handle[string]) *roaring.Bitmap {
 	return s.byLabelKey.Value(key).bitmap()
 }
 

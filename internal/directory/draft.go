@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// snapshot is one version of the directory. Versions share the shards of maps and the sets in which they
-// agree: a Draft copies what an older draft made before it changes it.
+// snapshot is one version of the directory. Versions share the shards of maps and the node sets that did not change: a
+// Draft copies a shard or set of an older version before it changes it.
 type snapshot struct {
 	revision   int64
 	nodes      Map[model.NodeID, PlacedNode]
@@ -23,7 +23,7 @@ type snapshot struct {
 	uids       Map[uuid.UUID, model.NodeID]
 	byLabel    Map[where.Pair, *nodeSet]
 	byLabelKey Map[unique.Handle[string], *nodeSet]
-	members    Map[string, *nodeSet] // nodes of a namespace; "": all nodes
+	members    Map[string, *nodeSet] // nodes by namespace; "": all nodes
 	machines   int                   // nodes that are no proxy nodes
 
 	namespaces     Map[string, *Namespace]
@@ -31,26 +31,26 @@ type snapshot struct {
 	units          Map[model.UnitID, PlacedUnit]
 	unitNames      Map[unitName, model.UnitID]
 	groups         Map[route.Name, Group]
-	groupNames     []route.Name // by GroupID; only appended to
+	groupNames     []route.Name // names by GroupID; the list only grows
 	resources      Map[Resource, model.Spec]
 	chunks         Map[model.ChunkID, *model.Chunk]
 }
 
-// nodeSet is a set of nodes. The draft that made it may change it until it is published.
+// nodeSet is a set of nodes. Only the draft that made the set may change it, and only before it is published.
 type nodeSet struct {
 	*roaring.Bitmap
 	draft uint64
 }
 
-// Draft is the next snapshot. The planner alone writes it, one change at a time; readers see nothing of
-// it before Publish.
+// Draft is the next snapshot of the directory. The planner alone changes it, from one goroutine at a time. Readers see
+// the changes after Publish.
 type Draft struct {
 	snapshot
-	number uint64 // of this draft, from 1: shards and sets with it are not yet shared with readers
+	number uint64 // number of this draft, from 1; shards and sets with the number are not yet shared with readers
 	of     *Directory
 }
 
-// Publish makes the draft the snapshot that readers see, as of an intent revision.
+// Publish makes the draft the snapshot that readers see, with its intent revision.
 func (d *Draft) Publish(revision int64) {
 	d.revision = revision
 	d.number++
@@ -68,15 +68,15 @@ func (d *Draft) Notify(c Change) {
 	}
 }
 
-// SetNode enters or replaces a node.
+// SetNode adds or replaces the record of a node.
 func (d *Draft) SetNode(n PlacedNode) {
 	old, known := d.nodes.Get(n.ID)
 	d.nodes.set(n.ID, n, d.number)
 	switch {
 	case !known:
-		old.Node = noNode
+		old.Node = unknownNode
 	case old.Node == n.Node:
-		return // only groups, units or the assignment differ
+		return // indexes do not change: only groups, units or the assignment of the node differ
 	default:
 		d.removeFromIndexes(old.Node, n.Node)
 	}
@@ -84,18 +84,18 @@ func (d *Draft) SetNode(n PlacedNode) {
 	if n.UID != uuid.Nil {
 		d.uids.set(n.UID, n.ID, d.number)
 	}
-	d.updateSets(n.Node, old.Node, true)
+	d.updateIndexSets(n.Node, old.Node, true)
 }
 
-// DeleteNode removes a node.
+// DeleteNode removes the record of a node.
 func (d *Draft) DeleteNode(id model.NodeID) {
 	if old, known := d.nodes.Get(id); known {
 		d.nodes.delete(id, d.number)
-		d.removeFromIndexes(old.Node, noNode)
+		d.removeFromIndexes(old.Node, unknownNode)
 	}
 }
 
-// removeFromIndexes removes the index entries of a node that its next record does not share.
+// removeFromIndexes removes a node from the indexes under all names and labels that its next record does not have.
 func (d *Draft) removeFromIndexes(old, next *Node) {
 	if at, ok := d.nodeNames.Get(old.Name); ok && at == old.ID && next.Name != old.Name {
 		d.nodeNames.delete(old.Name, d.number)
@@ -103,17 +103,17 @@ func (d *Draft) removeFromIndexes(old, next *Node) {
 	if at, ok := d.uids.Get(old.UID); ok && at == old.ID && next.UID != old.UID {
 		d.uids.delete(old.UID, d.number)
 	}
-	d.updateSets(old, next, false)
+	d.updateIndexSets(old, next, false)
 }
 
-// updateSets adds a node to the sets of its namespace and labels, or removes it, except from those that
-// its other record shares.
-func (d *Draft) updateSets(n, other *Node, add bool) {
+// updateIndexSets adds a node to the index sets of its namespace and labels, or removes it from them. It skips the sets
+// that the other record of the node also belongs to.
+func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	if other.ID == 0 {
-		changeSet(d, &d.members, "", n.ID, add)
+		changeIndexSet(d, &d.members, "", n.ID, add)
 	}
 	if other.Namespace != n.Namespace {
-		changeSet(d, &d.members, n.Namespace, n.ID, add)
+		changeIndexSet(d, &d.members, n.Namespace, n.ID, add)
 	}
 	switch {
 	case n.Proxy:
@@ -127,15 +127,15 @@ func (d *Draft) updateSets(n, other *Node, add bool) {
 		if shared && value == l.Value.Value() {
 			continue
 		}
-		changeSet(d, &d.byLabel, l, n.ID, add)
+		changeIndexSet(d, &d.byLabel, l, n.ID, add)
 		if !shared {
-			changeSet(d, &d.byLabelKey, l.Key, n.ID, add)
+			changeIndexSet(d, &d.byLabelKey, l.Key, n.ID, add)
 		}
 	}
 }
 
-// changeSet adds a node to a set of an index, or removes it.
-func changeSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id model.NodeID, add bool) {
+// changeIndexSet adds a node to one set of an index, or removes it from the set.
+func changeIndexSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id model.NodeID, add bool) {
 	set := index.Value(key)
 	switch {
 	case set == nil && !add:
@@ -154,7 +154,7 @@ func changeSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id model.
 	}
 }
 
-// SetUnit enters or replaces a unit. Nobody may change its set of nodes afterwards.
+// SetUnit adds or replaces the record of a unit. Nobody may change its set of nodes afterwards.
 func (d *Draft) SetUnit(u PlacedUnit) {
 	if old, known := d.units.Get(u.ID); known && old.Name != u.Name {
 		d.forgetUnitName(old.Unit)
@@ -171,20 +171,20 @@ func (d *Draft) DeleteUnit(id model.UnitID) {
 	}
 }
 
-// forgetUnitName removes a name, unless another unit has it by now.
+// forgetUnitName removes the name of a unit from the index, unless another unit has the name now.
 func (d *Draft) forgetUnitName(u *Unit) {
 	if name := (unitName{u.Kind, u.Name}); d.unitNames.Value(name) == u.ID {
 		d.unitNames.delete(name, d.number)
 	}
 }
 
-// SetGroup enters or replaces a group. Nobody may change its members afterwards.
+// SetGroup adds or replaces the record of a group. Nobody may change its members afterwards.
 func (d *Draft) SetGroup(name route.Name, g Group) { d.groups.set(name, g, d.number) }
 
-// SetGroupNames sets the names of groups by GroupID. The list may only grow.
+// SetGroupNames sets the names of groups by GroupID. Names may be added to the list, but not changed.
 func (d *Draft) SetGroupNames(names []route.Name) { d.groupNames = names }
 
-// SetNamespace enters or replaces a namespace.
+// SetNamespace adds or replaces the record of a namespace.
 func (d *Draft) SetNamespace(n *Namespace) {
 	d.namespaces.set(n.Name, n, d.number)
 	d.namespaceNames.set(n.ID, n.Name, d.number)
@@ -196,7 +196,7 @@ func (d *Draft) DeleteNamespace(n *Namespace) {
 	d.namespaceNames.delete(n.ID, d.number)
 }
 
-// SetResource enters or replaces a resource; a nil spec removes it.
+// SetResource adds or replaces a resource; a nil spec removes the resource.
 func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	if spec == nil {
 		d.resources.delete(r, d.number)
@@ -205,26 +205,26 @@ func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	}
 }
 
-// SetChunk enters a chunk, which never changes.
+// SetChunk adds a chunk. A chunk never changes.
 func (d *Draft) SetChunk(c *model.Chunk) { d.chunks.set(c.ID, c, d.number) }
 
 // DeleteChunk removes a chunk that no reader can name any more.
 func (d *Draft) DeleteChunk(id model.ChunkID) { d.chunks.delete(id, d.number) }
 
-// shards is the number of parts of a Map. A map of 20,000 nodes has 80 entries in each.
+// shards is the number of shards of a Map. A map of 20,000 nodes has about 80 entries in each shard.
 const shards = 256
 
 var seed = maphash.MakeSeed()
 
-// Map is a map in 256 shards, immutable for all but the draft that is being written. An edit of n keys
-// copies at most n shards, whatever the size of the map. The zero Map is empty.
+// Map is a map in 256 shards. Only the draft that is being written can change a Map; published versions are immutable. A
+// change of n keys copies at most n shards, whatever the size of the map. The zero Map is empty.
 type Map[K comparable, V any] struct {
 	shards *[shards]shard[K, V]
-	draft  uint64 // that made the array; zero: there is none
+	draft  uint64 // number of the draft that made the array; zero: the array is missing
 	size   int
 }
 
-// shard is a part of the entries, with the draft that made it.
+// shard holds a part of a Map's entries, with the number of the draft that made it.
 type shard[K comparable, V any] struct {
 	entries map[K]V
 	draft   uint64
@@ -241,7 +241,7 @@ func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	return v, ok
 }
 
-// Value returns the value of a key; the zero value: the map has none.
+// Value returns the value of a key, or the zero value if the map does not have the key.
 func (m *Map[K, V]) Value(key K) V {
 	v, _ := m.Get(key)
 	return v
@@ -263,7 +263,8 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// entriesToChange returns the entries beside a key, which the draft may change.
+// entriesToChange returns the entries of the shard that holds a key. The draft may change them: the shard was copied if
+// an older draft made it.
 func (m *Map[K, V]) entriesToChange(key K, draft uint64) map[K]V {
 	if m.draft != draft {
 		next := new([shards]shard[K, V])

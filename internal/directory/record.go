@@ -13,43 +13,43 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// GroupID is the number of a group's name within this process: smaller and faster to compare than the
-// name. A name that a resource mentions has one, whether or not the group is declared.
+// GroupID is a number for a group's name within this process; numbers are smaller and faster to compare than names.
+// Every group name that a resource mentions has a number, even if no such group is declared.
 type GroupID uint32
 
-// Records are immutable: a changed thing gets a new record.
+// Records are immutable: after a change the node, unit, group or namespace gets a new record.
 type (
 	// Namespace is a declared namespace.
 	Namespace struct {
 		ID       model.NamespaceID
 		Name     string
 		Limits   *model.Limits // nil: the server's defaults
-		Handlers []string      // notified of problems that name no handler
-		Zone     string        // of windows and mutes without a zone
-		Shadow   bool          // nothing is sent
+		Handlers []string      // notified of problems whose check names no handler
+		Zone     string        // time zone of windows and mutes that name none
+		Shadow   bool          // notifications are only recorded, not sent
 	}
 
 	// Node is the declared part of a node.
 	Node struct {
 		route.Name
 		ID          model.NodeID
-		UID         uuid.UUID   // Nil: it never enrolled; ProxyUID: a proxy node
-		Labels      where.Pairs // of server, agent and facts, see EffectiveLabels
+		UID         uuid.UUID   // Nil: the node never enrolled; ProxyUID: a proxy node
+		Labels      where.Pairs // of the server, the agent and facts, see EffectiveLabels
 		Facts       where.Pairs
 		Annotations map[string]string
-		Proxy       bool       // no agent runs on it
-		External    bool       // another system's agent runs on it
-		Upstream    *Upstream  // the node is unreachable while its upstream is down; nil: none
-		Keepalive   *Keepalive // receivers of its keepalive; nil: none is named
+		Proxy       bool       // the node is a proxy node, without an agent
+		External    bool       // an agent of another system runs on the node
+		Upstream    *Upstream  // the node is unreachable while this check fails; nil: none
+		Keepalive   *Keepalive // receivers of the node's keepalive; nil: the node names none
 	}
 
-	// Upstream is a check on another node, usually the keepalive of a router.
+	// Upstream is a check on another node, usually the keepalive of a router in front of the node.
 	Upstream struct{ Node, Check route.Name }
 
-	// Keepalive names the receivers of a node's keepalive.
+	// Keepalive names the handlers and pipelines that receive a node's keepalive.
 	Keepalive struct {
 		*model.KeepaliveReceivers
-		FromAgent bool // the agent named them: some may not exist
+		FromAgent bool // the node's agent named them: some may not exist
 	}
 
 	// PlacedNode is a node with its groups, units and assignment.
@@ -61,31 +61,31 @@ type (
 		Generation wire.Generation
 	}
 
-	// Content is the part of an assignment that nodes share.
+	// Content is the part of an assignment that several nodes share.
 	Content struct {
-		Hash       [32]byte // wire.AssignmentHash
+		Hash       [32]byte // computed by wire.AssignmentHash
 		Chunks     []*model.Chunk
 		Properties []wire.Property
 		Proxied    *ProxyTargets
 	}
 
-	// Unit is the declared part of a unit, with the chunk in force.
+	// Unit is the declared part of a unit, with the chunk that agents get now.
 	Unit struct {
 		route.Name
 		ID          model.UnitID
-		Kind        string // of the resource
+		Kind        string // kind of the declared resource
 		Chunk       *model.Chunk
 		Labels      map[string]string
 		Annotations map[string]string
-		Groups      []GroupID    // that it targets
-		DependsOn   []route.Name // units of its kind on the same node
-		Passive     bool         // no agent runs it: its results come from outside
+		Groups      []GroupID    // groups that the unit targets
+		DependsOn   []route.Name // other units of its kind on the same node
+		Passive     bool         // no agent runs the check: its results come from outside
 		Disabled    bool
-		HasTargets  bool // it may land on nodes
-		Proxied     bool // it is about proxy nodes
+		HasTargets  bool // the unit may land on nodes
+		Proxied     bool // the check reports about proxy nodes
 	}
 
-	// PlacedUnit is a unit with its nodes: those that run it, and the proxy nodes that it is about.
+	// PlacedUnit is a unit with its nodes: the nodes that run the unit, and the proxy nodes that it reports about.
 	PlacedUnit struct {
 		*Unit
 		Nodes *roaring.Bitmap
@@ -97,7 +97,7 @@ type (
 		Trusted bool // no machine can bring itself in
 	}
 
-	// Resource names a resource without a record of its own, such as a handler.
+	// Resource names a resource that has no record of its own, such as a handler.
 	Resource struct {
 		Kind string
 		route.Name
@@ -109,8 +109,8 @@ type (
 	}
 )
 
-// Receivers returns the receivers of the node's keepalive; nil: none is named. An agent of Sensu that
-// names no handler means the handler keepalive, as with Sensu's backend.
+// Receivers returns the receivers of the node's keepalive; nil: the node names none. For a Sensu agent that names no
+// handler it returns the handler named keepalive, as Sensu's backend does.
 func (n *Node) Receivers() *Keepalive {
 	k := n.Keepalive
 	if k == nil && n.External {
@@ -122,16 +122,16 @@ func (n *Node) Receivers() *Keepalive {
 	return k
 }
 
-// Assignment is all chunks and property values of one node. It is immutable; nodes with the same units
-// share Chunks.
+// Assignment is the list of all chunks and property values of one node. It is immutable; nodes with the same units share
+// the list Chunks.
 type Assignment struct {
 	Node       model.NodeID
 	UID        uuid.UUID
 	Generation wire.Generation
 	Hash       [32]byte        // wire.AssignmentHash(Chunks, Properties, Proxied)
 	Chunks     []*model.Chunk  // ascending by ID
-	Properties []wire.Property // ascending by name; only those that a chunk names
-	Proxied    *ProxyTargets   // targets of its proxy checks; nil: it has none
+	Properties []wire.Property // ascending by name; only the properties that a chunk reads
+	Proxied    *ProxyTargets   // proxy nodes of its proxy checks; nil: the node runs no proxy check
 }
 
 // Assignments is the part of the Directory that sessions read.
@@ -144,23 +144,23 @@ type Assignments interface {
 	Subscribe(fn func(Change))
 }
 
-// ProxyTargets lists the proxy nodes that the proxy checks of an assignment report about. Immutable, and
-// shared by all nodes that run the same units.
+// ProxyTargets lists the proxy nodes that the proxy checks of an assignment report about. It is immutable; all nodes
+// that run the same units share it.
 type ProxyTargets struct {
 	wire.ProxyChecks
-	nodes  []ProxyNode                     // as Nodes
+	nodes  []ProxyNode                     // parallel to list.Nodes
 	byUnit map[model.UnitID][]model.NodeID // ascending
 }
 
-// ProxyNode is the address of a proxy node in the journal.
+// ProxyNode has the ids by which the journal names a proxy node.
 type ProxyNode struct {
 	ID        model.NodeID
 	UID       uuid.UUID
 	Namespace model.NamespaceID
 }
 
-// NewProxyTargets indexes the proxy nodes of an assignment with these chunks. nodes must ascend
-// and be the nodes of list.
+// NewProxyTargets indexes the proxy nodes of an assignment with these chunks. nodes must be the nodes of list,
+// ascending.
 func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.Chunk) *ProxyTargets {
 	p := &ProxyTargets{ProxyChecks: list, nodes: nodes, byUnit: map[model.UnitID][]model.NodeID{}}
 	units := make(map[model.ChunkID]model.UnitID, len(chunks))
@@ -175,7 +175,7 @@ func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.C
 	return p
 }
 
-// Wire returns the list as an agent gets it; nil for nil.
+// Wire returns the proxy targets in the form that an agent gets; nil targets: nil.
 func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	if p == nil {
 		return nil
@@ -183,9 +183,9 @@ func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	return &p.ProxyChecks
 }
 
-// ProxyNode returns the proxy node that a result of a unit is about. Not ok: the assignment does not
-// allow its holder to report about that node. It works on a nil assignment. Every source must ask
-// before it takes a result about a node that is not the sender.
+// ProxyNode returns the proxy node that a result of a unit is about. Not ok: the assignment does not allow its agent to
+// report about that node. A source of signals must call ProxyNode before it accepts a result about a node other than the
+// sender. The assignment may be nil.
 func (a *Assignment) ProxyNode(unit model.UnitID, node model.NodeID) (ProxyNode, bool) {
 	if _, ok := slices.BinarySearch(a.ProxyNodes(unit), node); !ok {
 		return ProxyNode{}, false
@@ -197,7 +197,7 @@ func (a *Assignment) ProxyNode(unit model.UnitID, node model.NodeID) (ProxyNode,
 	return a.Proxied.nodes[at], true
 }
 
-// ProxyNodes returns the proxy nodes that a unit of the assignment is about, ascending.
+// ProxyNodes returns the proxy nodes that a unit of the assignment reports about, ascending.
 func (a *Assignment) ProxyNodes(unit model.UnitID) []model.NodeID {
 	if a == nil || a.Proxied == nil {
 		return nil
@@ -205,8 +205,8 @@ func (a *Assignment) ProxyNodes(unit model.UnitID) []model.NodeID {
 	return a.Proxied.byUnit[unit]
 }
 
-// ProxyUID replaces the immutable id of a machine for a proxy node: it decides the node's partition,
-// and no certificate can carry it.
+// ProxyUID returns the immutable id of a proxy node, which has no certificate. The id decides the node's partition; no
+// certificate can contain it.
 func ProxyUID(id model.NodeID) uuid.UUID {
 	return uuid.UUID{'p', 'r', 'o', 'x', 'y', 12: byte(id >> 24), 13: byte(id >> 16), 14: byte(id >> 8), 15: byte(id)}
 }

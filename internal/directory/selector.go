@@ -19,14 +19,14 @@ type Selector struct{ requirements []requirement }
 
 type requirement struct {
 	key    string
-	values []string // none: the key itself
+	values []string // none: the requirement is about the key alone
 	not    bool
 }
 
-// ParseSelector reads the selector of -l. An empty text selects everything.
+// ParseSelector parses a label selector, such as the value of the flag -l. An empty text selects everything.
 func ParseSelector(text string) (Selector, error) {
 	var s Selector
-	for _, part := range splitOutside(text) {
+	for _, part := range splitOutsideParentheses(text) {
 		part = strings.TrimSpace(part)
 		r, ok := parseRequirement(part)
 		if !ok {
@@ -38,8 +38,8 @@ func ParseSelector(text string) (Selector, error) {
 	return s, nil
 }
 
-// splitOutside splits at commas that are not in parentheses.
-func splitOutside(text string) (parts []string) {
+// splitOutsideParentheses splits a text at the commas that are not in parentheses.
+func splitOutsideParentheses(text string) (parts []string) {
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
@@ -71,7 +71,7 @@ func parseRequirement(part string) (requirement, bool) {
 		for v := range strings.SplitSeq(list, ",") {
 			r.values = append(r.values, strings.TrimSpace(v))
 		}
-		return r, isKey(r.key)
+		return r, isLabelKey(r.key)
 	}
 	if key, value, ok := strings.Cut(part, "!="); ok {
 		return valued(key, value, true)
@@ -83,17 +83,17 @@ func parseRequirement(part string) (requirement, bool) {
 		return valued(key, value, false)
 	}
 	key, not := strings.CutPrefix(part, "!")
-	return requirement{key: strings.TrimSpace(key), not: not}, isKey(strings.TrimSpace(key))
+	return requirement{key: strings.TrimSpace(key), not: not}, isLabelKey(strings.TrimSpace(key))
 }
 
 func valued(key, value string, not bool) (requirement, bool) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-	return requirement{key: key, values: []string{value}, not: not}, isKey(key) && !strings.ContainsAny(value, "=!()")
+	return requirement{key: key, values: []string{value}, not: not}, isLabelKey(key) && !strings.ContainsAny(value, "=!()")
 }
 
-func isKey(key string) bool { return key != "" && !strings.ContainsAny(key, " \t=!(),") }
+func isLabelKey(key string) bool { return key != "" && !strings.ContainsAny(key, " \t=!(),") }
 
-// Matches asks one set of labels.
+// Matches reports whether the selector selects a set of labels.
 func (s Selector) Matches(labels map[string]string) bool {
 	for _, r := range s.requirements {
 		value, found := labels[r.key]
@@ -107,8 +107,8 @@ func (s Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// Filter removes from a set the nodes that the selector does not select and returns the set. It reads the
-// nodes of each label, and of each label key, and looks at no node.
+// Filter removes the nodes that the selector does not select from a set, and returns the set. It reads the node sets of
+// labels and label keys, and visits no single node.
 func (s Selector) Filter(nodes *roaring.Bitmap, byLabel func(where.Pair) *roaring.Bitmap, byKey func(unique.Handle[string]) *roaring.Bitmap) *roaring.Bitmap {
 	for _, r := range s.requirements {
 		selected := roaring.New()

@@ -28,7 +28,7 @@ type alert struct {
 	GeneratorURL string            `json:"generatorURL,omitempty"`
 }
 
-// alertmanager posts one alert to each member of the cluster, as Prometheus does.
+// alertmanager posts one alert to each member of an Alertmanager cluster, as Prometheus does.
 func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Message, w *messageText) (Receipt, error) {
 	opened := m.Note
 	if m.Note.Kind != Opened && m.Opened != nil {
@@ -41,7 +41,8 @@ func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Messag
 	return o.postAlerts(ctx, m, a, []alert{o.newAlert(a, m.Note, opened, w)})
 }
 
-// ResendProblems sends open problems to a handler of kind alertmanager again, which forgets problems that are not repeated.
+// ResendProblems sends open problems to a handler of kind alertmanager again, because an Alertmanager forgets alerts
+// that are not repeated.
 func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
 	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {
@@ -58,8 +59,8 @@ func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes
 	return redactError(err, m.hider)
 }
 
-// newAlert returns the alert of a notification. Its labels are those of the opening, because they identify the alert, also if
-// the node has other labels now.
+// newAlert returns the alert of a notification. It has the labels of the opening, because labels identify an alert, even
+// if the node has other labels now.
 func (o *Out) newAlert(a *model.Alertmanager, n, opened *Notification, w *messageText) alert {
 	out := alert{
 		Labels: map[string]string{}, StartsAt: n.Opened.UTC(), EndsAt: o.opts.Now().UTC().Add(alertKept).Truncate(time.Second), GeneratorURL: w.link,
@@ -89,7 +90,8 @@ func (o *Out) newAlert(a *model.Alertmanager, n, opened *Notification, w *messag
 	return out
 }
 
-// postAlerts posts alerts to all members of a cluster. It succeeds if one member takes them, which hands them to the others.
+// postAlerts posts alerts to all members of a cluster. It succeeds if one member accepts them, because that member
+// passes them to the others.
 func (o *Out) postAlerts(ctx context.Context, m *Message, a *model.Alertmanager, list []alert) (Receipt, error) {
 	var receipt Receipt
 	var failed []error
@@ -120,7 +122,8 @@ func (o *Out) postAlerts(ctx context.Context, m *Message, a *model.Alertmanager,
 	return receipt, &Failure{Err: errors.Join(failed...), After: wait}
 }
 
-// labelName returns a name that every version of Alertmanager takes: letters, digits and _.
+// labelName replaces the characters of a label's name that some version of Alertmanager refuses; letters, digits and _
+// stay.
 func labelName(s string) string {
 	out := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

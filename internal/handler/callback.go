@@ -14,19 +14,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Callback is an action of a person in a service that Muster learned by a callback.
+// Callback is an action of a person in a service, which the service reported by a callback.
 type Callback struct {
-	Verb     string // acknowledge, unacknowledge or resolve; empty: no action for Muster
-	Problem  string // its id
+	Verb     string // acknowledge, unacknowledge or resolve; empty: Muster does nothing
+	Problem  string // id of the problem
 	By       string
 	Note     string
-	Incident string // id under which the service knows the problem: its id, and a suffix after acknowledgements that ended
+	Incident string // id of the problem in the service: its id, and a suffix after ended acknowledgements
 }
 
-// maxPersonName bounds the person's name, in bytes.
+// maxPersonName is the longest name of a person, in bytes.
 const maxPersonName = 200
 
-// CallbackSecret returns the secret of a handler whose service calls back; zero: it does not call back.
+// CallbackSecret returns the secret that proves callbacks of a handler's service; zero: the service sends no callbacks.
 func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 	switch {
 	case spec.PagerDuty != nil:
@@ -37,7 +37,7 @@ func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 	return model.Secret{}
 }
 
-// Secret returns the text of a secret from its Secret, environment variable or file.
+// Secret returns the text of a secret, which a Secret resource, an environment variable or a file holds.
 func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Text != "" {
 		return s.Text, nil
@@ -45,14 +45,14 @@ func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 	return o.secret(ctx, s)
 }
 
-// ReadCallback reads a callback of a handler's service. It refuses a callback without proof of the secret before it parses
-// it.
+// ReadCallback reads a callback of a handler's service. It first checks the proof that the service knows the secret, and
+// refuses a callback without it.
 func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, text []byte) (c Callback, err error) {
 	switch {
 	case secret == "":
 		err = model.Errorf(model.Unauthenticated, "the handler has no callback")
 	case spec.PagerDuty != nil:
-		if !signedBy(secret, header.Values("X-Pagerduty-Signature"), text) {
+		if !isSignedBy(secret, header.Values("X-Pagerduty-Signature"), text) {
 			return c, model.Errorf(model.Unauthenticated, "the request has no valid signature").
 				WithHint("set pagerduty.callback of the handler to the secret that PagerDuty showed for the webhook: docs/handlers.md")
 		}
@@ -76,7 +76,8 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	return c, nil
 }
 
-// Service returns the name of a service that calls back, shown behind the names of persons that acted there.
+// Service returns the name of a service that sends callbacks; people read it behind the name of the person that acted in
+// the service.
 func Service(spec *model.HandlerSpec) string {
 	switch {
 	case spec == nil:
@@ -88,8 +89,9 @@ func Service(spec *model.HandlerSpec) string {
 	return ""
 }
 
-// signedBy reports whether one of the signatures is the HMAC-SHA256 of the body. PagerDuty sends two while its secret changes.
-func signedBy(secret string, values []string, text []byte) bool {
+// isSignedBy reports whether one of the signatures is the HMAC-SHA256 of the body. PagerDuty sends two signatures while
+// its secret changes.
+func isSignedBy(secret string, values []string, text []byte) bool {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write(text)
 	want := h.Sum(nil)
@@ -104,7 +106,7 @@ func signedBy(secret string, values []string, text []byte) bool {
 	return false
 }
 
-// parsePagerduty reads a webhook v3: https://developer.pagerduty.com/docs/webhooks-overview.
+// parsePagerduty parses a webhook v3 of PagerDuty: https://developer.pagerduty.com/docs/webhooks-overview.
 func parsePagerduty(text []byte) (c Callback, err error) {
 	var said struct {
 		Event struct {
@@ -144,7 +146,7 @@ func parseOpsgenie(text []byte) (c Callback, err error) {
 
 func boundedNote(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
 
-// unreadableCallback returns the error of a callback whose body is not its JSON.
+// unreadableCallback returns the error of a callback whose body cannot be parsed.
 func unreadableCallback(err error) error {
 	return model.Errorf(model.Invalid, "read the request: %w", err)
 }

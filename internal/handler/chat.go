@@ -37,43 +37,43 @@ func slack(s *model.Slack, m *Message, w *messageText) *request {
 	if w.link != "" {
 		blocks = append(blocks, section("<"+slackEscape(w.link)+"|the problem in Muster>"))
 	}
-	message := jsonObject{{"text", body.Cut(slackEscape(w.title), slackText)}, // a phone shows this text
+	message := jsonObject{{"text", body.Cut(slackEscape(w.title), slackText)}, // phones show this text
 		{"attachments", []jsonObject{{{"color", w.tone.color()}, {"blocks", blocks}}}}}
 	return &request{kind: "slack", hidden: true, url: s.URL.Text, key: m.Key, body: encodeJSON(message)}
 }
 
-// slackEscape escapes a text so that it mentions nobody and is no link.
+// slackEscape escapes a text so that Slack finds no mention and no link in it.
 func slackEscape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// fencedText returns a text of fixed width in at most n bytes, which cannot end its fence.
+// fencedText returns a text between fences (```), in at most n bytes. The text cannot end the fence.
 func fencedText(s string, n int) string {
 	const fence = "```"
 	return fence + "\n" + body.Cut(strings.ReplaceAll(s, fence, "'''"), n-2*len(fence)-2) + "\n" + fence
 }
 
-// teamsMessage bounds the request: Teams takes about 28 KB.
+// teamsMessage is the largest body of a request; Teams refuses more than about 28 KB.
 const teamsMessage = 25_000
 
-// teams returns the request with an Adaptive Card for a workflow that begins with "When a Teams webhook request is
-// received".
+// teams returns the request with an Adaptive Card, for a workflow that begins with "When a Teams webhook request
+// is received".
 func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 	output, facts := w.output, w.facts
-	card := encodeJSON(teamsCardOf(w, facts, output))
+	card := encodeJSON(teamsCard(w, facts, output))
 	for len(card) > teamsMessage && len(output) > len(body.Mark) {
 		output = body.Cut(output, len(output)/2)
-		card = encodeJSON(teamsCardOf(w, facts, output))
+		card = encodeJSON(teamsCard(w, facts, output))
 	}
-	for n := len(w.facts) / 2; len(card) > teamsMessage && n > 0; n /= 2 { // drops labels, the last facts
+	for n := len(w.facts) / 2; len(card) > teamsMessage && n > 0; n /= 2 { // leaves out labels, which are the last facts
 		facts = append(slices.Clone(w.facts[:n]), [2]string{"and more", fmt.Sprintf("%d more labels", len(w.facts)-n)})
-		card = encodeJSON(teamsCardOf(w, facts, output))
+		card = encodeJSON(teamsCard(w, facts, output))
 	}
 	return &request{kind: "teams", hidden: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
 }
 
-// teamsCardOf returns a card with a text of runs, which are shown as they are: Markdown is not read in them.
-func teamsCardOf(w *messageText, facts [][2]string, output string) jsonObject {
+// teamsCard returns an Adaptive Card whose texts are runs: Teams does not read Markdown in runs.
+func teamsCard(w *messageText, facts [][2]string, output string) jsonObject {
 	color := map[tone]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.tone]
 	text := func(text string, style ...jsonField) jsonObject {
 		return jsonObject{{"type", "RichTextBlock"}, {"inlines", []jsonObject{append(jsonObject{{"type", "TextRun"}, {"text", text}}, style...)}}}
@@ -97,12 +97,12 @@ func teamsCardOf(w *messageText, facts [][2]string, output string) jsonObject {
 		{"attachments", []jsonObject{{{"contentType", "application/vnd.microsoft.card.adaptive"}, {"content", card}}}}}
 }
 
-// escapeMarkdown escapes a value of a card, where Markdown is read.
+// escapeMarkdown escapes a value in those parts of a card where Teams reads Markdown.
 func escapeMarkdown(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]").Replace(s)
 }
 
-// teamsRefused finds a refusal of Teams in the body of a successful answer of the workflow.
+// teamsRefused returns an error if the body of a workflow's successful answer says that Teams refused the message.
 func teamsRefused(answer string) error {
 	if strings.Contains(answer, "HTTP error") {
 		return errors.New("teams answered: " + answer)
@@ -110,10 +110,11 @@ func teamsRefused(answer string) error {
 	return nil
 }
 
-// mattermostText bounds an attachment's text; a post has at most 16,383 characters.
+// mattermostText is the longest text of an attachment; a post has at most 16,383 characters.
 const mattermostText = 7600
 
-// mattermost returns the request of https://developers.mattermost.com/integrate/webhooks/incoming/ with one attachment.
+// mattermost returns the request of https://developers.mattermost.com/integrate/webhooks/incoming/ with one
+// attachment.
 func mattermost(s *model.Mattermost, m *Message, w *messageText) *request {
 	var parts []string
 	for _, text := range w.fixedWidthTexts() {
@@ -129,7 +130,7 @@ func mattermost(s *model.Mattermost, m *Message, w *messageText) *request {
 	return &request{kind: "mattermost", hidden: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encodeJSON(message)}
 }
 
-// codeSpan returns a text as code, in which neither Markdown nor @all has a meaning.
+// codeSpan returns a text as code, in which Mattermost reads neither Markdown nor @all.
 func codeSpan(s string) string {
 	if s == "" {
 		return ""
@@ -137,11 +138,11 @@ func codeSpan(s string) string {
 	return "`" + strings.ReplaceAll(s, "`", "'") + "`"
 }
 
-// Limits of ntfy: longer texts become an attachment, or are refused.
+// Limits of ntfy, in bytes: ntfy makes longer texts an attachment, or refuses them.
 const (
 	ntfyTitle   = 250
 	ntfyMessage = 3500
-	ntfyRequest = 8000 // as JSON, which takes twice the bytes of a message
+	ntfyRequest = 8000 // largest JSON body, which may take twice the bytes of its message
 )
 
 // ntfy returns the request of https://docs.ntfy.sh/publish/#publish-as-json.
@@ -160,7 +161,7 @@ func ntfy(t *model.Ntfy, m *Message, w *messageText) *request {
 		header: authorization(t.Username, t.Password.Text, t.Token.Text)}
 }
 
-// ntfyPriority returns a priority from 1 (no sound) to 5 (rings long).
+// ntfyPriority returns the priority of a message for ntfy, from 1 (no sound) to 5 (rings long).
 func ntfyPriority(n *Notification, w *messageText) int {
 	if w.tone == good || w.tone == plain {
 		return 3
@@ -168,7 +169,8 @@ func ntfyPriority(n *Notification, w *messageText) int {
 	return rankSeverity(n, [5]int{2, 3, 3, 4, 5})
 }
 
-// authorization returns the header for a bearer token, or for name and password; none without either.
+// authorization returns the header for a bearer token, or for a user name and password; it returns no header if
+// all are empty.
 func authorization(username, password, token string) [][2]string {
 	switch {
 	case token != "":

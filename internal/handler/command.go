@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// command runs the handler's command with the notification on its standard input. Exit code 0 takes the message; any other
-// end is tried again.
+// command runs the handler's command with the notification on its standard input. Exit code 0 means that the command
+// accepted the message; after any other end the message is sent again.
 func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	argv := commandArgs(spec.Command)
 	receipt := Receipt{Sent: fmt.Sprintf("%q, on its standard input:\n%s\n", argv, m.Payload)}
@@ -30,7 +30,7 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 	}
 	defer done()
 	out := &capture{limit: 512, tail: true, hider: m.hider.NewText()}
-	// The newline makes `cat >> file` and line readers work.
+	// Commands that read whole lines, such as `cat >> file`, need the newline.
 	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
 	state, err := o.execute(ctx, withAssetPath(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
 	if state != nil {
@@ -39,12 +39,12 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 	return receipt, err
 }
 
-// execute runs a command until it ends, or ctx. state is nil if the command did not start.
+// execute runs a command until it ends or ctx ends. The returned state is nil if the command did not start.
 func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *capture, timeout time.Duration) (state *os.ProcessState, err error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = stdin, stdout, stderr, env
 	killProcessGroup(cmd)
-	cmd.WaitDelay = time.Second // a child process that keeps the output open delays the attempt no longer
+	cmd.WaitDelay = time.Second // a child process that keeps the output open must not delay the attempt
 	if err = o.opts.Guard.Start(cmd); err == nil {
 		err = cmd.Wait()
 		o.opts.Guard.Release(cmd)
@@ -60,8 +60,8 @@ func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, 
 	}
 }
 
-// environment returns the variables of a command: those that it inherits from the server (never the server's settings, which
-// may hold passwords of databases), the handler's, and the variables of its assets.
+// environment returns the environment variables of a command: those that commands inherit from the server (see
+// inheritsVariable), those of the handler, and those of its assets.
 func environment(base []string, own map[string]string, assets []model.AssetDir, key string) []string {
 	env := make([]string, 0, len(base)+1)
 	for _, kv := range base {
@@ -72,12 +72,12 @@ func environment(base []string, own map[string]string, assets []model.AssetDir, 
 	return append(model.AssetEnvironment(env, own, assets), "MUSTER_IDEMPOTENCY_KEY="+key)
 }
 
-// DefaultMutatorTimeout is the time-out of a mutator's command without one of its own.
+// DefaultMutatorTimeout is the time-out of a mutator's command if its spec has none.
 const DefaultMutatorTimeout = 10 * time.Second
 
-// Mutate runs a mutator's command with an event on its standard input; the command names its assets and secrets as
-// NAMESPACE/NAME. Its standard output becomes the handler's input unchanged. Mutate reads the secrets as handlers do;
-// hidden are the secrets for Message.Hidden.
+// Mutate runs a mutator's command with an event on its standard input, and returns its standard output, which becomes
+// the handler's input unchanged. The spec names assets and secrets as NAMESPACE/NAME. The returned list hidden has the
+// secrets for Message.Hidden.
 func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) (made []byte, hidden []string, err error) {
 	spec, hidden, err = spec.Reveal(o.secretReader(ctx))
 	if err != nil {
@@ -110,14 +110,14 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 	return made.buf, nil
 }
 
-// capture keeps the beginning of an output or, with tail, its end, however long the output is. It hides secrets before it
-// cuts the output.
+// capture keeps the beginning of a command's output or, with tail, its end, and drops the rest. It hides secrets
+// before it cuts the output.
 type capture struct {
 	buf   []byte
-	limit int // bytes of buf
+	limit int // most bytes that buf may have
 	tail  bool
-	cut   bool        // the output exceeds the limit
-	hider *hide.Hider // nil: there are no secrets
+	cut   bool        // the output is longer than limit
+	hider *hide.Hider // hides secrets; nil: there are none
 }
 
 func (c *capture) Write(p []byte) (int, error) {
@@ -138,14 +138,14 @@ func (c *capture) add(p []byte, last bool) {
 	c.buf, c.cut = append(c.buf, p[:n]...), c.cut || n < len(p)
 }
 
-// String returns the kept text. No write may follow.
+// String returns the kept part of the output. No write may follow.
 func (c *capture) String() string {
 	c.add(nil, true)
 	return strings.TrimSpace(string(c.buf))
 }
 
-// assets returns the Assets that a command names. One that is missing may arrive later, so the error is a Failure for an Asset and
-// not final. The caller calls done when the command has ended.
+// assets returns the directories of the Assets that a command names. A missing Asset may arrive later, so the error is a
+// Failure with Asset set, and not final. The caller calls done after the command has ended.
 func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
 	switch {
 	case len(names) == 0:
@@ -160,7 +160,7 @@ func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir
 	return list, done, nil
 }
 
-// commandArgs returns a command as its arguments; a shell runs a command line.
+// commandArgs returns the argument list of a command. A command that is a single text runs in a shell.
 func commandArgs(c *model.Command) []string {
 	if c.Argv == nil {
 		return []string{"/bin/sh", "-c", c.Shell}
@@ -168,7 +168,8 @@ func commandArgs(c *model.Command) []string {
 	return c.Argv
 }
 
-// withAssetPath returns a command that a shell finds in the PATH of its assets and replaces itself by (exec).
+// withAssetPath returns the arguments of a shell that finds the command in the PATH of its assets and replaces itself by
+// the command (exec).
 func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	if len(assets) == 0 || len(argv) == 0 || argv[0] == "/bin/sh" {
 		return argv
@@ -176,9 +177,9 @@ func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	return append([]string{"/bin/sh", "-c", `exec "$@"`, "sh"}, argv...)
 }
 
-// inheritsVariable reports whether commands get a variable of the server's environment: only those that programs need. All others
-// may be secrets: settings with passwords of databases, values of Secrets (env, fromEnv), keys of clouds; and handlers belong
-// to any namespace.
+// inheritsVariable reports whether commands get a variable of the server's environment: only variables that programs
+// need. All others may be secrets, such as settings with passwords of databases, values of Secrets (env, fromEnv) or
+// keys of clouds, and handlers may belong to any namespace.
 func inheritsVariable(name string) bool {
 	switch strings.ToUpper(name) {
 	case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// killProcessGroup kills the command's whole process group at its time-out.
+// killProcessGroup kills the command with all processes of its process group.
 func killProcessGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// mailSubject bounds a subject, in bytes.
+// mailSubject is the longest subject of a mail, in bytes.
 const mailSubject = 200
 
-// email sends one mail in a session of its own. If the server refuses one of several recipients, each recipient gets a mail of
-// its own.
+// email sends a mail in an SMTP session of its own. If the server refuses one of several recipients, each recipient
+// gets a separate mail.
 func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	all := append(slices.Clone(e.To), e.CC...)
 	some := o.mailed.of(m.Key)
@@ -88,7 +88,7 @@ func (o *Out) sendMail(ctx context.Context, e *model.Email, m *Message, w *messa
 	}
 	err = client.DialAndSendWithContext(ctx, msg)
 	switch {
-	case msg.IsDelivered(): // an error after the server took the mail is no reason to send it again
+	case msg.IsDelivered(): // an error after the server accepted the mail is no reason to send the mail again
 		receipt.Answer = strings.TrimSpace(msg.ServerResponse())
 		return receipt, nil
 	case isPermanent(err):
@@ -97,14 +97,14 @@ func (o *Out) sendMail(ctx context.Context, e *model.Email, m *Message, w *messa
 	return receipt, fmt.Errorf("email by %s: %w", e.Server, err)
 }
 
-// isPermanent reports whether the server refused finally, during the mail or before it.
+// isPermanent reports whether the mail server's error is permanent, so that another attempt would fail too.
 func isPermanent(err error) bool {
 	var refused *gomail.SendError
 	var reply *textproto.Error
 	return errors.As(err, &refused) && refused.ErrorCode() >= 500 || errors.As(err, &reply) && reply.Code >= 500
 }
 
-// mailConns closes the connections of a mail client, which leaves them open when a login fails.
+// mailConns closes the connections of a mail client, because the client leaves them open when a login fails.
 type mailConns struct {
 	mu   sync.Mutex
 	list []net.Conn
@@ -143,7 +143,7 @@ func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Clie
 		left = max(time.Millisecond, time.Until(deadline))
 	}
 	options := []gomail.Option{gomail.WithPort(number), gomail.WithTimeout(left), gomail.WithoutNoop()}
-	if e.Security != "tls" { // go-mail must know that the connection has TLS, so it dials itself
+	if e.Security != "tls" { // go-mail must know that the connection uses TLS, so go-mail dials itself
 		options = append(options, gomail.WithDialContextFunc(c.dial))
 	}
 	switch e.Security {
@@ -168,8 +168,8 @@ func mailClient(ctx context.Context, e *model.Email, c *mailConns) (*gomail.Clie
 	return gomail.NewClient(host, options...)
 }
 
-// composeMail returns a mail of the thread of its problem: the id of the first mail is made of the problem's id, and the other
-// mails refer to it. A repeated attempt has the same id.
+// composeMail returns a mail in the thread of its problem: the first mail has an id made of the problem's id, and the
+// other mails refer to that id. A repeated attempt has the same id.
 func (o *Out) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.Msg, error) {
 	n := m.Note
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary("muster-"+headerToken(n.Problem+n.Kind)))
@@ -191,7 +191,7 @@ func (o *Out) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.M
 	_, domain, _ := strings.Cut(from.Address, "@")
 	first := headerToken(n.Problem) + ".opened@" + domain
 	id := headerToken(n.Problem) + "." + headerToken(n.Kind) + "@" + domain
-	routed := strings.Count(m.Key, "/") > 3 // a route sends several mails about its group under one problem
+	routed := strings.Count(m.Key, "/") > 3 // a route sends several mails about a group under the id of one problem
 	if n.Kind == Reminder || n.Kind == Acknowledged || routed {
 		id = headerToken(n.Problem) + "." + headerToken(m.Key) + "@" + domain
 	}
@@ -209,7 +209,7 @@ func (o *Out) composeMail(e *model.Email, m *Message, w *messageText) (*gomail.M
 	return msg, nil
 }
 
-// htmlText returns the message as simple HTML, which every mail reader shows alike.
+// htmlText returns the message as simple HTML, which all mail programs show in the same way.
 func (w *messageText) htmlText() string {
 	var b strings.Builder
 	esc := html.EscapeString
@@ -228,7 +228,7 @@ func (w *messageText) htmlText() string {
 	return b.String()
 }
 
-// headerToken returns an id as letters, digits, - and _, for a header.
+// headerToken replaces the characters of an id that a mail header does not allow; letters, digits, - and _ stay.
 func headerToken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -238,14 +238,14 @@ func headerToken(s string) string {
 	}, s)
 }
 
-// mailProgress is the state of a mail that some of its recipients have not got yet.
+// mailProgress is the progress of a mail that some of its recipients did not get yet.
 type mailProgress struct {
 	sent    string
 	answers []string
-	ended   map[string]error // by recipient; nil: it has the mail; else the final refusal
+	ended   map[string]error // by recipient; nil: the recipient has the mail; else the permanent refusal
 }
 
-// refused returns the final refusals, with their recipients.
+// refused returns the permanent refusals, each with its recipient.
 func (m *mailProgress) refused(all []string) (list []error) {
 	listed := map[string]bool{}
 	for _, to := range all {
@@ -257,9 +257,9 @@ func (m *mailProgress) refused(all []string) (list []error) {
 	return list
 }
 
-// mailRetries keeps the progress of mails that wait for another attempt, by the keys of their messages: a recipient that has the
-// mail does not get it again. A restart, or more than maxMails mails, drop progress: then all recipients get the mail again,
-// with the id by which mail readers drop duplicates.
+// mailRetries keeps the progress of mails that wait for another attempt, by the key of the message, so that no recipient
+// gets the same mail twice. After a restart, or with more than maxMails mails, progress is lost: then all recipients get
+// the mail again, with the same id, by which mail programs drop duplicates.
 type mailRetries struct {
 	mu sync.Mutex
 	by map[string]*mailProgress
@@ -273,7 +273,7 @@ func (m *mailRetries) of(key string) *mailProgress {
 	return m.by[key]
 }
 
-// keep stores the progress of a mail; nil deletes it.
+// keep stores the progress of a mail; a nil progress deletes it.
 func (m *mailRetries) keep(key string, one *mailProgress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,25 +18,27 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Failure is the error of an attempt, where more is known of the next one. Any other error: the message is sent again.
+// Failure is the error of an attempt that says more about the next attempt. After any other error the message is sent
+// again.
 type Failure struct {
 	Err   error
-	Final bool // another attempt would fail alike
-	// Asset means that a command or JavaScript did not start because an Asset that it names is absent and may arrive.
+	Final bool // another attempt would fail in the same way
+	// Asset means that a command or JavaScript did not start because an Asset that it names is missing; the Asset may
+	// arrive later.
 	Asset bool
-	After time.Duration // the receiver's Retry-After; zero: none
+	After time.Duration // value of Retry-After in the answer; zero: none
 }
 
 func (e *Failure) Error() string { return e.Err.Error() }
 func (e *Failure) Unwrap() error { return e.Err }
 
-// FinalError returns err as one after which no attempt follows.
+// FinalError wraps an error after which the message must not be sent again.
 func FinalError(err error) error { return &Failure{Err: err, Final: true} }
 
-// IsFinal reports whether another attempt would end alike.
+// IsFinal reports whether another attempt would fail in the same way.
 func IsFinal(err error) bool { return FailureOf(err).Final }
 
-// FailureOf returns the failure in an error; the zero value where there is none.
+// FailureOf returns the Failure in an error, or the zero Failure.
 func FailureOf(err error) Failure {
 	if failed := (*Failure)(nil); errors.As(err, &failed) {
 		return *failed
@@ -44,56 +46,58 @@ func FailureOf(err error) Failure {
 	return Failure{}
 }
 
-// Message is one notification on its way to one handler.
+// Message is one notification that is sent to one handler.
 type Message struct {
-	Key     string // idempotency key: the same on every attempt
-	Payload []byte // the notification as JSON
+	Key     string // idempotency key: the same in every attempt
+	Payload []byte // encoded notification (JSON)
 	Note    *Notification
-	// Hidden lists the secrets of its mutator, which the message may have.
+	// Hidden lists the secrets that the mutator used, which may be in the message.
 	Hidden []string
-	// Opened returns the notification of the problem's opening to this handler, or nil. A nil Opened: there is none.
+	// Opened returns the notification of the problem's opening that this handler got, or nil. A nil function: there was
+	// no opening.
 	Opened func(context.Context) (*Notification, error)
 
-	hider *hide.Hider // hides all secrets of this attempt; nil: there are none
+	hider *hide.Hider // hides the secrets of this attempt; nil: there are none
 }
 
-// Receipt holds the request and the answer for people; secrets are hidden.
+// Receipt holds the request and the answer of an attempt for people, with secrets hidden.
 type Receipt struct {
 	Sent   string
 	Answer string
-	// Refused names the recipients that the receiver refused although others got the message; nil: none.
+	// Refused names the recipients that refused the message while others accepted it; nil: none refused.
 	Refused error
 }
 
-// Options holds the dependencies of an Out. The zero value uses the process's environment.
+// Options has the settings and other parts of the server that an Out uses. The zero value uses the environment of the
+// process.
 type Options struct {
-	Guard *guard.Guard // ends commands with the server; nil: they outlive a kill -9
-	// ProblemLink is the address of a page about a problem, with {problem}, {node}, {check} and {namespace} in it; empty:
-	// messages have no link.
+	Guard *guard.Guard // ends commands when the server ends; nil: commands survive a kill -9 of the server
+	// ProblemLink is the address of a page about a problem, with the placeholders {problem}, {node}, {check} and
+	// {namespace}; empty: messages have no link.
 	ProblemLink string
 	Now         func() time.Time
 	ReadFile    func(path string) ([]byte, error)
 	Getenv      func(name string) (string, bool)
-	// Secret returns the value of a Secret, NAMESPACE/NAME; its error is for people and shows no part of the value. A nil
-	// Secret: there are no Secrets.
+	// Secret returns the value of the Secret NAMESPACE/NAME. Its error is shown to people and contains no part of the
+	// value. Nil: there are no Secrets.
 	Secret func(ctx context.Context, namespace, name string) (string, error)
-	// Assets returns the directories of Assets, NAMESPACE/NAME, which stay until done is called. The error is for people.
-	// Nil: there are none.
+	// Assets returns the directories of the Assets with these names (NAMESPACE/NAME), which stay until done is called.
+	// Its error is shown to people. Nil: there are no Assets.
 	Assets func(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error)
 	Logger *slog.Logger
 }
 
-// Out sends messages. It keeps connections of HTTP clients and streams open; Close closes
-// them. Safe for concurrent use.
+// Out sends messages to services. It keeps HTTP clients and connections of streams open until Close. It is safe for
+// concurrent use.
 type Out struct {
 	opts    Options
 	mu      sync.Mutex
-	clients map[string]*http.Client // keyed by CA file and its time of change
+	clients map[string]*http.Client // by the CA file and the time of its last change
 	streams map[streamKey]*streamConn
 	mailed  mailRetries
 }
 
-// New makes an Out.
+// New makes an Out with options.
 func New(o Options) *Out {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -110,7 +114,7 @@ func New(o Options) *Out {
 	return &Out{opts: o, clients: map[string]*http.Client{}, streams: map[streamKey]*streamConn{}}
 }
 
-// Close closes the connections that were kept.
+// Close closes all connections that Out keeps open.
 func (o *Out) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,10 +127,11 @@ func (o *Out) Close() {
 	}
 }
 
-// DefaultTimeout is the time-out of an attempt of a handler without one of its own.
+// DefaultTimeout is the time-out of an attempt if the handler has none.
 const DefaultTimeout = 30 * time.Second
 
-// Send makes one attempt. spec's variables are expanded; its secrets are read here.
+// Send makes one attempt to send a message to a handler. The caller has expanded the variables of spec; Send reads the
+// secrets.
 func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Receipt, error) {
 	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {
@@ -181,7 +186,7 @@ func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, tim
 	return Receipt{}, FinalError(errors.New("the handler has no service that this server supports"))
 }
 
-// maxSecret bounds a file with a secret.
+// maxSecret is the largest file with a secret, in bytes.
 const maxSecret = 64 << 10
 
 func readSecretFile(path string) ([]byte, error) {
@@ -193,7 +198,8 @@ func readSecretFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSecret))
 }
 
-// secret reads a named secret, an environment variable or a file. A missing secret may exist later, so the error is not final.
+// secret returns a secret from a Secret resource, an environment variable or a file. A missing secret may exist
+// later, so the error is not final.
 func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Named != "" {
 		namespace, name, _ := strings.Cut(s.Named, "/")
@@ -227,7 +233,7 @@ func (o *Out) secretReader(ctx context.Context) func(model.Secret) (string, erro
 
 func redactText(text string, h *hide.Hider) string { return string(h.Redact([]byte(text))) }
 
-// redactError keeps the kind of the error.
+// redactError hides secrets in the text of an error, and keeps a Failure a Failure.
 func redactError(err error, h *hide.Hider) error {
 	if err == nil {
 		return nil

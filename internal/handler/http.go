@@ -27,27 +27,27 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// request is an HTTP request of one kind of handler.
+// request is an HTTP request to a service, made by one kind of handler.
 type request struct {
-	kind        string // its rules judge the answer
+	kind        string // kind of handler, whose rules judge the answer
 	method      string // empty: POST
 	url         string
-	header      [][2]string // without Content-Type and Idempotency-Key
+	header      [][2]string // additional headers, without Content-Type and Idempotency-Key
 	body        []byte
 	contentType string // empty: application/json
 	key         string // idempotency key
-	ca          string // PEM file; empty: the system's CAs
-	// refused returns the error of an answer that refuses the message in spite of a status of success; nil: no answer does.
+	ca          string // PEM file with trusted CAs; empty: the CAs of the system
+	// refused returns an error if an answer with a status of success refuses the message; nil: no such answer exists.
 	refused     func(answer string) error
-	hidden      bool     // all of url behind the host is a secret
-	commonRules bool     // only the rules of all kinds apply
-	next        *request // is sent after this one was taken; nil: none
+	hidden      bool     // everything in url behind the host is a secret
+	commonRules bool     // the answer is judged only by the rules of all kinds
+	next        *request // request to send after this one was accepted; nil: none
 }
 
-// maxAnswer bounds the bytes that are read of an answer.
+// maxAnswer is the most bytes of an answer that are read.
 const maxAnswer = 64 << 10
 
-// postRequests sends a request and its followers, until a service refuses one.
+// postRequests sends a request and the requests that follow it (next), until the service refuses one.
 func (o *Out) postRequests(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	receipt, err := o.sendRequest(ctx, m, r)
 	if err != nil || r.next == nil {
@@ -59,7 +59,7 @@ func (o *Out) postRequests(ctx context.Context, m *Message, r *request) (Receipt
 	return receipt, err
 }
 
-// sendRequest sends one request and judges the answer.
+// sendRequest sends one request and judges the answer of the service.
 func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	r.method, r.contentType = cmp.Or(r.method, http.MethodPost), cmp.Or(r.contentType, "application/json")
 	receipt := Receipt{Sent: r.String()}
@@ -100,12 +100,12 @@ func (o *Out) sendRequest(ctx context.Context, m *Message, r *request) (Receipt,
 		}
 		return receipt, nil
 	case retried:
-		return receipt, &Failure{Err: failed, After: retryAfter(resp.Header.Get("Retry-After"), o.opts.Now())}
+		return receipt, &Failure{Err: failed, After: parseRetryAfter(resp.Header.Get("Retry-After"), o.opts.Now())}
 	}
 	return receipt, FinalError(failed)
 }
 
-// String returns the request for people; secrets in it are hidden later.
+// String returns the request as a text for people; the caller hides secrets in it.
 func (r *request) String() string {
 	var b strings.Builder
 	address := r.url
@@ -145,8 +145,8 @@ func encodeJSON(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// jsonObject is a JSON object whose fields keep their order. A field whose name ends with ? is left out where its text or list is
-// empty.
+// jsonObject is a JSON object whose fields keep their order. A field whose name ends with "?" is left out if its text or
+// list is empty.
 type jsonObject []jsonField
 
 type jsonField struct {
@@ -170,8 +170,9 @@ func (o jsonObject) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// retryAfter reads the header: seconds, or a time (RFC 9110, 10.2.3). Zero: it says nothing.
-func retryAfter(text string, now time.Time) time.Duration {
+// parseRetryAfter returns the pause in a Retry-After header, which has seconds or a time (RFC 9110, 10.2.3). Zero: the
+// header has neither.
+func parseRetryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(max(0, min(seconds, 86400))) * time.Second
 	}
@@ -181,8 +182,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// withoutURL returns the cause of an error without the address, whose path may be a secret: people read the error in the
-// log.
+// withoutURL returns the cause of a failed request without the address, because the address may contain a secret and
+// people read the error in the log.
 func withoutURL(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -191,8 +192,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// client returns the HTTP client for a CA. It is kept for later messages, so that a storm of messages needs few handshakes, and
-// replaced when the file of the CA changes.
+// client returns the HTTP client for a file of CAs. It keeps the client for later messages, so that thousands of
+// messages need few TLS handshakes, and replaces the client when the file changes.
 func (o *Out) client(ca string) (*http.Client, error) {
 	key := ca
 	if ca != "" {
@@ -218,7 +219,7 @@ func (o *Out) client(ca string) (*http.Client, error) {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	for old, client := range o.clients { // closes the client of the file's former version
+	for old, client := range o.clients { // removes the client for the former content of the file
 		if path, _, _ := strings.Cut(old, "\x00"); path == ca {
 			client.CloseIdleConnections()
 			delete(o.clients, old)
@@ -228,7 +229,7 @@ func (o *Out) client(ca string) (*http.Client, error) {
 	return c, nil
 }
 
-// trustConfig returns the TLS settings that trust the CAs in a file; nil: the system's CAs.
+// trustConfig returns TLS settings that trust the CAs in a file; nil for an empty name: the CAs of the system.
 func trustConfig(ca string) (*tls.Config, error) {
 	if ca == "" {
 		return nil, nil
@@ -244,26 +245,27 @@ func trustConfig(ca string) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots}, nil
 }
 
-// outcome is the effect of a service's answer on a message.
+// outcome is the effect that the answer of a service has on a message.
 type outcome int
 
 const (
 	taken   outcome = iota
-	retried         // the message is sent again with back-off, not before Retry-After
-	final           // the message is a dead letter at once: another attempt would get the same answer
+	retried         // the message is sent again with back-off, but not before Retry-After
+	final           // the message becomes a dead letter: another attempt would get the same answer
 )
 
 func (o outcome) String() string { return [...]string{"taken", "tried again", "given up"}[o] }
 
-// answerRule maps the answers of a service to an outcome. The first rule that fits applies; rules of a kind come first.
+// answerRule maps a range of HTTP statuses to an outcome. The first matching rule applies; rules of a single kind come
+// first.
 type answerRule struct {
 	kind     string // kind of handler; empty: every kind with HTTP requests
-	from, to int    // range of HTTP statuses
+	from, to int    // range of HTTP statuses, both included
 	outcome  outcome
 	why      string
 }
 
-// answerRules returns all rules. docs/handlers.md has this table.
+// answerRules returns all rules. docs/handlers.md has them as a table.
 func answerRules() []answerRule {
 	return []answerRule{
 		{"pagerduty", 400, 400, final, "PagerDuty refuses the event: a wrong routing key or field"},
@@ -287,7 +289,7 @@ func answerRules() []answerRule {
 	}
 }
 
-// judgeAnswer returns the outcome of an answer's status by the first rule for it.
+// judgeAnswer returns the outcome of an HTTP status by the first matching rule.
 func judgeAnswer(kind string, status int) outcome {
 	for _, r := range answerRules() {
 		if (r.kind == "" || r.kind == kind) && r.from <= status && status <= r.to {
@@ -297,7 +299,8 @@ func judgeAnswer(kind string, status int) outcome {
 	return final
 }
 
-// webhook posts the notification, or the output of the handler's template, and signs it if there is a secret.
+// webhook posts the notification, or the output of the handler's template. It signs the request if the handler has a
+// secret.
 func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
 	r := &request{kind: "webhook", hidden: true, url: hook.URL, contentType: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
 	if hook.Template != "" {
@@ -319,8 +322,8 @@ func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Rec
 	return o.postRequests(ctx, m, r)
 }
 
-// signature returns headers that prove the sender and the body of a request and let the receiver refuse a replay: it
-// computes the HMAC of time stamp, dot and body, and refuses an old time stamp.
+// signature returns headers that prove the sender and the body of a request: a time stamp, and the HMAC of time
+// stamp, dot and body. A receiver can refuse an old time stamp, and so a replayed request.
 func signature(secret, timestamp string, body []byte) [][2]string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp + "."))

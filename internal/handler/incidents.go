@@ -18,9 +18,9 @@ const (
 	pagerdutyDetails = 64 << 10 // all values of custom_details together: an event has at most 512 KB, and JSON writes a byte as up to six
 )
 
-// pagerduty returns a request of https://developer.pagerduty.com/docs/send-alert-event: trigger, acknowledge and resolve under
-// one dedup_key. An acknowledged incident calls nobody for another trigger, and cannot be unacknowledged: a new incident
-// replaces it.
+// pagerduty returns a request of https://developer.pagerduty.com/docs/send-alert-event: trigger, acknowledge and
+// resolve share a dedup_key. PagerDuty calls nobody for another trigger of an acknowledged incident, and cannot remove
+// an acknowledgement: then a new incident replaces the acknowledged one.
 func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 	n := m.Note
 	r := &request{kind: "pagerduty", key: m.Key, url: strings.TrimRight(cmp.Or(p.URL, "https://events.pagerduty.com"), "/") + "/v2/enqueue"}
@@ -56,8 +56,8 @@ func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 	return r
 }
 
-// rankSeverity returns the rank of a notification's severity in a service. The ranks are for information (and tests),
-// warning, average, high and disaster.
+// rankSeverity returns the rank of a notification's severity in a service. ranks has the ranks for information (and
+// tests), warning, average, high and disaster.
 func rankSeverity[T any](n *Notification, ranks [5]T) T {
 	s, _ := model.ParseSeverity(n.Severity)
 	if n.Kind == Test {
@@ -77,12 +77,13 @@ const (
 	opsgenieNote        = 25_000
 )
 
-// jiraIntegration ends the address of Jira Service Management, which makes, acknowledges and closes
-// alerts for an integration, and does nothing else.
+// jiraIntegration is the end of the address of Jira Service Management. Its integration can only create, acknowledge and
+// close alerts.
 const jiraIntegration = "/jsm/ops/integration"
 
-// opsgenie makes a request to https://docs.opsgenie.com/docs/alert-api, which Jira Service Management also serves: create,
-// raise, acknowledge and close by alias. An acknowledged alert cannot page again there: a new alert replaces it.
+// opsgenie returns a request of https://docs.opsgenie.com/docs/alert-api, which Jira Service Management also
+// serves: create, raise, acknowledge and close share an alias. An acknowledged alert cannot call a person again: then a
+// new alert replaces it.
 func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 	n := m.Note
 	address := "https://api.opsgenie.com"
@@ -123,7 +124,7 @@ func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 	r.body = encodeJSON(jsonObject{{"message", body.Cut(w.title, opsgenieMessage)}, {"alias", alias},
 		{"description", body.Cut(w.plainText(), opsgenieDescription)}, {"responders?", responders}, {"tags?", tags},
 		{"details", boundedFacts(w.facts, opsgenieDetail, opsgenieDetails)}, {"entity", truncateID(n.Node, 512)}, {"source", "muster"}, {"priority", priority}})
-	if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // a repeated create only counts up, the priority stays
+	if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // a repeated create leaves the priority
 		r.next = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut, url: to(alias, "priority"),
 			body: encodeJSON(jsonObject{{"priority", priority}})}
 	} else if n.Instead != "" {

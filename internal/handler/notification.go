@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// NotificationVersion is raised when a field changes its meaning, not for new fields.
+// NotificationVersion changes when a field of Notification changes its meaning, not when a field is added.
 const NotificationVersion = 1
 
 // Kinds of notifications. Every kind of handler has a form for each.
@@ -43,21 +43,21 @@ type Notification struct {
 	Status   string            `json:"status"`            // present status
 	Worst    string            `json:"worst"`             // worst status of the problem so far
 	Severity string            `json:"severity"`          // severity of the worst status
-	Was      string            `json:"was,omitempty"`     // the severity of the last notification, in a reminder of a higher one
-	Raised   bool              `json:"raised,omitempty"`  // the severity exceeds all notified under this incident before
+	Was      string            `json:"was,omitempty"`     // last notified severity, in a reminder of a higher one
+	Raised   bool              `json:"raised,omitempty"`  // the severity exceeds all notified under this incident
 	Output   string            `json:"output"`            // present output
-	Unacked  bool              `json:"unacked,omitempty"` // an acknowledgement of which the handler was notified has ended
+	Unacked  bool              `json:"unacked,omitempty"` // an acknowledgement that the handler knows of has ended
 	// Incident is the id under which services know the problem, if an acknowledgement under its own id ended: PROBLEM.1, .2,
 	// …, because services cannot reopen one. Instead is the incident that it replaces.
 	Incident string             `json:"incident,omitempty"`
 	Instead  string             `json:"instead,omitempty"`
 	Opened   time.Time          `json:"opened"`
 	Closed   time.Time          `json:"closed,omitzero"`
-	Executed time.Time          `json:"executed"`          // when the check ran
+	Executed time.Time          `json:"executed"`          // time at which the check ran
 	Expired  bool               `json:"expired,omitempty"` // a missed deadline set the status
-	By       string             `json:"by,omitempty"`      // author of the acknowledgement or of the test
-	Note     string             `json:"note,omitempty"`    // the person's words
-	Count    int                `json:"count,omitempty"`   // number of problems of a summary
+	By       string             `json:"by,omitempty"`      // person who acknowledged the problem or sent the test
+	Note     string             `json:"note,omitempty"`    // words of that person
+	Count    int                `json:"count,omitempty"`   // number of problems in a summary
 	Hooks    []model.HookResult `json:"hooks,omitempty"`   // results of the check's hooks
 	// Problems lists the problems of a message about several, the worst first, at most MaxProblems of Count; Problem is then
 	// the id of their group.
@@ -70,20 +70,20 @@ type Notification struct {
 	Mutator  string          `json:"mutator,omitempty"`
 }
 
-// Source is the origin of a problem, with its name.
+// Source names the source of a problem.
 type Source struct {
 	model.Source
 	Name string `json:"name"`
 }
 
-// SetSource sets the origin of the problem; a check is also named in Check.
+// SetSource sets the source of the notification's problem; the name of a check also becomes the field Check.
 func (n *Notification) SetSource(s model.Source, name string) {
 	if n.Source = (Source{s, name}); s.Kind == model.SourceCheck {
 		n.Check = name
 	}
 }
 
-// Subject names the source for people: disk, or disk-full[/var] where it is one of several instances.
+// Subject returns the name of the source for people: disk, or disk-full[/var] for one of several instances.
 func (n *Notification) Subject() string {
 	if n.Source.Instance == "" {
 		return n.Source.Name
@@ -91,13 +91,13 @@ func (n *Notification) Subject() string {
 	return n.Source.Name + "[" + n.Source.Instance + "]"
 }
 
-// incident returns the id under which a service keeps an alert for the problem.
+// incident returns the id by which a service knows the alert of the problem.
 func (n *Notification) incident() string { return cmp.Or(n.Incident, n.Problem) }
 
-// MaxProblems bounds the problems that a notification lists.
+// MaxProblems is the most problems that a notification lists.
 const MaxProblems = 1000
 
-// Listed is one problem of a notification about several.
+// Listed is one of the problems in a notification about several.
 type Listed struct {
 	Problem  string    `json:"problem"`
 	Space    string    `json:"namespace"`
@@ -106,12 +106,12 @@ type Listed struct {
 	Source   Source    `json:"source"`
 	Status   string    `json:"status"`
 	Severity string    `json:"severity"`
-	Was      string    `json:"was,omitempty"` // the severity of the last notification, if it is higher now
+	Was      string    `json:"was,omitempty"` // severity of the last notification, if the present one is higher
 	Opened   time.Time `json:"opened"`
 	Closed   time.Time `json:"closed,omitzero"`
 }
 
-// Encode writes the summary and returns the notification as JSON.
+// Encode sets the field Summary and returns the notification as JSON.
 func (n *Notification) Encode() ([]byte, error) {
 	n.Version, n.Summary = NotificationVersion, n.title()
 	data, err := json.Marshal(n)
@@ -130,14 +130,14 @@ func Decode(payload []byte) (*Notification, error) {
 	return n, nil
 }
 
-// messageText is the text of a message for people, the same for every kind of handler, which puts it into its own format.
-// Its reader may just have been woken up.
+// messageText is the text of a message for people. Each kind of handler puts the same text into the format of its
+// service. The reader may just have been woken up.
 type messageText struct {
-	title    string      // one line: status, subject, node, output
-	facts    [][2]string // names and values: times, severity, labels of showLabels
+	title    string      // one line with status, subject, node and output
+	facts    [][2]string // names and values: times, severity, the labels in showLabels
 	output   string      // first lines of the output
-	commands []string    // to type next
-	link     string      // to a page about the problem; may be empty
+	commands []string    // commands that help the reader
+	link     string      // address of a page about the problem; may be empty
 	tone     tone
 }
 
@@ -149,22 +149,22 @@ const (
 	mild                // WARNING
 	bad                 // CRITICAL
 	unclear             // UNKNOWN
-	plain               // no state of a problem: tests, acknowledgements
+	plain               // the message shows no state of a problem: tests, acknowledgements
 )
 
-// color returns the tone as #rrggbb.
+// color returns the colour of the tone as #rrggbb.
 func (t tone) color() string {
 	return [...]string{"#2e7d32", "#f9a825", "#c62828", "#6a1b9a", "#546e7a"}[t]
 }
 
-// Bounds of a text for people: lines and bytes of output.
+// Limits of a text for people: lines and bytes of a check's output.
 const (
 	maxLines   = 10
 	maxOutput  = 1000
 	maxSummary = 200 // bytes of output in a title
 )
 
-// messageText returns the text of a notification for people, with some of the node's labels.
+// messageText returns the text of a notification for people; labels are the names of the node's labels to show.
 func (o *Out) messageText(n *Notification, labels []string) *messageText {
 	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), tone: n.tone()}
 	fact := func(name, format string, args ...any) {
@@ -181,7 +181,7 @@ func (o *Out) messageText(n *Notification, labels []string) *messageText {
 		fact("namespace", "%s", n.Space)
 		w.link = ""
 	} else {
-		n.problemFacts(fact)
+		n.addProblemFacts(fact)
 	}
 	if n.By != "" {
 		fact("by", "%s", strings.TrimSuffix(n.By+": "+n.Note, ": "))
@@ -200,8 +200,8 @@ func (o *Out) messageText(n *Notification, labels []string) *messageText {
 	return w
 }
 
-// problemFacts adds node, subject, status, severity and times.
-func (n *Notification) problemFacts(fact func(name, format string, args ...any)) {
+// addProblemFacts calls fact with the node, subject, status, severity and times of the problem.
+func (n *Notification) addProblemFacts(fact func(name, format string, args ...any)) {
 	fact("node", "%s", n.Node)
 	fact(n.Source.Kind.String(), "%s", n.Subject())
 	if n.Space != model.DefaultNamespaceName {
@@ -225,7 +225,7 @@ func (n *Notification) problemFacts(fact func(name, format string, args ...any))
 	fact("since", "%s", formatTime(n.Opened))
 }
 
-// commands returns the commands to type next.
+// commands returns the commands that help the reader of the notification.
 func (n *Notification) commands() []string {
 	flag := ""
 	if n.Space != model.DefaultNamespaceName {
@@ -294,7 +294,7 @@ func (n *Notification) tone() tone {
 	return unclear
 }
 
-// fixedWidthTexts returns output and commands, which are shown with a fixed width.
+// fixedWidthTexts returns the output and the commands, which are shown in a font of fixed width.
 func (w *messageText) fixedWidthTexts() []string {
 	all := []string{w.output, strings.Join(w.commands, "\n")}
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
@@ -318,8 +318,8 @@ func (w *messageText) plainText() string {
 	return b.String()
 }
 
-// firstLines returns the first lines of an output, as many as a message for people holds, without performance data, and the
-// number of omitted lines.
+// firstLines returns the beginning of an output for people: a few lines without performance data, and the number of
+// omitted lines.
 func firstLines(output string) string {
 	lines := strings.Split(strings.TrimSpace(body.Clean(output)), "\n")
 	for i, line := range lines {
@@ -337,7 +337,7 @@ func firstLines(output string) string {
 	return text
 }
 
-// firstLine returns the first line of a plug-in's output without performance data, in at most maxSummary bytes.
+// firstLine returns the first line of a check's output without performance data, in at most maxSummary bytes.
 func firstLine(s string) string {
 	if i := strings.IndexAny(s, "\n|"); i >= 0 {
 		s = s[:i]
@@ -363,7 +363,7 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// problemLink fills the placeholders of an address with the fields of a notification.
+// problemLink replaces the placeholders in an address by fields of a notification.
 func problemLink(address string, n *Notification) string {
 	if address == "" || n.Problem == "" {
 		return ""
@@ -372,8 +372,8 @@ func problemLink(address string, n *Notification) string {
 		"{check}", url.QueryEscape(n.Source.Name), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
 }
 
-// boundedFacts returns facts by name. each bounds the bytes of a value, all their sum. Facts that do not fit are left out from
-// the end, where the labels are, and counted.
+// boundedFacts returns facts by name. A value has at most each bytes, and all facts together at most all bytes. It
+// leaves out facts from the end, where the labels are, and adds their number.
 func boundedFacts(facts [][2]string, each, all int) map[string]string {
 	const more = "and more"
 	out := map[string]string{}
@@ -389,5 +389,5 @@ func boundedFacts(facts [][2]string, each, all int) map[string]string {
 	return out
 }
 
-// truncateID returns an id in the at most n bytes that a service takes.
+// truncateID returns the first n bytes of an id, because a service limits the length of ids.
 func truncateID(id string, n int) string { return id[:min(len(id), n)] }

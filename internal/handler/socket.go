@@ -16,13 +16,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxDatagram bounds an UDP payload, in bytes: larger ones are lost more often.
+// maxDatagram is the largest UDP datagram for a notification, in bytes; networks lose larger datagrams more often.
 const maxDatagram = 8 << 10
 
-// maxEvent is the largest payload of a datagram, in bytes.
+// maxEvent is the largest UDP datagram that is possible, in bytes.
 const maxEvent = 65507
 
-// tcp opens a connection, writes one line and closes it.
+// tcp opens a connection, writes the message as one line and closes the connection.
 func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("tcp %s\n%s", t.Address, text)}
@@ -34,7 +34,7 @@ func (o *Out) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error
 	return receipt, errors.Join(err, conn.Close())
 }
 
-// udp sends one datagram.
+// udp sends the message as one datagram.
 func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error) {
 	text, err := encodeDatagram(m)
 	receipt := Receipt{Sent: fmt.Sprintf("udp %s\n%s\n", u.Address, text)}
@@ -56,7 +56,8 @@ func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error
 // jsonLine returns the notification as one line of JSON.
 func jsonLine(m *Message) []byte { return append(bytes.TrimSpace(bytes.Clone(m.Payload)), '\n') }
 
-// encodeDatagram returns the notification as JSON that fits a datagram. It cuts the output first, then the labels.
+// encodeDatagram returns the notification as JSON that fits in a datagram. It first cuts the output, then removes the
+// labels.
 func encodeDatagram(m *Message) ([]byte, error) {
 	if len(m.Payload) <= maxDatagram {
 		return m.Payload, nil
@@ -83,7 +84,8 @@ func encodeDatagram(m *Message) ([]byte, error) {
 	}
 }
 
-// Dial opens a connection to HOST:PORT, with TLS if secure, and trusts the CAs of a PEM file; without a file the system's.
+// Dial opens a connection to HOST:PORT, with TLS if secure is true. ca is a PEM file with trusted CAs; empty: the CAs of
+// the system.
 func Dial(ctx context.Context, address string, secure bool, ca string) (net.Conn, error) {
 	if !secure {
 		var d net.Dialer
@@ -107,10 +109,10 @@ func writeInTime(ctx context.Context, conn net.Conn, text []byte) (int, error) {
 	return conn.Write(text)
 }
 
-// streamIdle is the time after which a connection of a stream without writes is closed.
+// streamIdle is the time without writes after which the connection of a stream is closed.
 const streamIdle = 10 * time.Minute
 
-// streamKey identifies one of the connections of streams to an address.
+// streamKey identifies one connection of a stream to an address.
 type streamKey struct {
 	address string
 	tls     bool
@@ -118,16 +120,16 @@ type streamKey struct {
 	number  uint32
 }
 
-// streamConn is one connection of a stream. Writers wait for earlier writers. A peer that does not read blocks them until
-// their time-out; meanwhile messages wait in the outbox.
+// streamConn is one connection of a stream. A writer waits for the writers before it. A peer that does not read blocks
+// writers until their time-out; meanwhile messages wait in the outbox.
 type streamConn struct {
 	key  streamKey
-	busy chan struct{}            // capacity 1: full while a writer has the connection
+	busy chan struct{}            // capacity 1: full while a writer uses the connection
 	conn atomic.Pointer[net.Conn] // nil: no connection is open
 }
 
-// stream writes one line into one of the handler's connections. All lines of a problem use the same connection, which keeps
-// their order.
+// stream writes the message as one line into one of the handler's connections. All messages about a problem use
+// the same connection, which keeps their order.
 func (o *Out) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("stream %s\n%s", s.Address, text)}
@@ -150,7 +152,7 @@ func (o *Out) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt,
 	return receipt, nil
 }
 
-// streamConn returns the connection of a key, which may not be open yet.
+// streamConn returns the connection with a key, which may not be open yet.
 func (o *Out) streamConn(key streamKey) *streamConn {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -162,8 +164,8 @@ func (o *Out) streamConn(key streamKey) *streamConn {
 	return c
 }
 
-// write writes a text, and opens the connection if none is open. It reopens a broken one at once if no byte of the text was
-// written. The caller has the connection (busy).
+// write writes a text into the connection, and opens the connection first if necessary. If a broken connection took no
+// byte of the text, write opens a new one and repeats. The caller has the connection (busy).
 func (c *streamConn) write(ctx context.Context, text []byte) error {
 	for attempt := 0; ; attempt++ {
 		conn, fresh, err := c.open(ctx)
@@ -181,7 +183,7 @@ func (c *streamConn) write(ctx context.Context, text []byte) error {
 	}
 }
 
-// open returns the open connection, or a fresh one.
+// open returns the connection if it is open, or opens a fresh one.
 func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err error) {
 	if conn := c.conn.Load(); conn != nil {
 		return conn, false, nil
@@ -195,14 +197,14 @@ func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err 
 		return nil, false, err
 	}
 	c.conn.Store(&opened)
-	go func() { // reads until the peer closes, so that no line goes to a closed peer
+	go func() { // reads until the peer closes the connection, so that no line is written into a closed one
 		_, _ = io.Copy(io.Discard, opened)
 		c.closeConn(&opened)
 	}()
 	return &opened, true, nil
 }
 
-// closeConn closes a connection; nil: there is none to close.
+// closeConn closes a connection, if it is not nil.
 func (c *streamConn) closeConn(conn *net.Conn) {
 	if conn != nil {
 		c.conn.CompareAndSwap(conn, nil)

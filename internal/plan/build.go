@@ -14,18 +14,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// build composes the assignments that a pass marked and returns the nodes whose assignment differs from
-// before. An assignment that is the same keeps its generation. A node whose assignment would be too large
-// has none: its agent goes on with its last one (see build.go).
+// build composes the assignments of the nodes that a pass marked. It returns the nodes whose assignment
+// differs from the one before. An unchanged assignment keeps its generation. A node whose assignment would be too large
+// gets none: its agent keeps running its last one (see recordExcess).
 func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 	var changed []model.NodeID
 	for _, n := range p.deleted {
 		n.dropContent()
 	}
-	for id := range values32(roaring.And(p.nodes, f.proxies)) { // it may have been a machine before
+	for id := range values32(roaring.And(p.nodes, f.proxies)) { // a proxy node may have been a machine before
 		n := f.nodes[model.NodeID(id)]
 		n.dropContent()
-		f.setExcess(n, 0)
+		f.recordExcess(n, 0)
 		n.generation = wire.Generation{}
 	}
 	b := f.builder(p)
@@ -33,10 +33,10 @@ func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 		n := f.nodes[model.NodeID(id)]
 		f.counts.Built++
 		made := b.content(n)
-		f.setExcess(n, made.bytesOverLimit())
+		f.recordExcess(n, made.bytesOverLimit())
 		if n.excess > 0 {
 			n.dropContent()
-			p.oversized = append(p.oversized, oversizedText(n, made))
+			p.oversized = append(p.oversized, oversizedReason(n, made))
 			continue
 		}
 		made.refs++
@@ -49,14 +49,14 @@ func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 			f.counts.Changed++
 		}
 	}
-	b.discardUnused()
+	b.discardUnusedContents()
 	for set, c := range b.compositions {
 		set.composed = c
 	}
 	return changed
 }
 
-// dropContent ends a node's use of its content.
+// dropContent removes the content of a node from the node.
 func (n *node) dropContent() {
 	if c := n.content; c != nil {
 		if c.refs--; c.refs == 0 {
@@ -66,8 +66,8 @@ func (n *node) dropContent() {
 	}
 }
 
-// compareAssignments returns the nodes that build would change, and changes nothing. It is an error if one would
-// get too large an assignment, and larger than the one before.
+// compareAssignments returns the nodes whose assignment build would change, without changing an assignment.
+// It fails if a node would get an assignment that exceeds the limit and is larger than the node's present one.
 func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 	b := f.builder(p)
 	var large []string
@@ -75,17 +75,17 @@ func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 		n := f.nodes[model.NodeID(id)]
 		made := b.content(n)
 		if over := made.bytesOverLimit(); over > n.excess {
-			large = append(large, oversizedText(n, made))
+			large = append(large, oversizedReason(n, made))
 		}
 		if n.content == nil || n.content.Hash != made.Hash {
 			nodes = append(nodes, n.def.ID)
 		}
 	}
-	b.discardUnused()
-	return nodes, tooLarge(large)
+	b.discardUnusedContents()
+	return nodes, oversizedError(large)
 }
 
-// builder makes contents for one pass.
+// builder composes the contents of assignments during one pass.
 type builder struct {
 	f            *fleet
 	p            *pass
@@ -98,13 +98,14 @@ func (f *fleet) builder(p *pass) *builder {
 	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*unitSet]*composition{}}
 }
 
-// content returns the shared content of a node: the composition of its units, with the node's values.
+// content returns the content of a node's assignment: the composition of its units with the node's property
+// values. Nodes with the same units and values share it.
 func (b *builder) content(n *node) *content {
 	c := b.compose(n.units)
 	var properties []wire.Property
 	var key string
 	var hash [32]byte
-	if b.sameProperties(n, c) {
+	if b.keepsProperties(n, c) {
 		properties, key, hash = n.content.Properties, n.content.key, n.content.propertiesHash
 	} else {
 		properties = b.resolver.properties(n, c.names)
@@ -128,14 +129,15 @@ func (b *builder) content(n *node) *content {
 	return made
 }
 
-// sameProperties reports that a node keeps the values of its present content: the pass changes neither
-// the node, nor its groups, nor any value, nor the list of properties read.
-func (b *builder) sameProperties(n *node, c *composition) bool {
+// keepsProperties reports whether a node keeps the property values of its present content: the pass changes neither the
+// node, nor its groups, nor a value, nor the list of properties that its checks read.
+func (b *builder) keepsProperties(n *node, c *composition) bool {
 	return n.content != nil && len(b.p.revalued) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(uint32(n.def.ID)) &&
 		(n.content.composition == c || slices.Equal(n.content.names, c.names))
 }
 
-// compositionOf returns the composition of a unit set, made again if the pass redefined a unit of it.
+// compositionOf returns the composition of a unit set. It composes the set again if the pass changed the definition of
+// one of its units.
 func (b *builder) compositionOf(s *unitSet) *composition {
 	if c := b.compositions[s]; c != nil {
 		return c
@@ -144,7 +146,7 @@ func (b *builder) compositionOf(s *unitSet) *composition {
 	if c == nil {
 		c = b.compose(s)
 	} else if slices.ContainsFunc(s.ids, func(id model.UnitID) bool { _, redefined := b.p.redefined[id]; return redefined }) {
-		if c = b.composeAgain(s); c == nil {
+		if c = b.recompose(s); c == nil {
 			c = b.compose(s)
 		}
 	}
@@ -152,7 +154,7 @@ func (b *builder) compositionOf(s *unitSet) *composition {
 	return c
 }
 
-// compose makes a composition from nothing.
+// compose makes the composition of a unit set from the definitions of its units.
 func (b *builder) compose(s *unitSet) *composition {
 	c := &composition{contents: map[string]*content{}}
 	for _, id := range s.ids {
@@ -173,9 +175,9 @@ func (b *builder) compose(s *unitSet) *composition {
 	return c
 }
 
-// composeAgain makes a composition from the one before, with the chunks of redefined units replaced; nil
-// where more than chunks differs.
-func (b *builder) composeAgain(s *unitSet) *composition {
+// recompose makes a composition from the set's previous one: it replaces the chunks of redefined units. It returns nil
+// if more than chunks differs.
+func (b *builder) recompose(s *unitSet) *composition {
 	old := s.composed
 	if old.proxied != nil {
 		return nil
@@ -196,7 +198,7 @@ func (b *builder) composeAgain(s *unitSet) *composition {
 		}
 		at, found := slices.BinarySearchFunc(c.chunks, before.chunk.ID, compareChunk)
 		if !found || c.chunks[at].Unit != id {
-			return nil // the set was composed of another body
+			return nil // the set was composed with another body of the unit
 		}
 		c.chunks = slices.Delete(c.chunks, at, at+1)
 		at, _ = slices.BinarySearchFunc(c.chunks, now.chunk.ID, compareChunk)
@@ -209,8 +211,8 @@ func (b *builder) composeAgain(s *unitSet) *composition {
 
 func compareChunk(c *model.Chunk, id model.ChunkID) int { return cmp.Compare(c.ID, id) }
 
-// discardUnused removes contents that no node took from compositions that stay.
-func (b *builder) discardUnused() {
+// discardUnusedContents removes the contents that no node uses any more from the compositions of this pass.
+func (b *builder) discardUnusedContents() {
 	for _, made := range b.made {
 		if made.refs == 0 {
 			delete(made.contents, made.key)
@@ -218,7 +220,7 @@ func (b *builder) discardUnused() {
 	}
 }
 
-// propertiesKey is equal for equal lists only.
+// propertiesKey encodes a list of property values as a map key: two keys are equal only if the lists are equal.
 func propertiesKey(list []wire.Property) string {
 	if len(list) == 0 {
 		return ""
@@ -233,13 +235,12 @@ func propertiesKey(list []wire.Property) string {
 	return string(key)
 }
 
-// An assignment has a limit (wire.MaxAssignment). Preview refuses a change beyond it; but labels
-// and facts of machines move checks too, and nobody is asked then. Such a node is built
-// no assignment: the last one stays in force, and the reason is logged, counted
-// and listed by Oversized.
+// An assignment is limited to wire.MaxAssignment bytes. Preview refuses a declared change that exceeds the limit. But
+// changed labels and facts of machines also bring checks to nodes, and nobody can refuse those. Then the node gets no
+// new assignment: its last one stays in force, and the reason is logged, counted and listed by Oversized.
 
-// setExcess notes by how many bytes the assignment of a node would be too large.
-func (f *fleet) setExcess(n *node, excess int) {
+// recordExcess notes by how many bytes the assignment of a node would be too large.
+func (f *fleet) recordExcess(n *node, excess int) {
 	if n.excess > 0 {
 		f.oversized--
 	}
@@ -249,8 +250,8 @@ func (f *fleet) setExcess(n *node, excess int) {
 	n.excess = excess
 }
 
-// oversizedText says why the assignment of a node would be too large, with its largest parts.
-func oversizedText(n *node, c *content) string {
+// oversizedReason says why the assignment of a node would be too large, with its largest parts.
+func oversizedReason(n *node, c *content) string {
 	type part struct {
 		name string
 		size int
@@ -274,8 +275,8 @@ func oversizedText(n *node, c *content) string {
 
 func kibibytes(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/1024) }
 
-// tooLarge is the error of a change; nil where no node is concerned.
-func tooLarge(nodes []string) error {
+// oversizedError is the error of a change; nil where no node is concerned.
+func oversizedError(nodes []string) error {
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -300,10 +301,10 @@ func (i *Inspector) Oversized(most int) (list []string) {
 	b := i.p.fleet.builder(&pass{})
 	for _, n := range i.p.fleet.nodes {
 		if n.excess > 0 && len(list) < most {
-			list = append(list, oversizedText(n, b.content(n)))
+			list = append(list, oversizedReason(n, b.content(n)))
 		}
 	}
-	b.discardUnused()
+	b.discardUnusedContents()
 	slices.Sort(list)
 	return list
 }

@@ -113,7 +113,7 @@ func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.Che
 		}
 		out.Hooks = append(out.Hooks, h)
 	}
-	for _, s := range spec.Secrets { // where the agent finds the value: on the node, or by asking for the name
+	for _, s := range spec.Secrets { // the agent reads the secret on its node, or asks the server for it by name
 		found, at := c.resource("Secret", ns, s.Secret)
 		known := model.ChunkSecret{Env: s.Env, Name: at.String()}
 		if secret, ok := found.(*model.SecretSpec); ok {
@@ -155,7 +155,7 @@ func setSeverities(c *model.CheckChunk, declared map[string]string) error {
 	return nil
 }
 
-// exceptSpan returns times in which a check does not run, with their zone.
+// exceptSpan returns a time span in which a check does not run, with its time zone.
 func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Span {
 	if e.Window == "" {
 		return window.Inline(e.During, c.namespace(ns).Zone)
@@ -168,7 +168,7 @@ func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Spa
 	return model.Span{Zone: cmp.Or(w.TimeZone, c.namespace(at.Namespace).Zone), Spans: w.Spans}
 }
 
-// chunkSize returns the length of the encoded chunk; an error if no agent could read it.
+// chunkSize returns the length of the encoded chunk, or an error if no agent could read the chunk.
 func chunkSize(c *model.Chunk) (int, error) {
 	data := wire.AppendChunk(nil, c)
 	if _, err := wire.DecodeChunk(0, data); err != nil {
@@ -178,47 +178,48 @@ func chunkSize(c *model.Chunk) (int, error) {
 	return len(data), nil
 }
 
-// splitName reads the name of a resource, with or without its namespace.
+// splitName splits the name of a resource into namespace and name; ns is the namespace of a name without one.
 func splitName(ns, name string) (n route.Name) {
 	n.Namespace, n.Name = model.SplitRef(ns, name)
 	return n
 }
 
-// unit is one declared thing that lands on nodes, as its kind's compile function made it (see
-// unitCompilers). Immutable: an edit makes a new one. The passes know no more of a kind than this.
+// unit is one declared resource that lands on nodes, such as a check, as the compile function of its kind made it (see
+// unitCompilers). A unit is immutable: an edit of the resource makes a new one. The passes of the planner know nothing
+// else about a kind.
 type unit struct {
 	*directory.Unit          // kind, id, name: everything that readers see
-	targets         *targets // nil: it lands on no node
-	proxies         *targets // proxy nodes that it is about; nil: it is about the nodes that run it
-	*body                    // in force
-	next            *rollout // second body in force; nil: all nodes have the first
+	targets         *targets // nodes that run the unit; nil: it lands on no node
+	proxies         *targets // proxy nodes that the check reports about; nil: it reports about the nodes that run it
+	*body                    // the body that nodes run now
+	next            *rollout // a second body that some nodes run instead; nil: all nodes run the first
 
-	source *declared    // compiled again when one of uses changes
-	uses   []intent.Key // resources whose text is part of the body
-	needs  needs        // resources that it names, for their Placement
+	source *declared    // resource of this unit; it is compiled again when a resource in uses changes
+	uses   []intent.Key // other resources whose text is part of the body
+	needs  needs        // resources that the unit names, counted by their Placement
 }
 
 // body is one compiled definition of a unit.
 type body struct {
 	chunk      *model.Chunk
-	size       int      // of the encoded chunk, in bytes
-	properties []string // that it reads, ascending
-	// try runs the body's templates with the properties of a node, as the agent will; the error says why
-	// the agent cannot run it. Nil: the body reads no properties.
+	size       int      // length of the encoded chunk, in bytes
+	properties []string // names of the properties that the body reads, ascending
+	// try runs the body's templates with the properties of a node, as the agent will. Its error says why the
+	// agent cannot run the body. It is nil if the body reads no properties.
 	try func(model.PropertyValues) error
 }
 
-// rollout is a body that some nodes of a unit have instead of the first. An edit of the unit with other
-// nodes moves nodes over; an edit with the new body alone ends the roll-out.
+// rollout is a second body that some nodes of a unit run instead of the first. An edit of the unit can move more nodes
+// to the second body; an edit with the second body alone ends the roll-out.
 type rollout struct {
 	*body
 	nodes *roaring.Bitmap
 }
 
-// onNext reports whether a node has the second body of the unit; false for nil.
+// onNext reports whether a node runs the second body of the unit. A nil unit has no second body.
 func (u *unit) onNext(id uint32) bool { return u != nil && u.next != nil && u.next.nodes.Contains(id) }
 
-// in returns the body that nodes of a unit set have.
+// in returns the body of the unit that the nodes of a unit set run.
 func (u *unit) in(s *unitSet) *body {
 	if u.next != nil && s.onNext(u.ID) {
 		return u.next.body
@@ -226,7 +227,7 @@ func (u *unit) in(s *unitSet) *body {
 	return u.body
 }
 
-// changedNodes returns the nodes that have another of the two bodies after an edit.
+// changedNodes returns the nodes that an edit moves from one body of the unit to its other body.
 func changedNodes(old, new *unit) *roaring.Bitmap {
 	nodes := func(u *unit) *roaring.Bitmap {
 		if u == nil || u.next == nil {
@@ -237,7 +238,7 @@ func changedNodes(old, new *unit) *roaring.Bitmap {
 	return roaring.Xor(nodes(old), nodes(new))
 }
 
-// targetLists returns the targets by which the unit finds nodes; none where it lands nowhere.
+// targetLists returns the targets by which the planner finds the nodes of the unit: none for a unit that lands nowhere.
 func (u *unit) targetLists() (list []*targets) {
 	if u == nil || u.targets == nil {
 		return nil
@@ -249,11 +250,11 @@ func (u *unit) targetLists() (list []*targets) {
 	return list
 }
 
-// needs are the names of resources that a unit or another resource needs, by kind, as its namespace writes
-// them.
+// needs are the names of resources that a unit or another resource needs, by kind. A name is written as in the
+// namespace of the needing resource.
 type needs map[string][]string
 
-// reads returns the properties that a body of the unit reads, ascending within each body.
+// reads returns the names of the properties that the bodies of the unit read, ascending within each body.
 func (u *unit) reads() []string {
 	if u.next == nil {
 		return u.properties

@@ -255,7 +255,7 @@ func TestAssetsReachTheNodes(t *testing.T) {
 
 // Two bodies of a unit are in force at once; nodes move from the first to the second, and nothing changes
 // for them when the second becomes the only one.
-func TestRolloutOfASecondBody(t *testing.T) {
+func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b, c := h.node("a", nil, "web"), h.node("b", nil, "web"), h.node("c", nil)
 	spec := func(line string) *model.CheckSpec {
@@ -339,7 +339,7 @@ func pingCheck() *model.CheckSpec {
 
 // A proxy check lands on machines, which run it, and on proxy nodes, which it is about: the
 // assignments of the former name the latter with their properties, and nobody else's.
-func TestProxyChecks(t *testing.T) {
+func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})
 	a, b := h.node("a", map[string]string{"kind": "switch"}, "pollers"), h.node("b", nil, "pollers")

@@ -21,22 +21,22 @@ type chunkStore struct {
 	store intent.Store
 	draft *directory.Draft
 	byKey map[chunkKey]*model.Chunk
-	// retired has the chunks that no unit uses, with the time since when; see Collect.
+	// retired has the time since which no unit uses a chunk, for each unused chunk; see Collect.
 	retired map[model.ChunkID]time.Time
 }
 
-// chunkKind is the kind of the rows that keep chunks. The name is the hash in hex and the unit's id; the
-// row's id is the ChunkID.
+// chunkKind is the kind of the rows in the intent store that keep chunks. The name of such a row is the hash in hex and
+// the unit's id; the id of the row is the ChunkID.
 const chunkKind = "chunk"
 
-// chunkKey identifies a chunk: the hash covers the unit's id, so that two units never share one. The id
-// is for people that read the table.
+// chunkKey identifies a chunk by its hash and its unit. The hash already covers the unit's id, so two units never share
+// a chunk; the id in the key helps people that read the table.
 type chunkKey struct {
 	hash [16]byte
 	unit model.UnitID
 }
 
-func keyOf(c *model.Chunk) chunkKey { return chunkKey{c.Hash, c.Unit} }
+func chunkKeyOf(c *model.Chunk) chunkKey { return chunkKey{c.Hash, c.Unit} }
 
 func (k chunkKey) row() intent.Key {
 	return intent.Key{Kind: chunkKind, Name: fmt.Sprintf("%s-%d", hex.EncodeToString(k.hash[:]), k.unit)}
@@ -45,8 +45,8 @@ func (k chunkKey) row() intent.Key {
 // chunkRow is the JSON body of a row.
 type chunkRow struct {
 	Unit    model.UnitID `json:"check"`
-	Name    string       `json:"name"` // of the unit, for people
-	Body    []byte       `json:"body"` // wire.AppendChunk
+	Name    string       `json:"name"` // name of the unit, for people
+	Body    []byte       `json:"body"` // encoded by wire.AppendChunk
 	Retired time.Time    `json:"retired,omitzero"`
 }
 
@@ -54,8 +54,8 @@ func newChunkStore(store intent.Store, draft *directory.Draft) *chunkStore {
 	return &chunkStore{store: store, draft: draft, byKey: map[chunkKey]*model.Chunk{}, retired: map[model.ChunkID]time.Time{}}
 }
 
-// load reads all chunks. It leaves out those that cannot be decoded, which no agent was ever sent, and
-// counts them.
+// load reads all chunks of the intent store. It skips and counts the chunks that it cannot decode: no agent was ever
+// sent one of those.
 func (s *chunkStore) load(ctx context.Context, log *slog.Logger) (broken uint64, err error) {
 	rows, err := s.store.List(ctx, intent.ListQuery{Kind: chunkKind})
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *chunkStore) load(ctx context.Context, log *slog.Logger) (broken uint64,
 	return broken, nil
 }
 
-// add remembers a stored chunk.
+// add decodes a stored chunk and adds it to the directory.
 func (s *chunkStore) add(row intent.Row) error {
 	var body chunkRow
 	if err := json.Unmarshal(row.Body, &body); err != nil {
@@ -80,7 +80,7 @@ func (s *chunkStore) add(row intent.Row) error {
 	if err != nil {
 		return fmt.Errorf("read chunk %q: %w", row.Name, err)
 	}
-	s.byKey[keyOf(chunk)] = chunk
+	s.byKey[chunkKeyOf(chunk)] = chunk
 	s.draft.SetChunk(chunk)
 	if !body.Retired.IsZero() {
 		s.retired[chunk.ID] = body.Retired
@@ -88,12 +88,12 @@ func (s *chunkStore) add(row intent.Row) error {
 	return nil
 }
 
-// hash computes the hash of each body's chunk, and replaces a chunk that the store knows. It returns the
-// bodies with new chunks, which have the id zero.
+// hash computes the hash of each body's chunk. A chunk that the store already knows replaces the body's one. It
+// returns the bodies with new chunks, whose id is zero.
 func (s *chunkStore) hash(units []*unit) (fresh []*body) {
 	one := func(b *body) {
 		b.chunk.Hash = wire.ChunkHash(wire.AppendChunk(nil, b.chunk))
-		if known := s.byKey[keyOf(b.chunk)]; known != nil {
+		if known := s.byKey[chunkKeyOf(b.chunk)]; known != nil {
 			b.chunk = known
 		} else {
 			fresh = append(fresh, b)
@@ -108,8 +108,7 @@ func (s *chunkStore) hash(units []*unit) (fresh []*body) {
 	return fresh
 }
 
-// number gives the chunks of new units their hash and id. It draws new ids from the intent store in one
-// commit.
+// number gives the chunks of new units their hash and id. It takes new ids from the intent store, in one commit.
 func (s *chunkStore) number(ctx context.Context, units []*unit) error {
 	fresh := s.hash(units)
 	if len(fresh) == 0 {
@@ -118,7 +117,7 @@ func (s *chunkStore) number(ctx context.Context, units []*unit) error {
 	var writes []intent.Write
 	written := map[chunkKey]bool{}
 	for _, b := range fresh {
-		key := keyOf(b.chunk)
+		key := chunkKeyOf(b.chunk)
 		if written[key] {
 			continue
 		}
@@ -201,12 +200,12 @@ func (s *chunkStore) collect(ctx context.Context, used func(model.ChunkID) bool,
 	return removed, nil
 }
 
-// retire stores since when chunks are unused; the zero time: they are used again.
+// retire stores the time since which chunks are unused; the zero time means that they are used again.
 func (s *chunkStore) retire(ctx context.Context, chunks []*model.Chunk, since time.Time) error {
 	for batch := range slices.Chunk(chunks, collectBatch) {
 		writes := make([]intent.Write, len(batch))
 		for i, c := range batch {
-			key := keyOf(c).row()
+			key := chunkKeyOf(c).row()
 			row, err := s.store.Get(ctx, key)
 			if err != nil {
 				return fmt.Errorf("retire chunk %d: %w", c.ID, err)
@@ -239,7 +238,7 @@ func (s *chunkStore) retire(ctx context.Context, chunks []*model.Chunk, since ti
 func (s *chunkStore) remove(ctx context.Context, chunks []*model.Chunk) error {
 	writes := make([]intent.Write, len(chunks))
 	for i, c := range chunks {
-		writes[i] = intent.Write{Key: keyOf(c).row(), Expect: -1}
+		writes[i] = intent.Write{Key: chunkKeyOf(c).row(), Expect: -1}
 	}
 	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "expired definitions"}, writes); err != nil {
 		return fmt.Errorf("remove chunks: %w", err)
@@ -247,7 +246,7 @@ func (s *chunkStore) remove(ctx context.Context, chunks []*model.Chunk) error {
 	for _, c := range chunks {
 		s.draft.DeleteChunk(c.ID)
 		delete(s.retired, c.ID)
-		delete(s.byKey, keyOf(c))
+		delete(s.byKey, chunkKeyOf(c))
 	}
 	return nil
 }
@@ -255,7 +254,8 @@ func (s *chunkStore) remove(ctx context.Context, chunks []*model.Chunk) error {
 // collectEvery is the period of a Collector.
 const collectEvery = time.Hour
 
-// Collector removes definitions of checks that no check, event state, spool or commit of the journal can name any more.
+// Collector removes old definitions of checks (chunks) that no check, event state, spool or commit of the journal can
+// name any more.
 type Collector struct {
 	Planner *Planner
 	Used    func() map[model.ChunkID]bool                // returns the definitions that event states name
@@ -264,7 +264,7 @@ type Collector struct {
 	Log     *slog.Logger
 }
 
-// Run collects once an hour until ctx ends.
+// Run removes old definitions once an hour until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()

@@ -91,7 +91,7 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 
 // Readers at any time see an assignment whose hash is that of its content. Worth
 // running with -race.
-func TestReadersWhileCompiling(t *testing.T) {
+func TestReadersSeeConsistentAssignments(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 20 {
 		h.node(fmt.Sprint("n", i), map[string]string{"i": fmt.Sprint(i)}, "all")
@@ -132,7 +132,7 @@ func TestReadersWhileCompiling(t *testing.T) {
 }
 
 // A namespace is in the shadow from the moment it says so until it does not any more.
-func TestShadowNamespace(t *testing.T) {
+func TestShadowFollowsTheNamespace(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, c := range []struct {
 		says string

@@ -18,23 +18,23 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// unitCompilers has one compile function for each kind that lands on nodes. A function makes the unit of
-// a declared resource; it reads other resources by the unitCompiler, so that the unit is compiled again
-// when one of them changes.
+// unitCompilers has the compile function of each kind that lands on nodes. The function makes the unit of a declared
+// resource. It reads other resources through the unitCompiler, which remembers them: when one of them changes, the unit
+// is compiled again.
 var unitCompilers = map[string]func(*unitCompiler, *declared) (*unit, error){
 	"Check": compileCheck,
 }
 
-// resourceKinds are compiled into no unit: the server itself uses them, or units read them.
+// resourceKinds lists the kinds that become no unit: the server itself uses such resources, or units read them.
 var resourceKinds = []string{"Handler", "Secret", "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset"}
 
-// compiledKinds lists the kinds that the planner reads, those first that others refer to.
+// compiledKinds lists the kinds that the planner reads. A kind that others refer to comes before them.
 func compiledKinds() []string {
 	kinds := append([]string{"Namespace", "Node", "Group", "Property"}, resourceKinds...)
 	return append(kinds, slices.Sorted(maps.Keys(unitCompilers))...)
 }
 
-// declared is a decoded resource.
+// declared is a resource of the intent store after decoding.
 type declared struct {
 	key  intent.Key
 	id   uint32
@@ -44,18 +44,18 @@ type declared struct {
 
 func (d *declared) name() route.Name { return routeName(d.key.Namespace, d.key.Name) }
 
-// compiler turns resources into definitions. The holder of Planner.compiling uses it.
+// compiler turns resources into definitions. Only the holder of Planner.compiling uses it.
 type compiler struct {
 	groups     *groupNumbers
 	kinds      *kind.Registry
-	conditions map[string]*where.Condition // by expression
+	conditions map[string]*where.Condition // compiled conditions by expression
 }
 
 func newCompiler(groups *groupNumbers, kinds *kind.Registry) *compiler {
 	return &compiler{groups: groups, kinds: kinds, conditions: map[string]*where.Condition{}}
 }
 
-// decode reads a stored body.
+// decode decodes the stored body of a resource.
 func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declared, error) {
 	kind, ok := c.kinds.Of(key.Kind)
 	if !ok {
@@ -77,7 +77,7 @@ func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declared, er
 	return d, nil
 }
 
-// define makes the definition of a resource that is no unit.
+// define makes the definition of a resource that is not a unit.
 func (c *compiler) define(d *declared) (def any, err error) {
 	switch spec := d.spec.(type) {
 	case *model.NamespaceSpec:
@@ -103,15 +103,15 @@ func (c *compiler) define(d *declared) (def any, err error) {
 	return def, nil
 }
 
-// unitCompiler compiles one unit. It notes the resources that the unit reads.
+// unitCompiler compiles one unit, and records the resources that the unit reads.
 type unitCompiler struct {
 	*compiler
-	lookup func(intent.Key) any // the definition that will be in force
+	lookup func(intent.Key) any // returns the definition that will be in force after the change
 	uses   []intent.Key
 }
 
-// resource returns the specification of a resource that the unit names; nil: it does not exist, which
-// intent refuses, so that it comes from another version.
+// resource returns the spec and the name of a resource that the unit names, or a nil spec if the resource does not
+// exist. Intent refuses such a unit, so only another version of Muster can have stored it.
 func (c *unitCompiler) resource(kind, namespace, name string) (model.Spec, route.Name) {
 	var at route.Name
 	at.Namespace, at.Name = model.SplitRef(namespace, name)
@@ -122,7 +122,7 @@ func (c *unitCompiler) resource(kind, namespace, name string) (model.Spec, route
 	return def.spec, at
 }
 
-// namespace returns a namespace; an empty one if it does not exist.
+// namespace returns the definition of a namespace, or an empty one if the namespace does not exist.
 func (c *unitCompiler) namespace(name string) *directory.Namespace {
 	if n, ok := c.use(intent.Key{Kind: "Namespace", Name: name}).(*directory.Namespace); ok {
 		return n
@@ -137,7 +137,8 @@ func (c *unitCompiler) use(key intent.Key) any {
 	return c.lookup(key)
 }
 
-// unit compiles a declared unit; lookup finds the definitions that will be in force.
+// unit compiles the unit of a declared resource; lookup returns the definitions that will be in force after the
+// change.
 func (c *compiler) unit(d *declared, lookup func(intent.Key) any) (*unit, error) {
 	in := &unitCompiler{compiler: c, lookup: lookup}
 	u, err := unitCompilers[d.key.Kind](in, d)
@@ -148,10 +149,10 @@ func (c *compiler) unit(d *declared, lookup func(intent.Key) any) (*unit, error)
 	return u, nil
 }
 
-// maxConditions bounds the cache of compiled conditions.
+// maxConditions is the most compiled conditions that the cache keeps.
 const maxConditions = 4096
 
-// condition compiles an expression once.
+// condition compiles a CEL expression, or returns it from the cache.
 func (c *compiler) condition(expr string) (*where.Condition, error) {
 	if w := c.conditions[expr]; w != nil {
 		return w, nil
@@ -177,18 +178,18 @@ type (
 	nodeDef struct {
 		*directory.Node
 		operatorLabels where.Pairs         // labels that no machine can set
-		groups         []directory.GroupID // from operators and join tokens
-		grant          *joinGrant          // its part from the join; nil: none
-		requests       []joinRequest       // groups that its agent wants, ascending
+		groups         []directory.GroupID // groups that operators and join tokens put the node in
+		grant          *joinGrant          // groups that the node got when it joined; nil: none
+		requests       []joinRequest       // groups that the node's agent wants to join, ascending
 		properties     values
 		endHandlers    []string // notified when the node was removed as absent
 	}
 	groupDef struct {
 		route.Name
 		id         directory.GroupID
-		targets    *targets // listed nodes, condition, and other groups
+		targets    *targets // selects the members: listed nodes, condition, and other groups
 		properties values
-		selfJoin   bool // agents may put themselves in
+		selfJoin   bool // agents may put their own nodes in
 		trusted    bool // no machine can bring itself in
 	}
 	propertyDef struct {
@@ -197,21 +198,21 @@ type (
 		scope    scope
 		value    json.RawMessage
 	}
-	// resourceDef is a resource that lands on no node and is kept as it is declared.
+	// resourceDef is a resource that lands on no node; its spec stays as declared.
 	resourceDef struct {
 		directory.Resource
 		spec model.Spec
 	}
 )
 
-// joinGrant is the part of a node that its machine got when it joined.
+// joinGrant holds the groups that a node got when its machine joined the fleet, and their origin.
 type joinGrant struct {
-	token  string // its id; empty: a person accepted the machine
-	text   string // the same for people
+	token  string // id of the join token; empty: a person accepted the machine
+	text   string // the origin of the grant, written for people
 	groups []directory.GroupID
 }
 
-// scope is the place of a Property in the chain of values.
+// scope is the place of a Property resource in the chain global, namespace, group, node.
 type scope struct {
 	level level
 	ns    string
@@ -228,7 +229,7 @@ const (
 	nodeLevel
 )
 
-// values are properties by name, ascending.
+// values are property names with their values, ascending by name.
 type values []namedValue
 
 type namedValue struct {
@@ -236,7 +237,7 @@ type namedValue struct {
 	value json.RawMessage
 }
 
-func makeValues(m map[string]json.RawMessage) values {
+func newPropertyValues(m map[string]json.RawMessage) values {
 	v := make(values, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		v = append(v, namedValue{name, m[name]})
@@ -253,7 +254,7 @@ func (v values) get(name string) (json.RawMessage, bool) {
 }
 
 func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
-	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has none
+	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has no UID
 	if spec.Proxy {
 		uid = directory.ProxyUID(model.NodeID(d.id))
 	}
@@ -263,12 +264,12 @@ func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
 			Name: d.name(), ID: model.NodeID(d.id), UID: uid, Labels: where.MakePairs(labels), Facts: where.MakePairs(spec.Facts),
 			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid),
 		},
-		properties: makeValues(spec.Properties),
+		properties: newPropertyValues(spec.Properties),
 		groups:     c.groupList(d.key.Namespace, spec.AssignedGroups()),
 		requests:   c.joinRequests(d.key.Namespace, spec),
 	}
 	n.operatorLabels = n.Labels
-	if len(labels) != len(own) { // the operators' labels win, and are among all labels
+	if len(labels) != len(own) { // the operators' labels win over labels of the agent and facts, and are among all labels
 		n.operatorLabels = where.MakePairs(own)
 	}
 	if b := spec.Upstream; b != nil {
@@ -286,7 +287,8 @@ func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
 	return n
 }
 
-// groupList returns the numbers of the groups that a namespace may name, ascending.
+// groupList returns the numbers of the named groups, ascending. It skips groups that a resource of the namespace must
+// not name.
 func (c *compiler) groupList(ns string, names []string) (list []directory.GroupID) {
 	for _, name := range names {
 		if group, ok := groupName(ns, name); ok {
@@ -296,8 +298,7 @@ func (c *compiler) groupList(ns string, names []string) (list []directory.GroupI
 	return list
 }
 
-// joinRequests returns the groups that a node's agent wants. It leaves out names that intent would
-// refuse.
+// joinRequests returns the groups that a node's agent wants to join. It leaves out group names that intent would refuse.
 func (c *compiler) joinRequests(ns string, spec *model.NodeSpec) (list []joinRequest) {
 	if len(spec.AgentGroups) == 0 {
 		return nil
@@ -327,7 +328,7 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 		t.where.key.operatorLabels = true
 	}
 	return &groupDef{
-		Name: name, id: c.groups.number(name), targets: t, properties: makeValues(spec.Properties), selfJoin: spec.SelfJoin, trusted: spec.Trusted,
+		Name: name, id: c.groups.number(name), targets: t, properties: newPropertyValues(spec.Properties), selfJoin: spec.SelfJoin, trusted: spec.Trusted,
 	}, nil
 }
 
@@ -358,8 +359,8 @@ func routeName(namespace, name string) route.Name {
 	return route.Name{Namespace: namespace, Name: name}
 }
 
-// nodeName reads the name of a node as a resource of a namespace writes it. A name without a namespace in
-// the shared namespace means the nodes of that name everywhere: its Namespace is empty.
+// nodeName splits the name of a node as a resource of a namespace writes it. In the shared namespace a name without a
+// namespace means the nodes of that name in all namespaces: then the result has an empty Namespace.
 func nodeName(ns, name string) route.Name {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		return routeName(before, after)
@@ -370,13 +371,13 @@ func nodeName(ns, name string) route.Name {
 	return routeName(ns, name)
 }
 
-// matchesNode reports whether a name from nodeName means a node.
+// matchesNode reports whether a name returned by nodeName means a node.
 func matchesNode(name, node route.Name) bool {
 	return name.Name == node.Name && (name.Namespace == "" || name.Namespace == node.Namespace)
 }
 
-// groupName reads the name of a group as a resource of a namespace writes it: one of its own, or
-// shared/NAME. Not ok: it is of another namespace, whose groups cannot be named.
+// groupName splits the name of a group as a resource of a namespace writes it: NAME for a group of its own namespace, or
+// shared/NAME. Not ok: the group is of another namespace, and cannot be named.
 func groupName(ns, name string) (route.Name, bool) {
 	before, after, ok := strings.Cut(name, "/")
 	switch {
@@ -388,12 +389,11 @@ func groupName(ns, name string) (route.Name, bool) {
 	return route.Name{}, false
 }
 
-// isVisibleIn reports whether a resource of namespace owner may land on nodes of ns.
-func isVisibleIn(owner, ns string) bool { return owner == ns || owner == shared }
+// reachesNamespace reports whether a resource of namespace owner may land on nodes of namespace ns.
+func reachesNamespace(owner, ns string) bool { return owner == ns || owner == shared }
 
-// EffectiveLabels merges the labels of a node by owner: those the server keeps
-// (metadata and join grant) over those of the agent's configuration over
-// measured facts.
+// EffectiveLabels merges the labels of a node from three owners. Labels that the server keeps (metadata and join grant)
+// win over labels of the agent's configuration, and those win over measured facts.
 func EffectiveLabels(meta model.Metadata, spec *model.NodeSpec) map[string]string {
 	own := spec.OperatorLabels(meta)
 	labels := make(map[string]string, len(own)+len(spec.AgentLabels)+len(spec.Facts))

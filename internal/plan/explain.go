@@ -13,15 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Explanation says that something lands on a node, or that it does not: a sentence, and under
-// it the sentences that it rests on.
+// Explanation is a sentence for people that says why a resource lands on a node or why not, with the explanations of its
+// reasons below.
 type Explanation struct {
 	Lands bool          `json:"lands"`
 	Text  string        `json:"text"`
 	Under []Explanation `json:"under,omitempty"`
 }
 
-// ExplainCheck says why a check lands on a node or not; not ok: one of them does not exist.
+// ExplainCheck returns why a check lands on a node or not; not ok: the node or the check does not exist.
 func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Explanation, ok bool) {
 	i.withFleet(func(f inspection) {
 		n, u := f.nodes[node], f.units[check]
@@ -35,7 +35,7 @@ func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Expl
 func (f inspection) explain(n *node, u *unit) Explanation {
 	name := strings.ToLower(u.Kind) + " " + nameFor(u.Name, n)
 	switch {
-	case !isVisibleIn(u.Namespace, n.def.Namespace):
+	case !reachesNamespace(u.Namespace, n.def.Namespace):
 		return Explanation{Text: fmt.Sprintf("%s belongs to namespace %s and runs only on nodes of that namespace", name, u.Namespace)}
 	case u.Passive:
 		return Explanation{Text: name + " is passive: senders outside report its results"}
@@ -53,7 +53,7 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 	return w.targets(name, on, u.Namespace)
 }
 
-// ExplainGroups says of each group of a node why the node is in it.
+// ExplainGroups returns, for each group of a node, why the node is a member.
 func (i *Inspector) ExplainGroups(node model.NodeID) (list []Explanation) {
 	i.withFleet(func(f inspection) {
 		n := f.nodes[node]
@@ -70,14 +70,15 @@ func (i *Inspector) ExplainGroups(node model.NodeID) (list []Explanation) {
 	return list
 }
 
-// explainer follows targets and groups for one node, the way fleet.lands does.
+// explainer explains for one node how targets and groups select the node, by the rules of fleet.targetsSelect.
 type explainer struct {
 	f    *fleet
 	n    *node
-	open map[directory.GroupID]bool // groups whose explanation is not finished
+	open map[directory.GroupID]bool // groups whose explanation is not finished, to stop at cycles
 }
 
-// nameFor returns the name of a resource as the namespace of a node writes it.
+// nameFor returns the name of a resource as the namespace of a node writes it: with namespace only where the namespaces
+// differ.
 func nameFor(name route.Name, n *node) string {
 	if name.Namespace == n.def.Namespace {
 		return name.Name
@@ -85,7 +86,7 @@ func nameFor(name route.Name, n *node) string {
 	return name.String()
 }
 
-// targets says whether a resource with a name, of namespace owner, lands.
+// targets explains whether the targets of a named resource in namespace owner select the node.
 func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	yes, no := w.items(t)
 	if len(yes) == 0 {
@@ -107,7 +108,8 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	return Explanation{Lands: true, Text: name + " is assigned to this node", Under: yes}
 }
 
-// closestGroup says which change would bring the node in, where there is a plain one.
+// closestGroup returns a hint which change would make targets select the node, or an empty text if no single change
+// would.
 func (w *explainer) closestGroup(name string, t *targets) string {
 	for _, g := range t.groups {
 		r := w.f.groupNumbers.name(g)
@@ -121,7 +123,8 @@ func (w *explainer) closestGroup(name string, t *targets) string {
 	return ""
 }
 
-// items are the ways in which targets may name the node: those that do, those that do not.
+// items explains each group, node name and condition of targets: yes has those that select the node, no the
+// rest.
 func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	sort := func(y Explanation) {
 		if y.Lands {
@@ -159,7 +162,7 @@ func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	return yes, no
 }
 
-// group says whether the node is in a group, and why.
+// group explains whether the node is a member of a group.
 func (w *explainer) group(g directory.GroupID) Explanation {
 	name := "group " + nameFor(w.f.groupNumbers.name(g), w.n)
 	group := w.f.groups[g]
@@ -189,7 +192,7 @@ func (w *explainer) group(g directory.GroupID) Explanation {
 		}
 	}
 	if group.def != nil {
-		more, others := w.items(w.f.containedBy(group.def))
+		more, others := w.items(w.f.permittedTargets(group.def))
 		yes, no = append(yes, more...), append(no, others...)
 	}
 	if !w.n.groups.has(g) {
@@ -201,23 +204,23 @@ func (w *explainer) group(g directory.GroupID) Explanation {
 	return Explanation{Lands: true, Text: "it is in " + name, Under: yes}
 }
 
-// The origins of labels and properties of one node, for people.
+// The functions below explain to people the origins of a node's labels and properties.
 
 // LabelOrigin is one label of a node.
 type LabelOrigin struct {
 	Name, Value, Owner string
-	Hides              []LabelOrigin // values of other owners
+	Hides              []LabelOrigin // values of weaker owners for the same label
 }
 
-// Owners of labels, the strongest first; labels of a join token come after those of the server
-// and is told as model.JoinGrant says.
+// LabelOrigin.Owner has one of these words, the strongest owner first. Labels of a join token come after those of the
+// server; model.JoinGrant makes the text for their owner.
 const (
 	ServerOwned = "server"
 	AgentOwned  = "agent"
 	FactsOwned  = "facts"
 )
 
-// LabelOrigins are the labels of a node with their owners, by name.
+// LabelOrigins returns the labels of a node with their owners, by name.
 func LabelOrigins(meta model.Metadata, spec *model.NodeSpec) []LabelOrigin {
 	var out []LabelOrigin
 	given, from := map[string]string(nil), ""
@@ -240,23 +243,23 @@ func LabelOrigins(meta model.Metadata, spec *model.NodeSpec) []LabelOrigin {
 	return out
 }
 
-// PropertyOrigins is a property of a node: its value, and all that is said of it.
+// PropertyOrigins is one property of a node: its value in force, and every declared value for it.
 type PropertyOrigins struct {
 	Name     string
-	Value    json.RawMessage // nil where Conflict says why there is none
+	Value    json.RawMessage // value in force; nil: Conflict says why the property has no value
 	Conflict string
-	From     []PropertyOrigin // from global to node
+	From     []PropertyOrigin // declared values, from global to node
 }
 
-// PropertyOrigin is one place that says something of a property.
+// PropertyOrigin is one declared value of a property, with its place.
 type PropertyOrigin struct {
 	Level  string // global, namespace, group or node
-	From   string // for people: property proxy (group web)
+	From   string // place for people: property proxy (group web)
 	Value  json.RawMessage
-	Effect string // one of the Effects
+	Effect string // InForce, Partly, Overridden or InConflict
 }
 
-// Effects of one value on the value in force.
+// PropertyOrigin.Effect has one of these words: the effect of a declared value on the value in force.
 const (
 	InForce    = "in force"
 	Partly     = "partly in force" // other members of the object are overridden
@@ -264,7 +267,7 @@ const (
 	InConflict = "in conflict"
 )
 
-// PropertyOrigins lists all properties of a node, by name: also those that no check reads.
+// PropertyOrigins lists all properties of a node, by name, including properties that no check reads.
 func (i *Inspector) PropertyOrigins(id model.NodeID) (list []PropertyOrigins) {
 	i.withFleet(func(f inspection) {
 		n := f.nodes[id]
@@ -280,7 +283,7 @@ func (i *Inspector) PropertyOrigins(id model.NodeID) (list []PropertyOrigins) {
 	return list
 }
 
-// propertyNames are those that something may say a value of on a node, in order.
+// propertyNames lists the properties that have a declared value for a node, ascending.
 func (f inspection) propertyNames(n *node) []string {
 	names := map[string]bool{}
 	for _, v := range n.def.properties {
@@ -313,14 +316,14 @@ func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	}
 	for i, level := range [...]string{"global", "namespace", "group", "node"} {
 		for _, s := range levels[i] {
-			o.From = append(o.From, PropertyOrigin{level, s.from, s.value, effectText(tree(s, 0), value)})
+			o.From = append(o.From, PropertyOrigin{level, s.from, s.value, valueEffect(tree(s, 0), value)})
 		}
 	}
 	return o, true
 }
 
-// effectText compares a value with the one in force.
-func effectText(said, now any) string {
+// valueEffect compares a declared value with the value in force.
+func valueEffect(said, now any) string {
 	var same, other, clashes int
 	var walk func(said, now any)
 	walk = func(said, now any) {
@@ -356,9 +359,9 @@ func effectText(said, now any) string {
 	return Overridden
 }
 
-// mergeLevels is the value of all levels as a tree, clashes included; nil: nobody says
-// anything. Sources of one level are merged in a fixed order, so that an error reads the
-// same on every node.
+// mergeLevels merges the values of all levels into one value tree, in which two differing values of one level are a
+// clash. It returns nil if there is no value. Values of one level are merged in a fixed order, so that an error has
+// the same text on every node.
 func mergeLevels(name string, levels [][]source) (value any) {
 	for _, level := range levels {
 		slices.SortFunc(level, func(a, b source) int {

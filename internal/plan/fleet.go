@@ -15,18 +15,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleet is the state of the planner: definitions, members of groups, nodes of units. It has no lock and
-// does no input or output. Only apply changes it (pass.go). Every derived field is a pure function of the
-// definitions; a test recomputes them all and compares.
+// fleet holds all definitions and the fields that the planner derives from them: members of groups and nodes of units.
+// It has no lock and does no input or output. Only apply changes it (pass.go). A test computes all derived fields
+// from the definitions and compares.
 type fleet struct {
 	definitions map[intent.Key]any
-	resources   map[directory.Resource]model.Spec // definitions of resources that land on no node
+	resources   map[directory.Resource]model.Spec // specs of resources that land on no node
 	namespaces  map[string]*directory.Namespace
 
 	nodes       map[model.NodeID]*node
-	byBareName  map[string][]model.NodeID // at most one of each namespace
+	byBareName  map[string][]model.NodeID // nodes by name without namespace: at most one of each namespace
 	all         *roaring.Bitmap
-	proxies     *roaring.Bitmap // proxy nodes
+	proxies     *roaring.Bitmap // ids of all proxy nodes
 	inNamespace map[string]*roaring.Bitmap
 
 	groupNumbers *groupNumbers
@@ -42,7 +42,7 @@ type fleet struct {
 	oversized int // nodes whose assignment would be too large
 }
 
-// Counts is the work since the start. Tests compare the work of a change with its share of the fleet.
+// Counts is the planner's work since the start. Tests use it to check that a small change causes little work.
 type Counts struct {
 	Passes     uint64 // lists of changes compiled
 	Nodes      uint64 // nodes whose groups and units were computed
@@ -57,19 +57,19 @@ type node struct {
 	def        *nodeDef
 	groups     *groupSet
 	units      *unitSet
-	content    *content // nil: not built yet, or too large
-	excess     int      // bytes by which the assignment would be too large
+	content    *content // shared part of the assignment; nil: not built yet, or too large
+	excess     int      // bytes by which the assignment would exceed the limit
 	generation wire.Generation
 }
 
 type group struct {
-	def      *groupDef       // nil: resources mention it, but it is not declared
+	def      *groupDef       // nil: resources name the group, but it is not declared
 	assigned *roaring.Bitmap // nodes that an operator or a join token put in
 	wanted   *roaring.Bitmap // nodes whose agents want to join; nil: none
-	vouched  *roaring.Bitmap // nodes of wanted with leave from an operator or a join token
-	members  sharedSet       // all nodes, also of contained groups
+	vouched  *roaring.Bitmap // nodes of wanted whose operator or join token allows the request
+	members  sharedSet       // all member nodes, also through contained groups
 	parents  []directory.GroupID
-	units    []model.UnitID // that target it
+	units    []model.UnitID // units that target the group
 }
 
 // users are the groups and units that name a node or have a condition.
@@ -78,14 +78,14 @@ type users struct {
 	units  []model.UnitID
 }
 
-// placedUnit is a unit with its nodes: those that run it, and the proxy nodes that it is about.
+// placedUnit is a unit with its nodes: the nodes that run it, and the proxy nodes that it reports about.
 type placedUnit struct {
 	def   *unit
 	nodes sharedSet
 }
 
-// sharedSet is a set of nodes. After share a reader of the directory has it, too: the next change works
-// on a copy.
+// sharedSet is a set of nodes. After share, a reader of the directory uses the same bitmap, so the next change copies it
+// first.
 type sharedSet struct {
 	*roaring.Bitmap
 	shared bool
@@ -125,7 +125,7 @@ func newFleet(numbers *groupNumbers) *fleet {
 	}
 }
 
-// group returns the group of a number, declared or not.
+// group returns the group with a number, and adds an undeclared one if the fleet has none.
 func (f *fleet) group(g directory.GroupID) *group {
 	found := f.groups[g]
 	if found == nil {
@@ -140,7 +140,7 @@ func (f *fleet) groupText(g directory.GroupID) string {
 	return directory.GroupText(f.groupNumbers.name(g))
 }
 
-// nodesNamed returns the nodes that a name from nodeName means.
+// nodesNamed returns the nodes that a name returned by nodeName means.
 func (f *fleet) nodesNamed(name route.Name) []model.NodeID {
 	if name.Namespace == "" {
 		return f.byBareName[name.Name]
@@ -160,13 +160,13 @@ func (f *fleet) namespaceID(name string) model.NamespaceID {
 	return 0
 }
 
-// sweep forgets the sets that no node has.
+// sweep removes the unit sets and group sets that no node has.
 func (f *fleet) sweep() {
 	f.groupSets.sweep()
 	f.unitSets.sweep()
 }
 
-// groupNumbers numbers the names of groups. A number is never used again. Safe for concurrent use.
+// groupNumbers gives each name of a group a number that is never used again. Safe for concurrent use.
 type groupNumbers struct {
 	mu    sync.Mutex
 	ids   map[route.Name]directory.GroupID
@@ -195,14 +195,14 @@ func (g *groupNumbers) name(id directory.GroupID) route.Name {
 	return g.names[id]
 }
 
-// list returns the names by number. Later names do not change it.
+// list returns the names of groups by number. Names added later do not change the returned list.
 func (g *groupNumbers) list() []route.Name {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.names[:len(g.names):len(g.names)]
 }
 
-func bitmapOf[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap {
+func bitmapForKey[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap {
 	b := m[key]
 	if b == nil {
 		b = roaring.New()
@@ -220,15 +220,15 @@ func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 	}
 }
 
-// A set is a sorted list of ids that all nodes with the same list share. ids and next never change.
+// set is a sorted list of group or unit ids. All nodes with the same list share one set. ids and next never change.
 type set[T ~uint32] struct {
 	ids  []T
-	next []T // of a unit set: units whose second body the nodes have, see rollout
+	next []T // only in a unit set: the units whose second body the nodes run, see rollout
 	key  string
-	refs int // nodes that have it; 0: swept after the pass
+	refs int // number of nodes with this set; 0: sweep removes it after the pass
 
-	composed *composition // of a unit set: its chunks at present
-	names    []string     // of a group set: the names as conditions see them
+	composed *composition // only in a unit set: its composition at present
+	names    []string     // only in a group set: the names as conditions see them
 }
 
 type (
@@ -241,18 +241,18 @@ func (s *set[T]) has(id T) bool {
 	return found
 }
 
-// onNext reports whether the nodes of a unit set have the second body of a unit.
+// onNext reports whether the nodes of a unit set run the second body of a unit.
 func (s *set[T]) onNext(id T) bool {
 	_, found := slices.BinarySearch(s.next, id)
 	return found
 }
 
-// sets interns. The empty set is there from the start and never swept.
+// sets keeps one shared set for each different list of ids. The empty set always exists.
 type sets[T ~uint32] struct {
 	byKey  map[string]*set[T]
 	empty  *set[T]
 	buf    []byte
-	unused []*set[T] // without a node at some time of this pass
+	unused []*set[T] // sets that had no node at some time of this pass
 }
 
 func newSets[T ~uint32]() *sets[T] {
@@ -260,7 +260,7 @@ func newSets[T ~uint32]() *sets[T] {
 	return &sets[T]{byKey: map[string]*set[T]{"": empty}, empty: empty}
 }
 
-// intern returns the shared set of two lists (sorted, no doubles), which it copies.
+// intern returns the shared set for two lists of ids (sorted, without duplicates). It copies the lists.
 func (s *sets[T]) intern(ids, next []T) *set[T] {
 	s.buf = s.buf[:0]
 	for _, id := range ids {
@@ -277,11 +277,11 @@ func (s *sets[T]) intern(ids, next []T) *set[T] {
 	}
 	made := &set[T]{ids: slices.Clone(ids), next: slices.Clone(next), key: string(s.buf)}
 	s.byKey[made.key] = made
-	s.unused = append(s.unused, made) // until a node moves to it
+	s.unused = append(s.unused, made) // no node uses the new set yet
 	return made
 }
 
-// move moves a node from one set to another.
+// move moves a node's reference from one set to another.
 func (s *sets[T]) move(at **set[T], to *set[T]) {
 	to.refs++
 	from := *at
@@ -291,7 +291,7 @@ func (s *sets[T]) move(at **set[T], to *set[T]) {
 	}
 }
 
-// sweep forgets the sets that no node has.
+// sweep removes the sets that no node has.
 func (s *sets[T]) sweep() {
 	for _, d := range s.unused {
 		if d.refs == 0 {
@@ -301,35 +301,34 @@ func (s *sets[T]) sweep() {
 	s.unused = s.unused[:0]
 }
 
-// composition is a unit set at present: the chunks of its units and the names of the properties that they
-// read. Immutable but for contents.
+// composition is the compiled form of a unit set: the chunks of its units, and the names of the properties that they
+// read. Only its contents change after its creation.
 type composition struct {
 	chunks   []*model.Chunk // ascending by id
 	names    []string       // ascending
 	proxied  *directory.ProxyTargets
 	hash     [32]byte // wire.ChunksHash(chunks, proxied)
-	size     int      // of the chunks in an assignment, in bytes
+	size     int      // bytes that the chunks take in an assignment
 	contents map[string]*content
 }
 
-// content is the shared part of the assignments of all nodes with the same unit set and the same property
-// values.
+// content is the part of an assignment that all nodes with the same unit set and the same property values share.
 type content struct {
 	*composition
 	directory.Content
 	propertiesHash [32]byte
-	size           int    // in bytes, at most wire.MaxAssignment
-	key            string // of the properties, in composition.contents
+	size           int    // bytes of the encoded assignment, at most wire.MaxAssignment
+	key            string // propertiesKey of the values, as in composition.contents
 	refs           int
-	faults         atomic.Pointer[[]fault] // nil: nobody has asked yet
+	faults         atomic.Pointer[[]fault] // faults of the content; nil: not computed yet
 }
 
-// bytesOverLimit returns by how many bytes, at least one, the content is too large; zero: it fits.
+// bytesOverLimit returns by how many bytes, at least one, the content exceeds the limit of an assignment; zero: it fits.
 func (c *content) bytesOverLimit() int {
 	most := max(len(c.chunks), len(c.Properties))
 	if c.proxied != nil {
 		most = max(most, len(c.proxied.Nodes))
-		for i := range c.proxied.Nodes { // one is never split
+		for i := range c.proxied.Nodes { // a proxy node is never split between frames
 			if over := c.proxied.Nodes[i].Size() - wire.MaxPart; over > 0 {
 				return over
 			}
@@ -341,7 +340,7 @@ func (c *content) bytesOverLimit() int {
 	return max(c.size-wire.MaxAssignment, most-wire.MaxChunks, 1)
 }
 
-// insert and remove keep a sorted list of different values.
+// insert adds a value to a sorted list without duplicates.
 func insert[T ~uint32](list []T, v T) []T {
 	i, found := slices.BinarySearch(list, v)
 	if found {
@@ -358,8 +357,8 @@ func remove[T ~uint32](list []T, v T) []T {
 	return slices.Delete(list, i, i+1)
 }
 
-// difference calls removed for values in before alone and added for values in after alone. Both lists are
-// sorted.
+// difference calls removed for each value that only before has, and added for each value that only after has. Both
+// lists are sorted.
 func difference[T ~uint32](before, after []T, removed, added func(T)) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// evaluate looks at changed nodes with every condition, and with fresh conditions at
-// every node they may hold on: those that read groups, or those that do not.
+// evaluate evaluates every condition on the changed nodes, and each new condition on all nodes that it may
+// select. readsGroups chooses the conditions that read node.groups, or those that do not.
 func (f *fleet) evaluate(p *pass, readsGroups bool) {
 	if readsGroups && f.conditions.groupReaders == 0 {
 		return
@@ -57,8 +57,7 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 	}
 }
 
-// groupNames are the names of a set as people write them: shared groups with their
-// namespace.
+// groupNames returns the names of a node's groups as people write them: shared groups with their namespace.
 func (f *fleet) groupNames(s *groupSet) []string {
 	if s.names == nil {
 		s.names = make([]string, 0, len(s.ids))
@@ -70,10 +69,10 @@ func (f *fleet) groupNames(s *groupSet) []string {
 	return s.names
 }
 
-// updateMembersOfGroups computes the members of changed groups and, where they differ, of the
-// groups that contain them. Whoever came or went joins p.nodes.
+// updateMembersOfGroups computes the members of changed groups and, where they differ, of the groups that contain them.
+// Nodes that joined or left a group are added to p.nodes.
 func (f *fleet) updateMembersOfGroups(p *pass) {
-	reach := map[directory.GroupID]bool{} // false: not yet, true: done or under way
+	reach := map[directory.GroupID]bool{} // groups to compute; false: not visited yet
 	var up func(directory.GroupID)
 	up = func(g directory.GroupID) {
 		if _, seen := reach[g]; !seen {
@@ -86,14 +85,14 @@ func (f *fleet) updateMembersOfGroups(p *pass) {
 	for g := range p.groups {
 		up(g)
 	}
-	// Nodes with a new definition keep their old bits here, right or wrong: regroup
-	// computes their groups one by one and changes the bits by the difference.
+	// Members of edited nodes stay as they were here, right or wrong: updateGroupsOfNode computes the groups of each
+	// such node later and corrects the members by the difference.
 	edited := p.nodes.Clone()
 	differs := map[directory.GroupID]bool{}
 	var fill func(directory.GroupID)
 	fill = func(g directory.GroupID) {
 		if reach[g] {
-			return // a cycle ends here: intent refuses it, we only do not hang
+			return // a cycle of groups ends here: intent refuses cycles, the planner only must not hang
 		}
 		reach[g] = true
 		group, due := f.groups[g], p.groups[g]
@@ -114,7 +113,7 @@ func (f *fleet) updateMembersOfGroups(p *pass) {
 			members.Or(joined)
 		}
 		if group.def != nil {
-			members.Or(f.selected(f.containedBy(group.def), group.def.Namespace))
+			members.Or(f.selected(f.permittedTargets(group.def), group.def.Namespace))
 		}
 		members.AndNot(edited)
 		members.Or(roaring.And(group.members.Bitmap, edited))
@@ -132,7 +131,7 @@ func (f *fleet) updateMembersOfGroups(p *pass) {
 	}
 }
 
-// updateGroupsOfNode computes the groups of a node from nothing.
+// updateGroupsOfNode computes all groups of a node anew.
 func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 	f.counts.Nodes++
 	id, ns := uint32(n.def.ID), n.def.Namespace
@@ -144,7 +143,7 @@ func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 	}
 	add := func(list []directory.GroupID) {
 		for _, g := range list {
-			if isVisibleIn(f.groupNumbers.name(g).Namespace, ns) {
+			if reachesNamespace(f.groupNumbers.name(g).Namespace, ns) {
 				found = insert(found, g)
 			}
 		}
@@ -163,7 +162,7 @@ func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 		g := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, parent := range f.groups[g].parents {
-			if before := len(found); isVisibleIn(f.groupNumbers.name(parent).Namespace, ns) && f.contains(f.groups[parent].def, g) {
+			if before := len(found); reachesNamespace(f.groupNumbers.name(parent).Namespace, ns) && f.contains(f.groups[parent].def, g) {
 				if found = insert(found, parent); len(found) > before {
 					todo = append(todo, parent)
 				}
@@ -176,18 +175,18 @@ func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 	f.groupSets.move(&n.groups, f.groupSets.intern(found, nil))
 }
 
-// conditionIndex has every condition that a group or unit uses, and the nodes that it selects. Equal
-// conditions of one namespace are evaluated once.
+// conditionIndex has every condition that a group or unit uses, with the nodes that the condition selects. A condition
+// that several resources of one namespace use is evaluated once.
 type conditionIndex struct {
 	byKey        map[conditionKey]*conditionState
-	byNamespace  map[string][]*conditionState // of the resource that has it
-	groupReaders int                          // conditions that read node.groups
-	all          *where.Node                  // a node as conditions see it
-	operators    *where.Node                  // the same node with operators' labels alone
+	byNamespace  map[string][]*conditionState // by the namespace of the group or unit that uses the condition
+	groupReaders int                          // number of conditions that read node.groups
+	all          *where.Node                  // the node of set, for conditions
+	operators    *where.Node                  // the same node with operators' labels alone, for trusted groups
 }
 
-// conditionKey identifies a condition over the nodes that its owner may reach. Conditions of trusted
-// groups see operators' labels alone.
+// conditionKey identifies a condition by its expression and by the namespace whose nodes it may select. Conditions of
+// trusted groups read only the labels that operators set.
 type conditionKey struct {
 	ns, expr       string
 	operatorLabels bool
@@ -198,13 +197,13 @@ type condition struct {
 	*where.Condition
 }
 
-// conditionState is a condition with the nodes that it selects. users are the groups and units to which
-// it adds nodes; a condition of an except has none.
+// conditionState is a condition with the nodes that it selects. Its users are the groups and units to which the
+// condition adds nodes; a condition in targets.except has none.
 type conditionState struct {
 	*condition
 	matches *roaring.Bitmap
 	refs    int
-	fresh   bool // not evaluated yet
+	fresh   bool // the condition was not evaluated yet
 	users
 }
 
@@ -215,7 +214,7 @@ func newConditionIndex() *conditionIndex {
 	}
 }
 
-// acquire counts a user of each condition and returns the new ones.
+// acquire adds a reference to each condition, and returns the conditions that had none before.
 func (x *conditionIndex) acquire(list []*condition) (fresh []*conditionState) {
 	for _, c := range list {
 		s := x.byKey[c.key]
@@ -233,7 +232,7 @@ func (x *conditionIndex) acquire(list []*condition) (fresh []*conditionState) {
 	return fresh
 }
 
-// release takes back a user of each condition; the last one removes it.
+// release removes a reference from each condition, and forgets the conditions that have none left.
 func (x *conditionIndex) release(list []*condition) {
 	for _, c := range list {
 		s := x.byKey[c.key]
@@ -260,10 +259,10 @@ func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 	}
 }
 
-// matches returns the nodes that a condition in use selects.
+// matches returns the nodes that a condition selects; a group or unit must use the condition.
 func (x *conditionIndex) matches(c *condition) *roaring.Bitmap { return x.byKey[c.key].matches }
 
-// set makes a node the one that the next matches see.
+// set sets the node on which match evaluates conditions.
 func (x *conditionIndex) set(n *nodeDef, groups func() []string) {
 	x.all.Set(n.Namespace, n.Name.Name, n.Labels, n.Facts)
 	x.operators.Set(n.Namespace, "", n.operatorLabels, nil)
@@ -272,7 +271,7 @@ func (x *conditionIndex) set(n *nodeDef, groups func() []string) {
 	}
 }
 
-// match evaluates a condition on the node of set.
+// match evaluates a condition on the node of set and adds the node to the selected ones, or removes it.
 func (x *conditionIndex) match(s *conditionState, id uint32) {
 	seen := x.all
 	if s.key.operatorLabels {
@@ -285,15 +284,15 @@ func (x *conditionIndex) match(s *conditionState, id uint32) {
 	}
 }
 
-// joinRequest is a group that an agent wants its node to be in. The group accepts it if it says selfJoin,
-// or if an operator or the join token vouches for the node (mayJoin); a trusted group never does.
+// joinRequest is a group that an agent wants its node to join. The group accepts the request if the group says selfJoin,
+// or if an operator or the join token vouches for the node (mayJoin). A trusted group never accepts one.
 type joinRequest struct {
 	group   directory.GroupID
 	vouched bool
 }
 
-// setRequest enters or removes the request of one node.
-func (g *group) setRequest(id uint32, r joinRequest, add bool) {
+// setJoinRequest adds a node's request to join to the group, or removes the request.
+func (g *group) setJoinRequest(id uint32, r joinRequest, add bool) {
 	change := func(b **roaring.Bitmap) {
 		switch {
 		case add && *b == nil:
@@ -310,7 +309,7 @@ func (g *group) setRequest(id uint32, r joinRequest, add bool) {
 	}
 }
 
-// accepts reports whether the group takes a node in because its agent wants it.
+// accepts reports whether the group takes in a node because the node's agent wants to join.
 func (g *group) accepts(r joinRequest) bool {
 	if g.def == nil {
 		return r.vouched
@@ -318,7 +317,7 @@ func (g *group) accepts(r joinRequest) bool {
 	return !g.def.trusted && (g.def.selfJoin || r.vouched)
 }
 
-// decide returns the same answer with its reason for people.
+// decide reports whether the group accepts a join request, and returns the reason for people.
 func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	switch accepted = g.accepts(r); {
 	case accepted && r.vouched:
@@ -333,7 +332,7 @@ func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	return accepted, "neither the group (selfJoin: true) nor the node (mayJoin) allows it"
 }
 
-// joined returns the nodes whose requests the group accepts; nil: none.
+// joined returns the nodes whose join requests the group accepts; nil: none.
 func (g *group) joined() *roaring.Bitmap {
 	switch {
 	case g.accepts(joinRequest{}):
@@ -344,8 +343,8 @@ func (g *group) joined() *roaring.Bitmap {
 	return nil
 }
 
-// contains reports whether the members of a group are members of a group that lists it: a trusted group
-// contains trusted groups only.
+// contains reports whether all members of the group inner are members of the group outer, which lists inner. A
+// trusted group contains only trusted groups.
 func (f *fleet) contains(outer *groupDef, inner directory.GroupID) bool {
 	if outer == nil || !outer.trusted {
 		return true
@@ -354,8 +353,8 @@ func (f *fleet) contains(outer *groupDef, inner directory.GroupID) bool {
 	return g != nil && g.def != nil && g.def.trusted
 }
 
-// containedBy returns the targets of a group without the groups that it does not contain.
-func (f *fleet) containedBy(def *groupDef) *targets {
+// permittedTargets returns the targets of a group without the groups that it must not contain.
+func (f *fleet) permittedTargets(def *groupDef) *targets {
 	if !def.trusted {
 		return def.targets
 	}
@@ -364,9 +363,9 @@ func (f *fleet) containedBy(def *groupDef) *targets {
 	return &t
 }
 
-// JoinRequest is a group that a node's agent wants its node to be in.
+// JoinRequest is a group that a node's agent wants its node to join.
 type JoinRequest struct {
-	Group    string // shared groups with their namespace
+	Group    string // name of the group; shared groups with their namespace
 	Accepted bool
 	Reason   string
 }

@@ -19,14 +19,14 @@ import (
 
 // Any list of changes leads to the same fleet as a start from nothing, and both to
 // what a naive reading of the definitions says.
-func TestIncrementalEqualsFull(t *testing.T) {
+func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newTestPlanner(t)
 		for range rapid.IntRange(1, 25).Draw(rt, "commits") {
 			var writes []intent.Write
 			seen := map[intent.Key]bool{}
 			for range rapid.IntRange(1, 4).Draw(rt, "writes") {
-				if w := h.drawMove(rt, drawWrite(rt)); !seen[w.Key] && !seen[w.Source()] {
+				if w := h.drawRename(rt, drawWrite(rt)); !seen[w.Key] && !seen[w.Source()] {
 					seen[w.Key], seen[w.Source()] = true, true
 					if _, known := h.rows[w.Key]; known || w.Body != nil {
 						writes = append(writes, w)
@@ -47,14 +47,14 @@ func TestIncrementalEqualsFull(t *testing.T) {
 			}
 			h.write(writes...)
 		}
-		incremental := h.withoutGenerations()
+		incremental := h.snapshotWithoutGenerations()
 		h.start()
-		for _, f := range forgottenOfNodes(rt, h) {
+		for _, f := range removedSinceStart(rt, h) {
 			if h.p.fleet.nodes[f] != nil {
 				rt.Errorf("node %d is there, and its events are forgotten", f)
 			}
 		}
-		if full := h.withoutGenerations(); !reflect.DeepEqual(incremental, full) {
+		if full := h.snapshotWithoutGenerations(); !reflect.DeepEqual(incremental, full) {
 			for key := range full {
 				if !reflect.DeepEqual(incremental[key], full[key]) {
 					rt.Errorf("%s:\nincremental %+v\nfull        %+v", key, incremental[key], full[key])
@@ -62,15 +62,15 @@ func TestIncrementalEqualsFull(t *testing.T) {
 			}
 			rt.FailNow()
 		}
-		h.compareWithNaive(rt)
+		h.compareWithNaivePlanner(rt)
 		if f := h.p.fleet; len(f.unitSets.byKey) > len(f.nodes)+1 || len(f.groupSets.byKey) > len(f.nodes)+1 {
 			rt.Errorf("%d check sets, %d group sets for %d nodes", len(f.unitSets.byKey), len(f.groupSets.byKey), len(f.nodes))
 		}
 	})
 }
 
-// drawMove makes some writes of nodes moves: of a node that is there, to a name that is free.
-func (h *testPlanner) drawMove(rt *rapid.T, w intent.Write) intent.Write {
+// drawRename makes some writes of nodes moves: of a node that is there, to a name that is free.
+func (h *testPlanner) drawRename(rt *rapid.T, w intent.Write) intent.Write {
 	if w.Kind != "Node" || w.Body == nil || rapid.IntRange(0, 2).Draw(rt, "move") > 0 {
 		return w
 	}
@@ -84,8 +84,8 @@ func (h *testPlanner) drawMove(rt *rapid.T, w intent.Write) intent.Write {
 	return w
 }
 
-// forgottenOfNodes are the nodes of which RemovalsSince, from the start on, says that they are gone.
-func forgottenOfNodes(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
+// removedSinceStart are the nodes of which RemovalsSince, from the start on, says that they are gone.
+func removedSinceStart(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	marks, err := h.p.RemovalsSince(rt.Context(), 0)
 	if err != nil {
 		rt.Fatal(err)
@@ -98,7 +98,7 @@ func forgottenOfNodes(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	return nodes
 }
 
-func (h *testPlanner) withoutGenerations() map[string]any {
+func (h *testPlanner) snapshotWithoutGenerations() map[string]any {
 	seen := h.snapshot()
 	for key, v := range seen {
 		if a, ok := v.(directory.Assignment); ok {
@@ -204,8 +204,8 @@ func drawWrite(rt *rapid.T) intent.Write {
 	return w
 }
 
-// compareWithNaive reads every definition again for every node and check.
-func (h *testPlanner) compareWithNaive(rt *rapid.T) {
+// compareWithNaivePlanner reads every definition again for every node and check.
+func (h *testPlanner) compareWithNaivePlanner(rt *rapid.T) {
 	type resource[S any] struct {
 		Metadata model.Metadata
 		Spec     S
@@ -363,7 +363,7 @@ func newTestFleet(t testing.TB, n int) *testPlanner {
 }
 
 // Work is in proportion to the change, not to the fleet.
-func TestWorkGrowsWithTheChange(t *testing.T) {
+func TestWorkDependsOnTheChangeNotTheFleet(t *testing.T) {
 	h := newTestFleet(t, 2000)
 	work := func(change func()) (changed int, c Counts) {
 		before := h.p.Counts()

@@ -16,12 +16,12 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Inspector answers people from the definitions themselves: why a unit lands on a node, where a value
-// comes from, which faults nodes have. It holds the planner's read lock while it looks; look-ups on a hot
-// path belong into the directory.
+// Inspector answers questions of people from the definitions: why a unit lands on a node, where a property's value comes
+// from, which faults nodes have. It holds the planner's read lock meanwhile, so frequent look-ups belong in the
+// directory.
 type Inspector struct{ p *Planner }
 
-// inspection answers questions about a fleet. It changes nothing; nobody else may meanwhile.
+// inspection answers questions about a fleet without changing the fleet. The caller holds the planner's lock.
 type inspection struct{ *fleet }
 
 // Inspector returns the inspector of this planner.
@@ -33,8 +33,8 @@ func (i *Inspector) withFleet(fn func(inspection)) {
 	fn(inspection{i.p.fleet})
 }
 
-// NodeProperties returns a look-up of the properties of a node. It covers all properties, an assignment
-// only those that its chunks read.
+// NodeProperties returns a function that looks up any property of a node, also a property that no chunk of the node's
+// assignment reads.
 func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) (value []byte, conflict string, ok bool) {
 		i.withFleet(func(f inspection) {
@@ -50,14 +50,14 @@ func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	}
 }
 
-// Placement counts the users of a declared resource; zero: it is not declared.
+// Placement counts the nodes, or the users, of a declared resource; a zero Placement: the resource is not declared.
 func (i *Inspector) Placement(key intent.Key) (l intent.Placement) {
 	i.withFleet(func(f inspection) { l = f.placementOf(f.definitions[key]) })
 	return l
 }
 
-// Select returns the nodes of targets that a namespace would declare; an error where a condition does not
-// compile. It evaluates a condition on every node that the namespace reaches.
+// Select returns the nodes that targets declared in a namespace would select. It fails if a condition does not compile.
+// It evaluates each condition on every node of the namespace.
 func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.NodeID, err error) {
 	i.p.compiling.Lock()
 	compiled, err := i.p.compiler.targets(namespace, t)
@@ -66,12 +66,13 @@ func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.Node
 		return nil, err
 	}
 	i.withFleet(func(f inspection) {
-		ids = nodeIDs(f.selectedBy(compiled, namespace, func(c *condition) *roaring.Bitmap { return f.evaluateOnce(c, namespace) }))
+		ids = nodeIDs(f.selectedNodesBy(compiled, namespace, func(c *condition) *roaring.Bitmap { return f.evaluateOnce(c, namespace) }))
 	})
 	return ids, nil
 }
 
-// evaluateOnce returns the nodes in reach that a condition selects. It changes nothing in the fleet.
+// evaluateOnce returns the nodes that a condition selects, of those that a namespace's resources may reach. It does not
+// add the condition to the fleet.
 func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap {
 	found, over := roaring.New(), f.all
 	if namespace != shared {
@@ -98,30 +99,29 @@ func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap
 	return found
 }
 
-// Fault is a reason for which nodes cannot do their work: a check that reads a property
-// that is not set, or that two groups set differently; an assignment that would be too
-// large.
+// Fault is a reason why nodes cannot do all their work: a check reads a property that is not set, or that two groups set
+// differently; or an assignment would be too large.
 type Fault struct {
-	Check    model.CheckID // zero: of the whole node
+	Check    model.CheckID // zero: the fault concerns the whole node
 	Text     string
 	Nodes    int
-	Examples []model.NodeID // some of them, by id
+	Examples []model.NodeID // some of the nodes with the fault, by id
 }
 
-// fault is one of one content: the same on every node that holds it.
+// fault is a fault of one content: all nodes that use the content have it.
 type fault struct {
 	unit model.UnitID
 	text string
 }
 
-// tooLargeText is the fault of a node that has no assignment (see build.go).
+// tooLargeText describes the fault of a node that has no assignment, because it would be too large (see build.go).
 const tooLargeText = "the assignment is too large: the agent keeps its last one"
 
-// faultExamples is how many nodes stand for all that have a fault.
+// faultExamples is the number of nodes that a Fault names as examples.
 const faultExamples = 3
 
-// Faults lists the faults of the nodes of a namespace (empty: of all), the one of most nodes first, and how
-// many nodes have one. It looks at every node; the text of a content is made once.
+// Faults lists the faults of the nodes of a namespace (empty: of all namespaces), the most frequent first, and returns
+// the number of nodes with a fault. It visits every node, but computes the faults of a shared content once.
 func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 	found := map[fault]*Fault{}
 	add := func(key fault, id model.NodeID) {
@@ -140,7 +140,7 @@ func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 			if namespace != "" && n.def.Namespace != namespace {
 				continue
 			}
-			faults := f.faultsOf(n)
+			faults := f.faultsOfNode(n)
 			for _, key := range faults {
 				add(key, id)
 			}
@@ -162,7 +162,7 @@ func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 	i.withFleet(func(f inspection) {
 		if n := f.nodes[node]; n != nil {
-			for _, x := range f.faultsOf(n) {
+			for _, x := range f.faultsOfNode(n) {
 				list = append(list, Fault{Check: x.unit, Text: x.text, Nodes: 1, Examples: []model.NodeID{node}})
 			}
 		}
@@ -170,8 +170,8 @@ func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 	return list
 }
 
-// faultsOf lists the faults of a node.
-func (f inspection) faultsOf(n *node) []fault {
+// faultsOfNode lists the faults of a node.
+func (f inspection) faultsOfNode(n *node) []fault {
 	if n.excess > 0 {
 		return []fault{{text: tooLargeText}}
 	}
@@ -184,13 +184,14 @@ func (f inspection) faultsOf(n *node) []fault {
 	if known := n.content.faults.Load(); known != nil {
 		return *known
 	}
-	found := f.faultsIn(n.content)
+	found := f.faultsOfContent(n.content)
 	n.content.faults.Store(&found)
 	return found
 }
 
-// faultsIn tries every body that reads properties, as the agents will.
-func (f inspection) faultsIn(c *content) (list []fault) {
+// faultsOfContent runs the templates of every body that reads properties, as the agents will, and lists the errors as
+// faults.
+func (f inspection) faultsOfContent(c *content) (list []fault) {
 	if len(c.names) == 0 {
 		return nil
 	}
@@ -208,8 +209,8 @@ func (f inspection) faultsIn(c *content) (list []fault) {
 	return list
 }
 
-// proxyFaults lists the faults of the checks that are about a proxy node: machines run them, with the
-// properties of the proxy node.
+// proxyFaults lists the faults of the checks about a proxy node: machines run these checks with the properties of the
+// proxy node.
 func (f inspection) proxyFaults(n *node) (list []fault) {
 	r := f.resolver()
 	for _, id := range n.units.ids {
@@ -220,7 +221,7 @@ func (f inspection) proxyFaults(n *node) (list []fault) {
 	return list
 }
 
-// faults appends the error of a body with these properties.
+// faults appends a fault if the templates of a body fail with these properties.
 func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault {
 	if b.try == nil {
 		return list
@@ -238,7 +239,7 @@ func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault
 	return list
 }
 
-// placementOf counts the nodes and units that a definition reaches, or the users that name it.
+// placementOf counts the nodes and units that the definition of a resource reaches, or the resources that name it.
 func (f inspection) placementOf(def any) (l intent.Placement) {
 	switch d := def.(type) {
 	case *directory.Namespace:
@@ -261,7 +262,7 @@ func (f inspection) placementOf(def any) (l intent.Placement) {
 	return l
 }
 
-// countUsers counts the units, resources, namespaces and nodes that name a resource.
+// countUsers counts the units, resources, namespaces and nodes that name a resource of any kind.
 func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	for _, u := range f.units {
 		if !containsName(of.Name, u.def.Namespace, u.def.needs[of.Kind]) {
@@ -312,7 +313,7 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	}
 }
 
-// resourceNeeds returns the names in a resource that lands on no node.
+// resourceNeeds returns the names of resources in a resource that lands on no node.
 func resourceNeeds(spec model.Spec) needs {
 	n := needs{}
 	switch spec := spec.(type) {
@@ -340,7 +341,7 @@ func resourceNeeds(spec model.Spec) needs {
 	return n
 }
 
-// containsName reports whether a list of names of a namespace contains a resource.
+// containsName reports whether a list of names, written in a namespace, contains the name of a resource.
 func containsName(of route.Name, namespace string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return splitName(namespace, name) == of })
 }

@@ -184,7 +184,7 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 }
 
 // A handler or pipeline that nodes name for their keepalive or their end is used by them.
-func TestNodesUseHandlers(t *testing.T) {
+func TestHandlersCountTheNodesThatNameThem(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, name := range []string{"web01", "web02", "web03", "web04"} {
 		h.node(name, nil)
@@ -248,7 +248,7 @@ func TestHandlersListTheirUsers(t *testing.T) {
 }
 
 // What commands and expressions on the server need is used by them.
-func TestHandlersUseSecretsAndAssets(t *testing.T) {
+func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Secret", "default", "key", nil, &model.SecretSpec{})
 	h.apply("Asset", "default", "tool", nil, &model.AssetSpec{})

@@ -16,23 +16,23 @@ type placement struct {
 	unit model.UnitID
 }
 
-// pass is the work of one list of edits, gathered on the way down.
+// pass collects the work that a list of edits causes: each stage of apply adds work for the later stages.
 type pass struct {
-	fresh     []*conditionState          // not evaluated yet
-	nodes     *roaring.Bitmap            // whose groups and units are to be computed
-	groups    map[directory.GroupID]bool // whose members are to be computed
-	units     map[model.UnitID]bool      // whose nodes are to be computed
-	redefined map[model.UnitID]*unit     // with another body: the unit before; nil: its proxy nodes differ
-	revalued  []propertyPlace            // places whose value differs
-	moved     *roaring.Bitmap            // nodes that change between two bodies of a unit
-	turned    []model.UnitID             // of nodes that became proxy nodes, or are none any more
+	fresh     []*conditionState          // new conditions, not evaluated yet
+	nodes     *roaring.Bitmap            // nodes whose groups and units have to be computed
+	groups    map[directory.GroupID]bool // groups whose members have to be computed
+	units     map[model.UnitID]bool      // units whose nodes have to be computed
+	redefined map[model.UnitID]*unit     // the unit before its body changed; nil: only its proxy nodes changed
+	revalued  []propertyPlace            // places of properties whose value changed
+	moved     *roaring.Bitmap            // nodes that move between two bodies of a unit
+	turned    []model.UnitID             // units of nodes that became proxy nodes or are proxy nodes no more
 
-	build     *roaring.Bitmap // nodes whose assignment is to be composed
-	placed    *roaring.Bitmap // nodes whose record in the directory may differ
+	build     *roaring.Bitmap // nodes whose assignment has to be composed
+	placed    *roaring.Bitmap // nodes whose record in the directory may have changed
 	regrouped map[directory.GroupID]bool
 	lost      []placement
 	gained    []placement
-	deleted   []*node  // with their last content
+	deleted   []*node  // deleted nodes, with their last content
 	oversized []string // nodes whose assignment would be too large, for people
 }
 
@@ -92,7 +92,7 @@ func (f *fleet) apply(edits []edit) *pass {
 	return p
 }
 
-// deletedNodes returns the removed nodes with their immutable ids.
+// deletedNodes returns the deleted nodes with their immutable ids.
 func (p *pass) deletedNodes() map[model.NodeID]uuid.UUID {
 	deleted := make(map[model.NodeID]uuid.UUID, len(p.deleted))
 	for _, n := range p.deleted {
@@ -101,32 +101,32 @@ func (p *pass) deletedNodes() map[model.NodeID]uuid.UUID {
 	return deleted
 }
 
-// values32 iterates over a bitmap as it was at the start: the body may change it.
+// values32 iterates over the ids of a bitmap's copy, so the loop may change the bitmap.
 func values32(b *roaring.Bitmap) func(func(uint32) bool) {
 	return slices.Values(b.ToArray())
 }
 
-// define enters one edit into the definitions and indexes, and marks the derived fields to compute again.
+// define puts one edit into the definitions and indexes, and marks the derived fields that have to be computed again.
 func (f *fleet) define(p *pass, e edit) {
-	switch def := presentOrPast(e.new, e.old).(type) {
+	switch def := newestDefinition(e.new, e.old).(type) {
 	case *nodeDef:
-		f.defineNode(p, oldOf[*nodeDef](e), newOf[*nodeDef](e))
+		f.defineNode(p, oldDefinition[*nodeDef](e), newDefinition[*nodeDef](e))
 	case *groupDef:
-		f.defineGroup(p, def.id, oldOf[*groupDef](e), newOf[*groupDef](e))
+		f.defineGroup(p, def.id, oldDefinition[*groupDef](e), newDefinition[*groupDef](e))
 	case *unit:
-		f.defineUnit(p, def.ID, oldOf[*unit](e), newOf[*unit](e))
+		f.defineUnit(p, def.ID, oldDefinition[*unit](e), newDefinition[*unit](e))
 	case *propertyDef:
-		if old := oldOf[*propertyDef](e); old != nil {
+		if old := oldDefinition[*propertyDef](e); old != nil {
 			f.updatePropertyUsers(p, old.place(), f.properties.remove(old))
 		}
-		if new := newOf[*propertyDef](e); new != nil {
+		if new := newDefinition[*propertyDef](e); new != nil {
 			f.updatePropertyUsers(p, new.place(), f.properties.add(new))
 		}
 	case *directory.Namespace:
-		if old := oldOf[*directory.Namespace](e); old != nil {
+		if old := oldDefinition[*directory.Namespace](e); old != nil {
 			delete(f.namespaces, old.Name)
 		}
-		if new := newOf[*directory.Namespace](e); new != nil {
+		if new := newDefinition[*directory.Namespace](e); new != nil {
 			f.namespaces[new.Name] = new
 		}
 	case *resourceDef:
@@ -136,15 +136,15 @@ func (f *fleet) define(p *pass, e edit) {
 	}
 }
 
-func presentOrPast(a, b any) any {
+func newestDefinition(a, b any) any {
 	if a != nil {
 		return a
 	}
 	return b
 }
 
-func oldOf[D any](e edit) D { d, _ := e.old.(D); return d }
-func newOf[D any](e edit) D { d, _ := e.new.(D); return d }
+func oldDefinition[D any](e edit) D { d, _ := e.old.(D); return d }
+func newDefinition[D any](e edit) D { d, _ := e.new.(D); return d }
 
 func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 	if old != nil {
@@ -153,7 +153,7 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 			f.group(g).assigned.Remove(id)
 		}
 		for _, r := range old.requests {
-			f.group(r.group).setRequest(id, r, false)
+			f.group(r.group).setJoinRequest(id, r, false)
 		}
 		bare := old.Name.Name
 		if f.byBareName[bare] = remove(f.byBareName[bare], old.ID); len(f.byBareName[bare]) == 0 {
@@ -174,10 +174,10 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 		f.group(g).assigned.Add(id)
 	}
 	for _, r := range new.requests {
-		f.group(r.group).setRequest(id, r, true)
+		f.group(r.group).setJoinRequest(id, r, true)
 	}
 	f.byBareName[new.Name.Name] = insert(f.byBareName[new.Name.Name], new.ID)
-	bitmapOf(f.inNamespace, new.Namespace).Add(id)
+	bitmapForKey(f.inNamespace, new.Namespace).Add(id)
 	f.all.Add(id)
 	if new.Proxy {
 		f.proxies.Add(id)
@@ -268,7 +268,7 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 		u = &placedUnit{nodes: newSharedSet()}
 		f.units[id] = u
 	}
-	u.def = new // nil: retarget takes it from its nodes, then forgets it
+	u.def = new // nil: updateTargets removes the unit from its nodes, then forgets the unit
 	if new != nil {
 		for _, name := range new.reads() {
 			f.properties.readers[name] = insert(f.properties.readers[name], id)
@@ -295,7 +295,8 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 		p.moved.Or(roaring.And(u.nodes.Bitmap, changedNodes(old, new)))
 	}
 	if (old.proxies == nil) != (new.proxies == nil) {
-		// The nodes that run it have an event of their own before or after the edit, not both.
+		// Nodes that run the check get an event of their own by the edit, or lose theirs: a proxy check has events of
+		// proxy nodes only.
 		list := &p.lost
 		if new.proxies == nil {
 			list = &p.gained
@@ -306,8 +307,8 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 	}
 }
 
-// addUsers enters a user into, or removes it from, the indexes by node name and by condition. The
-// condition must be acquired.
+// addUsers calls change, which adds or removes a user, for the users of each node name and condition in targets. The
+// conditions must be acquired.
 func (f *fleet) addUsers(t targets, change func(*users)) {
 	for _, name := range t.nodes {
 		u := f.mentions[name]

@@ -19,11 +19,11 @@ func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	u := f.units[id]
 	nodes := roaring.New()
 	if u.def != nil {
-		nodes = f.nodesOf(u.def)
+		nodes = f.landingNodes(u.def)
 	}
 	for n := range values32(roaring.Xor(nodes, u.nodes.Bitmap)) {
 		if p.nodes.Contains(n) && u.def != nil {
-			continue // reunit does the same for all its units at once
+			continue // updateUnitsOfNode computes all units of this node at once
 		}
 		at := f.nodes[model.NodeID(n)]
 		if nodes.Contains(n) {
@@ -37,13 +37,13 @@ func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 	}
 }
 
-// updateUnitsOfNode computes the units of a node from nothing.
+// updateUnitsOfNode computes all units of a node anew.
 func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	id := uint32(n.def.ID)
 	var found []model.UnitID
 	add := func(list []model.UnitID) {
 		for _, u := range list {
-			if f.runsOn(f.units[u].def, n) {
+			if f.landsOn(f.units[u].def, n) {
 				found = append(found, u)
 			}
 		}
@@ -65,7 +65,7 @@ func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 	f.assignUnits(p, n, slices.Compact(found))
 }
 
-// assignUnits gives a node a list of units, each with the body that the node is to have.
+// assignUnits sets the units of a node, and for each unit the body that the node runs.
 func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	id := n.def.ID
 	difference(n.units.ids, units,
@@ -87,7 +87,7 @@ func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 	p.build.Add(uint32(id))
 }
 
-// readersOf returns the nodes that read a property and see this place of the chain.
+// readersOf returns the nodes that read a property and get values from this place of the chain.
 func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
 	readers := roaring.New()
 	for _, u := range f.properties.readers[at.property] {
@@ -112,8 +112,8 @@ func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
 	return readers
 }
 
-// targets are compiled model.Targets: the union of groups, nodes and where, less
-// except.
+// targets are compiled model.Targets. They select all nodes of the listed groups, the listed nodes and the nodes of the
+// condition, without the nodes of except.
 type targets struct {
 	groups []directory.GroupID
 	nodes  []route.Name
@@ -121,7 +121,7 @@ type targets struct {
 	except *targets
 }
 
-// targets compiles the targets of a resource of a namespace; nil for nil.
+// targets compiles the targets of a resource in a namespace; nil targets stay nil.
 func (c *compiler) targets(ns string, t *model.Targets) (*targets, error) {
 	if t == nil {
 		return nil, nil
@@ -153,7 +153,7 @@ func (c *compiler) targets(ns string, t *model.Targets) (*targets, error) {
 	return out, nil
 }
 
-// conditions lists every condition, also of except.
+// conditions lists all conditions in the targets, with those in except.
 func (t *targets) conditions() (list []*condition) {
 	for ; t != nil; t = t.except {
 		if t.where != nil {
@@ -163,14 +163,14 @@ func (t *targets) conditions() (list []*condition) {
 	return list
 }
 
-// selected is the set of nodes that the targets of owner name: bitmap algebra, no
-// node is looked at.
+// selected returns the nodes that targets of a resource in namespace owner select. It combines bitmaps and visits
+// no node.
 func (f *fleet) selected(t *targets, owner string) *roaring.Bitmap {
-	return f.selectedBy(t, owner, func(c *condition) *roaring.Bitmap { return f.conditions.matches(c) })
+	return f.selectedNodesBy(t, owner, func(c *condition) *roaring.Bitmap { return f.conditions.matches(c) })
 }
 
-// selectedBy is selected with another way to find where a condition holds.
-func (f *fleet) selectedBy(t *targets, owner string, holds func(*condition) *roaring.Bitmap) *roaring.Bitmap {
+// selectedNodesBy returns the nodes that targets select, and calls holds for the nodes of each condition.
+func (f *fleet) selectedNodesBy(t *targets, owner string, holds func(*condition) *roaring.Bitmap) *roaring.Bitmap {
 	set := roaring.New()
 	if t == nil {
 		return set
@@ -196,20 +196,22 @@ func (f *fleet) selectedBy(t *targets, owner string, holds func(*condition) *roa
 		}
 	}
 	if t.except != nil {
-		set.AndNot(f.selectedBy(t.except, owner, holds))
+		set.AndNot(f.selectedNodesBy(t.except, owner, holds))
 	}
 	return set
 }
 
-// targetsSelect asks the same of one node.
+// targetsSelect reports whether targets of a resource in namespace owner select one node.
 func (f *fleet) targetsSelect(t *targets, owner string, n *node) bool {
-	if t == nil || !isVisibleIn(owner, n.def.Namespace) || !f.conditionSelects(t, n) {
+	if t == nil || !reachesNamespace(owner, n.def.Namespace) || !f.listedOrMatching(t, n) {
 		return false
 	}
 	return t.except == nil || !f.targetsSelect(t.except, owner, n)
 }
 
-func (f *fleet) conditionSelects(t *targets, n *node) bool {
+// listedOrMatching reports whether targets select a node by a group, by its name or by the condition, before their
+// except.
+func (f *fleet) listedOrMatching(t *targets, n *node) bool {
 	for _, g := range t.groups {
 		if n.groups.has(g) {
 			return true
@@ -223,11 +225,11 @@ func (f *fleet) conditionSelects(t *targets, n *node) bool {
 	return t.where != nil && f.conditions.matches(t.where).Contains(uint32(n.def.ID))
 }
 
-// A proxy check lands on two kinds of nodes: machines run it, proxy nodes are its subjects. Both are nodes
-// of the unit; the machines' assignments name the proxy nodes.
+// A proxy check lands on two sorts of nodes: machines run the check, and proxy nodes are its subjects. Both are nodes of
+// the unit. The assignments of the machines name the proxy nodes.
 
-// nodesOf returns the nodes that a unit lands on.
-func (f *fleet) nodesOf(u *unit) *roaring.Bitmap {
+// landingNodes returns the nodes that a unit lands on.
+func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
 	on := f.selected(u.targets, u.Namespace)
 	on.AndNot(f.proxies)
 	if u.proxies != nil && u.targets != nil {
@@ -238,15 +240,16 @@ func (f *fleet) nodesOf(u *unit) *roaring.Bitmap {
 	return on
 }
 
-// runsOn answers the same for one node whose groups, names or labels mention the unit.
-func (f *fleet) runsOn(u *unit, n *node) bool {
+// landsOn reports whether a unit lands on one node. The caller found the unit by the node's groups, names or labels, so
+// only proxies, namespace and except remain to be tested.
+func (f *fleet) landsOn(u *unit, n *node) bool {
 	switch {
 	case n.def.Proxy:
 		return u.targets != nil && f.targetsSelect(u.proxies, u.Namespace, n)
-	case u.proxies != nil: // perhaps only its proxies mention the node
+	case u.proxies != nil: // the node may have been found by the unit's proxies alone
 		return f.targetsSelect(u.targets, u.Namespace, n)
 	}
-	return isVisibleIn(u.Namespace, n.def.Namespace) && (u.targets.except == nil || !f.targetsSelect(u.targets.except, u.Namespace, n))
+	return reachesNamespace(u.Namespace, n.def.Namespace) && (u.targets.except == nil || !f.targetsSelect(u.targets.except, u.Namespace, n))
 }
 
 // runners returns the machines that run a unit.
@@ -254,8 +257,8 @@ func (f *fleet) runners(u *placedUnit) *roaring.Bitmap {
 	return roaring.AndNot(u.nodes.Bitmap, f.proxies)
 }
 
-// markProxyRunners marks the proxy checks whose proxy nodes appeared, disappeared or changed: the
-// assignments of their runners differ.
+// markProxyRunners marks the machines that run a proxy check whose proxy nodes appeared, disappeared or changed, because
+// their assignments name those nodes.
 func (f *fleet) markProxyRunners(p *pass) {
 	mark := func(id model.UnitID) {
 		if u := f.units[id]; u != nil && u.def != nil && u.def.proxies != nil {
@@ -279,8 +282,8 @@ func (f *fleet) markProxyRunners(p *pass) {
 	}
 }
 
-// skipProxies removes the proxy nodes from those to be built: they have no agent. Their unit sets may
-// change without a new composition, so that a machine with the same set composes it again.
+// skipProxies removes the proxy nodes from the nodes that get an assignment, because proxy nodes have no agent. It also
+// discards the compositions of their unit sets, so that a machine with the same set composes it again.
 func (f *fleet) skipProxies(p *pass) {
 	for id := range values32(roaring.And(p.build, f.proxies)) {
 		f.nodes[model.NodeID(id)].units.composed = nil
@@ -288,11 +291,12 @@ func (f *fleet) skipProxies(p *pass) {
 	p.build.AndNot(f.proxies)
 }
 
-// proxied lists the proxy nodes of a unit set with these chunks; nil where it has no proxy check.
+// proxied lists the proxy nodes of the proxy checks in a unit set with these chunks; nil: the set has no proxy
+// check.
 func (b *builder) proxied(s *unitSet, chunks []*model.Chunk) *directory.ProxyTargets {
 	var list wire.ProxyChecks
-	names := map[model.NodeID][]string{} // properties that are read of each
-	sets := map[string]int{}             // index in list.Sets by its nodes
+	names := map[model.NodeID][]string{} // names of the properties that the checks about each proxy node read
+	sets := map[string]int{}             // index in list.Sets, by the node ids of the set
 	found := false
 	for _, id := range s.ids {
 		u := b.f.units[id]
@@ -302,7 +306,7 @@ func (b *builder) proxied(s *unitSet, chunks []*model.Chunk) *directory.ProxyTar
 		found = true
 		body := u.def.in(s)
 		subjects := nodeIDs(roaring.And(u.nodes.Bitmap, b.f.proxies))
-		key := string(bytesOf(subjects))
+		key := string(nodeListKey(subjects))
 		at, known := sets[key]
 		if !known {
 			at = len(list.Sets)
@@ -338,7 +342,7 @@ func nodeIDs(b *roaring.Bitmap) []model.NodeID {
 	return ids
 }
 
-func bytesOf(ids []model.NodeID) []byte {
+func nodeListKey(ids []model.NodeID) []byte {
 	key := make([]byte, 0, 4*len(ids))
 	for _, id := range ids {
 		key = append(key, byte(id>>24), byte(id>>16), byte(id>>8), byte(id))

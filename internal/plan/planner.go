@@ -23,37 +23,36 @@ import (
 // Options are the surroundings of a Planner.
 type Options struct {
 	Store    intent.Store
-	Epoch    uint64 // of the journal's incarnation: the first half of every generation
+	Epoch    uint64 // epoch of the journal: the first half of every generation
 	Logger   *slog.Logger
 	Registry prometheus.Registerer // nil: none
-	Kinds    *kind.Registry        // nil: all of Muster's
-	// Removed gets the results that the server expects no more, before Apply returns. It must write them
-	// into the journal. RemovalsSince finds those that a crash has lost.
+	Kinds    *kind.Registry        // nil: all kinds of Muster
+	// Removed gets the results that the server must forget, before Apply returns. It has to write them into the journal.
+	// After a crash RemovalsSince returns those that were lost.
 	Removed func([]Removal)
 }
 
-// Planner compiles recorded changes of intent and publishes them in a Directory. Load, Apply, CatchUp,
-// Preview, RemovalsSince and Collect wait for one another.
+// Planner compiles recorded changes of intent and publishes them in a Directory. Load, Apply, CatchUp, Preview,
+// RemovalsSince and Collect exclude one another.
 type Planner struct {
 	o         Options
 	groups    *groupNumbers
 	compiler  *compiler
 	directory *directory.Directory
 
-	// Lock order: compiling, then mu.
+	// The lock compiling is always taken before the lock mu.
 	compiling sync.Mutex // one list of changes at a time; guards chunks and draft
 	chunks    *chunkStore
 	draft     *directory.Draft
 
-	// mu guards the fleet against the Inspector: passes lock it, explanations read-lock it. No input or
-	// output happens under it.
+	// mu guards the fleet: passes lock it, the Inspector read-locks it. Nobody does input or output while holding mu.
 	mu       sync.RWMutex
 	fleet    *fleet
 	revision int64
-	broken   uint64 // definitions that this version cannot compile
+	broken   uint64 // number of definitions that this version cannot compile
 }
 
-// New makes a planner of an empty fleet: call Load.
+// New makes a planner of an empty fleet. The caller then calls Load.
 func New(o Options) *Planner {
 	if o.Kinds == nil {
 		o.Kinds = kind.All()
@@ -75,10 +74,10 @@ func New(o Options) *Planner {
 	return p
 }
 
-// Directory returns the published look-ups.
+// Directory returns the directory in which the planner publishes nodes and assignments.
 func (p *Planner) Directory() *directory.Directory { return p.directory }
 
-// Load reads all of the intent store. Call it once, before anything else.
+// Load compiles all resources of the intent store. Call it once, before any other method.
 func (p *Planner) Load(ctx context.Context) error {
 	revision, err := p.o.Store.Revision(ctx)
 	if err != nil {
@@ -102,11 +101,11 @@ func (p *Planner) Load(ctx context.Context) error {
 	if _, err := p.apply(ctx, changes, revision); err != nil {
 		return err
 	}
-	return p.CatchUp(ctx) // with changes that were committed during the listing
+	return p.CatchUp(ctx) // compiles changes that were committed while Load read the resources
 }
 
-// Run applies recorded changes each time that wake fires, until ctx ends. While the store fails it tries
-// again every second.
+// Run applies recorded changes each time that wake fires, until ctx ends. After an error of the store it tries again
+// every second.
 func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 	var retry <-chan time.Time
 	for {
@@ -124,10 +123,10 @@ func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 	}
 }
 
-// catchUpChanges is the largest number of changes in one pass.
+// catchUpChanges is the most changes in one pass of CatchUp.
 const catchUpChanges = 10_000
 
-// CatchUp applies all changes that were recorded since the last applied one.
+// CatchUp applies all changes that were recorded after the last applied change.
 func (p *Planner) CatchUp(ctx context.Context) error {
 	for {
 		changes, err := p.o.Store.Changes(ctx, p.Revision(), catchUpChanges)
@@ -143,8 +142,8 @@ func (p *Planner) CatchUp(ctx context.Context) error {
 	}
 }
 
-// Apply compiles recorded changes and returns the nodes whose assignment changed, deleted ones included.
-// A change that was applied before has no effect. After an error nothing is changed: call it again.
+// Apply compiles recorded changes and returns the nodes whose assignment changed, including deleted nodes. A change that
+// was applied before has no effect. After an error nothing is changed, and the caller can call Apply again.
 func (p *Planner) Apply(ctx context.Context, changes []intent.Change) ([]model.NodeID, error) {
 	if len(changes) == 0 {
 		return nil, nil
@@ -162,14 +161,14 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	return p.commit(t, revision), nil
 }
 
-// commit brings the fleet to the definitions of a translation, publishes the result and notifies, in
-// this order: directory, removals, subscribers. The caller holds compiling.
+// commit moves the fleet to the definitions of a translation. Then it publishes the directory, reports removals and
+// notifies subscribers, in this order. The caller holds compiling.
 func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.mu.Lock()
 	pass := p.fleet.apply(t.edits)
 	changed := p.fleet.build(pass, wire.Generation{Epoch: p.o.Epoch, Revision: uint64(revision)})
 	p.fleet.sweep()
-	t.keepPresent(p.fleet.definitions)
+	t.replacePresent(p.fleet.definitions)
 	p.revision = max(p.revision, revision)
 	p.broken += t.broken
 	p.fleet.publish(p.draft, pass, t)
@@ -192,12 +191,11 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	return changed
 }
 
-// Revision returns the intent revision of the assignments.
+// Revision returns the intent revision that the published assignments implement.
 func (p *Planner) Revision() int64 { return p.directory.Revision() }
 
-// TrustedGroup returns a trusted group of a node, as of all that is committed when it is called; empty:
-// the node is in none. An unknown node is an error (model.Unavailable), as is everything else that keeps
-// the answer from being certain.
+// TrustedGroup returns a trusted group of a node, by all changes that were committed before the call; empty: the node is
+// in none. An unknown node, and anything else that makes the answer uncertain, is an error (model.Unavailable).
 func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
 	if err := p.CatchUp(ctx); err != nil {
 		return "", model.Errorf(model.Unavailable, "cannot check now whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
@@ -209,11 +207,11 @@ func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, er
 	return group, nil
 }
 
-// publish writes the records that a pass changed into the draft of the directory. Its cost goes with
-// their number, not with the fleet.
+// publish writes the records that a pass changed into the draft of the directory. Its cost depends on the number
+// of changed records, not on the size of the fleet.
 func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
 	for _, e := range t.edits {
-		switch def := presentOrPast(e.new, e.old).(type) {
+		switch def := newestDefinition(e.new, e.old).(type) {
 		case *directory.Namespace:
 			if old, ok := e.old.(*directory.Namespace); ok {
 				draft.DeleteNamespace(old)
@@ -261,10 +259,10 @@ func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
 	draft.SetGroupNames(f.groupNumbers.list())
 }
 
-// declarations lists the changed resources that routing, pipelines and tools put in force, and again
-// those whose namespace got another time zone.
+// declarations lists the changed resources that routing, pipelines and tools use, and all such resources of namespaces
+// whose time zone changed.
 func (f *fleet) declarations(t *translation) (list []route.Declaration) {
-	rezoned := map[string]bool{} // namespaces
+	rezoned := map[string]bool{} // namespaces whose time zone changed
 	for _, e := range t.edits {
 		old, _ := e.old.(*directory.Namespace)
 		new, ok := e.new.(*directory.Namespace)
@@ -282,28 +280,28 @@ func (f *fleet) declarations(t *translation) (list []route.Declaration) {
 	zoned := func(r directory.Resource) bool { return rezoned[r.Namespace] && r.Kind != "Silence" }
 	if len(rezoned) > 0 {
 		for r, spec := range f.resources {
-			if inForce[r.Kind] && zoned(r) {
+			if publishedKinds[r.Kind] && zoned(r) {
 				declare(r, spec)
 			}
 		}
 	}
 	for _, key := range t.keys {
 		r := directory.Resource{Kind: key.Kind, Name: routeName(key.Namespace, key.Name)}
-		if def, ok := t.defs[key].(*resourceDef); inForce[key.Kind] && !ok {
+		if def, ok := t.defs[key].(*resourceDef); publishedKinds[key.Kind] && !ok {
 			declare(r, nil)
-		} else if inForce[key.Kind] && !zoned(r) {
+		} else if publishedKinds[key.Kind] && !zoned(r) {
 			declare(r, def.spec)
 		}
 	}
 	return list
 }
 
-// inForce has the kinds that directory.Change declares.
-var inForce = map[string]bool{"Window": true, "Route": true, "Silence": true, "Filter": true, "Mutator": true, "Pipeline": true, "Asset": true}
+// publishedKinds has the kinds of resources that directory.Change lists as Declarations.
+var publishedKinds = map[string]bool{"Window": true, "Route": true, "Silence": true, "Filter": true, "Mutator": true, "Pipeline": true, "Asset": true}
 
-// dependenciesDiffer reports whether an edit changes the dependencies of a problem.
+// dependenciesDiffer reports whether an edit changes the dependencies of a check or node.
 func dependenciesDiffer(e edit) bool {
-	switch presentOrPast(e.new, e.old).(type) {
+	switch newestDefinition(e.new, e.old).(type) {
 	case *nodeDef:
 		return upstreamOf(e.old) != upstreamOf(e.new)
 	case *unit:
@@ -326,8 +324,8 @@ func dependsOn(def any) []route.Name {
 	return nil
 }
 
-// collector exports the work of the planner. It reads under the planner's lock when Prometheus asks, so
-// that counting costs the passes nothing.
+// collector exports the planner's counts as metrics. It reads them under the planner's lock when Prometheus asks,
+// so counting costs the passes nothing.
 type collector struct{ p *Planner }
 
 var (

@@ -114,7 +114,7 @@ func TestChunkDefaultsAndIdentity(t *testing.T) {
 	}
 }
 
-func TestPropertiesAreInherited(t *testing.T) {
+func TestPropertiesComeThroughTheChain(t *testing.T) {
 	h := newTestPlanner(t)
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	h.apply("Property", "shared", "disk", nil, &model.PropertySpec{Scope: "global", Value: raw(`{"warn": 20, "crit": 10}`)})
@@ -155,7 +155,7 @@ func TestPropertiesAreInherited(t *testing.T) {
 	want("plain", wire.Property{Name: "disk", Value: raw(`{"crit":10,"warn":20}`)})
 }
 
-func TestRemovedChecksAreForgotten(t *testing.T) {
+func TestRemovedChecksLoseTheirResults(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b := h.node("a", map[string]string{"env": "prod"}), h.node("b", nil)
 	c := commandCheck("true", &model.Targets{Nodes: []string{"a", "b"}})
@@ -202,7 +202,7 @@ func TestRemovedChecksAreForgotten(t *testing.T) {
 	}
 }
 
-func TestPreviewKeepsTheFleet(t *testing.T) {
+func TestPreviewChangesNothing(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 10 {
 		h.node(fmt.Sprintf("n%d", i), map[string]string{"i": fmt.Sprint(i)}, "all")
@@ -295,7 +295,7 @@ func TestSelectorsMatchLabels(t *testing.T) {
 	}
 }
 
-func TestCyclesAreRefused(t *testing.T) {
+func TestGroupCyclesAreRefused(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "a", nil, &model.GroupSpec{Groups: []string{"b"}})
 	h.apply("Group", "default", "b", nil, &model.GroupSpec{Groups: []string{"c"}})
@@ -345,7 +345,7 @@ func (h *testPlanner) snapshot() map[string]any {
 
 // A node that gets another name stays the node that it is: what it holds stays, nothing
 // of it is forgotten, also after a crash that swallowed what came of the change.
-func TestRenameKeepsTheNode(t *testing.T) {
+func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 	h := newTestPlanner(t)
 	id := h.node("old", nil, "web")
 	h.apply("Check", "default", "c", nil, commandCheck("true", &model.Targets{Groups: []string{"web"}}))

@@ -13,12 +13,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// previewIDs are given to resources without an id: far above the ids of intent, and only for the preview.
+// previewIDs is the first id for resources that have none yet: far above the ids of intent, and used in the preview
+// alone.
 const previewIDs = 1 << 31
 
-// Preview compiles writes, keeps nothing, and returns the placement of each, and how many existing nodes
-// would get another assignment or be deleted. It is an error if a write does not compile, if a group would
-// contain itself, or if a node would get an assignment larger than wire.MaxAssignment.
+// Preview compiles writes without applying them. It returns the placement of each write, and how many existing nodes
+// would get another assignment or be deleted. It fails if a write does not compile, if a group would contain itself, or
+// if an assignment would exceed wire.MaxAssignment.
 func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []intent.Placement, affected int, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -26,7 +27,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	for i, w := range writes {
 		var def any
 		if w.Body != nil {
-			id := identityOf(definitions[w.Source()]).id
+			id := resourceIdentityOf(definitions[w.Source()]).id
 			if id == 0 {
 				id = previewIDs + uint32(i)
 			}
@@ -51,7 +52,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	}
 	trusted := look.trustedMembers()
 	p.mu.RUnlock()
-	p.applyEdits(t.edits, func(pass *pass) {
+	p.tryEdits(t.edits, func(pass *pass) {
 		if err = look.cycle(t); err != nil {
 			return
 		}
@@ -77,9 +78,9 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	return landings, affected, nil
 }
 
-// cycle says which of the edited groups contains itself.
+// cycle returns an error if one of the edited groups contains itself.
 func (f inspection) cycle(t *translation) error {
-	done := map[directory.GroupID]bool{} // false: on the path that is being walked
+	done := map[directory.GroupID]bool{} // visited groups; false: on the path that is being walked
 	var path []string
 	var walk func(directory.GroupID) error
 	walk = func(g directory.GroupID) error {
@@ -114,10 +115,10 @@ func (f inspection) cycle(t *translation) error {
 	return nil
 }
 
-// Whoever holds a token joins under a name that he chooses. Where an operator then brings
-// such a node into a trusted group, by its name or its labels, he is told.
+// A machine that joins by a token chooses its own node name. The functions below warn an operator who brings such a node
+// into a trusted group, by its name or its labels.
 
-// trustedMembers are the members of trusted groups now. The bitmaps are the caller's.
+// trustedMembers returns the members of each trusted group now. The caller may change the bitmaps.
 func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	members := map[directory.GroupID]*roaring.Bitmap{}
 	for g, group := range f.groups {
@@ -128,8 +129,8 @@ func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	return members
 }
 
-// trusting says, for each write, which nodes come into trusted groups by it whose machines
-// joined by a token. before are the trustedMembers of before.
+// tokenWarnings returns warnings for each write that brings nodes into trusted groups whose machines joined by a token.
+// before has the trustedMembers before the writes.
 func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.GroupID]*roaring.Bitmap) map[intent.Key][]string {
 	written := make(map[intent.Key]bool, len(writes))
 	for _, w := range writes {
@@ -164,7 +165,7 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 	return out
 }
 
-// joinedByToken names some of the nodes, and says how many they are.
+// joinedByToken returns a text that counts nodes that joined by a token, and names some of them.
 func joinedByToken(nodes []string) string {
 	slices.Sort(nodes)
 	n, more := len(nodes), ""

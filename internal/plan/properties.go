@@ -14,28 +14,28 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// The value of a property on a node comes through the chain global → namespace → group → node. A later
-// level wins; two JSON objects are merged member by member, all the way down. Within a level nobody wins:
-// where two sources differ, the property has no value on that node but an error that names both, unless a
-// later level settles it. A Property resource reaches only nodes of its own namespace, whatever its scope,
-// unless its namespace is shared.
+// A property gets its value on a node through the chain global → namespace → group → node. A later level overrides an
+// earlier one; two JSON objects are merged member by member, at any depth. Within a level no value overrides another:
+// where two values of a level differ, the property has no value on that node but an error that names both, unless a
+// later level sets one. A Property resource reaches only nodes of its own namespace, whatever its scope, unless its
+// namespace is shared.
 
-// propertyIndex has the sources and readers of each property. The properties of groups and nodes
-// themselves are in their definitions.
+// propertyIndex has the Property resources and the readers of each property. Properties that groups and nodes set in
+// their own spec are in their definitions.
 type propertyIndex struct {
 	declared map[propertyPlace][]*propertyDef
-	sources  map[string]*propertySources // by property
-	readers  map[string][]model.UnitID   // units by property
+	sources  map[string]*propertySources // groups and resources with a value, by property
+	readers  map[string][]model.UnitID   // units that read the property, by property
 }
 
-// propertyPlace is a place in the chain of one property.
+// propertyPlace is a place in the chain (a scope) of one property.
 type propertyPlace struct {
 	property string
 	scope    scope
 }
 
-// propertySources lists the groups that give a property a value, and counts the Property resources in the
-// scope of a node. A look-up does not walk all groups of a node.
+// propertySources lists the groups that set a property, and counts the Property resources for single nodes. With it a
+// look-up need not visit all groups of a node.
 type propertySources struct {
 	groups []directory.GroupID // ascending
 	nodes  int
@@ -47,12 +47,13 @@ func newPropertyIndex() *propertyIndex {
 
 func (d *propertyDef) place() propertyPlace { return propertyPlace{d.property, d.scope} }
 
-// add enters a Property resource, remove takes it out. Both return by how many resources it differs.
+// add adds a Property resource to the index. Like remove, it returns the change of the number of resources.
 func (x *propertyIndex) add(d *propertyDef) int {
 	x.declared[d.place()] = append(x.declared[d.place()], d)
 	return 1
 }
 
+// remove removes a Property resource from the index, and returns the change of the number of resources.
 func (x *propertyIndex) remove(d *propertyDef) int {
 	at := d.place()
 	x.declared[at] = slices.DeleteFunc(x.declared[at], func(o *propertyDef) bool { return o == d })
@@ -62,7 +63,7 @@ func (x *propertyIndex) remove(d *propertyDef) int {
 	return -1
 }
 
-// groupsWith calls fn for the groups of a node that give a property a value, ascending.
+// groupsWith calls fn for the groups of a node that set a property, ascending.
 func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.GroupID)) {
 	s := x.sources[name]
 	if s == nil {
@@ -79,17 +80,17 @@ func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.Group
 	}
 }
 
-// at returns the Property resources of one place that reach a namespace.
+// at returns the values of the Property resources at one place of the chain that reach nodes of a namespace.
 func (x *propertyIndex) at(place propertyPlace, ns, from string) (list []source) {
 	for _, def := range x.declared[place] {
-		if isVisibleIn(def.Namespace, ns) {
+		if reachesNamespace(def.Namespace, ns) {
 			list = append(list, source{def.value, fmt.Sprintf("property %s (%s)", def.Name, from)})
 		}
 	}
 	return list
 }
 
-// nodeValues returns the values that a property has on the level of the node.
+// nodeValues returns the values that a property has at the level of the node itself.
 func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	from := "node " + n.def.Name.Name
 	if v, ok := n.def.properties.get(name); ok {
@@ -104,8 +105,8 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	return list
 }
 
-// updatePropertyUsers marks that the value of a property at one place may differ, and counts the Property resources
-// there.
+// updatePropertyUsers marks the nodes whose value of a property may change because of a change at one place, and adds to
+// the number of Property resources there.
 func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
 	p.revalued = append(p.revalued, at)
 	x := f.properties
@@ -133,30 +134,30 @@ func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
 	}
 }
 
-// source is one value, with its place for people.
+// source is one declared value of a property, with its place as a text for people.
 type source struct {
 	value json.RawMessage
 	from  string
 }
 
-// resolver finds values for one pass and remembers those that nodes have in common.
+// resolver computes the values of properties during one pass. It remembers the values that many nodes have in common.
 type resolver struct {
 	f    *fleet
 	memo map[commonKey]*wire.Property
 	buf  []byte
 }
 
-// commonKey identifies a value that nodes share because they give none themselves.
+// commonKey identifies a value that nodes share because none of them sets the property itself.
 type commonKey struct {
 	property, ns string
-	groups       string // of the node, with a value for the property; 4 bytes each
+	groups       string // ids of the node's groups that set the property, 4 bytes each
 }
 
 func (f *fleet) resolver() *resolver {
 	return &resolver{f: f, memo: map[commonKey]*wire.Property{}}
 }
 
-// properties returns the values of a node for names; it leaves out a property without one.
+// properties returns a node's values of the named properties; it leaves out properties without a value.
 func (r *resolver) properties(n *node, names []string) []wire.Property {
 	var list []wire.Property
 	for _, name := range names {
@@ -167,7 +168,7 @@ func (r *resolver) properties(n *node, names []string) []wire.Property {
 	return list
 }
 
-// property returns the value of a node; nil: it has none.
+// property returns a node's value of a property; nil: the property has no value.
 func (r *resolver) property(n *node, name string) *wire.Property {
 	if own := r.f.properties.nodeValues(n, name); len(own) > 0 {
 		return resolve(name, append(r.f.sharedSources(n, name), own))
@@ -182,7 +183,7 @@ func (r *resolver) property(n *node, name string) *wire.Property {
 	return v
 }
 
-// sharedSources returns the values of the levels above the node.
+// sharedSources returns the declared values of a property from the levels global, namespace and group.
 func (f *fleet) sharedSources(n *node, name string) [][]source {
 	var groups []source
 	x, ns := f.properties, n.def.Namespace
@@ -202,18 +203,18 @@ func (f *fleet) sharedSources(n *node, name string) [][]source {
 	}
 }
 
-// clash stands in a value tree where two sources of one level differ.
+// clash replaces a value in a value tree where two values of one level differ.
 type clash struct{ path, a, b string }
 
-// leaf keeps the source of a value, for the text of a clash.
+// leaf is a value in a value tree with the place that declares it, for the text of a clash.
 type leaf struct {
 	text string // compact JSON
 	from string
 }
 
-type object map[string]any // of object, leaf or clash
+type object map[string]any // values are of type object, leaf or clash
 
-// resolve merges the levels; nil where nobody says anything.
+// resolve merges the values of all levels of a property; nil: no level has one.
 func resolve(name string, levels [][]source) *wire.Property {
 	value := mergeLevels(name, levels)
 	if value == nil {
@@ -230,7 +231,7 @@ func resolve(name string, levels [][]source) *wire.Property {
 	return &wire.Property{Name: name, Value: out.Bytes()}
 }
 
-// maxDepth is the depth to which objects are merged; a deeper object is one value.
+// maxDepth is the depth to which JSON objects are merged member by member; a deeper object is one value.
 const maxDepth = 16
 
 func tree(s source, depth int) any {
@@ -251,7 +252,7 @@ func tree(s source, depth int) any {
 	return leaf{compact.String(), s.from}
 }
 
-// mergeValues merges two sources of one level.
+// mergeValues merges two value trees of one level.
 func mergeValues(path string, a, b any) any {
 	if a == nil {
 		return b
@@ -275,7 +276,7 @@ func mergeValues(path string, a, b any) any {
 	return clash{path, origin(a), origin(b)}
 }
 
-// override lays a later level over an earlier one. Both trees are ours to change.
+// override lays the value tree of a later level over that of an earlier one. It may change both trees.
 func override(under, over any) any {
 	if over == nil {
 		return under
@@ -319,7 +320,7 @@ func findClash(v any) *clash {
 	return nil
 }
 
-// writeJSON prints compact JSON with members in order: equal values are equal bytes.
+// writeJSON writes a value tree as compact JSON with sorted members, so that equal values have equal bytes.
 func writeJSON(out *bytes.Buffer, v any) {
 	switch v := v.(type) {
 	case leaf:

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// An edit replaces one definition by another; nil (untyped) for none. With old and new exchanged it
-// undoes itself.
+// edit replaces the definition old by the definition new; nil (untyped): the resource does not exist. An edit
+// with old and new exchanged undoes the edit.
 type edit struct{ old, new any }
 
 func reverseEdits(edits []edit) []edit {
@@ -27,10 +27,10 @@ func reverseEdits(edits []edit) []edit {
 	return back
 }
 
-// translation is a list of recorded changes as edits. Units stay *declared until compile.
+// translation holds recorded changes as edits of definitions. Units stay *declared until compile.
 type translation struct {
 	keys         []intent.Key
-	defs         map[intent.Key]any // after the changes; nil: deleted
+	defs         map[intent.Key]any // definitions after the changes; nil: the resource was deleted
 	edits        []edit
 	deletedUnits []model.UnitID
 	ends         map[model.NodeID]*intent.ForgottenNode // absent nodes that were removed, with the handlers to notify
@@ -39,9 +39,9 @@ type translation struct {
 
 func newTranslation() *translation { return &translation{defs: map[intent.Key]any{}} }
 
-// translate decodes and compiles changes. The last change of a key counts. A resource that does not
-// compile keeps its last good definition: intent refuses it, so that it comes from another version. The
-// caller holds compiling.
+// translate decodes and compiles changes. Of several changes of one resource the last counts. A resource that does not
+// compile keeps its last valid definition: intent refuses such a resource, so another version of Muster has stored it.
+// The caller holds compiling.
 func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*translation, error) {
 	t := newTranslation()
 	skip := func(key intent.Key, err error) {
@@ -80,7 +80,7 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 	return t, nil
 }
 
-// decode reads a stored body: units as *declared, all others as their definition.
+// decode decodes a stored body: a unit into a *declared, any other resource into its definition.
 func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	d, err := p.compiler.decode(key, id, data)
 	if err != nil {
@@ -92,8 +92,8 @@ func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	return p.compiler.define(d)
 }
 
-// compile makes units of the declared ones, and again of present units that read a changed resource.
-// broken gets the error of a unit; if it returns nil, the unit's last good definition stays.
+// compile compiles the declared units, and compiles present units again that read a changed resource. It calls
+// broken with the error of a unit; if broken returns nil, the last valid definition of the unit stays.
 func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) error {
 	present := p.fleet.definitions
 	changed := func(key intent.Key) bool { _, ok := t.defs[key]; return ok }
@@ -129,7 +129,7 @@ func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) 
 	return nil
 }
 
-// recordRemoval notes the end of an absent node, of which handlers are notified.
+// recordRemoval records that an absent node was removed, with the handlers to notify.
 func (t *translation) recordRemoval(c *intent.Change) {
 	if end := c.ForgottenNode(); end != nil {
 		if t.ends == nil {
@@ -139,7 +139,7 @@ func (t *translation) recordRemoval(c *intent.Change) {
 	}
 }
 
-// keyBeforeChange returns the key that a renamed row had.
+// keyBeforeChange returns the key that a renamed resource had before the change.
 func keyBeforeChange(c intent.Change) intent.Key {
 	return intent.Key{Kind: c.Key.Kind, Namespace: c.Key.Namespace, Name: c.Was}
 }
@@ -161,8 +161,8 @@ func (t *translation) units() (list []*unit) {
 	return list
 }
 
-// compare makes the edits that lead from the present definitions to the new ones. A name that passed to
-// another id is a deletion and a creation; an id that passed to another name is an edit.
+// compare makes the edits that lead from the present definitions to the new ones. A name that another id has now
+// is a deletion and a creation; an id with another name is an edit.
 func (t *translation) compare(present map[intent.Key]any) {
 	var removed, added []any
 	addedAt := map[identity]int{} // index in added
@@ -170,21 +170,21 @@ func (t *translation) compare(present map[intent.Key]any) {
 		old, new := present[key], t.defs[key]
 		switch {
 		case old == nil && new == nil:
-		case old != nil && new != nil && identityOf(old) == identityOf(new):
+		case old != nil && new != nil && resourceIdentityOf(old) == resourceIdentityOf(new):
 			t.edits = append(t.edits, edit{old, new})
 		default:
 			if old != nil {
 				removed = append(removed, old)
 			}
 			if new != nil {
-				addedAt[identityOf(new)] = len(added)
+				addedAt[resourceIdentityOf(new)] = len(added)
 				added = append(added, new)
 			}
 		}
 	}
 	for _, old := range removed {
 		e := edit{old: old}
-		if i, renamed := addedAt[identityOf(old)]; renamed && identityOf(old) != (identity{}) {
+		if i, renamed := addedAt[resourceIdentityOf(old)]; renamed && resourceIdentityOf(old) != (identity{}) {
 			e.new, added[i] = added[i], nil
 		}
 		t.edits = append(t.edits, e)
@@ -196,13 +196,14 @@ func (t *translation) compare(present map[intent.Key]any) {
 	}
 }
 
-// identity is the number of a thing, which a new name does not change; zero for things without one.
+// identity is the id of a node, group or unit, which stays when the resource is renamed; zero: the resource has
+// no id.
 type identity struct {
 	kind string
 	id   uint32
 }
 
-func identityOf(def any) identity {
+func resourceIdentityOf(def any) identity {
 	switch d := def.(type) {
 	case *nodeDef:
 		return identity{"Node", uint32(d.ID)}
@@ -214,8 +215,8 @@ func identityOf(def any) identity {
 	return identity{}
 }
 
-// keepPresent makes the new definitions the present ones.
-func (t *translation) keepPresent(present map[intent.Key]any) {
+// replacePresent replaces the present definitions by the new ones.
+func (t *translation) replacePresent(present map[intent.Key]any) {
 	for key, def := range t.defs {
 		if def == nil {
 			delete(present, key)
@@ -225,7 +226,7 @@ func (t *translation) keepPresent(present map[intent.Key]any) {
 	}
 }
 
-// changesSince returns the changes after an intent revision, up to the present one of the planner.
+// changesSince returns the changes after an intent revision, up to the revision that the planner has applied.
 func (p *Planner) changesSince(ctx context.Context, revision int64) (all []intent.Change, err error) {
 	until := p.Revision()
 	for revision < until {
@@ -246,16 +247,15 @@ func (p *Planner) changesSince(ctx context.Context, revision int64) (all []inten
 	return all, nil
 }
 
-// Removal is a unit that a node no longer has, or a unit or node that was deleted: the server must forget
-// its results.
+// Removal is a unit that a node no longer has, or a deleted unit or node. The server must forget its results.
 type Removal struct {
-	Node model.NodeID // zero: all nodes
-	UID  uuid.UUID    // of a deleted node, which no directory knows any more
+	Node model.NodeID // zero: all nodes have lost the unit
+	UID  uuid.UUID    // immutable id of a deleted node, which no directory has any more
 	Mark wire.ForgetMark
 }
 
-// removals turns lost placements into marks. A deleted unit is one mark for all nodes, a deleted node one
-// mark for all its units.
+// removals makes removals of lost placements: one for all nodes of a deleted unit, and one for all units of a deleted
+// node.
 func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.UUID) (list []Removal) {
 	deletedUnits := map[model.UnitID]bool{}
 	for _, u := range t.deletedUnits {
@@ -277,10 +277,10 @@ func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.U
 	return list
 }
 
-// RemovalsSince returns the removals of the changes after a revision, up to Revision. A crash between the
-// commit of intent and the journal's record of it loses marks. After a restart, with the last revision
-// that the journal records as in force (wire.RecordIntent), write the returned list, then record Revision.
-// Marks are idempotent.
+// RemovalsSince returns the removals by the changes after a revision, up to Revision. A crash after the commit of a
+// change to intent, but before the journal has its removals, loses them. After a restart call RemovalsSince with the
+// last revision in the journal (wire.RecordIntent), write the returned list into the journal, then record Revision. To
+// write a removal twice does no harm.
 func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal, error) {
 	if revision >= p.Revision() {
 		return nil, nil
@@ -291,7 +291,7 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	}
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
-	// Lead the fleet back to its former state, see which placements it gains, and undo it.
+	// Return the fleet to its former definitions, collect the placements that it gains thereby, and undo the edits.
 	back, kinds := newTranslation(), compiledKinds()
 	deletedNodes := map[model.NodeID]uuid.UUID{}
 	for _, c := range changes {
@@ -317,13 +317,13 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	p.chunks.hash(back.units())
 	back.compare(p.fleet.definitions)
 	var list []Removal
-	p.applyEdits(back.edits, func(pass *pass) { list = back.removals(pass.gained, deletedNodes) })
+	p.tryEdits(back.edits, func(pass *pass) { list = back.removals(pass.gained, deletedNodes) })
 	return list, nil
 }
 
-// revert leads the definitions back to those before a change. Changes come oldest first, and only the
-// oldest of a name counts: it has the state before all of them. A body that does not compile did not
-// compile then either: no node had it.
+// revert restores the definition before a change. Changes come oldest first. Only the oldest change of a resource
+// counts, because it has the definition before all of them. A body that does not compile now did not compile then, so no
+// node ran it.
 func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []byte) (any, error)) {
 	at := c.Key
 	if c.Was != "" {
@@ -345,9 +345,9 @@ func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []
 	t.set(at, def)
 }
 
-// applyEdits makes edits, lets look see the result, and undoes them. Assignments, generations and the directory
+// tryEdits applies edits, calls look with the result, and undoes the edits. Assignments, generations and the directory
 // stay. The caller holds compiling.
-func (p *Planner) applyEdits(edits []edit, look func(*pass)) {
+func (p *Planner) tryEdits(edits []edit, look func(*pass)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counts := p.fleet.counts
@@ -357,8 +357,8 @@ func (p *Planner) applyEdits(edits []edit, look func(*pass)) {
 	for _, n := range pass.deleted {
 		back := p.fleet.nodes[n.def.ID]
 		back.content, back.generation = n.content, n.generation
-		p.fleet.setExcess(back, n.excess)
+		p.fleet.recordExcess(back, n.excess)
 	}
 	p.fleet.sweep()
-	p.fleet.counts = counts // a trial is no change
+	p.fleet.counts = counts // the counts leave out a trial
 }

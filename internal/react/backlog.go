@@ -14,42 +14,43 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// backlog is the bounded queue between the event view and a consumer. Once full it drops new transitions, and
-// remembers the first position that it dropped: it lags (type lag), and those transitions are derived again
-// from the journal later. With the policy block it lets the view wait instead, while a consumer runs.
+// backlog is the bounded queue of transitions between the event view and a consumer. A full backlog drops new
+// transitions and remembers the position of the first dropped one; it lags (see lag), and the consumer derives
+// the dropped transitions from the journal again later. With the queue policy block a full backlog lets the view wait
+// instead, while a consumer runs.
 type backlog struct {
 	mu           sync.Mutex
-	items        []event.Transition // a ring that grows up to the capacity and does not shrink
-	head, n      int                // index of the oldest, and count
+	items        []event.Transition // waiting transitions: a ring that grows up to the capacity and never shrinks
+	head, n      int                // index of the oldest transition, and their number
 	spare        []event.Transition // the slice of the last takeBatch, for reuse
 	capacity     int64              // bytes
-	bytes        int64              // of transitions that wait or are being recorded
+	bytes        int64              // size of the transitions that wait or are being recorded
 	block        bool
-	room         sync.Cond // bytes fell, or running became false
+	room         sync.Cond // signalled when bytes fell, or running became false
 	running      bool      // a consumer takes transitions
 	passed       uint64
-	overflow     uint64        // transitions that were dropped, or waited for room
-	wanted       int           // transitions that must wait before wake is signalled
-	opened       int           // waiting transitions of the kind ProblemOpened
-	wakeOnOpened bool          // one ProblemOpened is enough to signal wake
+	overflow     uint64        // number of transitions that were dropped, or that waited for room
+	wanted       int           // number of waiting transitions at which wake is signalled
+	opened       int           // number of waiting transitions of the kind ProblemOpened
+	wakeOnOpened bool          // a single ProblemOpened signals wake
 	wake         chan struct{} // capacity 1
 
-	before   [model.Partitions]history.Place // recorded before the start
+	before   [model.Partitions]history.Place // places up to which the store had transitions at the start
 	waiting  [model.Partitions]unrecorded
 	lag      lag
-	observed bool          // true: only Observed transitions are queued; false: all others
-	moved    chan struct{} // closed and replaced whenever transitions were recorded
+	observed bool          // true: the backlog takes Observed transitions only; false: all others
+	moved    chan struct{} // closed and replaced each time that transitions were recorded
 }
 
-// unrecorded counts the transitions of a partition that are not in the store.
+// unrecorded counts the transitions of a partition that are not in the store yet.
 type unrecorded struct {
-	count int // queued, or taken and not yet recorded
-	// first is the position of the last recorded transition, or of the oldest waiting one.
+	count int // transitions that wait, or were taken and are not recorded yet
+	// first is the position of the oldest waiting transition, or of the last recorded one.
 	first journal.Position
 	since int64 // receive time of the transition at first, Unix ns
 }
 
-// newBacklog makes the backlog of a queue: reactions, or pipelines.
+// newBacklog makes the backlog of one queue: "reactions" or "pipelines".
 func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 	preset, policy := queues.Bounds(name)
 	b := &backlog{
@@ -69,10 +70,10 @@ func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 	return b
 }
 
-// transitionBytes is the memory of one transition without its texts.
+// transitionBytes is the size of a transition in memory, without its texts.
 const transitionBytes = 256
 
-// transitionSize returns the bytes of memory of a transition.
+// transitionSize returns the size of a transition in memory, in bytes.
 func transitionSize(t *event.Transition) int64 {
 	n := transitionBytes + len(t.Output)
 	if t.Problem != nil {
@@ -84,7 +85,7 @@ func transitionSize(t *event.Transition) int64 {
 	return int64(n)
 }
 
-// setRunning tells the backlog whether a consumer runs. Only then does add wait for room.
+// setRunning sets whether a consumer runs; only then may add wait for room.
 func (b *backlog) setRunning(running bool) {
 	b.mu.Lock()
 	b.running = running
@@ -92,7 +93,7 @@ func (b *backlog) setRunning(running bool) {
 	b.room.Broadcast()
 }
 
-// depth returns the number of transitions that wait for history.
+// depth returns the number of transitions that are not recorded yet.
 func (b *backlog) depth() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +103,7 @@ func (b *backlog) depth() (n int) {
 	return n
 }
 
-// fullness returns the occupied share of the capacity where add blocks when full; else zero.
+// fullness returns the used share of the capacity, or zero if add never waits for room.
 func (b *backlog) fullness() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,8 +113,8 @@ func (b *backlog) fullness() float64 {
 	return float64(b.bytes) / float64(b.capacity)
 }
 
-// add copies transitions in; the view's workers call it. It skips transitions that a replay emits again and
-// the store has, and returns their number.
+// add copies transitions into the backlog; the workers of the event view call it. After a restart it skips transitions
+// that the store already has, and returns the number of skipped ones.
 func (b *backlog) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
@@ -154,7 +155,8 @@ func (b *backlog) accepts(kind event.TransitionKind) bool {
 	return (kind == event.Observed) == b.observed
 }
 
-// hasRoom reports whether a transition of a size fits. A transition larger than the capacity fits alone.
+// hasRoom reports whether a transition of some size fits. An empty backlog takes even a transition that is larger than
+// the capacity.
 func (b *backlog) hasRoom(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }
 
 func (b *backlog) waitForRoom(size int64) {
@@ -200,7 +202,7 @@ func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	}
 }
 
-// takeBatch returns the oldest transitions, one batch at most. They count as waiting until release.
+// takeBatch returns the oldest transitions, one batch at most. They use capacity until release.
 func (b *backlog) takeBatch(most int) []event.Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -212,7 +214,7 @@ func (b *backlog) takeBatch(most int) []event.Transition {
 		if out = append(out, b.items[b.head]); b.items[b.head].Kind == event.ProblemOpened {
 			b.opened--
 		}
-		b.items[b.head] = event.Transition{} // free its memory
+		b.items[b.head] = event.Transition{} // the ring keeps no reference to the transition
 		b.head = (b.head + 1) % len(b.items)
 		b.n--
 	}
@@ -220,7 +222,7 @@ func (b *backlog) takeBatch(most int) []event.Transition {
 	return out
 }
 
-// release drops transitions of takeBatch that are in the store.
+// release frees the capacity of transitions of takeBatch that are in the store now.
 func (b *backlog) release(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -230,19 +232,19 @@ func (b *backlog) release(ts []event.Transition) {
 		w.first, w.since = ts[i].At, ts[i].Received
 		b.bytes -= transitionSize(&ts[i])
 	}
-	clear(ts) // free its memory
+	clear(ts) // the slice keeps no references
 	b.room.Broadcast()
 	b.announce()
 }
 
-// announce wakes all callers of awaitRecorded. mu is held.
+// announce wakes all callers of awaitRecorded. The caller holds mu.
 func (b *backlog) announce() {
 	close(b.moved)
 	b.moved = make(chan struct{})
 }
 
-// oldest returns the position of the oldest unrecorded transition, or one before; its receive time (Unix ns);
-// and a channel that closes when the answer may have changed.
+// oldest returns the position of the oldest unrecorded transition, or an earlier one; the time at which that
+// transition was received (Unix ns); and a channel that closes when the answer may have changed.
 func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -259,11 +261,11 @@ func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved 
 
 // Lag describes how far history is behind the journal.
 type Lag struct {
-	Changes int           // transitions in memory
+	Changes int           // transitions that wait in memory
 	Age     time.Duration // time since the oldest unrecorded transition was received
 	Commits uint64        // commits of the journal since that transition
 	Bytes   int64         // approximate bytes of the journal since that transition
-	Again   bool          // the queue overflowed: transitions are derived again from the journal
+	Again   bool          // the queue overflowed: dropped transitions are derived from the journal again
 }
 
 // Lag returns how far history is behind the journal now.
@@ -283,18 +285,18 @@ func (r *Reactor) Lag() Lag {
 	return l
 }
 
-// Fullness returns the occupied share of the queue of reactions: from 0 to 1, and beyond where one transition
-// is larger than the queue. Always zero with the policy rederive, where a full queue blocks nobody.
+// Fullness returns the used share of the queue "reactions", from 0 to 1, and more than 1 if one transition is larger
+// than the queue. It is zero with the policy rederive, by which a full queue blocks nobody.
 func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 
-// lag is the state of a backlog that overflowed. It takes nothing until its contents are recorded and a pass
-// (see Replay) has derived the dropped transitions again. Near the journal's head it collects: new
-// transitions are taken again, and recorded once the pass has reached the first of them. If it overflows
-// meanwhile, it discards them, and the pass goes on.
+// lag is the lag of a backlog that overflowed. The backlog takes no transitions until its consumer has recorded
+// the waiting ones and a pass over the journal (see Replay) has derived the dropped ones again. Near the end of the
+// journal the backlog collects: it takes new transitions again, which are recorded after the pass has reached the first
+// of them. If the backlog overflows meanwhile, it discards the collected transitions, and the pass goes on.
 type lag struct {
 	on       bool
 	from     journal.Position // history has all transitions before this position
-	received int64            // receive time of that position, Unix ns
+	received int64            // time at which the transition at from was received, Unix ns
 	collects bool
 	passing  bool             // a pass is under way
 	reached  journal.Position // the last commit that the pass has read
@@ -310,11 +312,11 @@ func (b *backlog) drop(t *event.Transition) {
 		l.collects = false
 		b.discard()
 	case !l.passing && t.At.Number < l.from.Number:
-		l.from, l.received = t.At, t.Received // the view's workers are at different commits
+		l.from, l.received = t.At, t.Received // workers of the view are at different commits
 	}
 }
 
-// discard drops all waiting transitions. The caller holds mu, and none of them is being recorded.
+// discard drops all waiting transitions. The caller holds mu, and no transition is being recorded.
 func (b *backlog) discard() {
 	b.overflow += uint64(b.n)
 	clear(b.items)
@@ -324,14 +326,14 @@ func (b *backlog) discard() {
 	}
 }
 
-// isLagging reports whether dropped transitions have to be derived again.
+// isLagging reports whether transitions were dropped and not yet derived again.
 func (b *backlog) isLagging() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.on
 }
 
-// beginPass starts a pass behind a position: nothing before it is missing.
+// beginPass records the begin of a pass at a position: history has all transitions before that position.
 func (b *backlog) beginPass(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -340,10 +342,10 @@ func (b *backlog) beginPass(at journal.Position) {
 	if at.Number < b.lag.from.Number {
 		b.lag.from = at
 	}
-	b.announce() // wakes awaitRecorded, which gives up on positions far ahead of the pass
+	b.announce() // callers of awaitRecorded give up on positions far ahead of the pass
 }
 
-// endPass ends a pass, whether or not it caught up.
+// endPass records the end of a pass, whether or not the pass derived all dropped transitions.
 func (b *backlog) endPass() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -355,15 +357,16 @@ func (b *backlog) endPass() {
 	b.announce()
 }
 
-// passRead sets how far the pass has read.
-func (b *backlog) passRead(at journal.Position) {
+// setPassRead records the last commit that the pass has read.
+func (b *backlog) setPassRead(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.reached = at
 }
 
-// passRecorded sets the commit up to which the pass has recorded, and its receive time.
-func (b *backlog) passRecorded(at journal.Position, received int64) {
+// setPassRecorded records the last commit whose transitions the pass has recorded, and the time at which it was
+// received.
+func (b *backlog) setPassRecorded(at journal.Position, received int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at.Number++
@@ -373,23 +376,23 @@ func (b *backlog) passRecorded(at journal.Position, received int64) {
 	b.announce()
 }
 
-// beyondPass reports whether the pass reaches a commit only later.
-func (b *backlog) beyondPass(at journal.Position) bool {
+// isBeyondPass reports whether the pass has still to reach a commit.
+func (b *backlog) isBeyondPass(at journal.Position) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lag.passing && at.Number > b.lag.reached.Number+1 // the pass may be reading the next commit
+	return b.lag.passing && at.Number > b.lag.reached.Number+1 // the pass may be reading the next commit now
 }
 
-// collect accepts new transitions again.
+// collect lets a lagging backlog take new transitions again.
 func (b *backlog) collect() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.collects = true
 }
 
-// caughtUp ends the lag, unless something was dropped since collect: the pass has come to
-// a head of the journal that was read after it.
-func (b *backlog) caughtUp() bool {
+// endLag ends the lag, unless a transition was dropped since collect. The pass must have reached the end that
+// the journal had after that call.
+func (b *backlog) endLag() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.lag.collects {

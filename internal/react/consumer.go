@@ -12,38 +12,39 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// consumer takes transitions from a backlog, in order per partition, and hands them to its recorder. It derives
-// the transitions again that a full backlog dropped. One consumer records history and problems, one evaluates
-// pipelines.
+// consumer takes transitions from a backlog, in order per partition, and hands them to its recorder. It also derives the
+// transitions that a full backlog dropped from the journal again. One consumer records history and problems, another one
+// evaluates pipelines.
 type consumer struct {
 	recorder
-	name    string // for logs, and as a consumer of the journal
+	name    string // name in logs, and as a consumer of the journal
 	opts    *Options
 	metrics *metrics
 	backlog *backlog
-	batch   int // transitions in one transaction, at most
+	batch   int // most transitions in one transaction
 	passes  *passes
-	yields  bool // a pass of this consumer ends when another consumer wants one
+	yields  bool // a pass of this consumer ends when another consumer waits for a pass
 }
 
-// recorder is the work of a consumer.
+// recorder records the transitions that a consumer takes.
 type recorder interface {
-	// persist records transitions. The error is the context's: other failures are tried again inside.
+	// persist records transitions, and repeats a write that fails. It returns only the context's error.
 	persist(ctx context.Context, ts []event.Transition) error
-	// afterBatch sends due messages, between the batches of a pass.
+	// afterBatch sends due messages; the consumer calls it between the batches of a pass.
 	afterBatch(ctx context.Context) error
 }
 
-// passes admits one pass over the journal at a time, because each keeps a second view in memory.
+// passes admits only one consumer at a time to a pass over the journal, because each pass keeps a second event
+// view in memory.
 type passes struct {
-	admitted chan struct{} // capacity 1: full while a pass is under way
-	wanted   atomic.Bool   // the consumer that does not yield waits for a pass
+	admitted chan struct{} // capacity 1: full while a pass runs
+	wanted   atomic.Bool   // the consumer that does not yield waits for its pass
 }
 
-// errYield ends a pass because the other consumer wants one.
+// errYield ends a pass because the other consumer waits for one.
 var errYield = errors.New("the pass of the other consumer goes first")
 
-// start lets the backlog wait for room, until stop is called or ctx ends.
+// start lets the backlog wait for room when it is full, until stop is called or ctx ends.
 func (l *consumer) start(ctx context.Context) (stop func()) {
 	l.backlog.setRunning(true)
 	release := context.AfterFunc(ctx, func() { l.backlog.setRunning(false) })
@@ -53,7 +54,7 @@ func (l *consumer) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// work records the next batch, or derives dropped transitions again. False: there was nothing to do.
+// work records the next batch, or derives dropped transitions again. False: no transitions waited.
 func (l *consumer) work(ctx context.Context) (worked bool, err error) {
 	if ts := l.backlog.takeBatch(l.batch); len(ts) > 0 {
 		if err := l.persist(ctx, ts); err != nil {
@@ -68,14 +69,14 @@ func (l *consumer) work(ctx context.Context) (worked bool, err error) {
 	return false, nil
 }
 
-// awaitRecorded waits until all transitions up to and including commit at are recorded.
+// awaitRecorded waits until all transitions up to and including a commit are recorded.
 func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error {
 	for {
 		oldest, _, waits, moved := l.backlog.oldest()
 		if !waits || oldest.Number > at.Number {
 			return nil
 		}
-		if l.backlog.beyondPass(at) {
+		if l.backlog.isBeyondPass(at) {
 			return ErrFarBehind
 		}
 		select {
@@ -86,7 +87,7 @@ func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error
 	}
 }
 
-// age returns the time since the oldest waiting transition was received.
+// age returns the time since the oldest unrecorded transition was received.
 func (l *consumer) age(now time.Time) time.Duration {
 	if _, since, waits, _ := l.backlog.oldest(); waits {
 		return max(0, now.Sub(time.Unix(0, since)))
@@ -94,7 +95,8 @@ func (l *consumer) age(now time.Time) time.Duration {
 	return 0
 }
 
-// retry repeats a step with back-off until it succeeds. The error is the context's.
+// retry repeats a step with back-off until it succeeds, and logs each failure as trouble. It returns only the context's
+// error.
 func (l *consumer) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := step()
@@ -113,7 +115,7 @@ func (l *consumer) retry(ctx context.Context, trouble string, transitions int, s
 	}
 }
 
-// rederive derives dropped transitions again from the journal, until none is missing.
+// rederive derives dropped transitions from the journal until history lacks none.
 func (l *consumer) rederive(ctx context.Context) error {
 	if l.opts.Rederive == nil {
 		panic("BUG: react: dropped transitions cannot be derived again")
@@ -143,8 +145,8 @@ func (l *consumer) rederive(ctx context.Context) error {
 	}
 }
 
-// replay reads the journal once, to its head. When a read found little, the next is the last: transitions
-// emitted during it have room in the backlog.
+// replay reads the journal to its end in one pass. After a read that found few transitions the next read is the last
+// one: transitions emitted meanwhile fit in the backlog.
 func (l *consumer) replay(ctx context.Context) error {
 	if !l.yields {
 		l.passes.wanted.Store(true)
@@ -174,7 +176,7 @@ func (l *consumer) replay(ctx context.Context) error {
 		if err := s.record(); err != nil {
 			return err
 		}
-		if last && l.backlog.caughtUp() {
+		if last && l.backlog.endLag() {
 			return nil
 		}
 		last = s.bytes <= l.backlog.capacity/2
@@ -182,19 +184,19 @@ func (l *consumer) replay(ctx context.Context) error {
 }
 
 const (
-	// passBatchTime bounds how long a pass waits for a full transaction.
+	// passBatchTime is the longest time that a pass waits for a full batch.
 	passBatchTime = 250 * time.Millisecond
-	// batchBytes bounds one transaction, whatever the outputs.
+	// batchBytes is the largest size of one batch, however long the outputs of results are.
 	batchBytes = 4 << 20
 )
 
-// passBatch gathers a pass's transitions into transactions.
+// passBatch gathers the transitions of a pass into transactions.
 type passBatch struct {
 	*consumer
 	ctx      context.Context
 	ts       []event.Transition
-	waiting  int64 // bytes of ts
-	bytes    int64 // of all transitions of the read
+	waiting  int64 // size of ts in bytes
+	bytes    int64 // size of all transitions of the current read, in bytes
 	at       journal.Position
 	received int64
 	began    time.Time
@@ -212,14 +214,14 @@ func (s *passBatch) add(at journal.Position, received int64, ts []event.Transiti
 	}
 	s.at, s.received = at, received
 	s.metrics.replayed.Inc()
-	s.backlog.passRead(at)
+	s.backlog.setPassRead(at)
 	if len(s.ts) < s.batch && s.waiting < batchBytes && time.Since(s.began) < passBatchTime {
 		return nil
 	}
 	return s.record()
 }
 
-// record writes the gathered transitions, and sends due messages.
+// record records the gathered transitions, then sends due messages.
 func (s *passBatch) record() error {
 	for ts := s.ts; len(ts) > 0; {
 		n := batchLength(ts, s.batch)
@@ -229,7 +231,7 @@ func (s *passBatch) record() error {
 		ts = ts[n:]
 	}
 	if s.at.Number > 0 {
-		s.backlog.passRecorded(s.at, s.received)
+		s.backlog.setPassRecorded(s.at, s.received)
 	}
 	clear(s.ts)
 	s.ts, s.bytes, s.waiting = s.ts[:0], s.bytes+s.waiting, 0
@@ -238,7 +240,7 @@ func (s *passBatch) record() error {
 	return err
 }
 
-// batchLength returns how many of the first transitions fit one batch, at least one.
+// batchLength returns the number of leading transitions that fit in one batch, at least one.
 func batchLength(ts []event.Transition, most int) int {
 	bytes := int64(0)
 	for i := range ts {
@@ -249,7 +251,8 @@ func batchLength(ts []event.Transition, most int) int {
 	return len(ts)
 }
 
-// backoff is exponential with full jitter above half of it.
+// backoff returns a random pause before the next attempt: the upper bound doubles with each attempt, and the pause is at
+// least half of it.
 func backoff(attempt int, first, most time.Duration) time.Duration {
 	d := min(first<<min(attempt, 20), most)
 	if d <= 0 {

@@ -16,12 +16,12 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Retry bounds how often and how long a delivery is tried.
+// Retry limits how often and for how long a delivery is attempted.
 type Retry struct {
-	First  time.Duration // before the second attempt; doubles; default 1 s
-	Most   time.Duration // between two attempts; default 10 min
-	GiveUp time.Duration // from the composition of a message until it is a dead letter; default 24 h
-	// PerHandler is the number of messages that one handler gets at the same time; default 4.
+	First  time.Duration // pause before the second attempt, doubled for each further one; default 1 s
+	Most   time.Duration // longest pause between two attempts; default 10 min
+	GiveUp time.Duration // time from the composition of a message until it becomes a dead letter; default 24 h
+	// PerHandler is the most messages that one handler gets at the same time; default 4.
 	PerHandler int
 }
 
@@ -30,8 +30,8 @@ func (r Retry) withDefaults() Retry {
 		cmp.Or(max(r.GiveUp, 0), 24*time.Hour), cmp.Or(max(r.PerHandler, 0), 4)}
 }
 
-// deliverer sends the messages of the outbox, at least once. The rows of the outbox are authoritative; the state in memory only
-// saves queries.
+// deliverer sends the messages of the outbox, each at least once. The rows of the outbox in SQL decide; the copy in
+// memory only saves queries.
 type deliverer struct {
 	opts              *Options
 	metrics           *metrics
@@ -59,10 +59,10 @@ func (d *deliverer) enqueued(list []history.Delivery) {
 	pause.Wake(d.wake)
 }
 
-// perSocket bounds concurrent messages to a handler without answers (stream or UDP), which takes each message at once.
+// perSocket is the most messages at the same time to a handler that sends no answers (stream or UDP).
 const perSocket = 32
 
-// messageSlots returns the number of messages that a handler gets at the same time.
+// messageSlots returns the most messages that a handler gets at the same time.
 func (d *deliverer) messageSlots(ref history.HandlerRef) int {
 	if spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name); ok && (spec.Stream != nil || spec.UDP != nil) {
 		return max(perSocket, d.opts.Delivery.Retry.PerHandler)
@@ -80,15 +80,15 @@ func (d *deliverer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-d.wake:
-		case <-time.After(d.startDue(ctx, under)):
+		case <-time.After(d.startDueMessages(ctx, under)):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// startDue starts due messages, and returns how long to wait for more. The next query leaves out handlers
-// without a free slot: however many messages wait for a handler that hangs, messages for others are found.
-func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration {
+// startDueMessages starts due messages, and returns how long to wait before the next call. Its query leaves out handlers
+// without a free slot: however many messages wait for a handler that hangs, the query finds messages for other handlers.
+func (d *deliverer) startDueMessages(ctx context.Context, under shutdown) time.Duration {
 	d.retryAssetWaits(ctx)
 	for {
 		now := d.opts.Now()
@@ -123,12 +123,12 @@ func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration 
 	}
 }
 
-// deliver tries one message, and records the outcome.
+// deliver attempts to send one message, and records the result.
 func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	began := d.opts.Now()
 	refused, err := d.attemptDelivery(under.sending, one)
 	if err != nil && under.sending.Err() != nil {
-		return unsettled // a stop aborted the attempt: the message is tried again at the next start, with the same key
+		return unsettled // the stop of the server aborted it: sent again after the start, with the same key
 	}
 	now := d.opts.Now()
 	d.metrics.deliverSeconds.Observe(now.Sub(began).Seconds())
@@ -151,8 +151,8 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	}
 }
 
-// outcomeOf turns the result of an attempt into its row, and the label of a metric. refused is the error of
-// some of several receivers, which did not fail the message.
+// outcomeOf returns the result of an attempt as a row, and as a label for the metric. refused is the error of those
+// receivers that refused a message which other receivers accepted.
 func (d *deliverer) outcomeOf(one *history.Delivery, refused, err error, now time.Time) (a history.Attempt, label string) {
 	a = history.Attempt{At: now, State: history.Delivered}
 	if err == nil {
@@ -173,7 +173,7 @@ func (d *deliverer) outcomeOf(one *history.Delivery, refused, err error, now tim
 	return a, "retried"
 }
 
-// attemptDelivery sends one message.
+// attemptDelivery makes one attempt to send a message.
 func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) (refused, err error) {
 	note, err := handler.Decode(one.Payload)
 	if err != nil {
@@ -208,10 +208,10 @@ func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) 
 	return receipt.Refused, err
 }
 
-// property returns a property of the message's node. Only handlers with variables call it.
+// property returns a property of the node of a message. It is called only for handlers with variables.
 func (d *deliverer) property(ctx context.Context, one *history.Delivery, name string) (value []byte, reason string, ok bool) {
 	if one.Kind == handler.Deregistered {
-		return nil, "", false // the properties were deleted with the node
+		return nil, "", false // the node was deleted, and its properties with it
 	}
 	if node, ok := nodeOfEventKey(one.Problem); ok {
 		return d.opts.Names.NodeProperties(node)(name)
@@ -223,8 +223,8 @@ func (d *deliverer) property(ctx context.Context, one *history.Delivery, name st
 	return d.opts.Names.NodeProperties(problem.NodeID)(name)
 }
 
-// expandVariables replaces variables in a handler by the properties of the problem's node. An unset property may be
-// set later, so that error is not final.
+// expandVariables replaces variables in the spec of a handler by properties of the problem's node. An unset property may
+// be set later, so its error is not final.
 func expandVariables(spec *model.HandlerSpec, values model.PropertyValues) (*model.HandlerSpec, error) {
 	out, err := spec.Expand(values)
 	if errors.As(err, new(*model.TemplateError)) {
@@ -235,7 +235,7 @@ func expandVariables(spec *model.HandlerSpec, values model.PropertyValues) (*mod
 	return out, nil
 }
 
-// openingOf returns the notification of the problem's opening to the same handler; nil: there is none.
+// openingOf returns the notification of the problem's opening that the same handler got; nil: the handler got none.
 func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*handler.Notification, error) {
 	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {
@@ -255,7 +255,7 @@ const (
 )
 
 // removeOldHistory removes rows older than the retention, in small steps. It also makes messages due whose next attempt
-// is too far away because the clock was set back.
+// is too far in the future because the clock was set back.
 func (d *deliverer) removeOldHistory(ctx context.Context) {
 	for {
 		removed := 0
@@ -281,15 +281,15 @@ func (d *deliverer) removeOldHistory(ctx context.Context) {
 	}
 }
 
-// shutdown gives messages under way some time to end and to be recorded when the server stops: without it a command would be
-// killed, and a message that was taken would be sent again at the next start.
+// shutdown gives messages under way some time to be sent and recorded when the server stops. Without that time a command
+// would be killed, and a message that was sent but not recorded would be sent again after the next start.
 type shutdown struct {
-	sending   context.Context // ends some time after the server begins to stop
-	recording context.Context // ends some time after sending
+	sending   context.Context // ends a fixed time after the server begins to stop
+	recording context.Context // ends a fixed time after sending
 	end       func()
 }
 
-// newShutdown cuts off messages under way some time after ctx ends.
+// newShutdown makes the contexts that end messages under way a fixed time after ctx ends.
 func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	recording, give := context.WithCancel(context.WithoutCancel(ctx))
@@ -302,9 +302,9 @@ func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	return shutdown{sending, recording, func() { stop(); cut(); give() }}
 }
 
-// mutatedBody returns the body for a program: the recorded notification or, for an event of a pipeline, the
-// output of its mutator. A mutator runs with each attempt of its delivery, so a slow or failing one holds back
-// that delivery only. hidden lists the secrets to remove from logs.
+// mutatedBody returns the body that a program gets: the recorded notification or, for an event of a pipeline, the output
+// of its mutator. The mutator runs in each attempt of its delivery, so that a slow or failing mutator delays only that
+// delivery. hidden lists the secrets that logs must not show.
 func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification, payload []byte) (body []byte, hidden []string, err error) {
 	switch {
 	case note.Event == nil:
@@ -326,7 +326,7 @@ func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification,
 		failed := fmt.Errorf("mutator %s: %w", note.Mutator, err)
 		if class := model.ClassOf(err); command == nil && ctx.Err() == nil && !errors.Is(err, filter.ErrSlow) {
 			if class != model.NotFound && class != model.Unavailable {
-				return nil, nil, handler.FinalError(failed) // JavaScript gives the same error again, unless it was slow
+				return nil, nil, handler.FinalError(failed) // JavaScript fails again with the same error, unless it was too slow
 			}
 			return nil, nil, &handler.Failure{Err: failed, Asset: true}
 		}

@@ -12,15 +12,15 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// deliveryBatch collects the escalations, deliveries and rates of one transaction.
+// deliveryBatch collects the changed escalations, deliveries and rates that one transaction writes.
 type deliveryBatch struct {
 	*router
 	now        time.Time
 	written    map[history.EscalationKey]*escalation
 	finished   map[history.EscalationKey]bool
 	deliveries []history.Delivery
-	rates      map[groupKey]*history.Rate   // rates that this batch changed
-	opened     map[string]*event.Transition // openings in this batch, by problem
+	rates      map[groupKey]*history.Rate   // counts of routes that this batch changed
+	opened     map[string]*event.Transition // openings of problems in this batch, by problem
 }
 
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
@@ -34,15 +34,15 @@ func (o *deliveryBatch) writeEscalation(e *escalation) {
 	o.written[e.EscalationKey] = e
 }
 
-// finishEscalation ends an escalation, whose row the batch deletes.
+// finishEscalation ends an escalation: the batch deletes its row.
 func (o *deliveryBatch) finishEscalation(e *escalation) {
 	o.removeEscalation(e)
 	delete(o.written, e.EscalationKey)
 	o.finished[e.EscalationKey] = true
 }
 
-// addTo appends the collected rows to a batch, sorted.
-func (o *deliveryBatch) addTo(b *history.Batch) {
+// addRowsTo appends the collected rows to a batch of history, sorted.
+func (o *deliveryBatch) addRowsTo(b *history.Batch) {
 	b.Deliveries = append(b.Deliveries, o.deliveries...)
 	for _, key := range slices.SortedFunc(maps.Keys(o.written), history.EscalationKey.Compare) {
 		b.Escalations = append(b.Escalations, o.written[key].Escalation)
@@ -57,7 +57,8 @@ func (o *deliveryBatch) empty() bool {
 	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0 && len(o.rates) == 0
 }
 
-// enqueueDelivery adds a delivery of a notification. tells is the kind of news for reports; note.Kind is the form of the text.
+// enqueueDelivery adds a delivery of a notification for some escalations. tells is the kind of the message for reports;
+// note.Kind decides the form of its text.
 func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerRef, note *handler.Notification, tells string) error {
 	payload, err := note.Encode()
 	if err != nil {
@@ -68,7 +69,7 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 		Problem: note.Problem, Handler: ref, Kind: note.Kind, Payload: payload, Created: o.now,
 		Route: list[0].Route, Tells: tells, Count: len(list),
 	}
-	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // such a message may be sent again
+	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // the message may be repeated: its key needs a time
 		d.Key += fmt.Sprintf("/%s/%d", route, o.now.UnixNano())
 	}
 	if list[0].Shadow {
@@ -83,7 +84,8 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	return nil
 }
 
-// EventState returns the RoutingOptions.Present of checks, whose states the event view has. It knows no other kind of source.
+// EventState returns a function for RoutingOptions.Present that reads the states of checks from the event view. The
+// function knows no other kind of source.
 func EventState(get func(model.NodeID, model.CheckID) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
 	return func(node model.NodeID, source model.Source) *event.Transition {
 		if source.Kind != model.SourceCheck {
@@ -100,8 +102,8 @@ func EventState(get func(model.NodeID, model.CheckID) (event.State, bool)) func(
 	}
 }
 
-// problemNow returns the open problem of a source with the status of now, because a problem's own status is its worst so
-// far; nil: no problem is open.
+// problemNow returns the open problem of a source with the source's present status, because a problem itself keeps its
+// worst status; nil: no problem is open.
 func problemNow(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {
 		return nil
@@ -111,8 +113,8 @@ func problemNow(state *event.Transition) *model.Problem {
 	return &now
 }
 
-// presentState returns the present state of an escalation's problem: from this very batch, else from the view; nil: the
-// problem has closed, and its transition is on its way.
+// presentState returns the present state of an escalation's problem, from this batch or else from the event view; nil:
+// the problem has closed, and the transition follows.
 func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	if t := o.opened[e.Problem]; t != nil {
 		return t
@@ -123,7 +125,7 @@ func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	return nil
 }
 
-// newNotification returns a notification of a problem as a transition leaves it.
+// newNotification returns a notification of a problem in the state after a transition.
 func newNotification(kind string, t *event.Transition, p *history.Problem, labels map[string]string) *handler.Notification {
 	n := &handler.Notification{
 		Kind: kind, Problem: p.ID, Node: p.Node, Labels: labels, Space: p.Namespace,

@@ -24,16 +24,16 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// eventPipeline evaluates events by the pipelines of their checks. It has its own queue, goroutine and
-// positions in the journal, so slow JavaScript delays nothing else. An event that passes a workflow becomes a
-// delivery, in one transaction with the positions.
+// eventPipeline evaluates events by the pipelines of their checks. It has its own queue, goroutine and positions in the
+// journal, so that slow JavaScript delays nothing else. An event that passes a workflow becomes a delivery, which one
+// transaction writes together with the positions.
 type eventPipeline struct {
 	consumer
 	r        *Reactor
-	parallel int // evaluations at the same time
+	parallel int // number of evaluations at the same time
 
-	reached map[model.Partition]history.Place // last evaluated place; owned by the goroutine of run
-	moved   map[model.Partition]bool          // partitions whose place is not recorded yet
+	reached map[model.Partition]history.Place // place of the last evaluated event; owned by the goroutine of run
+	moved   map[model.Partition]bool          // partitions whose place in reached is not recorded yet
 
 	mu   sync.Mutex
 	last map[eventRef]Verdicts
@@ -44,13 +44,13 @@ type eventRef struct {
 	check model.CheckID
 }
 
-// Verdicts holds the last verdicts of pipelines on an event.
+// Verdicts are the last verdicts of pipelines on an event.
 type Verdicts struct {
-	At   time.Time // receive time of the event
+	At   time.Time // time at which the event's result was received
 	List []pipes.Verdict
 }
 
-// pipelineBatch bounds the events that are evaluated before those that pass are recorded.
+// pipelineBatch is the most events in one batch: the batch is evaluated, then its deliveries are recorded.
 const pipelineBatch = 500
 
 func newEventPipeline(r *Reactor) *eventPipeline {
@@ -60,7 +60,7 @@ func newEventPipeline(r *Reactor) *eventPipeline {
 	return s
 }
 
-// load reads the recorded places, so that no event passes twice.
+// load reads the recorded places, so that no event is evaluated twice.
 func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := s.opts.Store.PipelinePlaces(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) 
 	return nil
 }
 
-// run evaluates events until ctx ends. Events that wait then are derived again from the journal at the next
+// run evaluates events until ctx ends. Events that still wait then are derived from the journal again after the next
 // start.
 func (s *eventPipeline) run(ctx context.Context) {
 	defer s.start(ctx)()
@@ -84,10 +84,11 @@ func (s *eventPipeline) run(ctx context.Context) {
 	}
 }
 
-// afterBatch implements recorder: pipelines have no due messages.
+// afterBatch implements recorder. Pipelines have no due messages to send.
 func (s *eventPipeline) afterBatch(context.Context) error { return nil }
 
-// persist evaluates events, and records the deliveries of those that pass. The error is the context's.
+// persist evaluates events, and records a delivery for each workflow that an event passes. It returns only
+// the context's error.
 func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) error {
 	began := s.opts.Now()
 	made := make([][]history.Delivery, len(ts))
@@ -102,7 +103,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 		}
 	}
 	if _ = evaluations.Wait(); ctx.Err() != nil {
-		return ctx.Err() // a stopped expression has no verdict
+		return ctx.Err() // an expression that was stopped has no verdict
 	}
 	var b history.Batch
 	for i := range ts {
@@ -132,14 +133,15 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	return nil
 }
 
-// evaluate asks the workflows of one event's check, and returns a delivery for each that passes.
+// evaluate evaluates the workflows of one event's check, and returns a delivery for each workflow that the event
+// passes.
 func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now time.Time) (list []history.Delivery) {
 	chunk := definition(s.opts.Names, t)
 	if chunk == nil || t.Observation == nil {
 		return nil
 	}
 	ns, ok := s.opts.Names.NamespaceName(chunk.Namespace)
-	if t.Source == model.CheckSource(model.MetricsCheck) { // results without a check name their pipelines
+	if t.Source == model.CheckSource(model.MetricsCheck) { // results without a check name their pipelines themselves
 		x, _ := wire.DecodeExtra(t.Observation.Extra)
 		of := *chunk
 		of.Pipelines, chunk = x.Pipelines, &of
@@ -171,19 +173,19 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.last) >= maxVerdicts {
-		clear(s.last) // the next result of each event brings its verdicts again
+		clear(s.last) // the next result of each event brings new verdicts
 	}
 	of, at := eventRef{t.Node, t.Source.Check()}, time.Unix(0, t.Received).UTC()
-	if !at.Before(s.last[of].At) { // evaluations of one event run at the same time
+	if !at.Before(s.last[of].At) { // several evaluations of one event may run at the same time
 		s.last[of] = Verdicts{at, verdicts}
 	}
 	return list
 }
 
-// maxVerdicts bounds the remembered verdicts; more than a fleet has events with pipelines.
+// maxVerdicts is the most events whose verdicts are kept, more than a fleet has events with pipelines.
 const maxVerdicts = 1 << 17
 
-// Verdicts returns the last verdicts of pipelines on an event; not ok: none since the start.
+// Verdicts returns the last verdicts of pipelines on an event; not ok: there was none since the start of the server.
 func (r *Reactor) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, ok bool) {
 	if r.pipeline == nil {
 		return v, false
@@ -194,7 +196,7 @@ func (r *Reactor) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, 
 	return v, ok
 }
 
-// delivery returns the message of an event to the handler of a workflow.
+// delivery returns the delivery of the event to the handler of a workflow.
 func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Delivery, error) {
 	body, err := json.Marshal(s.Shape())
 	if err != nil {
@@ -216,20 +218,20 @@ func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Deliv
 	return d, nil
 }
 
-// pipelineEvent is an event as pipelines see it, at the moment of one result.
+// pipelineEvent is an event in the form that pipelines read, after one result.
 type pipelineEvent struct {
 	pipes.Event
 	event  model.Event
-	id     string // id of the event at this result: the same after any replay
+	id     string // id of the event after this result; a replay gives the same id
 	labels map[string]string
 	shadow bool
 }
 
-// newEvent returns a transition's event as pipelines see it, with the names of now.
+// newEvent returns the event of a transition in the form that pipelines read, with the present names of node and check.
 func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, now time.Time) *pipelineEvent {
 	st := &t.Observation.State
 	namespace, node, check := namesOf(s.opts.Names, t)
-	x, _ := wire.DecodeExtra(t.Observation.Extra) // the session validated it; malformed bytes count as none
+	x, _ := wire.DecodeExtra(t.Observation.Extra) // the session validated the encoded bytes; malformed ones count as empty
 	out := &pipelineEvent{
 		id:     uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "muster:%d/%d/%d/%d", t.At.Log, t.At.Number, t.Partition, t.Index)).String(),
 		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Routing.Shadow != nil && s.opts.Routing.Shadow(namespace),
@@ -282,7 +284,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 	return out
 }
 
-// silenced lists the silences and maintenance windows that hold the event now.
+// silenced lists the silences and maintenance windows that hold messages about the event now.
 func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []string) {
 	m := route.Describe(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
 	for _, h := range s.opts.Routing.Table.Holds(m, nil, now) {
@@ -291,7 +293,7 @@ func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []st
 	return names
 }
 
-// statusHistory unpacks the history, oldest first.
+// statusHistory returns the previous statuses of an event, oldest first.
 func statusHistory(st *event.State) []model.Status {
 	n := min(int(st.HistoryLen), model.HistoryDepth)
 	out := make([]model.Status, n)
@@ -301,7 +303,7 @@ func statusHistory(st *event.State) []model.Status {
 	return out
 }
 
-// note returns the notification for handlers that write to people.
+// note returns the notification of the event for handlers that write to people.
 func (s *pipelineEvent) note() *handler.Notification {
 	e := &s.event
 	n := &handler.Notification{
@@ -319,13 +321,13 @@ func (s *pipelineEvent) note() *handler.Notification {
 	return n
 }
 
-// eventKey returns the id for messages of pipelines about an event, in the place of a problem's id: they stay in order per
-// event, and services keep one alert for the event.
+// eventKey returns the id that messages of pipelines about an event have in place of a problem's id. By this id they
+// stay in order, and services keep one alert per event.
 func eventKey(node model.NodeID, check model.CheckID) string {
 	return fmt.Sprintf("event-%d-%d", node, check)
 }
 
-// nodeOfEventKey reads the node back from an eventKey.
+// nodeOfEventKey returns the node in an id made by eventKey.
 func nodeOfEventKey(key string) (node model.NodeID, ok bool) {
 	var check uint32
 	_, err := fmt.Sscanf(key, "event-%d-%d", &node, &check)

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// closeProblem ends a problem on its routes: notified handlers hear of the end with the rest of their group; for other handlers
-// a withheld delivery records why they heard nothing.
+// closeProblem ends a problem on its routes. Handlers that were notified get a closing, together with the rest of the
+// problem's group. For all other handlers a withheld delivery records why they were not notified.
 func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) error {
 	var now []*escalation
 	o.dependencyClosed(p.ID, o.now)
@@ -35,7 +35,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 		for i := range e.Notified {
 			e.Notified[i].Acked = e.Notified[i].Acked || p.Ack.Active(o.now)
 		}
-		if e.Closing = body; over { // its end is notified after the span of the rate
+		if e.Closing = body; over { // the rate of the route is exceeded: the closing is sent after the span of the rate
 			o.writeEscalation(e)
 			continue
 		}
@@ -79,7 +79,7 @@ func (o *deliveryBatch) withholdMessages(e *escalation) {
 	o.recordWithheld(e, why)
 }
 
-// recordWithheld writes a withheld delivery for the handlers of the first step.
+// recordWithheld writes a withheld delivery, with the reason, for each handler of the route's first step.
 func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 	to := o.routeOf(e)
 	if to == nil || len(to.Steps) == 0 {
@@ -94,10 +94,10 @@ func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 	}
 }
 
-// notifyClosed sends the ends of a group's problems. While others of an incident are open, the message must
-// not end it.
+// notifyClosed sends the closings of a group's problems. While other problems of an incident are open, the message must
+// not end the incident.
 func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
-	ends := map[history.NotifiedHandler][]*escalation{} // grouped by handler and incident
+	ends := map[history.NotifiedHandler][]*escalation{} // closed problems by handler and incident
 	for _, e := range list {
 		for _, k := range e.Notified {
 			k.Acked = false
@@ -141,7 +141,8 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 	return nil
 }
 
-// notifyAcknowledged sends an acknowledgement, or its end, to notified handlers.
+// notifyAcknowledged tells the notified handlers that a problem was acknowledged, or that the acknowledgement was
+// removed.
 func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Problem) error {
 	var again []*escalation
 	for _, e := range slices.Clone(o.of[p.ID]) {
@@ -149,11 +150,11 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			continue
 		}
 		if dropped := e.Held != nil && e.Held.Drop; !dropped && (e.Held != nil || p.Ack == nil) {
-			again = append(again, e) // another hold may follow, or none
+			again = append(again, e) // held escalations are evaluated again: another hold may follow, or none
 		}
 		if p.Ack == nil {
 			o.recordUnackedBy(e, t.Output)
-			o.notifyUnacked(e)
+			o.remindUnacked(e)
 			continue
 		}
 		for _, k := range e.Notified {
@@ -161,10 +162,10 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			note.By, note.Note = p.Ack.By, p.Ack.Note
 			if setIncident(note, k.Incident); o.notifiesEachProblem(k.HandlerRef) {
 				setIncident(note, e.Problem)
-			} else if o.otherUnacked(e, k) { // the incident has open problems that nobody acknowledged
+			} else if o.hasOtherUnacked(e, k) { // the incident has other open problems that nobody acknowledged
 				note.Kind, note.Count = handler.Summary, 1
 			} else {
-				o.markAcked(e, k)
+				o.recordIncidentAcked(e, k)
 			}
 			if err := o.enqueueDelivery([]*escalation{e}, k.HandlerRef, note, handler.Acknowledged); err != nil {
 				return err
@@ -172,13 +173,13 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 		}
 		e.AckEnds = p.Ack.Until
 		o.schedule(e)
-		o.writeEscalation(e) // the acknowledgement holds its next steps
+		o.writeEscalation(e) // the acknowledgement holds the escalation's next steps
 	}
 	return o.evaluate(o, again)
 }
 
-// notifyUnacked reminds the handlers that were notified of an acknowledgement, after it ended or was removed.
-func (o *deliveryBatch) notifyUnacked(e *escalation) {
+// remindUnacked reminds the handlers that know of an acknowledgement, after the acknowledgement ended or was removed.
+func (o *deliveryBatch) remindUnacked(e *escalation) {
 	e.AckEnds = time.Time{}
 	o.writeEscalation(e)
 	if to := o.routeOf(e); to != nil && e.Closing == nil && slices.ContainsFunc(e.Notified, func(k history.NotifiedHandler) bool { return k.Acked }) {
@@ -186,10 +187,10 @@ func (o *deliveryBatch) notifyUnacked(e *escalation) {
 	}
 }
 
-// recordUnackedBy records that a person removed an acknowledgement in the service of a handler, which calls again by itself.
-// Among several handlers of that service the right one is unknown, so nothing is recorded.
+// recordUnackedBy records that a person removed an acknowledgement in the service of a handler; that service then calls
+// again by itself. If several handlers use the service, the right handler is unknown, so nothing is recorded.
 func (r *router) recordUnackedBy(e *escalation, who string) {
-	who, _, _ = strings.Cut(who, ": ") // without the person's note
+	who, _, _ = strings.Cut(who, ": ") // cuts off the person's note
 	var by []int
 	for i := range e.Notified {
 		spec, ok := r.names.Handler(e.Notified[i].Namespace, e.Notified[i].Name)
@@ -202,15 +203,16 @@ func (r *router) recordUnackedBy(e *escalation, who string) {
 	}
 }
 
-// notifyWorse schedules a reminder when a problem's severity exceeds the notified one, once for each higher severity.
-func (o *deliveryBatch) notifyWorse(e *escalation, severity model.Severity) {
+// notifyHigherSeverity schedules a reminder when a problem's severity exceeds the notified severity, once for each
+// higher severity.
+func (o *deliveryBatch) notifyHigherSeverity(e *escalation, severity model.Severity) {
 	if to := o.routeOf(e); to != nil && e.Closing == nil && len(e.Notified) > 0 && severity > e.Severity {
 		o.scheduleReminder(e, to)
 	}
 }
 
-// scheduleReminder schedules one reminder to every notified handler, with the group's next message. Later steps keep their
-// times.
+// scheduleReminder schedules one reminder to every notified handler, together with the group's next message. Later steps
+// keep their times.
 func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	g := o.group(e.groupKey(), e.Lead)
 	if !g.flush.After(o.now) {
@@ -219,14 +221,14 @@ func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	e.Next = e.Next.Refit(to, e.Opened)
 	var reached []route.Name
 	for i, step := range to.Steps {
-		if at := e.Next[i]; !at.IsZero() && !at.After(g.flush) { // this step notifies its handlers by then
+		if at := e.Next[i]; !at.IsZero() && !at.After(g.flush) { // this step notifies its handlers before the reminder
 			reached = append(reached, step.To...)
 		}
 	}
 	for {
 		best, most := -1, 0
 		for i, step := range to.Steps {
-			if n := len(removeNames(step.To, reached)); n > most && e.notifiedStep(to, i) {
+			if n := len(removeNames(step.To, reached)); n > most && e.isStepNotified(to, i) {
 				best, most = i, n
 			}
 		}
@@ -240,7 +242,8 @@ func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	o.writeEscalation(e)
 }
 
-// notifiedSeverity returns the highest severity that a handler was notified of; zero: it was not notified.
+// notifiedSeverity returns the highest severity of the problem that a handler was notified of; zero: the handler was not
+// notified.
 func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	if e.notifiedHandler(ref) == nil {
 		return 0
@@ -248,7 +251,8 @@ func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.previousSeverity, e.Severity)
 }
 
-// worstNotified returns the highest severity of which a handler was notified under an incident; false: it was not notified.
+// worstNotified returns the highest severity that a handler was notified of under an incident; false: the handler was
+// not notified.
 func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
 	g.anyNotified(ref, id, func(e *escalation) bool {
 		worst, known = max(worst, e.notifiedSeverity(ref)), true
@@ -257,8 +261,8 @@ func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Se
 	return worst, known
 }
 
-// recordSeverity records the severity of a notification. Messages of the same moment still compare with the one
-// before.
+// recordSeverity records the severity of a notification. It keeps the previous severity for other messages of the same
+// moment.
 func (e *escalation) recordSeverity(severity model.Severity, now time.Time) {
 	if severity > e.Severity {
 		e.previousSeverity, e.Severity = cmp.Or(e.previousSeverity, e.Severity), severity
@@ -268,8 +272,8 @@ func (e *escalation) recordSeverity(severity model.Severity, now time.Time) {
 	}
 }
 
-// notifiedStep reports whether all handlers of a step were notified.
-func (e *escalation) notifiedStep(to *route.Route, i int) bool {
+// isStepNotified reports whether all handlers of a route's step were notified of the problem.
+func (e *escalation) isStepNotified(to *route.Route, i int) bool {
 	step := to.Steps[i]
 	unknown := func(n route.Name) bool { return e.notifiedHandler(history.HandlerRef(n)) == nil }
 	if slices.ContainsFunc(step.To, unknown) {

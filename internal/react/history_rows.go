@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// recordedBatch holds the rows and problem changes of a list of transitions, before routing.
+// recordedBatch holds the rows and problem changes made of a list of transitions, before routing.
 type recordedBatch struct {
 	history.Batch
 	changes []problemChange
@@ -23,14 +23,14 @@ type recordedBatch struct {
 type problemChange struct {
 	*event.Transition
 	problem history.Problem
-	late    bool // a lost opening, recovered at the server's start
-	// unnotified is the reason why the handlers were never notified of the opening, for withheld deliveries; empty: they are
-	// notified. An opening with a reason is not routed.
+	late    bool // the opening was lost, and found missing at the server's start
+	// unnotified is the reason why no handler was notified of the opening; withheld deliveries record it. An opening
+	// with such a reason is not routed. Empty: handlers are notified.
 	unnotified string
 }
 
-// silentSince lists the times at which nodes fell silent, ascending.
-func (b *recordedBatch) silentSince() (at []time.Time) {
+// nodesSilentSince returns the times at which nodes of this batch fell silent, ascending.
+func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	for i := range b.Opened {
 		if b.Opened[i].Source == model.CheckSource(model.KeepaliveCheck) {
 			at = append(at, b.Opened[i].Opened)
@@ -40,7 +40,7 @@ func (b *recordedBatch) silentSince() (at []time.Time) {
 	return at
 }
 
-// composeBatch turns transitions into rows. It skips transitions that are recorded, and changes nothing.
+// composeBatch makes rows of transitions, without changing any state. It skips transitions that are already recorded.
 func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
 	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
 	for i := range ts {
@@ -63,7 +63,7 @@ func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (reco
 				return b, err
 			}
 			change := problemChange{Transition: t, problem: p}
-			if missing, err := r.openingMissing(ctx, &b, t, &p); err != nil {
+			if missing, err := r.isOpeningMissing(ctx, &b, t, &p); err != nil {
 				return b, err
 			} else if missing {
 				change.unnotified = "its opening was not recorded"
@@ -93,7 +93,7 @@ func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (reco
 	return b, nil
 }
 
-// entryKinds maps transition kinds to history's.
+// entryKinds has the kind of history entry for each kind of transition.
 var entryKinds = [...]history.EntryKind{
 	event.StatusChanged: history.StatusChanged, event.ResultsLost: history.ResultsLost, event.LateResult: history.LateResult,
 	event.Acknowledged: history.Acknowledged, event.Unacknowledged: history.Unacknowledged,
@@ -110,7 +110,7 @@ func (r *Reactor) entry(t *event.Transition) history.Entry {
 	}
 }
 
-// namesOf returns the names of a transition's node and source, or placeholders for deleted ones.
+// namesOf returns the names of a transition's node and source, or placeholders if they were deleted.
 func namesOf(names Names, t *event.Transition) (namespace, node, source string) {
 	namespace, node, ok := names.NodeName(t.Node)
 	if !ok {
@@ -127,14 +127,14 @@ func namesOf(names Names, t *event.Transition) (namespace, node, source string) 
 	return namespace, node, source
 }
 
-// problemOf returns the problem of a transition with its names.
+// problemOf returns the problem of a transition, with the names of its node and source.
 func problemOf(names Names, t *event.Transition) history.Problem {
 	namespace, node, source := namesOf(names, t)
 	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, SourceName: source}
 }
 
-// closing returns a problem as it ends. A deleted node or source, which may be the cause, keeps the name that
-// it had at the opening.
+// closing returns the problem of a closing. A deleted node or check, which may be the cause of the closing, keeps
+// the name that it had at the opening.
 func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Problem, error) {
 	p := problemOf(r.opts.Names, t)
 	_, _, nodeKnown := r.opts.Names.NodeName(t.Node)
@@ -144,7 +144,7 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	}
 	opened, err := r.opts.Store.Problem(ctx, p.ID)
 	switch {
-	case model.ClassOf(err) == model.NotFound: // the problem opened in this batch, or history has removed it
+	case model.ClassOf(err) == model.NotFound: // the problem opened in this same batch, or history has removed it
 		return p, nil
 	case err != nil:
 		return p, err
@@ -153,8 +153,9 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	return p, nil
 }
 
-// deregister records that an ephemeral node was deregistered, with a delivery for each handler. The names come from the
-// transition, because the node is deleted. A replay gives the same keys, so each handler is notified once.
+// deregister writes that an ephemeral node was deregistered, with a delivery for each handler of the node. It
+// takes the names from the transition, because the node is deleted. A replay makes the same keys, so each handler is
+// notified once.
 func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 	namespace, node, _ := strings.Cut(t.Deregistered.Deregistered, "/")
 	keepalive := model.BuiltinCheckName(model.KeepaliveCheck)
@@ -163,7 +164,7 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 		At: at, Executed: at, Kind: history.NodeDeregistered, Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: keepalive, Output: t.Output,
 		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
 	})
-	id := fmt.Sprintf("left-%d", t.Node) // ids of nodes are never reused
+	id := fmt.Sprintf("left-%d", t.Node) // the id of a node is never used again
 	note := &handler.Notification{
 		Kind: handler.Deregistered, Problem: id, Node: node, Space: namespace, Status: model.OK.String(), Worst: model.OK.String(),
 		Severity: model.Information.String(), Output: t.Output, Opened: at.UTC(), Executed: at.UTC(),
@@ -185,11 +186,11 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 	return nil
 }
 
-// watchdog receives beats; it is no declared handler. See DeliveryOptions.Beat.
+// watchdog is the receiver of beats, and not a declared handler. See DeliveryOptions.Beat.
 var watchdog = history.HandlerRef{Name: "watchdog"}
 
-// watchdogDelivery returns the delivery of a synthetic result. It goes through the outbox like every message, and ends at
-// DeliveryOptions.Beat.
+// watchdogDelivery returns the delivery of a synthetic result. It goes through the outbox like every message, and is
+// sent to DeliveryOptions.Beat.
 func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, error) {
 	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}
@@ -201,10 +202,9 @@ func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, err
 	}, err
 }
 
-// openingMissing reports whether a problem closes whose opening is not in history although its routes have
-// handlers: a transition was lost, or history was replaced. Those handlers get a withheld delivery with the
-// reason.
-func (r *Reactor) openingMissing(ctx context.Context, b *recordedBatch, t *event.Transition, p *history.Problem) (bool, error) {
+// isOpeningMissing reports whether a problem closes whose opening is not in history although its routes have handlers:
+// the transition was lost, or history was replaced. Those handlers get a withheld delivery with the reason.
+func (r *Reactor) isOpeningMissing(ctx context.Context, b *recordedBatch, t *event.Transition, p *history.Problem) (bool, error) {
 	if len(r.router.of[p.ID]) > 0 || slices.ContainsFunc(b.Opened, func(o history.Problem) bool { return o.ID == p.ID }) {
 		return false, nil
 	}
@@ -215,10 +215,10 @@ func (r *Reactor) openingMissing(ctx context.Context, b *recordedBatch, t *event
 	if model.ClassOf(err) == model.NotFound {
 		return true, nil
 	}
-	return false, err // a known problem had no handlers when it opened
+	return false, err // history knows the problem: it had no handlers when it opened
 }
 
-// recordUnnotified writes a withheld delivery for each handler of a problem that was never notified of its opening.
+// recordUnnotified writes a withheld delivery for each handler of a problem whose opening was never notified.
 func (o *deliveryBatch) recordUnnotified(t *problemChange) {
 	_, routes := o.chooseRoutes(t.Transition, &t.problem)
 	for _, to := range routes {

@@ -12,14 +12,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// SilenceEnd names a silence that ends because its problem closed, with the time.
+// SilenceEnd names a silence that ends because its problem closed, and the time of its end.
 type SilenceEnd struct {
 	Silence route.Name
 	At      time.Time
 }
 
-// endedSilences returns the silences with untilResolved that were in force when a problem closed. History may
-// be behind: newer silences do not count.
+// endedSilences returns the silences with untilResolved that held a problem when the problem closed. History may be
+// late, so silences created after that time are left out.
 func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 	if r.EndSilences == nil {
 		return nil
@@ -39,7 +39,7 @@ func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 	return ends
 }
 
-// addSilenceEnd adds an end; of one silence it keeps the last.
+// addSilenceEnd adds the end of a silence to a list; it keeps only the latest end of each silence.
 func addSilenceEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 	i := slices.IndexFunc(list, func(e SilenceEnd) bool { return e.Silence == end.Silence })
 	if i < 0 {
@@ -51,7 +51,7 @@ func addSilenceEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 	return list
 }
 
-// endSilences deletes ended silences. Failures are tried again in a minute; nothing waits for it.
+// endSilences deletes silences that have ended. After a failure it tries again in a minute, and nothing waits for that.
 func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
 	for _, end := range r.pendingEnds {
 		ends = addSilenceEnd(ends, end)
@@ -65,8 +65,8 @@ func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
 	}
 }
 
-// dependencyHold returns the hold of a problem while a dependency is open, may be about to open, or closed a
-// moment ago; nil: none holds.
+// dependencyHold returns the hold of a problem while the problem of a dependency is open, may be about to open, or
+// closed a moment ago; nil: no dependency holds the problem.
 func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) *route.Hold {
 	if r.Dependencies == nil {
 		return nil
@@ -100,7 +100,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	for i := range dependencies {
 		m := &dependencies[i]
 		if s := r.Present(m.Node, model.CheckSource(m.Check)); s == nil || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
-			continue // the dependency has no event, or has been OK since the problem opened
+			continue // the dependency has no event, or was OK since the problem opened
 		}
 		if until := e.Opened.Add(m.Settle); until.After(now) && (settling == nil || until.After(settling.Until)) {
 			settling = m.Hold("the dependency may also fail; its next result is due by then", until)
@@ -109,15 +109,16 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	return settling
 }
 
-// twoIntervals returns two intervals of the problem's check: within that time a new result judges the problem.
+// twoIntervals returns twice the interval of the problem's check: within that time a new result shows whether the
+// problem goes on.
 func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	if c := r.names.CheckChunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
 		return 2 * c.Interval
 	}
-	return 2 * time.Minute // the check runs at times of the clock
+	return 2 * time.Minute // the check has a calendar instead of an interval
 }
 
-// waitForDependency registers an escalation to be evaluated again when its dependency closes.
+// waitForDependency registers an escalation, which is evaluated again when the problem of its dependency closes.
 func (r *router) waitForDependency(e *escalation, dependency string) {
 	if e.dependency == dependency {
 		return
@@ -136,7 +137,7 @@ func (r *router) releaseDependency(e *escalation) {
 	e.dependency = ""
 }
 
-// dependencyImproved evaluates dependents again when a dependency's status is below critical.
+// dependencyImproved evaluates dependent escalations again when the status of their dependency is no longer critical.
 func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
@@ -146,7 +147,7 @@ func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	}
 }
 
-// dependencyClosed evaluates the dependents of a closed problem again.
+// dependencyClosed evaluates the escalations again that depend on a closed problem.
 func (r *router) dependencyClosed(dependency string, now time.Time) {
 	for e := range r.dependents[dependency] {
 		r.releaseDependency(e)
@@ -156,9 +157,9 @@ func (r *router) dependencyClosed(dependency string, now time.Time) {
 
 func (e *escalation) heldByRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
 
-// countMessage counts one message of a route that opens problems, and reports whether it keeps the rate. Later steps,
-// repeats and ends are not counted. The count is recorded with the message.
-func (o *deliveryBatch) countMessage(of groupKey, rate *model.RouteRate) (within bool) {
+// countOpeningMessage counts one message that opens problems on a route, and reports whether the route's rate allows it.
+// Later steps, repetitions and closings are not counted. The count is recorded with the message.
+func (o *deliveryBatch) countOpeningMessage(of groupKey, rate *model.RouteRate) (within bool) {
 	p := o.router.rates[of]
 	if p == nil {
 		p = &history.Rate{Route: of.route, Shadow: of.shadow}
@@ -172,13 +173,13 @@ func (o *deliveryBatch) countMessage(of groupKey, rate *model.RouteRate) (within
 	return p.Sent <= rate.Messages
 }
 
-// applyRate splits off the problems that exceed the route's rate. They are held until the span ends and go
-// out in one message then.
-func (o *deliveryBatch) applyRate(list []*escalation) []*escalation {
+// holdRateExcess returns the escalations that the route's rate allows. It holds the others until the span of the rate
+// ends, and then one message tells all of them.
+func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	to := list[0].route
 	known := func(e *escalation) bool { return len(e.Notified) > 0 }
 	if to.Rate == nil || !slices.ContainsFunc(list, func(e *escalation) bool { return !known(e) }) ||
-		o.countMessage(list[0].rateKey(), to.Rate) {
+		o.countOpeningMessage(list[0].rateKey(), to.Rate) {
 		return list
 	}
 	ends := o.router.rates[list[0].rateKey()].Ends
@@ -194,8 +195,8 @@ func (o *deliveryBatch) applyRate(list []*escalation) []*escalation {
 	})
 }
 
-// rateHoldLasts reports whether the rate still holds an escalation, and schedules it for the end. The rate may have begun its
-// next span meanwhile, for other problems.
+// rateHoldLasts reports whether the route's rate still holds an escalation, and schedules the escalation for the end of
+// the hold. Other problems may have begun the next span of the rate meanwhile.
 func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	to := r.routeOf(e)
 	if !e.heldByRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
@@ -206,11 +207,11 @@ func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	return true
 }
 
-// notifyExcess sends one message of all problems that the rate held back, open and closed; the open ones are
-// one group from now on.
-func (o *deliveryBatch) notifyExcess(list []*escalation, step int) error {
+// notifyRateExcess sends one message of all problems that the route's rate held, open and closed. The open problems
+// become one group.
+func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	slices.SortFunc(list, func(a, b *escalation) int {
-		return cmp.Or(boolOrder(a.Closing != nil)-boolOrder(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
+		return cmp.Or(compareBools(a.Closing != nil)-compareBools(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
 	})
 	first, why := list[0], "delayed until now by the rate of route "+list[0].Route
 	for _, e := range list {
@@ -218,7 +219,7 @@ func (o *deliveryBatch) notifyExcess(list []*escalation, step int) error {
 	}
 	if rate := first.route.Rate; rate != nil {
 		why += ": no more than " + rate.String()
-		o.countMessage(first.rateKey(), rate)
+		o.countOpeningMessage(first.rateKey(), rate)
 	}
 	return o.notify(list, step, why)
 }

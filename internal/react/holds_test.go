@@ -100,7 +100,7 @@ func TestRateExcessStatesItsReason(t *testing.T) {
 		t.Errorf("%+v", note)
 	}
 	var b history.Batch
-	if o.addTo(&b); b.Escalations[0].Held != nil {
+	if o.addRowsTo(&b); b.Escalations[0].Held != nil {
 		t.Errorf("%+v", b.Escalations[0])
 	}
 }

@@ -17,13 +17,13 @@ import (
 
 // message is one message to one handler under one incident id.
 type message struct {
-	id      string // problem id, with .1, .2, … after each acknowledgement that ended
+	id      string // problem id, with .1, .2, … after acknowledgements that ended
 	list    []*escalation
-	unacked bool   // the acknowledgement of its problems has ended
-	instead string // the incident that this message replaces and ends; empty: none
+	unacked bool   // the acknowledgement of the message's problems has ended
+	instead string // the incident that this message ends and replaces; empty: none
 }
 
-// messagesFor groups problems into one message for each incident of a handler.
+// messagesFor makes one message to a handler for each incident that the handler's problems belong to.
 func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) (out []*message) {
 	if o.notifiesEachProblem(ref) {
 		for _, e := range list {
@@ -45,7 +45,7 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 		return out[i]
 	}
 	var fresh []*escalation
-	anew, moved := map[string]*message{}, map[*escalation]bool{} // new incidents by the acknowledged one that they replace; escalations in them
+	anew, moved := map[string]*message{}, map[*escalation]bool{} // new incidents by the replaced one; their escalations
 	for _, e := range list {
 		k := e.notifiedHandler(ref)
 		switch {
@@ -73,8 +73,8 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 	return out
 }
 
-// incidentFor returns the incident for the first message about a problem to a handler: one of the group that is not
-// acknowledged, else a new one.
+// incidentFor returns the incident for the first message about a problem to a handler: an incident of the group that is
+// not acknowledged, or else a new incident.
 func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalation, anew map[string]*message) string {
 	var calls []string
 	for _, m := range anew {
@@ -92,7 +92,7 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 		return slices.Min(calls)
 	}
 	var ids []string
-	for _, k := range e.Notified { // incidents of other handlers
+	for _, k := range e.Notified { // incidents of other handlers are in use too
 		ids = append(ids, k.Incident)
 	}
 	for _, id := range append(ids, g.lead, e.Problem) {
@@ -103,8 +103,8 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 	return nextIncident(e.Problem, func(id string) bool { return g.usesIncident(ref, id) })
 }
 
-// incidentAcked reports whether all open problems of an incident are acknowledged, or the handler was notified so: a service
-// keeps an acknowledgement that has ended here.
+// incidentAcked reports whether all open problems of a handler's incident are acknowledged, or the handler was told so:
+// a service keeps an acknowledgement that has ended in Muster.
 func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id string) (acked bool) {
 	for e := range g.members {
 		k := e.notifiedHandler(ref)
@@ -114,7 +114,7 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 		if e.Closing != nil {
 			acked = acked || k.Acked
 		} else if is := o.presentState(e); is != nil && !k.Acked && !is.Problem.Ack.Active(o.now) {
-			return false // the service still calls
+			return false // the service still calls a person
 		} else {
 			acked = acked || is != nil || k.Acked
 		}
@@ -122,8 +122,8 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 	return acked
 }
 
-// otherUnacked reports whether the handler's incident has another open problem that nobody acknowledged.
-func (o *deliveryBatch) otherUnacked(e *escalation, k history.NotifiedHandler) bool {
+// hasOtherUnacked reports whether the handler's incident has another open problem that nobody acknowledged.
+func (o *deliveryBatch) hasOtherUnacked(e *escalation, k history.NotifiedHandler) bool {
 	g := o.groups[e.groupKey()]
 	return g.anyNotified(k.HandlerRef, k.Incident, func(other *escalation) bool {
 		if other == e || other.Closing != nil {
@@ -134,8 +134,8 @@ func (o *deliveryBatch) otherUnacked(e *escalation, k history.NotifiedHandler) b
 	})
 }
 
-// markAcked records that a handler's incident is acknowledged.
-func (o *deliveryBatch) markAcked(e *escalation, k history.NotifiedHandler) {
+// recordIncidentAcked records that a handler's incident is acknowledged.
+func (o *deliveryBatch) recordIncidentAcked(e *escalation, k history.NotifiedHandler) {
 	for other := range o.groups[e.groupKey()].members {
 		if its := other.notifiedHandler(k.HandlerRef); its != nil && its.Incident == k.Incident && !its.Acked {
 			its.Acked = true
@@ -144,7 +144,8 @@ func (o *deliveryBatch) markAcked(e *escalation, k history.NotifiedHandler) {
 	}
 }
 
-// anyNotified reports whether f holds for a problem of the group that the handler knows under the incident.
+// anyNotified reports whether the function so is true for a problem of the group that the handler knows under the
+// incident.
 func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
 	if g == nil {
 		return false
@@ -161,7 +162,7 @@ func (g *group) usesIncident(ref history.HandlerRef, id string) bool {
 	return g.anyNotified(ref, id, func(*escalation) bool { return true })
 }
 
-// nextIncident returns an unused id: PROBLEM.1, .2, …
+// nextIncident returns an incident id that is not in use: PROBLEM.1, .2, …
 func nextIncident(id string, taken func(string) bool) string {
 	problem, _, _ := strings.Cut(id, ".")
 	for n := 1; ; n++ {
@@ -171,7 +172,7 @@ func nextIncident(id string, taken func(string) bool) string {
 	}
 }
 
-// notifiedHandler returns the handler's record of a problem; nil: it was not notified.
+// notifiedHandler returns the record of a handler's notifications of a problem; nil: the handler was not notified.
 func (e *escalation) notifiedHandler(ref history.HandlerRef) *history.NotifiedHandler {
 	for i := range e.Notified {
 		if e.Notified[i].HandlerRef == ref {
@@ -190,7 +191,7 @@ func (e *escalation) recordNotified(ref history.HandlerRef, id string) {
 	e.Notified = append(e.Notified, history.NotifiedHandler{HandlerRef: ref, Incident: id})
 }
 
-// setIncident sets the id under which services know a notification.
+// setIncident sets the incident id of a notification, by which services know its problem.
 func setIncident(n *handler.Notification, id string) {
 	n.Incident = ""
 	if problem, _, more := strings.Cut(id, "."); more {

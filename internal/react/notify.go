@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// notifyDue evaluates every escalation that is due.
+// notifyDue evaluates all escalations that are due, and notifies their handlers.
 func (r *router) notifyDue(o *deliveryBatch) error {
 	var due []*escalation
 	for len(r.due) > 0 && !r.due[0].at.After(o.now) {
@@ -25,8 +25,8 @@ func (r *router) notifyDue(o *deliveryBatch) error {
 	return r.evaluate(o, due)
 }
 
-// evaluate evaluates escalations and notifies handlers, one message for each group and step. An error concerns
-// one message; it is tried again in a minute.
+// evaluate evaluates due escalations and notifies handlers, with one message for each group and step. An
+// error concerns one message, which is tried again in a minute.
 func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	open, over, closing := map[groupKey][]*escalation{}, map[groupKey][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
@@ -57,7 +57,7 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 			}
 		}
 	}
-	var errs []error // one for each message that cannot be composed
+	var errs []error // one error for each message that could not be composed
 	retry := func(list []*escalation, err error) {
 		if err == nil {
 			return
@@ -68,10 +68,10 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(over), groupKey.compare) {
-		retry(over[key], o.notifyExcess(over[key], key.step))
+		retry(over[key], o.notifyRateExcess(over[key], key.step))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(open), groupKey.compare) {
-		if some := o.applyRate(open[key]); len(some) > 0 {
+		if some := o.holdRateExcess(open[key]); len(some) > 0 {
 			retry(some, o.notify(some, key.step, ""))
 		}
 	}
@@ -81,7 +81,8 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	return errors.Join(errs...)
 }
 
-// readyStep returns the step that is due and not held. A hold is recorded with its reason until it ends.
+// readyStep returns the step of an escalation that is due and not held. It records a hold, with the reason, until the
+// hold ends.
 func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, ready bool) {
 	is := o.presentState(e)
 	if is == nil {
@@ -90,7 +91,7 @@ func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, rea
 	}
 	e.route, e.Next = to, e.Next.Refit(to, e.Opened)
 	if !e.AckEnds.IsZero() && !e.AckEnds.After(o.now) {
-		o.notifyUnacked(e)
+		o.remindUnacked(e)
 	}
 	hold := decidingHold(o.holdsOf(e, to, is.Problem, o.now))
 	if hold == nil {
@@ -126,13 +127,14 @@ func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now t
 		if many := r.MassOutage(now); many != nil {
 			list = append(list, *many)
 		} else if e.Held != nil && e.Held.Kind == route.ManySilent && e.Held.Until.After(now) {
-			list = append(list, *e.Held) // found by the server before its restart
+			list = append(list, *e.Held) // the server found this hold before its restart
 		}
 	}
 	return list
 }
 
-// decidingHold returns the hold that decides about a message: one that drops it, else the one with the last end.
+// decidingHold returns the hold that decides about a message: a hold that drops the message, or else the hold that ends
+// last.
 func decidingHold(list []route.Hold) *route.Hold {
 	if len(list) == 0 {
 		return nil
@@ -140,29 +142,29 @@ func decidingHold(list []route.Hold) *route.Hold {
 	h := slices.MaxFunc(list, func(a, b route.Hold) int {
 		switch {
 		case a.Drop != b.Drop:
-			return boolOrder(a.Drop)
+			return compareBools(a.Drop)
 		case a.Until.IsZero() != b.Until.IsZero():
-			return boolOrder(a.Until.IsZero())
+			return compareBools(a.Until.IsZero())
 		}
 		return a.Until.Compare(b.Until)
 	})
 	return &h
 }
 
-func boolOrder(more bool) int {
+func compareBools(more bool) int {
 	if more {
 		return 1
 	}
 	return -1
 }
 
-// reroute moves a problem whose route was deleted to its present routes. Notified handlers are not notified
-// again and hear of the end: from the new route, or from the rest of the old one where the new one has
-// another incident or there is none.
+// reroute moves a problem whose route was deleted to its present routes. Handlers that were notified are not
+// notified again, but get the closing: by the new route, or by the rest of the deleted one if the new route has another
+// incident or there is no new route.
 func (o *deliveryBatch) reroute(e *escalation) {
 	is := o.presentState(e)
 	if is == nil {
-		o.scheduleAt(e, time.Time{}) // its end is on its way
+		o.scheduleAt(e, time.Time{}) // the problem has closed, and its closing follows
 		return
 	}
 	inherited := len(e.Notified) == 0
@@ -194,7 +196,8 @@ func (o *deliveryBatch) reroute(e *escalation) {
 	o.writeEscalation(e)
 }
 
-// notify sends one message about a list of problems to each handler of a step; why explains a message about several groups.
+// notify sends one message about several problems to each handler of a step; why is a sentence for a message about
+// several groups.
 func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	for _, name := range list[0].route.Steps[step].To {
 		ref := history.HandlerRef(name)
@@ -205,7 +208,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 		}
 	}
 	for _, e := range list {
-		if e.Closing != nil { // the problem closed while the rate held it
+		if e.Closing != nil { // the problem closed while the rate of its route held it
 			o.finishEscalation(e)
 			continue
 		}
@@ -245,14 +248,15 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 	return nil
 }
 
-// notifiesEachProblem reports whether a handler gets each problem by itself: an Alertmanager groups alerts.
+// notifiesEachProblem reports whether a handler gets a message of its own for each problem, because an Alertmanager
+// groups alerts itself.
 func (r *router) notifiesEachProblem(ref history.HandlerRef) bool {
 	spec, ok := r.names.Handler(ref.Namespace, ref.Name)
 	return ok && spec.Alertmanager != nil
 }
 
-// notificationOf returns a notification of problems as they were when they were evaluated; they change and
-// close meanwhile.
+// notificationOf returns a notification of a message's problems in the state in which they were evaluated, because they
+// may change or close meanwhile.
 func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string) (*handler.Notification, error) {
 	var notes []*handler.Notification
 	ended := 0
@@ -279,10 +283,11 @@ func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string)
 	return summarizeNotifications(notes, m.id, kind), nil
 }
 
-// maxListed bounds the problems that a summary lists for people.
+// maxListed is the most problems that a summary lists for people.
 const maxListed = 10
 
-// summarizeNotifications merges notifications into one under an incident, worst first; one notification stays itself.
+// summarizeNotifications merges notifications under one incident into a summary, with the worst problem first. A single
+// notification is not changed.
 func summarizeNotifications(notes []*handler.Notification, id, kind string) *handler.Notification {
 	slices.SortStableFunc(notes, func(a, b *handler.Notification) int {
 		return cmp.Or(cmp.Compare(severityRank(b.Severity), severityRank(a.Severity)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Source.Instance, b.Source.Instance))
@@ -315,7 +320,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	if more := len(notes) - maxListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	n.Hooks, n.Was = nil, "" // fields of one problem
+	n.Hooks, n.Was = nil, "" // these fields are about a single problem
 	n.Output = strings.Join(lines, "\n")
 	return &n
 }

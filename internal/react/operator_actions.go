@@ -14,16 +14,16 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Trial is the outcome of a handler test.
+// Trial is the result of a test message to a handler.
 type Trial struct {
 	handler.Receipt
 	Took  time.Duration
-	Final bool  // another attempt would fail alike
-	Err   error // nil: the message was taken
+	Final bool  // another attempt would fail in the same way
+	Err   error // nil: the handler accepted the message
 }
 
-// Try sends a test message to a handler with the given spec at once, without the outbox. The handler's variables
-// take the properties of node; zero: their defaults.
+// Try sends a test message to a handler with the given spec at once, without the outbox. Variables in the spec are
+// replaced by properties of a node; if node is zero, by their defaults.
 func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (Trial, error) {
 	now := r.opts.Now().UTC()
 	note := &handler.Notification{
@@ -55,8 +55,8 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 	return t, nil
 }
 
-// Replay puts dead letters of a handler back into the outbox, oldest first. Dead letters of closed problems
-// would page people for nothing: they stay unless q.Ended, and then their closings go with them.
+// Replay puts dead letters of a handler back into the outbox, oldest first. Dead letters of closed problems stay,
+// because they would call people for nothing. With q.Ended they are sent too, followed by their closings.
 func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (history.Revived, error) {
 	if room := r.deliver.outbox.limit - r.deliver.outbox.undelivered(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
@@ -67,16 +67,16 @@ func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.
 	if err != nil {
 		return history.Revived{}, err
 	}
-	r.deliver.outbox.addRevived(ref, done.Revived)
+	r.deliver.outbox.countReplayed(ref, done.Revived)
 	pause.Wake(r.deliver.wake)
 	return done, nil
 }
 
-// refreshPageSize is the number of open problems in one request.
+// refreshPageSize is the number of open problems in one request to an Alertmanager.
 const refreshPageSize = 500
 
-// refreshAlertmanagers posts open problems to Alertmanagers again and again: they forget alerts that are not
-// repeated.
+// refreshAlertmanagers posts the open problems to Alertmanagers periodically, because an Alertmanager forgets alerts
+// that are not repeated.
 func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 	for pause.For(ctx, handler.AlertEvery) == nil {
 		refs, err := d.opts.Store.HandlersWithOpen(ctx)
@@ -91,7 +91,7 @@ func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 	}
 }
 
-// refreshHandler posts all open problems to one Alertmanager, page by page.
+// refreshHandler posts all open problems of one Alertmanager handler, page by page.
 func (d *deliverer) refreshHandler(ctx context.Context, ref history.HandlerRef) error {
 	spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name)
 	if !ok || spec.Alertmanager == nil {
@@ -106,8 +106,8 @@ func (d *deliverer) refreshHandler(ctx context.Context, ref history.HandlerRef) 
 	}
 }
 
-// refreshPage posts one page of open problems. Meanwhile no closing goes to the same handler, because the page would begin its
-// alert again.
+// refreshPage posts one page of open problems to an Alertmanager. Meanwhile no closing is sent to the same handler: the
+// page could begin an alert again that the closing has ended.
 func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, after int64) (last int64, more bool, err error) {
 	gate := d.alertmanagerLocks.of(ref)
 	gate.Lock()
@@ -128,7 +128,7 @@ func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spe
 	return last, len(list) == refreshPageSize, d.out.ResendProblems(ctx, spec, notes)
 }
 
-// alertmanagerLocks has one lock for each Alertmanager: messages hold it for reading, a refresh for writing.
+// alertmanagerLocks has one lock for each Alertmanager: sending a message holds it for reading, a refresh for writing.
 type alertmanagerLocks struct{ locks sync.Map } // a *sync.RWMutex by history.HandlerRef
 
 func (g *alertmanagerLocks) of(ref history.HandlerRef) *sync.RWMutex {

@@ -20,73 +20,75 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Options are the surroundings of a Reactor.
+// Options are the settings and the other parts of the server that a Reactor uses.
 type Options struct {
 	Store history.Store
 	Names Names
-	// Rederive starts to derive transitions again from the journal, after the queue overflowed.
+	// Rederive starts a pass that derives transitions from the journal again, after the queue overflowed.
 	Rederive func() (Replay, error)
-	// Journal measures how far history is behind; nil: unknown.
+	// Journal is used to measure how far history is behind; nil: Lag has no commits and bytes.
 	Journal Journal
 
 	Routing   RoutingOptions
 	Pipelines PipelineOptions
 	Delivery  DeliveryOptions
 	Batches   BatchOptions
-	Retention time.Duration // of history; default 90 days
+	Retention time.Duration // age at which history is removed; default 90 days
 
 	Now        func() time.Time
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Queues     *queue.Registry
 
-	retryFirst   time.Duration // first wait after the store failed; default 100 ms
-	shutdownWait time.Duration // for messages under way when the server stops; default 5 s
+	retryFirst   time.Duration // pause after the first failure of the store; default 100 ms
+	shutdownWait time.Duration // time that messages under way get when the server stops; default 5 s
 }
 
-// RoutingOptions has the parts of the server that decide on notifications.
+// RoutingOptions has the parts of the server that decide about notifications.
 type RoutingOptions struct {
-	// Table finds routes and holds; nil: only the handlers of checks and namespaces.
+	// Table finds routes and holds; nil: only the handlers that checks and namespaces name are notified.
 	Table *route.Table
-	// Present returns the state of a source now as a transition: Problem is the open problem, and Received the time of the
-	// last change of status. It returns nil for a source without state. A nil Present knows no source: then a message leaves
-	// at once or never.
+	// Present returns the present state of a source as a transition: Problem is the open problem, and Received is the
+	// time of the last change of status. It returns nil for a source without state. If Present is nil, no source has
+	// state: a message is sent at once or never.
 	Present func(node model.NodeID, source model.Source) *event.Transition
-	// EndSilences deletes silences that end with their first problem, but none that was created after it closed;
-	// nil: they stay.
+	// EndSilences deletes silences that end with their first problem, but no silence that was created after the problem
+	// closed; nil: silences stay.
 	EndSilences func(ctx context.Context, ends []SilenceEnd) error
-	// NodesSilent gets the times at which nodes fell silent, before their problems are routed; late where history
-	// was behind.
+	// NodesSilent gets the times at which nodes fell silent, before the problems of these nodes are routed. The call
+	// comes late when history is behind.
 	NodesSilent func(at []time.Time)
-	// MassOutage returns the hold of keepalive problems while most of the fleet is silent; nil: never.
+	// MassOutage returns the hold of keepalive problems while most nodes of the fleet are silent; nil: there is no such
+	// hold.
 	MassOutage func(now time.Time) *route.Hold
-	// Dependencies lists the checks on which the problems of a source on a node depend; nil: none.
+	// Dependencies lists the checks on which the problems of a source on a node depend; nil: no check depends on
+	// another.
 	Dependencies func(node model.NodeID, source model.Source) []route.Dependency
-	// Shadow reports whether messages of a namespace's nodes are recorded but not sent; nil: never.
+	// Shadow reports whether messages about a namespace's nodes are recorded but not sent; nil: all are sent.
 	Shadow func(namespace string) bool
 }
 
-// PipelineOptions are the pipelines kept from Sensu; a nil Table has none.
+// PipelineOptions are for the pipelines kept from Sensu; with a nil Table there are none.
 type PipelineOptions struct {
 	Table *pipes.Table
-	// Kept returns the further fields that filter expressions read; nil: none.
+	// Kept returns the additional fields that filter expressions read; nil: there are none.
 	Kept func(node model.NodeID, check model.CheckID) directory.FilterContext
 }
 
 // DeliveryOptions are for sending messages.
 type DeliveryOptions struct {
 	handler.Options // Now and Logger are those of the reactor
-	// Beat gets the output of each synthetic result that was delivered; nil: dropped.
+	// Beat gets the output of each synthetic result that was delivered; nil: such outputs are dropped.
 	Beat  func(output string)
 	Retry Retry
 }
 
-// BatchOptions has the bounds of the queue of transitions and its transactions.
+// BatchOptions limits the queue of transitions and its transactions.
 type BatchOptions struct {
-	Capacity     int64         // bytes of waiting transitions; default: of the queue reactions
-	Size         int           // transitions in one transaction; default 2000
-	Gather       time.Duration // between transactions, unless a batch is full; default none
-	GatherOpened time.Duration // the same where a problem opened; default Gather
+	Capacity     int64         // most bytes of waiting transitions; default: the capacity of the queue reactions
+	Size         int           // most transitions in one transaction; default 2000
+	Gather       time.Duration // pause between transactions unless a batch is full; default none
+	GatherOpened time.Duration // the same pause if a problem opened; default Gather
 }
 
 // withDefaults fills the fields that are zero.
@@ -111,13 +113,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Names is the planner's directory: names of ids as they are now, and the handlers that they name.
+// Names is the part of the directory that the reactor uses: the present names of ids, and the handlers that resources
+// name.
 type Names interface {
 	route.Directory
-	// NodeProperties returns the values for variables in a handler.
+	// NodeProperties returns the properties of a node, for variables in the spec of a handler.
 	NodeProperties(id model.NodeID) model.PropertyValues
 	NamespaceName(id model.NamespaceID) (name string, ok bool)
-	// NamespaceHandlers lists the handlers for problems on a namespace's nodes whose check names none.
+	// NamespaceHandlers lists the handlers of a namespace, which are notified of problems whose check names no handler.
 	NamespaceHandlers(namespace string) []string
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 	CheckChunk(id model.ChunkID) *model.CheckChunk
@@ -125,8 +128,8 @@ type Names interface {
 	Keepalive(node model.NodeID) *model.CheckChunk
 }
 
-// definition returns the check's definition that judged a transition, with its handlers, route and pipelines
-// of now; nil: none is known any more, or another kind of source judged.
+// definition returns the check definition by which a transition was judged, with its present handlers, route and
+// pipelines; nil: the definition is unknown, or the source is not a check.
 func definition(names Names, t *event.Transition) *model.CheckChunk {
 	switch {
 	case t.Source.Kind != model.SourceCheck:
@@ -137,17 +140,17 @@ func definition(names Names, t *event.Transition) *model.CheckChunk {
 	return names.CheckChunk(t.Chunk)
 }
 
-// Replay derives transitions again (*rederive.Pass): at least all that history has not recorded, in order per
-// partition.
+// Replay is a pass over the journal that derives transitions again (*rederive.Pass): at least all transitions that
+// history lacks, in order per partition.
 type Replay interface {
-	// At is the position of the pass; before the first Read history lacks nothing up to it.
+	// At returns the position of the pass. Before the first Read history has all transitions up to that position.
 	At() journal.Position
-	// Read goes on to the journal's present head. It calls fn for every commit and reuses ts afterwards.
+	// Read reads on to the present end of the journal. It calls fn for every commit; fn must not keep ts.
 	Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error)
 	Close()
 }
 
-// Journal is the part of *journal.Log that measures lag.
+// Journal is the part of *journal.Log by which lag is measured.
 type Journal interface {
 	Head() journal.Position
 	SizeAfter(p journal.Position) int64
@@ -162,8 +165,8 @@ type metrics struct {
 	pipelineSeconds                                prometheus.Histogram
 }
 
-// newMetrics makes the metrics of a reactor and registers them; a nil registerer leaves them out. lag returns how late
-// history is.
+// newMetrics makes the metrics of a reactor and registers them, unless registerer is nil. lag returns how far history is
+// behind.
 func newMetrics(registerer prometheus.Registerer, lag func() Lag) *metrics {
 	factory := promauto.With(registerer)
 	counterOpts := func(name, help string) prometheus.CounterOpts {

@@ -12,31 +12,31 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// outbox is the deliverer's memory of the rows of the outbox. It bounds the undelivered messages of each handler (the
-// queue "deliveries"); it holds the messages under way, so that none is started twice and no handler gets more than its
-// slots at the same time; and those that wait for an asset. The rows are authoritative: after a crash a message is tried
-// again with the same key.
+// outbox is the deliverer's copy in memory of the outbox table. It limits the undelivered messages of each handler (the
+// queue "deliveries"). It knows the messages under way, so that no message is sent twice at the same time and no handler
+// gets more messages than its slots. It also knows the messages that wait for an asset. The rows of the table decide:
+// after a crash a message is sent again with the same key.
 type outbox struct {
-	limit int                          // undelivered messages of one handler
-	slots func(history.HandlerRef) int // messages that a handler gets at the same time
+	limit int                          // most undelivered messages of one handler
+	slots func(history.HandlerRef) int // returns the most messages that a handler gets at the same time
 
 	mu       sync.Mutex
-	pending  map[history.HandlerRef]int // undelivered messages
+	pending  map[history.HandlerRef]int // number of undelivered messages by handler
 	passed   uint64
 	overflow uint64
 
 	underway map[int64]bool
-	busy     map[history.HandlerRef]int // messages under way to a handler
-	// finished stay under way until the next query of the outbox begins: a query that ran while the outcome
-	// was recorded still shows them as waiting.
+	busy     map[history.HandlerRef]int // number of messages under way by handler
+	// finished lists messages that count as under way until the next query of the outbox begins: a query that ran while
+	// their result was recorded still returns them as waiting.
 	finished []int64
 
-	arrivals uint64         // count of arrived assets
-	waiting  map[int64]bool // messages whose asset is absent
-	due      []int64        // messages whose asset arrived, to be made due in the store
+	arrivals uint64         // number of assets that have arrived
+	waiting  map[int64]bool // ids of messages whose asset is missing
+	due      []int64        // ids of messages whose asset arrived, to be made due in the store
 }
 
-// maxAssetWaits bounds the memory of messages that wait for assets; more than are tried within an hour.
+// maxAssetWaits is the most messages that wait for assets in memory, more than are attempted within an hour.
 const maxAssetWaits = 1 << 17
 
 func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outbox {
@@ -55,7 +55,7 @@ func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outb
 	return o
 }
 
-// load counts the messages that wait since before the start.
+// load counts the messages that wait in the store since before the start.
 func (o *outbox) load(ctx context.Context, store history.Store) error {
 	pending, err := store.Pending(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (o *outbox) undelivered(ref history.HandlerRef) int {
 	return o.pending[ref]
 }
 
-// limitDeliveries makes dead letters of the deliveries beyond the limit of their handler.
+// limitDeliveries turns the deliveries that exceed the limit of their handler into dead letters.
 func (o *outbox) limitDeliveries(list []history.Delivery) {
 	more := map[history.HandlerRef]int{}
 	for i := range list {
@@ -91,7 +91,7 @@ func (o *outbox) limitDeliveries(list []history.Delivery) {
 	}
 }
 
-// add counts deliveries that were written to the outbox.
+// add counts deliveries that were written to the outbox table.
 func (o *outbox) add(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,8 +106,8 @@ func (o *outbox) add(list []history.Delivery) {
 	}
 }
 
-// addRevived counts dead letters that are pending again.
-func (o *outbox) addRevived(ref history.HandlerRef, n int) {
+// countReplayed counts dead letters that were put back into the outbox table.
+func (o *outbox) countReplayed(ref history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n > 0 {
@@ -117,15 +117,15 @@ func (o *outbox) addRevived(ref history.HandlerRef, n int) {
 }
 
 const (
-	// maxDue bounds one query of the outbox: several times the messages of one handler.
+	// maxDue is the most rows of one query of the outbox: several times the messages of one handler.
 	maxDue = 4 * perSocket
-	// minDue is the smallest limit of a query.
+	// minDue is the fewest rows that a query asks for.
 	minDue = 8
 )
 
-// beginQuery begins a query of the outbox. It returns the handlers without a free slot, and how many rows the
-// others can use; messages under way are among those rows. Each message that ends causes a query, so its cost
-// must not grow with the messages that wait.
+// beginQuery begins a query of the outbox table. It returns the handlers without a free slot, and the number of rows
+// that the other handlers can use; messages under way are among those rows. A query follows each message that ends, so
+// its cost must not grow with the number of waiting messages.
 func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,7 +146,8 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// reserve gives a message a slot; false: it has one already, or its handler has no more. arrivals is for release.
+// reserve gives a message a slot of its handler; false: the message has a slot already, or all slots are in use. The
+// caller passes arrivals to release.
 func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	most := o.slots(one.Handler)
 	o.mu.Lock()
@@ -160,16 +161,17 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	return o.arrivals, true
 }
 
-// attemptEnd is the end of an attempt, as the store has it.
+// attemptEnd is the state of a message after an attempt, as the store has it.
 type attemptEnd int
 
 const (
 	unsettled    attemptEnd = iota // the message is tried again
 	settled                        // the message is delivered or dead
-	missingAsset                   // the message is tried again, and at once when its asset arrives
+	missingAsset                   // the message is tried again, at once when its missing asset arrives
 )
 
-// release frees the slot of a message. If an asset arrived since reserve, a message that lacked one is due at once.
+// release frees the slot of a message. If an asset arrived since reserve, a message that lacked an asset is due
+// at once.
 func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -203,7 +205,7 @@ func (r *Reactor) AssetArrived() {
 	}
 }
 
-// retryAssetWaits makes deliveries due in the store whose asset arrived.
+// retryAssetWaits makes deliveries due in the store whose asset has arrived.
 func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	o := d.outbox
 	o.mu.Lock()
@@ -221,18 +223,18 @@ func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	}
 }
 
-// outcomes records attempts. Those that end during a write share the next transaction, whose fsync costs the
-// same for one or many.
+// outcomes records attempts in the store. Attempts that end during a write share the next transaction, because one
+// fsync costs the same for one attempt or many.
 type outcomes struct {
 	store   history.Store
 	mu      sync.Mutex
 	waiting []history.Outcome
-	written []chan error // receives the result of the write, for each of waiting; capacity 1
+	written []chan error // gets the result of the write, one channel for each of waiting; capacity 1
 	writing bool
 }
 
 // record returns when the attempt is in the store. A caller that finds no write in progress writes for all
-// that wait.
+// callers that wait.
 func (o *outcomes) record(ctx context.Context, id int64, a history.Attempt) error {
 	written := make(chan error, 1)
 	o.mu.Lock()

@@ -13,25 +13,25 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Reactor turns transitions into history, problems and messages. Fields of its goroutine (Run) are marked;
-// nobody else touches them once Run was called.
+// Reactor turns transitions into history, problems and messages. Fields marked "Run's" belong to the goroutine of Run:
+// no other goroutine uses them after Run was called.
 type Reactor struct {
 	consumer // records history and problems
 	opts     Options
 	deliver  *deliverer
-	pipeline *eventPipeline // nil: there are no pipelines
+	pipeline *eventPipeline // nil: the server has no pipelines
 
 	router         *router                           // Run's
-	places         map[model.Partition]history.Place // Run's: transitions up to there are recorded
-	pendingEnds    []SilenceEnd                      // Run's: silences to delete at endRetry, after a failure
+	places         map[model.Partition]history.Place // Run's: place in the journal up to which transitions are recorded
+	pendingEnds    []SilenceEnd                      // Run's: silences whose deletion failed, to be deleted at endRetry
 	endRetry       time.Time                         // Run's
-	lastClock      time.Time                         // Run's: of the last clockStep
-	aliveUntil     time.Time                         // the time up to which history was complete at the start
-	aliveRecorded  time.Time                         // Run's: of the last recordAlive
-	reconciliation *reconciliation                   // Run's; nil: history lacks nothing
+	lastClock      time.Time                         // Run's: time of the last clockStep
+	aliveUntil     time.Time                         // time up to which history was complete at the start
+	aliveRecorded  time.Time                         // Run's: time of the last recordAlive
+	reconciliation *reconciliation                   // Run's; nil: history lacks no problem
 }
 
-// New makes a reactor. Call Load before the view is restored; the view calls Emit.
+// New makes a reactor. Call Load before the event view is restored; the view then calls Emit.
 func New(o Options) *Reactor {
 	o = o.withDefaults()
 	r := &Reactor{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o)}
@@ -45,9 +45,9 @@ func New(o Options) *Reactor {
 	return r
 }
 
-// Load reads how far history reaches, so that a replay is not recorded twice. shared maps a position of an
-// earlier incarnation of the journal to the last one that both have (see journal.Log.Shared); nil: there was
-// none.
+// Load reads up to which places history has recorded transitions, so that a replay records none twice. shared returns,
+// for a position of an earlier life of the journal, the last position that both lives have (see journal.Log.Shared);
+// nil: there was no earlier life.
 func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := r.opts.Store.Places(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	return nil
 }
 
-// consumers returns the consumers of transitions: history, and pipelines if there are any.
+// consumers returns the consumers of transitions: one for history, and one for pipelines if there are any.
 func (r *Reactor) consumers() []*consumer {
 	if r.pipeline != nil {
 		return []*consumer{&r.consumer, &r.pipeline.consumer}
@@ -80,20 +80,21 @@ func (r *Reactor) consumers() []*consumer {
 	return []*consumer{&r.consumer}
 }
 
-// Emit copies transitions from the view's workers into the queues. It blocks only if the policy of a queue
-// says so.
+// Emit copies transitions into the queues; the workers of the event view call it. It blocks only if a queue's policy is
+// block.
 func (r *Reactor) Emit(ts []event.Transition) {
 	for _, l := range r.consumers() {
 		r.metrics.repeated.Add(float64(l.backlog.add(ts)))
 	}
 }
 
-// ErrFarBehind reports that transitions are derived again from the journal and are far from a position.
+// ErrFarBehind reports that history is derived from the journal again, and that the pass is far from the awaited
+// position.
 var ErrFarBehind = errors.New("history is far behind: its transitions are derived again from the journal")
 
-// Recorded waits until all transitions up to and including commit at are in the history store: only then may a
-// snapshot at that position be used, and the journal be cut below it. ErrFarBehind: the pass of rederive
-// gives a snapshot sooner.
+// Recorded waits until all transitions up to and including a commit are in history. Only then may the server keep a
+// snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the pass of rederive gives a
+// snapshot sooner.
 func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 	for _, l := range r.consumers() {
 		if err := l.awaitRecorded(ctx, at); err != nil {
@@ -103,8 +104,8 @@ func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
 	return nil
 }
 
-// Consumers lists history and pipelines as consumers of the journal, while they have transitions to record:
-// snapshots, and so the journal, wait for them.
+// Consumers lists history and pipelines as consumers of the journal, while they have transitions to record: snapshots
+// wait for them, and so does the removal of old segments of the journal.
 func (r *Reactor) Consumers() (list []journal.Consumer) {
 	for _, l := range r.consumers() {
 		if oldest, _, waits, _ := l.backlog.oldest(); waits && oldest.Number > 0 {
@@ -115,8 +116,8 @@ func (r *Reactor) Consumers() (list []journal.Consumer) {
 	return list
 }
 
-// Run records and delivers until ctx ends. Transitions that wait then are derived again from the journal at
-// the next start.
+// Run records transitions and sends messages until ctx ends. Transitions that still wait then are derived from the
+// journal again after the next start.
 func (r *Reactor) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -134,7 +135,7 @@ func (r *Reactor) Run(ctx context.Context) error {
 
 func (r *Reactor) run(ctx context.Context) error {
 	r.router.changed = r.opts.Routing.Table.Changed()
-	r.router.reevaluateAll(r.now()) // silences may have ended before the start
+	r.router.reevaluateAll(r.now()) // silences may have ended while the server was down
 	var last time.Time              // begin of the last batch
 	for {
 		if err := r.reconcile(ctx); err != nil {
@@ -158,8 +159,8 @@ func (r *Reactor) run(ctx context.Context) error {
 	}
 }
 
-// await waits for transitions, for a due message, or for a change of routing; at most aliveInterval, for the
-// clock may have been set and the machine may have slept.
+// await waits for transitions, for a due message, or for a change of routing, but at most aliveInterval, because the
+// clock may have been set or the machine may have slept.
 func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	next := r.router.nextDue()
 	if len(r.pendingEnds) > 0 && (next.IsZero() || r.endRetry.Before(next)) {
@@ -185,8 +186,8 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	return nil
 }
 
-// gather waits for a batch. After a pause the first transition is recorded at once; the next ones wait for
-// more, for Gather at most, and GatherOpened where a problem opened.
+// gather waits until a batch is worth recording. The first transition after a pause is recorded at once. The next
+// ones wait for more: at most for Gather, or for GatherOpened if a problem opened.
 func (r *Reactor) gather(ctx context.Context, last time.Time) error {
 	if err := r.backlog.wait(ctx, 1, false); err != nil {
 		return err
@@ -202,7 +203,7 @@ func (r *Reactor) gather(ctx context.Context, last time.Time) error {
 	return ctx.Err()
 }
 
-// afterBatch sends due messages, and evaluates held ones again where routing changed.
+// afterBatch sends due messages, and evaluates held ones again if routing changed.
 func (r *Reactor) afterBatch(ctx context.Context) error {
 	o := newDeliveryBatch(r.router, r.now())
 	if len(r.pendingEnds) > 0 && !o.now.Before(r.endRetry) {
@@ -225,14 +226,14 @@ func (r *Reactor) afterBatch(ctx context.Context) error {
 		return nil
 	}
 	var b history.Batch
-	o.addTo(&b)
+	o.addRowsTo(&b)
 	return r.record(ctx, b, 0)
 }
 
-// now returns the wall clock's time, without its monotonic part: due times survive a restart.
+// now returns the time of the wall clock without its monotonic part, because due times have to survive a restart.
 func (r *Reactor) now() time.Time { return r.opts.Now().Round(0) }
 
-// clockStep returns how far the wall clock was set back since the last call, if more than 5 s.
+// clockStep returns by how much the wall clock was set back since the last call, if by more than 5 s.
 func (r *Reactor) clockStep() time.Duration {
 	now, last := r.opts.Now(), r.lastClock
 	if r.lastClock = now; last.IsZero() {
@@ -244,7 +245,7 @@ func (r *Reactor) clockStep() time.Duration {
 	return 0
 }
 
-// persist records transitions, with the escalations and deliveries that follow from them.
+// persist records transitions, together with the escalations and deliveries that follow from them.
 func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	var all recordedBatch
 	if err := r.retry(ctx, "cannot read history", len(ts), func() (err error) {
@@ -256,9 +257,9 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	return r.write(ctx, all, len(ts))
 }
 
-// write routes the problem changes of a batch, and records it.
+// write routes the problem changes of a batch, then records the batch.
 func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int) error {
-	if at := all.silentSince(); len(at) > 0 && r.opts.Routing.NodesSilent != nil {
+	if at := all.nodesSilentSince(); len(at) > 0 && r.opts.Routing.NodesSilent != nil {
 		r.opts.Routing.NodesSilent(at)
 	}
 	o := newDeliveryBatch(r.router, r.now())
@@ -277,14 +278,14 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 			r.opts.Logger.Error("cannot compose a message", "err", err)
 		}
 	}
-	o.addTo(&all.Batch)
-	// Silences end before the closings that end them are recorded: after a crash in between the closings come
-	// again.
+	o.addRowsTo(&all.Batch)
+	// Silences end before the closings are recorded that end them: after a crash in between, the replay brings the
+	// closings again.
 	r.endSilences(ctx, r.router.endedSilences(all.changes))
 	return r.record(ctx, all.Batch, transitions)
 }
 
-// record writes a batch until the store takes it.
+// record writes a batch, and repeats the write until the store accepts it.
 func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) error {
 	r.deliver.outbox.limitDeliveries(b.Deliveries)
 	began := r.opts.Now()

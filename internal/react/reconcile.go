@@ -13,16 +13,17 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// reconciliation holds the problems that are open in the view but not in history, and the reverse.
-// Transitions on their way at the start are among them until they are recorded; the rest were lost.
+// reconciliation holds the problems in which history differed from the event view at the start. Some of their
+// transitions were only late, and are recorded soon; the rest were lost.
 type reconciliation struct {
-	at     journal.Position        // the replay emits transitions up to this position
+	at     journal.Position        // last position whose transitions the replay emits
 	opened []*model.Problem        // problems that are open in the view and not in history
 	closed map[string]sourceOnNode // problems that are open in history and not in the view
 }
 
-// Compare finds the open problems in which history differs from the view, which has applied all up to a
-// commit; each calls fn with the view's. Call it between Load and Run, before new transitions are emitted.
+// Compare finds the open problems in which history differs from the event view. The view has applied all commits up to a
+// position; each calls fn with each of its open problems. Call Compare after Load and before Run, before new transitions
+// are emitted.
 func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem))) {
 	m := &reconciliation{at: at, closed: r.router.openInHistory}
 	r.router.openInHistory = nil
@@ -36,8 +37,7 @@ func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem)
 	r.reconciliation = m
 }
 
-// reconcile opens and closes the problems whose transitions were lost, once all that was on its way is
-// recorded.
+// reconcile opens and closes the problems whose transitions were lost. It waits until all late transitions are recorded.
 func (r *Reactor) reconcile(ctx context.Context) error {
 	m := r.reconciliation
 	if m == nil {
@@ -53,8 +53,8 @@ func (r *Reactor) reconcile(ctx context.Context) error {
 	return r.closeMissed(ctx, m)
 }
 
-// openMissed opens the problems whose opening was lost. Problems that opened before this history was created or
-// restored are only recorded: it does not know which handlers were notified.
+// openMissed opens the problems whose opening was lost. Problems that opened before this history was created or restored
+// are only recorded, because history does not know which handlers were notified.
 func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	var known map[string]bool
 	if err := r.retry(ctx, "cannot read history", 0, func() (err error) {
@@ -69,7 +69,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	}
 	lost := slices.DeleteFunc(m.opened, func(p *model.Problem) bool {
 		s := r.opts.Routing.Present(p.NodeID, p.Source)
-		return known[p.ID] || s == nil || s.Problem == nil || s.Problem.ID != p.ID // its end, too, is on its way
+		return known[p.ID] || s == nil || s.Problem == nil || s.Problem.ID != p.ID // it closed: its closing is late too
 	})
 	slices.SortFunc(lost, func(a, b *model.Problem) int { return cmp.Compare(a.ID, b.ID) })
 	adopted := 0
@@ -78,7 +78,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 		for _, p := range some {
 			t := r.lostOpening(p)
 			change := problemChange{Transition: t, problem: problemOf(r.opts.Names, t), late: true}
-			if r.aliveAt(p.Opened) {
+			if r.wasComplete(p.Opened) {
 				r.metrics.missed.WithLabelValues("opened").Inc()
 				r.opts.Logger.Error("the opening of a problem is missing in history; notifying it now", "problem", p.ID,
 					"namespace", change.problem.Namespace, "node", change.problem.Node, "source", change.problem.SourceName, "opened", p.Opened)
@@ -99,7 +99,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	return nil
 }
 
-// lostOpening returns the lost transition, as far as the view knows it.
+// lostOpening returns the lost opening of a problem, made from the state in the event view.
 func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 	t := event.Transition{Node: p.NodeID, Source: p.Source}
 	if s := r.opts.Routing.Present(p.NodeID, p.Source); s != nil {
@@ -109,8 +109,8 @@ func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 	return &t
 }
 
-// closeMissed ends problems whose end was lost. Where the view knows nothing of an event that there
-// is, whether it ended nobody can tell.
+// closeMissed closes the problems whose closing was lost. If the view has no state of an existing event, the problem
+// stays open, because nobody can tell whether it has ended.
 func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	var b recordedBatch
 	for id, of := range m.closed {
@@ -146,7 +146,8 @@ func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	return r.write(ctx, b, 0)
 }
 
-// lostClosing returns the lost closing of a problem, from the present state of its source. Its time is known if the source is OK.
+// lostClosing returns the lost closing of a problem, made from the present state of its source. The time of the closing
+// is known only if the source is OK.
 func (r *Reactor) lostClosing(p history.Problem, state *event.Transition) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Chunk: p.Chunk, Status: model.OK,
 		Received: r.now().UnixNano()}
@@ -163,7 +164,7 @@ func (r *Reactor) lostClosing(p history.Problem, state *event.Transition) proble
 	return problemChange{Transition: t, problem: p}
 }
 
-// latenessNote returns the sentence that explains a late first message.
+// latenessNote returns the sentence that explains why a first message is late.
 func latenessNote(list []*escalation, ref history.HandlerRef) string {
 	var first time.Time
 	n := 0
@@ -184,15 +185,16 @@ func latenessNote(list []*escalation, ref history.HandlerRef) string {
 }
 
 const (
-	// aliveInterval is the time between two records of the time up to which history is complete.
+	// aliveInterval is the interval at which the server records up to when history is complete.
 	aliveInterval = 20 * time.Second
-	// aliveSlack extends the recorded time, which is up to an interval old. History does not know problems that opened later.
+	// aliveSlack is added to the recorded time, which can be an interval old. History need not know problems that opened
+	// later.
 	aliveSlack = 3 * aliveInterval
 )
 
-// recordAlive writes the time up to which history is complete. A problem that is open in the view at the next
-// start and opened later, opened after the copy was made from which history was restored. While
-// reconciliation is due nothing is written: if this server ends now, the next has to reconcile.
+// recordAlive writes the time up to which history is complete. If the event view has a problem at the next start that
+// opened later, history was restored from a copy made before the problem opened. While a reconciliation is due,
+// recordAlive writes nothing: if this server stops now, the next one has to reconcile.
 func (r *Reactor) recordAlive(ctx context.Context) {
 	now := r.opts.Now()
 	if r.reconciliation != nil || !r.aliveRecorded.IsZero() && now.Sub(r.aliveRecorded) < aliveInterval {
@@ -208,5 +210,7 @@ func (r *Reactor) recordAlive(ctx context.Context) {
 	}
 }
 
-// aliveAt reports whether history was alive when a problem opened, and so should know it.
-func (r *Reactor) aliveAt(opened time.Time) bool { return !opened.After(r.aliveUntil.Add(aliveSlack)) }
+// wasComplete reports whether history was complete when a problem opened, and so should know the problem.
+func (r *Reactor) wasComplete(opened time.Time) bool {
+	return !opened.After(r.aliveUntil.Add(aliveSlack))
+}

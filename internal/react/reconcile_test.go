@@ -151,7 +151,7 @@ func unrelatedTransition(commit uint64) event.Transition {
 
 // A new or restored history does not know who was notified of problems that opened before its time: it adopts them silently, at
 // every start. Problems that opened in its time were lost and are notified.
-func TestNewHistoryNotifiesNobody(t *testing.T) {
+func TestNewHistoryAdoptsOpenProblemsSilently(t *testing.T) {
 	for name, row := range map[string]struct {
 		aliveUntil time.Time // history was complete up to then; zero: history is empty
 		open       int

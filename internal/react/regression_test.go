@@ -169,7 +169,7 @@ func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	o.finished[e.EscalationKey] = true
 	o.writeEscalation(e) // the route was applied again
 	var b history.Batch
-	if o.addTo(&b); len(b.Finished) != 0 || len(b.Escalations) != 1 {
+	if o.addRowsTo(&b); len(b.Finished) != 0 || len(b.Escalations) != 1 {
 		t.Errorf("%+v", b)
 	}
 }

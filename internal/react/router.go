@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// router moves each open problem along its routes, and decides which handlers are notified when it opens, lasts
-// and closes. Its state equals the table history_escalations; both change together. Only Run's goroutine
+// router moves each open problem along its routes, and decides which handlers are notified when the problem opens, goes
+// on and closes. Its state equals the SQL table history_escalations; both change together. Only the goroutine of Run
 // uses it.
 type router struct {
 	RoutingOptions
@@ -22,12 +22,12 @@ type router struct {
 	names         Names
 	all           map[history.EscalationKey]*escalation
 	of            map[string][]*escalation        // escalations by problem
-	dependents    map[string]map[*escalation]bool // held escalations by the problem on which they depend
+	dependents    map[string]map[*escalation]bool // held escalations, by the problem of the dependency that holds them
 	groups        map[groupKey]*group
-	rates         map[groupKey]*history.Rate // messages of routes that open problems
+	rates         map[groupKey]*history.Rate // counts of messages that open problems, by route
 	due           dueHeap
-	changed       <-chan struct{}         // closed when the routing changed since the last evaluation
-	openInHistory map[string]sourceOnNode // problems that are open in history, until they are compared with the view's
+	changed       <-chan struct{}         // closed when routing has changed since the last evaluation
+	openInHistory map[string]sourceOnNode // problems that are open in history, until Compare
 }
 
 // sourceOnNode identifies the source of a problem on its node.
@@ -36,27 +36,28 @@ type sourceOnNode struct {
 	source model.Source
 }
 
-// escalation is a row of history_escalations with its place in the heap.
+// escalation is a row of the table history_escalations, with its place in the heap of due escalations.
 type escalation struct {
 	history.Escalation
 	route            *route.Route
 	at               time.Time         // time of the next evaluation
-	index            int               // in the heap; -1: not in it
-	dependency       string            // the id of the problem whose end it waits for; empty: none
-	present          *event.Transition // the state at its last evaluation, for the message of the same batch
-	previousSeverity model.Severity    // notified before Severity, until all steps with Severity were sent
+	index            int               // index in the heap; -1: the escalation is not in it
+	dependency       string            // id of the problem whose closing the escalation waits for; empty: none
+	present          *event.Transition // state of the problem at its last evaluation, for the message of the same batch
+	previousSeverity model.Severity    // severity notified before Severity, until all steps were sent with Severity
 }
 
-// group holds the problems of one route and group key that share messages.
+// group holds the problems of one route with the same group key, which share messages.
 type group struct {
 	lead    string
-	flush   time.Time // time of the group's next message; past: no message waits
-	ends    time.Time // time of the group's next closing message; past: no message waits
+	flush   time.Time // time of the group's next message; in the past: no message waits
+	ends    time.Time // time of the group's next closing; in the past: no closing waits
 	members map[*escalation]bool
 }
 
-// groupKey identifies what problems have in common: a group, the messages of a route's rate, or one step of either. Fields
-// that do not matter are zero. Problems of a shadow namespace share no message and no rate with others.
+// groupKey identifies escalations that share something: the messages of a group, the rate of a route, or one step of
+// either. Fields that do not matter are zero. Problems of a shadow namespace share neither messages nor a rate with
+// other problems.
 type groupKey struct {
 	route, group string
 	shadow       bool
@@ -64,7 +65,7 @@ type groupKey struct {
 }
 
 func (k groupKey) compare(o groupKey) int {
-	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), boolOrder(k.shadow)-boolOrder(o.shadow), cmp.Compare(k.step, o.step))
+	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), compareBools(k.shadow)-compareBools(o.shadow), cmp.Compare(k.step, o.step))
 }
 
 func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group: e.Group} }
@@ -109,7 +110,7 @@ func (r *router) load(ctx context.Context) error {
 	}
 }
 
-// addEscalation adds an escalation to all indexes and to the heap.
+// addEscalation adds an escalation to all indexes and to the heap of due escalations.
 func (r *router) addEscalation(e *escalation) {
 	r.all[e.EscalationKey] = e
 	r.of[e.Problem] = append(r.of[e.Problem], e)
@@ -128,7 +129,7 @@ func (r *router) group(key groupKey, lead string) *group {
 	return r.groups[key]
 }
 
-// removeEscalation removes an escalation from all indexes and from the heap.
+// removeEscalation removes an escalation from all indexes and from the heap of due escalations.
 func (r *router) removeEscalation(e *escalation) {
 	delete(r.all, e.EscalationKey)
 	r.releaseDependency(e)
@@ -152,7 +153,7 @@ func (r *router) leaveGroup(e *escalation) {
 	}
 }
 
-// apply applies a problem's opening, closing, status or acknowledgement.
+// apply routes the opening or closing of a problem, or its changed status or acknowledgement.
 func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	switch t.Kind {
 	case event.StatusChanged:
@@ -161,7 +162,7 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 		return nil
 	case event.ProblemOpened:
 		if len(r.of[t.problem.ID]) > 0 {
-			return nil // the opening was derived again, and is routed already
+			return nil // the opening was derived from the journal again, and was routed before
 		}
 		o.opened[t.problem.ID] = t.Transition
 		var now []*escalation
@@ -179,8 +180,8 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	}
 }
 
-// reevaluateAll evaluates all held escalations again, because a silence may have ended or a window moved, and
-// escalations whose route has other steps or was deleted.
+// reevaluateAll evaluates all held escalations again, because a silence may have ended or a window moved. It also
+// evaluates escalations whose route was deleted or has other steps.
 func (r *router) reevaluateAll(now time.Time) {
 	for _, e := range r.all {
 		if e.Closing != nil {
@@ -198,7 +199,7 @@ func (r *router) reevaluateAll(now time.Time) {
 	}
 }
 
-// reevaluate makes a held escalation due now, unless its hold drops it.
+// reevaluate makes a held escalation due now, unless its hold drops the message.
 func (r *router) reevaluate(e *escalation, now time.Time) {
 	if e.Held != nil && !e.Held.Drop && e.Closing == nil {
 		e.Due = now
@@ -206,25 +207,26 @@ func (r *router) reevaluate(e *escalation, now time.Time) {
 	}
 }
 
-// statusChanged evaluates an open problem again: another status may escape its hold, and match more routes.
+// statusChanged evaluates an open problem again after a change of status: the hold may not match the new status, and
+// more routes may match.
 func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	if t.First || t.Status == model.OK {
 		return
 	}
 	s := r.Present(t.Node, t.Source)
 	if s == nil || s.Problem == nil || !s.Problem.Opened.Before(time.Unix(0, t.Received)) {
-		return // the transition of its opening or closing follows
+		return // the transition that opens or closes the problem follows
 	}
 	for _, e := range r.of[s.Problem.ID] {
 		r.reevaluate(e, o.now)
-		o.notifyWorse(e, s.Problem.Severity)
+		o.notifyHigherSeverity(e, s.Problem.Severity)
 	}
 	for _, e := range r.openEscalations(t, &history.Problem{Problem: *s.Problem}, o.now) {
 		o.writeEscalation(e)
 	}
 }
 
-// shiftTimes moves all due times by as much as the clock was set back.
+// shiftTimes moves all due times back by as much as the clock was set back.
 func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 	for _, e := range r.all {
 		for i, at := range e.Next {
@@ -252,7 +254,7 @@ func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 	}
 }
 
-// schedule puts an escalation into the heap by its next due time; without one it waits for a change.
+// schedule puts an escalation into the heap at its next due time. An escalation without due time waits for a change.
 func (r *router) schedule(e *escalation) {
 	at := e.Due
 	if e.Closing == nil && e.Held == nil {
@@ -272,7 +274,7 @@ func (r *router) scheduleAt(e *escalation, at time.Time) {
 	}
 }
 
-// nextDue returns the next due time; zero: none.
+// nextDue returns the earliest due time of all escalations; zero: none is due at any time.
 func (r *router) nextDue() time.Time {
 	if len(r.due) == 0 {
 		return time.Time{}
@@ -280,7 +282,7 @@ func (r *router) nextDue() time.Time {
 	return r.due[0].at
 }
 
-// directRoute returns the route of handlers that are named without one.
+// directRoute returns a route without a name for handlers that a check or namespace names.
 func directRoute(handlers []history.HandlerRef) *route.Route {
 	names := make([]route.Name, len(handlers))
 	for i, h := range handlers {
@@ -289,7 +291,7 @@ func directRoute(handlers []history.HandlerRef) *route.Route {
 	return route.Direct(names)
 }
 
-// routeOf returns the route that an escalation follows now; nil: it was deleted.
+// routeOf returns the route that an escalation follows now; nil: the route was deleted.
 func (r *router) routeOf(e *escalation) *route.Route {
 	if e.Route == "" {
 		return directRoute(e.Direct)
@@ -299,12 +301,13 @@ func (r *router) routeOf(e *escalation) *route.Route {
 	return found
 }
 
-// describeProblem returns a problem as routes and silences see it now.
+// describeProblem returns a problem in the form that routes and silences match, with the present labels, facts and
+// groups of its node.
 func (r *router) describeProblem(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
 	return route.Describe(r.names, node, source, status, severity)
 }
 
-// chooseRoutes returns the routes of a problem.
+// chooseRoutes returns the routes of a problem, and the problem in the form that routes match.
 func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
 	m := r.describeProblem(t.Node, t.Source, p.Status, p.Severity)
 	namespace, _ := r.names.NamespaceName(t.Namespace)
@@ -312,12 +315,12 @@ func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.P
 	return m, routes
 }
 
-// openEscalations starts an escalation on each route of a problem that has none yet.
+// openEscalations starts an escalation of a problem on each of its routes, unless the problem has one there.
 func (r *router) openEscalations(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
 	m, routes := r.chooseRoutes(t, p)
 	opened := p.Opened
 	if opened.After(now) {
-		opened = now // the clock was set back since; the journal's time does not go back
+		opened = now // the clock was set back after the problem opened; times of the journal are not
 	}
 	shadow := r.inShadow(p.ID, m.Node.Namespace)
 	for _, to := range routes {
@@ -326,7 +329,7 @@ func (r *router) openEscalations(t *event.Transition, p *history.Problem, now ti
 		if e.Group = p.ID; e.Route != "" {
 			e.Group = to.Group(m)
 		}
-		if shadow { // shadow problems share no message with others
+		if shadow { // problems of a shadow namespace share no message with others
 			e.Group += "\x00shadow"
 		}
 		if r.all[e.EscalationKey] != nil {
@@ -339,7 +342,7 @@ func (r *router) openEscalations(t *event.Transition, p *history.Problem, now ti
 	return list
 }
 
-// escalationOf returns an empty escalation of a problem on a route, or of handlers without one.
+// escalationOf returns a new escalation of a problem on a route, which may be a route without a name.
 func escalationOf(problem string, to *route.Route) *escalation {
 	e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: problem}}}
 	if to.Name != (route.Name{}) {
@@ -352,8 +355,8 @@ func escalationOf(problem string, to *route.Route) *escalation {
 	return e
 }
 
-// inShadow reports whether messages of a problem are recorded but not sent. A problem keeps its mode to its
-// end: nobody hears of an end without a beginning.
+// inShadow reports whether messages about a problem are recorded but not sent. A problem keeps the mode of its opening
+// until it closes, so that no handler gets a closing without an opening.
 func (r *router) inShadow(problem, namespace string) bool {
 	if of := r.of[problem]; len(of) > 0 {
 		return of[0].Shadow
@@ -361,8 +364,8 @@ func (r *router) inShadow(problem, namespace string) bool {
 	return r.Shadow != nil && r.Shadow(namespace)
 }
 
-// groupFlush returns when the next message of an escalation's group leaves: with those that wait, else after
-// the route's groupWait.
+// groupFlush returns when the next message of an escalation's group is sent: with the problems that wait already, or
+// else after the route's groupWait.
 func (r *router) groupFlush(e *escalation, to *route.Route, now time.Time) time.Time {
 	g := r.group(e.groupKey(), e.Problem)
 	e.Lead = g.lead
@@ -372,8 +375,8 @@ func (r *router) groupFlush(e *escalation, to *route.Route, now time.Time) time.
 	return g.flush
 }
 
-// dueHeap orders escalations by their next evaluation; equal ones by problem and route, so
-// that decisions do not depend on the order of their arrival.
+// dueHeap orders escalations by the time of their next evaluation, and equal times by problem and route, so that
+// decisions do not depend on the order in which problems arrive.
 type dueHeap []*escalation
 
 func (h dueHeap) Len() int { return len(h) }

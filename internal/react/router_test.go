@@ -108,7 +108,7 @@ func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	o := newDeliveryBatch(p.r, p.now)
 	testenv.NoError(p.t, do(o))
 	var b history.Batch
-	o.addTo(&b)
+	o.addRowsTo(&b)
 	testenv.NoError(p.t, p.store.Record(context.Background(), b))
 	for _, d := range b.Deliveries {
 		if p.incidents {

@@ -67,8 +67,8 @@ func drawSelector(t *rapid.T) *model.Selector {
 	return s
 }
 
-// TestIndexFindsWhatAWalkFinds compares the index with a walk over all selectors, after random changes.
-func TestIndexFindsWhatAWalkFinds(t *testing.T) {
+// TestIndexFindsAllMatchingSelectors compares the index with a walk over all selectors, after random changes.
+func TestIndexFindsAllMatchingSelectors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, all := newIndex[int](), map[Name]*selector{}
 		for i := range rapid.IntRange(1, 30).Draw(t, "changes") {

@@ -22,29 +22,30 @@ func (n Name) compare(other Name) int {
 	return cmp.Or(cmp.Compare(n.Namespace, other.Namespace), cmp.Compare(n.Name, other.Name))
 }
 
-// Source names the origin of a problem.
+// Source names the source of a problem.
 type Source struct {
 	Kind     model.SourceKind
-	Name     Name // in the node's namespace or shared
+	Name     Name // in the node's namespace, or shared
 	Instance string
 }
 
-// Problem is the input of a decision. One goroutine owns it, because conditions cache their results
-// in it.
+// Problem describes a problem for routes and holds. Only one goroutine may use it, because conditions cache their
+// results in it.
 type Problem struct {
 	Node     Name
-	Groups   []Name // of the node
+	Groups   []Name // groups of the node
 	Labels   map[string]string
 	Facts    map[string]string
 	Source   Source
 	Status   model.Status
 	Severity model.Severity
 
-	node  *where.Node // for conditions; built at first use
+	node  *where.Node // the node as conditions see it; made at first use
 	holds map[*where.Condition]bool
 }
 
-// satisfiesCondition evaluates a condition and caches the result, because many selectors share conditions.
+// satisfiesCondition evaluates a condition on the problem and caches the result, because many selectors share
+// conditions.
 func (p *Problem) satisfiesCondition(c *where.Condition) bool {
 	holds, asked := p.holds[c]
 	if !asked {
@@ -57,7 +58,7 @@ func (p *Problem) satisfiesCondition(c *where.Condition) bool {
 	return holds
 }
 
-// conditionNode returns the node for a condition.
+// conditionNode returns the problem's node as conditions see it.
 func (p *Problem) conditionNode() *where.Node {
 	if p.node == nil {
 		p.node = where.NewNode()
@@ -82,7 +83,7 @@ func (p *Problem) Check() Name {
 	return p.Source.Name
 }
 
-// hasCheck reports whether the problem is of a check: NAME in any namespace, or NAMESPACE/NAME.
+// hasCheck reports whether the problem is of the named check: NAME in any namespace, or NAMESPACE/NAME.
 func (p *Problem) hasCheck(check string) bool {
 	of := p.Check()
 	if of == (Name{}) {
@@ -116,7 +117,7 @@ func (p *Problem) ResolveName(name string) (any, bool) {
 // Parent implements interpreter.Activation.
 func (p *Problem) Parent() interpreter.Activation { return nil }
 
-// Directory names nodes and sources, and describes nodes.
+// Directory names nodes and sources of problems, and describes nodes.
 type Directory interface {
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
 	NodeLabels(id model.NodeID) map[string]string
@@ -140,8 +141,8 @@ func Describe(d Directory, node model.NodeID, source model.Source, status model.
 	return p
 }
 
-// problemConditions is the language of a selector's `where`: a condition over a problem's source
-// and its node.
+// problemConditions is the condition language for `where` in a selector: conditions over the node and the source of a
+// problem.
 var problemConditions = where.Language{
 	Of: "problem", MaxCost: 100_000,
 	Reads:   "source.kind, .name, .namespace, .instance; check; node.name, .namespace, .labels, .facts, .groups",
@@ -157,28 +158,28 @@ var problemConditions = where.Language{
 	},
 }
 
-// CheckCondition checks the `where` of a selector.
+// CheckCondition returns the error of a condition in a selector's `where`.
 func CheckCondition(expr string) error {
 	_, err := problemConditions.Compile(expr)
 	return err
 }
 
-// Kinds of holds by a dependency.
+// These holds come from a dependency of the problem.
 const (
 	Unreachable HoldKind = "unreachable" // a node on which the problem's node depends is down
 	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails
 )
 
-// Dependency is an event that problems of other events depend on.
+// Dependency is an event whose problems hold the problems of other events.
 type Dependency struct {
 	Node   model.NodeID
 	Check  model.CheckID
-	Name   Name          // its namespace, and NODE/CHECK
-	Behind bool          // the event is the keepalive of the node on which this node depends; false: a check on the same node
+	Name   Name          // namespace of the event, and NODE/CHECK
+	Behind bool          // the event is the keepalive of the node's upstream node; false: an event of a check on the same node
 	Settle time.Duration // the longest time until a failure of the check is detected
 }
 
-// Hold returns the hold by this dependency.
+// Hold returns the hold on a problem that this dependency causes.
 func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	h := &Hold{Kind: Dependent, By: m.Name, Reason: reason, Until: until}
 	if m.Behind {
@@ -187,9 +188,8 @@ func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	return h
 }
 
-// DependencyHold returns the hold by the first dependency with a CRITICAL or UNKNOWN problem, and
-// that problem; nil without one. problem returns the open problem of an event with its present
-// status.
+// DependencyHold returns the hold by the first dependency whose problem is CRITICAL or UNKNOWN, and that problem; nil:
+// no dependency holds. problem returns the open problem of an event with its present status.
 func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
 	for i := range dependencies {
 		m := &dependencies[i]
@@ -201,10 +201,10 @@ func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.
 	return nil, nil
 }
 
-// Declaration is a resource that the planner puts in force, such as a route or a window.
+// Declaration is a declared or deleted resource that the planner passes to routing, such as a route or a window.
 type Declaration struct {
 	Kind string
 	Name
-	Zone string     // of the namespace, for times without a zone
+	Zone string     // time zone of the namespace, for times without a zone
 	Spec model.Spec // nil: the resource was deleted
 }

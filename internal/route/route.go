@@ -13,30 +13,30 @@ import (
 // DefaultName is the name of the route for problems that no other route takes.
 const DefaultName = "default"
 
-// DefaultGroupWait is the time for which the first message of a group waits for more problems.
+// DefaultGroupWait is how long the first message of a group waits for more problems of the group.
 const DefaultGroupWait = 10 * time.Second
 
 // Route is a compiled model.RouteSpec. Immutable.
 type Route struct {
 	Name      Name
 	GroupWait time.Duration
-	Steps     []Step // ascending by After
+	Steps     []Step // ascending by Step.After
 	Rate      *model.RouteRate
 
 	groupBy []string
 	mutes   []mute
-	matches bool // the route selects problems by match
+	matches bool // the route has a selector (spec.match)
 }
 
-// Step names the handlers to notify after a problem has been open for a time.
+// Step names the handlers that are notified once a problem has been open for a time.
 type Step struct {
-	To            []Name // handlers
+	To            []Name // handlers to notify
 	After, Repeat time.Duration
 }
 
 type mute struct {
 	selector *selector
-	calendar *window.Calendar // nil: the calendar of the named window
+	calendar *window.Calendar // nil: the mute names a Window, whose calendar applies
 	window   Name
 	during   string
 }
@@ -75,7 +75,7 @@ func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	return r, nil
 }
 
-// Group returns the text that problems of one message have in common.
+// Group returns the text by which problems of the route are grouped: problems with the same text share a message.
 func (r *Route) Group(m *Problem) string {
 	parts := make([]string, len(r.groupBy))
 	for i, by := range r.groupBy {
@@ -97,7 +97,7 @@ func (r *Route) Group(m *Problem) string {
 	return strings.Join(parts, "\x00")
 }
 
-// GroupBy returns the fields that problems of one message have in common.
+// GroupBy returns the fields of problems that the route's groups are made of.
 func (r *Route) GroupBy() []string { return r.groupBy }
 
 // Direct returns a route without a name that notifies handlers at once, one message per problem.
@@ -105,12 +105,11 @@ func Direct(handlers []Name) *Route {
 	return &Route{Steps: []Step{{To: handlers}}, groupBy: []string{"node", "check"}}
 }
 
-// Escalation has the due time of each step of a route for one problem; zero: the step sends no
-// more.
+// Escalation has the time at which each step of a route is due for one problem; zero: the step sends nothing any more.
 type Escalation []time.Time
 
-// Escalate returns the escalation of a problem opened at a time. No step is due before the first
-// message of its group.
+// Escalate returns the escalation of a problem that opened at a time; first is the time of its group's first message,
+// before which no step is due.
 func (r *Route) Escalate(opened, first time.Time) Escalation {
 	c := make(Escalation, len(r.Steps))
 	for i, s := range r.Steps {
@@ -131,7 +130,7 @@ func (c Escalation) Due() (step int, at time.Time, ok bool) {
 	return step, at, ok
 }
 
-// Sent schedules the repetition of a step after its delivery, or ends it.
+// Sent records that a step was sent: it schedules the repetition of the step, or ends the step.
 func (c Escalation) Sent(r *Route, step int, now time.Time) {
 	c[step] = time.Time{}
 	if repeat := r.Steps[step].Repeat; repeat > 0 {
@@ -139,8 +138,8 @@ func (c Escalation) Sent(r *Route, step int, now time.Time) {
 	}
 }
 
-// Refit adapts an escalation to a changed route: new steps are due at their regular time, removed
-// ones are dropped.
+// Refit adapts an escalation to a changed route: new steps become due at their regular time, and removed steps are
+// dropped.
 func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	if len(c) >= len(r.Steps) {
 		return slices.Clip(c[:len(r.Steps)])
@@ -148,20 +147,20 @@ func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	return append(c, r.Escalate(opened, time.Time{})[len(c):]...)
 }
 
-// Choice names the rule that selected the recipients of a problem.
+// Choice names the rule that chose the recipients of a problem.
 type Choice int
 
 const (
-	NoRecipient Choice = iota // no rule applies: no recipients
+	NoRecipient Choice = iota // no rule applies: the problem has no recipients
 	ByHandlers                // the check names handlers
 	ByRoute                   // the check names the route
 	ByMatch                   // routes match
 	ByDefault                 // no other route matches; the route default takes it
-	ByNamespace               // no route takes it; the node's namespace names handlers
-	ByPipelines               // no recipients of its own: the check's pipelines notify
+	ByNamespace               // no route takes the problem; the node's namespace names handlers
+	ByPipelines               // no route and no handler: the check's pipelines notify
 )
 
-// Namespaces names namespaces and their handlers (the directory).
+// Namespaces is the part of the directory that knows namespaces and their handlers.
 type Namespaces interface {
 	NamespaceName(id model.NamespaceID) (name string, ok bool)
 	// NamespaceHandlers returns the handlers for problems on the namespace's nodes that no route
@@ -169,15 +168,15 @@ type Namespaces interface {
 	NamespaceHandlers(namespace string) []string
 }
 
-// Routes finds the routes in force (*Table).
+// Routes is the part of Table that finds routes.
 type Routes interface {
 	Routes(m *Problem, ref string) []*Route
 	Matching(m *Problem) []*Route
 }
 
-// Choose returns the routes for a problem of a check (c nil: its definition is unknown) on a node
-// of the namespace, and the rule that selected them. Reactions, API and explanations all use it.
-// Handlers that a check or namespace names come as one route without a name.
+// Choose returns the routes of a problem of a check on a node in the namespace, and the rule that chose them; c nil: the
+// definition of the check is unknown. The reactor, the API and explanations all use Choose. The handlers that a check or
+// namespace names are returned as one route without a name.
 func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {

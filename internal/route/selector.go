@@ -10,21 +10,21 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// selector is a compiled model.Selector of one namespace. All of its criteria must hold.
+// selector is a compiled model.Selector of one namespace. A problem must meet all of its criteria.
 type selector struct {
 	namespace string
-	targets   *targets // nil: all nodes, of shared or of the namespace
-	checks    []string // nil: all
-	statuses  [4]bool  // all false: all
+	targets   *targets // nil: all nodes (of the namespace; of all namespaces in shared)
+	checks    []string // nil: all checks
+	statuses  [4]bool  // all false: all statuses
 	severity  model.Severity
 	labels    map[string]string
-	where     *where.Compiled // condition over the problem; nil: all
+	where     *where.Compiled // condition over the problem; nil: none
 }
 
 // targets is a compiled model.Targets.
 type targets struct {
 	groups []Name
-	nodes  []Name // without a namespace: a node of that name in any namespace
+	nodes  []Name // listed nodes; without a namespace: the node of that name in any namespace
 	where  *where.Condition
 	except *targets
 }
@@ -85,7 +85,7 @@ func compileTargets(namespace string, t *model.Targets) (*targets, error) {
 	return c, err
 }
 
-// matches reports whether the selector matches the problem.
+// matches reports whether the selector matches a problem.
 func (s *selector) matches(m *Problem) bool {
 	if s.namespace != m.Node.Namespace && s.namespace != model.SharedNamespaceName {
 		return false
@@ -113,11 +113,11 @@ func (t *targets) includes(m *Problem) bool {
 	return chosen && (t.except == nil || !t.except.includes(m))
 }
 
-// index finds the selectors that match a problem. Each selector is stored under the keys of one
-// criterion: its nodes and groups, one of its labels, or its checks; of these the one with the
-// fewest entries, because a thousand silences of the group all may name a thousand checks. A
-// condition over nodes contributes the values that it requires. A selector without any criterion is
-// stored under its namespace; an entry without a selector is found by its name alone. Not safe for concurrent use.
+// index finds the selectors that match a problem, each with a value of type T. A selector is stored under the
+// keys of only one of its criteria: its nodes and groups, one of its labels, or its checks. The index takes the
+// criterion with the fewest selectors, because a thousand silences of the group "all" may each name another check. A
+// condition over nodes adds the values that it requires. A selector without criteria is stored under its namespace; an
+// entry without a selector is found by its name alone. It is not safe for concurrent use.
 type index[T any] struct {
 	entries map[Name]*entry[T]
 	byKey   map[indexKey][]*entry[T]
@@ -125,17 +125,17 @@ type index[T any] struct {
 
 type entry[T any] struct {
 	name     Name
-	selector *selector // nil: it matches no problem
+	selector *selector // nil: the entry matches no problem
 	value    T
 	keys     []indexKey
 }
 
-// indexKey is one value of a criterion.
+// indexKey is one value of one criterion.
 type indexKey struct {
 	by        kind
-	namespace string // of a node, group or check, or of the resource where only that is known; empty: any
+	namespace string // of a node, group or check, or else of the selector's resource; empty: any
 	name      string
-	value     string // of a label
+	value     string // value of a label
 }
 
 type kind uint8
@@ -152,8 +152,8 @@ func newIndex[T any]() *index[T] {
 	return &index[T]{entries: map[Name]*entry[T]{}, byKey: map[indexKey][]*entry[T]{}}
 }
 
-// set stores a value under a name, in place of the former one, for the problems that the selector matches; nil: for none.
-// A selector that does not compile changes nothing.
+// set stores a value under a name, in place of the former value, with the selector that matches its problems; a nil
+// selector matches none. An error leaves the former value.
 func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	e := &entry[T]{name: name, value: value}
 	if selects != nil {
@@ -189,7 +189,7 @@ func (x *index[T]) remove(name Name) {
 	}
 }
 
-// find returns the entries whose selectors match the problem, by name.
+// find returns the entries whose selectors match a problem, by name.
 func (x *index[T]) find(m *Problem) []*entry[T] {
 	var found []*entry[T]
 	addMatches := func(p indexKey) {
@@ -218,7 +218,7 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 	return slices.Compact(found)
 }
 
-// narrowestCriterion returns the keys of the criterion with the fewest entries now.
+// narrowestCriterion returns the keys of the selector's criterion under which the fewest selectors are stored now.
 func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
 	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
 	for _, posts := range s.criteria() {
@@ -233,13 +233,13 @@ func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
 	return best
 }
 
-// criteria returns the alternatives of each criterion: a problem must have one key of every list.
+// criteria returns the keys of each criterion of the selector: a matching problem has at least one key of every list.
 func (s *selector) criteria() (kinds [][]indexKey) {
 	if s.targets != nil {
 		kinds = s.targets.criteria(s.namespace)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.labels)) {
-		if value := s.labels[key]; value != "" { // a problem without the label matches an empty value
+		if value := s.labels[key]; value != "" { // an empty value also matches problems without the label
 			kinds = append(kinds, []indexKey{{by: byLabel, name: key, value: value}})
 		}
 	}
@@ -254,8 +254,7 @@ func (s *selector) criteria() (kinds [][]indexKey) {
 	return kinds
 }
 
-// criteria returns the alternatives of the listed nodes and groups, once for each requirement of
-// the condition.
+// criteria returns one list of keys for the listed nodes and groups, and one for each requirement of the condition.
 func (t *targets) criteria(namespace string) (kinds [][]indexKey) {
 	var list []indexKey
 	for _, n := range t.nodes {
@@ -275,7 +274,7 @@ func (t *targets) criteria(namespace string) (kinds [][]indexKey) {
 			kinds = append(kinds, uniqueKeys(append(list, indexKey{by: byLabel, name: n.Key, value: n.Value})))
 		case where.Group:
 			ns, name := model.SplitRef(namespace, n.Value)
-			if namespace != model.SharedNamespaceName || strings.Contains(n.Value, "/") { // an unqualified name in shared means a group of the node's own namespace
+			if namespace != model.SharedNamespaceName || strings.Contains(n.Value, "/") {
 				kinds = append(kinds, uniqueKeys(append(list, indexKey{by: byGroup, namespace: ns, name: name})))
 			}
 		}

@@ -11,13 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Table holds the routes, silences and windows in force. Safe for concurrent use.
+// Table holds the compiled routes, silences and windows that apply now. It is safe for concurrent use.
 type Table struct {
 	mu       sync.RWMutex
 	changed  chan struct{}
-	routes   *index[*Route] // indexed by spec.match
+	routes   *index[*Route] // indexed by spec.match of the route
 	silences *index[*model.SilenceSpec]
-	windows  *index[namedWindow] // indexed by spec.maintenance
+	windows  *index[namedWindow] // indexed by spec.maintenance of the window
 }
 
 // namedWindow is a compiled Window.
@@ -26,33 +26,33 @@ type namedWindow struct {
 	reason   string
 }
 
-// NewTable returns an empty table.
+// NewTable returns a table without resources.
 func NewTable() *Table {
 	return &Table{changed: make(chan struct{}), routes: newIndex[*Route](), silences: newIndex[*model.SilenceSpec](), windows: newIndex[namedWindow]()}
 }
 
-// Changed returns a channel that the next change closes.
+// Changed returns a channel that is closed at the next change of the table.
 func (t *Table) Changed() <-chan struct{} {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.changed
 }
 
-// Announce wakes the waiters of Changed after another change that decides about notifications.
+// Announce closes the channel of Changed, for a change outside the table that decides about notifications.
 func (t *Table) Announce() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.announce()
 }
 
-// announce wakes the waiters of Changed. The caller holds mu.
+// announce closes the channel of Changed. The caller holds mu.
 func (t *Table) announce() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-// Apply puts Routes, Silences and Windows in force and removes deleted ones. It ignores other kinds. The
-// error joins the errors of all declarations that do not compile; the former ones stay in force.
+// Apply compiles the Routes, Silences and Windows of a list into the table and removes deleted ones. It ignores other
+// kinds. Its error joins the errors of all resources that do not compile; the former versions of those still apply.
 func (t *Table) Apply(list []Declaration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +84,7 @@ func (t *Table) Apply(list []Declaration) error {
 	return errors.Join(failed...)
 }
 
-// set compiles one declaration and puts it in force. An error changes nothing. The caller holds mu.
+// set compiles one declared resource into the table. An error changes nothing. The caller holds mu.
 func (t *Table) set(d Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -106,7 +106,7 @@ func (t *Table) set(d Declaration) error {
 	return nil
 }
 
-// Route returns the route of a name.
+// Route returns the route with a name.
 func (t *Table) Route(name Name) (*Route, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -116,9 +116,9 @@ func (t *Table) Route(name Name) (*Route, bool) {
 	return nil, false
 }
 
-// Routes returns the routes for a problem, by name: the one that the check names (ref, relative to
-// the check's namespace), else all that match, else default of the node's namespace, else default
-// of shared.
+// Routes returns the routes of a problem, by name: the route that its check names (ref, relative to the check's
+// namespace), else all routes that match, else the route default of the node's namespace, else the route default of
+// shared.
 func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 	if ref != "" {
 		ns, name := model.SplitRef(m.Source.Name.Namespace, ref)
@@ -135,7 +135,7 @@ func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 	return list
 }
 
-// Matching returns the routes that match the problem.
+// Matching returns the routes whose selectors match a problem.
 func (t *Table) Matching(m *Problem) (list []*Route) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -145,7 +145,7 @@ func (t *Table) Matching(m *Problem) (list []*Route) {
 	return list
 }
 
-// HoldKind is the kind of a reason to hold a message.
+// HoldKind is the kind of a hold.
 type HoldKind string
 
 const (
@@ -154,27 +154,27 @@ const (
 	Muted       HoldKind = "muted"
 )
 
-// Kinds of holds that only the reactor knows.
+// These kinds of holds are known to the reactor alone.
 const (
 	Acknowledged HoldKind = "acknowledged"
 	OverRate     HoldKind = "over the rate"                                // the message would exceed the route's rate
-	ManySilent   HoldKind = "one of many nodes that became silent at once" // a mass outage
+	ManySilent   HoldKind = "one of many nodes that became silent at once" // a mass outage holds the keepalive problem
 )
 
-// Hold is one reason why a problem's message waits.
+// Hold is one reason why the message about a problem waits.
 type Hold struct {
 	Kind          HoldKind  `json:"kind"`
-	By            Name      `json:"by"` // the silence, window or route
+	By            Name      `json:"by"` // name of the silence, window or route
 	During        string    `json:"during,omitempty"`
 	Reason        string    `json:"reason,omitempty"`
 	Creator       string    `json:"creator,omitempty"`
 	Until         time.Time `json:"until,omitzero"` // zero: unknown
-	Drop          bool      `json:"drop,omitempty"` // the message is dropped, not sent later
+	Drop          bool      `json:"drop,omitempty"` // the message is dropped instead of sent later
 	UntilResolved bool      `json:"untilResolved,omitempty"`
 }
 
-// Holds returns all reasons why messages about the problem wait now: silences, then maintenance,
-// then the mutes of a route.
+// Holds returns all holds on messages about a problem now: silences first, then maintenance windows, then the mutes of a
+// route.
 func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -198,7 +198,7 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 		if c == nil {
 			w := t.windows.entries[x.window]
 			if w == nil {
-				continue // apply refuses a mute without its window; the window was deleted later
+				continue // apply refuses a mute that names no existing Window; so the Window was deleted later
 			}
 			c, reason = w.value.calendar, w.value.reason
 		}
@@ -209,14 +209,14 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	return list
 }
 
-// WindowState is a Window at an instant.
+// WindowState says when a Window begins and ends, as seen from an instant.
 type WindowState struct {
 	Inside bool
 	Ends   time.Time // end of the current span; zero: no span is on
 	Begins time.Time // begin of the next span; zero: there is none
 }
 
-// Window returns the state of a window at an instant; false if no window has the name.
+// Window returns the state of a window at an instant; false: there is no window with the name.
 func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -231,8 +231,7 @@ func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	return at, true
 }
 
-// Maintained returns the function that matches problems under maintenance by a window; nil if it
-// maintains none.
+// Maintained returns the function that matches problems that a window holds for maintenance; nil: the window holds none.
 func (t *Table) Maintained(name Name) func(*Problem) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -242,8 +241,8 @@ func (t *Table) Maintained(name Name) func(*Problem) bool {
 	return nil
 }
 
-// NodeFunc returns a function that matches the nodes of a selector, ignoring checks, statuses and
-// severities. Call it with a Problem that has only the node.
+// NodeFunc returns a function that reports whether a selector selects the node of a Problem. It ignores checks, statuses
+// and severities, so the Problem needs only the node.
 func NodeFunc(namespace string, s *model.Selector) (func(*Problem) bool, error) {
 	c, err := compileSelector(namespace, s)
 	if err != nil {
@@ -256,7 +255,7 @@ func NodeFunc(namespace string, s *model.Selector) (func(*Problem) bool, error) 
 	return c.matches, nil
 }
 
-// MatchFunc returns a function that matches the problems of a selector.
+// MatchFunc returns a function that reports whether a selector matches a problem.
 func MatchFunc(namespace string, s *model.Selector) (func(*Problem) bool, error) {
 	c, err := compileSelector(namespace, s)
 	if err != nil {

@@ -27,8 +27,8 @@ func Check(text string) error {
 	return err
 }
 
-// parseTemplate refuses templates that may not end: templates that call templates, and loops over numbers. All other loops
-// are bounded by the notification.
+// parseTemplate parses a template and refuses those that may never end: templates that call templates, and loops over
+// numbers. The size of the notification bounds all other loops.
 func parseTemplate(text string) (*template.Template, error) {
 	if len(text) > maxTemplate {
 		return nil, model.Errorf(model.Invalid, "%d bytes, at most %d", len(text), maxTemplate)
@@ -47,7 +47,7 @@ func parseTemplate(text string) (*template.Template, error) {
 	return t, checkLoops(t.Root, 0)
 }
 
-// maxLoops bounds the nesting of loops.
+// maxLoops is the most loops that a template may nest.
 const maxLoops = 2
 
 func checkLoops(node parse.Node, loops int) error {
@@ -100,7 +100,7 @@ func Render(text string, payload []byte) ([]byte, error) {
 		return nil, fmt.Errorf("template: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(payload))
-	d.UseNumber() // so that a template cannot loop over a number
+	d.UseNumber() // keeps numbers as text, so that a template cannot loop over a number
 	fields := map[string]any{}
 	if err := d.Decode(&fields); err != nil {
 		return nil, fmt.Errorf("read notification: %w", err)
@@ -109,7 +109,7 @@ func Render(text string, payload []byte) ([]byte, error) {
 	if err := t.Execute(out, fields); err != nil {
 		return nil, fmt.Errorf("template: %w", err)
 	}
-	// A missing field is an empty text.
+	// The text of a missing field is empty.
 	return bytes.ReplaceAll(out.Bytes(), []byte("<no value>"), nil), nil
 }
 
