@@ -145,7 +145,7 @@ func TestSilenceListsCoveredNodes(t *testing.T) {
 				"silence %s: %d %s, want %q", words, r.Code, r.Out+r.Errors, text)
 		}
 	}
-	silence(1, "--all", "this would silence 64 nodes ("+first+" and 54 more); more than 50 need --yes", "--dry-run")
+	silence(1, "--all", "the silence would cover 64 nodes ("+first+" and 54 more); more than 50 need --yes", "--dry-run")
 	silence(0, "--all --dry-run", "on 64 nodes", first+" and 54 more")
 	silence(0, "--all --yes --name everything", "on 64 nodes", first+" and 54 more", "muster silence end everything")
 	silence(0, "-l row=r1", "on 32 nodes", "rack32, rack33, rack34, rack35, rack36, rack37, rack38, rack39, rack40, rack41 and 22 more")

@@ -6,8 +6,8 @@
 // user and token); their bodies stay out of the record of changes.
 //
 // Goroutines: one for each program's password under comparison, which ends with it. Locks, in the
-// order in which they are taken: Service.accounts (a change of users, from decision to write),
-// Service.writing (from the row to the index), index.mu (look-ups). passwordCache.mu is taken alone.
+// order in which they are taken: Service.accountsMu (a change of users, from decision to write),
+// Service.writeMu (from the row to the index), index.mu (look-ups). programPasswordCache.mu is taken alone.
 //
 // Start reading at Grants (the meaning of roles), then Need, Subject and Service.
 package access

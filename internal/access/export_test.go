@@ -9,15 +9,15 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 )
 
-// NewSession is a login without the password, which takes its time.
+// NewSession creates a session without a password check, which would be slow in tests.
 func (s *Service) NewSession(ctx context.Context, user string) (string, error) {
-	token, _, err := s.newToken(ctx, intent.Actor{User: "server"}, AccessToken{User: user, Session: true, Expires: s.opts.Now().Add(sessionLife)})
+	token, _, err := s.storeNewToken(ctx, intent.Actor{User: "server"}, AccessToken{User: user, Session: true, Expires: s.opts.Now().Add(sessionLifetime)})
 	return token, err
 }
 
 // When the cache of passwords is full, a wrong password evicts another wrong one, never a good one.
-func TestFullCacheEvictsWrongPasswords(t *testing.T) {
-	r, noon := newPasswordCache(), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+func TestFullPasswordCacheEvictsWrongPasswords(t *testing.T) {
+	r, noon := newProgramPasswordCache(), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	ended := make(chan struct{})
 	close(ended)
 	key := func(i int) (sum [32]byte) {
@@ -25,20 +25,20 @@ func TestFullCacheEvictsWrongPasswords(t *testing.T) {
 		return sum
 	}
 	for i := range maxCachedPasswords {
-		r.by[key(i)] = &comparison{done: ended, good: i < 10, until: noon.Add(wrongPasswordMemory)}
+		r.comparisons[key(i)] = &passwordComparison{done: ended, good: i < 10, evictableFrom: noon.Add(wrongPasswordMemory)}
 	}
 	for i := 10; i < maxCachedPasswords; i++ {
-		if !r.makeRoom(noon) {
-			t.Fatalf("no room behind %d guesses", i)
+		if !r.evictWrongPassword(noon) {
+			t.Fatalf("no wrong password can be evicted after %d evictions", i)
 		}
-		r.by[key(maxCachedPasswords+i)] = &comparison{done: make(chan struct{})} // under way
+		r.comparisons[key(maxCachedPasswords+i)] = &passwordComparison{done: make(chan struct{})} // comparison still runs
 	}
 	for i := range 10 {
-		if v := r.by[key(i)]; v == nil || !v.good {
-			t.Fatalf("good password %d is forgotten", i)
+		if v := r.comparisons[key(i)]; v == nil || !v.good {
+			t.Fatalf("right password %d was evicted", i)
 		}
 	}
-	if r.makeRoom(noon) {
-		t.Error("a good one had to go for a guess, or one that is being checked")
+	if r.evictWrongPassword(noon) {
+		t.Error("a right password, or one under comparison, was evicted")
 	}
 }

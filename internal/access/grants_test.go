@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-type bindings = map[string]string
+type roleBindings = map[string]string
 
 func TestContradictoryGrantsAreRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -18,16 +18,16 @@ func TestContradictoryGrantsAreRefused(t *testing.T) {
 		{access.Grants{Role: access.Viewer}, true},
 		{access.Grants{}, false},
 		{access.Grants{Role: "captain"}, false},
-		{access.Grants{Bindings: bindings{"web": access.Operator}}, true},
-		{access.Grants{Role: access.Viewer, Bindings: bindings{"web": access.Admin}, Run: true}, true},
-		{access.Grants{Bindings: bindings{"web": "captain"}}, false},
-		{access.Grants{Bindings: bindings{"web": access.Agent}}, false},
-		{access.Grants{Bindings: bindings{"": access.Viewer}}, false},
-		{access.Grants{Bindings: bindings{"shared": access.Viewer}}, false}, // it reaches all nodes
-		{access.Grants{Bindings: bindings{"web": access.Viewer}, Run: true}, false},
+		{access.Grants{Bindings: roleBindings{"web": access.Operator}}, true},
+		{access.Grants{Role: access.Viewer, Bindings: roleBindings{"web": access.Admin}, Run: true}, true},
+		{access.Grants{Bindings: roleBindings{"web": "captain"}}, false},
+		{access.Grants{Bindings: roleBindings{"web": access.Agent}}, false},
+		{access.Grants{Bindings: roleBindings{"": access.Viewer}}, false},
+		{access.Grants{Bindings: roleBindings{"shared": access.Viewer}}, false}, // resources of namespace shared reach all nodes
+		{access.Grants{Bindings: roleBindings{"web": access.Viewer}, Run: true}, false},
 		{access.Grants{Role: access.Viewer, Namespaces: []string{"web"}}, false},
 		{access.Grants{Role: access.Alerts, Namespaces: []string{"web"}}, true},
-		{access.Grants{Role: access.Agent, Bindings: bindings{"web": access.Viewer}}, false},
+		{access.Grants{Role: access.Agent, Bindings: roleBindings{"web": access.Viewer}}, false},
 		{access.Grants{Role: access.Agent, Run: true}, false},
 	} {
 		if err := c.grants.Validate(); (err == nil) != c.valid || err != nil && model.ClassOf(err) != model.Invalid {
@@ -37,7 +37,7 @@ func TestContradictoryGrantsAreRefused(t *testing.T) {
 }
 
 // CoveredBy agrees with May for every pair of grants: nobody can give more rights than they have.
-func TestCoveredByFollowsMay(t *testing.T) {
+func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
 	var all []access.Grants
 	roles := []string{"", access.Viewer, access.Operator, access.Admin}
 	for _, role := range roles {
@@ -45,7 +45,7 @@ func TestCoveredByFollowsMay(t *testing.T) {
 			for _, run := range []bool{false, true} {
 				g := access.Grants{Role: role, Run: run}
 				if web != "" {
-					g.Bindings = bindings{"web": web}
+					g.Bindings = roleBindings{"web": web}
 				}
 				if g.Validate() == nil {
 					all = append(all, g)
@@ -71,21 +71,21 @@ func TestCoveredByFollowsMay(t *testing.T) {
 	}
 	alerts := access.Grants{Role: access.Alerts, Namespaces: []string{"web"}}
 	for maker, want := range map[string]bool{access.Admin: true, access.Operator: false} {
-		if alerts.CoveredBy(&access.Grants{Bindings: bindings{"web": maker}}) != want {
-			t.Errorf("alerts into web, by its %s: %v", maker, !want)
+		if alerts.CoveredBy(&access.Grants{Bindings: roleBindings{"web": maker}}) != want {
+			t.Errorf("a grant of alerts for namespace web by its %s: %v", maker, !want)
 		}
 	}
 	alerts.Namespaces = nil
-	if alerts.CoveredBy(&access.Grants{Bindings: bindings{"web": access.Admin}}) {
-		t.Error("alerts into every namespace, by the admin of one")
+	if alerts.CoveredBy(&access.Grants{Bindings: roleBindings{"web": access.Admin}}) {
+		t.Error("the admin of one namespace may grant alerts for every namespace")
 	}
 }
 
 // New grants of a user reach its sessions at once and end tokens that permit more. The last administrator stays one.
-func TestGrantReachesSessionsAndEndsTokens(t *testing.T) {
+func TestNewGrantsReachSessionsAndEndTokens(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name string, g access.Grants) {
-		if _, err := w.CreateUser(ctx, ada, access.User{Name: name, Grants: g}, "correct horse"); err != nil {
+		if _, err := w.CreateUser(ctx, adaAuthor, access.User{Name: name, Grants: g}, "correct horse"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,28 +95,28 @@ func TestGrantReachesSessionsAndEndsTokens(t *testing.T) {
 	session, _, err := w.Login(ctx, "ann", "correct horse", "here")
 	testenv.NoError(t, err)
 	token := func(g access.Grants) string {
-		secret, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ann", Grants: g})
+		secret, _, err := w.CreateToken(ctx, adaAuthor, access.AccessToken{User: "ann", Grants: g})
 		testenv.NoError(t, err)
 		return secret
 	}
-	wide, narrow := token(access.Grants{Role: access.Viewer}), token(access.Grants{Bindings: bindings{"web": access.Viewer}})
-	u, err := w.Grant(ctx, ada, "ann", access.Grants{Bindings: bindings{"web": access.Operator}})
+	wide, narrow := token(access.Grants{Role: access.Viewer}), token(access.Grants{Bindings: roleBindings{"web": access.Viewer}})
+	u, err := w.Grant(ctx, adaAuthor, "ann", access.Grants{Bindings: roleBindings{"web": access.Operator}})
 	if err != nil || u.Sessions != 1 || u.Tokens != 1 || u.Bindings["web"] != access.Operator {
 		t.Fatalf("%+v %v", u, err)
 	}
 	for range 2 {
 		s, err := w.Authenticate(session)
 		if err != nil || s.May(access.Read, "db") || !s.May(access.Operate, "web") || s.May(access.Change, "web") || s.MayRun("web") {
-			t.Errorf("the session: %+v %v", s, err)
+			t.Errorf("the session has other grants than its user: %+v %v", s, err)
 		}
 		assertRefused(t, model.Unauthenticated, "")(w.Authenticate(wide))
 		if _, err := w.Authenticate(narrow); err != nil {
-			t.Errorf("a token that permits less: %v", err)
+			t.Errorf("a token with fewer rights has ended: %v", err)
 		}
-		w.open(t) // as after a restart
+		w.restart(t) // as after a restart
 	}
 	for name, class := range map[string]model.Class{"root": model.Conflict, "agents": model.Conflict, "amm": model.NotFound} {
-		if _, err := w.Grant(ctx, ada, name, access.Grants{Role: access.Viewer}); model.ClassOf(err) != class {
+		if _, err := w.Grant(ctx, adaAuthor, name, access.Grants{Role: access.Viewer}); model.ClassOf(err) != class {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

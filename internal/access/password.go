@@ -22,7 +22,7 @@ import (
 // login of a known one.
 const unknownUserHash = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// passwordCost is OWASP's: 19 MiB, two passes.
+// passwordCost returns the argon2id parameters that OWASP recommends: 19 MiB of memory, two passes.
 func passwordCost() *argon2id.Params {
 	return &argon2id.Params{Memory: 19 << 10, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 }
@@ -45,9 +45,9 @@ func HashPassword(password string) (plain, hash string, err error) {
 	return password, hash, nil
 }
 
-// hashPassword is HashPassword within the bound of hashing.
+// hashPassword hashes a password like HashPassword; it waits while too many passwords are being hashed.
 func (s *Service) hashPassword(ctx context.Context, password string) (plain, hash string, err error) {
-	leave, err := s.enterHashing(ctx)
+	leave, err := s.enterHashSlot(ctx)
 	if err != nil {
 		return "", "", err
 	}
@@ -55,18 +55,19 @@ func (s *Service) hashPassword(ctx context.Context, password string) (plain, has
 	return HashPassword(password)
 }
 
-func (s *Service) enterHashing(ctx context.Context) (leave func(), err error) {
+// enterHashSlot waits until another password may be hashed; leave lets the next one in.
+func (s *Service) enterHashSlot(ctx context.Context) (leave func(), err error) {
 	select {
-	case s.hashing <- struct{}{}:
-		return func() { <-s.hashing }, nil
+	case s.hashSlots <- struct{}{}:
+		return func() { <-s.hashSlots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// checkPassword finds the person whose name and password these are.
+// checkPassword returns the person with this name, if the password is right.
 func (s *Service) checkPassword(ctx context.Context, user, password string) (userRow, error) {
-	leave, err := s.enterHashing(ctx)
+	leave, err := s.enterHashSlot(ctx)
 	if err != nil {
 		return userRow{}, err
 	}
@@ -92,13 +93,13 @@ func (s *Service) ResetPassword(ctx context.Context, by intent.Actor, user, hash
 	if _, _, _, err := argon2id.DecodeHash(hash); err != nil {
 		return model.Errorf(model.Invalid, "not a password hash: %w", err)
 	}
-	s.accounts.Lock()
-	defer s.accounts.Unlock()
-	return s.setHash(ctx, by, user, hash, "", mayRun)
+	s.accountsMu.Lock()
+	defer s.accountsMu.Unlock()
+	return s.storePasswordHash(ctx, by, user, hash, "", mayRun)
 }
 
 // ChangePassword changes the password of by.User, given the old one. All sessions of the user
-// end but the one that asks, whose id is session.
+// end, except the session that asks; session is its id.
 func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, old, password string) error {
 	if _, ok := s.index.findUser(by.User); !ok {
 		return model.Errorf(model.NotFound, "%s is a token, not a user: it has no password", by.User).WithHint("log in as a user: muster login -u NAME")
@@ -118,16 +119,16 @@ func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, 
 	if err != nil {
 		return err
 	}
-	s.accounts.Lock()
-	defer s.accounts.Unlock()
+	s.accountsMu.Lock()
+	defer s.accountsMu.Unlock()
 	if now, ok := s.index.findUser(by.User); ok && now.Hash != row.Hash {
 		return model.Errorf(model.Conflict, "another session changed the password of %s just now", by.User).WithHint("log in again: muster login -u %s", by.User)
 	}
-	return s.setHash(ctx, by, by.User, hash, session, false)
+	return s.storePasswordHash(ctx, by, by.User, hash, session, false)
 }
 
-// setHash stores a hash and ends all sessions of the user but one. The caller holds accounts.
-func (s *Service) setHash(ctx context.Context, by intent.Actor, user, hash, but string, mayRun bool) error {
+// storePasswordHash stores a hash and ends all sessions of the user but one. The caller holds accounts.
+func (s *Service) storePasswordHash(ctx context.Context, by intent.Actor, user, hash, but string, mayRun bool) error {
 	row, ok := s.index.findUser(user)
 	if !ok {
 		return s.errNoUser(user)
@@ -152,49 +153,50 @@ const (
 	wrongPasswordMemory = 10 * time.Second
 )
 
-// Admit is called before a password is compared that is not cached: it may wait, or refuse. done
-// is told whether the password was wrong.
+// Admit is a function that decides whether a password that is not cached may be compared: it waits, refuses or admits.
+// The caller then passes to done whether the password was wrong.
 type Admit func(ctx context.Context) (done func(wrong bool), err error)
 
-// passwordCache holds the outcome of passwords of programs: a fleet has few, and shows them all at once. Keys are
-// keyed hashes of name, password and the stored hash, so that a new password counts at once.
-type passwordCache struct {
-	comparing chan struct{} // at most two at a time; passwords of people have a bound of their own
-	key       [32]byte
+// programPasswordCache caches whether passwords of programs are right: a fleet has few passwords, and all agents send
+// them at once. Keys are keyed hashes of name, password and the stored hash, so that a new password counts at once.
+type programPasswordCache struct {
+	comparisonSlots chan struct{} // at most two comparisons at a time; passwords of people are bounded by Service
+	hashKey         [32]byte
 
-	mu sync.Mutex
-	by map[[32]byte]*comparison
+	mu          sync.Mutex
+	comparisons map[[32]byte]*passwordComparison
 }
 
-// comparison is one password: done is closed once good is known, or err says why nobody compared.
-type comparison struct {
-	done  chan struct{}
-	good  bool
-	err   error
-	until time.Time // a wrong one makes room for others from then on
+// passwordComparison is the comparison of one password. done is closed when it ended: good is set, or err tells why
+// no one compared.
+type passwordComparison struct {
+	done          chan struct{}
+	good          bool
+	err           error
+	evictableFrom time.Time // time from which a wrong password may be evicted from the cache
 }
 
-func newPasswordCache() *passwordCache {
-	c := &passwordCache{comparing: make(chan struct{}, 2), by: map[[32]byte]*comparison{}}
-	_, _ = rand.Read(c.key[:]) // never fails
+func newProgramPasswordCache() *programPasswordCache {
+	c := &programPasswordCache{comparisonSlots: make(chan struct{}, 2), comparisons: map[[32]byte]*passwordComparison{}}
+	_, _ = rand.Read(c.hashKey[:]) // never fails
 	return c
 }
 
-// checkPassword compares a password with a hash, or finds the outcome. Callers with a password that is
-// being compared wait for that; where the first one was not admitted, another caller tries.
-func (c *passwordCache) checkPassword(ctx context.Context, name, password, hash string, now func() time.Time, admit Admit) (good bool, err error) {
+// checkPassword compares a password with a hash, or returns the cached outcome. Callers with the same password wait for
+// one comparison; where the first caller was not admitted, the next caller compares.
+func (c *programPasswordCache) checkPassword(ctx context.Context, name, password, hash string, now func() time.Time, admit Admit) (good bool, err error) {
 	sum := c.cacheKey(name, password, hash)
 	for {
 		c.mu.Lock()
-		v := c.by[sum]
+		v := c.comparisons[sum]
 		mine := v == nil
 		if mine {
-			if !c.makeRoom(now()) {
+			if !c.evictWrongPassword(now()) {
 				c.mu.Unlock()
 				return false, errTooManyPasswords()
 			}
-			v = &comparison{done: make(chan struct{})}
-			c.by[sum] = v
+			v = &passwordComparison{done: make(chan struct{})}
+			c.comparisons[sum] = v
 			go c.comparePassword(ctx, v, sum, password, hash, now, admit)
 		}
 		c.mu.Unlock()
@@ -209,8 +211,8 @@ func (c *passwordCache) checkPassword(ctx context.Context, name, password, hash 
 	}
 }
 
-// comparePassword outlives the caller that started it, once it was admitted.
-func (c *passwordCache) comparePassword(ctx context.Context, v *comparison, sum [32]byte, password, hash string, now func() time.Time, admit Admit) {
+// comparePassword compares one password. An admitted comparison goes on when the request of its caller ends.
+func (c *programPasswordCache) comparePassword(ctx context.Context, v *passwordComparison, sum [32]byte, password, hash string, now func() time.Time, admit Admit) {
 	defer close(v.done)
 	done := func(bool) {}
 	if admit != nil {
@@ -218,22 +220,22 @@ func (c *passwordCache) comparePassword(ctx context.Context, v *comparison, sum 
 		if done, err = admit(ctx); err != nil {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			delete(c.by, sum)
+			delete(c.comparisons, sum)
 			if v.err = err; ctx.Err() != nil {
 				v.err = errTooManyPasswords()
 			}
 			return
 		}
 	}
-	c.comparing <- struct{}{}
-	defer func() { <-c.comparing }()
+	c.comparisonSlots <- struct{}{}
+	defer func() { <-c.comparisonSlots }()
 	good, err := argon2id.ComparePasswordAndHash(password, hash)
 	good = good && err == nil
 	done(!good)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if v.good = good; !good {
-		v.until = now().Add(wrongPasswordMemory)
+		v.evictableFrom = now().Add(wrongPasswordMemory)
 	}
 }
 
@@ -241,25 +243,25 @@ func errTooManyPasswords() error {
 	return model.Errorf(model.Unavailable, "too many passwords are being checked").WithHint("try again in a moment")
 }
 
-// makeRoom bounds the cache. Guesses expire soon and push out guesses alone: the good passwords
-// are few, and a fleet lives on them. False: all others are being compared. The caller holds mu.
-func (c *passwordCache) makeRoom(now time.Time) bool {
-	if len(c.by) < maxCachedPasswords {
+// evictWrongPassword evicts one wrong password when the cache is full, never a right one, because the whole fleet needs those.
+// evictWrongPassword returns false where no wrong password can be evicted. The caller holds mu.
+func (c *programPasswordCache) evictWrongPassword(now time.Time) bool {
+	if len(c.comparisons) < maxCachedPasswords {
 		return true
 	}
-	for sum, v := range c.by {
-		if !v.until.IsZero() && now.After(v.until) {
-			delete(c.by, sum)
+	for sum, v := range c.comparisons {
+		if !v.evictableFrom.IsZero() && now.After(v.evictableFrom) {
+			delete(c.comparisons, sum)
 		}
 	}
-	if len(c.by) < maxCachedPasswords {
+	if len(c.comparisons) < maxCachedPasswords {
 		return true
 	}
-	for sum, v := range c.by {
+	for sum, v := range c.comparisons {
 		select {
 		case <-v.done:
 			if !v.good {
-				delete(c.by, sum)
+				delete(c.comparisons, sum)
 				return true
 			}
 		default:
@@ -268,8 +270,8 @@ func (c *passwordCache) makeRoom(now time.Time) bool {
 	return false
 }
 
-func (c *passwordCache) cacheKey(parts ...string) (sum [32]byte) {
-	h := hmac.New(sha256.New, c.key[:])
+func (c *programPasswordCache) cacheKey(parts ...string) (sum [32]byte) {
+	h := hmac.New(sha256.New, c.hashKey[:])
 	for _, part := range parts {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Agents that share a password cost one comparison. The password opens neither the API nor the door of alerts.
+// Agents that share a password cost one comparison. The password of an agent user permits neither logins nor alerts.
 func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 	s := newTestAccounts(t)
 	ctx := t.Context()
@@ -40,7 +40,7 @@ func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 		t.Errorf("2,000 agents took %v", took)
 	}
 	if n := asked.Load(); n != 1 {
-		t.Errorf("one password of 2,000 agents was %d tries", n)
+		t.Errorf("the password of 2,000 agents was admitted %d times, want once", n)
 	}
 	for _, c := range [][2]string{{"sensu", "wrong"}, {"nobody", "P@ssw0rd!"}} {
 		if _, err := s.LoginProgram(ctx, access.Agent, c[0], c[1], nil); model.ClassOf(err) != model.Unauthenticated {
@@ -49,7 +49,7 @@ func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 	}
 	assertRefused(t, model.Unauthenticated, "")(s.LoginProgram(ctx, access.Alerts, "sensu", "P@ssw0rd!", nil))
 	if _, _, err := s.Login(ctx, "sensu", "P@ssw0rd!", "here"); model.ClassOf(err) != model.Unauthenticated {
-		t.Errorf("somebody logs in with it: %v", err)
+		t.Errorf("the password of a program permits a login: %v", err)
 	}
 	u, _ := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", nil)
 	_, hash, err := access.HashPassword("another one")
@@ -58,7 +58,7 @@ func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 	}
 	testenv.NoError(t, err)
 	if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", nil); err == nil || s.Current(&u) {
-		t.Error("the password before is good still")
+		t.Error("the old password is still accepted")
 	}
 	for _, u := range []access.User{{Name: "x", Grants: access.Grants{Role: access.Agent, Run: true}}, {Name: "x", Grants: access.Grants{Role: access.Admin, Namespaces: []string{"a"}}}} {
 		if _, err := s.CreateUser(ctx, by, u, "long enough"); model.ClassOf(err) != model.Invalid {
@@ -71,7 +71,7 @@ func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 }
 
 // Admit throttles comparisons of new passwords only for their sender. A cached outcome needs no admission.
-func TestPasswordGuessingLimitsOnlyTheGuesser(t *testing.T) {
+func TestWrongPasswordsThrottleOnlyTheirSender(t *testing.T) {
 	s := newTestAccounts(t)
 	ctx := t.Context()
 	if _, err := s.CreateUser(ctx, intent.Actor{User: "admin"}, access.User{Name: "sensu", Grants: access.Grants{Role: access.Agent}}, "P@ssw0rd!"); err != nil {
@@ -80,15 +80,15 @@ func TestPasswordGuessingLimitsOnlyTheGuesser(t *testing.T) {
 	tired := model.Errorf(model.Limited, "too many wrong passwords")
 	refuses := func(context.Context) (func(bool), error) { return nil, tired }
 	if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", refuses); !errors.Is(err, tired) {
-		t.Fatalf("nobody has seen it: %v", err)
+		t.Fatalf("a password that is not cached needs admission: %v", err)
 	}
-	// One who waits for what another one may not look at looks at it himself.
+	// Where the first caller is not admitted, the waiting caller compares the password.
 	held, let := make(chan struct{}), make(chan struct{})
 	var both sync.WaitGroup
 	both.Go(func() {
 		_, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", func(context.Context) (func(bool), error) { close(held); <-let; return nil, tired })
 		if !errors.Is(err, tired) {
-			t.Errorf("who guesses: %v", err)
+			t.Errorf("the throttled sender got: %v", err)
 		}
 	})
 	<-held
@@ -102,22 +102,22 @@ func TestPasswordGuessingLimitsOnlyTheGuesser(t *testing.T) {
 	}
 	both.Go(func() {
 		if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", begins); err != nil {
-			t.Errorf("who has tries left: %v", err)
+			t.Errorf("the admitted sender got: %v", err)
 		}
 	})
 	close(let)
 	both.Wait()
 	if n := ended.Load(); n != 1 {
-		t.Errorf("looked at: %d", n)
+		t.Errorf("comparisons: %d, want 1", n)
 	}
 	if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", refuses); err != nil {
-		t.Errorf("what is known to be right: %v", err)
+		t.Errorf("a cached right password got: %v", err)
 	}
 	for range 3 {
 		assertRefused(t, model.Unauthenticated, "")(s.LoginProgram(ctx, access.Agent, "sensu", "wrong", begins))
 	}
 	if n := ended.Load(); n != 102 {
-		t.Errorf("one wrong password, shown three times: %d", n)
+		t.Errorf("one wrong password, sent three times, was counted as %d", n)
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()

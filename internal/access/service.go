@@ -15,32 +15,32 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Kinds of the rows that this package owns.
+// Kinds of the database rows that package access owns: users and tokens.
 const (
 	userKind  = "user"
 	tokenKind = "token"
 )
 
-// Options are the surroundings of a Service.
+// Options are the dependencies of a Service.
 type Options struct {
 	Store  intent.Store
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: none
 }
 
-// Service keeps users and tokens, and answers from memory whose a token is. It is safe for concurrent use.
+// Service keeps users and tokens, and finds in memory the subject of a token. It is safe for concurrent use.
 type Service struct {
-	opts     Options
-	index    accountIndex
-	hashing  chan struct{} // at most two passwords of people at a time: argon2 costs memory
-	programs *passwordCache
+	opts             Options
+	index            accountIndex
+	hashSlots        chan struct{} // at most two passwords of people at a time: argon2 costs memory
+	programPasswords *programPasswordCache
 
-	// accounts is held over a change of users or passwords, from the look that decides it to the
-	// write, and while a session is made.
-	accounts sync.Mutex
-	// writing is held from before a row is written until the index has it, so that the last row
-	// written is the last one taken.
-	writing sync.Mutex
+	// accounts is held during a change of users or passwords, from the check that decides about the
+	// change to the write, and while a session is created.
+	accountsMu sync.Mutex
+	// writing is held from before a row is written until the index has it, so that rows reach
+	// the index in the order in which they were written.
+	writeMu sync.Mutex
 }
 
 // NewService makes a service; call Load before anything else.
@@ -51,7 +51,7 @@ func NewService(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{opts: o, index: newAccountIndex(), hashing: make(chan struct{}, 2), programs: newPasswordCache()}
+	return &Service{opts: o, index: newAccountIndex(), hashSlots: make(chan struct{}, 2), programPasswords: newProgramPasswordCache()}
 }
 
 // Load reads users and tokens.
@@ -70,10 +70,10 @@ func (s *Service) Load(ctx context.Context) error {
 	return nil
 }
 
-// commitRows writes rows, then the index. It is the only way in which either is written.
+// commitRows writes rows to the database, then to the index. No other function writes either.
 func (s *Service) commitRows(ctx context.Context, by intent.Actor, writes []intent.Write) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
 	done, err := s.opts.Store.Commit(ctx, by, writes)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *Service) commitRows(ctx context.Context, by intent.Actor, writes []inte
 		if writes[i].Body == nil {
 			s.index.removeRow(row.Key)
 		} else if err := s.index.putRow(row); err != nil {
-			s.opts.Logger.Error("row was written but cannot be read back", "row", row.Key.String(), "err", err)
+			s.opts.Logger.Error("row of a user or token was written but cannot be read back", "row", row.Key.String(), "err", err)
 		}
 	}
 	return nil
@@ -92,7 +92,7 @@ func userKey(name string) intent.Key { return intent.Key{Kind: userKind, Name: n
 
 func tokenKey(id string) intent.Key { return intent.Key{Kind: tokenKind, Name: id} }
 
-// userRow is a user as it is stored.
+// userRow is the database row of a user.
 type userRow struct {
 	Hash string `json:"hash"` // argon2id, PHC form
 	Grants
@@ -100,13 +100,13 @@ type userRow struct {
 	created time.Time
 }
 
-// tokenRow is a token as it is stored: its SHA-256, never the token.
+// tokenRow is the database row of a token: it holds the SHA-256 of the token, never the token.
 type tokenRow struct {
 	AccessToken
 	Sum []byte `json:"sum"`
 }
 
-// accountIndex is all users and tokens in memory. Tokens are found by their SHA-256, so that the time of
+// accountIndex is the in-memory index of all users and tokens. Tokens are found by their SHA-256, so that the time of
 // a look-up says nothing about a token's bytes.
 type accountIndex struct {
 	mu     sync.RWMutex
@@ -162,7 +162,8 @@ func (x *accountIndex) findUser(name string) (userRow, bool) {
 	return u, ok
 }
 
-// findToken finds a token by its sum. A session has the grants that its user has now; without its user it is none.
+// findToken finds a token by its SHA-256. A session has the grants that its user has now; a session whose user was
+// deleted is not found.
 func (x *accountIndex) findToken(sum [32]byte) (AccessToken, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -170,7 +171,7 @@ func (x *accountIndex) findToken(sum [32]byte) (AccessToken, bool) {
 	return x.withCurrentGrants(t), ok && (!t.Session || x.users[t.User].Hash != "")
 }
 
-// withCurrentGrants is a token with the grants that it has now. The caller holds mu.
+// withCurrentGrants returns a token with the grants that it has now: a session has those of its user. The caller holds mu.
 func (x *accountIndex) withCurrentGrants(t AccessToken) AccessToken {
 	if t.Session {
 		t.Grants = x.users[t.User].Grants
@@ -180,16 +181,16 @@ func (x *accountIndex) withCurrentGrants(t AccessToken) AccessToken {
 
 // Roles of people. Each one includes those before it.
 const (
-	Viewer   = "viewer"   // reads
-	Operator = "operator" // also runs checks, silences, acknowledges and resolves, tries handlers
-	Admin    = "admin"    // also declares resources; everywhere, also manages users and the server
+	Viewer   = "viewer"   // may read
+	Operator = "operator" // may also run checks, silence, acknowledges and resolves, tries handlers
+	Admin    = "admin"    // may also declare resources; with the role in every namespace, also manage users and the server
 )
 
-// Roles of programs. Nobody logs in with them, and each opens one door that is not the API. The
-// password of Agent stands on every machine, so it never opens the door of Alerts.
+// Roles of programs. People cannot log in with them, and each role permits one protocol that is not the API.
+// The password of an Agent user lies on every machine, so the role Agent never permits alerts.
 const (
-	Agent  = "agent"  // of a user: lets agents of another system in
-	Alerts = "alerts" // of a user or a token: brings alerts in
+	Agent  = "agent"  // role of a user: agents of Sensu may connect
+	Alerts = "alerts" // role of a user or token: an Alertmanager client may post alerts
 )
 
 func isProgramRole(role string) bool { return role == Agent || role == Alerts }
@@ -205,7 +206,7 @@ type Grants struct {
 	Bindings map[string]string `json:"bindings,omitempty"`
 	// Namespaces bound the role of a program; empty: everywhere.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Run permits commands on nodes wherever the subject is at least an operator. No role has it by itself.
+	// Run permits commands on nodes wherever the subject is at least an operator. No role includes this right.
 	Run bool `json:"run,omitempty"`
 }
 
@@ -250,34 +251,34 @@ func unknownRole(role string) error {
 	return model.Errorf(model.Invalid, "unknown role %q: expected %s, %s or %s", role, Admin, Operator, Viewer)
 }
 
-// rankIn returns the rank of the subject's role in one namespace.
-func (g *Grants) rankIn(namespace string) int {
+// roleRankIn returns the rank of the subject's role in one namespace.
+func (g *Grants) roleRankIn(namespace string) int {
 	return max(roleRank(g.Role), roleRank(g.Bindings[namespace]))
 }
 
 // CoveredBy reports whether g permits nothing that o does not permit.
 func (g *Grants) CoveredBy(o *Grants) bool {
 	if isProgramRole(g.Role) {
-		elsewhere := func(namespace string) bool { return o.rankIn(namespace) < roleRank(Admin) }
+		elsewhere := func(namespace string) bool { return o.roleRankIn(namespace) < roleRank(Admin) }
 		return o.Role == Admin || len(g.Namespaces) > 0 && !slices.ContainsFunc(g.Namespaces, elsewhere)
 	}
 	if roleRank(g.Role) > roleRank(o.Role) || g.Run && !o.Run {
 		return false
 	}
 	for namespace, role := range g.Bindings {
-		if roleRank(role) > o.rankIn(namespace) {
+		if roleRank(role) > o.roleRankIn(namespace) {
 			return false
 		}
 	}
 	return true
 }
 
-// Equal reports whether both permit the same, written the same way.
+// Equal reports whether two grants have equal fields.
 func (g *Grants) Equal(o *Grants) bool {
 	return g.Role == o.Role && g.Run == o.Run && slices.Equal(g.Namespaces, o.Namespaces) && maps.Equal(g.Bindings, o.Bindings)
 }
 
-// String is the grants for people: "viewer, operator in web, may run commands".
+// String formats the grants for people: "viewer, operator in web, may run commands".
 func (g *Grants) String() string {
 	var parts []string
 	if g.Role != "" {

@@ -16,10 +16,10 @@ type Subject struct {
 	Grants
 }
 
-// May reports whether the subject may do this in a namespace.
-func (s *Subject) May(verb Verb, namespace string) bool { return s.rankIn(namespace) >= int(verb) }
+// May reports whether the subject may use the verb in a namespace.
+func (s *Subject) May(verb Verb, namespace string) bool { return s.roleRankIn(namespace) >= int(verb) }
 
-// MayEverywhere reports whether the subject may do this in every namespace, those that do not exist yet included.
+// MayEverywhere reports whether the subject may use the verb in every namespace, also in future ones.
 func (s *Subject) MayEverywhere(verb Verb) bool { return roleRank(s.Role) >= int(verb) }
 
 // MayRun reports whether the subject may run commands on nodes of a namespace.
@@ -31,7 +31,7 @@ func (s *Subject) NamespacesFor(verb Verb) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Bindings)), func(namespace string) bool { return !s.May(verb, namespace) })
 }
 
-// Allow refuses an operation that the subject may do nowhere.
+// Allow returns an error where the subject may use an operation in no namespace.
 func (s *Subject) Allow(n Need) error {
 	switch {
 	case n.Scope == Public:
@@ -46,7 +46,8 @@ func (s *Subject) Allow(n Need) error {
 	return s.RefusalError(n)
 }
 
-// AllowIn refuses an operation in a namespace. The answer is the same whether the namespace exists.
+// AllowIn returns an error where the subject may not use an operation in a namespace. The error does not reveal whether
+// the namespace exists.
 func (s *Subject) AllowIn(n Need, namespace string) error {
 	if s.May(n.Verb, namespace) {
 		return nil
@@ -58,15 +59,15 @@ func (s *Subject) AllowIn(n Need, namespace string) error {
 	if namespace == model.SharedNamespaceName {
 		return err.WithHint("its resources reach the nodes of all namespaces: you need a role in every namespace")
 	}
-	return err.WithHint("ask an administrator for a role: muster auth user grant %s --bind %s=%s", s.User, namespace, roleFor(n.Verb))
+	return err.WithHint("ask an administrator for a role: muster auth user grant %s --bind %s=%s", s.User, namespace, lowestRoleFor(n.Verb))
 }
 
-// roleFor is the lowest role that may do this.
-func roleFor(verb Verb) string {
+// lowestRoleFor returns the lowest role that permits a verb.
+func lowestRoleFor(verb Verb) string {
 	return [...]string{Read: Viewer, Operate: Operator, Change: Admin}[verb]
 }
 
-// RefusalError is the error that says why the subject may not do this, and names roles that may.
+// RefusalError returns the error that tells why the subject may not use an operation, and which roles permit it.
 func (s *Subject) RefusalError(n Need) error {
 	may := "read and not change"
 	switch {
@@ -116,7 +117,7 @@ func MayChange(ctx context.Context, namespace string) bool {
 	return c.May(Change, namespace)
 }
 
-// ViewerGrants are the grants of a token whose maker names none: it reads wherever the caller does.
+// ViewerGrants returns the grants of a token that is created without grants: it may read wherever the caller may read.
 func (c *Caller) ViewerGrants() Grants {
 	if c.MayEverywhere(Read) {
 		return Grants{Role: Viewer}
@@ -128,7 +129,7 @@ func (c *Caller) ViewerGrants() Grants {
 	return g
 }
 
-// Verb is the effect of an operation.
+// Verb is the class of an operation: it reads, operates or changes.
 type Verb uint8
 
 // Verbs, each of which takes the role of the same rank.
@@ -138,10 +139,10 @@ const (
 	Change                  // admin
 )
 
-// Scope is where an operation does it.
+// Scope tells to which namespaces an operation applies, and so where its caller needs the role.
 type Scope uint8
 
-// Scopes.
+// Scopes of operations.
 const (
 	// Public operations need no token.
 	Public Scope = iota + 1
@@ -155,7 +156,8 @@ const (
 	Namespaced
 )
 
-// Need is the declaration of one operation of the API when it is registered. The zero value is no declaration.
+// Need is the access that an operation of the API needs: verb, kind and scope. Each operation declares its need. The
+// zero value is no declaration.
 type Need struct {
 	Verb  Verb
 	Kind  string // a kind of resources, or a singular noun: event, problem, queue
@@ -174,10 +176,10 @@ func NeedAnybody(kind string) Need { return Need{Read, kind, Anybody} }
 // NeedNoToken declares an operation that needs no token.
 func NeedNoToken(kind string) Need { return Need{Read, kind, Public} }
 
-// Declared reports whether this is a declaration.
+// Declared reports whether the operation has declared its need: the zero Need is none.
 func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
 
-// Program is a user with a role of programs, as of the time when its password was checked.
+// Program is a user with the role agent or alerts, as it was when its password was checked.
 type Program struct {
 	Name       string
 	Namespaces []string // where its agents may be, or its alerts go; empty: everywhere
@@ -190,7 +192,7 @@ func (p *Program) May(namespace string) bool {
 	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 }
 
-// AgentProgram finds a user with the role agent that has proven its name by other means.
+// AgentProgram finds a user with the role agent that has proven its name without a password, such as by a certificate.
 func (s *Service) AgentProgram(name string) (Program, error) {
 	row, ok := s.index.findUser(name)
 	if !ok || row.Role != Agent {
@@ -200,13 +202,13 @@ func (s *Service) AgentProgram(name string) (Program, error) {
 }
 
 // LoginProgram checks the password of a user with a role of programs. A password that was seen
-// before, right or wrong, costs a look into memory, and admit, which may be nil, is not called.
+// before, right or wrong, is found in the cache, and admit, which may be nil, is not called.
 func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit Admit) (Program, error) {
 	row, known := s.index.findUser(name)
 	if !known || row.Role != role {
 		known, row.Hash = false, unknownUserHash
 	}
-	good, err := s.programs.checkPassword(ctx, name, password, row.Hash, s.opts.Now, admit)
+	good, err := s.programPasswords.checkPassword(ctx, name, password, row.Hash, s.opts.Now, admit)
 	if err != nil {
 		return Program{}, err
 	}

@@ -22,16 +22,16 @@ type User struct {
 	Name string
 	Grants
 	Created  time.Time
-	Sessions int // open ones
-	Tokens   int // tokens of programs that bear the name
+	Sessions int // number of open sessions
+	Tokens   int // number of API tokens with the name of the user
 }
 
 var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
 
-// reservedNames stand for the server itself in the record of changes.
+// reservedNames are names that users cannot have: they mean the server itself in the record of changes.
 var reservedNames = []string{"server", "local"}
 
-// Users lists all, by name.
+// Users returns all users, sorted by name.
 func (s *Service) Users() []User {
 	s.index.mu.RLock()
 	defer s.index.mu.RUnlock()
@@ -41,7 +41,7 @@ func (s *Service) Users() []User {
 		u := User{Name: name, Grants: row.Grants, Created: row.created}
 		for _, t := range s.index.tokens {
 			switch {
-			case t.User != name || t.expired(s.opts.Now()):
+			case t.User != name || t.isExpired(s.opts.Now()):
 			case t.Session:
 				u.Sessions++
 			default:
@@ -60,8 +60,8 @@ func (s *Service) HasUsers() bool {
 	return len(s.index.users) > 0
 }
 
-// CreateUser makes a user of u's name and grants. An empty password is replaced by a generated
-// one; it is returned either way.
+// CreateUser creates a user with the name and grants of u. An empty password is replaced by a generated
+// one. The function returns the password.
 func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, password string) (string, error) {
 	if !userName.MatchString(u.Name) || slices.Contains(reservedNames, u.Name) {
 		return "", model.Errorf(model.Invalid, "invalid user name %q", u.Name).
@@ -77,8 +77,8 @@ func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, passw
 	if err != nil {
 		return "", err
 	}
-	s.accounts.Lock()
-	defer s.accounts.Unlock()
+	s.accountsMu.Lock()
+	defer s.accountsMu.Unlock()
 	if _, ok := s.index.findUser(u.Name); ok {
 		return "", errUserExists(u.Name)
 	}
@@ -90,13 +90,13 @@ func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, passw
 }
 
 // Grant replaces the grants of a user and returns the user as it is then. The user's sessions have them at once;
-// tokens of that name that permit more end in the same transaction. The last administrator stays one.
+// tokens of that name that permit more end in the same transaction. The last administrator keeps the role.
 func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Grants) (User, error) {
 	if err := g.Validate(); err != nil {
 		return User{}, err
 	}
-	s.accounts.Lock()
-	defer s.accounts.Unlock()
+	s.accountsMu.Lock()
+	defer s.accountsMu.Unlock()
 	row, ok := s.index.findUser(name)
 	switch {
 	case !ok:
@@ -104,7 +104,7 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 	case isProgramRole(row.Role) != isProgramRole(g.Role):
 		return User{}, model.Errorf(model.Conflict, "%s has the role %s: a user for programs cannot become a person, nor a person a program", name, row.Role).
 			WithHint("delete the user and create another: muster auth user delete %s", name)
-	case g.Role != Admin && s.lastAdmin(name):
+	case g.Role != Admin && s.isLastAdmin(name):
 		return User{}, errLastAdmin(name)
 	}
 	row.Grants = g
@@ -122,24 +122,24 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 }
 
 // DeleteUser ends a user, and in the same transaction all sessions and tokens of that name. The
-// last administrator stays. It returns the user as it was.
+// last administrator cannot be deleted. DeleteUser returns the deleted user.
 func (s *Service) DeleteUser(ctx context.Context, by intent.Actor, name string) (User, error) {
-	s.accounts.Lock()
-	defer s.accounts.Unlock()
+	s.accountsMu.Lock()
+	defer s.accountsMu.Unlock()
 	all := s.Users()
 	i := slices.IndexFunc(all, func(u User) bool { return u.Name == name })
 	if i < 0 {
 		return User{}, s.errNoUser(name)
 	}
-	if s.lastAdmin(name) {
+	if s.isLastAdmin(name) {
 		return User{}, errLastAdmin(name)
 	}
 	return all[i], s.writeUser(ctx, by, intent.Write{Key: userKey(name), Expect: -1},
 		func(t AccessToken) bool { return t.User == name })
 }
 
-// writeUser writes a user and ends tokens in one transaction. A token that is revoked meanwhile
-// is missing from the next attempt.
+// writeUser writes a user and ends tokens in one transaction. If a token is revoked at the same time,
+// the transaction is repeated without it.
 func (s *Service) writeUser(ctx context.Context, by intent.Actor, user intent.Write, ends func(AccessToken) bool) (err error) {
 	for range 5 {
 		writes := []intent.Write{user}
@@ -155,8 +155,8 @@ func (s *Service) writeUser(ctx context.Context, by intent.Actor, user intent.Wr
 	return err
 }
 
-// lastAdmin reports whether a user is the only administrator.
-func (s *Service) lastAdmin(name string) bool {
+// isLastAdmin reports whether a user is the only administrator.
+func (s *Service) isLastAdmin(name string) bool {
 	s.index.mu.RLock()
 	defer s.index.mu.RUnlock()
 	for other, u := range s.index.users {
@@ -192,12 +192,12 @@ func (s *Service) errNoUser(name string) error {
 }
 
 const (
-	// sessionLife is how long a login lasts.
-	sessionLife = 30 * 24 * time.Hour
+	// sessionLifetime is how long a login lasts.
+	sessionLifetime = 30 * 24 * time.Hour
 	// maxSessions bounds the sessions of one user: one more ends the oldest.
 	maxSessions = 50
-	// maxExpired bounds how many tokens one new token clears away.
-	maxExpired = 100
+	// maxExpiredPerToken is the greatest number of expired tokens that the creation of one token deletes.
+	maxExpiredPerToken = 100
 )
 
 // AccessToken describes a session or a token of a program. It never holds the secret.
@@ -211,7 +211,7 @@ type AccessToken struct {
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-func (t *AccessToken) expired(now time.Time) bool {
+func (t *AccessToken) isExpired(now time.Time) bool {
 	return !t.Expires.IsZero() && !now.Before(t.Expires)
 }
 
@@ -221,13 +221,13 @@ func (s *Service) Login(ctx context.Context, user, password, whence string) (tok
 	if err != nil {
 		return "", t, err
 	}
-	s.accounts.Lock()
-	defer s.accounts.Unlock()
+	s.accountsMu.Lock()
+	defer s.accountsMu.Unlock()
 	if now, ok := s.index.findUser(user); !ok || now.Hash != row.Hash {
-		return "", t, errBadLogin() // deleted, or another password, while this one was checked
+		return "", t, errBadLogin() // the user was deleted or got another password during the check
 	}
-	return s.newToken(ctx, intent.Actor{User: user, Whence: whence, Why: "login"}, AccessToken{
-		User: user, Grants: row.Grants, Session: true, Expires: s.opts.Now().Add(sessionLife).UTC(),
+	return s.storeNewToken(ctx, intent.Actor{User: user, Whence: whence, Why: "login"}, AccessToken{
+		User: user, Grants: row.Grants, Session: true, Expires: s.opts.Now().Add(sessionLifetime).UTC(),
 	})
 }
 
@@ -237,10 +237,10 @@ func (s *Service) CreateToken(ctx context.Context, by intent.Actor, t AccessToke
 		return "", t, err
 	}
 	t.Session = false
-	return s.newToken(ctx, by, t)
+	return s.storeNewToken(ctx, by, t)
 }
 
-func (s *Service) newToken(ctx context.Context, by intent.Actor, t AccessToken) (string, AccessToken, error) {
+func (s *Service) storeNewToken(ctx context.Context, by intent.Actor, t AccessToken) (string, AccessToken, error) {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return "", t, fmt.Errorf("create token: %w", err)
@@ -254,24 +254,24 @@ func (s *Service) newToken(ctx context.Context, by intent.Actor, t AccessToken) 
 		return "", t, err
 	}
 	made := intent.Write{Key: tokenKey(t.ID), Body: body}
-	err = s.commitRows(ctx, by, append(s.obsoleteTokens(t), made))
+	err = s.commitRows(ctx, by, append(s.deletionsOfObsoleteTokens(t), made))
 	if model.ClassOf(err) == model.NotFound { // another login cleared the same tokens away first
 		err = s.commitRows(ctx, by, []intent.Write{made})
 	}
 	return token, t, err
 }
 
-// obsoleteTokens lists the tokens that go when one is made: expired ones, and a user's oldest sessions.
-func (s *Service) obsoleteTokens(made AccessToken) (writes []intent.Write) {
+// deletionsOfObsoleteTokens returns the deletions that go with a new token: of expired tokens, and of the user's oldest sessions.
+func (s *Service) deletionsOfObsoleteTokens(made AccessToken) (writes []intent.Write) {
 	var sessions []AccessToken // oldest first
 	remove := func(t AccessToken) {
-		if len(writes) < maxExpired {
+		if len(writes) < maxExpiredPerToken {
 			writes = append(writes, intent.Write{Key: tokenKey(t.ID), Expect: -1})
 		}
 	}
 	for _, t := range s.Tokens() {
 		switch {
-		case t.expired(s.opts.Now()):
+		case t.isExpired(s.opts.Now()):
 			remove(t)
 		case made.Session && t.Session && t.User == made.User:
 			sessions = append(sessions, t)
@@ -284,19 +284,19 @@ func (s *Service) obsoleteTokens(made AccessToken) (writes []intent.Write) {
 	return writes
 }
 
-// Authenticate finds the subject of a token, from memory.
+// Authenticate returns the subject of a token; it reads the in-memory index alone.
 func (s *Service) Authenticate(token string) (Subject, error) {
 	t, ok := s.index.findToken(sha256.Sum256([]byte(token)))
 	if !ok {
 		return Subject{}, model.Errorf(model.Unauthenticated, "the server does not know this token, or it was revoked").WithHint("log in again: muster login")
 	}
-	if t.expired(s.opts.Now()) {
+	if t.isExpired(s.opts.Now()) {
 		return Subject{}, model.Errorf(model.Unauthenticated, "this token expired at %s", t.Expires.Format(time.RFC3339)).WithHint("log in again: muster login; for programs: muster auth token create")
 	}
 	return Subject{User: t.User, Token: t.ID, Grants: t.Grants}, nil
 }
 
-// Tokens lists all, oldest first.
+// Tokens returns all tokens and sessions, oldest first.
 func (s *Service) Tokens() []AccessToken {
 	s.index.mu.RLock()
 	defer s.index.mu.RUnlock()
@@ -317,7 +317,7 @@ func (s *Service) RevokeToken(ctx context.Context, by intent.Actor, id string) e
 	return err
 }
 
-// ErrNoToken is the answer about an id that no token has; also about a token of somebody else.
+// ErrNoToken returns the error about a token id that does not exist, or that belongs to somebody else.
 func ErrNoToken(id string) error {
 	return model.Errorf(model.NotFound, "token %s does not exist", id).WithHint("muster auth token list")
 }

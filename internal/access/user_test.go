@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// assertRefused returns a function that takes the results of a call and reports an error of another class, or without a text in it.
+// assertRefused returns a function that takes the results of a call and reports an error of another class, or without
+// a text in it.
 func assertRefused(t *testing.T, class model.Class, contains string) func(result any, err error) {
 	return func(_ any, err error) {
 		t.Helper()
@@ -24,10 +25,10 @@ func assertRefused(t *testing.T, class model.Class, contains string) func(result
 	}
 }
 
-func TestUsersComeAndGo(t *testing.T) {
+func TestUsersAreCreatedAndDeleted(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name, role, password string) error {
-		_, err := w.CreateUser(ctx, ada, access.User{Name: name, Grants: access.Grants{Role: role}}, password)
+		_, err := w.CreateUser(ctx, adaAuthor, access.User{Name: name, Grants: access.Grants{Role: role}}, password)
 		return err
 	}
 	testenv.NoError(t, create("admin", access.Admin, "correct horse"))
@@ -48,18 +49,18 @@ func TestUsersComeAndGo(t *testing.T) {
 	if err != nil || made.Role != access.Viewer {
 		t.Fatal(made, err)
 	}
-	program, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ada@example.org", Grants: access.Grants{Role: access.Viewer}})
+	program, _, err := w.CreateToken(ctx, adaAuthor, access.AccessToken{User: "ada@example.org", Grants: access.Grants{Role: access.Viewer}})
 	testenv.NoError(t, err)
-	others, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "dashboard", Grants: access.Grants{Role: access.Viewer}})
+	others, _, err := w.CreateToken(ctx, adaAuthor, access.AccessToken{User: "dashboard", Grants: access.Grants{Role: access.Viewer}})
 	testenv.NoError(t, err)
-	w.open(t) // as after a restart
+	w.restart(t) // as after a restart
 	users := w.Users()
 	if len(users) != 2 || users[0].Name != "ada@example.org" || users[0].Sessions != 1 || users[0].Tokens != 1 || !users[0].Created.Equal(w.now) || users[1].Role != access.Admin {
 		t.Errorf("users: %+v", users)
 	}
-	assertRefused(t, model.Conflict, "last administrator")(w.DeleteUser(ctx, ada, "admin"))
-	assertRefused(t, model.NotFound, "did you mean ada@example.org?")(w.DeleteUser(ctx, ada, "ada@exmaple.org"))
-	if u, err := w.DeleteUser(ctx, ada, "ada@example.org"); err != nil || u.Sessions != 1 || u.Tokens != 1 {
+	assertRefused(t, model.Conflict, "last administrator")(w.DeleteUser(ctx, adaAuthor, "admin"))
+	assertRefused(t, model.NotFound, "did you mean ada@example.org?")(w.DeleteUser(ctx, adaAuthor, "ada@exmaple.org"))
+	if u, err := w.DeleteUser(ctx, adaAuthor, "ada@example.org"); err != nil || u.Sessions != 1 || u.Tokens != 1 {
 		t.Fatal(u, err)
 	}
 	for range 2 {
@@ -68,14 +69,14 @@ func TestUsersComeAndGo(t *testing.T) {
 		if _, err := w.Authenticate(others); err != nil {
 			t.Errorf("the token of another name: %v", err)
 		}
-		w.open(t)
+		w.restart(t)
 	}
 	if _, _, err := w.Login(ctx, "ada@example.org", "battery staple", "here"); model.ClassOf(err) != model.Unauthenticated {
-		t.Errorf("login of who was deleted: got %v", err)
+		t.Errorf("login of a deleted user: got %v", err)
 	}
 	testenv.NoError(t, create("second", access.Admin, "battery staple"))
-	if _, err := w.DeleteUser(ctx, ada, "admin"); err != nil {
-		t.Errorf("an administrator of two: %v", err)
+	if _, err := w.DeleteUser(ctx, adaAuthor, "admin"); err != nil {
+		t.Errorf("deleting one of two administrators: %v", err)
 	}
 }
 
@@ -83,7 +84,7 @@ func TestUsersComeAndGo(t *testing.T) {
 func TestChangingAPasswordKeepsTheRole(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	const was, is = "correct horse", "battery staple"
-	if _, err := w.CreateUser(ctx, ada, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, was); err != nil {
+	if _, err := w.CreateUser(ctx, adaAuthor, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, was); err != nil {
 		t.Fatal(err)
 	}
 	login := func(password string) (string, string) {
@@ -121,8 +122,8 @@ func TestChangingAPasswordKeepsTheRole(t *testing.T) {
 	login(is)
 	_, hash, err := access.HashPassword("yet another")
 	testenv.NoError(t, err)
-	testenv.NoError(t, w.ResetPassword(ctx, ada, "ada", hash, false))
-	w.open(t)
+	testenv.NoError(t, w.ResetPassword(ctx, adaAuthor, "ada", hash, false))
+	w.restart(t)
 	token, _ := login("yet another")
 	if who, err := w.Authenticate(token); err != nil || who.Role != access.Viewer {
 		t.Errorf("after a reset: %v %v", who, err)
@@ -132,14 +133,14 @@ func TestChangingAPasswordKeepsTheRole(t *testing.T) {
 // A login deletes expired tokens, and the oldest session of a user that has more than fifty.
 func TestSessionsAreBounded(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
-	if _, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Minute)}); err != nil {
+	if _, _, err := w.CreateToken(ctx, adaAuthor, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Note: "for ever"}); err != nil {
+	if _, _, err := w.CreateToken(ctx, adaAuthor, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Note: "for ever"}); err != nil {
 		t.Fatal(err)
 	}
 	w.now = w.now.Add(time.Hour)
-	if _, err := w.CreateUser(ctx, ada, access.User{Name: "ada", Grants: access.Grants{Role: access.Admin}}, "correct horse"); err != nil {
+	if _, err := w.CreateUser(ctx, adaAuthor, access.User{Name: "ada", Grants: access.Grants{Role: access.Admin}}, "correct horse"); err != nil {
 		t.Fatal(err)
 	}
 	var first, last string
@@ -161,24 +162,24 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
+var adaAuthor = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
 
-// testAccounts is a service over a real store, at a time of its own.
-type testAccounts struct {
+// accountsFixture is an access service with a real database and a clock that the test sets.
+type accountsFixture struct {
 	*access.Service
 	store intent.Store
 	dsn   string
 	now   time.Time
 }
 
-func newTestAccounts(t *testing.T) *testAccounts {
-	w := &testAccounts{dsn: filepath.Join(t.TempDir(), "intent.db"), now: time.Unix(1000, 0)}
-	w.open(t)
+func newTestAccounts(t *testing.T) *accountsFixture {
+	w := &accountsFixture{dsn: filepath.Join(t.TempDir(), "intent.db"), now: time.Unix(1000, 0)}
+	w.restart(t)
 	return w
 }
 
-// open starts the service again, as after a restart.
-func (w *testAccounts) open(t *testing.T) {
+// restart starts the service, as after a restart of the server.
+func (w *accountsFixture) restart(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
 	testenv.NoError(t, err)
@@ -187,9 +188,9 @@ func (w *testAccounts) open(t *testing.T) {
 	testenv.NoError(t, w.Load(t.Context()))
 }
 
-func TestUsersAndTokens(t *testing.T) {
+func TestLoginsAndTokensAuthenticate(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
-	password, err := w.CreateUser(ctx, ada, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin}}, "")
+	password, err := w.CreateUser(ctx, adaAuthor, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin}}, "")
 	if err != nil || len(password) < 16 {
 		t.Fatal(password, err)
 	}
@@ -200,9 +201,9 @@ func TestUsersAndTokens(t *testing.T) {
 	}
 	session, _, err := w.Login(ctx, "admin", password, "here")
 	testenv.NoError(t, err)
-	program, made, err := w.CreateToken(ctx, ada, access.AccessToken{User: "backup", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Hour)})
+	program, made, err := w.CreateToken(ctx, adaAuthor, access.AccessToken{User: "backup", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Hour)})
 	testenv.NoError(t, err)
-	w.open(t)
+	w.restart(t)
 	if who, err := w.Authenticate(session); err != nil || who.User != "admin" || who.Role != access.Admin {
 		t.Fatal(who, err)
 	}
@@ -211,15 +212,15 @@ func TestUsersAndTokens(t *testing.T) {
 	}
 	w.now = w.now.Add(2 * time.Hour)
 	assertRefused(t, model.Unauthenticated, "")(w.Authenticate(program))
-	testenv.NoError(t, w.RevokeToken(ctx, ada, made.ID))
+	testenv.NoError(t, w.RevokeToken(ctx, adaAuthor, made.ID))
 	_, hash, err := access.HashPassword("another one")
 	testenv.NoError(t, err)
-	assertRefused(t, model.NotFound, "did you mean admin?")(nil, w.ResetPassword(ctx, ada, "amdin", hash, false))
-	testenv.NoError(t, w.ResetPassword(ctx, ada, "admin", hash, false))
+	assertRefused(t, model.NotFound, "did you mean admin?")(nil, w.ResetPassword(ctx, adaAuthor, "amdin", hash, false))
+	testenv.NoError(t, w.ResetPassword(ctx, adaAuthor, "admin", hash, false))
 	assertRefused(t, model.Unauthenticated, "")(w.Authenticate(session))
 	changes, err := w.store.Changes(ctx, 0, 0)
 	data, _ := json.Marshal(changes)
 	if err != nil || strings.Contains(string(data), "argon2id") || strings.Contains(string(data), "sum") {
-		t.Fatal("secrets stand in the record of changes")
+		t.Fatal("the audit contains secrets")
 	}
 }

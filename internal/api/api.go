@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Options are the surroundings of the API, by subject.
+// Options are the dependencies of the API, by sub-package.
 type Options struct {
 	view.Stores
 	view.Live
@@ -53,11 +53,11 @@ type Options struct {
 	Logger   *slog.Logger          // nil: none
 }
 
-// handler is the API behind its doors: log and metrics, authentication, and a bound of requests.
-type handler struct {
+// apiHandler is the HTTP handler of the API, with request log, metrics, authentication, and a bound of concurrent requests.
+type apiHandler struct {
 	*op.Routes
-	slots *queue.Slots // of all requests without bounds of their own
-	vouch func(context.Context)
+	requestSlots *queue.Slots // slots of requests whose path has no bound of its own
+	vouch        func(context.Context)
 }
 
 // New returns the handler of a listener for people and agents.
@@ -79,12 +79,12 @@ func NewSplit(o Options) (people, agents http.Handler) {
 	return h.peopleHandler(), h.observeRequests(mux, mux)
 }
 
-func (h *handler) peopleHandler() http.Handler {
+func (h *apiHandler) peopleHandler() http.Handler {
 	return h.observeRequests(h.Mux, h.authenticate(h.limitRequests(h.Mux)))
 }
 
-// newHandler registers every subject. The OpenAPI document comes after the operations it describes.
-func newHandler(o Options) *handler {
+// newHandler registers the operations of every sub-package, then the OpenAPI document that describes them.
+func newHandler(o Options) *apiHandler {
 	r := op.NewRoutes(op.Options{View: view.New(o.Stores, o.Live), Access: o.Access, Queues: o.Queues, Registry: o.Registry, Logger: o.Logger})
 	server.Register(r, o.Server)
 	people.Register(r)
@@ -99,33 +99,33 @@ func newHandler(o Options) *handler {
 	op.HandleDocument(r.Huma, r.Mux)
 	inbound.Register(r, o.Inbound)
 	r.Mux.HandleFunc("/", answerUnknownPath(r.Mux))
-	return &handler{Routes: r, slots: queue.NewSlots(o.Queues, "requests"), vouch: o.Vouch}
+	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), vouch: o.Vouch}
 }
 
 // limitRequests lets a bounded number of requests in at the same time. Paths without a token (health,
 // login, enrolment), watches and runs have bounds of their own.
-func (h *handler) limitRequests(next http.Handler) http.Handler {
+func (h *apiHandler) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isOpenPath(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/watch") || r.URL.Path == runs.Path {
 			next.ServeHTTP(w, r)
 			return
 		}
-		op.ServeInSlot(h.slots, w, r, next)
+		op.ServeInSlot(h.requestSlots, w, r, next)
 	})
 }
 
-// isOpenPath reports whether a path needs no token: it shows nothing, or has a proof of its own.
+// isOpenPath reports whether requests of a path need no token: the path shows nothing private, or checks another proof.
 func isOpenPath(path string) bool {
 	switch path {
 	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath, pki.RenewPath:
 		return true
 	}
-	return inbound.ServesPath(path)
+	return inbound.IsInboundPath(path)
 }
 
-// authenticate finds the caller of a request by its token. Programs have doors of their own, and
-// their roles are refused here; every operation refuses other callers by its declaration.
-func (h *handler) authenticate(next http.Handler) http.Handler {
+// authenticate finds the caller of a request by its token. Users for programs
+// (roles agent and alerts) are refused; every operation refuses other callers by its declaration.
+func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := access.Caller{Address: model.HostOf(r.RemoteAddr)}
 		if !isOpenPath(r.URL.Path) {
@@ -138,7 +138,7 @@ func (h *handler) authenticate(next http.Handler) http.Handler {
 			var err error
 			if c.Subject, err = h.Access.Authenticate(token); err != nil {
 				h.CountRefusal("bad_token")
-				op.WriteError(w, op.Refusal(err))
+				op.WriteError(w, op.TokenRefusalError(err))
 				return
 			}
 			if h.vouch != nil {
@@ -146,7 +146,7 @@ func (h *handler) authenticate(next http.Handler) http.Handler {
 			}
 			if err := c.Allow(access.NeedAnybody("api")); err != nil {
 				h.CountRefusal("role")
-				op.WriteError(w, op.Refusal(err))
+				op.WriteError(w, op.TokenRefusalError(err))
 				return
 			}
 		}
@@ -154,8 +154,8 @@ func (h *handler) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// observeRequests logs and counts every request by its route in routes, and survives a handler that panics.
-func (h *handler) observeRequests(routes *http.ServeMux, next http.Handler) http.Handler {
+// observeRequests logs and counts every request by its route in routes, and answers 500 where a handler panics.
+func (h *apiHandler) observeRequests(routes *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := h.View().Now
 		began := now()
@@ -167,13 +167,13 @@ func (h *handler) observeRequests(routes *http.ServeMux, next http.Handler) http
 				}
 				h.Logger.Error("request handler panicked", "method", r.Method, "path", r.URL.Path, "panic", broken)
 				if rec.Status == 0 {
-					op.WriteError(rec, model.Errorf(model.Internal, "internal error; the server's log has the details"))
+					op.WriteError(rec, model.Errorf(model.Internal, "internal error of the server; its log has the details"))
 				}
 			}
 			h.logRequest(r, rec.Status, now().Sub(began))
 		}()
 		if r.ContentLength != 0 {
-			// A refused client may still be sending: this ends its hold on the connection.
+			// A refused client may still be sending its body: the deadline frees the connection.
 			// An operation that reads the body sets a deadline of its own.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(op.BodyTimeout))
 		}
@@ -186,7 +186,7 @@ func (h *handler) observeRequests(routes *http.ServeMux, next http.Handler) http
 }
 
 // logRequest counts and logs one request.
-func (h *handler) logRequest(r *http.Request, status int, took time.Duration) {
+func (h *apiHandler) logRequest(r *http.Request, status int, took time.Duration) {
 	route := r.Pattern
 	if route == "" || route == "/" {
 		route = "none"
@@ -200,7 +200,7 @@ func (h *handler) logRequest(r *http.Request, status int, took time.Duration) {
 	case status >= 500:
 		level = slog.LevelWarn
 	case status == http.StatusUnauthorized || status == http.StatusTooManyRequests:
-		// Strangers can cause these at will: they are counted, and must not fill the disk.
+		// Anybody can cause refused requests: metrics count them, the log leaves them out, so that they do not fill the disk.
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		level = slog.LevelInfo
 	}
@@ -225,9 +225,9 @@ func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 		}
 		list := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", list)
-		p := op.Problem(model.Invalid, fmt.Sprintf("%s does not accept %s", model.Shorten(r.URL.Path), model.Shorten(r.Method)), "allowed methods: "+list+"; more: /api/v1/openapi.json")
+		p := op.NewErrorAnswer(model.Invalid, fmt.Sprintf("%s does not accept %s", model.Shorten(r.URL.Path), model.Shorten(r.Method)), "allowed methods: "+list+"; more: /api/v1/openapi.json")
 		p.Title, p.Status = "Method not allowed", http.StatusMethodNotAllowed
-		op.WriteProblem(w, p)
+		op.WriteErrorAnswer(w, p)
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-const fleet = `
+const fleetYAML = `
 apiVersion: muster/v1
 kind: Check
 metadata: {name: disk}
@@ -74,7 +74,8 @@ func assertAnswer(t *testing.T, r *apitest.Server, status int, contains, method,
 	}
 }
 
-// assertRefused returns a function that takes the results of a call and reports an error of another class, or without a text in it.
+// assertRefused returns a function that takes the results of a call and reports an error of another class, or without
+// a text in it.
 func assertRefused(t *testing.T, class model.Class, contains string) func(result any, err error) {
 	return func(_ any, err error) {
 		t.Helper()
@@ -84,7 +85,7 @@ func assertRefused(t *testing.T, class model.Class, contains string) func(result
 	}
 }
 
-func TestEveryOperationNeedsAToken(t *testing.T) {
+func TestEveryPrivateOperationNeedsAToken(t *testing.T) {
 	r := apitest.NewServer(t)
 	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
 	var spec struct {
@@ -150,7 +151,7 @@ func TestLoginTokensAndRoles(t *testing.T) {
 		_, err = c.Access.Login(ctx, "admin", "guess")
 	}
 	if model.ClassOf(err) != model.Limited {
-		t.Errorf("guessing is not slowed down: %v", err)
+		t.Errorf("wrong passwords are not throttled: %v", err)
 	}
 }
 
@@ -167,7 +168,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	}
 	k := kind.Check().KindInfo
 	if _, _, err := c.Resources.Get(ctx, k, "default", "disk"); model.ClassOf(err) != model.NotFound {
-		t.Fatalf("a dry run made it: %v", err)
+		t.Fatalf("a dry run created the resource: %v", err)
 	}
 	done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, Message: "watch disks"})
 	if err != nil || done.Outcomes[0].Note != "runs on 3 nodes; first results within 60 s" {
@@ -211,7 +212,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	}
 	assertAnswer(t, r, 412, "", "PUT", path, r.Token, edited, map[string]string{"If-None-Match": "*"})
 
-	// The guard says something else: repeat it with a confirmation, not with another ETag.
+	// The guard on affected nodes refuses with another hint: confirm with --yes, not with another ETag.
 	louder := json.RawMessage(strings.Replace(string(check), "60s", "20s", 1))
 	assertAnswer(t, r, 428, "/guarded\"", "PUT", path+"?maxAffected=1", r.Token, string(louder), nil)
 	assertRefused(t, model.Guarded, "")(c.Resources.Put(ctx, k, "default", "disk", louder, "", "", 1, false, false))
@@ -269,14 +270,14 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 		}
 	}
 
-	// Strict input, with the right name.
+	// An unknown field is refused, and the hint has the right name.
 	wrong := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"x"},"spec":{"intervall":"60s","command":"x"}}`)
 	_, err = c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{wrong}})
 	if model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "interval") {
 		t.Errorf("unknown field: %v", err)
 	}
 
-	// Deleting, and the record of all this.
+	// Resources are deleted, and the audit has a record of each change.
 	if _, err := c.Resources.Delete(ctx, k, "default", "disk", "", "not needed", 0, false, false); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +316,7 @@ func TestEventsAreSelectedByFilters(t *testing.T) {
 	ctx := context.Background()
 	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	r.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
-	r.Apply(fleet)
+	r.Apply(fleetYAML)
 	r.RecordResult("default", "web01", "disk", model.OK, "DISK OK")
 	r.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL: / is full")
 	r.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL: / is full")
@@ -431,7 +432,7 @@ func TestWatchStreamsMatchingEvents(t *testing.T) {
 			return enough
 		})
 	}()
-	// The watch may not have begun when the first results come: they go on until it has.
+	// The watch may begin after the first results, so results are recorded until the watch shows one.
 	for status := model.Warning; ; status ^= model.Warning ^ model.Critical {
 		r.RecordResult("default", "web02", "disk", status, "another node")
 		r.RecordResult("default", "web01", "disk", model.OK, "fine")
@@ -471,7 +472,7 @@ func TestJoinTokensAreListedAndDeleted(t *testing.T) {
 	testenv.NoError(t, c.Enrolment.DeleteToken(ctx, made.ID))
 }
 
-func TestErrorsHaveOneForm(t *testing.T) {
+func TestErrorsAreProblemJSON(t *testing.T) {
 	r := apitest.NewServer(t)
 	for _, test := range []struct {
 		method, path, body string
@@ -513,7 +514,7 @@ func TestWrongMethodListsAllowedOnes(t *testing.T) {
 		}
 	}
 	if status, header, _ := sendRequest(t, r, "DELETE", "/api/v1/nothing", r.Token, "", nil); status != 404 || header.Get("Allow") != "" {
-		t.Errorf("nothing is there: %d %v", status, header)
+		t.Errorf("unknown path: got %d %v", status, header)
 	}
 }
 
@@ -543,7 +544,7 @@ func documentedStatuses(t testing.TB, r *apitest.Server) func(*http.Request) []s
 }
 
 // The OpenAPI document lists the error statuses of each operation.
-func TestOpenAPINamesTheErrors(t *testing.T) {
+func TestOpenAPIListsErrorStatuses(t *testing.T) {
 	list := documentedStatuses(t, apitest.NewServer(t))
 	for request, want := range map[string]string{
 		"GET /api/v1/checks":                "200 401 409 422 500 503 default",
@@ -564,13 +565,13 @@ func TestOpenAPINamesTheErrors(t *testing.T) {
 }
 
 // States show the members of a group, the statuses of a check on all nodes, and the worst node first.
-func TestStatesShowMembersAndEvents(t *testing.T) {
+func TestResourceStatesShowNodesAndEvents(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
 	ctx := t.Context()
 	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	r.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
-	r.Apply(fleet + "---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01, web02]}\n---\n" +
+	r.Apply(fleetYAML + "---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01, web02]}\n---\n" +
 		"kind: Property\nmetadata: {name: unread}\nspec: {value: 1}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {command: \"true\"}\n")
 	r.RecordResult("default", "web02", "disk", model.Critical, "full")
 	r.RecordResult("default", "db01", "disk", model.Warning, "nearly full")
@@ -640,7 +641,7 @@ func TestEventListCountsMatches(t *testing.T) {
 		names = append(names, fmt.Sprintf("web%02d", i))
 	}
 	r.DeclareNodes("default", nil, names...)
-	r.Apply(fleet)
+	r.Apply(fleetYAML)
 	for i, name := range names {
 		r.RecordResult("default", name, "disk", model.Status(i%4), "x")
 	}
@@ -658,8 +659,8 @@ func TestEventListCountsMatches(t *testing.T) {
 	}
 }
 
-// A problem whose source is no check has the source, and an empty check.
-func TestProblemOfAnotherSourceHasNoCheck(t *testing.T) {
+// A problem whose source is not a check shows the source, and its field check is empty.
+func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")
 	node, _ := r.Directory.NodeByName("default", "web01")
@@ -700,22 +701,22 @@ func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
 	assertRefused(t, model.Forbidden, "")(ada.Access.CreateUser(ctx, v1.UserRequest{Name: "eve", UserGrants: v1.UserGrants{Role: access.Admin}}))
 	assertRefused(t, model.Forbidden, "")(ada.Access.DeleteUser(ctx, "bob"))
 	if list, err := ada.Access.Users(ctx); err != nil || len(list.Items) != 1 || list.Items[0].Name != "ada" {
-		t.Errorf("what a viewer sees: %v %v", list, err)
+		t.Errorf("the users that a viewer sees: %v %v", list, err)
 	}
 	if list, err := admin.Access.Users(ctx); err != nil || len(list.Items) != 3 {
-		t.Errorf("what an administrator sees: %v %v", list, err)
+		t.Errorf("the users that an administrator sees: %v %v", list, err)
 	}
 	assertRefused(t, model.Forbidden, "")(nil, ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: "wrong horse", New: "my own password"}))
 	testenv.NoError(t, ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: made.Password, New: "my own password"}))
 	if _, err := ada.Access.Login(ctx, "ada", "my own password"); err != nil {
 		t.Fatal(err)
 	}
-	r.Apply(fleet)
+	r.Apply(fleetYAML)
 	r.DeclareNodes("default", nil, "web01")
 	began, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- ada.Events.Watch(ctx, v1.EventFilter{}, func() error { close(began); return nil }, func(e v1.Event) error {
-			t.Errorf("who was deleted is told of %s on %s", e.Check, e.Node)
+			t.Errorf("the watch of a deleted user shows %s on %s", e.Check, e.Node)
 			return nil
 		})
 	}()
@@ -736,7 +737,7 @@ func TestViewerChangesOnlyTheOwnPassword(t *testing.T) {
 	}
 	for _, want := range []string{"admin create ada", "admin create bob", "ada update ada", "admin delete ada"} {
 		if !seen[want] {
-			t.Errorf("%q is not recorded: %v", want, seen)
+			t.Errorf("the audit has no record of %q: %v", want, seen)
 		}
 	}
 }

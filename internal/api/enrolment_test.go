@@ -32,8 +32,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Machines that send their enrolment slowly hold no place, and only the requests of their own network: others join meanwhile.
-func TestSlowEnrolmentsBlockNoOthers(t *testing.T) {
+// Machines that send their enrolment request slowly block only their own network: machines of other networks enrol meanwhile.
+func TestSlowEnrolmentsBlockNoOtherNetworks(t *testing.T) {
 	r := apitest.NewServer(t)
 	bounds, err := queue.ParseSettings([]string{"enrolments=1"})
 	testenv.NoError(t, err)
@@ -63,7 +63,7 @@ func TestSlowEnrolmentsBlockNoOthers(t *testing.T) {
 	}
 	for range slow - may {
 		if status := <-refused; status != "HTTP/1.1 503" {
-			t.Fatalf("one too many is answered %q", status)
+			t.Fatalf("a request above the limit of its network got %q", status)
 		}
 	}
 	from := func(ip string) *http.Client {
@@ -84,9 +84,9 @@ func TestSlowEnrolmentsBlockNoOthers(t *testing.T) {
 	}
 }
 
-// Repeated requests with a used-up join token throttle nobody, and with a deleted token count once. Guesses throttle
-// their network; its renewals go on.
-func TestOnlyGuessesThrottleANetwork(t *testing.T) {
+// Repeated requests with a used-up join token throttle nobody, and with a deleted token count once. Wrong tokens throttle
+// their network, but not the renewals of certificates from it.
+func TestOnlyWrongJoinTokensThrottleANetwork(t *testing.T) {
 	r := apitest.NewServer(t)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
 	testenv.NoError(t, err)
@@ -118,17 +118,17 @@ func TestOnlyGuessesThrottleANetwork(t *testing.T) {
 	}
 	shows := func(n int) any { return pki.EnrolRequest{Secret: token.Secret[:], CSR: csr} }
 	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {
-		t.Errorf("a token that was used up: %v", codes)
+		t.Errorf("statuses for a used-up join token: %v", codes)
 	}
 	testenv.NoError(t, tokens.Delete(t.Context(), intent.Actor{User: "ada"}, keep.ID))
 	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {
-		t.Errorf("a token that was deleted: %v", codes)
+		t.Errorf("statuses for a deleted join token: %v", codes)
 	}
 	if codes := tries(pki.EnrolPath, func(n int) any { return pki.EnrolRequest{Secret: fmt.Append(nil, "guess ", n), CSR: csr} }); codes[http.StatusTooManyRequests] < 20 || codes[http.StatusUnauthorized] < 9 {
-		t.Errorf("guesses: %v", codes)
+		t.Errorf("statuses for wrong join tokens: %v", codes)
 	}
 	if codes := tries(pki.RenewPath, func(int) any { return pki.RenewRequest{Certificate: []byte("none"), CSR: csr} }); codes[http.StatusTooManyRequests] != 0 {
-		t.Errorf("renewals: %v", codes)
+		t.Errorf("statuses for certificate renewals: %v", codes)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestAgentsAreSortedAndFiltered(t *testing.T) {
 		{"skips", "0.10.0", &v1.AgentStats{Skipped: 3}},
 		{"loses", "0.10.0", &v1.AgentStats{GaveWay: 7}},
 	} {
-		r.JoinNode(x.name, map[string]string{"agentVersion": "0.1"}) // what the session says is newer
+		r.JoinNode(x.name, map[string]string{"agentVersion": "0.1"}) // the version in the session is newer
 		r.SetSession(x.name, &v1.AgentSession{Version: x.version, Since: now, Address: "192.0.2.7:4711", Stats: x.stats})
 	}
 	r.JoinNode("gone", map[string]string{"agentVersion": "0.10.0"})
@@ -157,7 +157,7 @@ func TestAgentsAreSortedAndFiltered(t *testing.T) {
 	r.JoinNode("stopped", map[string]string{"agentVersion": "0.10.0"})
 	r.RecordSession("stopped", true, false)
 	r.RecordSession("stopped", false, true)
-	r.DeclareNodes("default", nil, "declared") // never had an agent
+	r.DeclareNodes("default", nil, "declared") // a node that never had an agent
 
 	ask := func(f v1.AgentFilter) (names []string, list v1.AgentList) {
 		t.Helper()
@@ -285,7 +285,7 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 }
 
 // A node is in a trusted group as soon as it is declared, before the planner compiles its assignment.
-func TestTrustDoesNotWaitForThePlanner(t *testing.T) {
+func TestTrustedGroupNeedsNoCompiledAssignment(t *testing.T) {
 	r, ctx := apitest.NewServer(t), context.Background()
 	trusted := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "payment"}, Spec: &model.GroupSpec{Trusted: true, Where: `node.labels.role == "payment"`}}
 	set := []model.Resource{trusted}

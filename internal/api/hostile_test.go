@@ -54,7 +54,7 @@ func peakMemory(fn func()) int64 {
 }
 
 // A hostile body is refused with bounded time and memory.
-func TestHostileBodiesUseBoundedMemory(t *testing.T) {
+func TestHostileJSONBodiesUseBoundedMemory(t *testing.T) {
 	r := apitest.NewServer(t)
 	const mib = 1 << 20
 	fill := func(unit string, size int) string { return strings.Repeat(unit, size/len(unit)) }
@@ -71,13 +71,13 @@ func TestHostileBodiesUseBoundedMemory(t *testing.T) {
 		{"very many that are right", list(fill(check(`"interval":"60s","command":"x"`)+",", 4*mib)), 413, "more than 10000 resources"},
 		{"one with very many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 16*mib), ",") + `]`)), 413, "at most 524288"},
 		{"one with many values", list(check(`"interval":"60s","command":[` + strings.TrimSuffix(fill("1,", 500<<10), ",") + `]`)), 422, "values"},
-		{"many unknown fields", list(check(`"interval":"60s","command":"x",` + strings.TrimSuffix(manyFields(30_000), ","))), 422, "perhaps more errors"},
+		{"many unknown fields", list(check(`"interval":"60s","command":"x",` + strings.TrimSuffix(bodyWithManyFields(30_000), ","))), 422, "perhaps more errors"},
 		{"deep", `{"resources":` + fill("[", 5*mib), 400, ""},
 		{"deep within a resource", list(check(`"interval":"60s","command":` + fill("[", 200<<10))), 400, ""},
 		{"deep and whole", list(check(`"interval":"60s","command":` + fill("[", 5000) + fill("]", 5000))), 422, "deep"},
 		{"long names", list(fill(`{"kind":"`+strings.Repeat("x", 400<<10)+`"},`, 12*mib)), 422, ""},
 		{"one long word", `{"message":"` + fill("x", 8*mib) + `","resources":[{}]}`, 422, ""},
-		{"other fields without end", `{"resources":[{}],` + strings.TrimSuffix(manyFields(200_000), ",") + `}`, 422, "more than 20 fields"},
+		{"other fields without end", `{"resources":[{}],` + strings.TrimSuffix(bodyWithManyFields(200_000), ",") + `}`, 422, "more than 20 fields"},
 		{"twice", `{"resources":[{}],"resources":[{}]}`, 422, "twice"},
 		{"no resources", `{"dryRun":true}`, 422, "resources"},
 		{"no list", `{"resources":{}}`, 422, "list"},
@@ -108,7 +108,7 @@ func TestHostileBodiesUseBoundedMemory(t *testing.T) {
 	}
 }
 
-func manyFields(n int) string {
+func bodyWithManyFields(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, `"k%d":1,`, i)
@@ -117,7 +117,7 @@ func manyFields(n int) string {
 }
 
 // The body of a PUT may be YAML: hostile aliases, depths and lengths are refused with bounded time and memory.
-func TestHostileYAMLUsesBoundedMemory(t *testing.T) {
+func TestHostileYAMLBodiesUseBoundedMemory(t *testing.T) {
 	r := apitest.NewServer(t)
 	head := "apiVersion: muster/v1\nkind: Check\nmetadata: {name: x}\nspec:\n  interval: 60s\n  command: "
 	var laughs strings.Builder
@@ -190,7 +190,7 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 		}
 	}
 	if _, _, text := sendRequest(t, r, "GET", "/api/v1/handlers/default/hook", made.Secret, "", nil); !strings.Contains(text, `"https://hooks.example/(hidden)"`) {
-		t.Errorf("a viewer sees not even where to: %s", text)
+		t.Errorf("the handler that a viewer sees lacks its address: %s", text)
 	}
 	for _, path := range []string{"/api/v1/handlers/default/hook", "/api/v1/handlers/default/pager", "/api/v1/checks/default/db"} {
 		_, _, text := sendRequest(t, r, "GET", path, r.Token, "", nil)
@@ -203,9 +203,9 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 		}
 	}
 	if _, _, text := sendRequest(t, r, "GET", "/api/v1/changes?limit=100", r.Token, "", nil); !strings.Contains(text, "s3cret") {
-		t.Errorf("an administrator does not see what was changed: %s", text)
+		t.Errorf("the plan of an administrator lacks the changed secret: %s", text)
 	}
-	// A viewer may preview an apply, and learns nothing by guessing.
+	// The dry run of a viewer does not reveal whether a guessed secret is right.
 	_, _, pager := sendRequest(t, r, "GET", "/api/v1/handlers/default/pager", r.Token, "", nil)
 	for _, guess := range []string{"another-s3cret", "a-wrong-one"} {
 		plan := `{"dryRun":true,"owner":"o","prune":true,"resources":[` + strings.ReplaceAll(pager, "another-s3cret", guess) + `]}`
@@ -222,7 +222,7 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 }
 
 // One token can have 32 open watches; the next one is refused.
-func TestWatchesAreBounded(t *testing.T) {
+func TestWatchesPerTokenAreBounded(t *testing.T) {
 	r := apitest.NewServer(t)
 	open := func() (*http.Response, error) {
 		request, _ := http.NewRequestWithContext(t.Context(), "GET", r.URL+"/api/v1/events/watch", nil)
@@ -243,8 +243,8 @@ func TestWatchesAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzRequest sends any request of somebody who may do everything: what is wrong with it
-// is said in one form, and is never the server's fault.
+// FuzzRequest sends any request with an administrator's token: every error has the form of RFC 9457
+// and is never an internal error of the server.
 func FuzzRequest(f *testing.F) {
 	r := apitest.NewServer(f)
 	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
@@ -267,7 +267,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, target, body, etag string) {
 		q, err := http.NewRequest(method, "https://muster.example"+target, strings.NewReader(body))
 		if err != nil || !strings.HasPrefix(target, "/") || strings.Contains(q.URL.Path, "watch") || strings.Contains(q.URL.Path, "logout") {
-			return // no request, one without end, one that takes our token away
+			return // skips invalid requests, streams without end, and the logout
 		}
 		q.Header = http.Header{"Authorization": {"Bearer " + r.Token}, "Content-Type": {"application/json"}}
 		if etag != "" {
@@ -322,11 +322,11 @@ func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 			t.Fatal(status, text)
 		}
 		if is := problem(); is.ID == "" || is.ID == was || is.Ack != nil {
-			t.Errorf("%s of problem %s did something to another one: %+v", verb, was, is)
+			t.Errorf("%s of problem %s changed another problem: %+v", verb, was, is)
 		}
 		var out v1.BulkDone
 		testenv.NoError(t, json.Unmarshal([]byte(text), &out))
-		want := map[string]int{"acknowledge": 0, "resolve": 1}[verb] // a problem to be resolved is closed, by whomever
+		want := map[string]int{"acknowledge": 0, "resolve": 1}[verb] // resolving a closed problem has succeeded, whoever closed it
 		if out.Done != want || len(out.Left) != 1-want || len(out.Left) == 1 && (out.Left[0].Failed || out.Left[0].Count != 1) {
 			t.Errorf("%s: %s", verb, text)
 		}
@@ -362,7 +362,7 @@ func TestCallbackAppliesToTheNotifiedProblem(t *testing.T) {
 			t.Fatal(answer.StatusCode, string(text))
 		}
 		if is := problem(); is.ID == "" || is.ID == was.ID || is.Ack != nil {
-			t.Errorf("%s of problem %s did something to another one: %+v", verb, was.ID, is)
+			t.Errorf("%s of problem %s changed another problem: %+v", verb, was.ID, is)
 		}
 	}
 }
@@ -399,11 +399,11 @@ func TestApplyRefusesUnexpectedRevisions(t *testing.T) {
 	}
 	k := kind.Check().KindInfo
 	if _, _, err := c.Resources.Get(ctx, k, "default", "fresh"); model.ClassOf(err) != model.NotFound {
-		t.Errorf("what was refused left something: %v", err)
+		t.Errorf("a refused apply created a resource: %v", err)
 	}
 	done, err = c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "30s"), check("fresh", "30s")},
 		Expect: []v1.Expected{seen("disk", is), seen("fresh", 0)}})
 	if err != nil || len(done.Outcomes) != 2 {
-		t.Errorf("as it was read: %+v %v", done, err)
+		t.Errorf("apply with the right revision: %+v %v", done, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // documentedOperations returns the operations of the OpenAPI document, by id, as METHOD /path.
-func documentedOperations(h *handler) map[string]string {
+func documentedOperations(h *apiHandler) map[string]string {
 	out := map[string]string{}
 	for path, item := range h.Huma.OpenAPI().Paths {
 		for method, op := range map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete, "PATCH": item.Patch} {
@@ -39,7 +39,7 @@ func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 }
 
 // Viewers may call every GET. Operators may also call the operations that this test lists; the others are for administrators.
-func TestRolesOfOperations(t *testing.T) {
+func TestRolesPermitTheirOperations(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
 	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent
 		resolveEvents acknowledgeEvents unacknowledgeEvents`)

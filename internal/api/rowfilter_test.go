@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Every list takes a condition, and every list whose rows have labels, or are of nodes, takes a selector of them.
+// Every list operation takes a condition; every list whose rows have labels or belong to nodes also takes a label selector.
 func TestEveryListTakesACondition(t *testing.T) {
 	r := apitest.NewServer(t)
 	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
@@ -33,7 +33,7 @@ func TestEveryListTakesACondition(t *testing.T) {
 	lists := 0
 	for path, ways := range doc.Paths {
 		op, ok := ways["get"]
-		if !ok || !strings.HasPrefix(op.ID, "list") || op.ID == "listKinds" { // the few kinds are what this binary knows
+		if !ok || !strings.HasPrefix(op.ID, "list") || op.ID == "listKinds" { // kinds are fixed in the program and few
 			continue
 		}
 		lists++
@@ -58,7 +58,7 @@ func newServerWithAllLists(t *testing.T) *apitest.Server {
 	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	r.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
 	r.JoinNode("web03", map[string]string{"agentVersion": "1.2.0"})
-	r.Apply(fleet)
+	r.Apply(fleetYAML)
 	r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {command: 'true'}\n")
 	var b history.Batch
 	check, _ := r.Directory.CheckByName("default", "disk")
@@ -104,7 +104,7 @@ func TestListsFilterByLabelsAndConditions(t *testing.T) {
 	}{
 		{v1.Narrow{}, "web01 web02 db01 gone01"},
 		{v1.Narrow{Selector: "env=prod"}, "web01 web02"},
-		{v1.Narrow{Selector: "env!=prod"}, "db01"}, // of what is gone nobody knows labels
+		{v1.Narrow{Selector: "env!=prod"}, "db01"}, // labels of deleted nodes are unknown, so their rows do not match
 		{v1.Narrow{Where: `row.severity >= 3`}, "db01 gone01"},
 		{v1.Narrow{Where: `row.status == CRITICAL && row.output.contains("web02")`}, "web02"},
 		{v1.Narrow{Where: `node.labels.env == "test"`}, "db01"},
@@ -117,7 +117,7 @@ func TestListsFilterByLabelsAndConditions(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", test.narrow, got, test.want)
 		}
 	}
-	// Pages of one go on where they ended, whatever lies between.
+	// Pages of one row continue behind the last row, also where rows in between do not match.
 	var paged []string
 	for after := ""; ; {
 		page, err := c.Problems.List(t.Context(), "default", "", "", false, 1, after, v1.Narrow{Where: `row.node != "web02"`})
@@ -218,7 +218,7 @@ func TestConditionsReadOnlyVisibleState(t *testing.T) {
 }
 
 // A search over several pages of the store shows each matching row once, whatever the size of the answer's pages.
-func TestSearchOverManyPages(t *testing.T) {
+func TestConditionSearchShowsEachRowOnce(t *testing.T) {
 	r := apitest.NewServer(t)
 	var b history.Batch
 	var want []string

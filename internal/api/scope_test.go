@@ -27,8 +27,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Namespace alpha is of the subject under test; quiet is of others. Names in quiet begin with hush,
-// and everything else in it holds the marker, which no request does.
+// The tested subject has a role in namespace alpha and none in namespace quiet. Names in quiet begin with hush,
+// and all other texts in quiet hold the marker, which no request contains.
 const (
 	marker = "zzmarkerzz"
 
@@ -110,8 +110,8 @@ spec: {workflows: [{name: zzmarkerzz, handler: hush-pager}]}
 `
 )
 
-// fillNamespaceQuiet fills namespace quiet with everything that a server keeps.
-func fillNamespaceQuiet(t *testing.T, r *apitest.Server) {
+// fillHiddenNamespace fills namespace quiet with everything that a server keeps.
+func fillHiddenNamespace(t *testing.T, r *apitest.Server) {
 	t.Helper()
 	ctx, by := t.Context(), intent.Actor{User: "ada", Whence: "10.9.9.9", Why: marker}
 	r.Apply(quiet)
@@ -145,9 +145,9 @@ func fillNamespaceQuiet(t *testing.T, r *apitest.Server) {
 	testenv.NoError(t, r.Intent.RecordRun(ctx, by))
 }
 
-// bodies lists, by operation, request bodies that address another namespace. NS is replaced by its
+// foreignRequestBodies lists, by operation, request bodies that address another namespace. NS is replaced by its
 // name. An operation with a body that is not listed fails the test.
-var bodies = map[string][]string{
+var foreignRequestBodies = map[string][]string{
 	"login": {`{"user":"hush-user","password":"guess guess"}`}, "changePassword": {`{"old":"guess guess","new":"guess guess2"}`},
 	"createToken": {`{"bindings":{"NS":"viewer"}}`, `{"role":"viewer"}`, `{"role":"admin"}`, `{"user":"hush-user","bindings":{"alpha":"viewer"}}`, `{"role":"alerts"}`, `{"role":"alerts","namespaces":["NS"]}`},
 	"createUser":  {`{"name":"eve","bindings":{"NS":"viewer"}}`, `{"name":"eve"}`}, "grantUser": {`{"role":"admin"}`, `{"bindings":{"NS":"admin"}}`},
@@ -179,12 +179,12 @@ var bodies = map[string][]string{
 	"renameNode":      {`{"to":"x"}`}, "replaceNode": {`{}`}, "retireNodes": {`{"nodes":[{"namespace":"NS","name":"hush1"}]}`},
 	"acceptPending": {`{"which":"hush1","namespace":"NS"}`}, "acceptReturning": {`{}`}, "refusePending": {`{"which":"hush1"}`},
 	"resolveEvent": {`{}`}, "acknowledgeEvent": {`{}`}, "unacknowledgeEvent": {`{}`},
-	"acknowledgeEvents": bulkBodies, "unacknowledgeEvents": bulkBodies, "resolveEvents": bulkBodies, "deleteEvents": bulkBodies,
+	"acknowledgeEvents": foreignBulkBodies, "unacknowledgeEvents": foreignBulkBodies, "resolveEvents": foreignBulkBodies, "deleteEvents": foreignBulkBodies,
 }
 
-var bulkBodies = []string{`{"namespace":"NS","all":true,"yes":true}`, `{"node":"hush1","yes":true}`, `{"check":"hush-disk","yes":true}`, `{"group":"NS/hush-group","yes":true}`, `{"where":"node.namespace == \"NS\"","yes":true}`}
+var foreignBulkBodies = []string{`{"namespace":"NS","all":true,"yes":true}`, `{"node":"hush1","yes":true}`, `{"check":"hush-disk","yes":true}`, `{"group":"NS/hush-group","yes":true}`, `{"where":"node.namespace == \"NS\"","yes":true}`}
 
-// operationRequest is one request of the subject.
+// operationRequest is one request of an API operation that the tested subject sends.
 type operationRequest struct{ operation, method, path, body string }
 
 // operationRequests returns requests of every operation of the OpenAPI document: reads of all namespaces, and writes
@@ -206,7 +206,7 @@ func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operat
 				continue
 			}
 			method := strings.ToUpper(method)
-			list, known := bodies[op.ID]
+			list, known := foreignRequestBodies[op.ID]
 			if strings.HasPrefix(op.ID, "put") {
 				kind := strings.TrimPrefix(op.ID, "put")
 				list, known = []string{`{"kind":"` + kind + `","metadata":{"name":"hush-disk","namespace":"NS"},"spec":{}}`}, true
@@ -217,12 +217,12 @@ func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operat
 			if list == nil {
 				list = []string{""}
 			}
-			for _, path := range fillPath(path, method, ns) {
+			for _, path := range pathsWithParameters(path, method, ns) {
 				queries := []string{""}
 				if method == "GET" {
 					for _, p := range op.Parameters {
 						if p.In == "query" {
-							queries = append(queries, queryParameters(p.Name, ns)...)
+							queries = append(queries, foreignQueryValues(p.Name, ns)...)
 						}
 					}
 				}
@@ -237,8 +237,8 @@ func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operat
 	return out
 }
 
-// fillPath fills in the parameters of a path; for reads also with resources that the subject may see.
-func fillPath(path, method, ns string) (out []string) {
+// pathsWithParameters fills in the parameters of a path; for reads also with resources that the subject may see.
+func pathsWithParameters(path, method, ns string) (out []string) {
 	values := map[string][]string{
 		"{namespace}": {ns}, "{node}": {"hush1"}, "{check}": {"hush-disk", "ping"}, "{id}": {"Phush", "hushtoken"}, "{sha512}": {strings.Repeat("ab", 64)},
 		"{name}": {"hush-disk", "hush-pager", "hush-silence", "hush1", "hush-user", ns},
@@ -266,7 +266,7 @@ func fillPath(path, method, ns string) (out []string) {
 	return out
 }
 
-func queryParameters(name, ns string) []string {
+func foreignQueryValues(name, ns string) []string {
 	values := map[string][]string{
 		"namespace": {ns, "alpha", "shared", "alpha&namespace=" + ns}, "node": {"hush1", "a1"}, "name": {"hush1", "a1"}, "check": {"hush-disk", "ping"}, "group": {ns + "/hush-group", "all", "shared/all"},
 		"selector": {"owner", "!owner"}, "where": {"true", `node.namespace == "` + ns + `"`, `row.namespace == "` + ns + `"`, `metadata.namespace != "alpha"`, `node.labels.owner != ""`},
@@ -302,20 +302,20 @@ func newBoundServer(t *testing.T) (r *apitest.Server, token string) {
 	return r, token
 }
 
-var revision = regexp.MustCompile(`"revision":\d+`)
+var revisionPattern = regexp.MustCompile(`"revision":\d+`)
 
-// ask makes a request; what a server counts for everybody is left out of the answer.
-func (p *operationRequest) ask(t *testing.T, r *apitest.Server, token string) string {
+// sendAndReadAnswer sends the request and returns the answer without revisions, which all namespaces share.
+func (p *operationRequest) sendAndReadAnswer(t *testing.T, r *apitest.Server, token string) string {
 	t.Helper()
 	status, _, text := sendRequest(t, r, p.method, p.path, token, p.body, nil)
 	if status >= 500 {
 		t.Errorf("%s %s %s: %d %s", p.method, p.path, p.body, status, text)
 	}
-	return fmt.Sprint(status, " ", revision.ReplaceAllString(text, ""))
+	return fmt.Sprint(status, " ", revisionPattern.ReplaceAllString(text, ""))
 }
 
-// storedState returns all stored and shown state of the namespaces in which the subject has no role.
-func storedState(t *testing.T, r *apitest.Server) (out []string) {
+// hiddenNamespaceState returns all stored and shown state of the namespaces in which the subject has no role.
+func hiddenNamespaceState(t *testing.T, r *apitest.Server) (out []string) {
 	for _, k := range kind.All().Kinds() {
 		rows, err := r.Intent.Store().List(t.Context(), intent.ListQuery{Kind: k.Name})
 		testenv.NoError(t, err)
@@ -346,18 +346,18 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 	list := operationRequests(t, r, "quiet")
 	before := make([]string, len(list))
 	for i := range list {
-		before[i] = list[i].ask(t, r, token)
+		before[i] = list[i].sendAndReadAnswer(t, r, token)
 	}
 	for _, u := range r.Access.Users() {
 		if u.Name != "admin" {
-			t.Fatalf("user %s was made", u.Name)
+			t.Fatalf("user %s was created without the right to do so", u.Name)
 		}
 	}
-	fillNamespaceQuiet(t, r)
-	was := storedState(t, r)
+	fillHiddenNamespace(t, r)
+	was := hiddenNamespaceState(t, r)
 	refused := 0
 	for i, p := range list {
-		after := p.ask(t, r, token)
+		after := p.sendAndReadAnswer(t, r, token)
 		if after != before[i] {
 			t.Errorf("%s: %s %s %s\nwithout the namespace: %s\nwith it: %s", p.operation, p.method, p.path, p.body, before[i], after)
 		}
@@ -371,17 +371,17 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 			refused++
 		}
 	}
-	if is := storedState(t, r); !reflect.DeepEqual(is, was) {
+	if is := hiddenNamespaceState(t, r); !reflect.DeepEqual(is, was) {
 		t.Errorf("changed:\n%v\nwas:\n%v", is, was)
 	}
 	t.Logf("%d requests, %d refused as forbidden", len(list), refused)
 	if len(list) < 800 || refused < 300 {
-		t.Error("these are too few")
+		t.Error("too few operations were tested")
 	}
-	// The markers are where an administrator finds them: the test looks for the right thing.
+	// An administrator sees the markers, so the test searches for texts that the server really shows.
 	found := 0
 	for _, p := range list {
-		if p.method == "GET" && strings.Contains(strings.ToLower(p.ask(t, r, r.Token)), marker) {
+		if p.method == "GET" && strings.Contains(strings.ToLower(p.sendAndReadAnswer(t, r, r.Token)), marker) {
 			found++
 		}
 	}
@@ -393,7 +393,7 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 // The watch of a bound caller shows no event of another namespace, and ends when the caller's rights change.
 func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
 	r, _ := newBoundServer(t)
-	fillNamespaceQuiet(t, r)
+	fillHiddenNamespace(t, r)
 	_, err := r.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Viewer}}}, "four plain test words")
 	testenv.NoError(t, err)
 	token, _, err := r.Access.Login(t.Context(), "ann", "four plain test words", "here")
@@ -429,9 +429,9 @@ func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
 }
 
 // A binding to a role permits in its namespace the operations that the role permits everywhere.
-func TestBindingPermitsWhatItsRolePermits(t *testing.T) {
+func TestBindingPermitsOperationsOfItsRole(t *testing.T) {
 	r, token := newBoundServer(t)
-	fillNamespaceQuiet(t, r)
+	fillHiddenNamespace(t, r)
 	ctx, c := t.Context(), newTestClient(t, r, token)
 	check := json.RawMessage(`{"kind":"Check","metadata":{"name":"load","namespace":"alpha"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"check_load"}}`)
 	if done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}}); err != nil || done.Affected != 2 {

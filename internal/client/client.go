@@ -95,7 +95,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// loadRoots returns the CAs to trust and the fingerprint of the first; nil means the CAs of the system.
+// loadRoots returns the CA certificates to trust and the fingerprint of the first one; nil means the CAs of the system.
 func (c Context) loadRoots() (*x509.CertPool, string, error) {
 	pem := []byte(c.CA)
 	if len(pem) == 0 && c.CAFile != "" {
@@ -114,7 +114,7 @@ func (c Context) loadRoots() (*x509.CertPool, string, error) {
 	return pool, pki.SumOfPEM(pem), nil
 }
 
-// Server returns the address of the server.
+// Server returns the address of the server that the client calls.
 func (c *Client) Server() string { return c.c.base.String() }
 
 // Status returns the state of the server and its fleet; namespace empty: of all namespaces.
@@ -127,9 +127,9 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 	return getJSON[version.Info](ctx, c.c, "/version", nil)
 }
 
-// Queues returns the bounded queues of the server.
+// Queues returns the state of the bounded queues of the server.
 func (c *Client) Queues(ctx context.Context, narrow ...v1.Narrow) (v1.QueueList, error) {
-	return getJSON[v1.QueueList](ctx, c.c, "/queues", addNarrow(nil, narrow))
+	return getJSON[v1.QueueList](ctx, c.c, "/queues", addRowFilter(nil, narrow))
 }
 
 // Run runs a check or command on nodes and calls fn with each line, the summary last. When ctx
@@ -141,7 +141,7 @@ func (c *Client) Run(ctx context.Context, r v1.RunRequest, fn func(v1.RunLine) e
 	if complete || err == nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil && !isBrokenStream(err) {
+	if err != nil && !isStreamReadError(err) {
 		return err
 	}
 	reason := "the server closed the connection: it is stopping, or the token was revoked"
@@ -155,17 +155,18 @@ func (c *Client) Run(ctx context.Context, r v1.RunRequest, fn func(v1.RunLine) e
 // InProcess makes a client of an API in the same process. The API admits, limits and counts each
 // call as a request from that address with that token.
 func InProcess(api http.Handler, from, token string) *Client {
-	return newClient(&connection{base: &url.URL{Scheme: "https", Host: "muster"}, http: &http.Client{Transport: handlerTransport{api, from}}, token: token, now: time.Now})
+	return newClient(&connection{base: &url.URL{Scheme: "https", Host: "muster"}, http: &http.Client{Transport: inProcessTransport{api, from}}, token: token, now: time.Now})
 }
 
-// handlerTransport answers requests by an http.Handler; from is the address of the caller.
-type handlerTransport struct {
+// inProcessTransport is an http.RoundTripper that answers requests by an http.Handler in the same process; from is
+// the address of the caller.
+type inProcessTransport struct {
 	api  http.Handler
 	from string
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t inProcessTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	request := r.Clone(r.Context())
 	request.RemoteAddr, request.RequestURI = t.from, r.URL.RequestURI()
 	if request.Body == nil {
@@ -190,7 +191,7 @@ type responseRecorder struct {
 // Header implements http.ResponseWriter.
 func (w *responseRecorder) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter. The first final status wins.
+// WriteHeader implements http.ResponseWriter. Only the first final status counts.
 func (w *responseRecorder) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
 		w.status = status
@@ -203,7 +204,7 @@ func (w *responseRecorder) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// refusalError turns an answer with a status of 300 or more into an error.
+// refusalError converts an HTTP answer with a status of 300 or more to an error.
 func (c *connection) refusalError(answer *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	problem := v1.Error{Status: answer.StatusCode}
@@ -221,7 +222,7 @@ func (c *connection) refusalError(answer *http.Response) error {
 	return model.Errorf(model.ClassOfHTTP(answer.StatusCode), "%s answered %s: the answer is not from a Muster server", c.base.Host, answer.Status).WithHint("%s", hint)
 }
 
-// unreachableError turns the reason why no answer came into an error with a hint.
+// unreachableError converts a failed connection to an error with a hint.
 func (c *connection) unreachableError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -236,7 +237,7 @@ func (c *connection) unreachableError(ctx context.Context, err error) error {
 		return model.Errorf(model.Unavailable, "cannot find the host %s", name).
 			WithHint("check the name; look it up: getent hosts %s", name)
 	}
-	var wrapped *url.Error // repeats method and address
+	var wrapped *url.Error // url.Error repeats method and address, which the message has already
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}

@@ -40,18 +40,18 @@ func TestContextBackupOverwritesNoOther(t *testing.T) {
 	}
 	first := keep()
 	if want := path + ".muster.example.org-8443"; first != want {
-		t.Errorf("kept as %s, want %s", first, want)
+		t.Errorf("backup file is %s, want %s", first, want)
 	}
 	if again := keep(); again != first {
-		t.Errorf("the same is kept twice: %s", again)
+		t.Errorf("an equal context got a second backup: %s", again)
 	}
 	c.Token = "two"
 	second := keep()
 	if kept, err := LoadContext(first); err != nil || kept.Token != "one" {
-		t.Errorf("the first login is %+v, %v", kept, err)
+		t.Errorf("the first backup holds %+v, %v", kept, err)
 	}
 	if got := ContextBackups(path, c.Server); !slices.Equal(got, []string{first, second}) {
-		t.Errorf("kept are %v", got)
+		t.Errorf("backups are %v", got)
 	}
 	if info, err := os.Stat(second); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
@@ -62,7 +62,7 @@ func TestFileNameOfServerIsPortable(t *testing.T) {
 	for server, want := range map[string]string{
 		"https://host:8443/": "host-8443", "host": "host", "https://[::1]:8443/a/../b": "---1--8443-a-..-b", "": "earlier", "https://bücher.example": "b-cher.example",
 	} {
-		if got := fileNameOf(server); got != want {
+		if got := serverFileName(server); got != want {
 			t.Errorf("%s: %s, want %s", server, got, want)
 		}
 	}
@@ -85,10 +85,10 @@ func TestRefusedConnectionHintsAtThePort(t *testing.T) {
 	}
 }
 
-// fixedAnswer is a server that gives every request the same answer.
-type fixedAnswer http.Response
+// fixedAnswerTransport is an http.RoundTripper that gives every request the same answer.
+type fixedAnswerTransport http.Response
 
-func (p *fixedAnswer) RoundTrip(*http.Request) (*http.Response, error) {
+func (p *fixedAnswerTransport) RoundTrip(*http.Request) (*http.Response, error) {
 	return (*http.Response)(p), nil
 }
 
@@ -102,11 +102,11 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(200, "application/json", []byte(`{"items":7}`))
 	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
 		if status < 200 || status > 599 {
-			return // net/http's
+			return // net/http rejects such a status
 		}
 		c, err := New(Context{Server: "https://muster.example:8443"})
 		testenv.NoError(t, err)
-		answer := &fixedAnswer{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {contentType}}}
+		answer := &fixedAnswerTransport{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {contentType}}}
 		c.c.http.Transport = answer
 		for name, call := range map[string]func() error{
 			"events": func() error { _, err := c.Events.List(context.Background(), v1.EventFilter{}); return err },
@@ -121,7 +121,7 @@ func FuzzAnswer(f *testing.F) {
 			answer.Body = io.NopCloser(bytes.NewReader(body))
 			err := call()
 			if err != nil && err.Error() == "" {
-				t.Errorf("%s: an error without words", name)
+				t.Errorf("%s: the error has no message", name)
 			}
 			if err == nil && (status >= 300 || name == "watch") {
 				t.Errorf("%s: no error after status %d", name, status)

@@ -101,8 +101,8 @@ func replaceFile(path string, data []byte) error {
 	return err
 }
 
-// WithEnv returns the context with MUSTER_SERVER, MUSTER_TOKEN and MUSTER_CA applied. A server other
-// than the file's never gets the file's token.
+// WithEnv returns the context with MUSTER_SERVER, MUSTER_TOKEN and MUSTER_CA applied. The token of
+// the file is never sent to another server than the file names.
 func (c Context) WithEnv(getenv func(string) string) Context {
 	if server := getenv("MUSTER_SERVER"); server != "" {
 		c = c.ForServer(server)
@@ -116,7 +116,7 @@ func (c Context) WithEnv(getenv func(string) string) Context {
 	return c
 }
 
-// ForServer returns the context for a server: another server than c's gets only c's namespace.
+// ForServer returns the context for a server. For another server than that of c, it keeps only the namespace of c.
 func (c Context) ForServer(server string) Context {
 	if server != c.Server {
 		c = Context{Server: server, Namespace: c.Namespace}
@@ -125,14 +125,14 @@ func (c Context) ForServer(server string) Context {
 }
 
 // BackUpContext copies the context file at path, which holds c, before the context of another server
-// replaces it. The copy stands beside it and has the name of c's server appended. It never
-// overwrites a different copy: the next one gets a number. The file at path stays.
+// replaces it. The copy lies in the same folder; its name ends with the name of c's server. A
+// different copy is never overwritten: the new copy gets a number. The file at path stays.
 func BackUpContext(path string, c Context) (backup string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("back up the context file of %s: %w", c.Server, err)
 	}
-	base := path + "." + fileNameOf(c.Server)
+	base := path + "." + serverFileName(c.Server)
 	for n := 1; ; n++ {
 		if backup = base; n > 1 {
 			backup += "." + strconv.Itoa(n)
@@ -157,7 +157,7 @@ func ContextBackups(path, server string) (list []string) {
 	if err != nil {
 		return nil
 	}
-	base := filepath.Base(path) + "." + fileNameOf(server)
+	base := filepath.Base(path) + "." + serverFileName(server)
 	for _, e := range entries {
 		if e.Name() == base || strings.HasPrefix(e.Name(), base+".") {
 			list = append(list, filepath.Join(filepath.Dir(path), e.Name()))
@@ -166,8 +166,8 @@ func ContextBackups(path, server string) (list []string) {
 	return list
 }
 
-// fileNameOf turns an address into a part of a file name.
-func fileNameOf(server string) string {
+// serverFileName converts the address of a server to a part of a file name.
+func serverFileName(server string) string {
 	if server = strings.TrimRight(strings.TrimPrefix(server, "https://"), "/"); server == "" {
 		server = "earlier"
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Events are the operations on events and their history.
+// Events has the methods that call the operations on events and their history.
 type Events struct{ c *connection }
 
 func eventQuery(f v1.EventFilter) url.Values {
@@ -61,39 +61,39 @@ func (e Events) Trace(ctx context.Context, namespace, node, check string) (v1.Tr
 	return getJSON[v1.Trace](ctx, e.c, path, nil)
 }
 
-// Resolve sets an event to OK until its next result. It returns when that is durable.
+// Resolve sets an event to OK until its next result. The method returns when the change is durable.
 func (e Events) Resolve(ctx context.Context, namespace, node, check, note string) error {
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/resolve", nil, v1.Action{Note: note})
 }
 
-// Acknowledge acknowledges the problem of an event until a time (zero: until it closes). It returns
-// when that is durable.
+// Acknowledge acknowledges the problem of an event until a time (zero: until it closes). The method
+// returns when the change is durable.
 func (e Events) Acknowledge(ctx context.Context, namespace, node, check, note string, until time.Time) error {
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/acknowledge", nil, v1.Acknowledgement{Note: note, Until: until})
 }
 
-// Unacknowledge removes the acknowledgement of a problem. It returns when that is durable.
+// Unacknowledge removes the acknowledgement of a problem. The method returns when the change is durable.
 func (e Events) Unacknowledge(ctx context.Context, namespace, node, check, note string) error {
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/unacknowledge", nil, v1.Action{Note: note})
 }
 
-// Delete deletes an event. It returns when that is durable.
+// Delete deletes an event. The method returns when the change is durable.
 func (e Events) Delete(ctx context.Context, namespace, node, check, note string) error {
 	return requestWithoutAnswer(ctx, e.c, http.MethodDelete, eventPath(namespace, node, check), buildQuery("note", note), nil)
 }
 
-// Bulk acknowledges, unacknowledges, resolves or deletes all events of a selection; verb is one of
-// these words in the infinitive. It returns when that is durable.
+// Bulk acknowledges, unacknowledges, resolves or deletes all events of a selection; verb is one
+// of these words without its final s. The method returns when the change is durable.
 func (e Events) Bulk(ctx context.Context, verb string, r v1.BulkRequest) (v1.BulkDone, error) {
 	return postJSON[v1.BulkDone](ctx, e.c, "/events/"+verb, r)
 }
 
 // Watch calls opened when the server watches, then fn with each event that changes, until ctx or
-// the connection ends. Changes during opened wait in the connection: a list in it misses nothing.
+// the connection ends. Changes during opened wait in the connection, so a list that opened requests misses no change.
 func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error, fn func(v1.Event) error) error {
 	_, err := readStream(ctx, e.c, http.MethodGet, "/events/watch", eventQuery(f), nil, opened, func(event v1.Event) (bool, error) { return false, fn(event) })
 	switch {
-	case isBrokenStream(err):
+	case isStreamReadError(err):
 		return model.Errorf(model.Unavailable, "the connection of the watch broke: %w", err).WithHint("repeat the command")
 	case err != nil:
 		return err
@@ -103,13 +103,13 @@ func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error
 	return model.Errorf(model.Unavailable, "the server ended the watch").WithHint("repeat the command")
 }
 
-// Problems are the operations on problems.
+// Problems has the methods that call the operations on problems.
 type Problems struct{ c *connection }
 
 // List returns a page of problems, newest first.
 func (p Problems) List(ctx context.Context, namespace, node, check string, open bool, limit int, after string, narrow ...v1.Narrow) (v1.ProblemList, error) {
 	query := buildQuery("namespace", namespace, "node", node, "check", check, "after", after, "open", boolParam(open), "limit", intParam(limit))
-	return getJSON[v1.ProblemList](ctx, p.c, "/problems", addNarrow(query, narrow))
+	return getJSON[v1.ProblemList](ctx, p.c, "/problems", addRowFilter(query, narrow))
 }
 
 // Get returns one problem.
@@ -122,7 +122,7 @@ func (p Problems) Deliveries(ctx context.Context, problem string) (v1.DeliveryLi
 	return getJSON[v1.DeliveryList](ctx, p.c, "/problems/"+problem+"/deliveries", nil)
 }
 
-// Notifications are the operations on silences, routes and handlers.
+// Notifications has the methods that call the operations on silences, routes and handlers.
 type Notifications struct{ c *connection }
 
 // Silence makes a silence.
@@ -151,7 +151,7 @@ func (n Notifications) TestHandler(ctx context.Context, namespace, name string, 
 // DeadLetters returns a page of the dead letters of a handler, newest first.
 func (n Notifications) DeadLetters(ctx context.Context, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.DeliveryList, error) {
 	query := buildQuery("limit", strconv.Itoa(limit), "after", after)
-	return getJSON[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", addNarrow(query, narrow))
+	return getJSON[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", addRowFilter(query, narrow))
 }
 
 // ReplayHandler puts dead letters of a handler back into its outbox.
@@ -159,7 +159,7 @@ func (n Notifications) ReplayHandler(ctx context.Context, namespace, name string
 	return postJSON[v1.HandlerReplayed](ctx, n.c, handlerPath(namespace, name)+"/replay", r)
 }
 
-// Reports are the reports over a period of history.
+// Reports has the methods that request reports over a period of history.
 type Reports struct{ c *connection }
 
 func reportQuery(q v1.ReportQuery) url.Values {
@@ -171,7 +171,7 @@ func (r Reports) Shadow(ctx context.Context, q v1.ReportQuery) (v1.ShadowList, e
 	return getJSON[v1.ShadowList](ctx, r.c, "/reports/shadow", reportQuery(q))
 }
 
-// Noise returns the pages of each check and route, and checks and silences without effect.
+// Noise returns the noise report: how often each check and route paged people, and checks and silences without effect.
 func (r Reports) Noise(ctx context.Context, q v1.ReportQuery) (v1.Noise, error) {
 	return getJSON[v1.Noise](ctx, r.c, "/reports/noise", reportQuery(q))
 }

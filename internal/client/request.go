@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	apiRoot   = "/api/v1"
-	maxAnswer = 256 << 20 // bytes of one answer
-	maxLine   = 16 << 20  // bytes of one line of a stream: an event with its output as JSON
+	apiRoot            = "/api/v1"
+	maxAnswerBytes     = 256 << 20 // bytes of one answer
+	maxStreamLineBytes = 16 << 20  // bytes of one line of a stream: an event with its output as JSON
 )
 
-// getJSON reads a T from a path below the API's root. The path is not escaped.
+// getJSON reads a T from a path below the API's root. The caller does not escape the path.
 func getJSON[T any](ctx context.Context, c *connection, path string, query url.Values) (T, error) {
 	return requestJSON[T](ctx, c, http.MethodGet, path, query, nil)
 }
@@ -64,7 +64,7 @@ func (c *connection) exchangeJSON(ctx context.Context, method, path string, quer
 	if out == nil {
 		return answer.Header, nil
 	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(out); err != nil {
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswerBytes)).Decode(out); err != nil {
 		return nil, model.Errorf(model.Unavailable, "read the answer of %s: %w", c.base.Host, err)
 	}
 	return answer.Header, nil
@@ -100,16 +100,16 @@ func (c *connection) sendRequest(ctx context.Context, method, path string, query
 	return nil, c.refusalError(answer)
 }
 
-// brokenStream is a connection that failed while a stream was read.
-type brokenStream struct{ error }
+// streamReadError is the error of a connection that failed while a stream was read.
+type streamReadError struct{ error }
 
-func isBrokenStream(err error) bool {
-	var broken brokenStream
+func isStreamReadError(err error) bool {
+	var broken streamReadError
 	return errors.As(err, &broken)
 }
 
-// readStream reads server-sent events as T until fn says that one is the last; complete is then true.
-// It calls opened, which may be nil, with the first line, which proves that the server streams.
+// readStream reads server-sent events as T until fn reports the last one; complete is then true.
+// readStream calls opened, which may be nil, with the first line, which proves that the server streams.
 func readStream[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any, opened func() error, fn func(T) (last bool, err error)) (complete bool, err error) {
 	var body io.Reader
 	if in != nil {
@@ -125,7 +125,7 @@ func readStream[T any](ctx context.Context, c *connection, method, path string, 
 	}
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	lines.Buffer(make([]byte, 0, 64<<10), maxStreamLineBytes)
 	for first := true; lines.Scan(); first = false {
 		if first && opened != nil {
 			if err := opened(); err != nil {
@@ -145,13 +145,13 @@ func readStream[T any](ctx context.Context, c *connection, method, path string, 
 		}
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
-		return false, brokenStream{err}
+		return false, streamReadError{err}
 	}
 	return false, nil
 }
 
-// Pages reads pages of at most 500 items until limit items are there (0: all). It returns the token
-// of the page behind them, empty at the end.
+// Pages reads pages of at most 500 items until limit items are read (0: all). The result next is the
+// page token of the next page, empty at the end of the list.
 func Pages[T any](limit int, read func(size int, after string) (items []T, next string, err error)) (all []T, next string, err error) {
 	const most = 500
 	for {
@@ -169,7 +169,7 @@ func Pages[T any](limit int, read func(size int, after string) (items []T, next 
 	}
 }
 
-// buildQuery makes a query of names and values, without the empty values.
+// buildQuery builds URL query parameters of pairs of name and value; empty values are left out.
 func buildQuery(pairs ...string) url.Values {
 	query := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -180,8 +180,8 @@ func buildQuery(pairs ...string) url.Values {
 	return query
 }
 
-// addNarrow adds the selector and condition of a list to its query, which may be nil.
-func addNarrow(query url.Values, narrow []v1.Narrow) url.Values {
+// addRowFilter adds the label selector and the condition of a list request to its query parameters, which may be nil.
+func addRowFilter(query url.Values, narrow []v1.Narrow) url.Values {
 	if query == nil {
 		query = url.Values{}
 	}

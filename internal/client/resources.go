@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Resources are the operations on declared resources, their changes and archives.
+// Resources has the methods that call the operations on declared resources, their changes and archives.
 type Resources struct{ c *connection }
 
 func resourcePath(k model.KindInfo, namespace, name string) string {
@@ -43,7 +43,8 @@ func (r Resources) State(ctx context.Context, k model.KindInfo, namespace, name 
 	return getJSON[v1.State](ctx, r.c, resourcePath(k, namespace, name)+"/state", nil)
 }
 
-// List returns a page of resources; namespace empty: of all namespaces. With state it also holds their states.
+// List returns a page of resources; namespace empty: of all namespaces. If state is true, the page also holds the
+// state of each resource.
 func (r Resources) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
 	query := buildQuery("state", boolParam(state), "namespace", namespace, "selector", f.Selector, "where", f.Where, "after", after, "limit", intParam(limit))
 	return getJSON[v1.ResourceList](ctx, r.c, resourcePath(k, "", ""), query)
@@ -51,15 +52,15 @@ func (r Resources) List(ctx context.Context, k model.KindInfo, namespace string,
 
 // Put replaces one resource, if it still has the ETag; an empty ETag replaces any revision.
 func (r Resources) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
-	return r.change(ctx, http.MethodPut, resourcePath(k, namespace, name), body, etag, message, maxAffected, dryRun, yes)
+	return r.changeResource(ctx, http.MethodPut, resourcePath(k, namespace, name), body, etag, message, maxAffected, dryRun, yes)
 }
 
 // Delete deletes a resource, if it still has the ETag; an empty ETag deletes any revision.
 func (r Resources) Delete(ctx context.Context, k model.KindInfo, namespace, name string, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
-	return r.change(ctx, http.MethodDelete, resourcePath(k, namespace, name), nil, etag, message, maxAffected, dryRun, yes)
+	return r.changeResource(ctx, http.MethodDelete, resourcePath(k, namespace, name), nil, etag, message, maxAffected, dryRun, yes)
 }
 
-func (r Resources) change(ctx context.Context, method, path string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (out v1.Applied, err error) {
+func (r Resources) changeResource(ctx context.Context, method, path string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (out v1.Applied, err error) {
 	query := buildQuery("message", message, "maxAffected", intParam(maxAffected), "dryRun", boolParam(dryRun), "yes", boolParam(yes))
 	var header http.Header
 	if etag != "" {
@@ -81,7 +82,7 @@ func (r Resources) DeleteMany(ctx context.Context, in v1.DeleteRequest) (v1.Appl
 // Changes returns a page of recorded changes, newest first.
 func (r Resources) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.ChangeList, error) {
 	query := buildQuery("limit", strconv.Itoa(limit), "kind", kind, "namespace", namespace, "name", name, "after", after)
-	return getJSON[v1.ChangeList](ctx, r.c, "/changes", addNarrow(query, narrow))
+	return getJSON[v1.ChangeList](ctx, r.c, "/changes", addRowFilter(query, narrow))
 }
 
 // Archive returns the state of an Asset's archive on the server.
@@ -89,7 +90,7 @@ func (r Resources) Archive(ctx context.Context, sha512 string) (v1.Archive, erro
 	return getJSON[v1.Archive](ctx, r.c, "/archives/"+sha512, nil)
 }
 
-// PutArchive uploads an archive. It reads the reader to its end.
+// PutArchive uploads the archive of an Asset, whose SHA-512 is known.
 func (r Resources) PutArchive(ctx context.Context, sha512 string, archive io.Reader) error {
 	answer, err := r.c.sendRequest(ctx, http.MethodPut, "/archives/"+sha512, nil, nil, archive)
 	if err != nil {
@@ -98,7 +99,7 @@ func (r Resources) PutArchive(ctx context.Context, sha512 string, archive io.Rea
 	return answer.Body.Close()
 }
 
-// Nodes are the operations on nodes and their agents.
+// Nodes has the methods that call the operations on nodes and their agents.
 type Nodes struct{ c *connection }
 
 func nodePath(namespace, name string) string { return "/nodes/" + namespace + "/" + name }
@@ -134,7 +135,7 @@ func (n Nodes) Retire(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) 
 
 // Tombstones returns at most limit retired, replaced and refused machines, newest first.
 func (n Nodes) Tombstones(ctx context.Context, limit int, narrow ...v1.Narrow) (v1.TombstoneList, error) {
-	return getJSON[v1.TombstoneList](ctx, n.c, "/tombstones", addNarrow(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
+	return getJSON[v1.TombstoneList](ctx, n.c, "/tombstones", addRowFilter(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
 }
 
 // DeleteTombstone lets a retired, replaced or refused machine ask to join again.
@@ -142,10 +143,10 @@ func (n Nodes) DeleteTombstone(ctx context.Context, id string) error {
 	return requestWithoutAnswer(ctx, n.c, http.MethodDelete, "/tombstones/"+id, nil, nil)
 }
 
-// Access are the operations on sessions, users and their tokens.
+// Access has the methods that call the operations on sessions, users and their tokens.
 type Access struct{ c *connection }
 
-// Login opens a session; the client uses its token from now on.
+// Login opens a session; the client uses the token of the session from now on.
 func (a Access) Login(ctx context.Context, user, password string) (v1.Session, error) {
 	session, err := postJSON[v1.Session](ctx, a.c, "/login", v1.Login{User: user, Password: password})
 	if err == nil {
@@ -171,7 +172,7 @@ func (a Access) CreateToken(ctx context.Context, r v1.TokenRequest) (v1.Token, e
 
 // Tokens returns API tokens and sessions.
 func (a Access) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.TokenList, error) {
-	return getJSON[v1.TokenList](ctx, a.c, "/tokens", addNarrow(nil, narrow))
+	return getJSON[v1.TokenList](ctx, a.c, "/tokens", addRowFilter(nil, narrow))
 }
 
 // RevokeToken revokes an API token or session.
@@ -179,9 +180,9 @@ func (a Access) RevokeToken(ctx context.Context, id string) error {
 	return requestWithoutAnswer(ctx, a.c, http.MethodDelete, "/tokens/"+id, nil, nil)
 }
 
-// Users returns users.
+// Users returns a list of the users.
 func (a Access) Users(ctx context.Context, narrow ...v1.Narrow) (v1.UserList, error) {
-	return getJSON[v1.UserList](ctx, a.c, "/users", addNarrow(nil, narrow))
+	return getJSON[v1.UserList](ctx, a.c, "/users", addRowFilter(nil, narrow))
 }
 
 // CreateUser makes a user. No later answer holds a password that the server made.
@@ -204,7 +205,7 @@ func (a Access) ChangePassword(ctx context.Context, r v1.PasswordChange) error {
 	return requestWithoutAnswer(ctx, a.c, http.MethodPost, "/me/password", nil, r)
 }
 
-// Enrolment are the operations on join tokens and on machines that ask to join without one.
+// Enrolment has the methods that call the operations on join tokens and on machines that ask to join without one.
 type Enrolment struct{ c *connection }
 
 // CreateToken makes a join token.
@@ -212,9 +213,9 @@ func (e Enrolment) CreateToken(ctx context.Context, r v1.JoinTokenRequest) (v1.J
 	return postJSON[v1.JoinToken](ctx, e.c, "/jointokens", r)
 }
 
-// Tokens returns join tokens.
+// Tokens returns a list of the join tokens.
 func (e Enrolment) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.JoinTokenList, error) {
-	return getJSON[v1.JoinTokenList](ctx, e.c, "/jointokens", addNarrow(nil, narrow))
+	return getJSON[v1.JoinTokenList](ctx, e.c, "/jointokens", addRowFilter(nil, narrow))
 }
 
 // DeleteToken deletes a join token; nodes that joined with it stay.
@@ -224,7 +225,7 @@ func (e Enrolment) DeleteToken(ctx context.Context, id string) error {
 
 // Pending returns machines that asked to join without a token.
 func (e Enrolment) Pending(ctx context.Context, narrow ...v1.Narrow) (v1.PendingList, error) {
-	return getJSON[v1.PendingList](ctx, e.c, "/pending", addNarrow(nil, narrow))
+	return getJSON[v1.PendingList](ctx, e.c, "/pending", addRowFilter(nil, narrow))
 }
 
 // Accept makes a pending machine a node.

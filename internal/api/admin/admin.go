@@ -20,13 +20,13 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Options are the surroundings of the admin listener.
+// Options are the dependencies of the admin listener.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	NotReady func() []string
 	Queues   *queue.Registry
-	Settings map[string]string // in force, without secrets
-	Log      func() []byte     // newest lines; nil: none
+	Settings map[string]string // settings of the server now, without secrets
+	Log      func() []byte     // returns the newest lines of the log; nil: no log
 }
 
 // Handler returns the handler of the admin listener. It needs no token: wrap it in Local.
@@ -50,7 +50,7 @@ func Handler(o Options) http.Handler {
 // LocalOnly admits programs of the server's own user and of root on this machine to profiles, log, settings and states,
 // without a token, on whatever address the admin listener is bound. Metrics and health need neither. A page in a
 // browser is refused: its request has the name of another host, or a header with another origin.
-func LocalOnly(next http.Handler) http.Handler { return localOnly(next, ownPeer) }
+func LocalOnly(next http.Handler) http.Handler { return localOnly(next, isOwnUserOrRoot) }
 
 func localOnly(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,13 +60,13 @@ func localOnly(next http.Handler, own func(peer, us netip.AddrPort) bool) http.H
 			return
 		}
 		if !isLocalRequest(r) {
-			op.WriteError(w, model.Errorf(model.Forbidden, "only programs on the server's machine get an answer").
+			op.WriteError(w, model.Errorf(model.Forbidden, "the admin listener answers only programs on the server's machine").
 				WithHint("use 127.0.0.1 on that machine, or collect everything: muster debug bundle"))
 			return
 		}
-		peer, us := connectionEnds(r)
+		peer, us := connectionAddresses(r)
 		if !own(peer, us) {
-			op.WriteError(w, model.Errorf(model.Forbidden, "only the server's user and root get an answer").
+			op.WriteError(w, model.Errorf(model.Forbidden, "the admin listener answers only programs of the server's user and of root").
 				WithHint("run it as one of them, for example: sudo -u USER muster debug bundle"))
 			return
 		}
@@ -74,8 +74,8 @@ func localOnly(next http.Handler, own func(peer, us netip.AddrPort) bool) http.H
 	})
 }
 
-// connectionEnds returns the two addresses of a request's connection.
-func connectionEnds(r *http.Request) (peer, us netip.AddrPort) {
+// connectionAddresses returns the remote address (peer) and the local address (us) of a request's connection.
+func connectionAddresses(r *http.Request) (peer, us netip.AddrPort) {
 	peer, _ = netip.ParseAddrPort(r.RemoteAddr)
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 		us, _ = netip.ParseAddrPort(a.String())

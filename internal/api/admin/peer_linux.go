@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// ownPeer reports whether the program at the other end of a connection on this machine, from peer to us, runs as the
-// server's own user or as root. The kernel's table of sockets has the user of each.
-func ownPeer(peer, us netip.AddrPort) bool {
+// isOwnUserOrRoot reports whether the program at the other end of a connection on this machine, from peer to us, runs as the
+// server's own user or as root. The kernel's table of sockets tells the user of each socket.
+func isOwnUserOrRoot(peer, us netip.AddrPort) bool {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return false

@@ -21,7 +21,7 @@ func TestProfilesNeedTheServersUser(t *testing.T) {
 	testenv.NoError(t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		t.Errorf("we ourselves are answered %s", answer.Status)
+		t.Errorf("a request of the server's own user got %s", answer.Status)
 	}
 
 	testenv.Root(t)
@@ -37,7 +37,7 @@ func TestProfilesNeedTheServersUser(t *testing.T) {
 		out, err := c.Output()
 		testenv.NoError(t, err)
 		if got := strings.TrimSpace(string(out)); got != want {
-			t.Errorf("%s is answered %s to nobody, want %s", path, got, want)
+			t.Errorf("%s: user nobody got %s, want %s", path, got, want)
 		}
 	}
 }

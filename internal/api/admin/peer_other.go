@@ -4,5 +4,5 @@ package admin
 
 import "net/netip"
 
-// ownPeer admits every program of the machine: these systems have no table of sockets to ask.
-func ownPeer(netip.AddrPort, netip.AddrPort) bool { return true }
+// isOwnUserOrRoot admits every program of the machine: systems other than Linux have no readable table of sockets.
+func isOwnUserOrRoot(netip.AddrPort, netip.AddrPort) bool { return true }

@@ -1,5 +1,5 @@
-// Package apitest runs the API over real stores, planner and view in one test process. Only the journal is played: a
-// result becomes a commit at once, at the server's own time.
+// Package apitest runs the API over real stores, planner and view in one test process. The journal is simulated: a
+// result becomes a commit at once, at the time of the server's clock.
 //
 // Goroutines: the view's. One lock, over the server's clock and journal.
 package apitest
@@ -48,7 +48,7 @@ import (
 // Password is the password of the test server's administrator.
 const Password = "correct horse"
 
-// Server is a server without agents and journal.
+// Server is a test server of the API, without agents and without a journal on disk.
 type Server struct {
 	T         testing.TB
 	Intent    *intent.Service
@@ -68,16 +68,16 @@ type Server struct {
 	number       uint64
 	NotReady     []string
 	agents       map[model.NodeID]v1.AgentSession
-	ChangeStatus func(*v1.Status) // changes the state that the server reports of itself; nil: all is well
+	ChangeStatus func(*v1.Status) // changes the status that the server reports of itself; nil: the server is healthy
 	Pending      int              // number of machines that wait to be accepted, in the status
 	Waiting      *nodes.Pending   // machines that wait to be accepted
-	BeforeAction func()           // runs between the order of an action and its record; nil: nothing
+	BeforeAction func()           // runs after the API ordered an action and before the action is applied; may be nil
 }
 
 // NewServer makes a server that lives as long as the test. Its clock stands at noon of 2026-11-20 UTC until Advance.
 func NewServer(t testing.TB) *Server { return NewServerWithKinds(t, kind.All()) }
 
-// NewServerWithKinds is NewServer for a server that knows other kinds of resources.
+// NewServerWithKinds makes a server like NewServer that knows other kinds of resources.
 func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	t.Helper()
 	r := &Server{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
@@ -141,14 +141,14 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	return r
 }
 
-// Now is the server's clock.
+// Now returns the time of the server's clock.
 func (r *Server) Now() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
 }
 
-// Advance moves the server's clock.
+// Advance moves the server's clock forward.
 func (r *Server) Advance(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,7 +237,7 @@ func (r *Server) JoinNode(name string, facts map[string]string) {
 	r.JoinNodeWith(name, nil, model.NodeSpec{Facts: facts})
 }
 
-// JoinNodeWith is JoinNode with labels and the whole spec; it sets the id of the spec.
+// JoinNodeWith declares a node that joined by a token, with labels and a spec; the function sets the id in the spec.
 func (r *Server) JoinNodeWith(name string, labels map[string]string, spec model.NodeSpec) {
 	r.T.Helper()
 	spec.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String()
@@ -280,7 +280,7 @@ func (r *Server) recordSession(namespace, node string, begun, clean bool) {
 	r.T.Helper()
 	id := r.nodeID(namespace, node)
 	ns, _ := r.Directory.NamespaceByName(namespace)
-	r.commit(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
+	r.commitRecord(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
 		Session: 1, Begun: begun, Clean: clean, Namespace: ns, KeepaliveMs: 20_000, TimeoutMs: 120_000,
 	}})
 }
@@ -289,7 +289,7 @@ func (r *Server) recordSession(namespace, node string, begun, clean bool) {
 func (r *Server) RecordSilence(node, output string) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
-	r.commit(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{
+	r.commitRecord(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{
 		Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte(output),
 	}})
 }
@@ -316,7 +316,7 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 	id := r.nodeID(namespace, node)
 	for _, c := range r.Directory.For(id).Chunks {
 		if c.Name == check {
-			r.commit(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{Chunk: c.ID, Status: status, Output: []byte(output)}})
+			r.commitRecord(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{Chunk: c.ID, Status: status, Output: []byte(output)}})
 			return
 		}
 	}
@@ -328,11 +328,11 @@ func (r *Server) Act(_ context.Context, node model.NodeID, action wire.Action) e
 	if r.BeforeAction != nil {
 		r.BeforeAction()
 	}
-	r.commit(node, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
+	r.commitRecord(node, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
 	return nil
 }
 
-func (r *Server) commit(node model.NodeID, record *wire.Record) {
+func (r *Server) commitRecord(node model.NodeID, record *wire.Record) {
 	r.T.Helper()
 	r.mu.Lock()
 	r.number++

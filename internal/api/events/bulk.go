@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	maxBulkEvents   = 100_000 // of one request
-	bulkEventsShown = 10      // in an answer
-	// bulkWorkers write at the same time: actions that wait while the journal commits share the next commit.
-	bulkWorkers = 128
+	maxBulkEvents      = 100_000 // events that one request may select
+	maxShownBulkEvents = 10      // events that an answer names
+	// maxBulkWorkers write at the same time: actions that wait while the journal commits share the next commit.
+	maxBulkWorkers = 128
 	// bulkTimeout ends the work before the client's timeout of one minute.
 	bulkTimeout = 45 * time.Second
 )
 
-// bulkVerb is an action on many events.
+// bulkVerb describes a verb that acts on many events: acknowledge, unacknowledge, resolve or delete.
 type bulkVerb struct {
 	verb, summary string
 	need          access.Verb
-	// skipReason returns the reason to leave an event alone; empty: act on it.
-	skipReason func(*event.State) string
+	// reasonToSkip returns the reason to leave an event alone; empty: act on it.
+	reasonToSkip func(*event.State) string
 }
 
 func bulkVerbs() []bulkVerb {
@@ -60,10 +60,10 @@ func bulkVerbs() []bulkVerb {
 	}
 }
 
-func registerBulk(at operationSet) {
+func registerBulk(at eventOperations) {
 	for _, v := range bulkVerbs() {
 		bulk := op.Post(v.verb+"Events", "/api/v1/events/"+v.verb, "events", v.summary, model.NotFound)
-		op.Handle(at, op.ChangesResources(bulk), access.NeedOn(v.need, "event"), func(s *request, ctx context.Context, in *struct{ Body v1.BulkRequest }) (*op.Body[v1.BulkDone], error) {
+		op.Handle(at, op.ChangesResources(bulk), access.NeedOn(v.need, "event"), func(s *eventRequest, ctx context.Context, in *struct{ Body v1.BulkRequest }) (*op.Body[v1.BulkDone], error) {
 			return s.runBulkAction(ctx, &v, &in.Body)
 		})
 	}
@@ -75,11 +75,11 @@ type bulkEvent struct {
 	check    model.CheckID
 	status   model.Status
 	severity model.Severity
-	problem  string // open when the events were selected; empty: none
+	problem  string // id of the problem that was open when the events were selected; empty: none
 }
 
-// runBulkAction selects events, refuses too many, records the action and its author, and acts.
-func (s *request) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*op.Body[v1.BulkDone], error) {
+// runBulkAction selects events, refuses too many of them, records the action and its author, and changes the events.
+func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*op.Body[v1.BulkDone], error) {
 	action := wire.Action{Verb: v.verb, Note: in.Note, By: access.CallerOf(ctx).User}
 	if !in.Until.IsZero() {
 		if v.verb != "acknowledge" {
@@ -99,7 +99,7 @@ func (s *request) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkReq
 		return nil, err
 	}
 	out := v1.BulkDone{Matched: len(list), First: []v1.BulkEvent{}, DryRun: in.DryRun}
-	for _, e := range list[:min(bulkEventsShown, len(list))] {
+	for _, e := range list[:min(maxShownBulkEvents, len(list))] {
 		out.First = append(out.First, s.showBulkEvent(e))
 	}
 	if in.DryRun || len(list) == 0 {
@@ -122,7 +122,7 @@ func (s *request) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkReq
 	if err != nil {
 		return nil, err
 	}
-	out.Left = s.actOnAll(ctx, v, list, action)
+	out.Left = s.actOnEvents(ctx, v, list, action)
 	out.Done = out.Matched
 	for i := range out.Left {
 		out.Done -= out.Left[i].Count
@@ -131,7 +131,7 @@ func (s *request) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkReq
 	return op.Answer(out), nil
 }
 
-// bulkOutcome is the outcome for the record of changes.
+// bulkOutcome formats the outcome of a bulk action for the record of changes.
 func bulkOutcome(out *v1.BulkDone) string {
 	text := fmt.Sprintf("%d of %d done", out.Done, out.Matched)
 	for i := range out.Left {
@@ -155,7 +155,7 @@ func describeSelection(in *v1.BulkRequest) string {
 }
 
 // selectEvents returns the selected events that the action changes, worst first.
-func (s *request) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (list []bulkEvent, err error) {
+func (s *eventRequest) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (list []bulkEvent, err error) {
 	q, err := BuildQuery(ctx, s.View, &Filter{
 		Selection: Selection{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Group: in.Group, Selector: in.Selector},
 		Status:    in.Status, Where: in.Where, Problem: v.verb == "acknowledge" || v.verb == "unacknowledge",
@@ -167,8 +167,8 @@ func (s *request) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequ
 		if err != nil {
 			return nil, err
 		}
-		if v.skipReason(st) == "" {
-			list = append(list, bulkEvent{st.Node, st.Check, st.Status, st.Severity, problemID(st)})
+		if v.reasonToSkip(st) == "" {
+			list = append(list, bulkEvent{st.Node, st.Check, st.Status, st.Severity, openProblemID(st)})
 		}
 		if len(list) > maxBulkEvents {
 			return nil, model.Errorf(model.Invalid, "the selection has more than %d events, the limit of one request", maxBulkEvents).
@@ -179,58 +179,58 @@ func (s *request) selectEvents(ctx context.Context, v *bulkVerb, in *v1.BulkRequ
 	return list, nil
 }
 
-// problemID returns the id of the open problem of an event; empty: none.
-func problemID(st *event.State) string {
+// openProblemID returns the id of the open problem of an event; empty: none.
+func openProblemID(st *event.State) string {
 	if st.Problem == nil {
 		return ""
 	}
 	return st.Problem.ID
 }
 
-func (s *request) showBulkEvent(e bulkEvent) v1.BulkEvent {
+func (s *eventRequest) showBulkEvent(e bulkEvent) v1.BulkEvent {
 	named := NameEvent(s.View, &event.State{Node: e.node, Check: e.check})
 	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Status: e.status, StatusName: e.status.String()}
 }
 
-// skippedEvents collects the events that were left alone, by reason.
+// skippedEvents collects the events that a bulk action did not change, by reason.
 type skippedEvents struct {
 	mu   sync.Mutex
 	list []v1.BulkLeft
 }
 
-func (l *skippedEvents) add(s *request, e bulkEvent, failed bool, reason string) {
+func (l *skippedEvents) addSkippedEvent(s *eventRequest, e bulkEvent, failed bool, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.IndexFunc(l.list, func(x v1.BulkLeft) bool { return x.Reason == reason })
 	if i < 0 {
 		l.list, i = append(l.list, v1.BulkLeft{Reason: reason, Failed: failed}), len(l.list)
 	}
-	if l.list[i].Count++; len(l.list[i].First) < bulkEventsShown {
+	if l.list[i].Count++; len(l.list[i].First) < maxShownBulkEvents {
 		l.list[i].First = append(l.list[i].First, s.showBulkEvent(e))
 	}
 }
 
-// actOnAll acts on each event, a bounded number at a time, and returns those that it left alone.
-func (s *request) actOnAll(ctx context.Context, v *bulkVerb, list []bulkEvent, action wire.Action) []v1.BulkLeft {
+// actOnEvents applies the action to each event, a bounded number at a time, and returns the events that it did not change.
+func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulkEvent, action wire.Action) []v1.BulkLeft {
 	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
 	defer cancel()
 	var next atomic.Int64
 	var skipped skippedEvents
 	var workers sync.WaitGroup
-	for range min(bulkWorkers, len(list)) {
+	for range min(maxBulkWorkers, len(list)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
 				e := list[i]
 				if ctx.Err() != nil {
-					skipped.add(s, e, true, "the time limit of one request ended; repeat it for the others")
+					skipped.addSkippedEvent(s, e, true, "the time limit of one request ended; repeat it for the others")
 					continue
 				}
 				if st, ok := s.Events.Get(e.node, e.check); !ok {
-					skipped.add(s, e, false, "somebody deleted it")
-				} else if reason := v.skipReason(&st); reason != "" {
-					skipped.add(s, e, false, reason)
-				} else if v.verb != "delete" && e.problem != "" && e.problem != problemID(&st) {
-					skipped.add(s, e, false, "its problem closed, and another one is open")
+					skipped.addSkippedEvent(s, e, false, "somebody deleted it")
+				} else if reason := v.reasonToSkip(&st); reason != "" {
+					skipped.addSkippedEvent(s, e, false, reason)
+				} else if v.verb != "delete" && e.problem != "" && e.problem != openProblemID(&st) {
+					skipped.addSkippedEvent(s, e, false, "its problem closed, and another one is open")
 				} else {
 					one := action
 					if one.Check = e.check; v.verb != "delete" {
@@ -238,9 +238,9 @@ func (s *request) actOnAll(ctx context.Context, v *bulkVerb, list []bulkEvent, a
 					}
 					if err := s.Actions.Act(ctx, e.node, one); err != nil {
 						s.Logger.Debug("an event of a bulk action failed", "verb", v.verb, "err", err)
-						skipped.add(s, e, true, "the server could not store it; its log has the reason")
-					} else if v.verb == "acknowledge" && !s.acknowledged(e.node, e.check, e.problem) {
-						skipped.add(s, e, false, closedConcurrently)
+						skipped.addSkippedEvent(s, e, true, "the server could not store it; its log has the reason")
+					} else if v.verb == "acknowledge" && !s.isAcknowledged(e.node, e.check, e.problem) {
+						skipped.addSkippedEvent(s, e, false, closedConcurrentlyReason)
 					}
 				}
 			}

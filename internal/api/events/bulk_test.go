@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// queryRecorder lists two states, the less severe first, and remembers the query.
+// queryRecorder is an event reader that returns two events, the less severe one first, and remembers the query.
 type queryRecorder struct {
 	event.Reader
 	query event.Query
@@ -22,11 +22,11 @@ func (r *queryRecorder) List(_ context.Context, q event.Query) (event.Page, erro
 	return event.Page{States: []event.State{{Node: 1, Severity: model.Average}, {Node: 2, Severity: model.Disaster}}}, nil
 }
 
-// TestBulkActionListsByNode: a list by severity would miss an event that becomes worse while the action selects. The answer
-// shows the worst event first nevertheless.
-func TestBulkActionListsByNode(t *testing.T) {
+// A bulk action reads events by node: a list by severity would miss events that become worse during the read. The answer
+// still shows the worst event first.
+func TestBulkActionListsEventsByNode(t *testing.T) {
 	reader := &queryRecorder{}
-	s := &request{Request: op.Request{View: view.New(view.Stores{Directory: oneNode{}, Events: reader}, view.Live{})}}
+	s := &eventRequest{Request: op.Request{View: view.New(view.Stores{Directory: oneNodeDirectory{}, Events: reader}, view.Live{})}}
 	for _, v := range bulkVerbs() {
 		if v.verb != "delete" {
 			continue

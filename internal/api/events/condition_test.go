@@ -10,17 +10,23 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// oneNode is a directory of one node.
-type oneNode struct{ view.Directory }
+// oneNodeDirectory is a directory that has one node, web01.
+type oneNodeDirectory struct{ view.Directory }
 
-func (oneNode) NodeName(model.NodeID) (string, string, bool)   { return "default", "web01", true }
-func (oneNode) NodeLabels(model.NodeID) map[string]string      { return map[string]string{"env": "prod"} }
-func (oneNode) NodeFacts(model.NodeID) map[string]string       { return nil }
-func (oneNode) NodeGroups(model.NodeID) []string               { return []string{"web"} }
-func (oneNode) CheckName(model.CheckID) (string, string, bool) { return "default", "disk", true }
+func (oneNodeDirectory) NodeName(model.NodeID) (string, string, bool) {
+	return "default", "web01", true
+}
+func (oneNodeDirectory) NodeLabels(model.NodeID) map[string]string {
+	return map[string]string{"env": "prod"}
+}
+func (oneNodeDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
+func (oneNodeDirectory) NodeGroups(model.NodeID) []string         { return []string{"web"} }
+func (oneNodeDirectory) CheckName(model.CheckID) (string, string, bool) {
+	return "default", "disk", true
+}
 
-func oneNodeView() *view.View {
-	return view.New(view.Stores{Directory: oneNode{}, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}, view.Live{})
+func newOneNodeView() *view.View {
+	return view.New(view.Stores{Directory: oneNodeDirectory{}, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}, view.Live{})
 }
 
 func BenchmarkWhere(b *testing.B) {
@@ -33,11 +39,11 @@ func BenchmarkWhere(b *testing.B) {
 		b.Run(expr, func(b *testing.B) {
 			w, err := eventConditions.Compile(expr)
 			testenv.NoError(b, err)
-			x := newConditionState(w, oneNodeView())
+			x := newConditionActivation(w, newOneNodeView())
 			s := event.State{Node: 7, Check: 9, Status: model.Critical, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 			b.ReportAllocs()
 			for b.Loop() {
-				if ok, _ := x.match(&s); !ok {
+				if ok, _ := x.matchEvent(&s); !ok {
 					b.Fatal("no match")
 				}
 			}
@@ -45,7 +51,7 @@ func BenchmarkWhere(b *testing.B) {
 	}
 }
 
-func TestConditionsHaveACostLimit(t *testing.T) {
+func TestEventConditionsHaveACostLimit(t *testing.T) {
 	for _, expr := range []string{
 		`node.groups.exists(a, node.groups.exists(b, node.groups.exists(c, a + b == c)))`,
 		`node.groups.exists(a, node.facts.exists(f, event.output.matches(a + f)))`,
@@ -57,7 +63,7 @@ func TestConditionsHaveACostLimit(t *testing.T) {
 }
 
 // Conditions over events can read every variable that their language declares. (Package where fuzzes the compilation.)
-func TestConditionsReadEveryVariable(t *testing.T) {
+func TestEventConditionsReadEveryVariable(t *testing.T) {
 	s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Counters: event.Counters{Results: 5}, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 	for _, expr := range []string{
 		`event.status == CRITICAL && event.severity == 4`, `event.output.endsWith("full") && event.check == "disk"`,
@@ -70,7 +76,7 @@ func TestConditionsReadEveryVariable(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if ok, err := newConditionState(w, oneNodeView()).match(&s); !ok || err != nil {
+		if ok, err := newConditionActivation(w, newOneNodeView()).matchEvent(&s); !ok || err != nil {
 			t.Errorf("%s: %v, %v", expr, ok, err)
 		}
 	}
@@ -89,17 +95,17 @@ func FuzzWhere(f *testing.F) {
 		w, err := eventConditions.Compile(expr)
 		if err != nil {
 			if model.ClassOf(err) != model.Invalid {
-				t.Errorf("%q is refused as %v", expr, err)
+				t.Errorf("condition %q is refused with %v", expr, err)
 			}
 			return
 		}
 		s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Counters: event.Counters{Results: 5}, Occurrences: 5, Output: output}
 		began := time.Now()
-		if _, err := newConditionState(w, oneNodeView()).match(&s); err != nil {
+		if _, err := newConditionActivation(w, newOneNodeView()).matchEvent(&s); err != nil {
 			t.Errorf("%q: %v", expr, err)
 		}
 		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%q takes %v", expr, took)
+			t.Errorf("condition %q takes %v", expr, took)
 		}
 	})
 }

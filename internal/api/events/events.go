@@ -1,5 +1,5 @@
-// Package events answers about events: list, watch, actions on one and on many. It also turns the
-// view's states into the API's events for other subjects (Show), and parameters into queries (Query).
+// Package events answers about events: list, watch, actions on one and on many. The package
+// also converts event states to events of the API (ShowEvent), and parameters to event queries (BuildQuery).
 //
 // Goroutines: those of watches and of bulk actions, which end with their request. One lock: skippedEvents.mu.
 //
@@ -25,15 +25,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func registerEvents(at operationSet) {
+func registerEvents(at eventOperations) {
 	const one = "/api/v1/events/{namespace}/{node}/{check}"
-	op.Handle(at, op.Get("listEvents", "/api/v1/events", "events", "List events, worst first", model.NotFound), access.NeedOn(access.Read, "event"), (*request).listEvents)
+	op.Handle(at, op.Get("listEvents", "/api/v1/events", "events", "List events, worst first", model.NotFound), access.NeedOn(access.Read, "event"), (*eventRequest).listEvents)
 	registerWatch(at)
-	op.Handle(at, op.Get("getEvent", one, "events", "Get one"), access.NeedOn(access.Read, "event"), (*request).getEvent)
-	op.Handle(at, op.Post("resolveEvent", one+"/resolve", "events", "Resolve an event: OK until its next result"), access.NeedOn(access.Operate, "event"), (*request).resolveEvent)
-	op.Handle(at, op.Post("acknowledgeEvent", one+"/acknowledge", "events", "Acknowledge the open problem of an event"), access.NeedOn(access.Operate, "event"), (*request).acknowledgeEvent)
-	op.Handle(at, op.Post("unacknowledgeEvent", one+"/unacknowledge", "events", "Remove the acknowledgement of an open problem"), access.NeedOn(access.Operate, "event"), (*request).unacknowledgeEvent)
-	op.Handle(at, op.Delete("deleteEvent", one, "events", "Delete an event; the next result creates it again"), access.NeedOn(access.Change, "event"), (*request).deleteEvent)
+	op.Handle(at, op.Get("getEvent", one, "events", "Get one"), access.NeedOn(access.Read, "event"), (*eventRequest).getEvent)
+	op.Handle(at, op.Post("resolveEvent", one+"/resolve", "events", "Resolve an event: OK until its next result"), access.NeedOn(access.Operate, "event"), (*eventRequest).resolveEvent)
+	op.Handle(at, op.Post("acknowledgeEvent", one+"/acknowledge", "events", "Acknowledge the open problem of an event"), access.NeedOn(access.Operate, "event"), (*eventRequest).acknowledgeEvent)
+	op.Handle(at, op.Post("unacknowledgeEvent", one+"/unacknowledge", "events", "Remove the acknowledgement of an open problem"), access.NeedOn(access.Operate, "event"), (*eventRequest).unacknowledgeEvent)
+	op.Handle(at, op.Delete("deleteEvent", one, "events", "Delete an event; the next result creates it again"), access.NeedOn(access.Change, "event"), (*eventRequest).deleteEvent)
 }
 
 type listEventsInput struct {
@@ -42,7 +42,7 @@ type listEventsInput struct {
 	After string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }
 
-func (s *request) listEvents(ctx context.Context, in *listEventsInput) (*op.Body[v1.EventList], error) {
+func (s *eventRequest) listEvents(ctx context.Context, in *listEventsInput) (*op.Body[v1.EventList], error) {
 	q, err := BuildQuery(ctx, s.View, &in.Filter)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *request) listEvents(ctx context.Context, in *listEventsInput) (*op.Body
 	case in.After == "" && page.Next == "":
 		out.Match = uint64(len(page.States))
 	case in.Node != "" || in.Check != "" || in.Group != "" || in.Selector != "" || in.Where != "" || in.Problem && len(q.Statuses) > 0:
-		// A count would need a second search.
+		// The number of matching events is left out: counting would need a second search.
 	case in.Problem:
 		out.Match = counts.Problems
 	case len(q.Statuses) > 0:
@@ -79,17 +79,17 @@ func (s *request) listEvents(ctx context.Context, in *listEventsInput) (*op.Body
 	return op.Answer(out), nil
 }
 
-func (s *request) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Event], error) {
+func (s *eventRequest) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Event], error) {
 	st, err := FindEvent(ctx, s.View, *in)
 	if err != nil {
 		return nil, err
 	}
 	e := ShowEvent(s.View, &st)
-	e.Notes = pipelineNotes(s.View, st.Node, st.Check)
+	e.Notes = listPipelineErrors(s.View, st.Node, st.Check)
 	return op.Answer(e), nil
 }
 
-func (s *request) resolveEvent(ctx context.Context, in *struct {
+func (s *eventRequest) resolveEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Action
 }) (*op.NoParameters, error) {
@@ -100,11 +100,11 @@ func (s *request) resolveEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "resolve", Note: in.Body.Note})
 }
 
-func (s *request) acknowledgeEvent(ctx context.Context, in *struct {
+func (s *eventRequest) acknowledgeEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Acknowledgement
 }) (*op.NoParameters, error) {
-	st, err := s.failingEvent(ctx, in.Path)
+	st, err := s.findFailingEvent(ctx, in.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -118,27 +118,28 @@ func (s *request) acknowledgeEvent(ctx context.Context, in *struct {
 	if err := s.recordAction(ctx, &st, action); err != nil {
 		return nil, err
 	}
-	if !s.acknowledged(st.Node, st.Check, "") {
-		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged: %s", in.Node, in.Check, closedConcurrently).WithHint("muster get event %s/%s", in.Node, in.Check)
+	if !s.isAcknowledged(st.Node, st.Check, "") {
+		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged: %s", in.Node, in.Check, closedConcurrentlyReason).WithHint("muster get event %s/%s", in.Node, in.Check)
 	}
 	return nil, nil
 }
 
-// closedConcurrently is the reason where a result closed the problem while the acknowledgement was
+// closedConcurrentlyReason is the reason where a result closed the problem while the acknowledgement was
 // written, before or after it: an acknowledgement ends with its problem.
-const closedConcurrently = "its problem closed at the same time"
+const closedConcurrentlyReason = "its problem closed at the same time"
 
-// acknowledged reports whether the open problem of an event is acknowledged, and has this id; empty: any.
-func (s *request) acknowledged(node model.NodeID, check model.CheckID, problem string) bool {
+// isAcknowledged reports whether the open problem of an event is acknowledged. Where problem is not empty, the open problem
+// must have this id.
+func (s *eventRequest) isAcknowledged(node model.NodeID, check model.CheckID, problem string) bool {
 	st, ok := s.Events.Get(node, check)
 	return ok && st.Problem != nil && st.Problem.Ack != nil && (problem == "" || problem == st.Problem.ID)
 }
 
-func (s *request) unacknowledgeEvent(ctx context.Context, in *struct {
+func (s *eventRequest) unacknowledgeEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Action
 }) (*op.NoParameters, error) {
-	st, err := s.failingEvent(ctx, in.Path)
+	st, err := s.findFailingEvent(ctx, in.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +149,8 @@ func (s *request) unacknowledgeEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "unacknowledge", Note: in.Body.Note})
 }
 
-// failingEvent returns an event that has an open problem.
-func (s *request) failingEvent(ctx context.Context, in Path) (event.State, error) {
+// findFailingEvent returns an event that has an open problem.
+func (s *eventRequest) findFailingEvent(ctx context.Context, in Path) (event.State, error) {
 	st, err := FindEvent(ctx, s.View, in)
 	if err == nil && st.Problem == nil {
 		err = model.Errorf(model.Conflict, "%s/%s is %s and has no open problem", in.Node, in.Check, st.Status)
@@ -157,7 +158,7 @@ func (s *request) failingEvent(ctx context.Context, in Path) (event.State, error
 	return st, err
 }
 
-func (s *request) deleteEvent(ctx context.Context, in *struct {
+func (s *eventRequest) deleteEvent(ctx context.Context, in *struct {
 	Path
 	Note string `query:"note" maxLength:"1000"`
 }) (*op.NoParameters, error) {
@@ -168,38 +169,38 @@ func (s *request) deleteEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "delete", Note: in.Note})
 }
 
-// recordAction writes the caller's action into the journal; it is durable when act returns.
-func (s *request) recordAction(ctx context.Context, st *event.State, a wire.Action) error {
+// recordAction writes the caller's action into the journal; the action is durable when recordAction returns.
+func (s *eventRequest) recordAction(ctx context.Context, st *event.State, a wire.Action) error {
 	a.Check, a.By = st.Check, access.CallerOf(ctx).User
 	return s.Actions.Act(ctx, st.Node, a)
 }
 
-// Actions writes a person's action on an event into the journal; it returns once the action is
-// durable and in the view.
+// Actions is the interface that writes a person's action on an event into the journal. Act returns once the action
+// is durable and applied to the event view.
 type Actions interface {
 	Act(ctx context.Context, node model.NodeID, action wire.Action) error
 }
 
-// Options are the surroundings of events.
+// Options are the dependencies of package events.
 type Options struct {
 	Actions Actions
 }
 
-// request is one request about events.
-type request struct {
+// eventRequest is one request about events.
+type eventRequest struct {
 	op.Request
 	Options
-	watches *op.Quota[string] // by token
-	open    prometheus.Gauge  // watches
+	watches     *op.Quota[string] // bound of watches per token
+	openWatches prometheus.Gauge  // watches
 }
 
-type operationSet = op.OperationSet[*request]
+type eventOperations = op.OperationSet[*eventRequest]
 
-// Register adds the operations of this subject.
+// Register adds the operations about events.
 func Register(r *op.Routes, o Options) {
-	watches, open := op.NewQuota[string](watchesPerToken), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
+	watches, open := op.NewQuota[string](maxWatchesPerToken), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
 	r.Metrics.Register(open)
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o, watches, open} })
+	at := op.NewOperationSet(r, func(q op.Request) *eventRequest { return &eventRequest{q, o, watches, open} })
 	registerEvents(at)
 	registerBulk(at)
 }
@@ -215,10 +216,10 @@ func ShowEvents(v *view.View, states []event.State) []v1.Event {
 
 // ShowEvent converts a state of the view to an event of the API, with names for its ids.
 func ShowEvent(v *view.View, st *event.State) v1.Event {
-	e := v1.Event{History: statusHistory(st), Names: v1.NamesOf(st.Status, st.Severity), Event: model.Event{
+	e := v1.Event{History: unpackStatusHistory(st), Names: v1.NamesOf(st.Status, st.Severity), Event: model.Event{
 		NodeID: st.Node, CheckID: st.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
 		Executed: view.TimeOfNanoseconds(st.Executed), Received: view.TimeOfNanoseconds(st.Received), Duration: model.Duration(st.Duration),
-		Occurrences: st.Occurrences, Watermark: st.Watermark, State: stateWord(st), Change: st.Change, LastOK: view.TimeOfNanoseconds(st.LastOK), Changed: view.TimeOfNanoseconds(st.Changed),
+		Occurrences: st.Occurrences, Watermark: st.Watermark, State: sensuStateWord(st), Change: st.Change, LastOK: view.TimeOfNanoseconds(st.LastOK), Changed: view.TimeOfNanoseconds(st.Changed),
 		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number, Order: st.Order,
 		Expired: st.Expired, Hooks: st.Beside.Hooks, Values: st.Beside.Values,
 	}}
@@ -236,7 +237,7 @@ func ShowEvent(v *view.View, st *event.State) v1.Event {
 // NameEvent names an event: an event of the API with namespace, node and check alone.
 func NameEvent(v *view.View, st *event.State) (e v1.Event) {
 	var ok bool
-	if e.Namespace, e.Node, ok = v.Directory.NodeName(st.Node); !ok { // being deleted
+	if e.Namespace, e.Node, ok = v.Directory.NodeName(st.Node); !ok { // the node is being deleted
 		e.Node = "#" + strconv.FormatUint(uint64(st.Node), 10)
 		e.Namespace, _ = v.Directory.NamespaceName(st.Namespace)
 	}
@@ -246,8 +247,8 @@ func NameEvent(v *view.View, st *event.State) (e v1.Event) {
 	return e
 }
 
-// stateWord is Sensu's word for the state of an event.
-func stateWord(st *event.State) string {
+// sensuStateWord returns Sensu's word for the state of an event: passing, failing or flapping.
+func sensuStateWord(st *event.State) string {
 	switch {
 	case st.Flapping:
 		return "flapping"
@@ -257,13 +258,13 @@ func stateWord(st *event.State) string {
 	return "passing"
 }
 
-// ShowProblem converts an open problem. source is the name of its source.
+// ShowProblem converts an open problem to the API's form. source is the name of the problem source.
 func ShowProblem(v *view.View, p model.Problem, source string) *v1.OpenProblem {
 	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Source: ShowSource(p.Source, source), Holds: notification.ActiveHolds(v, &p)}
 }
 
-// statusHistory unpacks the last statuses, oldest first.
-func statusHistory(st *event.State) []int {
+// unpackStatusHistory unpacks the last statuses, oldest first.
+func unpackStatusHistory(st *event.State) []int {
 	n := min(int(st.HistoryLen), model.HistoryDepth)
 	out := make([]int, n)
 	for i := range n {
@@ -272,8 +273,8 @@ func statusHistory(st *event.State) []int {
 	return out
 }
 
-// pipelineNotes lists the expressions that failed when pipelines evaluated the event last.
-func pipelineNotes(v *view.View, node model.NodeID, check model.CheckID) (notes []string) {
+// listPipelineErrors lists the filter expressions of pipelines that failed on the last result of an event, with their errors.
+func listPipelineErrors(v *view.View, node model.NodeID, check model.CheckID) (notes []string) {
 	verdicts, _ := v.Verdicts(node, check)
 	for i := range verdicts.List {
 		one := &verdicts.List[i]
@@ -284,7 +285,7 @@ func pipelineNotes(v *view.View, node model.NodeID, check model.CheckID) (notes 
 	return notes
 }
 
-// ShowSource converts the source of a problem.
+// ShowSource converts a problem source to the API's form.
 func ShowSource(s model.Source, name string) v1.Source {
 	return v1.Source{Kind: s.Kind.String(), Name: name, ID: s.ID, Instance: s.Instance}
 }

@@ -29,14 +29,14 @@ func limitToGroup(ctx context.Context, v *view.View, q *event.Query, namespace, 
 	if q.Nodes == nil {
 		q.Nodes = v.Directory.Nodes(namespace)
 	}
-	q.Nodes, err = v.MembersAmong(ctx, q.Nodes, namespace, group)
+	q.Nodes, err = v.KeepGroupMembers(ctx, q.Nodes, namespace, group)
 	if q.Nodes == nil {
-		q.Nodes = []model.NodeID{} // nil would be all nodes
+		q.Nodes = []model.NodeID{} // a query with nil would select all nodes
 	}
 	return err
 }
 
-// Selection is the nodes and checks whose events a request asks for.
+// Selection is the query parameters by which a request selects nodes and checks.
 type Selection struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253"`
@@ -45,7 +45,7 @@ type Selection struct {
 	Selector  string `query:"selector" maxLength:"4096" doc:"Labels of the node: env=prod,tier!=db"`
 }
 
-// Filter is the events that a request asks for.
+// Filter is the query parameters by which a request selects events.
 type Filter struct {
 	Selection
 	Status  string `query:"status" maxLength:"64" doc:"Names or digits, comma-separated: critical,unknown"`
@@ -53,8 +53,8 @@ type Filter struct {
 	Where   string `query:"where" maxLength:"4096" doc:"CEL over event.* and node.*, for example event.occurrences > 3 && node.labels.env == \"prod\""`
 }
 
-// namespacesShown is the number of further namespaces that an answer counts.
-const namespacesShown = 5
+// maxShownNamespaces is the greatest number of further namespaces whose events an answer counts.
+const maxShownNamespaces = 5
 
 // CountNamespaces counts the events of every namespace except one, the most events that are not OK first.
 func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
@@ -66,7 +66,7 @@ func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	slices.SortFunc(list, func(a, b v1.NamespaceEvents) int {
 		return cmp.Or(cmp.Compare(b.Wrong, a.Wrong), cmp.Compare(b.Events, a.Events), cmp.Compare(a.Namespace, b.Namespace))
 	})
-	return list[:min(len(list), namespacesShown)]
+	return list[:min(len(list), maxShownNamespaces)]
 }
 
 // BuildQuery converts a filter to a query of the event view: it turns names into ids and compiles the
@@ -77,7 +77,7 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 	if in.Namespace != "" {
 		id, ok := v.Directory.NamespaceByName(in.Namespace)
 		if !ok {
-			return q, v.NamespaceNotFound(ctx, in.Namespace)
+			return q, v.NamespaceNotFoundError(ctx, in.Namespace)
 		}
 		q.Namespaces = []model.NamespaceID{id}
 	} else if in.Node != "" || in.Check != "" {
@@ -93,13 +93,13 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 			}
 		}
 		if len(q.Nodes) == 0 {
-			return q, v.NodeNotFound(ctx, in.Namespace, in.Node)
+			return q, v.NodeNotFoundError(ctx, in.Namespace, in.Node)
 		}
 	}
 	if in.Check != "" {
-		q.Checks = v.ChecksNamed(namespaces, in.Check)
+		q.Checks = v.FindChecksByName(namespaces, in.Check)
 		if len(q.Checks) == 0 {
-			return q, v.CheckNotFound(ctx, in.Namespace, in.Check)
+			return q, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 		}
 	}
 	if in.Selector != "" {
@@ -113,7 +113,7 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 			matching = slices.DeleteFunc(matching, func(id model.NodeID) bool { return !slices.Contains(named, id) })
 		}
 		if q.Nodes = matching; matching == nil {
-			q.Nodes = []model.NodeID{} // nil would be all nodes
+			q.Nodes = []model.NodeID{} // a query with nil would select all nodes
 		}
 	}
 	for word := range strings.SplitSeq(in.Status, ",") {
@@ -131,12 +131,12 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 		if err != nil {
 			return q, err
 		}
-		q.Match, q.MatchWithin = newConditionState(compiled, v).match, list.SearchTimeLimit
+		q.Match, q.MatchWithin = newConditionActivation(compiled, v).matchEvent, list.SearchTimeLimit
 	}
 	return q, limitToGroup(ctx, v, &q, in.Namespace, in.Group)
 }
 
-// Path is the path of one event.
+// Path is the path parameters of one event: namespace, node and check.
 type Path struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
@@ -147,16 +147,16 @@ type Path struct {
 func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) {
 	node, ok := v.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
-		return event.State{}, v.NodeNotFound(ctx, in.Namespace, in.Node)
+		return event.State{}, v.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
-	checks := v.ChecksNamed([]string{in.Namespace}, in.Check)
+	checks := v.FindChecksByName([]string{in.Namespace}, in.Check)
 	for _, check := range checks {
 		if st, ok := v.Events.Get(node, check); ok {
 			return st, nil
 		}
 	}
 	if len(checks) == 0 {
-		return event.State{}, v.CheckNotFound(ctx, in.Namespace, in.Check)
+		return event.State{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 	}
 	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, check := range checks {
@@ -170,11 +170,11 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	return event.State{}, e.WithHint("list them: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
-// FindCheckOn finds the check of a path: the one that the node runs, else the one of its namespace.
+// FindCheckOn finds the check of an event path: the check of this name that the node runs, else the check in its namespace.
 func FindCheckOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.CheckID, error) {
-	checks := v.ChecksNamed([]string{in.Namespace}, in.Check)
+	checks := v.FindChecksByName([]string{in.Namespace}, in.Check)
 	if len(checks) == 0 {
-		return 0, v.CheckNotFound(ctx, in.Namespace, in.Check)
+		return 0, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 	}
 	for _, check := range checks {
 		if v.Directory.RunsUnit(node, check) {
@@ -198,35 +198,35 @@ var eventConditions = where.Language{
 // conversion by reflection.
 type eventVariable struct {
 	kind  *cel.Type
-	value func(x *conditionState, s *event.State) celref.Val
+	value func(x *conditionActivation, s *event.State) celref.Val
 }
 
-// timestamp converts nanoseconds since 1970.
-func timestamp(ns int64) celref.Val { return types.Timestamp{Time: time.Unix(0, ns).UTC()} }
+// celTimestamp converts nanoseconds since 1970.
+func celTimestamp(ns int64) celref.Val { return types.Timestamp{Time: time.Unix(0, ns).UTC()} }
 
 // eventVariables returns the variables of conditions over an event, by name.
 func eventVariables() map[string]eventVariable {
 	return map[string]eventVariable{
-		"event.status":       {cel.IntType, func(x *conditionState, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
-		"event.severity":     {cel.IntType, func(x *conditionState, s *event.State) celref.Val { return x.severities[s.Severity&7] }},
-		"event.output":       {cel.StringType, func(_ *conditionState, s *event.State) celref.Val { return types.String(s.Output) }},
-		"event.check":        {cel.StringType, func(x *conditionState, s *event.State) celref.Val { return types.String(x.nameOf(s.Check)) }},
-		"event.occurrences":  {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.Occurrences) }},
-		"event.stateChanges": {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.StateChanges) }},
-		"event.results":      {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.Results) }},
-		"event.lost":         {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.Lost) }},
-		"event.expired":      {cel.BoolType, func(_ *conditionState, s *event.State) celref.Val { return types.Bool(s.Expired) }},
-		"event.problem":      {cel.BoolType, func(_ *conditionState, s *event.State) celref.Val { return types.Bool(s.Problem != nil) }},
-		"event.acknowledged": {cel.BoolType, func(x *conditionState, s *event.State) celref.Val {
+		"event.status":       {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.statuses[s.Status&3] }},
+		"event.severity":     {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.severities[s.Severity&7] }},
+		"event.output":       {cel.StringType, func(_ *conditionActivation, s *event.State) celref.Val { return types.String(s.Output) }},
+		"event.check":        {cel.StringType, func(x *conditionActivation, s *event.State) celref.Val { return types.String(x.checkNameOf(s.Check)) }},
+		"event.occurrences":  {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Occurrences) }},
+		"event.stateChanges": {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.StateChanges) }},
+		"event.results":      {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Results) }},
+		"event.lost":         {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Lost) }},
+		"event.expired":      {cel.BoolType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Bool(s.Expired) }},
+		"event.problem":      {cel.BoolType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Bool(s.Problem != nil) }},
+		"event.acknowledged": {cel.BoolType, func(x *conditionActivation, s *event.State) celref.Val {
 			return types.Bool(s.Problem != nil && s.Problem.Ack.Active(x.now))
 		}},
-		"event.flapping":  {cel.BoolType, func(_ *conditionState, s *event.State) celref.Val { return types.Bool(s.Flapping) }},
-		"event.watermark": {cel.IntType, func(_ *conditionState, s *event.State) celref.Val { return types.Int(s.Watermark) }},
-		"event.received":  {cel.TimestampType, func(_ *conditionState, s *event.State) celref.Val { return timestamp(s.Received) }},
-		"event.executed":  {cel.TimestampType, func(_ *conditionState, s *event.State) celref.Val { return timestamp(s.Executed) }},
-		"event.changed":   {cel.TimestampType, func(_ *conditionState, s *event.State) celref.Val { return timestamp(s.Changed) }},
-		"event.lastOK":    {cel.TimestampType, func(_ *conditionState, s *event.State) celref.Val { return timestamp(s.LastOK) }},
-		"now":             {cel.TimestampType, func(x *conditionState, _ *event.State) celref.Val { return types.Timestamp{Time: x.now} }},
+		"event.flapping":  {cel.BoolType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Bool(s.Flapping) }},
+		"event.watermark": {cel.IntType, func(_ *conditionActivation, s *event.State) celref.Val { return types.Int(s.Watermark) }},
+		"event.received":  {cel.TimestampType, func(_ *conditionActivation, s *event.State) celref.Val { return celTimestamp(s.Received) }},
+		"event.executed":  {cel.TimestampType, func(_ *conditionActivation, s *event.State) celref.Val { return celTimestamp(s.Executed) }},
+		"event.changed":   {cel.TimestampType, func(_ *conditionActivation, s *event.State) celref.Val { return celTimestamp(s.Changed) }},
+		"event.lastOK":    {cel.TimestampType, func(_ *conditionActivation, s *event.State) celref.Val { return celTimestamp(s.LastOK) }},
+		"now":             {cel.TimestampType, func(x *conditionActivation, _ *event.State) celref.Val { return types.Timestamp{Time: x.now} }},
 	}
 }
 
@@ -239,9 +239,9 @@ func conditionVariables() []cel.EnvOption {
 	return options
 }
 
-// conditionState is the event that a condition reads: the activation of one request, reused from event to event, so
+// conditionActivation is the event that a condition reads: the activation of one request, reused from event to event, so
 // that a search through a million events allocates no map for each. It is not safe for concurrent use.
-type conditionState struct {
+type conditionActivation struct {
 	where     *where.Compiled
 	variables map[string]eventVariable
 	directory view.Directory
@@ -256,10 +256,10 @@ type conditionState struct {
 	severities [8]celref.Val
 }
 
-var _ interpreter.Activation = (*conditionState)(nil)
+var _ interpreter.Activation = (*conditionActivation)(nil)
 
-func newConditionState(w *where.Compiled, v *view.View) *conditionState {
-	x := &conditionState{where: w, variables: eventVariables(), directory: v.Directory, now: v.Now(), node: list.NewNodeReader(v), readsNode: w.Reads("node.")}
+func newConditionActivation(w *where.Compiled, v *view.View) *conditionActivation {
+	x := &conditionActivation{where: w, variables: eventVariables(), directory: v.Directory, now: v.Now(), node: list.NewNodeReader(v), readsNode: w.Reads("node.")}
 	for i := range x.statuses {
 		x.statuses[i] = types.Int(i)
 	}
@@ -269,8 +269,8 @@ func newConditionState(w *where.Compiled, v *view.View) *conditionState {
 	return x
 }
 
-// match reports whether the condition is true. An error of evaluation (an index out of range, say) makes it false.
-func (x *conditionState) match(s *event.State) (bool, error) {
+// matchEvent reports whether the condition is true. An error of evaluation (an index out of range, say) makes it false.
+func (x *conditionActivation) matchEvent(s *event.State) (bool, error) {
 	if x.state = s; x.readsNode {
 		x.node.Read(s.Node)
 	}
@@ -279,18 +279,18 @@ func (x *conditionState) match(s *event.State) (bool, error) {
 }
 
 // Parent implements interpreter.Activation.
-func (x *conditionState) Parent() interpreter.Activation { return nil }
+func (x *conditionActivation) Parent() interpreter.Activation { return nil }
 
 // ResolveName implements interpreter.Activation.
-func (x *conditionState) ResolveName(name string) (any, bool) {
+func (x *conditionActivation) ResolveName(name string) (any, bool) {
 	if v, ok := x.variables[name]; ok {
 		return v.value(x, x.state), true
 	}
 	return x.node.ResolveName(name)
 }
 
-// nameOf returns the name of a check. Events of one check often follow each other, so it remembers the last name.
-func (x *conditionState) nameOf(check model.CheckID) string {
+// checkNameOf returns the name of a check. Events of one check often follow each other, so the function remembers the last name.
+func (x *conditionActivation) checkNameOf(check model.CheckID) string {
 	if x.check != check {
 		_, x.checkName, _ = x.directory.CheckName(check)
 		x.check = check

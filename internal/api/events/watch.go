@@ -15,13 +15,13 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-func registerWatch(at operationSet) {
+func registerWatch(at eventOperations) {
 	watch := op.Get("watchEvents", "/api/v1/events/watch", "events", "Stream events as they change (Server-Sent Events)", model.NotFound, model.Limited)
 	watch.Responses = op.StreamResponse("The data of each message is an event as JSON. A slow reader gets only the newest state of each event. After the end of the stream, list the events again.")
-	op.Handle(at, watch, access.NeedOn(access.Read, "event"), (*request).watchEvents)
+	op.Handle(at, watch, access.NeedOn(access.Read, "event"), (*eventRequest).watchEvents)
 }
 
-func (s *request) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResponse, error) {
+func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResponse, error) {
 	q, err := BuildQuery(ctx, s.View, in)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (s *request) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResp
 		leave, ok := s.watches.Enter(access.CallerOf(ctx).Token)
 		if !ok {
 			s.CountRefusal("watches")
-			op.WriteError(w, model.Errorf(model.Limited, "this token has %d open watches, the limit", watchesPerToken).
+			op.WriteError(w, model.Errorf(model.Limited, "this token has %d open watches, the limit", maxWatchesPerToken).
 				WithHint("end one of them, or create a token for each program: muster auth token create"))
 			return
 		}
@@ -46,21 +46,21 @@ func (s *request) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResp
 			op.WriteError(w, refused)
 			return
 		}
-		s.open.Inc()
-		defer s.open.Dec()
+		s.openWatches.Inc()
+		defer s.openWatches.Dec()
 		if err := s.streamEvents(ctx, w, s.StillAllowed(r), states); err != nil && ctx.Err() == nil {
 			s.Logger.Debug("watch ended", "err", err)
 		}
 	}}, nil
 }
 
-// streamEvents writes until the states end, the reader is gone, or the token is not valid any more.
-func (s *request) streamEvents(ctx context.Context, w http.ResponseWriter, allowed func() bool, states <-chan event.State) error {
+// streamEvents writes changed events to a watch until the view ends it, the client is gone, or the token is not valid any more.
+func (s *eventRequest) streamEvents(ctx context.Context, w http.ResponseWriter, allowed func() bool, states <-chan event.State) error {
 	out := op.NewEventStream(w)
 	if err := out.Write(": watching\n\n"); err != nil {
 		return err
 	}
-	beat := time.NewTicker(op.StreamBeat)
+	beat := time.NewTicker(op.StreamHeartbeatInterval)
 	defer beat.Stop()
 	for {
 		var err error
@@ -69,7 +69,7 @@ func (s *request) streamEvents(ctx context.Context, w http.ResponseWriter, allow
 			return nil
 		case <-beat.C:
 			if !allowed() {
-				return out.End(tokenRevoked)
+				return out.End(tokenEndedReason)
 			}
 			err = out.Write(":\n\n")
 		case st, ok := <-states:
@@ -77,7 +77,7 @@ func (s *request) streamEvents(ctx context.Context, w http.ResponseWriter, allow
 			case !ok:
 				return out.End("the reader is too slow: list the events again")
 			case !allowed():
-				return out.End(tokenRevoked)
+				return out.End(tokenEndedReason)
 			}
 			err = out.Send("event", ShowEvent(s.View, &st))
 		}
@@ -87,7 +87,7 @@ func (s *request) streamEvents(ctx context.Context, w http.ResponseWriter, allow
 	}
 }
 
-const tokenRevoked = "the token has expired or was deleted"
+const tokenEndedReason = "the token has expired or was deleted"
 
-// watchesPerToken bounds the watches of one token, so that it cannot take all of the server's (the queue watches).
-const watchesPerToken = 32
+// maxWatchesPerToken bounds the open watches of one token, so that one client cannot take all watches of the server.
+const maxWatchesPerToken = 32

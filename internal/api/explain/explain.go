@@ -1,7 +1,7 @@
 // Package explain answers muster why: for a node, the reasons for its groups and checks; for a check on a node, the
 // chain from its declaration to the last delivery, with the reason where the chain ends early.
 //
-// Start reading at traceBuilder.addLinks.
+// Start reading at traceBuilder.addAllLinks.
 package explain
 
 import (
@@ -27,24 +27,24 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func (s *request) explainCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
+func (s *explainRequest) explainCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
-		return nil, s.NodeNotFound(ctx, in.Namespace, in.Node)
+		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
 	check, err := events.FindCheckOn(ctx, s.View, node, *in)
 	if err != nil {
 		return nil, err
 	}
-	c := traceBuilder{request: s, ctx: ctx, node: node, check: check, out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
-	if err := c.addLinks(); err != nil {
+	c := traceBuilder{explainRequest: s, ctx: ctx, node: node, check: check, out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
+	if err := c.addAllLinks(); err != nil {
 		return nil, err
 	}
 	return op.Answer(c.out), nil
 }
 
 // declarationLink explains the last change of a resource: author, address, revision, reason.
-func (s *request) declarationLink(ctx context.Context, key intent.Key) (v1.Link, error) {
+func (s *explainRequest) declarationLink(ctx context.Context, key intent.Key) (v1.Link, error) {
 	entries, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1}, true)
 	if err != nil || len(entries) == 0 {
 		return v1.Link{Name: "declared", Text: fmt.Sprintf("%s %s: no record", strings.ToLower(key.Kind), key.Name)}, err
@@ -61,66 +61,67 @@ func (s *request) declarationLink(ctx context.Context, key intent.Key) (v1.Link,
 	return v1.Link{Name: "declared", Holds: true, Text: text, At: last.At}, nil
 }
 
-// traceBuilder builds the answer for one check on one node while follow builds it.
+// traceBuilder builds the trace of one check on one node, from its declaration to its deliveries.
 type traceBuilder struct {
-	*request
+	*explainRequest
 	ctx         context.Context
 	node        model.NodeID
 	check       model.CheckID
 	targeted    bool          // the check's targets include the node
 	lastRun     time.Time     // start of the last known run
-	clockOffset time.Duration // of the node's clock against the server's
-	usesCron    bool          // its schedule is a cron expression
+	clockOffset time.Duration // difference of the node's clock to the server's
+	usesCron    bool          // the schedule of the check is a cron expression
 	out         v1.Trace
 
 	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
-func (c *traceBuilder) addLink(name string, holds bool, format string, args ...any) *v1.Link {
+// addTraceLink adds a step to the trace; holds tells whether the step succeeded.
+func (c *traceBuilder) addTraceLink(name string, holds bool, format string, args ...any) *v1.Link {
 	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
 	return &c.out.Links[len(c.out.Links)-1]
 }
 
-// addLinks adds the links from the declaration to the last delivery, and ends at the first link
-// behind which nothing can follow.
-func (c *traceBuilder) addLinks() error {
+// addAllLinks adds the links from the declaration to the last delivery, and ends at the first
+// failed link after which no later step can happen.
+func (c *traceBuilder) addAllLinks() error {
 	spec, err := c.addTargetLink()
 	if err != nil {
 		return err
 	}
 	st, ok := c.Events.Get(c.node, c.check)
 	c.addAgentLinks(&st)
-	c.addSchedule(spec)
-	c.addMissingProperties()
+	c.addScheduleLinks(spec)
+	c.addMissingPropertyLinks()
 	if !ok {
 		if c.check == model.IdentityCheck {
-			c.addLink("result", true, "none: no second machine has this node's identity")
+			c.addTraceLink("result", true, "none: no second machine has this node's identity")
 			return nil
 		}
-		c.addReachedLimits()
-		c.addLink("result", false, "%s", c.reasonWithoutResult(spec))
+		c.addReachedLimitLinks()
+		c.addTraceLink("result", false, "%s", c.explainMissingResult(spec))
 		return nil
 	}
-	c.addLink("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.TimeOfNanoseconds(st.Executed)
-	c.addLateResult(spec, &st)
+	c.addTraceLink("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.TimeOfNanoseconds(st.Executed)
+	c.addLateResultLink(spec, &st)
 	text := fmt.Sprintf("%s, %d in a row, since", st.Status, st.Occurrences)
 	if st.Expired {
 		text = "no result arrived in time: " + text
 	}
-	c.addLink("event", true, "%s", text).At = view.TimeOfNanoseconds(st.Changed)
-	c.addStreams(&st)
+	c.addTraceLink("event", true, "%s", text).At = view.TimeOfNanoseconds(st.Changed)
+	c.addStreamLinks(&st)
 	if spec != nil {
-		c.addPipelines(spec.Pipelines)
+		c.addPipelineLinks(spec.Pipelines)
 	} else if c.check == model.KeepaliveCheck {
-		c.addPipelines(c.Directory.Keepalive(c.node).Pipelines)
+		c.addPipelineLinks(c.Directory.Keepalive(c.node).Pipelines)
 	}
 	if st.Problem == nil {
-		c.addLink("problem", st.Status == model.OK, "%s", reasonWithoutProblem(&st, spec))
+		c.addTraceLink("problem", st.Status == model.OK, "%s", explainMissingProblem(&st, spec))
 		return nil
 	}
-	c.addLink("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
+	c.addTraceLink("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
 	if ack := st.Problem.Ack; ack.Active(c.Now()) {
-		link := c.addLink("held", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
+		link := c.addTraceLink("held", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
 		if link.At = ack.Until; !ack.Until.IsZero() {
 			link.Text += ", until"
 		}
@@ -131,7 +132,7 @@ func (c *traceBuilder) addLinks() error {
 		return err
 	}
 	for _, h := range append(holds, waiting...) {
-		link := c.addLink("held", false, "%s", h.Text())
+		link := c.addTraceLink("held", false, "%s", h.Text())
 		if link.At = h.Until; !h.Until.IsZero() {
 			link.Text += ", until"
 		}
@@ -161,7 +162,7 @@ func (c *traceBuilder) routeHolds(problem string, known []v1.NotificationHold) (
 func (c *traceBuilder) addAgentLinks(st *event.State) {
 	agent := c.agentLink(c.node)
 	c.noAgent, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
-	var idle []v1.IdleUnit // the check's unit, where it is not in force
+	var idle []v1.IdleUnit // the check's unit, where the unit does not run
 	if a, ok := c.Agent(c.node); ok {
 		c.clockOffset = time.Duration(a.ClockOffsetMs) * time.Millisecond
 		idle = slices.DeleteFunc(slices.Clone(a.IdleUnits), func(u v1.IdleUnit) bool { return u.ID != c.check })
@@ -171,7 +172,7 @@ func (c *traceBuilder) addAgentLinks(st *event.State) {
 	}
 	c.out.Links = append(c.out.Links, agent)
 	for _, u := range idle {
-		c.addLink("assignment", false, "%s", idleText(u))
+		c.addTraceLink("assignment", false, "%s", idleUnitText(u))
 	}
 	if c.targeted && agent.Holds {
 		if held := c.assignmentLink(c.node); !held.Holds {
@@ -180,25 +181,25 @@ func (c *traceBuilder) addAgentLinks(st *event.State) {
 	}
 }
 
-// addMissingProperties adds the properties that the check reads and the node does not have.
-func (c *traceBuilder) addMissingProperties() {
+// addMissingPropertyLinks adds the properties that the check reads and the node does not have.
+func (c *traceBuilder) addMissingPropertyLinks() {
 	for _, f := range c.Directory.NodeFaults(c.node) {
 		if f.Check == c.check || f.Check == 0 {
-			c.addLink("property", false, "%s", f.Text).Under = []v1.Link{
+			c.addTraceLink("property", false, "%s", f.Text).Under = []v1.Link{
 				{Text: "set it for this node, its groups, its namespace or all nodes: kind Property, or spec.properties of a Node or Group"},
 			}
 		}
 	}
 }
 
-// limitWindow is the age up to which a limit that was reached counts as a reason.
-const limitWindow = time.Hour
+// reachedLimitAge is the age up to which a limit that was reached counts as a reason.
+const reachedLimitAge = time.Hour
 
-// addReachedLimits adds the limits that refused results of the node.
-func (c *traceBuilder) addReachedLimits() {
+// addReachedLimitLinks adds a link for each namespace limit that refused results of the node in the last hour.
+func (c *traceBuilder) addReachedLimitLinks() {
 	for _, l := range c.Limits(c.out.Namespace) {
-		if l.Node == c.out.Node && c.Now().Sub(l.Last) < limitWindow {
-			c.addLink("limit", false, "the server refused or delayed results of this node: %s; raise spec.limits.%s: muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
+		if l.Node == c.out.Node && c.Now().Sub(l.Last) < reachedLimitAge {
+			c.addTraceLink("limit", false, "the server refused or delayed results of this node: %s; raise spec.limits.%s: muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
 		}
 	}
 }
@@ -207,12 +208,12 @@ func (c *traceBuilder) addReachedLimits() {
 func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	why, ok := c.Directory.ExplainCheck(c.node, c.check)
 	if !ok {
-		c.addLink("wanted", true, "check %s is built in: every node has it", c.out.Check)
+		c.addTraceLink("wanted", true, "check %s is built in: every node has it", c.out.Check)
 		return nil, nil
 	}
 	c.targeted = why.Lands
 	wanted := len(c.out.Links)
-	c.addLink("wanted", why.Lands, "%s", why.Text).Under = nodes.ReasonLinks(why.Under)
+	c.addTraceLink("wanted", why.Lands, "%s", why.Text).Under = nodes.ReasonLinks(why.Under)
 	namespace, name, _ := c.Directory.CheckName(c.check)
 	key := intent.Key{Kind: "Check", Namespace: namespace, Name: name}
 	declared, err := c.declarationLink(c.ctx, key)
@@ -231,11 +232,11 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	return spec, nil
 }
 
-// reasonWithoutResult is the first link that does not hold, or an explanation that there is no result yet.
-func (c *traceBuilder) reasonWithoutResult(spec *model.CheckSpec) string {
+// explainMissingResult explains why the check has no result: by the first failed link, else that the first run is not due yet.
+func (c *traceBuilder) explainMissingResult(spec *model.CheckSpec) string {
 	for _, link := range c.out.Links {
 		if !link.Holds {
-			return "none: " + strings.TrimSuffix(link.Text, lastHeard)
+			return "none: " + strings.TrimSuffix(link.Text, lastHeardText)
 		}
 	}
 	if spec != nil && spec.Passive {
@@ -247,7 +248,8 @@ func (c *traceBuilder) reasonWithoutResult(spec *model.CheckSpec) string {
 	return "none yet: a new check runs within 10 seconds; the result arrives when it ends"
 }
 
-func reasonWithoutProblem(st *event.State, spec *model.CheckSpec) string {
+// explainMissingProblem explains why an event has no open problem.
+func explainMissingProblem(st *event.State, spec *model.CheckSpec) string {
 	if st.Status == model.OK {
 		return "none open: the status is OK"
 	}
@@ -263,11 +265,11 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 		return err
 	}
 	for _, d := range list {
-		link := c.addLink("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
+		link := c.addTraceLink("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
 		switch link.At = d.Ended; d.State {
 		case history.Pending:
 			if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
-				link.Text, link.Holds = fmt.Sprintf("%s (%s): failed %s, next attempt", d.Handler.Name, d.Kind, timesText(d.Attempts)), false
+				link.Text, link.Holds = fmt.Sprintf("%s (%s): failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
 			}
 			link.At = d.NextAt
 		case history.Withheld:
@@ -292,14 +294,14 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), chunk)
 	switch by {
 	case route.ByPipelines:
-		c.addLink("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
+		c.addTraceLink("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
 	case route.NoRecipient:
-		c.addLink("told", false, "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers", c.out.Namespace)
+		c.addTraceLink("told", false, "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers", c.out.Namespace)
 	case route.ByHandlers, route.ByNamespace:
 		var named []string
 		for _, name := range to[0].Steps[0].To {
 			if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
-				c.addLink("told", false, "handler %s does not exist in namespace %s: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+				c.addTraceLink("told", false, "handler %s does not exist in namespace %s: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
 				return nil
 			}
 			text := name.Name
@@ -308,14 +310,14 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 			}
 			named = append(named, text)
 		}
-		c.addLink("told", false, "nobody yet: %s follows once history has recorded the problem; muster status shows its delay", strings.Join(named, ", "))
+		c.addTraceLink("told", false, "nobody yet: %s follows once history has recorded the problem; muster status shows its delay", strings.Join(named, ", "))
 	default:
-		c.addLink("told", false, "nobody yet: %s", c.firstStepsText(to))
+		c.addTraceLink("told", false, "nobody yet: %s", c.firstStepsText(to))
 	}
 	return nil
 }
 
-// firstStepsText describes the first step of each route.
+// firstStepsText describes when and to whom the first step of each route notifies.
 func (c *traceBuilder) firstStepsText(routes []*route.Route) string {
 	var parts []string
 	for _, r := range routes {
@@ -332,26 +334,26 @@ func (c *traceBuilder) firstStepsText(routes []*route.Route) string {
 	return fmt.Sprintf("%s; step by step: muster route test %s/%s", strings.Join(parts, "; "), c.out.Node, c.out.Check)
 }
 
-func timesText(n int) string {
+func repetitionsText(n int) string {
 	if n == 1 {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
 }
 
-// request is one request for an explanation.
-type request struct{ op.Request }
+// explainRequest is one API request of muster why.
+type explainRequest struct{ op.Request }
 
-// Register adds the operations of this subject.
+// Register adds the operations of muster why.
 func Register(r *op.Routes) {
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q} })
-	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.NeedOn(access.Read, "Node"), (*request).explainNode)
+	at := op.NewOperationSet(r, func(q op.Request) *explainRequest { return &explainRequest{q} })
+	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.NeedOn(access.Read, "Node"), (*explainRequest).explainNode)
 	op.Handle(at, op.Get("whyCheck", "/api/v1/why/{namespace}/{node}/{check}", "events",
-		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.NeedOn(access.Read, "event"), (*request).explainCheck)
+		"The chain from the declaration of a check to its notifications, with the reason for each missing step"), access.NeedOn(access.Read, "event"), (*explainRequest).explainCheck)
 }
 
-// addPipelines adds the last verdict of each workflow on the event.
-func (c *traceBuilder) addPipelines(names []string) {
+// addPipelineLinks adds the last verdict of each workflow on the event.
+func (c *traceBuilder) addPipelineLinks(names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -361,21 +363,21 @@ func (c *traceBuilder) addPipelines(names []string) {
 		if c.check == model.KeepaliveCheck {
 			next = "its next change"
 		}
-		c.addLink("pipelines", false, "no event since the server started or since %s names them; they get %s", notification.DeclaringResource(c.check), next)
+		c.addTraceLink("pipelines", false, "no event since the server started or since %s names them; they get %s", notification.DeclaringResource(c.check), next)
 		return
 	}
 	for i := range v.List {
 		one := &v.List[i]
 		switch {
 		case one.Workflow == nil:
-			c.addLink("pipelines", false, "%s: %s", one.Pipeline.Name, one.Reason)
+			c.addTraceLink("pipelines", false, "%s: %s", one.Pipeline.Name, one.Reason)
 			continue
 		case one.Pass:
-			c.addLink("pipelines", true, "%s: passed on to handler %s", one.Name(), one.Handler().Name).At = v.At
+			c.addTraceLink("pipelines", true, "%s: passed on to handler %s", one.Name(), one.Handler().Name).At = v.At
 		case one.Filter == "":
-			c.addLink("pipelines", false, "%s: %s", one.Name(), one.Reason).At = v.At
+			c.addTraceLink("pipelines", false, "%s: %s", one.Name(), one.Reason).At = v.At
 		default:
-			c.addLink("pipelines", false, "%s: filter %s dropped it: %s; seen", one.Name(), one.Filter, one.Reason).At = v.At
+			c.addTraceLink("pipelines", false, "%s: filter %s dropped it: %s; seen", one.Name(), one.Filter, one.Reason).At = v.At
 		}
 		for _, failed := range one.Failed {
 			link := &c.out.Links[len(c.out.Links)-1]
@@ -384,8 +386,8 @@ func (c *traceBuilder) addPipelines(names []string) {
 	}
 }
 
-// addStreams adds the handlers that receive every result of the event, and their delay.
-func (c *traceBuilder) addStreams(st *event.State) {
+// addStreamLinks adds the handlers that receive every result of the event, and their delay.
+func (c *traceBuilder) addStreamLinks(st *event.State) {
 	list := c.Directory.Streams()
 	names := slices.SortedFunc(maps.Keys(list), func(a, b route.Name) int {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
@@ -398,17 +400,17 @@ func (c *traceBuilder) addStreams(st *event.State) {
 		s, ok := c.Stream(name)
 		switch {
 		case !ok:
-			c.addLink("streamed", false, "handler %s gets every result and is starting", name)
+			c.addTraceLink("streamed", false, "handler %s gets every result and is starting", name)
 		case c.Directory.Shadow(c.out.Namespace):
-			c.addLink("streamed", true, "handler %s would get every result, but the namespace is a shadow (notifications: shadow)", name)
+			c.addTraceLink("streamed", true, "handler %s would get every result, but the namespace is a shadow (notifications: shadow)", name)
 		case s.Trouble != "":
-			c.addLink("streamed", false, "handler %s gets every result and is %s behind: %s", name, secondsText(s.BehindSeconds), s.Trouble)
+			c.addTraceLink("streamed", false, "handler %s gets every result and is %s behind: %s", name, roundedDurationText(s.BehindSeconds), s.Trouble)
 		default:
-			c.addLink("streamed", true, "handler %s gets every result; %s behind", name, secondsText(s.BehindSeconds))
+			c.addTraceLink("streamed", true, "handler %s gets every result; %s behind", name, roundedDurationText(s.BehindSeconds))
 		}
 	}
 }
 
-func secondsText(s float64) string {
+func roundedDurationText(s float64) string {
 	return fmt.Sprint(time.Duration(s * float64(time.Second)).Round(time.Second))
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func (s *request) explainNode(ctx context.Context, in *struct {
+func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
 }) (*op.Body[v1.Trace], error) {
 	id, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
-		return nil, s.NodeNotFound(ctx, in.Namespace, in.Node)
+		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
 	out := v1.Trace{Namespace: in.Namespace, Node: in.Node}
 	declared, err := s.declarationLink(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
@@ -40,12 +40,12 @@ func (s *request) explainNode(ctx context.Context, in *struct {
 	for _, w := range s.Directory.ExplainGroups(id) {
 		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Under: nodes.ReasonLinks(w.Under)})
 	}
-	out.Links = append(out.Links, s.checksLink(id, in.Namespace))
+	out.Links = append(out.Links, s.assignedChecksLink(id, in.Namespace))
 	return op.Answer(out), nil
 }
 
-// checksLink lists the node's checks, grouped by the reason for which they are on the node.
-func (s *request) checksLink(node model.NodeID, namespace string) v1.Link {
+// assignedChecksLink lists the node's checks, grouped by the reason for which they are on the node.
+func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string) v1.Link {
 	link := v1.Link{Name: "checks", Text: "no checks: no check's targets select this node; list them: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
 	for _, check := range s.Directory.NodeUnits(node) {
@@ -76,11 +76,11 @@ func (s *request) checksLink(node model.NodeID, namespace string) v1.Link {
 // clockTolerance is the clock error of a node above which answers mention it.
 const clockTolerance = 2 * time.Second
 
-// lastHeard ends the text of a link that continues with a time.
-const lastHeard = "; last sign of life"
+// lastHeardText is the end of a link's text; the time when the server last heard from the agent follows.
+const lastHeardText = "; last sign of life"
 
 // agentLink explains whether an agent can run the node's checks.
-func (s *request) agentLink(node model.NodeID) v1.Link {
+func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
 	link := v1.Link{Name: "agent", At: view.TimeOfNanoseconds(sum.Heard)}
 	switch {
@@ -90,27 +90,27 @@ func (s *request) agentLink(node model.NodeID) v1.Link {
 		link.Holds, link.Text = true, "the agent is connected"
 		link.Under = s.sessionLinks(node)
 		if !link.At.IsZero() {
-			link.Text += lastHeard
+			link.Text += lastHeardText
 		}
 	case sum.Stopped:
 		link.Text = "somebody stopped the agent: start it on the machine; last sign of life"
 	case link.At.IsZero():
 		link.Text = "no agent has ever connected: muster node token prints the command that joins a machine"
 	default:
-		link.Text = "the agent is not connected: read its log on the machine" + lastHeard
+		link.Text = "the agent is not connected: read its log on the machine" + lastHeardText
 	}
 	return link
 }
 
-// sessionLinks describe the agent's session: version, clock, restrictions.
-func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
+// sessionLinks returns links about the agent's session: version, clock, restrictions.
+func (s *explainRequest) sessionLinks(node model.NodeID) (under []v1.Link) {
 	a, ok := s.Agent(node)
 	if !ok {
 		return nil
 	}
 	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", cmp.Or(a.Version, "unknown"), a.Address), At: a.Since})
 	if off := time.Duration(a.ClockOffsetMs) * time.Millisecond; off.Abs() >= clockTolerance {
-		under = append(under, v1.Link{Text: "its clock is " + offsetText(off) + " the server's: times here are the server's, cron uses the machine's"})
+		under = append(under, v1.Link{Text: "its clock is " + clockOffsetText(off) + " the server's: times here are the server's, cron uses the machine's"})
 	}
 	for _, what := range a.Refuses {
 		under = append(under, v1.Link{Text: restrictionText(what)})
@@ -118,18 +118,18 @@ func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
 	return under
 }
 
-// idleText explains why a unit is not in force on a node.
-func idleText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
+// idleUnitText explains why an assigned unit does not run on a node.
+func idleUnitText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
 
-// offsetText describes a clock offset: "3s ahead of", "3s behind".
-func offsetText(off time.Duration) string {
+// clockOffsetText describes the offset of a node's clock: "3s ahead of", "3s behind".
+func clockOffsetText(off time.Duration) string {
 	if off > 0 {
 		return model.Duration(off.Round(time.Second)).String() + " ahead of"
 	}
 	return model.Duration(-off.Round(time.Second)).String() + " behind"
 }
 
-// restrictionText describes one restriction of an agent.
+// restrictionText describes one restriction in the configuration of an agent, such as no remote commands.
 func restrictionText(what string) string {
 	switch what {
 	case wire.RestrictRuns:
@@ -143,7 +143,7 @@ func restrictionText(what string) string {
 }
 
 // assignmentLink explains whether the agent has the newest assignment.
-func (s *request) assignmentLink(node model.NodeID) v1.Link {
+func (s *explainRequest) assignmentLink(node model.NodeID) v1.Link {
 	link := v1.Link{Name: "assignment"}
 	want, ok := s.Directory.Assignment(node)
 	if !ok {
@@ -153,7 +153,7 @@ func (s *request) assignmentLink(node model.NodeID) v1.Link {
 	link.Holds, link.Text = true, fmt.Sprintf("revision %d", want)
 	a, connected := s.Agent(node)
 	for _, u := range a.IdleUnits {
-		link.Under = append(link.Under, v1.Link{Text: idleText(u)})
+		link.Under = append(link.Under, v1.Link{Text: idleUnitText(u)})
 	}
 	switch {
 	case !connected:
@@ -170,16 +170,16 @@ func (s *request) assignmentLink(node model.NodeID) v1.Link {
 	return link
 }
 
-// resultDelay is the delay of a result above which it is late: agents batch results, and a busy machine is slow.
-const resultDelay = 10 * time.Second
+// lateResultDelay is the delay of a result above which it is late: agents batch results, and a busy machine is slow.
+const lateResultDelay = 10 * time.Second
 
-// addSchedule adds the schedule with the last and the next run.
-func (c *traceBuilder) addSchedule(spec *model.CheckSpec) {
+// addScheduleLinks adds the schedule with the last and the next run.
+func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 	if spec == nil {
 		return
 	}
 	if spec.Passive {
-		c.addLink("schedule", !spec.Disabled, "no node runs it: senders outside report its results")
+		c.addTraceLink("schedule", !spec.Disabled, "no node runs it: senders outside report its results")
 		return
 	}
 	text := "every " + spec.Interval.String()
@@ -198,7 +198,7 @@ func (c *traceBuilder) addSchedule(spec *model.CheckSpec) {
 	if spec.TTL > 0 {
 		text += ", missed after " + spec.TTL.String()
 	}
-	link := c.addLink("schedule", !spec.Disabled, "%s", text)
+	link := c.addTraceLink("schedule", !spec.Disabled, "%s", text)
 	if spec.Disabled || !c.targeted {
 		return
 	}
@@ -206,7 +206,7 @@ func (c *traceBuilder) addSchedule(spec *model.CheckSpec) {
 		link.Under = append(link.Under, v1.Link{Holds: true, Text: "its last known run started", At: c.lastRun})
 	}
 	if spec.RoundRobin && spec.Proxy == nil {
-		return // the turn of this node depends on the other members
+		return // in round robin, the next run depends on the other members
 	}
 	skew := c.clockOffset
 	if spec.RoundRobin {
@@ -222,14 +222,14 @@ func (c *traceBuilder) addSchedule(spec *model.CheckSpec) {
 		about += " (in this server's time zone; the machine uses its own)"
 	}
 	if skew.Abs() >= clockTolerance && spec.Cron != "" {
-		about += " (the machine's clock is " + offsetText(c.clockOffset) + " the server's)"
+		about += " (the machine's clock is " + clockOffsetText(c.clockOffset) + " the server's)"
 	}
 	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
-// exceptionEnd returns the end of the last schedule exception since the last run; zero: none. It
-// adds a link where the exception is in force now.
-func (c *traceBuilder) exceptionEnd(st *event.State) (end time.Time) {
+// lastExceptionEnd returns the end of the last schedule exception since the last run; zero: none. The
+// function adds a link where the exception is in force now.
+func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
 	chunk := c.Chunk(st.Chunk)
 	if chunk == nil || len(chunk.Except) == 0 {
 		return end
@@ -240,25 +240,25 @@ func (c *traceBuilder) exceptionEnd(st *event.State) (end time.Time) {
 	}
 	end, _ = set.LastEnd(c.lastRun, c.Now())
 	if end.After(c.Now()) {
-		c.addLink("excepted", false, "excluded now (schedule.except), until").At = end.UTC()
+		c.addTraceLink("excepted", false, "excluded now (schedule.except), until").At = end.UTC()
 	}
 	return end
 }
 
-// addLateResult adds a link where a result is overdue, with possible causes.
-func (c *traceBuilder) addLateResult(spec *model.CheckSpec, st *event.State) {
+// addLateResultLink adds a link where a result is overdue, with possible causes.
+func (c *traceBuilder) addLateResultLink(spec *model.CheckSpec, st *event.State) {
 	if spec == nil || spec.Interval <= 0 || !c.targeted || c.lastRun.IsZero() {
 		return
 	}
 	timeout := cmp.Or(time.Duration(spec.Timeout), min(time.Duration(spec.Interval), model.DefaultTimeout))
 	due := c.lastRun.Add(time.Duration(spec.Interval))
-	if end := c.exceptionEnd(st); end.After(due) {
+	if end := c.lastExceptionEnd(st); end.After(due) {
 		due = end.Add(time.Duration(spec.Interval))
 	}
-	if c.Now().Before(due.Add(timeout + resultDelay)) {
+	if c.Now().Before(due.Add(timeout + lateResultDelay)) {
 		return
 	}
-	link := c.addLink("late", false, "a result is missing: the run was due")
+	link := c.addTraceLink("late", false, "a result is missing: the run was due")
 	link.At = due.UTC()
 	session, connected := c.Agent(c.node)
 	under := func(format string, args ...any) {

@@ -1,5 +1,5 @@
 // Package inbound answers other systems: alerts of a Prometheus, as to an Alertmanager, and callbacks of notification
-// services. They authenticate in their own ways, so none of these is an operation of the API.
+// services. These systems do not authenticate with API tokens, so their requests are no operations of the API.
 //
 // Start reading at Register.
 package inbound
@@ -30,7 +30,7 @@ const (
 	callbackPath = "/callback/"
 )
 
-// Options are the surroundings of this package.
+// Options are the dependencies of package inbound.
 type Options struct {
 	// Secret reads the secret of a handler, with which its service signs callbacks; nil: no callbacks.
 	Secret func(context.Context, model.Secret) (string, error)
@@ -39,26 +39,26 @@ type Options struct {
 	Actions events.Actions
 }
 
-// ServesPath reports whether a path is for other systems.
-func ServesPath(path string) bool {
+// IsInboundPath reports whether a path is for alerts or callbacks of other systems.
+func IsInboundPath(path string) bool {
 	return strings.HasPrefix(path, alertsPath) || strings.HasPrefix(path, callbackPath)
 }
 
-// Register adds the paths of other systems.
+// Register adds the paths for alerts and callbacks of other systems.
 func Register(r *op.Routes, o Options) {
 	if o.Secret != nil {
-		c := &callbacks{Options: o, View: r.View(), logger: r.Logger}
-		r.Mux.Handle(callbackPath, limitInbound(r, "callback", queue.NewSlots(r.Queues, "callbacks"), callbackTimeout, c.answerCallback))
+		c := &callbackReceiver{Options: o, View: r.View(), logger: r.Logger}
+		r.Mux.Handle(callbackPath, limitInboundRequests(r, "callback", queue.NewSlots(r.Queues, "callbacks"), callbackTimeout, c.answerCallback))
 	}
 	if o.Alerts != nil {
-		r.Mux.Handle(alertsPath, limitInbound(r, "alerts", queue.NewSlots(r.Queues, "alerts"), op.BodyTimeout, o.Alerts))
+		r.Mux.Handle(alertsPath, limitInboundRequests(r, "alerts", queue.NewSlots(r.Queues, "alerts"), op.BodyTimeout, o.Alerts))
 	}
 }
 
-// limitInbound bounds the requests of other systems: slots of their own, a deadline for the body, and a
-// throttle for wrong credentials, as for passwords. A slow body takes no slot of people. answer
+// limitInboundRequests bounds the requests of other systems: slots of their own, a deadline for the body, and a
+// throttle for wrong credentials, as for passwords. A slow body takes no slot of API requests. answer
 // returns the error; nil sends an empty object. name is the reason of refusals in the metrics.
-func limitInbound(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
+func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
 	attempts := tries.New(r.View().Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
@@ -86,19 +86,19 @@ func limitInbound(r *op.Routes, name string, slots *queue.Slots, body time.Durat
 }
 
 const (
-	maxCallback     = 1 << 20         // bytes of the body
-	callbackTimeout = 5 * time.Second // of the body
+	maxCallbackBytes = 1 << 20         // greatest body, in bytes
+	callbackTimeout  = 5 * time.Second // time for the body to arrive
 )
 
-// callbacks answers the services that handlers notify.
-type callbacks struct {
+// callbackReceiver answers callbacks of services that handlers notify, such as PagerDuty.
+type callbackReceiver struct {
 	Options
-	*view.View // of everything
+	*view.View // view that is bound to no namespace
 	logger     *slog.Logger
 }
 
 // answerCallback answers /callback/NAMESPACE/HANDLER: the service that a handler notified reports an action of a person.
-func (c *callbacks) answerCallback(r *http.Request, address string) error {
+func (c *callbackReceiver) answerCallback(r *http.Request, address string) error {
 	namespace, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, callbackPath), "/")
 	var spec *model.HandlerSpec
 	if ok {
@@ -110,12 +110,12 @@ func (c *callbacks) answerCallback(r *http.Request, address string) error {
 	if r.Method != http.MethodPost {
 		return model.Errorf(model.Invalid, "callbacks use POST")
 	}
-	text, err := io.ReadAll(io.LimitReader(r.Body, maxCallback+1))
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxCallbackBytes+1))
 	if err != nil {
 		return model.Errorf(model.Invalid, "the request ended early: %w", err)
 	}
-	if len(text) > maxCallback {
-		return model.Errorf(model.TooLarge, "the body has more than %s", model.Size(maxCallback))
+	if len(text) > maxCallbackBytes {
+		return model.Errorf(model.TooLarge, "the body has more than %s", model.Size(maxCallbackBytes))
 	}
 	secret, err := c.Secret(r.Context(), handler.CallbackSecret(spec))
 	if err != nil {
@@ -126,15 +126,15 @@ func (c *callbacks) answerCallback(r *http.Request, address string) error {
 	if err != nil || call.Verb == "" || call.Problem == "" {
 		return err
 	}
-	n, err := c.applyAction(r.Context(), history.HandlerRef{Namespace: namespace, Name: name}, call)
-	c.logger.Info("a service called back", "handler", namespace+"/"+name, "verb", call.Verb, "by", call.By, "problem", call.Problem, "problems", n, "from", address, "err", err)
+	n, err := c.applyCallback(r.Context(), history.HandlerRef{Namespace: namespace, Name: name}, call)
+	c.logger.Info("a notification service sent a callback", "handler", namespace+"/"+name, "verb", call.Verb, "by", call.By, "problem", call.Problem, "problems", n, "from", address, "err", err)
 	return err
 }
 
-// applyAction takes an action of a service on every open problem that its handler was notified of under this id, and
+// applyCallback takes an action of a service on every open problem that its handler was notified of under this id, and
 // returns their number. A problem that is closed, or already has the state, is left alone, because services echo
 // our own notifications.
-func (c *callbacks) applyAction(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
+func (c *callbackReceiver) applyCallback(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
 	deliveries, err := c.History.Deliveries(ctx, call.Problem)
 	if err != nil {
 		return 0, err
@@ -151,12 +151,12 @@ func (c *callbacks) applyAction(ctx context.Context, by history.HandlerRef, call
 	}
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
-		if current, err := c.isCurrent(ctx, by, id, call.Incident); err != nil {
+		if current, err := c.isCurrentIncident(ctx, by, id, call.Incident); err != nil {
 			return n, err
 		} else if !current {
 			continue
 		}
-		did, err := c.applyToProblem(ctx, id, call)
+		did, err := c.applyCallbackToProblem(ctx, id, call)
 		if err != nil {
 			return n, fmt.Errorf("%s problem %s: %w", call.Verb, id, err)
 		}
@@ -167,9 +167,9 @@ func (c *callbacks) applyAction(ctx context.Context, by history.HandlerRef, call
 	return n, nil
 }
 
-// isCurrent reports whether the service still knows a problem as this incident. After an acknowledgement ended, a
-// new incident took its place, and actions on the old one no longer count.
-func (c *callbacks) isCurrent(ctx context.Context, by history.HandlerRef, problem, incident string) (bool, error) {
+// isCurrentIncident reports whether an incident of the service is the newest one for a problem. When an acknowledgement ends,
+// the service gets a new incident, and actions on the old incident no longer count.
+func (c *callbackReceiver) isCurrentIncident(ctx context.Context, by history.HandlerRef, problem, incident string) (bool, error) {
 	rows, err := c.History.EscalationsOf(ctx, problem)
 	knows := false
 	for _, e := range rows {
@@ -183,7 +183,7 @@ func (c *callbacks) isCurrent(ctx context.Context, by history.HandlerRef, proble
 	return !knows, err
 }
 
-func (c *callbacks) applyToProblem(ctx context.Context, id string, call handler.Callback) (did bool, err error) {
+func (c *callbackReceiver) applyCallbackToProblem(ctx context.Context, id string, call handler.Callback) (did bool, err error) {
 	p, err := c.History.Problem(ctx, id)
 	if model.ClassOf(err) == model.NotFound {
 		return false, nil // history has deleted the problem
@@ -191,7 +191,7 @@ func (c *callbacks) applyToProblem(ctx context.Context, id string, call handler.
 	if err != nil {
 		return false, err
 	}
-	st, ok := c.Events.Get(p.NodeID, p.Source.Check()) // nothing where the source is no check
+	st, ok := c.Events.Get(p.NodeID, p.Source.Check()) // ok is false where the problem source is no check
 	if !ok || st.Problem == nil || st.Problem.ID != id {
 		return false, nil // closed
 	}

@@ -28,10 +28,10 @@ import (
 // short then, or empty, and have a next one.
 const SearchTimeLimit = 200 * time.Millisecond
 
-// searchPage is the number of rows that a search reads from a store at a time.
-const searchPage = 500
+// searchPageRows is the number of rows that a search reads from a store at a time.
+const searchPageRows = 500
 
-// Cursor is the place of a row in a list of a store, which is sorted by a number (a time in
+// Cursor is the place of a row in a stored list, which is sorted by a number (a time in
 // nanoseconds, a revision) and then by an id. The zero Cursor is the beginning.
 type Cursor struct {
 	Number int64
@@ -46,17 +46,17 @@ func TimeCursor(at time.Time, id int64) Cursor {
 // Time returns the number of the cursor as a time.
 func (c Cursor) Time() time.Time { return time.Unix(0, c.Number) }
 
-// IsZero reports whether the cursor is the beginning.
+// IsZero reports whether the cursor is the beginning of the list.
 func (c Cursor) IsZero() bool { return c == Cursor{} }
 
-// IntID returns the id of the cursor as a number; the error of a forged page token where it is none.
+// IntID returns the id of the cursor as a number. An id that is no number comes from a forged page token and is an error.
 func (c Cursor) IntID() (int64, error) {
 	if c.ID == "" {
 		return 0, nil
 	}
 	id, err := strconv.ParseInt(c.ID, 10, 64)
 	if err != nil {
-		return 0, view.BadPageToken()
+		return 0, view.BadPageTokenError()
 	}
 	return id, nil
 }
@@ -64,18 +64,18 @@ func (c Cursor) IntID() (int64, error) {
 // String returns the cursor as ParseCursor reads it.
 func (c Cursor) String() string { return strconv.FormatInt(c.Number, 10) + "." + c.ID }
 
-// ParseCursor reads the place in a page token.
+// ParseCursor converts the place in a page token to a cursor.
 func ParseCursor(place string) (c Cursor, err error) {
 	number, id, ok := strings.Cut(place, ".")
 	if c.Number, err = strconv.ParseInt(number, 10, 64); !ok || err != nil {
-		return c, view.BadPageToken()
+		return c, view.BadPageTokenError()
 	}
 	c.ID = id
 	return c, nil
 }
 
-// Rows is a list that a store pages.
-type Rows[R any] struct {
+// PagedRows describes one page of a list that a store reads in pages: limit, page token, filter and read function.
+type PagedRows[R any] struct {
 	Limit  int     // rows of a page
 	After  string  // page token of the request
 	Filter *Filter // nil: all rows
@@ -84,12 +84,12 @@ type Rows[R any] struct {
 	Cursor func(*R) Cursor
 }
 
-// Page reads rows until limit rows match, and returns them as show shows them, with the page
-// token of the next page; empty: this page is the last. show also returns the node of the row; 0: none.
-func Page[R, Row any](v *view.View, l Rows[R], show func(*R) (model.NodeID, Row)) (rows []Row, next string, err error) {
+// ReadPage reads rows until Limit rows match. It returns the rows as show converts them, and the page token of the
+// next page (empty: this page is the last). show also returns the node of the row; 0: none.
+func ReadPage[R, Row any](v *view.View, l PagedRows[R], show func(*R) (model.NodeID, Row)) (rows []Row, next string, err error) {
 	var at Cursor
 	if l.After != "" {
-		place, err := v.PagePlace(l.After)
+		place, err := v.ParsePageToken(l.After)
 		if err != nil {
 			return nil, "", err
 		}
@@ -101,7 +101,7 @@ func Page[R, Row any](v *view.View, l Rows[R], show func(*R) (model.NodeID, Row)
 	for began := v.Now(); ; {
 		size := l.Limit - len(rows) + 1
 		if l.Filter != nil {
-			size = max(size, searchPage)
+			size = max(size, searchPageRows)
 		}
 		page, err := l.Read(at, size)
 		if err != nil {
@@ -109,7 +109,7 @@ func Page[R, Row any](v *view.View, l Rows[R], show func(*R) (model.NodeID, Row)
 		}
 		for i := range page {
 			if len(rows) == l.Limit {
-				return rows, v.NextPage(at.String()), nil
+				return rows, v.NewPageToken(at.String()), nil
 			}
 			at = l.Cursor(&page[i])
 			node, row := show(&page[i])
@@ -121,7 +121,7 @@ func Page[R, Row any](v *view.View, l Rows[R], show func(*R) (model.NodeID, Row)
 		case len(page) < size:
 			return rows, "", nil
 		case l.Filter != nil && v.Now().Sub(began) > SearchTimeLimit:
-			return rows, v.NextPage(at.String()), nil
+			return rows, v.NewPageToken(at.String()), nil
 		}
 	}
 }
@@ -148,7 +148,7 @@ func AllRows[R any](size int, read func(last *R) ([]R, error)) iter.Seq2[*R, err
 	}
 }
 
-// FilterRows returns the rows of a short list that match.
+// FilterRows returns the rows of a short list that match a condition.
 func FilterRows[R any](v *view.View, in Where, rows []R) ([]R, error) {
 	f, err := NewRowFilter(v, in)
 	if err != nil || f == nil {
@@ -163,7 +163,7 @@ func FilterRows[R any](v *view.View, in Where, rows []R) ([]R, error) {
 	return matching, nil
 }
 
-// FilterLabelledRows is Matching for rows that have labels of their own.
+// FilterLabelledRows returns the rows of a short list that match a condition and a label selector.
 func FilterLabelledRows[R any](v *view.View, in Labelled, rows []R, labels func(*R) map[string]string) ([]R, error) {
 	selector, err := directory.ParseSelector(in.Selector)
 	if err != nil {
@@ -178,7 +178,7 @@ func FilterLabelledRows[R any](v *view.View, in Labelled, rows []R, labels func(
 	return FilterRows(v, in.Where, matching)
 }
 
-// Period is the span of time that a request asks about.
+// Period is the query parameters since and until of a request.
 type Period struct {
 	Since time.Time `query:"since" doc:"Start of the period (RFC 3339)."`
 	Until time.Time `query:"until" doc:"End of the period, exclusive."`
@@ -203,39 +203,41 @@ func (p *Period) Complete(now time.Time, length time.Duration) error {
 	return p.Validate()
 }
 
-// Where matches rows by a condition. (Types that inputs embed are exported, because huma reads exported fields only.)
+// Where is the query parameter with a condition over rows. (Types that inputs embed are exported, because huma reads
+// exported fields only.)
 type Where struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items: row.name == \"ann\""`
 }
 
-// Labelled matches rows that have labels of their own.
+// Labelled is the query parameters of lists whose rows have labels: a selector and a condition.
 type Labelled struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Labels of the element: env=prod,tier!=db"`
 	Where
 }
 
-// OfNode matches rows each of which belongs to a node.
+// OfNode is the query parameters of lists whose rows belong to a node: a selector of node labels and a condition.
 type OfNode struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
 	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
 }
 
-// rowVariable describes the variables of both languages below.
-const rowVariable = "row (an element of items as in -o json) and now"
+// rowVariablesHelp is the help text about the variables that conditions over rows read.
+const rowVariablesHelp = "row (an element of items as in -o json) and now"
 
 // rowConditions is the language of conditions over rows that belong to no node.
 var rowConditions = where.Language{
-	Of: "row", MaxCost: 1_000_000, Alone: true, Reads: rowVariable,
-	Example: `row.name.startsWith("ci-")`, Options: rowVariables,
+	Of: "row", MaxCost: 1_000_000, Alone: true, Reads: rowVariablesHelp,
+	Example: `row.name.startsWith("ci-")`, Options: declareRowVariables,
 }
 
-// nodeRowConditions is the language of conditions over rows that belong to a node. It also reads the node as it is now.
+// nodeRowConditions is the language of conditions over rows that belong to a node. Such conditions also read the node
+// as it is now.
 var nodeRowConditions = where.Language{
-	Of: "row", MaxCost: 1_000_000, Reads: rowVariable + "; node.name, .namespace, .labels, .facts, .groups",
-	Example: `row.check == "disk" && node.labels.env == "prod"`, Options: rowVariables,
+	Of: "row", MaxCost: 1_000_000, Reads: rowVariablesHelp + "; node.name, .namespace, .labels, .facts, .groups",
+	Example: `row.check == "disk" && node.labels.env == "prod"`, Options: declareRowVariables,
 }
 
-func rowVariables() []cel.EnvOption {
+func declareRowVariables() []cel.EnvOption {
 	row := cel.MapType(cel.StringType, cel.DynType)
 	return append(StatusConstants(), cel.Variable("row", row), cel.Variable("now", cel.TimestampType))
 }
@@ -345,22 +347,22 @@ func (f *Filter) Nodes(v *view.View, namespace string) []model.NodeID {
 	if f == nil || !f.labels {
 		return v.Directory.Nodes(namespace)
 	}
-	f.labels = false // Match need not read them again
+	f.labels = false // Match need not compare labels again
 	return v.Directory.NodesMatching(namespace, f.selector)
 }
 
-// NodeReader reads one node after the other for a condition. It is not safe for concurrent use.
+// NodeReader reads labels, facts and groups of one node after the other for a condition. It is not safe for concurrent use.
 type NodeReader struct {
 	*where.Node
 	view *view.View
-	id   model.NodeID // that Node shows; 0: none
+	id   model.NodeID // node whose labels and facts Node holds; 0: none
 }
 
 // NewNodeReader returns a reader of the nodes of a view.
 func NewNodeReader(v *view.View) *NodeReader { return &NodeReader{Node: where.NewNode(), view: v} }
 
-// Read makes a node the one that the condition reads. false: there is no such node, and the
-// condition reads an empty one.
+// Read loads a node, so that the condition is evaluated for this node. It returns false where the node does not exist;
+// the condition then reads an empty node.
 func (r *NodeReader) Read(id model.NodeID) bool {
 	if id != 0 && r.id == id {
 		return true

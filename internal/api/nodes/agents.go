@@ -22,12 +22,12 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-func registerAgents(at operationSet) {
-	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "List agents, oldest version first, then by trouble", model.NotFound), access.NeedOn(access.Read, "Node"), (*request).listAgents)
+func registerAgents(at nodeOperations) {
+	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "List agents, oldest version first, then by trouble", model.NotFound), access.NeedOn(access.Read, "Node"), (*nodeRequest).listAgents)
 }
 
 // listAgents evaluates every agent that matches, some microseconds each, because the list is sorted by their state.
-func (s *request) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.Body[v1.AgentList], error) {
+func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.Body[v1.AgentList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
@@ -35,17 +35,17 @@ func (s *request) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.Body[
 	if err != nil {
 		return nil, err
 	}
-	var behind agentPlace
+	var behind agentSortKey
 	if in.After != "" {
-		text, err := s.PagePlace(in.After)
+		text, err := s.ParsePageToken(in.After)
 		if err != nil {
 			return nil, err
 		}
-		if behind, err = parseAgentPlace(text); err != nil {
+		if behind, err = parseAgentSortKey(text); err != nil {
 			return nil, err
 		}
 	}
-	ids, err := s.namedNode(ctx, in.Namespace, in.Name)
+	ids, err := s.findNamedNode(ctx, in.Namespace, in.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +54,12 @@ func (s *request) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.Body[
 	}
 	out := v1.AgentList{Items: []v1.Agent{}, Versions: []v1.AgentVersions{}}
 	versions := map[string]int{}
-	rows := make([]agentPlace, 0, len(ids))
+	rows := make([]agentSortKey, 0, len(ids))
 	summaries := s.Events.Summaries(ids)
 	for i, id := range ids {
 		a, ok := s.agentStateOf(id, &summaries[i])
-		if !ok || in.Version != "" && !isOfVersion(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.disconnected ||
-			!n.Match(id, func() any { return a.show(s) }) {
+		if !ok || in.Version != "" && !isWithinVersion(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.disconnected ||
+			!n.Match(id, func() any { return a.showAgent(s) }) {
 			continue
 		}
 		out.Total++
@@ -71,34 +71,34 @@ func (s *request) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.Body[
 			out.Spooling++
 		}
 		if in.After == "" || a.compare(behind) > 0 {
-			rows = append(rows, a.agentPlace)
+			rows = append(rows, a.agentSortKey)
 		}
 	}
 	for version, n := range versions {
 		out.Versions = append(out.Versions, v1.AgentVersions{Version: version, Agents: n})
 	}
 	slices.SortFunc(out.Versions, func(a, b v1.AgentVersions) int { return compareVersions(a.Version, b.Version) })
-	slices.SortFunc(rows, agentPlace.compare)
+	slices.SortFunc(rows, agentSortKey.compare)
 	if len(rows) > in.Limit {
 		rows = rows[:in.Limit]
-		out.Next = s.NextPage(rows[in.Limit-1].String())
+		out.Next = s.NewPageToken(rows[in.Limit-1].String())
 	}
 	for _, r := range rows {
 		if a, ok := s.agentStateOf(r.id, &s.Events.Summaries([]model.NodeID{r.id})[0]); ok { // false: the node was deleted meanwhile
-			out.Items = append(out.Items, a.show(s))
+			out.Items = append(out.Items, a.showAgent(s))
 		}
 	}
 	return op.Answer(out), nil
 }
 
-// namedNode returns the node of a name, in namespace default if none is named; nil: the name is empty.
-func (s *request) namedNode(ctx context.Context, namespace, name string) ([]model.NodeID, error) {
+// findNamedNode returns the node with a name, in namespace default where no namespace is given; nil: the name is empty.
+func (s *nodeRequest) findNamedNode(ctx context.Context, namespace, name string) ([]model.NodeID, error) {
 	if name == "" {
 		return nil, nil
 	}
 	id, ok := s.Directory.NodeByName(cmp.Or(namespace, model.DefaultNamespaceName), name)
 	if !ok {
-		return nil, s.NodeNotFound(ctx, namespace, name)
+		return nil, s.NodeNotFoundError(ctx, namespace, name)
 	}
 	return []model.NodeID{id}, nil
 }
@@ -108,16 +108,16 @@ const spoolingAfter = time.Minute
 
 // agentState is the state of one agent while the list is made.
 type agentState struct {
-	agentPlace
+	agentSortKey
 	summary      *event.Summary
 	session      v1.AgentSession
 	connected    bool
-	disconnected bool // it should have a session and has none
+	disconnected bool // the agent should have a session and has none
 	spooling     bool
 }
 
 // agentStateOf returns the state of a node's agent; false: the node never had one.
-func (s *request) agentStateOf(id model.NodeID, sum *event.Summary) (a agentState, ok bool) {
+func (s *nodeRequest) agentStateOf(id model.NodeID, sum *event.Summary) (a agentState, ok bool) {
 	a.summary, a.id = sum, id
 	a.session, a.connected = s.Agent(id)
 	a.version = a.session.Version
@@ -145,10 +145,11 @@ func (s *request) agentStateOf(id model.NodeID, sum *event.Summary) (a agentStat
 	return a, ok
 }
 
+// IsSpooling reports whether the spool of an agent holds results that are older than a minute.
 func IsSpooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAfter.Seconds() }
 
-// show converts the state to an agent of the API, with its troubles in words.
-func (a *agentState) show(s *request) v1.Agent {
+// showAgent converts the state to an agent of the API, with texts about its troubles.
+func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
 	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, Heard: view.TimeOfNanoseconds(a.summary.Heard)}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(a.id)
 	if a.disconnected {
@@ -184,38 +185,38 @@ func (a *agentState) show(s *request) v1.Agent {
 	return out
 }
 
-// agentPlace is the sort key of an agent in the list.
-type agentPlace struct {
+// agentSortKey is the sort key of an agent in the list.
+type agentSortKey struct {
 	version string
 	trouble int
 	name    string // namespace/name
 	id      model.NodeID
 }
 
-func (p agentPlace) compare(o agentPlace) int {
+func (p agentSortKey) compare(o agentSortKey) int {
 	return cmp.Or(compareVersions(p.version, o.version), cmp.Compare(o.trouble, p.trouble), cmp.Compare(p.name, o.name))
 }
 
-func (p agentPlace) String() string { return fmt.Sprintf("%d %s %s", p.trouble, p.name, p.version) }
+func (p agentSortKey) String() string { return fmt.Sprintf("%d %s %s", p.trouble, p.name, p.version) }
 
-func parseAgentPlace(text string) (p agentPlace, err error) {
+func parseAgentSortKey(text string) (p agentSortKey, err error) {
 	trouble, rest, ok := strings.Cut(text, " ")
 	p.name, p.version, _ = strings.Cut(rest, " ")
 	p.trouble, err = strconv.Atoi(trouble)
 	if !ok || err != nil {
-		return p, view.BadPageToken()
+		return p, view.BadPageTokenError()
 	}
 	return p, nil
 }
 
-// isOfVersion reports whether a version is the wanted one or below it: 1.2.3 is of 1.2.
-func isOfVersion(version, wanted string) bool {
+// isWithinVersion reports whether a version equals the wanted version or refines it: 1.2.3 refines 1.2.
+func isWithinVersion(version, wanted string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(wanted, "v"))
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// compareVersions compares the numbers in versions: 0.9.1 is older than 0.10.0. Names without a
-// leading number (dev) come after those, unknown versions last.
+// compareVersions compares the numbers in versions: 0.9.1 is older than 0.10.0. Versions without a
+// leading number (dev) come after numbered ones, unknown versions last.
 func compareVersions(a, b string) int {
 	if a == b {
 		return 0
@@ -260,13 +261,13 @@ func countLeadingDigits(text string) int {
 	return n
 }
 
-func registerStates(at operationSet) {
-	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "List nodes with their state, worst first", model.NotFound), access.NeedOn(access.Read, "Node"), (*request).nodeStates)
+func registerStates(at nodeOperations) {
+	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "List nodes with their state, worst first", model.NotFound), access.NeedOn(access.Read, "Node"), (*nodeRequest).listNodeStates)
 }
 
-// nodeStates evaluates every node that matches, some microseconds each, because the worst comes
+// listNodeStates evaluates every node that matches, some microseconds each, because the worst comes
 // first and so no page is known before all are.
-func (s *request) nodeStates(ctx context.Context, in *v1.NodeFilter) (*op.Body[v1.NodeStateList], error) {
+func (s *nodeRequest) listNodeStates(ctx context.Context, in *v1.NodeFilter) (*op.Body[v1.NodeStateList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
@@ -274,7 +275,7 @@ func (s *request) nodeStates(ctx context.Context, in *v1.NodeFilter) (*op.Body[v
 	if err != nil {
 		return nil, err
 	}
-	ids, err := s.namedNode(ctx, in.Namespace, in.Name)
+	ids, err := s.findNamedNode(ctx, in.Namespace, in.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +287,7 @@ func (s *request) nodeStates(ctx context.Context, in *v1.NodeFilter) (*op.Body[v
 		ids = s.Directory.Nodes(in.Namespace)
 	}
 	if in.Group != "" {
-		if ids, err = s.MembersAmong(ctx, ids, in.Namespace, in.Group); err != nil {
+		if ids, err = s.KeepGroupMembers(ctx, ids, in.Namespace, in.Group); err != nil {
 			return nil, err
 		}
 	}
@@ -319,17 +320,17 @@ func (s *request) nodeStates(ctx context.Context, in *v1.NodeFilter) (*op.Body[v
 		return cmp.Or(cmp.Compare(b.summary.Severity, a.summary.Severity), cmp.Compare(b.summary.NotOK(), a.summary.NotOK()), cmp.Compare(a.name, b.name))
 	})
 	for _, r := range rows[:min(in.Limit, len(rows))] {
-		out.Items = append(out.Items, s.nodeState(r.id, &r.summary, in.Name != ""))
+		out.Items = append(out.Items, s.buildNodeState(r.id, &r.summary, in.Name != ""))
 	}
 	if in.Name != "" {
-		if out.Items[0].Origins, err = s.nodeOrigins(ctx, ids[0], &out.Items[0]); err != nil {
+		if out.Items[0].Origins, err = s.explainNodeOrigins(ctx, ids[0], &out.Items[0]); err != nil {
 			return nil, err
 		}
 	}
 	return op.Answer(out), nil
 }
 
-func (s *request) nodeState(id model.NodeID, sum *event.Summary, withChecks bool) v1.NodeState {
+func (s *nodeRequest) buildNodeState(id model.NodeID, sum *event.Summary, withChecks bool) v1.NodeState {
 	facts := s.Directory.NodeFacts(id)
 	out := v1.NodeState{
 		ID: id, Groups: s.Directory.NodeGroups(id), Labels: s.Directory.NodeLabels(id), Agent: facts["agentVersion"],
@@ -371,9 +372,9 @@ func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	return out
 }
 
-// nodeOrigins explains where labels, groups and properties of a node come from; nil for the server's
+// explainNodeOrigins explains where labels, groups and properties of a node come from; nil for the server's
 // own node, which has no declaration.
-func (s *request) nodeOrigins(ctx context.Context, id model.NodeID, n *v1.NodeState) (*v1.NodeOrigins, error) {
+func (s *nodeRequest) explainNodeOrigins(ctx context.Context, id model.NodeID, n *v1.NodeState) (*v1.NodeOrigins, error) {
 	r, err := s.Intent.Get(ctx, intent.Key{Kind: "Node", Namespace: n.Namespace, Name: n.Name})
 	if model.ClassOf(err) == model.NotFound {
 		return nil, nil
@@ -395,7 +396,7 @@ func (s *request) nodeOrigins(ctx context.Context, id model.NodeID, n *v1.NodeSt
 		}
 		out.Properties = append(out.Properties, value)
 	}
-	out.Limits = nodeLimits(s.Limits(n.Namespace), n, s.Events.Summaries([]model.NodeID{id})[0].CountedStates())
+	out.Limits = nodeLimitUse(s.Limits(n.Namespace), n, s.Events.Summaries([]model.NodeID{id})[0].CountedStates())
 	return out, nil
 }
 
@@ -411,8 +412,8 @@ func labelOrigins(list []plan.LabelOrigin) []v1.LabelOrigin {
 	return out
 }
 
-// nodeLimits returns the limits of a namespace that hold for each node, with the use of this node.
-func nodeLimits(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.LimitUse) {
+// nodeLimitUse returns the limits of a namespace that hold for each node, with the use of this node.
+func nodeLimitUse(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.LimitUse) {
 	for _, l := range of {
 		use := v1.LimitUse{Name: l.Name, Limit: l.Limit}
 		switch l.Name {

@@ -1,7 +1,7 @@
 // Package nodes answers about nodes and their agents: states, origins of labels and groups, sessions, join tokens,
 // machines that wait to be accepted, enrolment, and the life of a node (rename, replace, retire).
 //
-// Goroutines: none. Locks, each taken alone: Pending.mu, attempts.mu.
+// Goroutines: none. Locks, each taken alone: Pending.mu, wrongSecretThrottle.mu.
 //
 // Start reading at Register.
 package nodes
@@ -13,26 +13,26 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Options are the surroundings of nodes.
+// Options are the dependencies of package nodes.
 type Options struct {
 	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with the server's addresses).
 	JoinTokens   intent.JoinTokens
 	NewJoinToken func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error)
-	Waiting      *Pending            // machines that wait to be accepted; nil: none may
+	Waiting      *Pending            // machines that wait to be accepted; nil: no machine may wait
 	CA           func() v1.Authority // nil: none
 }
 
-// request is one request about nodes.
-type request struct {
+// nodeRequest is one request about nodes.
+type nodeRequest struct {
 	op.Request
 	Options
 }
 
-type operationSet = op.OperationSet[*request]
+type nodeOperations = op.OperationSet[*nodeRequest]
 
-// Register adds the operations of this subject.
+// Register adds the operations about nodes, agents, join tokens and enrolment.
 func Register(r *op.Routes, o Options) {
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o} })
+	at := op.NewOperationSet(r, func(q op.Request) *nodeRequest { return &nodeRequest{q, o} })
 	registerStates(at)
 	registerAgents(at)
 	registerJoinTokens(at)

@@ -25,7 +25,7 @@ import (
 )
 
 // NewEnrolmentLimit returns the Admit of pki.Enroller, which bounds the number of machines that join at the
-// same time. A request takes a place only when it has arrived whole, so that a slow sender holds none.
+// same time. A request counts only when its body has arrived whole, so that slow senders do not block other machines.
 func NewEnrolmentLimit(r *queue.Registry) func(context.Context) (leave func(), err error) {
 	slots := queue.NewSlots(r, "enrolments")
 	return func(ctx context.Context) (func(), error) {
@@ -62,7 +62,7 @@ func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller) {
 // reasons of refusals in the metrics, wrongReason is the one of a wrong attempt. serve reports
 // whether the attempt was wrong, and the name of the wrong secret, if it has one.
 func throttleEnrolment(r *op.Routes, name, wrongReason string, serve func(*op.StatusRecorder, *http.Request) (wrong bool, secret string)) http.Handler {
-	wrong, concurrent := newWrongAttempts(r.View().Now), op.NewQuota[netip.Prefix](enrolmentsPerNetwork)
+	wrong, concurrent := newWrongSecretThrottle(r.View().Now), op.NewQuota[netip.Prefix](maxEnrolmentsPerNetwork)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
 		if wrong.Exhausted(address) {
@@ -74,38 +74,38 @@ func throttleEnrolment(r *op.Routes, name, wrongReason string, serve func(*op.St
 		if !ok {
 			r.CountRefusal(name + "_network")
 			w.Header().Set("Connection", "close") // else the answer waits for the rest of the request
-			op.WriteError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s are joining or renewing now", enrolmentsPerNetwork, address).WithHint("the agent tries again by itself"))
+			op.WriteError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s are joining or renewing now", maxEnrolmentsPerNetwork, address).WithHint("the agent tries again by itself"))
 			return
 		}
 		defer leave()
 		rec := &op.StatusRecorder{ResponseWriter: w}
 		if bad, secret := serve(rec, q); bad {
 			r.CountRefusal(wrongReason)
-			wrong.countWrong(address, secret)
+			wrong.countWrongSecret(address, secret)
 		}
 	})
 }
 
-// enrolmentsPerNetwork bounds the concurrent requests of one network: a fleet behind one address
-// leaves places for others. Networks are told apart as by tries.Limiter.
-const enrolmentsPerNetwork = 32
+// maxEnrolmentsPerNetwork bounds the concurrent requests of one network: a fleet behind one address
+// leaves places for others. A network is what tries.Limiter counts as one address range.
+const maxEnrolmentsPerNetwork = 32
 
-func registerJoinTokens(at operationSet) {
-	op.Handle(at, op.Get("authority", "/api/v1/ca", "nodes", "Get the server's CA", model.NotFound), access.NeedAnybody("server"), (*request).authority)
-	op.Handle(at, op.Get("listJoinTokens", "/api/v1/jointokens", "nodes", "List join tokens"), access.NeedOn(access.Read, "jointoken"), (*request).listJoinTokens)
-	op.Handle(at, op.Post("createJoinToken", "/api/v1/jointokens", "nodes", "Create a join token; returned once", model.NotFound), access.NeedOn(access.Change, "jointoken"), (*request).createJoinToken)
-	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Delete a join token; nodes that joined with it stay"), access.NeedOn(access.Change, "jointoken"), (*request).deleteJoinToken)
+func registerJoinTokens(at nodeOperations) {
+	op.Handle(at, op.Get("authority", "/api/v1/ca", "nodes", "Get the server's CA", model.NotFound), access.NeedAnybody("server"), (*nodeRequest).getAuthority)
+	op.Handle(at, op.Get("listJoinTokens", "/api/v1/jointokens", "nodes", "List join tokens"), access.NeedOn(access.Read, "jointoken"), (*nodeRequest).listJoinTokens)
+	op.Handle(at, op.Post("createJoinToken", "/api/v1/jointokens", "nodes", "Create a join token; returned once", model.NotFound), access.NeedOn(access.Change, "jointoken"), (*nodeRequest).createJoinToken)
+	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Delete a join token; nodes that joined with it stay"), access.NeedOn(access.Change, "jointoken"), (*nodeRequest).deleteJoinToken)
 }
 
-// authority is public: it lets a machine recognize the server, and no more.
-func (s *request) authority(context.Context, *op.NoParameters) (*op.Body[v1.Authority], error) {
+// getAuthority returns the certificate of the CA without a token; a machine needs it to recognize the server.
+func (s *nodeRequest) getAuthority(context.Context, *op.NoParameters) (*op.Body[v1.Authority], error) {
 	if s.CA == nil {
 		return nil, model.Errorf(model.NotFound, "this server has no CA")
 	}
 	return op.Answer(s.CA()), nil
 }
 
-func (s *request) listJoinTokens(ctx context.Context, in *list.Labelled) (*op.Body[v1.JoinTokenList], error) {
+func (s *nodeRequest) listJoinTokens(ctx context.Context, in *list.Labelled) (*op.Body[v1.JoinTokenList], error) {
 	tokens, err := s.JoinTokens.List(ctx)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func showJoinToken(t pki.JoinToken) v1.JoinToken {
 	}
 }
 
-func (s *request) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTokenRequest }) (*op.Body[v1.JoinToken], error) {
+func (s *nodeRequest) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTokenRequest }) (*op.Body[v1.JoinToken], error) {
 	r := in.Body
 	r.Namespace = cmp.Or(r.Namespace, model.DefaultNamespaceName)
 	if err := s.RequireNamespace(ctx, r.Namespace); err != nil {
@@ -144,8 +144,8 @@ func (s *request) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinT
 	return s.newJoinToken(ctx, keep, r.ExpiresIn)
 }
 
-// newJoinToken creates a token by the caller that expires after so many seconds; 0: never.
-func (s *request) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds int64) (*op.Body[v1.JoinToken], error) {
+// newJoinToken creates a join token in the name of the caller; it expires after seconds, 0: never.
+func (s *nodeRequest) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds int64) (*op.Body[v1.JoinToken], error) {
 	keep.By = access.CallerOf(ctx).User
 	if seconds > 0 {
 		keep.Expires = s.Now().Add(time.Duration(seconds) * time.Second).UTC()
@@ -162,7 +162,7 @@ func (s *request) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds 
 	return op.Answer(out), nil
 }
 
-func (s *request) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.NoParameters, error) {
+func (s *nodeRequest) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.NoParameters, error) {
 	list, err := s.JoinTokens.List(ctx)
 	if err != nil {
 		return nil, err
@@ -177,19 +177,19 @@ func (s *request) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.NoPar
 	return nil, err
 }
 
-func registerLifecycle(at operationSet) {
+func registerLifecycle(at nodeOperations) {
 	rename := op.Post("renameNode", "/api/v1/nodes/{namespace}/{name}/rename", "nodes", "Rename a node; it keeps its events and history", model.NotFound)
-	op.Handle(at, op.ChangesResources(rename), access.NeedOn(access.Change, "Node"), (*request).renameNode)
+	op.Handle(at, op.ChangesResources(rename), access.NeedOn(access.Change, "Node"), (*nodeRequest).renameNode)
 	replace := op.Post("replaceNode", "/api/v1/nodes/{namespace}/{name}/replace", "nodes", "Create a token that makes another machine this node; returned once", model.NotFound, model.Conflict)
-	op.Handle(at, replace, access.NeedOn(access.Change, "Node"), (*request).replaceNode)
+	op.Handle(at, replace, access.NeedOn(access.Change, "Node"), (*nodeRequest).replaceNode)
 	retire := op.Post("retireNodes", "/api/v1/retire", "nodes", "Retire nodes, in one transaction", model.NotFound)
 	retire.MaxBodyBytes = 8 << 20 // 10,000 names
-	op.Handle(at, op.ChangesResources(retire), access.NeedOn(access.Change, "Node"), (*request).retireNodes)
-	op.Handle(at, op.Get("listTombstones", "/api/v1/tombstones", "nodes", "List deleted, retired and replaced nodes with the reason, newest first"), access.NeedOn(access.Read, "tombstone"), (*request).listTombstones)
-	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Delete a tombstone: its machine may ask to join again", model.NotFound), access.NeedOn(access.Change, "tombstone"), (*request).deleteTombstone)
+	op.Handle(at, op.ChangesResources(retire), access.NeedOn(access.Change, "Node"), (*nodeRequest).retireNodes)
+	op.Handle(at, op.Get("listTombstones", "/api/v1/tombstones", "nodes", "List deleted, retired and replaced nodes with the reason, newest first"), access.NeedOn(access.Read, "tombstone"), (*nodeRequest).listTombstones)
+	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Delete a tombstone: its machine may ask to join again", model.NotFound), access.NeedOn(access.Change, "tombstone"), (*nodeRequest).deleteTombstone)
 }
 
-func (s *request) renameNode(ctx context.Context, in *struct {
+func (s *nodeRequest) renameNode(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.NodeRename
 }) (*op.Body[v1.Applied], error) {
@@ -201,7 +201,7 @@ func (s *request) renameNode(ctx context.Context, in *struct {
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), nil
 }
 
-func (s *request) replaceNode(ctx context.Context, in *struct {
+func (s *nodeRequest) replaceNode(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.NodeReplace
 }) (*op.Body[v1.JoinToken], error) {
@@ -217,7 +217,7 @@ func (s *request) replaceNode(ctx context.Context, in *struct {
 	return s.newJoinToken(ctx, pki.JoinToken{Namespace: in.Namespace, Node: uid, MaxUses: 1, Note: in.Body.Message}, in.Body.ExpiresIn)
 }
 
-func (s *request) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetire }) (*op.Body[v1.Applied], error) {
+func (s *nodeRequest) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetire }) (*op.Body[v1.Applied], error) {
 	var keys []intent.Key
 	for _, ref := range in.Body.Nodes {
 		key := intent.Key{Kind: "Node", Namespace: cmp.Or(ref.Namespace, model.DefaultNamespaceName), Name: ref.Name}
@@ -234,7 +234,7 @@ func (s *request) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetir
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 
-func (s *request) listTombstones(_ context.Context, in *struct {
+func (s *nodeRequest) listTombstones(_ context.Context, in *struct {
 	list.Where
 	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
 }) (*op.Body[v1.TombstoneList], error) {
@@ -248,7 +248,7 @@ func (s *request) listTombstones(_ context.Context, in *struct {
 	return op.Answer(v1.TombstoneList{Items: items[:min(in.Limit, len(items))], All: len(items)}), err
 }
 
-func (s *request) deleteTombstone(ctx context.Context, in *struct {
+func (s *nodeRequest) deleteTombstone(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"128"`
 }) (*op.NoParameters, error) {
 	return nil, s.Intent.LiftTombstone(ctx, access.AuthorOf(ctx, ""), in.ID)

@@ -23,55 +23,55 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// Pending is the machines that asked to join without a token, and former nodes that the server does
-// not know any more. It is in memory only: after a restart they ask again. Strangers are bounded as
-// a whole, by network and in bytes; former nodes have proved their identity with a certificate and
-// are bounded as a whole. It is safe for concurrent use.
+// Pending holds the machines that asked to join without a token, and former nodes that the server does
+// not know any more. The list is in memory only: after a restart the machines ask again. New machines
+// are bounded in number, by network and in bytes; former nodes, which prove their identity with a certificate,
+// are bounded in number alone. Pending is safe for concurrent use.
 type Pending struct {
 	now         func() time.Time
 	capacity    int
 	newMachines *tries.Limiter // throttles new machines by network
 
-	mu       sync.Mutex
-	by       map[string]*pendingMachine // by the fingerprint of the machine's key
-	swept    time.Time
-	passed   uint64
-	overflow uint64
+	mu             sync.Mutex
+	machines       map[string]*pendingMachine // by the fingerprint of the machine's key
+	lastForgetting time.Time
+	passed         uint64
+	overflow       uint64
 }
 
 // pendingMachine is a machine that waits to be accepted.
 type pendingMachine struct {
 	key         string
-	request     pki.EnrolRequest // the newest one
+	request     pki.EnrolRequest // newest enrolment request of the machine
 	address     string
-	net         netip.Prefix
+	network     netip.Prefix
 	since, last time.Time
 }
 
 const (
-	// pendingPerNetwork bounds the waiting machines of one network.
-	pendingPerNetwork = 64
+	// maxPendingPerNetwork bounds the waiting machines of one network.
+	maxPendingPerNetwork = 64
 	// pendingTimeout is the time after which a machine that stopped asking is forgotten.
 	pendingTimeout = 5 * time.Minute
 	// Intervals in which a machine asks again: short in its first minutes, because a person may be waiting beside it.
 	askInterval      = 30 * time.Second
 	firstAskInterval = 5 * time.Second
 	firstAskTime     = 2 * time.Minute
-	// pendingBytes bounds the names, labels and facts that are kept of one machine.
-	pendingBytes = 16 << 10
+	// maxMachineBytes bounds the names, labels and facts that are kept of one machine.
+	maxMachineBytes = 16 << 10
 )
 
-// pendingHint is the hint where no further machine may wait.
+// pendingHint is the hint of the error when too many machines wait to be accepted.
 const pendingHint = "on the server: muster node list --pending; many machines join with a token: muster node token"
 
 // NewPending returns an empty Pending, which the queue registry lists as pending.
 func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	capacity, policy := r.Bounds("pending")
-	p := &Pending{now: now, capacity: int(capacity), newMachines: tries.New(now), by: map[string]*pendingMachine{}}
+	p := &Pending{now: now, capacity: int(capacity), newMachines: tries.New(now), machines: map[string]*pendingMachine{}}
 	r.Register("pending", func() queue.Info {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return queue.Info{Name: "pending", Capacity: capacity, Depth: int64(len(p.by)), Unit: "items", Policy: policy, Passed: p.passed, Overflow: p.overflow}
+		return queue.Info{Name: "pending", Capacity: capacity, Depth: int64(len(p.machines)), Unit: "items", Policy: policy, Passed: p.passed, Overflow: p.overflow}
 	})
 	return p
 }
@@ -79,23 +79,23 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 // Ask implements Pending of pki.Enroller: the machine with this key waits from now
 // on. again is the time until it should ask again.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
-	if requestBytes(&request) > pendingBytes {
-		return 0, model.Errorf(model.TooLarge, "this machine's labels and facts have more than %d bytes", pendingBytes)
+	if countRequestBytes(&request) > maxMachineBytes {
+		return 0, model.Errorf(model.TooLarge, "this machine's labels and facts have more than %d bytes", maxMachineBytes)
 	}
 	whence := model.HostOf(request.Whence)
 	from := tries.Network(whence)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	w := p.by[key]
+	w := p.machines[key]
 	stranger := request.Returns == nil
-	if w == nil || w.net != from {
+	if w == nil || w.network != from {
 		p.forgetSilentMachines(now)
 		switch {
-		case stranger && p.countNetwork(from) >= pendingPerNetwork:
+		case stranger && p.countNetworkMachines(from) >= maxPendingPerNetwork:
 			p.overflow++
-			return 0, model.Errorf(model.Limited, "%d machines of the network of %s already wait to be accepted", pendingPerNetwork, whence).WithHint(pendingHint)
-		case w == nil && len(p.by) >= p.capacity:
+			return 0, model.Errorf(model.Limited, "%d machines of the network of %s already wait to be accepted", maxPendingPerNetwork, whence).WithHint(pendingHint)
+		case w == nil && len(p.machines) >= p.capacity:
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "%d machines already wait to be accepted", p.capacity).WithHint(pendingHint)
 		case w == nil && stranger && !p.newMachines.Allow(whence):
@@ -106,20 +106,20 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 	}
 	if w == nil {
 		w = &pendingMachine{key: key, since: now}
-		p.by[key] = w
+		p.machines[key] = w
 		p.passed++
 	}
-	w.request, w.address, w.net, w.last = request, whence, from, now
+	w.request, w.address, w.network, w.last = request, whence, from, now
 	if now.Sub(w.since) < firstAskTime {
 		return firstAskInterval, nil
 	}
 	return askInterval, nil
 }
 
-// countNetwork counts the machines of a network. The caller holds mu.
-func (p *Pending) countNetwork(network netip.Prefix) (n int) {
-	for _, w := range p.by {
-		if w.net == network {
+// countNetworkMachines counts the machines of a network. The caller holds mu.
+func (p *Pending) countNetworkMachines(network netip.Prefix) (n int) {
+	for _, w := range p.machines {
+		if w.network == network {
 			n++
 		}
 	}
@@ -128,17 +128,17 @@ func (p *Pending) countNetwork(network netip.Prefix) (n int) {
 
 // forgetSilentMachines forgets machines that stopped asking, at most once a second. The caller holds mu.
 func (p *Pending) forgetSilentMachines(now time.Time) {
-	if now.Sub(p.swept) < time.Second {
+	if now.Sub(p.lastForgetting) < time.Second {
 		return
 	}
-	p.swept = now
-	maps.DeleteFunc(p.by, func(_ string, w *pendingMachine) bool { return now.Sub(w.last) > pendingTimeout })
+	p.lastForgetting = now
+	maps.DeleteFunc(p.machines, func(_ string, w *pendingMachine) bool { return now.Sub(w.last) > pendingTimeout })
 }
 
 func (p *Pending) removeMachine(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.by, key)
+	delete(p.machines, key)
 }
 
 // listMachines returns the waiting machines, longest waiting first; nil: none may wait.
@@ -149,7 +149,7 @@ func (p *Pending) listMachines() (out []pendingMachine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forgetSilentMachines(p.now())
-	for _, w := range p.by {
+	for _, w := range p.machines {
 		out = append(out, *w)
 	}
 	slices.SortFunc(out, func(a, b pendingMachine) int {
@@ -165,15 +165,15 @@ func (p *Pending) Len() int {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.by)
+	return len(p.machines)
 }
 
-// minFingerprint is the number of digits that name a machine, as lists show them: 64 bits, so that
+// minFingerprint is the number of digits of a key fingerprint that identify a machine, as lists show them: 64 bits, so that
 // nobody can make a key with the same beginning while one waits, and few enough to compare by eye.
 const minFingerprint = 16
 
-// findMachine returns the waiting machine with a name, or with a key that begins so. A name that two machines
-// have identifies neither.
+// findMachine returns the waiting machine with this name, or with a key that begins with this text. A name that two
+// machines have is an error.
 func (p *Pending) findMachine(which string) (pendingMachine, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
 	var found []pendingMachine
@@ -197,7 +197,7 @@ func (p *Pending) findMachine(which string) (pendingMachine, error) {
 		WithHint("compare the keys with the one on the machine, then type its beginning: muster node accept %s", found[0].key[:minFingerprint])
 }
 
-func requestBytes(r *pki.EnrolRequest) int {
+func countRequestBytes(r *pki.EnrolRequest) int {
 	n := len(r.Name) + len(r.MachineID)
 	for _, set := range []map[string]string{r.Labels, r.Facts} {
 		for k, v := range set {
@@ -210,14 +210,14 @@ func requestBytes(r *pki.EnrolRequest) int {
 	return n
 }
 
-func registerPending(at operationSet) {
-	op.Handle(at, op.Get("listPending", "/api/v1/pending", "nodes", "List machines that wait to be accepted"), access.NeedOnCluster(access.Read, "pending"), (*request).listPending)
-	op.Handle(at, op.Post("acceptPending", "/api/v1/pending/accept", "nodes", "Accept a machine", model.NotFound, model.Conflict), access.NeedOnCluster(access.Change, "pending"), (*request).acceptPending)
-	op.Handle(at, op.Post("acceptReturning", "/api/v1/pending/accept-returning", "nodes", "Accept all machines that return with a certificate of this server"), access.NeedOnCluster(access.Change, "pending"), (*request).acceptReturning)
-	op.Handle(at, op.Post("refusePending", "/api/v1/pending/refuse", "nodes", "Refuse a machine permanently", model.NotFound, model.Conflict), access.NeedOnCluster(access.Change, "pending"), (*request).refusePending)
+func registerPending(at nodeOperations) {
+	op.Handle(at, op.Get("listPending", "/api/v1/pending", "nodes", "List machines that wait to be accepted"), access.NeedOnCluster(access.Read, "pending"), (*nodeRequest).listPending)
+	op.Handle(at, op.Post("acceptPending", "/api/v1/pending/accept", "nodes", "Accept a machine", model.NotFound, model.Conflict), access.NeedOnCluster(access.Change, "pending"), (*nodeRequest).acceptPending)
+	op.Handle(at, op.Post("acceptReturning", "/api/v1/pending/accept-returning", "nodes", "Accept all machines that return with a certificate of this server"), access.NeedOnCluster(access.Change, "pending"), (*nodeRequest).acceptReturning)
+	op.Handle(at, op.Post("refusePending", "/api/v1/pending/refuse", "nodes", "Refuse a machine permanently", model.NotFound, model.Conflict), access.NeedOnCluster(access.Change, "pending"), (*nodeRequest).refusePending)
 }
 
-func (s *request) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1.PendingList], error) {
+func (s *nodeRequest) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1.PendingList], error) {
 	out := v1.PendingList{Items: []v1.Pending{}}
 	for _, w := range s.Waiting.listMachines() {
 		p := v1.Pending{
@@ -234,7 +234,7 @@ func (s *request) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1
 	return op.Answer(out), err
 }
 
-func (s *request) acceptPending(ctx context.Context, in *struct{ Body v1.PendingAccept }) (*op.Body[v1.Member], error) {
+func (s *nodeRequest) acceptPending(ctx context.Context, in *struct{ Body v1.PendingAccept }) (*op.Body[v1.Member], error) {
 	r := in.Body
 	w, err := s.Waiting.findMachine(r.Which)
 	if err != nil {
@@ -254,13 +254,13 @@ func (s *request) acceptPending(ctx context.Context, in *struct{ Body v1.Pending
 		}
 		w.request.Name = r.Name
 	}
-	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // false: identified by the key alone
+	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // false: the machine is identified by its key alone
 	member, err := s.acceptMachine(ctx, &w, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, named)
 	return op.Answer(member), err
 }
 
 // acceptMachine makes a waiting machine a node of the token's namespace, with the token's labels and groups.
-func (s *request) acceptMachine(ctx context.Context, w *pendingMachine, token pki.JoinToken, named bool) (v1.Member, error) {
+func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, token pki.JoinToken, named bool) (v1.Member, error) {
 	if err := s.RequireNamespace(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err
 	}
@@ -277,7 +277,7 @@ func (s *request) acceptMachine(ctx context.Context, w *pendingMachine, token pk
 
 // acceptReturning accepts all former nodes, each in its former namespace: their certificates prove
 // their identity. It leaves the others waiting, with the reason.
-func (s *request) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
+func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
 	out := v1.Returned{Items: []v1.Member{}, Left: []v1.NotAccepted{}}
 	for _, w := range s.Waiting.listMachines() {
 		if w.request.Returns == nil {
@@ -301,7 +301,7 @@ func (s *request) acceptReturning(ctx context.Context, in *struct{ Body v1.Pendi
 	return op.Answer(out), nil
 }
 
-func (s *request) refusePending(ctx context.Context, in *struct{ Body v1.PendingRefuse }) (*op.Body[v1.Member], error) {
+func (s *nodeRequest) refusePending(ctx context.Context, in *struct{ Body v1.PendingRefuse }) (*op.Body[v1.Member], error) {
 	w, err := s.Waiting.findMachine(in.Body.Which)
 	if err != nil {
 		return nil, err
@@ -315,53 +315,54 @@ func (s *request) refusePending(ctx context.Context, in *struct{ Body v1.Pending
 	return op.Answer(v1.Member{Name: name, Key: w.key}), nil
 }
 
-// wrongAttempts throttles wrong secrets by network, as tries.Limiter does, but counts a secret that is
-// shown again only once: a repetition finds nothing out. A hundred agents behind one address whose
+// wrongSecretThrottle throttles wrong secrets by network, as tries.Limiter does, but counts a secret that is
+// sent again only once: repeating a wrong secret guesses nothing new. A hundred agents behind one address whose
 // join token was deleted are one attempt.
-type wrongAttempts struct {
+type wrongSecretThrottle struct {
 	*tries.Limiter
 	now func() time.Time
 
-	mu   sync.Mutex
-	last map[secretAttempt]time.Time // time of the last attempt
+	mu        sync.Mutex
+	lastShown map[secretAttempt]time.Time // time when a network last sent a secret
 }
 
+// secretAttempt identifies a wrong secret that a network sent.
 type secretAttempt struct {
 	net    netip.Prefix
 	secret string // a name for the secret, never the secret itself
 }
 
 const (
-	// attemptMemory is the time for which a secret is remembered after its last attempt.
-	attemptMemory = 24 * time.Hour
-	// maxAttempts bounds the table. When it is full of secrets within attemptMemory, every attempt counts.
-	maxAttempts = 10_000
+	// wrongSecretMemory is the time for which a secret is remembered after its last attempt.
+	wrongSecretMemory = 24 * time.Hour
+	// maxRememberedSecrets bounds the table. When it is full of secrets within wrongSecretMemory, every attempt counts.
+	maxRememberedSecrets = 10_000
 )
 
-func newWrongAttempts(now func() time.Time) *wrongAttempts {
-	return &wrongAttempts{Limiter: tries.New(now), now: now, last: map[secretAttempt]time.Time{}}
+func newWrongSecretThrottle(now func() time.Time) *wrongSecretThrottle {
+	return &wrongSecretThrottle{Limiter: tries.New(now), now: now, lastShown: map[secretAttempt]time.Time{}}
 }
 
-// countWrong counts a wrong attempt; secret is a name for the secret, empty where it has none.
-func (g *wrongAttempts) countWrong(address, secret string) {
-	if secret != "" && g.isRepeated(secretAttempt{tries.Network(address), secret}) {
+// countWrongSecret counts a wrong attempt; secret is a name for the secret, empty where it has none.
+func (g *wrongSecretThrottle) countWrongSecret(address, secret string) {
+	if secret != "" && g.isRepeatedSecret(secretAttempt{tries.Network(address), secret}) {
 		return
 	}
 	g.Allow(address)
 }
 
-// isRepeated reports whether the network has shown the secret before, and remembers it.
-func (g *wrongAttempts) isRepeated(one secretAttempt) bool {
+// isRepeatedSecret reports whether the network has sent the wrong secret before, and remembers the secret.
+func (g *wrongSecretThrottle) isRepeatedSecret(one secretAttempt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
-	last, ok := g.last[one]
-	if !ok && len(g.last) >= maxAttempts {
-		maps.DeleteFunc(g.last, func(_ secretAttempt, at time.Time) bool { return now.Sub(at) > attemptMemory })
-		if len(g.last) >= maxAttempts {
+	last, ok := g.lastShown[one]
+	if !ok && len(g.lastShown) >= maxRememberedSecrets {
+		maps.DeleteFunc(g.lastShown, func(_ secretAttempt, at time.Time) bool { return now.Sub(at) > wrongSecretMemory })
+		if len(g.lastShown) >= maxRememberedSecrets {
 			return false
 		}
 	}
-	g.last[one] = now
-	return ok && now.Sub(last) <= attemptMemory
+	g.lastShown[one] = now
+	return ok && now.Sub(last) <= wrongSecretMemory
 }

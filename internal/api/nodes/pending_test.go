@@ -27,35 +27,35 @@ func newTestPending(t *testing.T, settings ...string) (p *Pending, list func() q
 
 func machineKey(n int) string { return fmt.Sprintf("%064x", n) }
 
-func TestPendingIsBounded(t *testing.T) {
+func TestPendingMachinesAreBounded(t *testing.T) {
 	p, info, pass := newTestPending(t, "pending=100")
 	refused := 0
-	for n := range 10_000 { // one stranger with many keys, who has time
+	for n := range 10_000 { // one network sends many keys, slowly
 		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Name: "web", Whence: "10.0.0.1:1"}); model.ClassOf(err) == model.Limited {
 			refused++
 		}
 		pass(20 * time.Millisecond)
 	}
-	if got := len(p.listMachines()); got != pendingPerNetwork || refused != 10_000-got || info().Overflow != uint64(refused) {
-		t.Errorf("%d wait, %d were refused: %+v", got, refused, info())
+	if got := len(p.listMachines()); got != maxPendingPerNetwork || refused != 10_000-got || info().Overflow != uint64(refused) {
+		t.Errorf("%d machines wait, %d were refused: %+v", got, refused, info())
 	}
-	for n := range 100 { // others find their places, up to the capacity
+	for n := range 100 { // other networks may wait, up to the capacity
 		_, _ = p.Ask(machineKey(20_000+n), pki.EnrolRequest{Name: fmt.Sprint("n", n), Whence: fmt.Sprintf("10.0.1.%d:1", n)})
 	}
 	if i := info(); i.Depth != 100 || i.Capacity != 100 {
 		t.Errorf("%+v", i)
 	}
-	if _, err := p.Ask(machineKey(1), pki.EnrolRequest{Facts: map[string]string{"x": strings.Repeat("x", pendingBytes)}}); model.ClassOf(err) != model.TooLarge {
+	if _, err := p.Ask(machineKey(1), pki.EnrolRequest{Facts: map[string]string{"x": strings.Repeat("x", maxMachineBytes)}}); model.ClassOf(err) != model.TooLarge {
 		t.Errorf("%v", err)
 	}
 	pass(pendingTimeout + time.Second)
 	if got := p.listMachines(); len(got) != 0 {
-		t.Errorf("%d still wait", len(got))
+		t.Errorf("%d machines still wait after the timeout", len(got))
 	}
 }
 
 // Returning machines prove their identity by certificate, so the limits of a network do not apply to them.
-func TestReturningMachinesAreRecognised(t *testing.T) {
+func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 	p, info, _ := newTestPending(t, "pending=100")
 	for n := range 100 {
 		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); err != nil {
@@ -63,12 +63,12 @@ func TestReturningMachinesAreRecognised(t *testing.T) {
 		}
 	}
 	if _, err := p.Ask(machineKey(100), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
-		t.Errorf("beyond the room: %v", err)
+		t.Errorf("a former node above the capacity: %v", err)
 	}
 }
 
 // New machines of a network are throttled like attempts with join tokens.
-func TestNewMachinesAreThrottled(t *testing.T) {
+func TestNewPendingMachinesAreThrottled(t *testing.T) {
 	p, _, pass := newTestPending(t)
 	ask := func(n int) error {
 		_, err := p.Ask(machineKey(n), pki.EnrolRequest{Whence: "10.0.0.1:1"})
@@ -78,18 +78,18 @@ func TestNewMachinesAreThrottled(t *testing.T) {
 		testenv.NoError(t, ask(n))
 	}
 	if err := ask(100); model.ClassOf(err) != model.Limited {
-		t.Errorf("one more: %v", err)
+		t.Errorf("one machine above the rate: %v", err)
 	}
 	if err := ask(0); err != nil {
-		t.Errorf("one who waits already: %v", err)
+		t.Errorf("a machine that waits already: %v", err)
 	}
 	pass(tries.Interval)
 	if err := ask(100); err != nil {
-		t.Errorf("later: %v", err)
+		t.Errorf("after the pause: %v", err)
 	}
 }
 
-func TestPendingMachinesByNameOrKey(t *testing.T) {
+func TestPendingMachinesAreFoundByNameOrKey(t *testing.T) {
 	p, _, pass := newTestPending(t)
 	ask := func(key, name, whence string) time.Duration {
 		again, err := p.Ask(key, pki.EnrolRequest{Name: name, Whence: whence})
@@ -121,15 +121,15 @@ func TestPendingMachinesByNameOrKey(t *testing.T) {
 	if again := ask(three, "db", "10.9.0.3:1"); again != askInterval { // and from another address
 		t.Errorf("asks again in %v", again)
 	}
-	if w, err := p.findMachine("db"); err != nil || w.address != "10.9.0.3" || p.countNetwork(w.net) != 1 || p.Len() != 3 {
+	if w, err := p.findMachine("db"); err != nil || w.address != "10.9.0.3" || p.countNetworkMachines(w.network) != 1 || p.Len() != 3 {
 		t.Errorf("%+v %v, %d machines wait", w, err, p.Len())
 	}
-	if p.removeMachine(three); p.countNetwork(tries.Network("10.9.0.3")) != 0 || p.Len() != 2 {
+	if p.removeMachine(three); p.countNetworkMachines(tries.Network("10.9.0.3")) != 0 || p.Len() != 2 {
 		t.Errorf("%d machines wait", p.Len())
 	}
 }
 
-func TestVersionsSortByNumber(t *testing.T) {
+func TestAgentVersionsSortByNumber(t *testing.T) {
 	want := []string{"0.9.1", "0.9.10", "v0.10.0", "0.10.0-12-gabc", "1.0", "1.0.1", "1.02.0", "2", "dev", "load", ""}
 	got := slices.Clone(want)
 	slices.Reverse(got)
@@ -140,7 +140,7 @@ func TestVersionsSortByNumber(t *testing.T) {
 		version, wanted string
 		is              bool
 	}{{"1.2.3", "1.2", true}, {"v1.2.3", "1.2.3", true}, {"1.20.3", "1.2", false}, {"1.2", "1.2.3", false}, {"dev", "dev", true}} {
-		if got := isOfVersion(c.version, c.wanted); got != c.is {
+		if got := isWithinVersion(c.version, c.wanted); got != c.is {
 			t.Errorf("%s of %s: %v", c.version, c.wanted, got)
 		}
 	}
@@ -152,14 +152,14 @@ func FuzzAgentPlace(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parseAgentPlace(text)
+		p, err := parseAgentSortKey(text)
 		if err != nil {
 			if model.ClassOf(err) != model.Invalid {
 				t.Errorf("%q is refused as %v", text, err)
 			}
 			return
 		}
-		if again, err := parseAgentPlace(p.String()); err != nil || again != p {
+		if again, err := parseAgentSortKey(p.String()); err != nil || again != p {
 			t.Errorf("%q is %+v, encoded again %+v, %v", text, p, again, err)
 		}
 	})

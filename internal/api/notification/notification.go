@@ -42,7 +42,7 @@ func Routes(v *view.View, m *route.Problem, c *model.CheckChunk) ([]*route.Route
 	return route.Choose(v.Routing, v.Directory, m, c, m.Node.Namespace)
 }
 
-// ShowHolds converts holds to those of the API.
+// ShowHolds converts holds of package route to holds of the API.
 func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	for _, h := range list {
 		one := v1.NotificationHold{Kind: string(h.Kind), During: h.During, Reason: h.Reason, Creator: h.Creator, Until: h.Until, Drop: h.Drop, UntilResolved: h.UntilResolved}
@@ -54,15 +54,15 @@ func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	return out
 }
 
-// HoldCounter counts the open problems that each silence and window holds. It reads the problems
-// once per request, when the first count is asked for.
+// HoldCounter counts the open problems that each silence and window holds. The first call of Count
+// reads all open problems.
 type HoldCounter struct {
 	*view.View
 	counted bool
 	by      map[route.Name]int
 }
 
-// NewHoldCounter returns the counter of one request.
+// NewHoldCounter returns a counter for one request.
 func NewHoldCounter(v *view.View) *HoldCounter { return &HoldCounter{View: v} }
 
 // Count returns the number of open problems that a silence or window holds now.
@@ -96,8 +96,8 @@ func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
 	return !now.Before(s.Begin.Time) && (s.Until.IsZero() || now.Before(s.Until.Time))
 }
 
-// firstCovered is the number of covered nodes that an answer names.
-const firstCovered = 10
+// maxNamedNodes is the number of covered nodes that an answer names.
+const maxNamedNodes = 10
 
 // CoveredNodes counts the nodes that a selector of a namespace covers, and all nodes, and returns
 // the names of the first covered ones.
@@ -121,7 +121,7 @@ func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (cov
 			}
 			at, _ := slices.BinarySearch(first, name)
 			first = slices.Insert(first, at, name)
-			first = first[:min(len(first), firstCovered)]
+			first = first[:min(len(first), maxNamedNodes)]
 		}
 	}
 	return covered, len(v.Directory.Nodes("")), first, nil

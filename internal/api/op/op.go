@@ -1,5 +1,5 @@
-// Package op is the base of every operation of the API: registration with the access that it needs, the one form of
-// errors, bounds of bodies, time and concurrency, streams, the record of actions by hand, and the OpenAPI document.
+// Package op is the base of every operation of the API: registration with the access that it needs, the form of
+// errors (RFC 9457), bounds of bodies, time and concurrency, streams, the record of actions by hand, and the OpenAPI document.
 //
 // Goroutines: none. One lock: Quota.mu.
 //
@@ -28,9 +28,9 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Options are the surroundings of Routes. A nil Registry registers no metrics, a nil Logger logs nothing.
+// Options are the dependencies of Routes. A nil Registry registers no metrics, a nil Logger logs nothing.
 type Options struct {
-	View     *view.View // of everything
+	View     *view.View // view that is bound to no namespace
 	Access   *access.Service
 	Queues   *queue.Registry
 	Registry prometheus.Registerer
@@ -46,8 +46,8 @@ type Routes struct {
 	Mux     *http.ServeMux
 	Metrics *Metrics
 
-	everything *view.View
-	needs      map[string]access.Need // by operation id; not written after the last registration
+	unboundView *view.View
+	needs       map[string]access.Need // by operation id; not written after the last registration
 }
 
 // NewRoutes returns Routes without operations.
@@ -57,19 +57,19 @@ func NewRoutes(o Options) *Routes {
 	}
 	mux := http.NewServeMux()
 	return &Routes{
-		Access: o.Access, Queues: o.Queues, Logger: o.Logger, Mux: mux, Huma: humago.New(mux, humaConfig()), Metrics: newMetrics(o.Registry),
-		everything: o.View, needs: map[string]access.Need{},
+		Access: o.Access, Queues: o.Queues, Logger: o.Logger, Mux: mux, Huma: humago.New(mux, newHumaConfig()), Metrics: newMetrics(o.Registry),
+		unboundView: o.View, needs: map[string]access.Need{},
 	}
 }
 
-// View is everything, for requests that other systems make and that no operation answers.
-func (r *Routes) View() *view.View { return r.everything }
+// View returns the view of all namespaces, for requests of other systems (alerts, callbacks) that are no operations.
+func (r *Routes) View() *view.View { return r.unboundView }
 
 // Needs returns the declared access of each operation, by operation id.
 func (r *Routes) Needs() map[string]access.Need { return r.needs }
 
-// Request is one request: the View of its caller, and Routes to count, log and record. The request
-// type of every subject embeds it.
+// Request is one API request: the View of its caller, and Routes to count, log and record the request. The request
+// type of every sub-package of api embeds Request.
 type Request struct {
 	*view.View
 	*Routes
@@ -81,14 +81,14 @@ type OperationSet[R any] struct {
 	make func(Request) R
 }
 
-// NewOperationSet returns a subject. make returns the R of one request.
+// NewOperationSet returns an operation set. make creates the R of one request.
 func NewOperationSet[R any](r *Routes, make func(Request) R) OperationSet[R] {
 	return OperationSet[R]{r, make}
 }
 
-// maxBody bounds the body of a request, in bytes, unless its operation says otherwise. The bounds
+// maxBodyBytes bounds the body of a request, in bytes, unless its operation declares another bound. The bounds
 // are huma's: a wrapped body would hide from net/http that unread bytes are left on the connection.
-const maxBody = 1 << 20
+const maxBodyBytes = 1 << 20
 
 // BodyTimeout is how long the body of a request may take to arrive.
 const BodyTimeout = 30 * time.Second
@@ -99,12 +99,12 @@ const (
 	changeTimeout = 100 * time.Second
 )
 
-// Handle registers one operation with the access that it needs. fn is a method of the subject's
-// request type; it gets the view of its caller, and its errors get their form here.
+// Handle registers one operation with the access that it needs. fn is a method of
+// request type R, which has the view of the caller; Handle converts the errors of fn to answers.
 func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, context.Context, *I) (*O, error)) {
 	s.declareNeed(o.OperationID, need)
 	o.Middlewares = append(huma.Middlewares{s.authorize(need)}, o.Middlewares...)
-	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, maxBody)
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, maxBodyBytes)
 	o.BodyReadTimeout = BodyTimeout
 	timeout := changeTimeout
 	if o.Method == http.MethodGet {
@@ -113,7 +113,7 @@ func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, 
 	huma.Register(s.Huma, o, func(ctx context.Context, in *I) (*O, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		out, err := fn(s.make(Request{s.everything.For(ctx, need), s.Routes}), ctx, in)
+		out, err := fn(s.make(Request{s.unboundView.For(ctx, need), s.Routes}), ctx, in)
 		if err != nil {
 			return nil, s.ErrorOf(o.OperationID, err)
 		}
@@ -121,7 +121,7 @@ func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, 
 	})
 }
 
-// HandleRaw registers an operation that reads its body itself. The OpenAPI document describes it like the others.
+// HandleRaw registers an operation that reads its body itself. The OpenAPI document describes the operation like those of Handle.
 func HandleRaw[R any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, http.ResponseWriter, *http.Request) error) {
 	s.declareNeed(o.OperationID, need)
 	s.Huma.OpenAPI().AddOperation(&o)
@@ -129,17 +129,17 @@ func HandleRaw[R any](s OperationSet[R], o huma.Operation, need access.Need, fn 
 		c := access.CallerOf(r.Context())
 		if err := c.Allow(need); err != nil {
 			s.CountRefusal("role")
-			WriteError(w, Refusal(err))
+			WriteError(w, TokenRefusalError(err))
 			return
 		}
-		if err := fn(s.make(Request{s.everything.For(r.Context(), need), s.Routes}), w, r); err != nil {
+		if err := fn(s.make(Request{s.unboundView.For(r.Context(), need), s.Routes}), w, r); err != nil {
 			w.Header().Set("Connection", "close") // else the answer waits for the rest of the body
 			s.WriteFailure(w, o.OperationID, err)
 		}
 	})
 }
 
-// declareNeed keeps the need of an operation. An operation without one does not start.
+// declareNeed stores the access that an operation needs; it panics where an operation declares none.
 func (r *Routes) declareNeed(operation string, need access.Need) {
 	if !need.Declared() {
 		panic("BUG: operation " + operation + " declares no access")
@@ -147,13 +147,13 @@ func (r *Routes) declareNeed(operation string, need access.Need) {
 	r.needs[operation] = need
 }
 
-// authorize refuses a request before its body is read, where the caller may not do this at all or
-// not in the namespace that the path or the query names.
+// authorize returns a middleware that refuses a request before its body is read, where the caller has the need nowhere
+// or not in the namespace that the path or the query names.
 func (r *Routes) authorize(need access.Need) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		if err := checkAccess(ctx, need); err != nil {
 			r.CountRefusal("role")
-			WriteHuma(ctx, Refusal(err))
+			WriteHuma(ctx, TokenRefusalError(err))
 			return
 		}
 		next(ctx)
@@ -176,28 +176,28 @@ func checkAccess(ctx huma.Context, need access.Need) error {
 	return nil
 }
 
-// Get describes an operation that reads. classes are the errors that it may answer with besides
-// those that follow from its form (see failures).
+// Get describes an operation that reads. classes are the classes of errors that the operation may answer with, besides
+// those that follow from its form (see errorClasses).
 func Get(id, path, tag, summary string, classes ...model.Class) huma.Operation {
-	return operation(http.MethodGet, id, path, tag, summary, classes)
+	return newOperation(http.MethodGet, id, path, tag, summary, classes)
 }
 
-// Post describes an operation that does something else than store its body.
+// Post describes an operation that acts, and does not merely store its body.
 func Post(id, path, tag, summary string, classes ...model.Class) huma.Operation {
-	return operation(http.MethodPost, id, path, tag, summary, classes)
+	return newOperation(http.MethodPost, id, path, tag, summary, classes)
 }
 
 // Put describes an operation that stores its body.
 func Put(id, path, tag, summary string, classes ...model.Class) huma.Operation {
-	return operation(http.MethodPut, id, path, tag, summary, classes)
+	return newOperation(http.MethodPut, id, path, tag, summary, classes)
 }
 
-// Delete describes an operation that removes.
+// Delete describes an operation that deletes something.
 func Delete(id, path, tag, summary string, classes ...model.Class) huma.Operation {
-	return operation(http.MethodDelete, id, path, tag, summary, classes)
+	return newOperation(http.MethodDelete, id, path, tag, summary, classes)
 }
 
-func operation(method, id, path, tag, summary string, classes []model.Class) huma.Operation {
+func newOperation(method, id, path, tag, summary string, classes []model.Class) huma.Operation {
 	o := huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary}
 	for _, class := range classes {
 		o.Errors = append(o.Errors, class.HTTP())
@@ -214,7 +214,7 @@ func ChangesResources(o huma.Operation) huma.Operation {
 	return o
 }
 
-// Body is an answer that has a body and no headers of its own.
+// Body is an answer of an operation that has a JSON body and no special headers.
 type Body[T any] struct{ Body T }
 
 // Answer returns an answer with this body.
@@ -223,25 +223,25 @@ func Answer[T any](body T) *Body[T] { return &Body[T]{body} }
 // NoParameters is a request or an answer without parameters and body.
 type NoParameters struct{}
 
-// NamedPath is the path of one thing in a namespace. (Types that inputs embed are exported, because
-// huma reads exported fields only.)
+// NamedPath is the path parameters of operations on something with a namespace and a name, such as a handler. (Types
+// that inputs embed are exported, because huma reads exported fields only.)
 type NamedPath struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Name      string `path:"name" maxLength:"253"`
 }
 
-// IDPath is the path of one thing that is known by an id.
+// IDPath is the path parameter of operations on something with an id, such as a problem or a token.
 type IDPath struct {
 	ID string `path:"id" maxLength:"253"`
 }
 
-// Turns bounds the cost of expensive requests of one kind: two are at work, a bounded number waits
-// with nothing but its connection, the others are refused.
+// Turns bounds the cost of expensive requests of one kind: two requests are processed, a bounded number
+// waits and uses only its connection, further ones are refused.
 type Turns struct {
 	routes  *Routes
-	places  chan struct{}
-	waiting *queue.Slots // those at work included
-	reason  string       // of a refusal, in the metrics
+	running chan struct{}
+	waiting *queue.Slots // requests that wait or are processed
+	reason  string       // reason of refusals, in the metrics
 	refusal *model.Error
 }
 
@@ -250,12 +250,13 @@ func NewTurns(r *Routes, queueName, reason string, refusal *model.Error) *Turns 
 	return &Turns{r, make(chan struct{}, 2), queue.NewSlots(r.Queues, queueName), reason, refusal}
 }
 
-// Enter waits for a place, which leave gives back. It refuses the request if the queue is full or ctx ends.
+// Enter waits until the request may be processed; leave ends its turn. Enter refuses the request if the queue is full
+// or ctx ends.
 func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) {
 	if t.waiting.Enter(ctx) == nil {
 		select {
-		case t.places <- struct{}{}:
-			return func() { <-t.places; t.waiting.Leave() }, nil
+		case t.running <- struct{}{}:
+			return func() { <-t.running; t.waiting.Leave() }, nil
 		case <-ctx.Done():
 			t.waiting.Leave()
 		}
@@ -266,27 +267,29 @@ func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) 
 
 // Quota bounds the number of concurrent requests that share a key. It is safe for concurrent use.
 type Quota[K comparable] struct {
-	limit int
-	mu    sync.Mutex
-	count map[K]int // a key without requests has no entry
+	limit    int
+	mu       sync.Mutex
+	requests map[K]int // running requests by key; a key without requests is absent
 }
 
 // NewQuota returns a Quota of limit requests for each key.
-func NewQuota[K comparable](limit int) *Quota[K] { return &Quota[K]{limit: limit, count: map[K]int{}} }
+func NewQuota[K comparable](limit int) *Quota[K] {
+	return &Quota[K]{limit: limit, requests: map[K]int{}}
+}
 
-// Enter counts a request until leave is called; false: the key has reached the limit.
+// Enter counts a request of a key until leave is called; ok is false where the key has reached the limit.
 func (q *Quota[K]) Enter(key K) (leave func(), ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.count[key] >= q.limit {
+	if q.requests[key] >= q.limit {
 		return nil, false
 	}
-	q.count[key]++
+	q.requests[key]++
 	return func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if q.count[key]--; q.count[key] == 0 {
-			delete(q.count, key)
+		if q.requests[key]--; q.requests[key] == 0 {
+			delete(q.requests, key)
 		}
 	}, true
 }
@@ -309,7 +312,7 @@ func RequestLimitError() *model.Error {
 		WithHint("try again; muster get queues shows the queue, --queues raises its capacity")
 }
 
-// Metrics counts all operations. A subject registers its own.
+// Metrics are the metrics of all operations. Sub-packages of api register further ones.
 type Metrics struct {
 	Requests *prometheus.CounterVec
 	Seconds  *prometheus.HistogramVec
@@ -335,7 +338,7 @@ func newMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Register adds metrics of a subject.
+// Register registers further metrics, of a sub-package of api.
 func (m *Metrics) Register(c ...prometheus.Collector) {
 	if m.registry != nil {
 		m.registry.MustRegister(c...)
@@ -345,21 +348,21 @@ func (m *Metrics) Register(c ...prometheus.Collector) {
 // CountRefusal counts a request that was refused before any work was done.
 func (r *Routes) CountRefusal(reason string) { r.Metrics.refused.WithLabelValues(reason).Inc() }
 
-// RecordAction writes an action that a person takes by hand into the record of changes, before it
-// happens. Where that fails the action must not happen.
+// RecordAction writes an action of a person into the record of changes before the action happens.
+// If RecordAction returns an error, the caller must not act.
 func (q Request) RecordAction(ctx context.Context, action string) error {
 	if err := q.Intent.RecordRun(ctx, access.AuthorOf(ctx, action)); err != nil {
-		return q.recordError(action, err)
+		return q.recordFailedError(action, err)
 	}
 	q.logAction(ctx, action)
 	return nil
 }
 
-// BeginAction is Record for an action that takes a while; ended records its outcome.
+// BeginAction records an action of a person that takes a while, like RecordAction; ended records the outcome.
 func (q Request) BeginAction(ctx context.Context, action, picked, note string) (ended func(outcome string), err error) {
 	end, err := q.Intent.BeginRun(ctx, access.AuthorOf(ctx, action), picked, note)
 	if err != nil {
-		return nil, q.recordError(action, err)
+		return nil, q.recordFailedError(action, err)
 	}
 	q.logAction(ctx, action+": "+picked+note)
 	return func(outcome string) {
@@ -369,7 +372,7 @@ func (q Request) BeginAction(ctx context.Context, action, picked, note string) (
 	}, nil
 }
 
-func (q Request) recordError(action string, err error) error {
+func (q Request) recordFailedError(action string, err error) error {
 	q.Logger.Error("cannot record an action; refused it", "action", action, "err", err)
 	return model.Errorf(model.Unavailable, "%s failed: the server cannot record it now", action).WithHint("the server's log has the reason; try again")
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// humaConfig configures huma with our error form and without its pages.
-func humaConfig() huma.Config {
+// newHumaConfig configures huma (the HTTP framework) with errors by RFC 9457 and without documentation pages.
+func newHumaConfig() huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	for _, t := range []reflect.Type{
-		reflect.TypeFor[model.Duration](), reflect.TypeFor[model.Size](), // written with units
+		reflect.TypeFor[model.Duration](), reflect.TypeFor[model.Size](), // durations and sizes are written with units
 	} {
 		registry.RegisterTypeAlias(t, reflect.TypeFor[string]())
 	}
-	registry.RegisterTypeAlias(reflect.TypeFor[model.Command](), reflect.TypeFor[any]()) // a text or a list
-	registry.RegisterTypeAlias(reflect.TypeFor[model.Secret](), reflect.TypeFor[any]())  // a text, or a reference to its source
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Command](), reflect.TypeFor[any]()) // a command is a text or a list
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Secret](), reflect.TypeFor[any]())  // a secret is a text, or a reference to its source
 	c := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -50,7 +50,7 @@ func humaConfig() huma.Config {
 	return c
 }
 
-// schemaName keeps the names of types with parameters readable.
+// schemaName returns readable names of the schemas of generic types.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -36,7 +36,7 @@ func (r *StatusRecorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find the wrapped writer.
 func (r *StatusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// WriteJSON answers with v.
+// WriteJSON answers a request with v as JSON.
 func WriteJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v)
@@ -58,7 +58,7 @@ func HandleHealth(mux *http.ServeMux, notReady func() []string) {
 	})
 }
 
-// classTitles describe the classes.
+// classTitles are the titles of error answers, by the class of the error.
 var classTitles = [...]string{
 	model.Internal:        "Internal error",
 	model.Invalid:         "Invalid input",
@@ -74,14 +74,14 @@ var classTitles = [...]string{
 	model.Unsupported:     "Not supported",
 }
 
-// Problem is the one place that gives an error its form (RFC 9457).
-func Problem(class model.Class, detail, hint string) *v1.Error {
+// NewErrorAnswer creates the JSON form (RFC 9457) of an error.
+func NewErrorAnswer(class model.Class, detail, hint string) *v1.Error {
 	return &v1.Error{
 		Type: v1.ErrorType + class.Label(), Title: classTitles[class], Status: class.HTTP(), Detail: detail, Hint: hint,
 	}
 }
 
-// ErrorOf returns an error as the caller sees it. A fault of the server is logged, and its cause stays in the log.
+// ErrorOf converts an error to the error that the caller gets. The cause of an internal error is logged and not shown.
 func (r *Routes) ErrorOf(operation string, err error) error {
 	var ready huma.StatusError
 	if errors.As(err, &ready) {
@@ -89,63 +89,63 @@ func (r *Routes) ErrorOf(operation string, err error) error {
 	}
 	var known *model.Error
 	if errors.As(err, &known) && known.Class != model.Internal {
-		return Problem(known.Class, known.Message, known.Hint)
+		return NewErrorAnswer(known.Class, known.Message, known.Hint)
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return Problem(model.Unavailable, "the client cancelled the request", "")
+		return NewErrorAnswer(model.Unavailable, "the client cancelled the request", "")
 	case errors.Is(err, context.DeadlineExceeded):
-		return Problem(model.Unavailable, "the time limit of the request ended", "try again, or ask for less")
+		return NewErrorAnswer(model.Unavailable, "the time limit of the request ended", "try again, or ask for less")
 	}
 	r.Logger.Error("request failed", "operation", operation, "err", err)
-	return Problem(model.Internal, "internal error; the server's log has the details", "read the log, or run on the server: muster doctor --data DIR")
+	return NewErrorAnswer(model.Internal, "internal error; the server's log has the details", "read the log, or run on the server: muster doctor --data DIR")
 }
 
-// WriteFailure writes the error of an operation that huma does not answer.
+// WriteFailure writes the error of an operation that was registered with HandleRaw.
 func (r *Routes) WriteFailure(w http.ResponseWriter, operation string, err error) {
 	if p := (*v1.Error)(nil); errors.As(r.ErrorOf(operation, err), &p) {
-		WriteProblem(w, p)
+		WriteErrorAnswer(w, p)
 	}
 }
 
-// WriteError answers where huma does not.
+// WriteError writes an error answer outside of huma, the HTTP framework.
 func WriteError(w http.ResponseWriter, err *model.Error) {
 	if err.Class == model.Unauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="muster"`)
 	}
-	WriteProblem(w, Problem(err.Class, err.Message, err.Hint))
+	WriteErrorAnswer(w, NewErrorAnswer(err.Class, err.Message, err.Hint))
 }
 
-// WriteProblem writes an error that has its form.
-func WriteProblem(w http.ResponseWriter, p *v1.Error) {
+// WriteErrorAnswer writes an error that already has its JSON form.
+func WriteErrorAnswer(w http.ResponseWriter, p *v1.Error) {
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// WriteHuma answers from a middleware of huma.
+// WriteHuma writes an error answer from within a middleware of huma.
 func WriteHuma(ctx huma.Context, err *model.Error) {
-	p := Problem(err.Class, err.Message, err.Hint)
+	p := NewErrorAnswer(err.Class, err.Message, err.Hint)
 	ctx.SetHeader("Content-Type", p.ContentType(""))
 	ctx.SetStatus(p.Status)
 	_ = huma.DefaultJSONFormat.Marshal(ctx.BodyWriter(), p)
 }
 
-// Refusal is the error for the bearer of a token that was refused.
-func Refusal(err error) *model.Error {
+// TokenRefusalError returns the error for a request whose token was refused.
+func TokenRefusalError(err error) *model.Error {
 	if known := (*model.Error)(nil); errors.As(err, &known) {
 		return known
 	}
 	return model.Errorf(model.Unauthenticated, "the token cannot be checked").WithHint("muster login")
 }
 
-// convertHumaError gives huma's own errors (a parameter out of range, a broken body) the form of ours.
+// convertHumaError gives huma's own errors (a parameter out of range, a broken body) to the form of all errors of the API.
 func convertHumaError(_ huma.Context, _ string, v any) (any, error) {
 	theirs, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
 	}
-	p := Problem(model.ClassOfHTTP(theirs.Status), theirs.Detail, "")
+	p := NewErrorAnswer(model.ClassOfHTTP(theirs.Status), theirs.Detail, "")
 	p.Status = theirs.Status
 	if theirs.Status == http.StatusUnprocessableEntity || theirs.Status == http.StatusBadRequest {
 		p.Hint = "see /api/v1/openapi.json"
@@ -158,14 +158,15 @@ func convertHumaError(_ huma.Context, _ string, v any) (any, error) {
 	return p, nil
 }
 
-// StreamBeat is the interval in which a quiet stream sends a comment, so that proxies keep it open,
-// and checks its token again.
-const StreamBeat = 15 * time.Second
+// StreamHeartbeatInterval is the interval in which a quiet stream sends a comment, so that proxies keep the
+// connection open, and in which the server checks the token again.
+const StreamHeartbeatInterval = 15 * time.Second
 
-// streamWrite is how long a reader may block one write before it is cut off.
-const streamWrite = 10 * time.Second
+// streamWriteTimeout is the time for which a client may block one write before the server closes the stream.
+const streamWriteTimeout = 10 * time.Second
 
-// EventStream writes Server-Sent Events; it cuts off a reader that blocks one write for longer than streamWrite.
+// EventStream writes Server-Sent Events; the server closes the stream of a client that blocks one write for longer
+// than streamWriteTimeout.
 type EventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -178,11 +179,11 @@ func NewEventStream(w http.ResponseWriter) *EventStream {
 	return &EventStream{w, http.NewResponseController(w)}
 }
 
-// Send writes one message of a type (empty: the default type) with v as JSON.
+// Send writes one stream message of a type (empty: the default type) with v as JSON.
 func (e *EventStream) Send(kind string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encode a message of a stream: %w", err)
+		return fmt.Errorf("encode a stream message: %w", err)
 	}
 	if kind != "" {
 		kind = "event: " + kind + "\n"
@@ -190,13 +191,13 @@ func (e *EventStream) Send(kind string, v any) error {
 	return e.Write(kind + "data: " + string(data) + "\n\n")
 }
 
-// End writes the message that the stream ends, with the reason.
+// End writes the last message of the stream, which tells the reason of its end.
 func (e *EventStream) End(reason string) error { return e.Write("event: end\n: " + reason + "\n\n") }
 
 // Write writes text in the form of Server-Sent Events and flushes it.
 func (e *EventStream) Write(text string) error {
-	_ = e.control.SetWriteDeadline(time.Now().Add(streamWrite)) // not every writer has deadlines
-	defer e.control.SetWriteDeadline(time.Time{})               // over HTTP/2 the deadline would end a stream to which nobody writes
+	_ = e.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // not every writer has deadlines
+	defer e.control.SetWriteDeadline(time.Time{})                      // over HTTP/2 the deadline would end a stream to which nobody writes
 	if _, err := fmt.Fprint(e.w, text); err != nil {
 		return err
 	}

@@ -12,17 +12,17 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// pipeListener is a listener of connections within the process.
-type pipeListener chan net.Conn
+// inMemoryListener is a listener of connections within the process.
+type inMemoryListener chan net.Conn
 
-func (p pipeListener) Accept() (net.Conn, error) {
+func (p inMemoryListener) Accept() (net.Conn, error) {
 	if c, ok := <-p; ok {
 		return c, nil
 	}
 	return nil, net.ErrClosed
 }
-func (p pipeListener) Close() error   { return nil }
-func (p pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
+func (p inMemoryListener) Close() error   { return nil }
+func (p inMemoryListener) Addr() net.Addr { return &net.UnixAddr{} }
 
 // A stream without messages stays open for longer than the deadline of one write, also over HTTP/2, where an expired
 // deadline ends a quiet stream.
@@ -30,14 +30,14 @@ func TestQuietStreamStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h2 http.Protocols
 		h2.SetUnencryptedHTTP2(true)
-		conns := make(pipeListener, 1)
+		conns := make(inMemoryListener, 1)
 		server := &http.Server{Protocols: &h2, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			out := NewEventStream(w)
 			for range 3 {
 				if err := out.Write(": here\n"); err != nil {
 					t.Error(err)
 				}
-				time.Sleep(2 * streamWrite)
+				time.Sleep(2 * streamWriteTimeout)
 			}
 		})}
 		go func() { _ = server.Serve(conns) }()
@@ -57,7 +57,7 @@ func TestQuietStreamStaysOpen(t *testing.T) {
 			t.Errorf("%d lines, then: %v", n, err)
 		}
 		answer.Body.Close()
-		time.Sleep(3 * streamWrite) // the handler's, if the stream broke
+		time.Sleep(3 * streamWriteTimeout) // the handler's, if the stream broke
 		client.CloseIdleConnections()
 		close(conns)
 		_ = server.Close()

@@ -19,43 +19,43 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// request is one request about people.
-type request struct {
+// accountRequest is one API request about users, logins and tokens.
+type accountRequest struct {
 	op.Request
-	passwords *tries.Limiter // attempts, by network
-	logins    *op.Turns      // a password takes 19 MiB and some 20 ms to check
+	passwordAttempts *tries.Limiter // throttles passwords by network
+	loginTurns       *op.Turns      // a password takes 19 MiB and some 20 ms to check
 }
 
-// Register adds the operations of this subject.
+// Register adds the operations about users, logins and tokens.
 func Register(r *op.Routes) {
 	passwords := tries.New(r.View().Now)
 	logins := op.NewTurns(r, "logins", "login_queue", model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work"))
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, passwords, logins} })
+	at := op.NewOperationSet(r, func(q op.Request) *accountRequest { return &accountRequest{q, passwords, logins} })
 	login := op.Post("login", "/api/v1/login", "auth", "Log in", model.Limited)
 	login.Security = []map[string][]string{{}}
-	login.MaxBodyBytes = 16 << 10 // strangers may send one
-	op.Handle(at, login, access.NeedNoToken("session"), (*request).login)
-	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "Log out: delete the session or token of this request"), access.NeedAnybody("session"), (*request).logout)
-	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Get the caller's name and rights"), access.NeedAnybody("session"), (*request).showCaller)
-	op.Handle(at, op.Get("listTokens", "/api/v1/tokens", "auth", "List API tokens and sessions"), access.NeedAnybody("token"), (*request).listTokens)
-	op.Handle(at, op.Post("createToken", "/api/v1/tokens", "auth", "Create an API token; its secret is returned once"), access.NeedOn(access.Change, "token"), (*request).createToken)
-	op.Handle(at, op.Delete("revokeToken", "/api/v1/tokens/{id}", "auth", "Delete an API token or session"), access.NeedOn(access.Change, "token"), (*request).revokeToken)
-	op.Handle(at, op.Get("listUsers", "/api/v1/users", "auth", "List users; a viewer sees only the own one"), access.NeedAnybody("user"), (*request).listUsers)
-	op.Handle(at, op.Post("createUser", "/api/v1/users", "auth", "Create a user; a generated password is returned once"), access.NeedOnCluster(access.Change, "user"), (*request).createUser)
-	op.Handle(at, op.Put("grantUser", "/api/v1/users/{name}/grants", "auth", "Replace a user's role and bindings; tokens with more rights are deleted", model.Conflict), access.NeedOnCluster(access.Change, "user"), (*request).grantUser)
-	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "Delete a user with all sessions and tokens; returns the user"), access.NeedOnCluster(access.Change, "user"), (*request).deleteUser)
-	op.Handle(at, op.Post("changePassword", ownPassword, "auth", "Change your password; your other sessions end"), access.NeedAnybody("user"), (*request).changePassword)
+	login.MaxBodyBytes = 16 << 10 // logins need no token, so anybody may send a body
+	op.Handle(at, login, access.NeedNoToken("session"), (*accountRequest).login)
+	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "Log out: delete the session or token of this request"), access.NeedAnybody("session"), (*accountRequest).logout)
+	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Get the caller's name and rights"), access.NeedAnybody("session"), (*accountRequest).showCaller)
+	op.Handle(at, op.Get("listTokens", "/api/v1/tokens", "auth", "List API tokens and sessions"), access.NeedAnybody("token"), (*accountRequest).listTokens)
+	op.Handle(at, op.Post("createToken", "/api/v1/tokens", "auth", "Create an API token; its secret is returned once"), access.NeedOn(access.Change, "token"), (*accountRequest).createToken)
+	op.Handle(at, op.Delete("revokeToken", "/api/v1/tokens/{id}", "auth", "Delete an API token or session"), access.NeedOn(access.Change, "token"), (*accountRequest).revokeToken)
+	op.Handle(at, op.Get("listUsers", "/api/v1/users", "auth", "List users; a viewer sees only the own one"), access.NeedAnybody("user"), (*accountRequest).listUsers)
+	op.Handle(at, op.Post("createUser", "/api/v1/users", "auth", "Create a user; a generated password is returned once"), access.NeedOnCluster(access.Change, "user"), (*accountRequest).createUser)
+	op.Handle(at, op.Put("grantUser", "/api/v1/users/{name}/grants", "auth", "Replace a user's role and bindings; tokens with more rights are deleted", model.Conflict), access.NeedOnCluster(access.Change, "user"), (*accountRequest).grantUser)
+	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "Delete a user with all sessions and tokens; returns the user"), access.NeedOnCluster(access.Change, "user"), (*accountRequest).deleteUser)
+	op.Handle(at, op.Post("changePassword", ownPasswordPath, "auth", "Change your password; your other sessions end"), access.NeedAnybody("user"), (*accountRequest).changePassword)
 }
 
-// attemptPassword calls check, which costs a password's turn, if the caller's address has not tried too many of them.
-// The refusal names the attempts: logins or passwords.
-func (s *request) attemptPassword(ctx context.Context, attempts string, check func() error) error {
+// limitPasswordAttempts calls check, which compares a password, unless the caller's address has sent too many wrong passwords.
+// attempts is a word for the error: logins or passwords.
+func (s *accountRequest) limitPasswordAttempts(ctx context.Context, attempts string, check func() error) error {
 	address := access.CallerOf(ctx).Address
-	if !s.passwords.Allow(address) {
+	if !s.passwordAttempts.Allow(address) {
 		s.CountRefusal("login_rate")
 		return model.Errorf(model.Limited, "too many %s from %s", attempts, address).WithHint("wait a minute")
 	}
-	leave, refusal := s.logins.Enter(ctx)
+	leave, refusal := s.loginTurns.Enter(ctx)
 	if refusal != nil {
 		return refusal
 	}
@@ -63,10 +63,10 @@ func (s *request) attemptPassword(ctx context.Context, attempts string, check fu
 	return check()
 }
 
-// ownPassword is the path where every user changes the own password.
-const ownPassword = "/api/v1/me/password"
+// ownPasswordPath is the path of the operation by which users change their own password.
+const ownPasswordPath = "/api/v1/me/password"
 
-func (s *request) listUsers(ctx context.Context, in *list.Where) (*op.Body[v1.UserList], error) {
+func (s *accountRequest) listUsers(ctx context.Context, in *list.Where) (*op.Body[v1.UserList], error) {
 	c := access.CallerOf(ctx)
 	items := []v1.User{}
 	for _, u := range s.Access.Users() {
@@ -82,9 +82,9 @@ func showUser(u access.User) v1.User {
 	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Bindings: u.Bindings, Namespaces: u.Namespaces, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
 }
 
-func (s *request) createUser(ctx context.Context, in *struct{ Body v1.UserRequest }) (*op.Body[v1.User], error) {
+func (s *accountRequest) createUser(ctx context.Context, in *struct{ Body v1.UserRequest }) (*op.Body[v1.User], error) {
 	r := in.Body
-	g := grantsOf(r.UserGrants)
+	g := convertGrants(r.UserGrants)
 	if g.Role == "" && len(g.Bindings) == 0 {
 		g.Role = access.Viewer
 	}
@@ -102,16 +102,16 @@ func (s *request) createUser(ctx context.Context, in *struct{ Body v1.UserReques
 	return op.Answer(out), nil
 }
 
-func grantsOf(g v1.UserGrants) access.Grants {
+func convertGrants(g v1.UserGrants) access.Grants {
 	return access.Grants{Role: g.Role, Run: g.Run, Bindings: g.Bindings, Namespaces: g.Namespaces}
 }
 
-// grantUser replaces the grants of a user. No caller gives more rights than the own.
-func (s *request) grantUser(ctx context.Context, in *struct {
+// grantUser replaces the grants of a user. The caller cannot grant rights that the caller does not have.
+func (s *accountRequest) grantUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
 	Body v1.UserGrants
 }) (*op.Body[v1.User], error) {
-	g := grantsOf(in.Body)
+	g := convertGrants(in.Body)
 	if err := checkGivenGrants(ctx, &g); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (s *request) grantUser(ctx context.Context, in *struct {
 	return op.Answer(showUser(u)), err
 }
 
-func (s *request) deleteUser(ctx context.Context, in *struct {
+func (s *accountRequest) deleteUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
 }) (*op.Body[v1.User], error) {
 	u, err := s.Access.DeleteUser(ctx, access.AuthorOf(ctx, "user deleted"), in.Name)
@@ -127,8 +127,8 @@ func (s *request) deleteUser(ctx context.Context, in *struct {
 }
 
 // changePassword is throttled like a login, because its answer reveals whether a password is right.
-func (s *request) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.NoParameters, error) {
-	return nil, s.attemptPassword(ctx, "passwords", func() error {
+func (s *accountRequest) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.NoParameters, error) {
+	return nil, s.limitPasswordAttempts(ctx, "passwords", func() error {
 		return s.Access.ChangePassword(ctx, access.AuthorOf(ctx, "own password"), access.CallerOf(ctx).Token, in.Body.Old, in.Body.New)
 	})
 }
@@ -146,10 +146,10 @@ func checkGivenGrants(ctx context.Context, g *access.Grants) error {
 	return nil
 }
 
-func (s *request) login(ctx context.Context, in *struct{ Body v1.Login }) (*op.Body[v1.Session], error) {
+func (s *accountRequest) login(ctx context.Context, in *struct{ Body v1.Login }) (*op.Body[v1.Session], error) {
 	whence := access.CallerOf(ctx).Address
 	var out v1.Session
-	err := s.attemptPassword(ctx, "logins", func() error {
+	err := s.limitPasswordAttempts(ctx, "logins", func() error {
 		token, t, err := s.Access.Login(ctx, in.Body.User, in.Body.Password, whence)
 		if err != nil {
 			s.CountRefusal("password")
@@ -161,16 +161,16 @@ func (s *request) login(ctx context.Context, in *struct{ Body v1.Login }) (*op.B
 	return op.Answer(out), err
 }
 
-func (s *request) logout(ctx context.Context, _ *op.NoParameters) (*op.NoParameters, error) {
+func (s *accountRequest) logout(ctx context.Context, _ *op.NoParameters) (*op.NoParameters, error) {
 	return nil, s.Access.RevokeToken(ctx, access.AuthorOf(ctx, "logout"), access.CallerOf(ctx).Token)
 }
 
-func (s *request) showCaller(ctx context.Context, _ *op.NoParameters) (*op.Body[v1.Caller], error) {
+func (s *accountRequest) showCaller(ctx context.Context, _ *op.NoParameters) (*op.Body[v1.Caller], error) {
 	c := access.CallerOf(ctx)
 	return op.Answer(v1.Caller{User: c.User, Role: c.Role, Run: c.Run, Bindings: c.Bindings, Token: c.Token}), nil
 }
 
-func (s *request) listTokens(ctx context.Context, in *list.Where) (*op.Body[v1.TokenList], error) {
+func (s *accountRequest) listTokens(ctx context.Context, in *list.Where) (*op.Body[v1.TokenList], error) {
 	c := access.CallerOf(ctx)
 	items := []v1.Token{}
 	for _, t := range s.Access.Tokens() {
@@ -186,7 +186,7 @@ func showToken(t access.AccessToken) v1.Token {
 	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Bindings: t.Bindings, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
 }
 
-func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequest }) (*op.Body[v1.Token], error) {
+func (s *accountRequest) createToken(ctx context.Context, in *struct{ Body v1.TokenRequest }) (*op.Body[v1.Token], error) {
 	t := access.AccessToken{User: in.Body.User, Note: in.Body.Note, Grants: access.Grants{Role: in.Body.Role, Namespaces: in.Body.Namespaces, Run: in.Body.Run}}
 	if t.User == "" {
 		t.User = access.CallerOf(ctx).User
@@ -216,7 +216,7 @@ func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequ
 }
 
 // revokeToken ends any token. A caller that is bound to namespaces ends only tokens with its own name.
-func (s *request) revokeToken(ctx context.Context, in *op.IDPath) (*op.NoParameters, error) {
+func (s *accountRequest) revokeToken(ctx context.Context, in *op.IDPath) (*op.NoParameters, error) {
 	c := access.CallerOf(ctx)
 	own := func(t access.AccessToken) bool { return t.ID == in.ID && t.User == c.User }
 	if !c.MayEverywhere(access.Change) && !slices.ContainsFunc(s.Access.Tokens(), own) {

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// pastStatus is the status of an event at a past time. Before the first change after that time it
-// is the previous status of that change.
+// pastStatus is the status of an event at a past time. Between two
+// changes, the status before the later change counts.
 type pastStatus struct {
 	known   bool // false: no result came before the time, or history does not reach back so far
 	status  model.Status
@@ -30,18 +30,18 @@ type pastStatus struct {
 type pastEvent struct {
 	node                   model.NodeID
 	namespace, name, check string
-	deleted                time.Time // of the node; zero: it exists
+	deleted                time.Time // time when the node was deleted; zero: the node exists
 	was                    pastStatus
 	changes                []history.Entry // oldest first
 }
 
-// historyPage is the number of rows that is read from history at a time.
-const historyPage = 1000
+// historyPageRows is the number of rows that is read from history at a time.
+const historyPageRows = 1000
 
-// statusChanges yields the status changes of a node that q selects, newest first; q.Check empty: of all its checks.
-func (s *request) statusChanges(ctx context.Context, q history.EntryQuery) iter.Seq2[*history.Entry, error] {
-	q.Kind, q.Limit = history.StatusChanged, historyPage
-	return list.AllRows(historyPage, func(last *history.Entry) ([]history.Entry, error) {
+// eachStatusChange yields the status changes of a node that q selects, newest first; q.Check empty: of all its checks.
+func (s *problemRequest) eachStatusChange(ctx context.Context, q history.EntryQuery) iter.Seq2[*history.Entry, error] {
+	q.Kind, q.Limit = history.StatusChanged, historyPageRows
+	return list.AllRows(historyPageRows, func(last *history.Entry) ([]history.Entry, error) {
 		if last != nil {
 			q.Before, q.BeforeID = last.At, last.ID
 		}
@@ -49,9 +49,9 @@ func (s *request) statusChanges(ctx context.Context, q history.EntryQuery) iter.
 	})
 }
 
-// changesSince returns the status changes of a check on a node after a time, oldest first.
-func (s *request) changesSince(ctx context.Context, node model.NodeID, check string, since time.Time) (changes []history.Entry, err error) {
-	for e, err := range s.statusChanges(ctx, history.EntryQuery{NodeID: node, Check: check, Since: since.Add(1)}) {
+// readStatusChangesSince reads the status changes of a check on a node after a time, oldest first.
+func (s *problemRequest) readStatusChangesSince(ctx context.Context, node model.NodeID, check string, since time.Time) (changes []history.Entry, err error) {
+	for e, err := range s.eachStatusChange(ctx, history.EntryQuery{NodeID: node, Check: check, Since: since.Add(1)}) {
 		if err != nil {
 			return nil, err
 		}
@@ -61,8 +61,8 @@ func (s *request) changesSince(ctx context.Context, node model.NodeID, check str
 	return changes, nil
 }
 
-// statusAt returns the status of an event at a time, and its changes since, oldest first.
-func (s *request) statusAt(ctx context.Context, st *event.State, check string, at time.Time) (pastStatus, []history.Entry, error) {
+// readStatusAt returns the status of an event at a time, and its changes since, oldest first.
+func (s *problemRequest) readStatusAt(ctx context.Context, st *event.State, check string, at time.Time) (pastStatus, []history.Entry, error) {
 	changed := view.TimeOfNanoseconds(st.Changed)
 	if st.Changed != 0 && !changed.After(at) {
 		return pastStatus{true, st.Status, changed, st.Output}, nil, nil
@@ -70,7 +70,7 @@ func (s *request) statusAt(ctx context.Context, st *event.State, check string, a
 	var changes []history.Entry
 	if changed.After(at) {
 		var err error
-		if changes, err = s.changesSince(ctx, st.Node, check, at); err != nil {
+		if changes, err = s.readStatusChangesSince(ctx, st.Node, check, at); err != nil {
 			return pastStatus{}, nil, err
 		}
 	}
@@ -87,10 +87,10 @@ func (s *request) statusAt(ctx context.Context, st *event.State, check string, a
 	return statusBefore(changes), changes, nil
 }
 
-// statusAfter returns the status that a change led to.
+// statusAfter returns the status that an event had after a change.
 func statusAfter(e *history.Entry) pastStatus { return pastStatus{true, e.Status, e.At, e.Output} }
 
-// statusBefore returns the status before the first of some changes, as far as that change has it.
+// statusBefore returns the status that an event had before the first of its changes, where the change records it.
 func statusBefore(changes []history.Entry) pastStatus {
 	if len(changes) == 0 || changes[0].First {
 		return pastStatus{}
@@ -104,7 +104,7 @@ type PastSelection struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
 }
 
-func (s *request) listPastEvents(ctx context.Context, in *struct {
+func (s *problemRequest) listPastEvents(ctx context.Context, in *struct {
 	At time.Time `query:"at" required:"true" doc:"RFC 3339"`
 	PastSelection
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
@@ -124,7 +124,7 @@ func (s *request) listPastEvents(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-func (s *request) listAvailability(ctx context.Context, in *struct {
+func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 	PastSelection
 	list.Period
 	Limit int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
@@ -141,7 +141,7 @@ func (s *request) listAvailability(ctx context.Context, in *struct {
 			p.Until = e.deleted
 		}
 		one := v1.Availability{Namespace: e.namespace, Node: e.name, Check: e.check, Gone: e.deleted}
-		sumDurations(&one, divideIntoSpans(p, e.was, e.changes))
+		addStatusSeconds(&one, divideIntoStatusSpans(p, e.was, e.changes))
 		return one, e.deleted.IsZero() || one.Covered() > 0
 	})
 	return op.Answer(out), err
@@ -150,7 +150,7 @@ func (s *request) listAvailability(ctx context.Context, in *struct {
 // listPast returns a page of past events with their status at a time, as show shows them, and the token of the next
 // page. show returns false for events that the list leaves out. Pages of deleted nodes come last.
 func listPast[Row any](
-	ctx context.Context, s *request, in *PastSelection, at time.Time, limit int, after string, show func(*pastEvent) (Row, bool),
+	ctx context.Context, s *problemRequest, in *PastSelection, at time.Time, limit int, after string, show func(*pastEvent) (Row, bool),
 ) (rows []Row, next string, err error) {
 	filter, err := list.NewNodeRowFilter(s.View, list.OfNode{Where: in.Where})
 	if err != nil {
@@ -162,11 +162,11 @@ func listPast[Row any](
 			rows = append(rows, row)
 		}
 	}
-	if place, ok := s.deletedPlace(after); ok {
+	if place, ok := s.parseDeletedPageToken(after); ok {
 		next, err = s.eachDeletedEvent(ctx, &in.Selection, at, place, add)
 		return rows, next, err
 	}
-	page, err := s.eventPage(ctx, &in.Selection, at, limit, after)
+	page, err := s.readEventPage(ctx, &in.Selection, at, limit, after)
 	if err != nil {
 		return nil, "", err
 	}
@@ -174,7 +174,7 @@ func listPast[Row any](
 		st := &page.States[i]
 		name := events.NameEvent(s.View, st)
 		e := pastEvent{node: st.Node, namespace: name.Namespace, name: name.Node, check: name.Check}
-		if e.was, e.changes, err = s.statusAt(ctx, st, name.Check, at); err != nil {
+		if e.was, e.changes, err = s.readStatusAt(ctx, st, name.Check, at); err != nil {
 			return nil, "", err
 		}
 		add(&e)
@@ -182,14 +182,14 @@ func listPast[Row any](
 	return rows, page.Next, nil
 }
 
-// eventPage returns a page of the events that exist. The page after the last one has the events of
+// readEventPage returns a page of the events that exist. The page after the last one has the events of
 // nodes that were deleted since a time, unless a group is asked for: history has no members of groups.
-func (s *request) eventPage(ctx context.Context, in *events.Selection, since time.Time, limit int, after string) (event.Page, error) {
+func (s *problemRequest) readEventPage(ctx context.Context, in *events.Selection, since time.Time, limit int, after string) (event.Page, error) {
 	q, err := events.BuildQuery(ctx, s.View, &events.Filter{Selection: *in})
 	if err != nil && in.Node != "" && model.ClassOf(err) == model.NotFound {
 		name := events.Selection{Namespace: in.Namespace, Node: in.Node}
-		if nodes, _, failed := s.deletedNodes(ctx, &name, since, list.Cursor{}); failed == nil && len(nodes) > 0 {
-			return event.Page{Next: s.nextDeleted(list.Cursor{})}, nil
+		if nodes, _, failed := s.listDeletedNodes(ctx, &name, since, list.Cursor{}); failed == nil && len(nodes) > 0 {
+			return event.Page{Next: s.newDeletedPageToken(list.Cursor{})}, nil
 		}
 	}
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *request) eventPage(ctx context.Context, in *events.Selection, since tim
 	q.Limit, q.After = limit, after
 	page, err := s.Events.List(ctx, q)
 	if err == nil && page.Next == "" && in.Group == "" {
-		page.Next = s.nextDeleted(list.Cursor{})
+		page.Next = s.newDeletedPageToken(list.Cursor{})
 	}
 	return page, err
 }
@@ -209,9 +209,9 @@ type statusSpan struct {
 	was         pastStatus
 }
 
-// divideIntoSpans divides a period into spans, in order and without holes. was is the status at its
-// beginning; changes are those since then, oldest first.
-func divideIntoSpans(p list.Period, was pastStatus, changes []history.Entry) []statusSpan {
+// divideIntoStatusSpans divides a period into spans, in order and without holes. was is the status at the
+// beginning of the period; changes are the status changes since then, oldest first.
+func divideIntoStatusSpans(p list.Period, was pastStatus, changes []history.Entry) []statusSpan {
 	out := []statusSpan{{from: p.Since, was: was}}
 	for i := range changes {
 		e := &changes[i]
@@ -225,8 +225,8 @@ func divideIntoSpans(p list.Period, was pastStatus, changes []history.Entry) []s
 	return out
 }
 
-// sumDurations adds the seconds of each status.
-func sumDurations(out *v1.Availability, spans []statusSpan) {
+// addStatusSeconds adds the lengths of spans to the seconds of their status.
+func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 	for _, one := range spans {
 		seconds := &out.Nothing
 		if one.was.known {
@@ -240,14 +240,14 @@ func sumDurations(out *v1.Availability, spans []statusSpan) {
 // maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of history.
 const maxGroupEvents = 10_000
 
-// uptimeEdge is a time at which something becomes known or unknown, or goes down or up; counts are differences.
+// uptimeEdge is a time at which the numbers of known and of down nodes change; known and down are the differences.
 type uptimeEdge struct {
 	at          time.Time
 	known, down int
 }
 
-// eachInterval calls fn with each time between two edges, and the numbers of known and of down things in it.
-func eachInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down int)) {
+// eachUptimeInterval calls fn with each interval between two edges, and with the numbers of known and of down events in it.
+func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down int)) {
 	slices.SortStableFunc(edges, func(a, b uptimeEdge) int { return a.at.Compare(b.at) })
 	known, down := 0, 0
 	for i, e := range edges {
@@ -258,18 +258,18 @@ func eachInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down
 	}
 }
 
-// addSpan adds a time in which one thing is known, and down if down is 1.
-func addSpan(edges []uptimeEdge, from, until time.Time, down int) []uptimeEdge {
+// addUptimeSpan adds the edges of a span in which the status of one event is known, and the event is down if down is 1.
+func addUptimeSpan(edges []uptimeEdge, from, until time.Time, down int) []uptimeEdge {
 	return append(edges, uptimeEdge{from, 1, down}, uptimeEdge{until, -1, -down})
 }
 
-// nodeUptime is the times in which a node was up: all its events were OK or WARNING.
+// nodeUptime collects when a node was up: while all its events were OK or WARNING.
 type nodeUptime struct {
 	edges  []uptimeEdge
 	events int
 }
 
-func (s *request) groupAvailability(ctx context.Context, in *struct {
+func (s *problemRequest) listGroupAvailability(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253"`
 	Group     string `query:"group" maxLength:"253" doc:"Only this one. Left out: all of the namespace."`
 	Check     string `query:"check" maxLength:"253" doc:"A node is up while this check is OK or WARNING. Left out: while all its events are."`
@@ -278,7 +278,7 @@ func (s *request) groupAvailability(ctx context.Context, in *struct {
 	if err := in.Complete(s.Now(), 24*time.Hour); err != nil {
 		return nil, err
 	}
-	nodes, err := s.uptimes(ctx, &events.Filter{Selection: events.Selection{Namespace: in.Namespace, Check: in.Check, Group: in.Group}}, in.Period)
+	nodes, err := s.readNodeUptimes(ctx, &events.Filter{Selection: events.Selection{Namespace: in.Namespace, Check: in.Check, Group: in.Group}}, in.Period)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +294,7 @@ func (s *request) groupAvailability(ctx context.Context, in *struct {
 	}
 	out := v1.GroupAvailabilityList{Since: in.Since, Until: in.Until, Items: []v1.GroupAvailability{}}
 	for group, ids := range members {
-		one := s.groupUptime(ids, nodes)
+		one := s.combineGroupUptime(ids, nodes)
 		one.Namespace, one.Group = in.Namespace, group
 		out.Items = append(out.Items, one)
 	}
@@ -304,8 +304,8 @@ func (s *request) groupAvailability(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// uptimes reads the times in which each node was up.
-func (s *request) uptimes(ctx context.Context, filter *events.Filter, p list.Period) (map[model.NodeID]*nodeUptime, error) {
+// readNodeUptimes reads from history when each selected node was up.
+func (s *problemRequest) readNodeUptimes(ctx context.Context, filter *events.Filter, p list.Period) (map[model.NodeID]*nodeUptime, error) {
 	q, err := events.BuildQuery(ctx, s.View, filter)
 	if err != nil {
 		return nil, err
@@ -318,7 +318,7 @@ func (s *request) uptimes(ctx context.Context, filter *events.Filter, p list.Per
 		if count++; count > maxGroupEvents {
 			return nil, model.Errorf(model.Invalid, "the selection has more than %d events", maxGroupEvents).WithHint("select one check or group: --check, --group")
 		}
-		was, changes, err := s.statusAt(ctx, st, events.NameEvent(s.View, st).Check, p.Since)
+		was, changes, err := s.readStatusAt(ctx, st, events.NameEvent(s.View, st).Check, p.Since)
 		if err != nil {
 			return nil, err
 		}
@@ -328,16 +328,16 @@ func (s *request) uptimes(ctx context.Context, filter *events.Filter, p list.Per
 			nodes[st.Node] = uptime
 		}
 		uptime.events++
-		for _, one := range divideIntoSpans(p, was, changes) {
+		for _, one := range divideIntoStatusSpans(p, was, changes) {
 			if one.was.known {
-				uptime.edges = addSpan(uptime.edges, one.from, one.until, downCount(one.was.status))
+				uptime.edges = addUptimeSpan(uptime.edges, one.from, one.until, downCount(one.was.status))
 			}
 		}
 	}
 	return nodes, nil
 }
 
-// downCount returns 1 for a status that means down.
+// downCount returns 1 for a status that counts as down (CRITICAL, UNKNOWN), else 0.
 func downCount(status model.Status) int {
 	if status == model.OK || status == model.Warning {
 		return 0
@@ -345,18 +345,18 @@ func downCount(status model.Status) int {
 	return 1
 }
 
-// groupUptime combines the times of the nodes of a group.
-func (s *request) groupUptime(ids []model.NodeID, nodes map[model.NodeID]*nodeUptime) v1.GroupAvailability {
+// combineGroupUptime combines the times of the nodes of a group.
+func (s *problemRequest) combineGroupUptime(ids []model.NodeID, nodes map[model.NodeID]*nodeUptime) v1.GroupAvailability {
 	out := v1.GroupAvailability{Worst: 2}
 	var edges []uptimeEdge
 	slices.Sort(ids)
 	for _, id := range ids {
 		var up, known time.Duration
-		eachInterval(nodes[id].edges, func(from, until time.Time, _, down int) {
+		eachUptimeInterval(nodes[id].edges, func(from, until time.Time, _, down int) {
 			if known += until.Sub(from); down == 0 {
 				up += until.Sub(from)
 			}
-			edges = addSpan(edges, from, until, min(down, 1))
+			edges = addUptimeSpan(edges, from, until, min(down, 1))
 		})
 		if known == 0 {
 			continue
@@ -374,7 +374,7 @@ func (s *request) groupUptime(ids []model.NodeID, nodes map[model.NodeID]*nodeUp
 		return out
 	}
 	var known, all, some time.Duration
-	eachInterval(edges, func(from, until time.Time, n, down int) {
+	eachUptimeInterval(edges, func(from, until time.Time, n, down int) {
 		d := until.Sub(from)
 		if known += d; down == 0 {
 			all += d

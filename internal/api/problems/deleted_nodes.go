@@ -20,30 +20,31 @@ import (
 // The event view has no deleted nodes. The record of changes has their deletion, and history has
 // their events, by id. So lists of past events end with pages of deleted nodes.
 
-// deletedPrefix begins the place of a page of deleted nodes.
-const deletedPrefix = "gone."
+// deletedPagePrefix begins the place of a page of deleted nodes.
+const deletedPagePrefix = "gone."
 
-// deletedPage is the number of deleted nodes of one page.
-const deletedPage = 50
+// deletedNodesPerPage is the number of deleted nodes of one page.
+const deletedNodesPerPage = 50
 
-// nextDeleted returns the token of the page of deleted nodes that begins behind a change: its revision and part.
-func (s *request) nextDeleted(behind list.Cursor) string {
-	return s.NextPage(deletedPrefix + behind.String())
+// newDeletedPageToken returns the token of the page of deleted nodes that begins behind a change. The cursor holds
+// the revision and the part of the change.
+func (s *problemRequest) newDeletedPageToken(behind list.Cursor) string {
+	return s.NewPageToken(deletedPagePrefix + behind.String())
 }
 
-// deletedPlace returns the place of a page of deleted nodes; false: the token is of another page.
-func (s *request) deletedPlace(token string) (behind list.Cursor, ok bool) {
-	place, err := s.PagePlace(token)
-	if place, ok = strings.CutPrefix(place, deletedPrefix); !ok || err != nil {
+// parseDeletedPageToken returns the place of a page of deleted nodes; false: the token is of another page.
+func (s *problemRequest) parseDeletedPageToken(token string) (behind list.Cursor, ok bool) {
+	place, err := s.ParsePageToken(token)
+	if place, ok = strings.CutPrefix(place, deletedPagePrefix); !ok || err != nil {
 		return behind, false
 	}
 	behind, err = list.ParseCursor(place)
 	return behind, err == nil
 }
 
-// deletedNodes returns a page of the selected nodes that were deleted since a time, newest first,
+// listDeletedNodes returns a page of the selected nodes that were deleted since a time, newest first,
 // and the token of the next page.
-func (s *request) deletedNodes(ctx context.Context, in *events.Selection, since time.Time, behind list.Cursor) (nodes []pastEvent, next string, err error) {
+func (s *problemRequest) listDeletedNodes(ctx context.Context, in *events.Selection, since time.Time, behind list.Cursor) (nodes []pastEvent, next string, err error) {
 	selector, err := directory.ParseSelector(in.Selector)
 	if err != nil {
 		return nil, "", err
@@ -54,16 +55,16 @@ func (s *request) deletedNodes(ctx context.Context, in *events.Selection, since 
 	}
 	q := intent.ChangeQuery{
 		Kind: "Node", Namespace: in.Namespace, Name: in.Node, Gone: true, Since: since,
-		Revision: behind.Number, Part: int(part), Limit: deletedPage + 1, Bodies: in.Selector != "",
+		Revision: behind.Number, Part: int(part), Limit: deletedNodesPerPage + 1, Bodies: in.Selector != "",
 	}
 	changes, err := s.Rows.ChangesBefore(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}
-	if len(changes) > deletedPage {
-		changes = changes[:deletedPage]
-		last := changes[deletedPage-1]
-		next = s.nextDeleted(list.Cursor{Number: last.Revision, ID: strconv.Itoa(last.Part)})
+	if len(changes) > deletedNodesPerPage {
+		changes = changes[:deletedNodesPerPage]
+		last := changes[deletedNodesPerPage-1]
+		next = s.newDeletedPageToken(list.Cursor{Number: last.Revision, ID: strconv.Itoa(last.Part)})
 	}
 	for _, c := range changes {
 		if in.Selector != "" {
@@ -75,7 +76,7 @@ func (s *request) deletedNodes(ctx context.Context, in *events.Selection, since 
 			}
 		}
 		if _, _, ok := s.Directory.NodeName(model.NodeID(c.ID)); ok {
-			continue // its deletion is in progress, and the view has its events
+			continue // the deletion of the node is in progress, and the event view still has its events
 		}
 		nodes = append(nodes, pastEvent{node: model.NodeID(c.ID), namespace: c.Key.Namespace, name: c.Key.Name, deleted: c.At})
 	}
@@ -83,8 +84,8 @@ func (s *request) deletedNodes(ctx context.Context, in *events.Selection, since 
 }
 
 // eachDeletedEvent calls fn with every event of a page of deleted nodes, and returns the token of the next page.
-func (s *request) eachDeletedEvent(ctx context.Context, in *events.Selection, at time.Time, behind list.Cursor, fn func(*pastEvent)) (next string, err error) {
-	nodes, next, err := s.deletedNodes(ctx, in, at, behind)
+func (s *problemRequest) eachDeletedEvent(ctx context.Context, in *events.Selection, at time.Time, behind list.Cursor, fn func(*pastEvent)) (next string, err error) {
+	nodes, next, err := s.listDeletedNodes(ctx, in, at, behind)
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +99,7 @@ func (s *request) eachDeletedEvent(ctx context.Context, in *events.Selection, at
 			}
 			return byCheck[e.SourceName]
 		}
-		changes, err := s.changesSince(ctx, nodes[i].node, in.Check, at)
+		changes, err := s.readStatusChangesSince(ctx, nodes[i].node, in.Check, at)
 		if err != nil {
 			return "", err
 		}
@@ -111,7 +112,7 @@ func (s *request) eachDeletedEvent(ctx context.Context, in *events.Selection, at
 		for _, one := range byCheck {
 			one.was = statusBefore(one.changes)
 		}
-		err = s.eachLastChange(ctx, nodes[i].node, in.Check, at, func(e *history.Entry) { eventOf(e).was = statusAfter(e) })
+		err = s.eachLastStatusChange(ctx, nodes[i].node, in.Check, at, func(e *history.Entry) { eventOf(e).was = statusAfter(e) })
 		if err != nil {
 			return "", err
 		}
@@ -122,10 +123,10 @@ func (s *request) eachDeletedEvent(ctx context.Context, in *events.Selection, at
 	return next, nil
 }
 
-// eachLastChange calls fn with the last status change of each check of a deleted node up to a time.
-func (s *request) eachLastChange(ctx context.Context, node model.NodeID, check string, at time.Time, fn func(*history.Entry)) error {
+// eachLastStatusChange calls fn with the last status change of each check of a deleted node up to a time.
+func (s *problemRequest) eachLastStatusChange(ctx context.Context, node model.NodeID, check string, at time.Time, fn func(*history.Entry)) error {
 	done := map[string]bool{}
-	for e, err := range s.statusChanges(ctx, history.EntryQuery{NodeID: node, Check: check, Before: at.Add(1)}) {
+	for e, err := range s.eachStatusChange(ctx, history.EntryQuery{NodeID: node, Check: check, Before: at.Add(1)}) {
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func (s *request) listProblems(ctx context.Context, in *struct {
+func (s *problemRequest) listProblems(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253"`
 	Node      string `query:"node" maxLength:"253"`
 	Check     string `query:"check" maxLength:"253"`
@@ -33,10 +33,10 @@ func (s *request) listProblems(ctx context.Context, in *struct {
 		return nil, err
 	}
 	q := history.ProblemQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Open: in.Open}
-	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // also problems under older names of the node
+	if id, ok := s.Directory.NodeByName(in.Namespace, in.Node); ok { // the id also finds problems that opened under older names of the node
 		q.Namespace, q.Node, q.NodeID = "", "", id
 	}
-	items, next, err := list.Page(s.View, list.Rows[history.Problem]{
+	items, next, err := list.ReadPage(s.View, list.PagedRows[history.Problem]{
 		Limit: in.Limit, After: in.After, Filter: filter,
 		Read: func(behind list.Cursor, size int) ([]history.Problem, error) {
 			if q.Limit = size; !behind.IsZero() {
@@ -49,7 +49,7 @@ func (s *request) listProblems(ctx context.Context, in *struct {
 	return op.Answer(v1.ProblemList{Items: items, Next: next}), err
 }
 
-func (s *request) getProblem(ctx context.Context, in *op.IDPath) (*op.Body[v1.Problem], error) {
+func (s *problemRequest) getProblem(ctx context.Context, in *op.IDPath) (*op.Body[v1.Problem], error) {
 	p, err := s.History.Problem(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -57,9 +57,9 @@ func (s *request) getProblem(ctx context.Context, in *op.IDPath) (*op.Body[v1.Pr
 	return op.Answer(s.showProblem(p)), nil
 }
 
-// showProblem names the node by its present name, if it exists. The event view knows the worst status
-// of an open problem so far; history learns it when the problem closes.
-func (s *request) showProblem(p history.Problem) v1.Problem {
+// showProblem converts a problem to the API's form, with the present name of its node. For an open problem the event view
+// knows the worst status so far; history has the worst status of closed problems.
+func (s *problemRequest) showProblem(p history.Problem) v1.Problem {
 	if _, name, ok := s.Directory.NodeName(p.NodeID); ok {
 		p.Node = name
 	}
@@ -72,23 +72,23 @@ func (s *request) showProblem(p history.Problem) v1.Problem {
 		Check: events.CheckName(p.Source, p.SourceName)}
 }
 
-// request is one request about problems and history.
-type request struct{ op.Request }
+// problemRequest is one API request about problems and history.
+type problemRequest struct{ op.Request }
 
-// Register adds the operations of this subject.
+// Register adds the operations about problems, history and availability.
 func Register(r *op.Routes) {
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q} })
-	op.Handle(at, op.Get("listProblems", "/api/v1/problems", "problems", "List problems, newest first"), access.NeedOn(access.Read, "problem"), (*request).listProblems)
-	op.Handle(at, op.Get("getProblem", "/api/v1/problems/{id}", "problems", "Get one"), access.NeedOn(access.Read, "problem"), (*request).getProblem)
+	at := op.NewOperationSet(r, func(q op.Request) *problemRequest { return &problemRequest{q} })
+	op.Handle(at, op.Get("listProblems", "/api/v1/problems", "problems", "List problems, newest first"), access.NeedOn(access.Read, "problem"), (*problemRequest).listProblems)
+	op.Handle(at, op.Get("getProblem", "/api/v1/problems/{id}", "problems", "Get one"), access.NeedOn(access.Read, "problem"), (*problemRequest).getProblem)
 	read := access.NeedOn(access.Read, "event")
-	op.Handle(at, op.Get("eventHistory", "/api/v1/events/{namespace}/{node}/{check}/history", "events", "List the history of one event, newest first"), read, (*request).eventHistory)
-	op.Handle(at, op.Get("listHistory", "/api/v1/history", "events", "List the history of events, newest first", model.NotFound), read, (*request).listHistory)
-	op.Handle(at, op.Get("listPastEvents", "/api/v1/history/events", "events", "List events with their status at a past time", model.NotFound), read, (*request).listPastEvents)
-	op.Handle(at, op.Get("listAvailability", "/api/v1/availability", "events", "Time of events in each status in a period", model.NotFound), read, (*request).listAvailability)
-	op.Handle(at, op.Get("groupAvailability", "/api/v1/availability/groups", "events", "Share of uptime of the nodes of groups in a period", model.NotFound), read, (*request).groupAvailability)
+	op.Handle(at, op.Get("eventHistory", "/api/v1/events/{namespace}/{node}/{check}/history", "events", "List the history of one event, newest first"), read, (*problemRequest).getEventHistory)
+	op.Handle(at, op.Get("listHistory", "/api/v1/history", "events", "List the history of events, newest first", model.NotFound), read, (*problemRequest).listHistory)
+	op.Handle(at, op.Get("listPastEvents", "/api/v1/history/events", "events", "List events with their status at a past time", model.NotFound), read, (*problemRequest).listPastEvents)
+	op.Handle(at, op.Get("listAvailability", "/api/v1/availability", "events", "Time of events in each status in a period", model.NotFound), read, (*problemRequest).listAvailability)
+	op.Handle(at, op.Get("groupAvailability", "/api/v1/availability/groups", "events", "Share of uptime of the nodes of groups in a period", model.NotFound), read, (*problemRequest).listGroupAvailability)
 }
 
-func (s *request) eventHistory(ctx context.Context, in *struct {
+func (s *problemRequest) getEventHistory(ctx context.Context, in *struct {
 	events.Path
 	list.Where
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
@@ -99,11 +99,11 @@ func (s *request) eventHistory(ctx context.Context, in *struct {
 	}
 	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check}
 	s.queryByNodeID(&q)
-	items, _, _, err := s.listEntries(ctx, q, list.Rows[history.Entry]{Limit: in.Limit, Filter: filter})
+	items, _, _, err := s.listEntries(ctx, q, list.PagedRows[history.Entry]{Limit: in.Limit, Filter: filter})
 	return op.Answer(v1.EntryList{Items: items}), err
 }
 
-func (s *request) listHistory(ctx context.Context, in *struct {
+func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253"`
 	Node      string `query:"node" maxLength:"253" doc:"Its name now, or the last name of a deleted node."`
 	Check     string `query:"check" maxLength:"253"`
@@ -121,19 +121,19 @@ func (s *request) listHistory(ctx context.Context, in *struct {
 	}
 	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Since: in.Since, Before: in.Until}
 	exists := s.queryByNodeID(&q) || in.Node == ""
-	items, next, found, err := s.listEntries(ctx, q, list.Rows[history.Entry]{Limit: in.Limit, After: in.After, Filter: filter})
+	items, next, found, err := s.listEntries(ctx, q, list.PagedRows[history.Entry]{Limit: in.Limit, After: in.After, Filter: filter})
 	if err != nil {
 		return nil, err
 	}
 	if !exists && !found && in.After == "" && in.Since.IsZero() && in.Until.IsZero() {
-		return nil, s.NodeNotFound(ctx, in.Namespace, in.Node)
+		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
 	return op.Answer(v1.EntryList{Items: items, Next: next}), nil
 }
 
-// queryByNodeID makes a query ask for the id of its node in place of the name, so that it also finds
-// entries under older names. false: no node has the name now.
-func (s *request) queryByNodeID(q *history.EntryQuery) bool {
+// queryByNodeID makes a query ask for the id of its node in place of the name, so that the query also finds
+// entries under older names of the node. false: no node has the name now.
+func (s *problemRequest) queryByNodeID(q *history.EntryQuery) bool {
 	id, ok := s.Directory.NodeByName(q.Namespace, q.Node)
 	if ok {
 		q.Namespace, q.Node, q.NodeID = "", "", id
@@ -142,7 +142,7 @@ func (s *request) queryByNodeID(q *history.EntryQuery) bool {
 }
 
 // listEntries returns a page of the entries of a query, and whether the store found any that a filter may have left out.
-func (s *request) listEntries(ctx context.Context, q history.EntryQuery, page list.Rows[history.Entry]) (items []v1.Entry, next string, found bool, err error) {
+func (s *problemRequest) listEntries(ctx context.Context, q history.EntryQuery, page list.PagedRows[history.Entry]) (items []v1.Entry, next string, found bool, err error) {
 	page.Read = func(behind list.Cursor, size int) (entries []history.Entry, err error) {
 		if q.Limit = size; !behind.IsZero() {
 			q.Before = behind.Time()
@@ -155,7 +155,7 @@ func (s *request) listEntries(ctx context.Context, q history.EntryQuery, page li
 		return entries, err
 	}
 	page.Cursor = func(e *history.Entry) list.Cursor { return list.TimeCursor(e.At, e.ID) }
-	items, next, err = list.Page(s.View, page, func(e *history.Entry) (model.NodeID, v1.Entry) { return e.NodeID, showEntry(e) })
+	items, next, err = list.ReadPage(s.View, page, func(e *history.Entry) (model.NodeID, v1.Entry) { return e.NodeID, showEntry(e) })
 	return items, next, found, err
 }
 

@@ -18,38 +18,40 @@ import (
 )
 
 const (
-	maxNoiseRows = 200_000 // bounds the rows of each kind in one report: one or two seconds, and some 20 MB
-	noisePage    = 5000
-	week         = 7 * 24 * time.Hour
-	oldSilence   = 30 * 24 * time.Hour // age from which a silence counts as old
-	maxWeeks     = 100                 // bounds the weeks of one report
+	maxNoiseRows  = 200_000 // bounds the rows of each kind in one report: one or two seconds, and some 20 MB
+	noisePage     = 5000
+	week          = 7 * 24 * time.Hour
+	oldSilenceAge = 30 * 24 * time.Hour // age from which a silence counts as old
+	maxWeeks      = 100                 // bounds the weeks of one report
 )
 
-// noiseReport builds one report.
+// noiseReport builds one noise report: which checks and routes page people too often.
 type noiseReport struct {
-	*request
+	*reportRequest
 	ctx            context.Context
 	in             *ReportInput
 	out            v1.Noise
-	checks         map[[2]string]*checkNoise // by namespace of the node, and check
+	checks         map[[2]string]*checkNoise // keys: namespace of the node, name of the check
 	routes         map[[2]string]*v1.NoisyRoute
-	acks           map[ackKey][]time.Time
+	acks           map[acknowledgedSource][]time.Time
 	problemSources map[model.Source]bool
 }
 
+// checkNoise collects the problems of one check in one namespace.
 type checkNoise struct {
 	v1.NoisyCheck
 	nodes   map[model.NodeID]bool
 	lengths []time.Duration
 }
 
-type ackKey struct {
+// acknowledgedSource identifies the node and source of a problem that was acknowledged.
+type acknowledgedSource struct {
 	node   model.NodeID
 	source model.Source
 }
 
-func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1.Noise], error) {
-	if err := s.completePeriod(ctx, in, oldSilence); err != nil {
+func (s *reportRequest) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1.Noise], error) {
+	if err := s.completePeriod(ctx, in, oldSilenceAge); err != nil {
 		return nil, err
 	}
 	weeks := int((in.Until.Sub(in.Since) + week - 1) / week)
@@ -61,26 +63,26 @@ func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1
 		return nil, refusal
 	}
 	defer leave()
-	notes, err := s.historyGaps(ctx, in.Since)
+	notes, err := s.historyGapNotes(ctx, in.Since)
 	if err != nil {
 		return nil, err
 	}
-	n := &noiseReport{request: s, ctx: ctx, in: in, checks: map[[2]string]*checkNoise{}, routes: map[[2]string]*v1.NoisyRoute{}, acks: map[ackKey][]time.Time{}, problemSources: map[model.Source]bool{},
+	n := &noiseReport{reportRequest: s, ctx: ctx, in: in, checks: map[[2]string]*checkNoise{}, routes: map[[2]string]*v1.NoisyRoute{}, acks: map[acknowledgedSource][]time.Time{}, problemSources: map[model.Source]bool{},
 		out: v1.Noise{Since: in.Since, Until: in.Until, Notes: notes, Checks: []v1.NoisyCheck{}, Routes: []v1.NoisyRoute{}, Quiet: []v1.QuietCheck{}, Nowhere: []v1.QuietCheck{}, Silences: []v1.StaleSilence{}}}
 	for i := weeks; i > 0; i-- {
 		n.out.Weeks = append(n.out.Weeks, in.Until.Add(-time.Duration(i)*week))
 	}
-	for _, step := range []func() error{n.countMessages, n.countMarks, n.countProblems, n.findQuietChecks, n.findStaleSilences} {
+	for _, step := range []func() error{n.countMessages, n.countFlapsAndAcknowledgements, n.countProblems, n.findQuietChecks, n.findStaleSilences} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	n.finishReport()
+	n.computeMediansAndSort()
 	return op.Answer(n.out), nil
 }
 
-// checkRow returns the row of a check.
-func (n *noiseReport) checkRow(namespace, name string) *checkNoise {
+// checkNoiseOf returns the row of the noise report about a check; a missing row is created.
+func (n *noiseReport) checkNoiseOf(namespace, name string) *checkNoise {
 	key := [2]string{namespace, name}
 	if n.checks[key] == nil {
 		n.checks[key] = &checkNoise{NoisyCheck: v1.NoisyCheck{Namespace: namespace, Check: name, PerWeek: make([]int, len(n.out.Weeks))}, nodes: map[model.NodeID]bool{}}
@@ -88,14 +90,14 @@ func (n *noiseReport) checkRow(namespace, name string) *checkNoise {
 	return n.checks[key]
 }
 
-// weekIndex returns the index of the week of a time.
+// weekIndex returns the index of the week of the report in which a time lies.
 func (n *noiseReport) weekIndex(at time.Time) int {
 	return min(max(len(n.out.Weeks)-1-int(n.out.Until.Sub(at)/week), 0), len(n.out.Weeks)-1)
 }
 
-// eachRow calls count with the rows of the report's period, newest first, and ends with a note after maxNoiseRows rows.
-// read returns at most noisePage rows behind the row last; nil: the newest ones.
-func eachRow[R any](n *noiseReport, kind string, at func(*R) time.Time, read func(last *R) ([]R, error), count func(*R)) error {
+// eachReportRow calls count with each history row of the report's period, newest first, and ends with a note after
+// maxNoiseRows rows. read returns at most noisePage rows behind the row last; nil: the newest ones.
+func eachReportRow[R any](n *noiseReport, kind string, at func(*R) time.Time, read func(last *R) ([]R, error), count func(*R)) error {
 	rows := 0
 	for row, err := range list.AllRows(noisePage, read) {
 		if err != nil {
@@ -113,7 +115,7 @@ func eachRow[R any](n *noiseReport, kind string, at func(*R) time.Time, read fun
 
 func (n *noiseReport) countMessages() error {
 	q := history.MessageQuery{Namespace: n.in.Namespace, Since: n.in.Since, Until: n.in.Until, Limit: noisePage}
-	return eachRow(n, "messages", func(m *history.Message) time.Time { return m.Ended }, func(last *history.Message) ([]history.Message, error) {
+	return eachReportRow(n, "messages", func(m *history.Message) time.Time { return m.Ended }, func(last *history.Message) ([]history.Message, error) {
 		if last != nil {
 			q.Until, q.BeforeID = last.Ended, last.ID
 		}
@@ -132,7 +134,7 @@ func (n *noiseReport) countMessage(m *history.Message) {
 	if n.routes[key] == nil {
 		n.routes[key] = &v1.NoisyRoute{Route: m.Route, Handler: key[1], PerWeek: make([]int, len(n.out.Weeks))}
 	}
-	of, by, at := n.checkRow(m.Namespace, m.SourceKind.Label(m.SourceName)), n.routes[key], n.weekIndex(m.Ended)
+	of, by, at := n.checkNoiseOf(m.Namespace, m.SourceKind.Label(m.SourceName)), n.routes[key], n.weekIndex(m.Ended)
 	n.out.Pages++
 	of.Pages++
 	by.Pages++
@@ -150,27 +152,27 @@ func (n *noiseReport) countMessage(m *history.Message) {
 	}
 }
 
-// countMarks counts the starts of flapping and keeps the times of acknowledgements.
-func (n *noiseReport) countMarks() error {
+// countFlapsAndAcknowledgements counts the starts of flapping and keeps the times of acknowledgements.
+func (n *noiseReport) countFlapsAndAcknowledgements() error {
 	q := history.EntryQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
-	return eachRow(n, "acknowledgements and starts of flapping", func(e *history.Entry) time.Time { return e.At }, func(last *history.Entry) ([]history.Entry, error) {
+	return eachReportRow(n, "acknowledgements and starts of flapping", func(e *history.Entry) time.Time { return e.At }, func(last *history.Entry) ([]history.Entry, error) {
 		if last != nil {
 			q.Before, q.BeforeID = last.At, last.ID
 		}
 		return n.History.Marks(n.ctx, q)
 	}, func(e *history.Entry) {
 		if e.Kind == history.FlappingStarted {
-			n.checkRow(e.Namespace, e.Source.Kind.Label(e.SourceName)).Flaps++
+			n.checkNoiseOf(e.Namespace, e.Source.Kind.Label(e.SourceName)).Flaps++
 			return
 		}
-		key := ackKey{e.NodeID, e.Source}
+		key := acknowledgedSource{e.NodeID, e.Source}
 		n.acks[key] = append(n.acks[key], e.At)
 	})
 }
 
 func (n *noiseReport) countProblems() error {
 	q := history.ProblemQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
-	return eachRow(n, "problems", func(p *history.Problem) time.Time { return p.Opened }, func(last *history.Problem) ([]history.Problem, error) {
+	return eachReportRow(n, "problems", func(p *history.Problem) time.Time { return p.Opened }, func(last *history.Problem) ([]history.Problem, error) {
 		if last != nil {
 			q.Before, q.BeforeID = last.Opened, last.ID
 		}
@@ -179,7 +181,7 @@ func (n *noiseReport) countProblems() error {
 }
 
 func (n *noiseReport) countProblem(p *history.Problem) {
-	of := n.checkRow(p.Namespace, p.Source.Kind.Label(p.SourceName))
+	of := n.checkNoiseOf(p.Namespace, p.Source.Kind.Label(p.SourceName))
 	n.problemSources[p.Source] = true
 	of.Problems++
 	if of.nodes[p.NodeID] = true; p.Closed.IsZero() {
@@ -187,12 +189,12 @@ func (n *noiseReport) countProblem(p *history.Problem) {
 	}
 	of.Closed++
 	of.lengths = append(of.lengths, p.Closed.Sub(p.Opened))
-	if !slices.ContainsFunc(n.acks[ackKey{p.NodeID, p.Source}], func(at time.Time) bool { return !at.Before(p.Opened) && !at.After(p.Closed) }) {
+	if !slices.ContainsFunc(n.acks[acknowledgedSource{p.NodeID, p.Source}], func(at time.Time) bool { return !at.Before(p.Opened) && !at.After(p.Closed) }) {
 		of.Unacked++
 	}
 }
 
-// findQuietChecks finds the checks that opened no problem, and those that run on no node.
+// findQuietChecks adds to the report the checks that opened no problem, and those that run on no node.
 func (n *noiseReport) findQuietChecks() error {
 	checks, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Check", Namespace: n.in.Namespace}, nil)
 	if err != nil {
@@ -214,7 +216,7 @@ func (n *noiseReport) findQuietChecks() error {
 	return nil
 }
 
-// findStaleSilences finds the silences that are old, or match nothing any more.
+// findStaleSilences adds to the report the silences that are old, or match nothing any more.
 func (n *noiseReport) findStaleSilences() error {
 	silences, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Silence", Namespace: n.in.Namespace}, nil)
 	if err != nil {
@@ -224,7 +226,7 @@ func (n *noiseReport) findStaleSilences() error {
 		r := &silences[i]
 		spec := r.Spec.(*model.SilenceSpec)
 		if now := n.Now(); !spec.Until.IsZero() && !now.Before(spec.Until.Time) {
-			continue // ended
+			continue // the silence has ended
 		}
 		nodes, _, _, err := notification.CoveredNodes(n.View, r.Metadata.Namespace, &spec.Selector)
 		if err != nil {
@@ -234,10 +236,10 @@ func (n *noiseReport) findStaleSilences() error {
 		if nodes == 0 {
 			one.Why = append(one.Why, "covers no node")
 		}
-		if gone := n.missingChecks(r.Metadata.Namespace, spec.Checks); gone != "" {
+		if gone := n.missingChecksNote(r.Metadata.Namespace, spec.Checks); gone != "" {
 			one.Why = append(one.Why, gone)
 		}
-		if old := n.Now().Sub(one.Made); old > oldSilence {
+		if old := n.Now().Sub(one.Made); old > oldSilenceAge {
 			one.Why = append(one.Why, fmt.Sprintf("%d days old", int(old.Hours()/24)))
 		}
 		if len(one.Why) > 0 {
@@ -247,20 +249,20 @@ func (n *noiseReport) findStaleSilences() error {
 	return nil
 }
 
-// missingChecks explains that none of the named checks exists; empty: one does.
-func (n *noiseReport) missingChecks(namespace string, checks []string) string {
+// missingChecksNote returns a note where none of the checks that a silence names exists; empty: a named check exists.
+func (n *noiseReport) missingChecksNote(namespace string, checks []string) string {
 	if len(checks) == 0 {
 		return ""
 	}
 	spaces := []string{namespace}
-	if namespace == model.SharedNamespaceName { // it covers nodes of all namespaces, and their checks
+	if namespace == model.SharedNamespaceName { // a shared silence covers nodes and checks of all namespaces
 		var err error
 		if spaces, err = n.Namespaces(n.ctx); err != nil {
 			return ""
 		}
 	}
 	for _, name := range checks {
-		if len(n.ChecksNamed(spaces, name)) > 0 {
+		if len(n.FindChecksByName(spaces, name)) > 0 {
 			return ""
 		}
 	}
@@ -270,8 +272,8 @@ func (n *noiseReport) missingChecks(namespace string, checks []string) string {
 	return "none of its checks exist"
 }
 
-// finishReport computes medians and sorts.
-func (n *noiseReport) finishReport() {
+// computeMediansAndSort computes the medians of the report and sorts its rows.
+func (n *noiseReport) computeMediansAndSort() {
 	for _, of := range n.checks {
 		of.Nodes = len(of.nodes)
 		if slices.Sort(of.lengths); len(of.lengths) > 0 {

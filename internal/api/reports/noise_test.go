@@ -16,47 +16,49 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// endlessHistory is a history without an end: each page is full, and each row is another event's.
+// endlessHistory is a history store without an end: each page is full, and each row is about another event.
 type endlessHistory struct {
 	view.History
 	rows map[string]int
 	t    *testing.T
 }
 
-// page is the place of the next rows, the newest first.
-func (a *endlessHistory) page(what string, limit int, before time.Time, id string) (from int) {
+// countPageRows returns the number of the first row of the next page and checks that the query continues behind the last row.
+func (a *endlessHistory) countPageRows(what string, limit int, before time.Time, id string) (from int) {
 	from = a.rows[what]
 	if a.rows[what] += limit; limit != noisePage {
 		a.t.Fatalf("%s: a page of %d", what, limit)
 	}
-	if from > 0 && (id != fmt.Sprint(from) || !before.Equal(rowTime(from-1))) {
-		a.t.Fatalf("%s: the page behind %s at %v, want %d at %v", what, id, before, from, rowTime(from-1))
+	if from > 0 && (id != fmt.Sprint(from) || !before.Equal(historyRowTime(from-1))) {
+		a.t.Fatalf("%s: the page behind %s at %v, want %d at %v", what, id, before, from, historyRowTime(from-1))
 	}
 	return from
 }
 
-func rowTime(row int) time.Time { return time.Unix(1e9, 0).Add(-time.Duration(row) * time.Millisecond) }
+func historyRowTime(row int) time.Time {
+	return time.Unix(1e9, 0).Add(-time.Duration(row) * time.Millisecond)
+}
 
 func (a *endlessHistory) Messages(_ context.Context, q history.MessageQuery) ([]history.Message, error) {
 	out := make([]history.Message, q.Limit)
-	for i, from := 0, a.page("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
-		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Tells = int64(from+i+1), rowTime(from+i), "default", "disk", "opened"
+	for i, from := 0, a.countPageRows("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
+		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Tells = int64(from+i+1), historyRowTime(from+i), "default", "disk", "opened"
 	}
 	return out, nil
 }
 
 func (a *endlessHistory) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	out := make([]history.Entry, q.Limit)
-	for i, from := 0, a.page("marks", q.Limit, q.Before, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
-		out[i].ID, out[i].At, out[i].NodeID = int64(from+i+1), rowTime(from+i), model.NodeID(from+i)
+	for i, from := 0, a.countPageRows("marks", q.Limit, q.Before, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
+		out[i].ID, out[i].At, out[i].NodeID = int64(from+i+1), historyRowTime(from+i), model.NodeID(from+i)
 	}
 	return out, nil
 }
 
 func (a *endlessHistory) Problems(_ context.Context, q history.ProblemQuery) ([]history.Problem, error) {
 	out := make([]history.Problem, q.Limit)
-	for i, from := 0, a.page("problems", q.Limit, q.Before, q.BeforeID); i < len(out); i++ {
-		out[i].ID, out[i].Opened, out[i].Closed, out[i].Namespace, out[i].SourceName, out[i].NodeID = fmt.Sprint(from+i+1), rowTime(from+i), rowTime(from+i), "default", "disk", model.NodeID(from+i)
+	for i, from := 0, a.countPageRows("problems", q.Limit, q.Before, q.BeforeID); i < len(out); i++ {
+		out[i].ID, out[i].Opened, out[i].Closed, out[i].Namespace, out[i].SourceName, out[i].NodeID = fmt.Sprint(from+i+1), historyRowTime(from+i), historyRowTime(from+i), "default", "disk", model.NodeID(from+i)
 	}
 	return out, nil
 }
@@ -65,9 +67,9 @@ func (a *endlessHistory) Problems(_ context.Context, q history.ProblemQuery) ([]
 func TestNoiseReportIsBounded(t *testing.T) {
 	a := &endlessHistory{rows: map[string]int{}, t: t}
 	until := time.Unix(1e9, 0)
-	n := &noiseReport{request: &request{Request: op.Request{View: view.New(view.Stores{History: a}, view.Live{})}}, ctx: t.Context(), in: &ReportInput{Period: list.Period{Until: until}}, checks: map[[2]string]*checkNoise{}, routes: map[[2]string]*v1.NoisyRoute{},
-		acks: map[ackKey][]time.Time{}, problemSources: map[model.Source]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}
-	for _, step := range []func() error{n.countMessages, n.countMarks, n.countProblems} {
+	n := &noiseReport{reportRequest: &reportRequest{Request: op.Request{View: view.New(view.Stores{History: a}, view.Live{})}}, ctx: t.Context(), in: &ReportInput{Period: list.Period{Until: until}}, checks: map[[2]string]*checkNoise{}, routes: map[[2]string]*v1.NoisyRoute{},
+		acks: map[acknowledgedSource][]time.Time{}, problemSources: map[model.Source]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}
+	for _, step := range []func() error{n.countMessages, n.countFlapsAndAcknowledgements, n.countProblems} {
 		testenv.NoError(t, step())
 	}
 	for what, rows := range a.rows {
@@ -79,7 +81,7 @@ func TestNoiseReportIsBounded(t *testing.T) {
 		t.Errorf("%v, %d acknowledgements, %d pages, %d checks", a.rows, len(n.acks), n.out.Pages, len(n.checks))
 	}
 	for i, what := range []string{"messages", "acknowledgements and starts of flapping", "problems"} {
-		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": the report counts only those since "+rowTime(maxNoiseRows-1).UTC().Format(time.RFC3339)) {
+		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": the report counts only those since "+historyRowTime(maxNoiseRows-1).UTC().Format(time.RFC3339)) {
 			t.Fatalf("%q", n.out.Notes)
 		}
 	}

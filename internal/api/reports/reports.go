@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// historyGaps explains which part of a period history does not have.
-func (s *request) historyGaps(ctx context.Context, since time.Time) (notes []string, err error) {
+// historyGapNotes returns notes about the part of a period that history does not have (any more).
+func (s *reportRequest) historyGapNotes(ctx context.Context, since time.Time) (notes []string, err error) {
 	if kept := s.Now().Add(-s.Retention); s.Retention > 0 && since.Before(kept) {
 		notes = append(notes, fmt.Sprintf("history covers %s (--history-retention): data before %s is missing or incomplete", model.Duration(s.Retention), kept.UTC().Format(time.RFC3339)))
 	}
@@ -45,15 +45,15 @@ type ReportInput struct {
 	list.Period
 }
 
-// completePeriod validates the namespace and completes the period.
-func (s *request) completePeriod(ctx context.Context, in *ReportInput, length time.Duration) error {
+// completePeriod checks that the namespace of a report exists, and fills in missing ends of its period.
+func (s *reportRequest) completePeriod(ctx context.Context, in *ReportInput, length time.Duration) error {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return err
 	}
 	return in.Period.Complete(s.Now(), length)
 }
 
-func (s *request) reportShadow(ctx context.Context, in *struct {
+func (s *reportRequest) reportShadow(ctx context.Context, in *struct {
 	ReportInput
 	list.Where
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
@@ -73,7 +73,7 @@ func (s *request) reportShadow(ctx context.Context, in *struct {
 		}
 	}
 	q := history.MessageQuery{Namespace: in.Namespace, Shadow: true, Since: in.Since, Until: in.Until}
-	out.Items, out.Next, err = list.Page(s.View, list.Rows[history.Message]{
+	out.Items, out.Next, err = list.ReadPage(s.View, list.PagedRows[history.Message]{
 		Limit: in.Limit, After: in.After, Filter: filter,
 		Read: func(behind list.Cursor, size int) (_ []history.Message, err error) {
 			if q.Limit = size; !behind.IsZero() {
@@ -85,13 +85,13 @@ func (s *request) reportShadow(ctx context.Context, in *struct {
 			return s.History.Messages(ctx, q)
 		},
 		Cursor: func(m *history.Message) list.Cursor { return list.TimeCursor(m.Ended, m.ID) },
-	}, func(m *history.Message) (model.NodeID, v1.ShadowMessage) { return 0, s.showMessage(m) })
+	}, func(m *history.Message) (model.NodeID, v1.ShadowMessage) { return 0, s.showShadowMessage(m) })
 	return op.Answer(out), err
 }
 
-// shadowNotes explains gaps of the report: missing history, and namespaces that send their messages.
-func (s *request) shadowNotes(ctx context.Context, namespace string, since time.Time) ([]string, error) {
-	notes, err := s.historyGaps(ctx, since)
+// shadowNotes returns notes about gaps of a shadow report: missing history, and namespaces that send their messages.
+func (s *reportRequest) shadowNotes(ctx context.Context, namespace string, since time.Time) ([]string, error) {
+	notes, err := s.historyGapNotes(ctx, since)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +114,9 @@ func (s *request) shadowNotes(ctx context.Context, namespace string, since time.
 	return notes, nil
 }
 
-func (s *request) showMessage(m *history.Message) v1.ShadowMessage {
+func (s *reportRequest) showShadowMessage(m *history.Message) v1.ShadowMessage {
 	out := v1.ShadowMessage{At: m.Ended, Handler: handlerName(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
-	if n, err := handler.Decode(m.Payload); err == nil && s.SeesNamespace(n.Space) { // the names of the worst problem, which a message tells first
+	if n, err := handler.Decode(m.Payload); err == nil && s.SeesNamespace(n.Space) { // node and check of the first problem in the message, which is the worst
 		out.Namespace, out.Node, out.Check, out.Opened = n.Space, n.Node, n.Source.Kind.Label(n.Source.Name), n.Opened
 		out.Status, out.Severity, out.Summary = n.Status, n.Severity, n.Summary
 	}
@@ -125,22 +125,22 @@ func (s *request) showMessage(m *history.Message) v1.ShadowMessage {
 
 func handlerName(h history.HandlerRef) string { return strings.TrimPrefix(h.Namespace+"/"+h.Name, "/") }
 
-// Options are the surroundings of reports.
+// Options are the dependencies of package reports.
 type Options struct {
-	Retention time.Duration // of history; 0: unknown
+	Retention time.Duration // time for which history is kept; 0: unknown
 }
 
-// request is one request for a report.
-type request struct {
+// reportRequest is one request for a report.
+type reportRequest struct {
 	op.Request
 	Options
 	reports *op.Turns
 }
 
-// Register adds the operations of this subject.
+// Register adds the operations about reports.
 func Register(r *op.Routes, o Options) {
 	reports := op.NewTurns(r, "reports", "reports", model.Errorf(model.Unavailable, "too many reports are waiting").WithHint("try again in a moment"))
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o, reports} })
-	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "List messages of shadow namespaces, newest first", model.NotFound), access.NeedOn(access.Read, "report"), (*request).reportShadow)
-	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "Report on noise: messages by check and route, quiet checks, stale silences", model.NotFound), access.NeedOn(access.Read, "report"), (*request).reportNoise)
+	at := op.NewOperationSet(r, func(q op.Request) *reportRequest { return &reportRequest{q, o, reports} })
+	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "List messages of shadow namespaces, newest first", model.NotFound), access.NeedOn(access.Read, "report"), (*reportRequest).reportShadow)
+	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "Report on noise: messages by check and route, quiet checks, stale silences", model.NotFound), access.NeedOn(access.Read, "report"), (*reportRequest).reportNoise)
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// applyTurn waits for a turn before huma reads the body, because a body may have 32 MiB.
-func applyTurn(applies *op.Turns) func(huma.Context, func(huma.Context)) {
+// waitForApplyTurn waits for a turn before huma reads the body, because a body may have 32 MiB.
+func waitForApplyTurn(applies *op.Turns) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		leave, refusal := applies.Enter(ctx.Context())
 		if refusal != nil {
@@ -35,11 +35,11 @@ func applyTurn(applies *op.Turns) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.Body[v1.Applied], error) {
+func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBody []byte }) (*op.Body[v1.Applied], error) {
 	var resources []model.Resource
 	var flaws model.Flaws
 	errEnough := errors.New("enough flaws")
-	r, err := s.applyBody(in.RawBody, func(i int, raw json.RawMessage) error {
+	r, err := s.readApplyBody(in.RawBody, func(i int, raw json.RawMessage) error {
 		located, err := s.Kinds.Decode(fmt.Sprintf("resource %d", i), raw)
 		var found model.Flaws
 		if err != nil && !errors.As(err, &found) {
@@ -69,7 +69,7 @@ func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.
 		return nil, err.(*model.Error).WithHint("muster lint FILE prints the lines, muster explain KIND the fields")
 	}
 	for i := range resources {
-		resources[i] = s.inNamespace(resources[i], r.Namespace)
+		resources[i] = s.setDefaultNamespace(resources[i], r.Namespace)
 	}
 	if len(resources) == 0 && !r.Prune {
 		return nil, model.Errorf(model.Invalid, "resources: the list is empty").WithHint("expected at least one")
@@ -85,8 +85,8 @@ func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.
 	return op.Answer(Applied(s.View, applied, r.DryRun, resources)), err
 }
 
-// expectedRevisions returns the revisions that resources of an apply must have.
-func (s *request) expectedRevisions(list []v1.Expected, resources []model.Resource) (map[intent.Key]int64, error) {
+// expectedRevisions returns the revisions that resources must have before an apply, as its request expects them.
+func (s *resourceRequest) expectedRevisions(list []v1.Expected, resources []model.Resource) (map[intent.Key]int64, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -96,7 +96,7 @@ func (s *request) expectedRevisions(list []v1.Expected, resources []model.Resour
 	}
 	out := make(map[intent.Key]int64, len(list))
 	for _, e := range list {
-		key, err := s.keyOfRef(e.Ref)
+		key, err := s.resolveRef(e.Ref)
 		if err != nil {
 			return nil, err
 		}
@@ -108,8 +108,8 @@ func (s *request) expectedRevisions(list []v1.Expected, resources []model.Resour
 	return out, nil
 }
 
-// keyOfRef returns the key of a reference. Without a namespace it is in the default one.
-func (s *request) keyOfRef(ref v1.Ref) (intent.Key, error) {
+// resolveRef returns the key of the resource that a request names; without a namespace, in namespace default.
+func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 	k, ok := s.Kinds.Of(ref.Kind)
 	if !ok {
 		return intent.Key{}, s.Kinds.Unknown(ref.Kind)
@@ -121,8 +121,8 @@ func (s *request) keyOfRef(ref v1.Ref) (intent.Key, error) {
 	return key, nil
 }
 
-// inNamespace puts a resource without a namespace into the request's, and sets defaults.
-func (s *request) inNamespace(r model.Resource, namespace string) model.Resource {
+// setDefaultNamespace puts a resource without a namespace into the namespace of the request, and sets default values.
+func (s *resourceRequest) setDefaultNamespace(r model.Resource, namespace string) model.Resource {
 	if k, ok := s.Kinds.Of(r.Kind); ok && k.Namespaced && r.Metadata.Namespace == "" && namespace != "" {
 		r.Metadata.Namespace = namespace
 	}
@@ -136,7 +136,7 @@ type putOutput struct {
 	Body v1.Applied
 }
 
-func (s *request) put(ctx context.Context, key intent.Key, in ChangeInput, raw []byte) (*putOutput, error) {
+func (s *resourceRequest) putResource(ctx context.Context, key intent.Key, in ChangeInput, raw []byte) (*putOutput, error) {
 	located, err := s.Kinds.Decode("body", raw)
 	if err != nil {
 		return nil, err
@@ -144,9 +144,9 @@ func (s *request) put(ctx context.Context, key intent.Key, in ChangeInput, raw [
 	if len(located) != 1 {
 		return nil, model.Errorf(model.Invalid, "the body has %d resources, expected one", len(located)).WithHint("apply several with POST /api/v1/apply")
 	}
-	r := s.inNamespace(located[0].Resource, key.Namespace)
+	r := s.setDefaultNamespace(located[0].Resource, key.Namespace)
 	if got := intent.KeyOf(&r); got != key {
-		return nil, model.Errorf(model.Invalid, "the body is %s, the path says %s", got, key)
+		return nil, model.Errorf(model.Invalid, "the body declares %s, but the path names %s", got, key)
 	}
 	o, err := s.changeOptions(ctx, key, in)
 	if err != nil {
@@ -159,12 +159,12 @@ func (s *request) put(ctx context.Context, key intent.Key, in ChangeInput, raw [
 	}
 	out := &putOutput{Body: Applied(s.View, applied, in.DryRun, resources)}
 	if !in.DryRun {
-		out.ETag = s.etag(applied.Outcomes[0].Revision)
+		out.ETag = s.resourceETag(applied.Outcomes[0].Revision)
 	}
 	return out, nil
 }
 
-func (s *request) remove(ctx context.Context, key intent.Key, in ChangeInput) (*op.Body[v1.Applied], error) {
+func (s *resourceRequest) deleteResource(ctx context.Context, key intent.Key, in ChangeInput) (*op.Body[v1.Applied], error) {
 	if _, err := s.Intent.Get(ctx, key); err != nil {
 		return nil, s.ExplainNotFound(ctx, err, key)
 	}
@@ -179,10 +179,10 @@ func (s *request) remove(ctx context.Context, key intent.Key, in ChangeInput) (*
 	return op.Answer(Applied(s.View, applied, in.DryRun, nil)), nil
 }
 
-func (s *request) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequest }) (*op.Body[v1.Applied], error) {
+func (s *resourceRequest) deleteResources(ctx context.Context, in *struct{ Body v1.DeleteRequest }) (*op.Body[v1.Applied], error) {
 	keys, seen := make([]intent.Key, len(in.Body.Resources)), map[intent.Key]bool{}
 	for i, ref := range in.Body.Resources {
-		key, err := s.keyOfRef(ref)
+		key, err := s.resolveRef(ref)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +200,7 @@ func (s *request) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequ
 	return op.Answer(Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 
-// Applied converts the outcome of a change, and describes where each resource lands.
+// Applied converts the outcome of a change to the API's form, and describes on how many nodes each resource lands.
 func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.Resource) v1.Applied {
 	byKey := map[intent.Key]*model.Resource{}
 	for i := range resources {
@@ -223,7 +223,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 			var warning string
 			one.Note, warning = v.Kinds.Effect(byKey[o.Key], o.Landing, o.Op != intent.OpUnchanged)
 			if warning != "" && len(v.Directory.Nodes("")) == 0 {
-				one.Note, warning = one.Note+" yet: no machine has joined", "" // this is the normal state of a new server
+				one.Note, warning = one.Note+" yet: no machine has joined", "" // on a new server this is normal, and no warning
 			}
 			if warning != "" {
 				one.Warnings = append(one.Warnings, warning)
@@ -239,17 +239,17 @@ func mustRedact(ctx context.Context, resources []model.Resource) bool {
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
 }
 
-// The body of an apply is read here, because huma would build a tree of all of it before its size
-// is checked. Memory follows the resources that are kept.
+// These constants bound the body of an apply. The package reads the body itself, because huma would decode it whole
+// before its size is checked.
 const (
-	maxResources = 10_000
-	maxResource  = 512 << 10 // bytes of one resource
-	maxFields    = 20        // of the request, without the resources
+	maxResources     = 10_000
+	maxResourceBytes = 512 << 10 // bytes of one resource
+	maxApplyFields   = 20        // of the request, without the resources
 )
 
-// applyBody reads the request and calls take with each resource, which the result leaves out. An
-// error of take ends the reading.
-func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) error) (v1.ApplyRequest, error) {
+// readApplyBody decodes the body of an apply. It calls take with each resource; the result holds all other fields. An
+// error of take ends the decoding.
+func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.RawMessage) error) (v1.ApplyRequest, error) {
 	var r v1.ApplyRequest
 	dec := json.NewDecoder(bytes.NewReader(data))
 	rest := map[string]any{} // without the resources, for huma's validation
@@ -266,11 +266,11 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 		}
 		name, _ := key.(string)
 		if _, twice := rest[name]; twice {
-			return r, model.Errorf(model.Invalid, "the body has %q twice", name)
+			return r, model.Errorf(model.Invalid, "the body has the field %q twice", name)
 		}
 		if name != "resources" {
-			if len(rest) > maxFields {
-				return r, model.Errorf(model.Invalid, "the body has more than %d fields", maxFields).WithHint("see /api/v1/openapi.json")
+			if len(rest) > maxApplyFields {
+				return r, model.Errorf(model.Invalid, "the body has more than %d fields", maxApplyFields).WithHint("see /api/v1/openapi.json")
 			}
 			var value any
 			if err := dec.Decode(&value); err != nil {
@@ -279,7 +279,7 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 			rest[name] = value
 			continue
 		}
-		if n, err = eachResource(dec, take); err != nil {
+		if n, err = readEachResource(dec, take); err != nil {
 			return r, err
 		}
 		rest[name] = make([]any, min(n, 1))
@@ -290,10 +290,10 @@ func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) e
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return r, model.Errorf(model.Invalid, "the body has more text after its JSON object")
 	}
-	return r, s.applyFields(rest, &r)
+	return r, s.validateApplyFields(rest, &r)
 }
 
-func eachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n int, err error) {
+func readEachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n int, err error) {
 	if token, err := dec.Token(); err != nil || token != json.Delim('[') {
 		return 0, model.Errorf(model.Invalid, "resources: expected a list")
 	}
@@ -305,8 +305,8 @@ func eachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n i
 		if err := dec.Decode(&raw); err != nil {
 			return n, invalidJSONError(err)
 		}
-		if len(raw) > maxResource {
-			return n, model.Errorf(model.TooLarge, "resource %d has %d bytes, at most %d", n, len(raw), maxResource).
+		if len(raw) > maxResourceBytes {
+			return n, model.Errorf(model.TooLarge, "resource %d has %d bytes; the limit is %d", n, len(raw), maxResourceBytes).
 				WithHint("move long texts to files on the nodes")
 		}
 		if err := take(n, raw); err != nil {
@@ -324,8 +324,8 @@ func invalidJSONError(err error) error {
 	return huma.Error400BadRequest("the body is not JSON: " + err.Error())
 }
 
-// applyFields validates all fields but the resources by the schema of the OpenAPI document.
-func (s *request) applyFields(rest map[string]any, r *v1.ApplyRequest) error {
+// validateApplyFields validates all fields but the resources by the schema of the OpenAPI document.
+func (s *resourceRequest) validateApplyFields(rest map[string]any, r *v1.ApplyRequest) error {
 	registry := s.Huma.OpenAPI().Components.Schemas
 	schema := registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest")
 	var result huma.ValidateResult
@@ -349,8 +349,8 @@ func applyRequestBody(registry huma.Registry) *huma.RequestBody {
 	return &huma.RequestBody{Required: true, Content: jsonContent(registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest"))}
 }
 
-// etag returns the strong ETag of a resource at a revision, in this incarnation of the data.
-func (s *request) etag(revision int64) string {
+// resourceETag returns the strong ETag of a resource at a revision, in this incarnation of the data.
+func (s *resourceRequest) resourceETag(revision int64) string {
 	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
 }
 
@@ -370,20 +370,20 @@ func splitETags(header string) (list []string) {
 	return list
 }
 
-// matchesETag compares as If-Match does: strongly, so a weak tag never matches.
-func matchesETag(header, tag string) bool {
+// matchesETagStrongly reports whether an If-Match header matches an ETag. The comparison is strong: a weak tag never matches.
+func matchesETagStrongly(header, tag string) bool {
 	list := splitETags(header)
 	return slices.Contains(list, "*") || slices.Contains(list, tag)
 }
 
-// matchesNoETag compares as If-None-Match does: weakly.
-func matchesNoETag(header, tag string) bool {
+// matchesETagWeakly reports whether an If-None-Match header matches an ETag. The comparison is weak: W/ is ignored.
+func matchesETagWeakly(header, tag string) bool {
 	return !slices.ContainsFunc(splitETags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
 }
 
-// expectedRevision returns the revision that a change must find, by If-Match and If-None-Match; 0:
-// no resource. conditional is false where the request has no condition.
-func (s *request) expectedRevision(ctx context.Context, key intent.Key, in ChangeInput) (revision int64, conditional bool, err error) {
+// expectedRevision returns the revision that a resource must have before a change, by If-Match and If-None-Match;
+// 0: the resource must not exist. conditional is false where the request has no condition.
+func (s *resourceRequest) expectedRevision(ctx context.Context, key intent.Key, in ChangeInput) (revision int64, conditional bool, err error) {
 	if in.IfMatch == "" && in.IfNoneMatch == "" {
 		return 0, false, nil
 	}
@@ -397,12 +397,12 @@ func (s *request) expectedRevision(ctx context.Context, key intent.Key, in Chang
 	case err != nil:
 		return 0, false, err
 	}
-	tag := s.etag(r.Status.Revision)
+	tag := s.resourceETag(r.Status.Revision)
 	switch {
-	case in.IfMatch != "" && !matchesETag(in.IfMatch, tag):
+	case in.IfMatch != "" && !matchesETagStrongly(in.IfMatch, tag):
 		return 0, false, model.Errorf(model.Stale, "%s has changed: its ETag is %s, If-Match requires %s", key, tag, model.Shorten(in.IfMatch)).
 			WithHint("GET it again, compare, and send the ETag of that answer")
-	case in.IfMatch == "" && !matchesNoETag(in.IfNoneMatch, tag):
+	case in.IfMatch == "" && !matchesETagWeakly(in.IfNoneMatch, tag):
 		return 0, false, model.Errorf(model.Stale, "%s exists: its ETag is %s, If-None-Match excludes it", key, tag).
 			WithHint("read it with GET, then change it with If-Match")
 	}

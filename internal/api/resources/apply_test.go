@@ -17,7 +17,7 @@ import (
 // FuzzApplyBody: the body of an apply is read, or refused by the fault of its sender; its resources are JSON values.
 func FuzzApplyBody(f *testing.F) {
 	v := view.New(view.Stores{}, view.Live{})
-	s := &request{Request: op.Request{View: v, Routes: op.NewRoutes(op.Options{View: v, Queues: &queue.Registry{}})}}
+	s := &resourceRequest{Request: op.Request{View: v, Routes: op.NewRoutes(op.Options{View: v, Queues: &queue.Registry{}})}}
 	for _, text := range []string{
 		`{"resources":[{"kind":"Check"},{}],"dryRun":true,"message":"m"}`, `{"resources":[]}`, `{"resources":[1,`, `{"resources":{}}`,
 		`{"dryRun":true,"dryRun":true}`, `[]`, `{} {}`, `{"expect":[{"kind":"Check","name":"x","revision":-1}],"resources":[]}`, ``,
@@ -25,7 +25,7 @@ func FuzzApplyBody(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, err := s.applyBody(data, func(i int, raw json.RawMessage) error {
+		_, err := s.readApplyBody(data, func(i int, raw json.RawMessage) error {
 			if !json.Valid(raw) {
 				t.Errorf("resource %d is no JSON: %q", i, raw)
 			}
@@ -45,12 +45,12 @@ func FuzzApplyBody(f *testing.F) {
 }
 
 // newRequestOfIncarnation returns a request to a server whose journal has incarnation n.
-func newRequestOfIncarnation(n uint64) *request {
-	return &request{Request: op.Request{View: view.New(view.Stores{Incarnation: n}, view.Live{})}}
+func newRequestOfIncarnation(n uint64) *resourceRequest {
+	return &resourceRequest{Request: op.Request{View: view.New(view.Stores{Incarnation: n}, view.Live{})}}
 }
 
 // If-Match compares strongly, If-None-Match weakly (RFC 9110, 8.8.3.2); both take lists.
-func TestETagsAreCompared(t *testing.T) {
+func TestIfMatchAndIfNoneMatchCompareETags(t *testing.T) {
 	const tag = `"0000000000000007-57"`
 	for _, c := range []struct {
 		header       string
@@ -60,14 +60,14 @@ func TestETagsAreCompared(t *testing.T) {
 		{`"stale", ` + tag, true, true}, {tag + `,"x"`, true, true}, {` , W/"x" ,W/` + tag, false, true},
 		{`"a,` + tag, false, false}, {`"a, b", ` + tag, true, true}, {`0000000000000007-57`, false, false}, {`""`, false, false}, {`"`, false, false},
 	} {
-		if got := matchesETag(c.header, tag); got != c.strong {
+		if got := matchesETagStrongly(c.header, tag); got != c.strong {
 			t.Errorf("If-Match: %s: %v", c.header, got)
 		}
-		if got := !matchesNoETag(c.header, tag); got != c.weak {
+		if got := !matchesETagWeakly(c.header, tag); got != c.weak {
 			t.Errorf("If-None-Match: %s: %v", c.header, got)
 		}
 	}
-	if !matchesNoETag("", tag) {
+	if !matchesETagWeakly("", tag) {
 		t.Error("no header excludes something")
 	}
 }
@@ -76,15 +76,15 @@ func TestETagsAreCompared(t *testing.T) {
 // If-Match takes. An ETag belongs to one incarnation of the data.
 func FuzzETags(f *testing.F) {
 	one, other := newRequestOfIncarnation(7), newRequestOfIncarnation(8)
-	for _, text := range []string{one.etag(57), "W/" + one.etag(1), other.etag(57), "", "!", `"-"`} {
+	for _, text := range []string{one.resourceETag(57), "W/" + one.resourceETag(1), other.resourceETag(57), "", "!", `"-"`} {
 		f.Add(text)
 	}
-	if matchesETag(one.etag(57), other.etag(57)) || !matchesNoETag(one.etag(57), other.etag(57)) {
-		f.Errorf("ETag %s is one of another incarnation, too", one.etag(57))
+	if matchesETagStrongly(one.resourceETag(57), other.resourceETag(57)) || !matchesETagWeakly(one.resourceETag(57), other.resourceETag(57)) {
+		f.Errorf("ETag %s is one of another incarnation, too", one.resourceETag(57))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		const tag = `"0000000000000007-57"`
-		if strong := matchesETag(text, tag); strong && matchesNoETag(text, tag) || strong != matchesETag(strings.Join(splitETags(text), ","), tag) {
+		if strong := matchesETagStrongly(text, tag); strong && matchesETagWeakly(text, tag) || strong != matchesETagStrongly(strings.Join(splitETags(text), ","), tag) {
 			t.Errorf("ETags %q, read as %q", text, splitETags(text))
 		}
 	})

@@ -36,7 +36,7 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// resourceSchema describes a whole resource of a kind.
+// resourceSchema returns the OpenAPI schema of a resource of one kind.
 func resourceSchema(r huma.Registry, k kind.Kind) *huma.Schema {
 	return &huma.Schema{
 		Type:     "object",
@@ -55,27 +55,27 @@ func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{"application/json": {Schema: schema}}
 }
 
-// maxApplyBody bounds the body of an apply, in bytes.
-const maxApplyBody = 32 << 20
+// maxApplyBodyBytes bounds the body of an apply, in bytes.
+const maxApplyBodyBytes = 32 << 20
 
-func registerResources(at operationSet, applies *op.Turns) {
+func registerResources(at resourceOperations, applies *op.Turns) {
 	apply := op.Post("apply", "/api/v1/apply", "resources", "Create or change many resources in one transaction")
-	apply.MaxBodyBytes = maxApplyBody
+	apply.MaxBodyBytes = maxApplyBodyBytes
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(at.Huma.OpenAPI().Components.Schemas), true
-	apply.Middlewares = huma.Middlewares{applyTurn(applies)}
-	op.Handle(at, op.ChangesResources(apply), access.NeedOn(access.Read, "resource"), (*request).apply)
+	apply.Middlewares = huma.Middlewares{waitForApplyTurn(applies)}
+	op.Handle(at, op.ChangesResources(apply), access.NeedOn(access.Read, "resource"), (*resourceRequest).applyResources)
 	remove := op.Post("delete", "/api/v1/delete", "resources", "Delete many resources in one transaction", model.NotFound)
 	remove.MaxBodyBytes = 8 << 20 // 10,000 names
-	op.Handle(at, op.ChangesResources(remove), access.NeedOn(access.Change, "resource"), (*request).removeMany)
-	op.Handle(at, op.Get("listChanges", "/api/v1/changes", "resources", "List recorded changes, newest first"), access.NeedOn(access.Read, "change"), (*request).listChanges)
-	op.Handle(at, op.Get("listKinds", "/api/v1/kinds", "resources", "List the kinds of resources"), access.NeedAnybody("server"), (*request).listKinds)
+	op.Handle(at, op.ChangesResources(remove), access.NeedOn(access.Change, "resource"), (*resourceRequest).deleteResources)
+	op.Handle(at, op.Get("listChanges", "/api/v1/changes", "resources", "List recorded changes, newest first"), access.NeedOn(access.Read, "change"), (*resourceRequest).listChanges)
+	op.Handle(at, op.Get("listKinds", "/api/v1/kinds", "resources", "List the kinds of resources"), access.NeedAnybody("server"), (*resourceRequest).listKinds)
 	for _, k := range at.View().Kinds.Kinds() {
 		registerKind(at, k)
 	}
 }
 
 // registerKind registers list, get, put and delete of one kind.
-func registerKind(at operationSet, k kind.Kind) {
+func registerKind(at resourceOperations, k kind.Kind) {
 	read, change := access.NeedOn(access.Read, k.Name), access.NeedOn(access.Change, k.Name)
 	schema := resourceSchema(at.Huma.OpenAPI().Components.Schemas, k)
 	collection := "/api/v1/" + k.Plural
@@ -84,8 +84,8 @@ func registerKind(at operationSet, k kind.Kind) {
 		one = collection + "/{name}"
 	}
 	list := op.Get("list"+k.Name, collection, k.Plural, "List "+k.Plural)
-	op.Handle(at, list, read, func(s *request, ctx context.Context, in *listInput) (*op.Body[v1.ResourceList], error) {
-		return s.list(ctx, k, in)
+	op.Handle(at, list, read, func(s *resourceRequest, ctx context.Context, in *listInput) (*op.Body[v1.ResourceList], error) {
+		return s.listResources(ctx, k, in)
 	})
 
 	get := op.Get("get"+k.Name, one, k.Plural, "Get one")
@@ -93,66 +93,66 @@ func registerKind(at operationSet, k kind.Kind) {
 	state := op.Get("state"+k.Name, one+"/state", k.Plural, "Get a resource's nodes, events and use")
 	put := op.ChangesResources(op.Put("put"+k.Name, one, k.Plural, "Create or replace a resource"))
 	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
-	put.MaxBodyBytes = maxResource
+	put.MaxBodyBytes = maxResourceBytes
 	put.SkipValidateBody = true // the kind's decoder is strict, and its errors name line and field
 	remove := op.ChangesResources(op.Delete("delete"+k.Name, one, k.Plural, "Delete a resource"))
 	if !k.Namespaced {
-		op.Handle(at, get, read, func(s *request, ctx context.Context, in *NameGet) (*resourceOutput, error) {
-			return s.get(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
+		op.Handle(at, get, read, func(s *resourceRequest, ctx context.Context, in *NameGet) (*resourceOutput, error) {
+			return s.getResource(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
 		})
-		op.Handle(at, state, read, func(s *request, ctx context.Context, in *NamePath) (*op.Body[v1.State], error) {
-			return s.state(ctx, intent.Key{Kind: k.Name, Name: in.Name})
+		op.Handle(at, state, read, func(s *resourceRequest, ctx context.Context, in *NamePath) (*op.Body[v1.State], error) {
+			return s.getResourceState(ctx, intent.Key{Kind: k.Name, Name: in.Name})
 		})
-		op.Handle(at, put, change, func(s *request, ctx context.Context, in *struct {
+		op.Handle(at, put, change, func(s *resourceRequest, ctx context.Context, in *struct {
 			NamePath
 			ChangeInput
 			RawBody []byte
 		}) (*putOutput, error) {
-			return s.put(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput, in.RawBody)
+			return s.putResource(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput, in.RawBody)
 		})
-		op.Handle(at, remove, change, func(s *request, ctx context.Context, in *struct {
+		op.Handle(at, remove, change, func(s *resourceRequest, ctx context.Context, in *struct {
 			NamePath
 			ChangeInput
 		}) (*op.Body[v1.Applied], error) {
-			return s.remove(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput)
+			return s.deleteResource(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput)
 		})
 		return
 	}
-	op.Handle(at, get, read, func(s *request, ctx context.Context, in *struct {
+	op.Handle(at, get, read, func(s *resourceRequest, ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
 		NameGet
 	}) (*resourceOutput, error) {
-		return s.get(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.IfNoneMatch)
+		return s.getResource(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.IfNoneMatch)
 	})
-	op.Handle(at, state, read, func(s *request, ctx context.Context, in *struct {
+	op.Handle(at, state, read, func(s *resourceRequest, ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
 		NamePath
 	}) (*op.Body[v1.State], error) {
-		return s.state(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name})
+		return s.getResourceState(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name})
 	})
-	op.Handle(at, put, change, func(s *request, ctx context.Context, in *struct {
+	op.Handle(at, put, change, func(s *resourceRequest, ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
 		NamePath
 		ChangeInput
 		RawBody []byte
 	}) (*putOutput, error) {
-		return s.put(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput, in.RawBody)
+		return s.putResource(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput, in.RawBody)
 	})
-	op.Handle(at, remove, change, func(s *request, ctx context.Context, in *struct {
+	op.Handle(at, remove, change, func(s *resourceRequest, ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
 		NamePath
 		ChangeInput
 	}) (*op.Body[v1.Applied], error) {
-		return s.remove(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput)
+		return s.deleteResource(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput)
 	})
 }
 
-// NamePath is the path of a resource of the cluster.
+// NamePath is the path parameter of a resource that lies in no namespace.
 type NamePath struct {
 	Name string `path:"name" maxLength:"253"`
 }
 
-// NameGet is the input of a GET of one resource.
+// NameGet is the parameters of a GET of one resource that lies in no namespace.
 type NameGet struct {
 	Name        string `path:"name" maxLength:"253"`
 	IfNoneMatch string `header:"If-None-Match"`
@@ -169,7 +169,7 @@ type ChangeInput struct {
 }
 
 // changeOptions converts the parameters of a change for the intent service.
-func (s *request) changeOptions(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
+func (s *resourceRequest) changeOptions(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
 	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
 	revision, conditional, err := s.expectedRevision(ctx, key, in)
 	if conditional {
@@ -184,23 +184,23 @@ type resourceOutput struct {
 	Body json.RawMessage
 }
 
-func (s *request) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*resourceOutput, error) {
+func (s *resourceRequest) getResource(ctx context.Context, key intent.Key, ifNoneMatch string) (*resourceOutput, error) {
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
 		return nil, s.ExplainNotFound(ctx, err, key)
 	}
-	tag := s.etag(r.Status.Revision)
-	if !matchesNoETag(ifNoneMatch, tag) {
+	tag := s.resourceETag(r.Status.Revision)
+	if !matchesETagWeakly(ifNoneMatch, tag) {
 		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
 	}
-	data, err := json.Marshal(s.Redacted(ctx, r))
+	data, err := json.Marshal(s.RedactForCaller(ctx, r))
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", key, err)
 	}
 	return &resourceOutput{tag, data}, nil
 }
 
-func (s *request) state(ctx context.Context, key intent.Key) (*op.Body[v1.State], error) {
+func (s *resourceRequest) getResourceState(ctx context.Context, key intent.Key) (*op.Body[v1.State], error) {
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
 		return nil, s.ExplainNotFound(ctx, err, key)
@@ -217,19 +217,19 @@ type listInput struct {
 	After     string `query:"after" maxLength:"1024" doc:"The field next of the page before."`
 }
 
-func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Body[v1.ResourceList], error) {
+func (s *resourceRequest) listResources(ctx context.Context, k kind.Kind, in *listInput) (*op.Body[v1.ResourceList], error) {
 	q := intent.ListQuery{Kind: k.Name, Limit: in.Limit}
 	if k.Namespaced {
 		q.Namespace = in.Namespace
 	}
 	if in.After != "" {
-		text, err := s.PagePlace(in.After)
+		text, err := s.ParsePageToken(in.After)
 		if err != nil {
 			return nil, err
 		}
 		namespace, name, ok := strings.Cut(text, "/")
 		if !ok {
-			return nil, view.BadPageToken()
+			return nil, view.BadPageTokenError()
 		}
 		q.After = intent.Key{Kind: k.Name, Namespace: namespace, Name: name}
 	}
@@ -239,7 +239,7 @@ func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Bod
 	}
 	var match func(*model.Resource) bool
 	if in.Selector != "" {
-		match = func(r *model.Resource) bool { return selector.Matches(s.labelsOf(r)) }
+		match = func(r *model.Resource) bool { return selector.Matches(s.selectableLabels(r)) }
 	}
 	if in.Where != "" {
 		matches, err := s.conditionMatcher(ctx, k, in.Where)
@@ -256,12 +256,12 @@ func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Bod
 	var out v1.ResourceList
 	if more {
 		last := intent.KeyOf(&items[len(items)-1])
-		out.Next = s.NextPage(last.Namespace + "/" + last.Name)
+		out.Next = s.NewPageToken(last.Namespace + "/" + last.Name)
 	}
 	out.Items = make([]json.RawMessage, len(items))
 	held := notification.NewHoldCounter(s.View)
 	for i := range items {
-		if out.Items[i], err = json.Marshal(s.Redacted(ctx, &items[i])); err != nil {
+		if out.Items[i], err = json.Marshal(s.RedactForCaller(ctx, &items[i])); err != nil {
 			return nil, fmt.Errorf("encode %s: %w", intent.KeyOf(&items[i]), err)
 		}
 		if in.State {
@@ -271,15 +271,15 @@ func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Bod
 	return op.Answer(out), nil
 }
 
-// labelsOf returns the labels that a selector matches: of a node, the labels of all its owners.
-func (s *request) labelsOf(r *model.Resource) map[string]string {
+// selectableLabels returns the labels that a selector matches: of a node, the labels of all its owners.
+func (s *resourceRequest) selectableLabels(r *model.Resource) map[string]string {
 	if r.Kind == "Node" && r.Status != nil {
 		return s.Directory.NodeLabels(model.NodeID(r.Status.ID))
 	}
 	return r.Metadata.Labels
 }
 
-func (s *request) listKinds(context.Context, *op.NoParameters) (*op.Body[[]v1.Kind], error) {
+func (s *resourceRequest) listKinds(context.Context, *op.NoParameters) (*op.Body[[]v1.Kind], error) {
 	var out []v1.Kind
 	for _, k := range s.Kinds.Kinds() {
 		out = append(out, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced})
@@ -287,31 +287,31 @@ func (s *request) listKinds(context.Context, *op.NoParameters) (*op.Body[[]v1.Ki
 	return op.Answer(out), nil
 }
 
-// Archives keeps the archives of Assets.
+// Archives is the interface to the stored archives of Assets.
 type Archives interface {
 	// Put stores the bytes of r if sum is their SHA-512. They are durable when it returns.
 	Put(sum [64]byte, r io.Reader) (size int64, err error)
 	State(sum [64]byte) v1.Archive
 }
 
-// Options are the surroundings of resources.
+// Options are the dependencies of package resources.
 type Options struct {
 	Archives Archives // nil: none
 }
 
-// request is one request about resources.
-type request struct {
+// resourceRequest is one request about resources.
+type resourceRequest struct {
 	op.Request
 	Options
 	uploads *queue.Slots
 }
 
-type operationSet = op.OperationSet[*request]
+type resourceOperations = op.OperationSet[*resourceRequest]
 
-// Register adds the operations of this subject.
+// Register adds the operations about declared resources and archives.
 func Register(r *op.Routes, o Options) {
 	uploads, applies := queue.NewSlots(r.Queues, "uploads"), op.NewTurns(r, "applies", "apply_queue", model.Errorf(model.Unavailable, "too many changes are waiting").WithHint("try again in a moment"))
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o, uploads} })
+	at := op.NewOperationSet(r, func(q op.Request) *resourceRequest { return &resourceRequest{q, o, uploads} })
 	registerResources(at, applies)
 	if o.Archives != nil {
 		registerArchives(at)
@@ -330,10 +330,11 @@ var resourceConditions = where.Language{
 	},
 }
 
-// conditionMatcher compiles a condition over resources of a kind. A condition over nodes reads labels, facts and groups. Any
-// other reads the resource as the caller may see it, or it would reveal hidden secrets bit by bit. A missing field
-// makes it false; has(spec.ttl) asks for one. The function serves one request and is not safe for concurrent use.
-func (s *request) conditionMatcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
+// conditionMatcher compiles a condition over resources of a kind. A condition over nodes reads labels, facts and
+// groups. Any other reads the resource as the caller may see it, or it would reveal hidden secrets bit by bit. A
+// missing field makes the condition false; has(spec.ttl) asks whether a field exists. The function serves one request
+// and is not safe for concurrent use.
+func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
 		c, err := where.Compile(expr)
 		if err != nil {
@@ -347,7 +348,7 @@ func (s *request) conditionMatcher(ctx context.Context, k kind.Kind, expr string
 		return nil, err
 	}
 	return func(r *model.Resource) bool {
-		text, err := json.Marshal(s.Redacted(ctx, r))
+		text, err := json.Marshal(s.RedactForCaller(ctx, r))
 		if err != nil {
 			return false
 		}
@@ -363,8 +364,8 @@ func (s *request) conditionMatcher(ctx context.Context, k kind.Kind, expr string
 	}, nil
 }
 
-// addRoutingState adds whether a silence or a window is in force, and the problems that it holds.
-func (s *request) addRoutingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
+// addRoutingState adds to the state of a silence or window whether it is in force, and how many problems it holds.
+func (s *resourceRequest) addRoutingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {
 	case *model.SilenceSpec:
@@ -381,7 +382,7 @@ func (s *request) addRoutingState(out *v1.State, r *model.Resource, held *notifi
 }
 
 // resourceState returns the state of a declared resource: placement, events, limits.
-func (s *request) resourceState(r *model.Resource, held *notification.HoldCounter) v1.State {
+func (s *resourceRequest) resourceState(r *model.Resource, held *notification.HoldCounter) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Placement(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
@@ -415,7 +416,7 @@ type changesInput struct {
 	After string `query:"after" maxLength:"64" doc:"The field next of the page before."`
 }
 
-func (s *request) listChanges(ctx context.Context, in *changesInput) (*op.Body[v1.ChangeList], error) {
+func (s *resourceRequest) listChanges(ctx context.Context, in *changesInput) (*op.Body[v1.ChangeList], error) {
 	filter, err := list.NewRowFilter(s.View, in.Where)
 	if err != nil {
 		return nil, err
@@ -424,7 +425,7 @@ func (s *request) listChanges(ctx context.Context, in *changesInput) (*op.Body[v
 	if k, ok := s.Kinds.Of(in.Kind); ok {
 		q.Kind = k.Name
 	}
-	items, next, err := list.Page(s.View, list.Rows[intent.AuditEntry]{
+	items, next, err := list.ReadPage(s.View, list.PagedRows[intent.AuditEntry]{
 		Limit: in.Limit, After: in.After, Filter: filter,
 		Read: func(behind list.Cursor, size int) ([]intent.AuditEntry, error) {
 			part, err := behind.IntID()
@@ -441,7 +442,7 @@ func (s *request) listChanges(ctx context.Context, in *changesInput) (*op.Body[v
 	return op.Answer(v1.ChangeList{Items: items, Next: next}), err
 }
 
-// ShowChange converts an entry of the record of changes.
+// ShowChange converts an audit record to the API's form.
 func ShowChange(e *intent.AuditEntry) v1.Change {
 	return v1.Change{
 		Revision: e.Revision, At: e.At, User: e.Who.User, Whence: e.Who.Whence, Message: e.Who.Why, Owner: e.Who.Owner,
@@ -449,24 +450,24 @@ func ShowChange(e *intent.AuditEntry) v1.Change {
 	}
 }
 
-// uploadTimeout is the time that an archive may take to arrive.
+// uploadTimeout is the time that the upload of an archive may take.
 const uploadTimeout = 15 * time.Minute
 
-func registerArchives(at operationSet) {
-	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "Get the state of an Asset's archive on the server"), access.NeedOn(access.Read, "Asset"), (*request).getArchive)
-	// The body is streamed to the disk, which huma cannot do. The OpenAPI document describes it all the same.
+func registerArchives(at resourceOperations) {
+	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "Get the state of an Asset's archive on the server"), access.NeedOn(access.Read, "Asset"), (*resourceRequest).getArchive)
+	// The body is streamed to the disk, which huma cannot do. The OpenAPI document describes the operation nevertheless.
 	put := op.Put("putArchive", "/api/v1/archives/{sha512}", "resources", "Upload an archive; an Asset must name it within an hour")
 	put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
 	put.Parameters = []*huma.Param{{Name: "sha512", In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}}
 	put.Responses = map[string]*huma.Response{"204": {Description: "The archive is stored and on disk."}}
-	op.HandleRaw(at, put, access.NeedOn(access.Change, "Asset"), (*request).putArchive)
+	op.HandleRaw(at, put, access.NeedOn(access.Change, "Asset"), (*resourceRequest).putArchive)
 }
 
 type getArchiveInput struct {
 	SHA512 string `path:"sha512" maxLength:"128"`
 }
 
-func (s *request) getArchive(_ context.Context, in *getArchiveInput) (*op.Body[v1.Archive], error) {
+func (s *resourceRequest) getArchive(_ context.Context, in *getArchiveInput) (*op.Body[v1.Archive], error) {
 	sum, err := model.ParseAssetSum(in.SHA512)
 	if err != nil {
 		return nil, err
@@ -474,7 +475,7 @@ func (s *request) getArchive(_ context.Context, in *getArchiveInput) (*op.Body[v
 	return op.Answer(s.Archives.State(sum)), nil
 }
 
-func (s *request) putArchive(w http.ResponseWriter, r *http.Request) error {
+func (s *resourceRequest) putArchive(w http.ResponseWriter, r *http.Request) error {
 	sum, err := model.ParseAssetSum(r.PathValue("sha512"))
 	if err != nil {
 		return err

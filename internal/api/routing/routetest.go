@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-func (s *request) testRoute(ctx context.Context, in *struct {
+func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	events.Path
 	At       time.Time `query:"at" doc:"When it would open; default now."`
 	Status   string    `query:"status" maxLength:"64" doc:"Default critical."`
@@ -23,7 +23,7 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 }) (*op.Body[v1.RouteTest], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
-		return nil, s.NodeNotFound(ctx, in.Namespace, in.Node)
+		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
 	check, err := events.FindCheckOn(ctx, s.View, node, in.Path)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 	if !ok || status == model.OK {
 		return nil, model.Errorf(model.Invalid, "%q is not a status of a problem", in.Status).WithHint("warning, critical or unknown")
 	}
-	c := assumedProblem{request: s, check: check, chunk: notification.AssignedChunk(s.View, node, check), at: in.At}
+	c := assumedProblem{routingRequest: s, check: check, chunk: notification.AssignedChunk(s.View, node, check), at: in.At}
 	if c.at.IsZero() {
 		c.at = s.Now()
 	}
@@ -60,18 +60,18 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// assumedProblem is a problem that a route test assumes.
+// assumedProblem is the problem that a route test assumes to be open.
 type assumedProblem struct {
-	*request
+	*routingRequest
 	check   model.CheckID
 	chunk   *model.CheckChunk
 	problem *route.Problem
 	at      time.Time
 
-	dependencies []route.Dependency // dependencies
+	dependencies []route.Dependency // checks on which the problem's check depends
 }
 
-// chooseRoutes returns the routes that would take the problem, and the rule that chose them, in words.
+// chooseRoutes returns the routes that would notify of the assumed problem, and a text about the rule that chose them.
 func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
 	routes, by := notification.Routes(c.View, c.problem, c.chunk)
 	why := "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
@@ -113,19 +113,19 @@ func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestOne {
 			_, there := c.Directory.Handler(to.Namespace, to.Name)
 			step.Handlers = append(step.Handlers, v1.RouteHandler{Name: to.String(), Missing: !there})
 		}
-		step.At, step.Holds = c.notificationTime(r, due)
+		step.At, step.Holds = c.predictNotificationTime(r, due)
 		out.Steps = append(out.Steps, step)
 	}
 	return out
 }
 
-// maxHolds bounds the consecutive holds that are followed.
-const maxHolds = 20
+// maxConsecutiveHolds is the greatest number of consecutive holds that a prediction follows.
+const maxConsecutiveHolds = 20
 
-// notificationTime returns the time at which a due step would notify; zero: unknown or never.
-func (c *assumedProblem) notificationTime(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
+// predictNotificationTime returns the time at which a due step would notify; zero: unknown or never.
+func (c *assumedProblem) predictNotificationTime(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
 	var holds []route.Hold
-	for range maxHolds {
+	for range maxConsecutiveHolds {
 		now := c.Routing.Holds(c.problem, r, due)
 		if hold, _ := route.DependencyHold(c.dependencies, c.OpenProblem); hold != nil { // its end is unknown
 			now = append(now, *hold)

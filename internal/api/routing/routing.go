@@ -25,8 +25,8 @@ import (
 
 const silencesPath = "/api/v1/silences"
 
-// postSilence creates a silence. Operators may, though they may not apply.
-func (s *request) postSilence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
+// postSilence creates a silence. Operators may create silences, though they may not apply other resources.
+func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
 	b := &in.Body
 	decoded, err := s.Kinds.DecodeSpec("Silence", b.Spec)
 	if err != nil {
@@ -44,10 +44,10 @@ func (s *request) postSilence(ctx context.Context, in *struct{ Body v1.SilenceRe
 		return nil, err
 	}
 	if most := cmp.Or(b.MaxAffected, max(50, all/5)); nodes > most && !b.Yes && !b.DryRun {
-		return nil, model.Errorf(model.Guarded, "this would silence %d nodes (%s); more than %d need --yes", nodes, listFirstNodes(first, nodes), most).
+		return nil, model.Errorf(model.Guarded, "the silence would cover %d nodes (%s); more than %d need --yes", nodes, listFirstNodes(first, nodes), most).
 			WithHint("list the nodes with --dry-run, then repeat with --yes or --max-affected %d", nodes)
 	}
-	holds, err := s.countCovered(ctx, b.Namespace, &spec.Selector)
+	holds, err := s.countCoveredProblems(ctx, b.Namespace, &spec.Selector)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *request) postSilence(ctx context.Context, in *struct{ Body v1.SilenceRe
 	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), err
 }
 
-// listFirstNodes lists the first of a number of nodes.
+// listFirstNodes formats the names of the first nodes, and how many more there are.
 func listFirstNodes(first []string, all int) string {
 	text := strings.Join(first, ", ")
 	if more := all - len(first); more > 0 {
@@ -64,12 +64,13 @@ func listFirstNodes(first []string, all int) string {
 	return text
 }
 
-// maxSameName bounds the silences of one generated name, which has a resolution of a second.
-const maxSameName = 100
+// maxSilencesOfOneName is the greatest number of silences whose generated names differ only in a number: names
+// contain the second.
+const maxSilencesOfOneName = 100
 
-// createSilence applies a silence under a name that is free.
-func (s *request) createSilence(ctx context.Context, b *v1.SilenceRequest, spec *model.SilenceSpec) (string, error) {
-	made := silenceName(spec) + "-" + s.Now().UTC().Format("20060102-150405")
+// createSilence applies a silence under the requested name, or under a generated name that no silence has.
+func (s *routingRequest) createSilence(ctx context.Context, b *v1.SilenceRequest, spec *model.SilenceSpec) (string, error) {
+	made := silenceNamePrefix(spec) + "-" + s.Now().UTC().Format("20060102-150405")
 	for i := 1; ; i++ {
 		name := cmp.Or(b.Name, made)
 		if i > 1 {
@@ -85,14 +86,14 @@ func (s *request) createSilence(ctx context.Context, b *v1.SilenceRequest, spec 
 			return "", err
 		case b.Name != "":
 			return "", model.Errorf(model.Conflict, "silence %s already exists", name).WithHint("see muster describe silence %s; without a name it gets a new one", name)
-		case i == maxSameName:
+		case i == maxSilencesOfOneName:
 			return "", err
 		}
 	}
 }
 
-// silenceName is the beginning of a generated name: the one node, group or check that the silence covers.
-func silenceName(spec *model.SilenceSpec) string {
+// silenceNamePrefix returns the beginning of a generated silence name: the one node, group or check that the silence covers.
+func silenceNamePrefix(spec *model.SilenceSpec) string {
 	var parts []string
 	if t := spec.Targets; t != nil && len(t.Nodes)+len(t.Groups) == 1 {
 		parts = append(append(parts, t.Nodes...), t.Groups...)
@@ -104,8 +105,8 @@ func silenceName(spec *model.SilenceSpec) string {
 	return cmp.Or(name[:min(len(name), 200)], "silence")
 }
 
-// countCovered counts the open problems that a selector covers.
-func (s *request) countCovered(ctx context.Context, namespace string, selector *model.Selector) (n int, err error) {
+// countCoveredProblems counts the open problems that a selector covers.
+func (s *routingRequest) countCoveredProblems(ctx context.Context, namespace string, selector *model.Selector) (n int, err error) {
 	picks, err := route.MatchFunc(namespace, selector)
 	if err != nil {
 		return 0, err
@@ -118,7 +119,7 @@ func (s *request) countCovered(ctx context.Context, namespace string, selector *
 	return n, err
 }
 
-func (s *request) endSilence(ctx context.Context, in *struct {
+func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.Action
 }) (*op.Body[v1.Silenced], error) {
@@ -138,38 +139,38 @@ func (s *request) endSilence(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// Handlers tests handlers and replays their dead letters (*react.Reactor).
+// Handlers is the interface that tests handlers and replays their dead letters (*react.Reactor).
 type Handlers interface {
 	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (react.Trial, error)
 	Replay(ctx context.Context, handler history.HandlerRef, q history.Revival) (history.Revived, error)
 }
 
-// Options are the surroundings of routing.
+// Options are the dependencies of package routing.
 type Options struct {
 	Handlers Handlers
 }
 
-// request is one request about routing.
-type request struct {
+// routingRequest is one request about routing.
+type routingRequest struct {
 	op.Request
 	Options
 }
 
-// Register adds the operations of this subject.
+// Register adds the operations about handlers, deliveries, silences and route tests.
 func Register(r *op.Routes, o Options) {
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o} })
-	op.Handle(at, op.Get("listDeliveries", "/api/v1/problems/{id}/deliveries", "problems", "List the notifications of a problem"), access.NeedOn(access.Read, "problem"), (*request).listDeliveries)
+	at := op.NewOperationSet(r, func(q op.Request) *routingRequest { return &routingRequest{q, o} })
+	op.Handle(at, op.Get("listDeliveries", "/api/v1/problems/{id}/deliveries", "problems", "List the notifications of a problem"), access.NeedOn(access.Read, "problem"), (*routingRequest).listDeliveries)
 	const one = "/api/v1/handlers/{namespace}/{name}"
-	op.Handle(at, op.Post("testHandler", one+"/test", "handlers", "Send a test message now; returns request and answer", model.NotFound), access.NeedOn(access.Operate, "Handler"), (*request).testHandler)
-	op.Handle(at, op.Get("listDeadLetters", one+"/dead", "handlers", "List dead letters, newest first", model.NotFound), access.NeedOn(access.Read, "Handler"), (*request).listDeadLetters)
-	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send dead letters again", model.NotFound, model.Limited), access.NeedOn(access.Operate, "Handler"), (*request).replayHandler)
-	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*request).postSilence)
-	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*request).endSilence)
-	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.NeedOn(access.Read, "Route"), (*request).testRoute)
+	op.Handle(at, op.Post("testHandler", one+"/test", "handlers", "Send a test message now; returns request and answer", model.NotFound), access.NeedOn(access.Operate, "Handler"), (*routingRequest).testHandler)
+	op.Handle(at, op.Get("listDeadLetters", one+"/dead", "handlers", "List dead letters, newest first", model.NotFound), access.NeedOn(access.Read, "Handler"), (*routingRequest).listDeadLetters)
+	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send dead letters again", model.NotFound, model.Limited), access.NeedOn(access.Operate, "Handler"), (*routingRequest).replayHandler)
+	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Silence the notifications of some problems for a time", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*routingRequest).postSilence)
+	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence; open problems that it holds are sent", model.NotFound)), access.NeedOn(access.Operate, "Silence"), (*routingRequest).endSilence)
+	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.NeedOn(access.Read, "Route"), (*routingRequest).predictRoutes)
 }
 
-// declaredHandler returns a handler as it is declared. Its dead letters may outlive it.
-func (s *request) declaredHandler(ctx context.Context, in op.NamedPath) (history.HandlerRef, *model.HandlerSpec, error) {
+// declaredHandler returns a declared handler; spec is nil where the handler was deleted and only its dead letters are left.
+func (s *routingRequest) declaredHandler(ctx context.Context, in op.NamedPath) (history.HandlerRef, *model.HandlerSpec, error) {
 	key := intent.Key{Kind: "Handler", Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
@@ -178,7 +179,7 @@ func (s *request) declaredHandler(ctx context.Context, in op.NamedPath) (history
 	return history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, r.Spec.(*model.HandlerSpec), nil
 }
 
-func (s *request) testHandler(ctx context.Context, in *struct {
+func (s *routingRequest) testHandler(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.HandlerTest
 }) (*op.Body[v1.HandlerTested], error) {
@@ -191,7 +192,7 @@ func (s *request) testHandler(ctx context.Context, in *struct {
 		namespace, name := model.SplitRef(in.Namespace, in.Body.Node)
 		var ok bool
 		if node, ok = s.Directory.NodeByName(namespace, name); !ok {
-			return nil, s.NodeNotFound(ctx, namespace, name)
+			return nil, s.NodeNotFoundError(ctx, namespace, name)
 		}
 	}
 	if err := s.RecordAction(ctx, fmt.Sprintf("a test of handler %s/%s", ref.Namespace, ref.Name)); err != nil {
@@ -211,7 +212,7 @@ func (s *request) testHandler(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-func (s *request) listDeadLetters(ctx context.Context, in *struct {
+func (s *routingRequest) listDeadLetters(ctx context.Context, in *struct {
 	op.NamedPath
 	list.Where
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
@@ -222,7 +223,7 @@ func (s *request) listDeadLetters(ctx context.Context, in *struct {
 		return nil, err
 	}
 	found := false
-	items, next, err := list.Page(s.View, list.Rows[history.Delivery]{
+	items, next, err := list.ReadPage(s.View, list.PagedRows[history.Delivery]{
 		Limit: in.Limit, After: in.After, Filter: filter,
 		Read: func(behind list.Cursor, size int) ([]history.Delivery, error) {
 			dead, err := s.History.DeadLetters(ctx, history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, behind.Number, size)
@@ -243,7 +244,7 @@ func (s *request) listDeadLetters(ctx context.Context, in *struct {
 	return op.Answer(v1.DeliveryList{Items: items, Next: next}), err
 }
 
-func (s *request) replayHandler(ctx context.Context, in *struct {
+func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.HandlerReplay
 }) (*op.Body[v1.HandlerReplayed], error) {
@@ -262,7 +263,7 @@ func (s *request) replayHandler(ctx context.Context, in *struct {
 	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, Over: done.Over, More: done.More}), err
 }
 
-func (s *request) listDeliveries(ctx context.Context, in *struct {
+func (s *routingRequest) listDeliveries(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"253"`
 	list.Where
 }) (*op.Body[v1.DeliveryList], error) {

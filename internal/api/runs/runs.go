@@ -1,8 +1,8 @@
 // Package runs runs a check or a command on nodes when a person asks, and streams the answers. No
-// node is asked before the whole request is valid (request.prepare) and recorded; execution.run
+// node is asked before the whole request is valid (runRequest.prepareRunTask) and recorded; runExecution.runAllNodes
 // then asks a bounded number of nodes at a time.
 //
-// Start reading at request.run.
+// Start reading at runRequest.runOnNodes.
 package runs
 
 import (
@@ -32,24 +32,24 @@ const Path = "/api/v1/runs"
 const (
 	defaultParallel = 50
 	commandTimeout  = 30 * time.Second
-	maxCommand      = 8 << 10          // bytes; the command is kept in the record of changes
-	answerGrace     = 15 * time.Second // an agent has this long after the timeout to report it
+	maxCommandBytes = 8 << 10          // bytes of a command, which the record of changes stores
+	answerGrace     = 15 * time.Second // time after the timeout within which the agent must report
 	turnGrace       = time.Minute      // a check may wait this long for its turn on the node
 )
 
-// runTask is a request that is valid.
+// runTask is a validated request to run a check or a command on nodes.
 type runTask struct {
 	nodes             []model.NodeID
-	check             model.CheckID // zero: a command
+	check             model.CheckID // check to run; zero: the task runs a command
 	run               wire.Run
-	timeout           time.Duration // deadline of each node; zero: the timeout of its check decides
+	timeout           time.Duration // time limit on each node; zero: the timeout of the check on the node
 	parallel          int
 	description       string // for the record of changes
-	severalNamespaces bool   // its nodes are of several namespaces
+	severalNamespaces bool   // the nodes of the task lie in several namespaces
 }
 
-func (s *request) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*huma.StreamResponse, error) {
-	o, err := s.prepareTask(ctx, &in.Body)
+func (s *runRequest) runOnNodes(ctx context.Context, in *struct{ Body v1.RunRequest }) (*huma.StreamResponse, error) {
+	o, err := s.prepareRunTask(ctx, &in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -67,18 +67,18 @@ func (s *request) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*h
 			s.WriteFailure(w, "run", err)
 			return
 		}
-		// The body has arrived. Without this its deadline would end the whole request.
+		// The body has arrived. Its read deadline must be removed, or it would end the whole stream.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		x := &execution{request: s, runTask: o, runs: s.New(), deadlines: map[model.NodeID]time.Time{}, out: op.NewEventStream(w)}
+		x := &runExecution{request: s, runTask: o, runs: s.New(), deadlines: map[model.NodeID]time.Time{}, out: op.NewEventStream(w)}
 		defer x.runs.Close()
-		if err := x.run(ctx, s.StillAllowed(r)); err != nil && ctx.Err() == nil {
+		if err := x.runAllNodes(ctx, s.StillAllowed(r)); err != nil && ctx.Err() == nil {
 			s.Logger.Debug("run ended", "err", err)
 		}
 	}}, nil
 }
 
-// prepareTask validates a request and finds its nodes, before any node is asked.
-func (s *request) prepareTask(ctx context.Context, r *v1.RunRequest) (*runTask, error) {
+// prepareRunTask validates a request and finds its nodes, before any node is asked.
+func (s *runRequest) prepareRunTask(ctx context.Context, r *v1.RunRequest) (*runTask, error) {
 	c := access.CallerOf(ctx)
 	ns := cmp.Or(r.Namespace, model.DefaultNamespaceName)
 	o := &runTask{parallel: cmp.Or(r.Parallel, defaultParallel), severalNamespaces: ns == model.SharedNamespaceName, timeout: time.Duration(r.TimeoutMs) * time.Millisecond}
@@ -104,7 +104,7 @@ func (s *request) prepareTask(ctx context.Context, r *v1.RunRequest) (*runTask, 
 		id, ok := s.Directory.CheckByName(at, name)
 		if !ok {
 			if id, ok = s.Directory.CheckByName(model.SharedNamespaceName, name); !ok {
-				return nil, s.CheckNotFound(ctx, ns, r.Check)
+				return nil, s.CheckNotFoundError(ctx, ns, r.Check)
 			}
 		}
 		if id < model.FirstCheck {
@@ -112,7 +112,7 @@ func (s *request) prepareTask(ctx context.Context, r *v1.RunRequest) (*runTask, 
 		}
 		o.check, o.description = id, "check "+r.Check
 	}
-	if err := s.selectNodes(ctx, o, ns, r); err != nil {
+	if err := s.selectTaskNodes(ctx, o, ns, r); err != nil {
 		return nil, err
 	}
 	o.description = fmt.Sprintf("%s on %s: %s", o.description, model.CountNoun(len(o.nodes), "node"), targetsText(r.Targets))
@@ -120,7 +120,7 @@ func (s *request) prepareTask(ctx context.Context, r *v1.RunRequest) (*runTask, 
 }
 
 // checkCommand refuses a command that is empty or too long, and callers without the right to run commands.
-func (s *request) checkCommand(c *access.Caller, namespace string, command *model.Command) error {
+func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *model.Command) error {
 	length := len(command.Shell)
 	for _, arg := range command.Argv {
 		length += len(arg) + 1
@@ -132,14 +132,14 @@ func (s *request) checkCommand(c *access.Caller, namespace string, command *mode
 			WithHint("a user with that right grants it: muster auth user create NAME --role operator --may-run-commands; checks need only the role: muster run CHECK")
 	case strings.TrimSpace(command.Shell) == "" && (len(command.Argv) == 0 || command.Argv[0] == ""):
 		return model.Errorf(model.Invalid, "the command is empty")
-	case length > maxCommand:
-		return model.Errorf(model.Invalid, "the command has %d bytes, at most %d", length, maxCommand).WithHint("install a script on the nodes and run that")
+	case length > maxCommandBytes:
+		return model.Errorf(model.Invalid, "the command has %d bytes; the limit is %d", length, maxCommandBytes).WithHint("install a script on the nodes and run that")
 	}
 	return nil
 }
 
-// selectNodes finds the nodes of a task, and refuses more than the request permits.
-func (s *request) selectNodes(ctx context.Context, o *runTask, ns string, r *v1.RunRequest) error {
+// selectTaskNodes finds the nodes of a task, and refuses more than the request permits.
+func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
 		for _, id := range s.Directory.UnitNodes(o.check) {
 			if at, _, ok := s.Directory.NodeName(id); ok && !s.Directory.Node(id).Proxy && (at == ns || ns == model.SharedNamespaceName) {
@@ -147,7 +147,7 @@ func (s *request) selectNodes(ctx context.Context, o *runTask, ns string, r *v1.
 			}
 		}
 	} else {
-		if err := s.checkNames(ctx, ns, r.Targets); err != nil {
+		if err := s.checkTargetNames(ctx, ns, r.Targets); err != nil {
 			return err
 		}
 		var err error
@@ -163,21 +163,21 @@ func (s *request) selectNodes(ctx context.Context, o *runTask, ns string, r *v1.
 		most = max(50, len(s.Directory.Nodes(""))/5)
 	}
 	if len(o.nodes) > most && !r.Yes {
-		return model.Errorf(model.Guarded, "this would run on %d nodes; more than %d need --yes", len(o.nodes), most).
+		return model.Errorf(model.Guarded, "the run would start on %d nodes; more than %d need --yes", len(o.nodes), most).
 			WithHint("list the nodes with muster get nodes, then repeat with --yes or --max-affected %d", len(o.nodes))
 	}
 	return nil
 }
 
-// checkNames refuses names of nodes and groups that do not exist, which are typing errors.
-func (s *request) checkNames(ctx context.Context, ns string, t *model.Targets) error {
+// checkTargetNames refuses targets with names of nodes or groups that do not exist.
+func (s *runRequest) checkTargetNames(ctx context.Context, ns string, t *model.Targets) error {
 	if t == nil {
 		return nil
 	}
 	for _, name := range t.Nodes {
 		at, bare := model.SplitRef(ns, name)
 		if _, ok := s.Directory.NodeByName(at, bare); !ok {
-			return s.NodeNotFound(ctx, at, bare)
+			return s.NodeNotFoundError(ctx, at, bare)
 		}
 	}
 	for _, name := range t.Groups {
@@ -190,7 +190,7 @@ func (s *request) checkNames(ctx context.Context, ns string, t *model.Targets) e
 			return s.ExplainNotFound(ctx, err, key)
 		}
 	}
-	return s.checkNames(ctx, ns, t.Except)
+	return s.checkTargetNames(ctx, ns, t.Except)
 }
 
 func commandText(c *model.Command) string {
@@ -223,8 +223,8 @@ func targetsText(t *model.Targets) string {
 	return strings.Join(list, ", ")
 }
 
-// Runs are the runs of one request, at most one per node at a time (see muster.Runs). Close cancels
-// those that have not ended.
+// Runs is the interface to the runs of one request on agents, at most one per node at a time. Close cancels
+// the runs that have not ended.
 type Runs interface {
 	Ask(node model.NodeID, run wire.Run) error
 	Wake() <-chan struct{}
@@ -233,36 +233,36 @@ type Runs interface {
 	Close()
 }
 
-// Options are the surroundings of runs.
+// Options are the dependencies of package runs.
 type Options struct {
-	New func() Runs // for one request
+	New func() Runs // creates the runs of one request
 }
 
-// request is one request to run something.
-type request struct {
+// runRequest is one API request to run a check or a command on nodes.
+type runRequest struct {
 	op.Request
 	Options
 	slots    *queue.Slots
 	outcomes *prometheus.CounterVec
 }
 
-// Register adds the operations of this subject.
+// Register adds the operation that runs a check or a command on nodes.
 func Register(r *op.Routes, o Options) {
 	slots := queue.NewSlots(r.Queues, "runs")
 	outcomes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_api_runs_total", Help: "Requested runs (muster run), one for each node, by outcome.",
 	}, []string{"outcome"})
 	r.Metrics.Register(outcomes)
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o, slots, outcomes} })
+	at := op.NewOperationSet(r, func(q op.Request) *runRequest { return &runRequest{q, o, slots, outcomes} })
 	run := op.Post("run", Path, "nodes", "Run a check or a command now and stream its output (Server-Sent Events)", model.NotFound, model.Limited, model.Guarded)
 	run.MaxBodyBytes = 256 << 10
 	run.Responses = op.StreamResponse("The data of each message is a RunLine as JSON; the last is the summary. Closing the connection cancels the remaining runs.")
-	op.Handle(at, run, access.NeedOn(access.Operate, "run"), (*request).run)
+	op.Handle(at, run, access.NeedOn(access.Operate, "run"), (*runRequest).runOnNodes)
 }
 
-// execution is one request that runs on its nodes.
-type execution struct {
-	request *request
+// runExecution is the progress of one task on its nodes, and the stream of answers to the client.
+type runExecution struct {
+	request *runRequest
 	*runTask
 	runs      Runs
 	deadlines map[model.NodeID]time.Time // deadline of each node that is running
@@ -270,17 +270,17 @@ type execution struct {
 	counts    v1.RunCounts
 }
 
-// run asks the nodes, at most task.parallel at a time, and streams their answers until all have
-// ended. An error means that the reader is gone.
-func (x *execution) run(ctx context.Context, allowed func() bool) error {
+// runAllNodes asks the nodes, at most task.parallel at a time, and streams their answers until all have
+// ended. An error means that the client is gone.
+func (x *runExecution) runAllNodes(ctx context.Context, allowed func() bool) error {
 	x.counts.Nodes = len(x.nodes)
-	beat, look := time.NewTicker(op.StreamBeat), time.NewTicker(time.Second)
+	beat, look := time.NewTicker(op.StreamHeartbeatInterval), time.NewTicker(time.Second)
 	defer beat.Stop()
 	defer look.Stop()
 	waiting := x.nodes
 	for {
 		for len(waiting) > 0 && len(x.deadlines) < x.parallel {
-			if err := x.askNode(waiting[0]); err != nil {
+			if err := x.startNodeRun(waiting[0]); err != nil {
 				return err
 			}
 			waiting = waiting[1:]
@@ -293,9 +293,9 @@ func (x *execution) run(ctx context.Context, allowed func() bool) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-x.runs.Wake():
-			err = x.sendAnswers()
+			err = x.sendRunAnswers()
 		case <-look.C:
-			err = x.giveUpOverdue()
+			err = x.giveUpOverdueNodes()
 		case <-beat.C:
 			if !allowed() {
 				return x.out.End("the token has expired, was deleted, or has fewer rights now")
@@ -308,13 +308,13 @@ func (x *execution) run(ctx context.Context, allowed func() bool) error {
 	}
 }
 
-// askNode asks one node.
-func (x *execution) askNode(node model.NodeID) error {
+// startNodeRun asks the agent of one node to run the task.
+func (x *runExecution) startNodeRun(node model.NodeID) error {
 	run, timeout := x.runTask.run, x.timeout
 	if x.check != 0 {
 		chunk := x.request.Assigned(node, x.check)
 		if chunk == nil {
-			return x.endNode(node, &v1.RunLine{Type: v1.RunRefused, Why: "the check is not assigned to this node"})
+			return x.endNodeRun(node, &v1.RunLine{Type: v1.RunRefused, Why: "the check is not assigned to this node"})
 		}
 		run.Chunk = chunk.ID
 		timeout = cmp.Or(timeout, chunk.Timeout+answerGrace+turnGrace)
@@ -328,21 +328,21 @@ func (x *execution) askNode(node model.NodeID) error {
 				line.Type = v1.RunLost
 			}
 		}
-		return x.endNode(node, line)
+		return x.endNodeRun(node, line)
 	}
 	x.deadlines[node] = x.request.Now().Add(timeout)
-	return x.sendLine(node, &v1.RunLine{Type: v1.RunStarted})
+	return x.sendRunLine(node, &v1.RunLine{Type: v1.RunStarted})
 }
 
-// sendAnswers streams the answers that have arrived.
-func (x *execution) sendAnswers() error {
+// sendRunAnswers writes the answers of agents that have arrived to the stream.
+func (x *runExecution) sendRunAnswers() error {
 	for {
 		a, ok := x.runs.Next()
 		if !ok {
 			return nil
 		}
 		if len(a.Output) > 0 {
-			if err := x.sendLine(a.Node, &v1.RunLine{Type: v1.RunOutput, Output: string(a.Output)}); err != nil {
+			if err := x.sendRunLine(a.Node, &v1.RunLine{Type: v1.RunOutput, Output: string(a.Output)}); err != nil {
 				return err
 			}
 		}
@@ -356,19 +356,19 @@ func (x *execution) sendAnswers() error {
 		case a.Refused != "":
 			line = &v1.RunLine{Type: v1.RunRefused, Why: a.Refused}
 		}
-		if err := x.endNode(a.Node, line); err != nil {
+		if err := x.endNodeRun(a.Node, line); err != nil {
 			return err
 		}
 	}
 }
 
-// giveUpOverdue gives up nodes that passed their deadline.
-func (x *execution) giveUpOverdue() error {
+// giveUpOverdueNodes ends the run on nodes that have not answered by their deadline.
+func (x *runExecution) giveUpOverdueNodes() error {
 	now := x.request.Now()
 	for node, until := range x.deadlines {
 		if now.After(until) {
 			x.runs.Forget(node)
-			if err := x.endNode(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for a free slot of the agent"}); err != nil {
+			if err := x.endNodeRun(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for a free slot of the agent"}); err != nil {
 				return err
 			}
 		}
@@ -376,14 +376,14 @@ func (x *execution) giveUpOverdue() error {
 	return nil
 }
 
-func (x *execution) endNode(node model.NodeID, l *v1.RunLine) error {
+func (x *runExecution) endNodeRun(node model.NodeID, l *v1.RunLine) error {
 	delete(x.deadlines, node)
 	x.counts.Count(l)
 	x.request.outcomes.WithLabelValues(l.Type).Inc()
-	return x.sendLine(node, l)
+	return x.sendRunLine(node, l)
 }
 
-func (x *execution) sendLine(node model.NodeID, l *v1.RunLine) error {
+func (x *runExecution) sendRunLine(node model.NodeID, l *v1.RunLine) error {
 	namespace, name, ok := x.request.Directory.NodeName(node)
 	switch {
 	case !ok:

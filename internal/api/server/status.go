@@ -26,11 +26,11 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-func (s *request) version(context.Context, *op.NoParameters) (*op.Body[version.Info], error) {
+func (s *serverRequest) getVersion(context.Context, *op.NoParameters) (*op.Body[version.Info], error) {
 	return op.Answer(version.Get()), nil
 }
 
-func (s *request) queues(_ context.Context, in *list.Where) (*op.Body[v1.QueueList], error) {
+func (s *serverRequest) listQueues(_ context.Context, in *list.Where) (*op.Body[v1.QueueList], error) {
 	queues := s.Queues.List()
 	out := v1.QueueList{Items: make([]v1.Queue, len(queues))}
 	for i, q := range queues {
@@ -52,7 +52,7 @@ const (
 	changesShown  = 5
 )
 
-func (s *request) status(ctx context.Context, in *struct {
+func (s *serverRequest) getStatus(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: all."`
 }) (*op.Body[v1.Status], error) {
 	out := s.Describe()
@@ -82,15 +82,15 @@ func (s *request) status(ctx context.Context, in *struct {
 		return nil, err
 	}
 	s.addStoppedNodes(in.Namespace, &out)
-	s.addFaults(in.Namespace, &out)
+	s.addAssignmentFaults(in.Namespace, &out)
 	s.addSpoolingAgents(in.Namespace, &out)
-	// State of the stores is left out while they do not answer, so that the rest of the status arrives.
+	// While the stores do not answer, their state is left out, so that the rest of the status arrives.
 	ctx, cancel := context.WithTimeout(ctx, storesTimeout)
 	defer cancel()
 	if err := s.addLastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
 		out.Warnings = append(out.Warnings, "cannot read the last hour: "+err.Error())
 	}
-	out.Warnings = append(out.Warnings, s.unroutedWarnings(in.Namespace)...)
+	out.Warnings = append(out.Warnings, s.warnOfUnroutedNamespaces(in.Namespace)...)
 	return op.Answer(out), nil
 }
 
@@ -98,7 +98,7 @@ func (s *request) status(ctx context.Context, in *struct {
 const storesTimeout = 2 * time.Second
 
 // addLastHour counts the problems and changes of the last hour.
-func (s *request) addLastHour(ctx context.Context, namespace string, out *v1.Status) error {
+func (s *serverRequest) addLastHour(ctx context.Context, namespace string, out *v1.Status) error {
 	var err error
 	if out.Revision, err = s.Rows.Revision(ctx); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *request) addLastHour(ctx context.Context, namespace string, out *v1.Sta
 			return err
 		}
 		out.NoChecks = len(checks) == 0
-		out.NoResults = !out.NoChecks && out.Nodes > 0 && out.Events == s.builtinEvents()
+		out.NoResults = !out.NoChecks && out.Nodes > 0 && out.Events == s.countBuiltinEvents()
 	}
 	unsent, err := s.History.Unsent(ctx)
 	if err != nil {
@@ -142,45 +142,45 @@ func (s *request) addLastHour(ctx context.Context, namespace string, out *v1.Sta
 	return nil
 }
 
-// builtinEvents counts the events of built-in checks.
-func (s *request) builtinEvents() (sum uint64) {
+// countBuiltinEvents counts the events of built-in checks.
+func (s *serverRequest) countBuiltinEvents() (sum uint64) {
 	for check := model.KeepaliveCheck; model.BuiltinCheckName(check) != ""; check++ {
 		sum += s.Events.CountsOf(check).States
 	}
 	return sum
 }
 
-// maxRecentChanges bounds the changes of the last hour that are counted.
+// maxRecentChanges is the greatest number of changes that the status counts for the last hour.
 const maxRecentChanges = 200
 
-// Options are the surroundings of this subject.
+// Options are the dependencies of package server.
 type Options struct {
 	// Describe fills in the state of the server itself: Server, Started, Connected, Journal, Reactions and Warnings.
 	Describe func() v1.Status
-	// NotReady returns the reasons why the server is not ready; none: it is.
+	// NotReady returns the reasons why the server is not ready; an empty list means that the server is ready.
 	NotReady func() []string
 	// Pending returns the number of machines that wait to be accepted; nil: unknown.
 	Pending func() int
 }
 
-// request is one request about the server.
-type request struct {
+// serverRequest is one API request about the server itself.
+type serverRequest struct {
 	op.Request
 	Options
 }
 
-// Register adds the operations of this subject, and the health checks.
+// Register adds the operations about the server, and the health checks.
 func Register(r *op.Routes, o Options) {
-	at := op.NewOperationSet(r, func(q op.Request) *request { return &request{q, o} })
-	op.Handle(at, op.Get("status", "/api/v1/status", "server", "Get the state of fleet and server, worst first", model.NotFound), access.NeedOn(access.Read, "server"), (*request).status)
-	op.Handle(at, op.Get("version", "/api/v1/version", "server", "Get the version of the server"), access.NeedAnybody("server"), (*request).version)
-	op.Handle(at, op.Get("listQueues", "/api/v1/queues", "server", "List the queues of the server"), access.NeedOnCluster(access.Read, "queue"), (*request).queues)
+	at := op.NewOperationSet(r, func(q op.Request) *serverRequest { return &serverRequest{q, o} })
+	op.Handle(at, op.Get("status", "/api/v1/status", "server", "Get the state of fleet and server, worst first", model.NotFound), access.NeedOn(access.Read, "server"), (*serverRequest).getStatus)
+	op.Handle(at, op.Get("version", "/api/v1/version", "server", "Get the version of the server"), access.NeedAnybody("server"), (*serverRequest).getVersion)
+	op.Handle(at, op.Get("listQueues", "/api/v1/queues", "server", "List the queues of the server"), access.NeedOnCluster(access.Read, "queue"), (*serverRequest).listQueues)
 	op.HandleHealth(r.Mux, o.NotReady)
 }
 
-// addWorstChecks lists failing events by check, so that one cause on many nodes is one line. Silent
+// addWorstChecks adds failing events to the status, grouped by check, so that one cause on many nodes is one line. Silent
 // nodes are counted apart, so that a dead machine does not hide the failures of others.
-func (s *request) addWorstChecks(ctx context.Context, namespace string, out *v1.Status) error {
+func (s *serverRequest) addWorstChecks(ctx context.Context, namespace string, out *v1.Status) error {
 	var id model.NamespaceID
 	if namespace != "" {
 		id, _ = s.Directory.NamespaceByName(namespace)
@@ -190,7 +190,7 @@ func (s *request) addWorstChecks(ctx context.Context, namespace string, out *v1.
 		case w.Check == model.KeepaliveCheck:
 			out.Silent += w.Nodes
 		case len(out.Wrong) < wrongShown:
-			out.Wrong = append(out.Wrong, s.worstCheck(&w, namespace))
+			out.Wrong = append(out.Wrong, s.showFailingCheck(&w, namespace))
 		default:
 			out.WrongMore++
 		}
@@ -209,7 +209,7 @@ func (s *request) addWorstChecks(ctx context.Context, namespace string, out *v1.
 	return err
 }
 
-func (s *request) worstCheck(w *event.FailingCheck, namespace string) v1.Wrong {
+func (s *serverRequest) showFailingCheck(w *event.FailingCheck, namespace string) v1.Wrong {
 	out := v1.Wrong{
 		Status: w.Status, Severity: w.Severity, Names: v1.NamesOf(w.Status, w.Severity), Nodes: w.Nodes, Problems: w.Problems,
 		Since: view.TimeOfNanoseconds(w.First), Last: view.TimeOfNanoseconds(w.Last), Examples: s.nodeNames(w.Examples, namespace),
@@ -222,8 +222,8 @@ func (s *request) worstCheck(w *event.FailingCheck, namespace string) v1.Wrong {
 	return out
 }
 
-// nodeNames returns the names of nodes, with their namespace unless it is the requested one or default.
-func (s *request) nodeNames(ids []model.NodeID, asked string) []string {
+// nodeNames returns the names of nodes, with their namespace unless that namespace is the requested one or default.
+func (s *serverRequest) nodeNames(ids []model.NodeID, asked string) []string {
 	names := make([]string, 0, len(ids))
 	for _, id := range ids {
 		namespace, name, _ := s.Directory.NodeName(id)
@@ -235,9 +235,9 @@ func (s *request) nodeNames(ids []model.NodeID, asked string) []string {
 	return names
 }
 
-// addStoppedNodes lists nodes without a session whose agent somebody stopped, such as a machine
+// addStoppedNodes adds to the status the nodes without a session whose agent somebody stopped, such as a machine
 // that did not return from a reboot.
-func (s *request) addStoppedNodes(namespace string, out *v1.Status) {
+func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)
 	mayGo := map[model.NodeID]bool{}
 	for _, n := range s.Intent.EphemeralNodes() {
@@ -255,8 +255,8 @@ func (s *request) addStoppedNodes(namespace string, out *v1.Status) {
 	out.StoppedNow = s.nodeNames(some, namespace)
 }
 
-// addFaults lists the errors of nodes' assignments.
-func (s *request) addFaults(namespace string, out *v1.Status) {
+// addAssignmentFaults adds to the status the errors in assignments of nodes.
+func (s *serverRequest) addAssignmentFaults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)
 	out.Faulty = nodes
 	for _, f := range list[:min(faultsShown, len(list))] {
@@ -264,8 +264,8 @@ func (s *request) addFaults(namespace string, out *v1.Status) {
 	}
 }
 
-// addSpoolingAgents lists connected agents whose results have waited for long.
-func (s *request) addSpoolingAgents(namespace string, out *v1.Status) {
+// addSpoolingAgents adds to the status the connected agents whose spool holds old results.
+func (s *serverRequest) addSpoolingAgents(namespace string, out *v1.Status) {
 	var behind []v1.Agent
 	for _, id := range s.Directory.Nodes(namespace) {
 		if session, ok := s.Agent(id); ok && session.Stats != nil && nodes.IsSpooling(session.Stats) {
@@ -281,9 +281,9 @@ func (s *request) addSpoolingAgents(namespace string, out *v1.Status) {
 	out.SpoolingNow = behind[:min(spoolingShown, len(behind))]
 }
 
-// unroutedWarnings warns of namespaces with open problems for which nobody is notified by default:
+// warnOfUnroutedNamespaces warns of namespaces with open problems for which nobody is notified by default:
 // no Route matches everything, none is called default, and the namespace names no handlers.
-func (s *request) unroutedWarnings(namespace string) (warnings []string) {
+func (s *serverRequest) warnOfUnroutedNamespaces(namespace string) (warnings []string) {
 	for id, counts := range s.Events.CountsByNamespace() {
 		name, ok := s.Directory.NamespaceName(id)
 		if !ok || counts.Problems == 0 || namespace != "" && name != namespace {

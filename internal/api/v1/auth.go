@@ -8,20 +8,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Login asks for a session.
+// Login is a request to log in with a user name and a password.
 type Login struct {
 	User     string `json:"user" minLength:"1" maxLength:"253"`
 	Password string `json:"password" minLength:"1" maxLength:"1024"`
 }
 
-// Session is the answer to a login. Its secret goes into the header Authorization: Bearer.
+// Session is the answer to a login. The client sends the secret in the header Authorization: Bearer.
 type Session struct {
 	Token   string    `json:"token"`
 	User    string    `json:"user"`
 	Expires time.Time `json:"expires"`
 }
 
-// Caller is the subject of the request.
+// Caller is the answer to whoami: name and rights of the subject that asks.
 type Caller struct {
 	User  string `json:"user"`
 	Role  string `json:"role"`
@@ -31,7 +31,7 @@ type Caller struct {
 	Bindings map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 }
 
-// TokenRequest asks for an API token.
+// TokenRequest is a request to create an API token.
 type TokenRequest struct {
 	User       string            `json:"user,omitempty" maxLength:"253" doc:"Owner of the token; default: the caller."`
 	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,alerts" doc:"Default viewer. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. alerts: only sends alerts."`
@@ -58,12 +58,12 @@ type Token struct {
 	Bindings   map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 }
 
-// TokenList is all API tokens.
+// TokenList is the list of all API tokens.
 type TokenList struct {
 	Items []Token `json:"items"`
 }
 
-// JoinTokenRequest asks for a token with which machines join.
+// JoinTokenRequest is a request to create a token with which agents enrol.
 type JoinTokenRequest struct {
 	Namespace string            `json:"namespace,omitempty"`
 	Groups    []string          `json:"groups,omitempty"`
@@ -93,7 +93,7 @@ type JoinToken struct {
 	Token     string            `json:"token,omitempty"`
 }
 
-// JoinTokenList is all join tokens.
+// JoinTokenList is the list of all join tokens.
 type JoinTokenList struct {
 	Items []JoinToken `json:"items"`
 }
@@ -106,7 +106,7 @@ type UserGrants struct {
 	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of a person in single namespaces, by namespace: viewer, operator or admin. They add to role."`
 }
 
-// UserRequest asks for a user.
+// UserRequest is a request to create a user.
 type UserRequest struct {
 	Name string `json:"name" minLength:"1" maxLength:"63"`
 	UserGrants
@@ -126,12 +126,12 @@ type User struct {
 	Password   string            `json:"password,omitempty"`
 }
 
-// UserList is all users.
+// UserList is the list of all users.
 type UserList struct {
 	Items []User `json:"items"`
 }
 
-// PasswordChange changes the caller's own password.
+// PasswordChange is a request to change the caller's own password.
 type PasswordChange struct {
 	Old string `json:"old" minLength:"1" maxLength:"1024"`
 	New string `json:"new" minLength:"1" maxLength:"1024"`

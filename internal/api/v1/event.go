@@ -16,7 +16,7 @@ type Names struct {
 	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"Names of severity 0 to 5."`
 }
 
-// NamesOf returns the words of both.
+// NamesOf returns the words of a status and a severity.
 func NamesOf(status model.Status, severity model.Severity) Names {
 	return Names{status.String(), severity.String()}
 }
@@ -31,7 +31,7 @@ type Event struct {
 	Notes []string `json:"notes,omitempty" doc:"Filter expressions kept from Sensu that failed on the last result, with the error; only in answers about one event."`
 }
 
-// OpenProblem is the problem of an event.
+// OpenProblem is the open problem of an event, as the event shows it.
 type OpenProblem struct {
 	model.Problem
 	Names
@@ -71,13 +71,13 @@ type EventFilter struct {
 	After     string
 }
 
-// Narrow filters the rows of a list; empty fields match all.
+// Narrow filters the rows of a list by labels and a condition; empty fields match all rows.
 type Narrow struct {
-	Selector string // labels of the row's node, or of the row
+	Selector string // label selector, over the labels of the row's node or of the row
 	Where    string // CEL over row, and over node where the row has one
 }
 
-// Problem is a problem with the names of its time.
+// Problem is an open or closed problem, with the names that node and check had when it opened.
 type Problem struct {
 	OpenProblem
 	Namespace string `json:"namespace"`
@@ -85,7 +85,7 @@ type Problem struct {
 	Check     string `json:"check,omitempty" doc:"Name of the source if it is a check."`
 }
 
-// Source is the source of a problem.
+// Source names the thing that a problem is about, such as a check.
 type Source struct {
 	Kind     string `json:"kind" doc:"check"`
 	Name     string `json:"name"`
@@ -128,13 +128,13 @@ type Entry struct {
 	Expired    bool          `json:"expired,omitempty"`
 }
 
-// EntryList is a page of entries, newest first.
+// EntryList is a page of history entries, newest first.
 type EntryList struct {
 	Items []Entry `json:"items"`
 	Next  string  `json:"next,omitempty"`
 }
 
-// HistoryQuery selects entries; zero fields select everything.
+// HistoryQuery selects history entries; zero fields select every entry.
 type HistoryQuery struct {
 	Namespace, Node, Check string
 	Since, Until           time.Time
@@ -158,17 +158,18 @@ type Availability struct {
 	Gone time.Time `json:"gone,omitzero" doc:"Time of the node's deletion; the calculation ends there."`
 }
 
-// Covered returns the seconds in which there was a status. Available returns the part of them that was OK or WARNING.
+// Covered returns the seconds in which the event had a status. Available returns the seconds in which the status was
+// OK or WARNING.
 func (a Availability) Covered() float64   { return a.OK + a.Warning + a.Critical + a.Unknown }
 func (a Availability) Available() float64 { return a.OK + a.Warning }
 
-// Add adds the seconds of another event.
+// Add adds the seconds per status of another event.
 func (a *Availability) Add(b Availability) {
 	a.OK, a.Warning, a.Critical, a.Unknown = a.OK+b.OK, a.Warning+b.Warning, a.Critical+b.Critical, a.Unknown+b.Unknown
 	a.Nothing, a.Changes = a.Nothing+b.Nothing, a.Changes+b.Changes
 }
 
-// AvailabilityList is a page of events over one period.
+// AvailabilityList is a page of the availabilities of events over one period.
 type AvailabilityList struct {
 	Since time.Time      `json:"since"`
 	Until time.Time      `json:"until"`
@@ -176,14 +177,14 @@ type AvailabilityList struct {
 	Next  string         `json:"next,omitempty"`
 }
 
-// AvailabilityQuery selects events and a period.
+// AvailabilityQuery selects the events and the period of an availability report.
 type AvailabilityQuery struct {
 	Namespace, Node, Check, Group, Selector, Where string
 	Since, Until                                   time.Time
 	After                                          string
 }
 
-// PastEvent is an event at a past time.
+// PastEvent is the status that an event had at a past time.
 type PastEvent struct {
 	Namespace  string       `json:"namespace"`
 	Node       string       `json:"node"`
@@ -225,18 +226,18 @@ type DeliveryList struct {
 	Next  string     `json:"next,omitempty" doc:"Value for after to get the next page of dead letters; absent on the last page."`
 }
 
-// Acknowledgement declares that the caller takes care of a problem.
+// Acknowledgement is a request by which the caller declares to take care of a problem.
 type Acknowledgement struct {
 	Note  string    `json:"note,omitempty" maxLength:"1000"`
 	Until time.Time `json:"until,omitzero" doc:"When it ends; it ends with the problem in any case."`
 }
 
-// Action is the reason of an action.
+// Action is the body of an action on an event: the reason for it.
 type Action struct {
 	Note string `json:"note,omitempty" maxLength:"1000"`
 }
 
-// GroupAvailability is the part of a time in which the nodes of a group were up. A node is up while
+// GroupAvailability is the share of a period in which the nodes of a group were up. A node is up while
 // all its selected events are OK or WARNING. Time without a status counts for neither.
 type GroupAvailability struct {
 	Namespace string  `json:"namespace"`
@@ -258,7 +259,7 @@ type GroupAvailabilityList struct {
 	Items []GroupAvailability `json:"items"`
 }
 
-// BulkRequest is an action on all events that match. An event must match every given field.
+// BulkRequest is a request to act on all events that match every given field.
 type BulkRequest struct {
 	Namespace   string    `json:"namespace,omitempty" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node        string    `json:"node,omitempty" maxLength:"253"`
@@ -275,7 +276,7 @@ type BulkRequest struct {
 	DryRun      bool      `json:"dryRun,omitempty" doc:"Report the selection without changing anything."`
 }
 
-// BulkDone is the outcome of a bulk action.
+// BulkDone is the outcome of an action on many events.
 type BulkDone struct {
 	Matched int         `json:"matched" doc:"Number of selected events."`
 	First   []BulkEvent `json:"first" doc:"The first ten selected events, worst first."`
@@ -284,7 +285,7 @@ type BulkDone struct {
 	DryRun  bool        `json:"dryRun,omitempty"`
 }
 
-// BulkEvent is an event of a bulk action.
+// BulkEvent names one event of an action on many events.
 type BulkEvent struct {
 	Namespace  string       `json:"namespace"`
 	Node       string       `json:"node"`
@@ -293,7 +294,7 @@ type BulkEvent struct {
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 }
 
-// BulkLeft is the events that a bulk action left alone for one reason.
+// BulkLeft lists the events that an action on many events did not change, for one reason.
 type BulkLeft struct {
 	Reason string      `json:"reason"`
 	Failed bool        `json:"failed,omitempty" doc:"The action failed; false: it was no longer necessary."`
@@ -310,7 +311,8 @@ type Trace struct {
 	Links     []Link `json:"links"`
 }
 
-// Link is one step of the chain. The first link that does not hold is the reason why later ones did not happen.
+// Link is one step of the trace from a declared check to its deliveries. The first link with Holds false explains why
+// later steps did not happen.
 type Link struct {
 	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,told,group,checks,error" doc:"Step of the chain; empty for a step under another one."`
 	Holds bool      `json:"holds" doc:"The condition of this step is met; the chain continues."`
@@ -319,7 +321,7 @@ type Link struct {
 	Under []Link    `json:"under,omitempty" doc:"Steps that explain this one."`
 }
 
-// State is the server's knowledge of a resource besides its declaration.
+// State is the state of a declared resource on the server: its nodes, events and problems.
 type State struct {
 	Nodes    int       `json:"nodes" doc:"Number of nodes: they run the check, are members of the group, read the property, or belong to the namespace."`
 	Checks   int       `json:"checks" doc:"Number of checks that use the resource."`
@@ -338,7 +340,7 @@ type State struct {
 	Ends    time.Time `json:"ends,omitzero" doc:"For an active silence or window: its end; absent: unknown."`
 }
 
-// LimitUse is a limit of a namespace with its use, and the number of times that it was reached.
+// LimitUse is a limit of a namespace, its present use, and how often the limit was reached.
 type LimitUse struct {
 	Name   string    `json:"name" doc:"Name as in limits of a Namespace."`
 	Limit  float64   `json:"limit"`
@@ -380,7 +382,7 @@ type NodeOrigins struct {
 	Limits     []LimitUse      `json:"limits,omitempty" doc:"Limits of the namespace that apply to each node."`
 }
 
-// GroupAsked is a group that an agent asked to be in.
+// GroupAsked is a group of which an agent asked to be a member.
 type GroupAsked struct {
 	Group    string `json:"group"`
 	Accepted bool   `json:"accepted"`
@@ -413,8 +415,8 @@ type PropertyOrigin struct {
 
 // ResourceFilter selects resources of a kind; empty fields select everything.
 type ResourceFilter struct {
-	Selector string // of labels
-	Where    string // CEL over metadata and spec, of nodes over the node
+	Selector string // label selector
+	Where    string // CEL condition over metadata and spec of the resource; for nodes, over labels and facts
 }
 
 // NodeFilter selects nodes; empty fields select everything. A name or group without a namespace is
@@ -428,7 +430,7 @@ type NodeFilter struct {
 	Limit     int    `query:"limit" minimum:"1" maximum:"100000" default:"100"`
 }
 
-// NodeStateList is nodes, worst first.
+// NodeStateList is a list of node states, worst first.
 type NodeStateList struct {
 	Items  []NodeState `json:"items"`
 	Total  int         `json:"total" doc:"Number of matching nodes."`

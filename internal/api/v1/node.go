@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Agent is the agent of a node, with the data of its session or the last known ones.
+// Agent is the agent of a node, with the data of its present session or of its last one.
 type Agent struct {
 	Namespace string        `json:"namespace"`
 	Name      string        `json:"name" doc:"Name of the node."`
@@ -19,7 +19,7 @@ type Agent struct {
 	Session   *AgentSession `json:"session,omitempty" doc:"The open session."`
 }
 
-// AgentSession is the data that the session of a connected agent has.
+// AgentSession holds the data about a connected agent that its session knows, such as version and address.
 type AgentSession struct {
 	Version            string      `json:"version,omitempty"`
 	Since              time.Time   `json:"since"`
@@ -33,14 +33,14 @@ type AgentSession struct {
 	Stats              *AgentStats `json:"stats,omitempty" doc:"Last statistics of the agent; the first arrive some seconds after the session's start."`
 }
 
-// IdleUnit is a unit in the assignment of a node that is not in force there.
+// IdleUnit is a unit, such as a check, that is assigned to a node but does not run there.
 type IdleUnit struct {
 	ID     model.UnitID `json:"id"`
 	Name   string       `json:"name"`
 	Reason string       `json:"reason"`
 }
 
-// AgentStats is an agent's report about itself, about once a minute. Counts run since its start.
+// AgentStats is the report that an agent sends about itself once a minute. Counters start at zero when the agent starts.
 type AgentStats struct {
 	At             time.Time `json:"at"`
 	UptimeSeconds  uint64    `json:"uptimeSeconds"`
@@ -104,19 +104,19 @@ type Pending struct {
 	Returns   *Returning        `json:"returns,omitempty" doc:"Former node of the machine, from a certificate of this server."`
 }
 
-// Returning is a former node that the server's data, an older copy, does not have.
+// Returning is a node that enrolled earlier and is missing from the server's data, because an older backup was restored.
 type Returning struct {
 	UID       string    `json:"uid"`
 	Namespace string    `json:"namespace" doc:"Namespace that the machine reports."`
 	Certified time.Time `json:"certified" doc:"Issue time of the certificate."`
 }
 
-// PendingList is all machines that wait.
+// PendingList is the list of all machines that wait to be accepted.
 type PendingList struct {
 	Items []Pending `json:"items"`
 }
 
-// PendingAccept accepts a machine.
+// PendingAccept is a request to accept one pending machine as a node.
 type PendingAccept struct {
 	Which     string            `json:"which" minLength:"1" maxLength:"253" doc:"Requested name, or at least 8 digits of the key."`
 	Name      string            `json:"name,omitempty" maxLength:"240" doc:"Name of the node; default: the requested name."`
@@ -125,7 +125,7 @@ type PendingAccept struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
-// PendingReturning accepts all former nodes.
+// PendingReturning is a request to accept all former nodes that wait.
 type PendingReturning struct {
 	Groups []string          `json:"groups,omitempty" doc:"Groups for all of them."`
 	Labels map[string]string `json:"labels,omitempty"`
@@ -145,13 +145,13 @@ type NotAccepted struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// PendingRefuse refuses a machine for good.
+// PendingRefuse is a request to refuse a pending machine for good.
 type PendingRefuse struct {
 	Which  string `json:"which" minLength:"1" maxLength:"253"`
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, which the machine gets too."`
 }
 
-// Member is an accepted or refused machine. A refused one has no UID.
+// Member is a machine that was accepted or refused. A refused machine has no UID.
 type Member struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -166,7 +166,7 @@ type Authority struct {
 	Addresses   []string `json:"addresses" doc:"Addresses of the server for agents."`
 }
 
-// NodeRename gives a node another name.
+// NodeRename is a request to rename a node.
 type NodeRename struct {
 	To          string `json:"to" minLength:"1" maxLength:"253"`
 	DryRun      bool   `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
@@ -175,13 +175,13 @@ type NodeRename struct {
 	Yes         bool   `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
 }
 
-// NodeReplace asks for a token by which another machine takes the place of a node's.
+// NodeReplace is a request for a join token with which another machine becomes this node.
 type NodeReplace struct {
 	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 	Message   string `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the record and for the former machine."`
 }
 
-// NodeRetire takes nodes out of service, all or none.
+// NodeRetire is a request to retire several nodes, all or none.
 type NodeRetire struct {
 	Nodes       []NodeRef `json:"nodes" minItems:"1" maxItems:"10000"`
 	DryRun      bool      `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
@@ -190,7 +190,7 @@ type NodeRetire struct {
 	Yes         bool      `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
 }
 
-// NodeRef names a node.
+// NodeRef names a node by namespace and name.
 type NodeRef struct {
 	Namespace string `json:"namespace,omitempty" maxLength:"253" doc:"Default: default."`
 	Name      string `json:"name" maxLength:"253"`

@@ -37,7 +37,7 @@ type DeleteRequest struct {
 	Yes         bool   `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
 }
 
-// Ref names a resource.
+// Ref names a resource by kind, namespace and name.
 type Ref struct {
 	Kind      string `json:"kind" maxLength:"253"`
 	Namespace string `json:"namespace,omitempty" maxLength:"253"`
@@ -53,14 +53,14 @@ type Applied struct {
 	Refused  *Refused  `json:"refused,omitempty" doc:"For a dry run: reason why the server would refuse the change."`
 }
 
-// Refused is the reason for which an apply would be refused.
+// Refused is the reason why the server would refuse an apply that is a dry run now.
 type Refused struct {
 	Class  string `json:"class" doc:"Class as in type of an error: guarded, conflict."`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Outcome is the outcome for one resource.
+// Outcome is the outcome of an apply or a deletion for one resource.
 type Outcome struct {
 	Kind      string   `json:"kind"`
 	Namespace string   `json:"namespace,omitempty"`
@@ -85,7 +85,7 @@ type ResourceList struct {
 	Next   string            `json:"next,omitempty" doc:"Value for after to get the next page; absent on the last page."`
 }
 
-// Change is one recorded write, with author, time, address and reason.
+// Change is one audit record of a changed resource, with author, time, address and reason.
 type Change struct {
 	Revision  int64     `json:"revision"`
 	At        time.Time `json:"at"`
@@ -102,13 +102,13 @@ type Change struct {
 	More      int       `json:"more,omitempty" doc:"In the status: number of further resources in the same apply."`
 }
 
-// ChangeList is a page of changes.
+// ChangeList is a page of audit records.
 type ChangeList struct {
 	Items []Change `json:"items"`
 	Next  string   `json:"next,omitempty"`
 }
 
-// Kind is one kind of resource.
+// Kind describes one kind of resource, such as Check.
 type Kind struct {
 	Kind       string  `json:"kind"`
 	Plural     string  `json:"plural"`
@@ -118,7 +118,7 @@ type Kind struct {
 	Fields     []Field `json:"fields,omitempty"`
 }
 
-// Field is one field of a kind.
+// Field describes one field in the spec of a kind.
 type Field struct {
 	Path string `json:"path"`
 	Type string `json:"type"`
@@ -135,7 +135,7 @@ type Archive struct {
 	Trouble  string `json:"trouble,omitempty" doc:"Reason why the download failed."`
 }
 
-// RunRequest asks for a run now on every node of the targets: of a check that is assigned to it, or of a command.
+// RunRequest is a request to run a check or a command now on every node of the targets. A check must be assigned to the node.
 type RunRequest struct {
 	Namespace   string         `json:"namespace,omitempty" maxLength:"253" doc:"Default: default."`
 	Check       string         `json:"check,omitempty" maxLength:"253" doc:"Check to run; excludes command."`
@@ -148,17 +148,17 @@ type RunRequest struct {
 	Yes         bool           `json:"yes,omitempty"`
 }
 
-// Types of RunLine.
+// Types of the lines that a run on nodes answers with (RunLine.Type).
 const (
-	RunStarted = "started" // the agent was asked
-	RunOutput  = "output"  // a piece of output
-	RunDone    = "done"    // it ended, with a status
+	RunStarted = "started" // the agent of the node was asked to run
+	RunOutput  = "output"  // a piece of the output of the command
+	RunDone    = "done"    // the run on the node ended, with a status
 	RunRefused = "refused" // nothing ran on this node
 	RunLost    = "lost"    // the end is unknown: no session, or no answer in time
-	RunSummary = "summary" // of all nodes; the last line
+	RunSummary = "summary" // the counts over all nodes; the last line
 )
 
-// RunLine is one line of the answer to a run.
+// RunLine is one line of the streamed answer to a request to run on nodes.
 type RunLine struct {
 	Type       string        `json:"type" enum:"started,output,done,refused,lost,summary"`
 	Node       string        `json:"node,omitempty"`
@@ -170,7 +170,7 @@ type RunLine struct {
 	Summary    *RunCounts    `json:"summary,omitempty"`
 }
 
-// RunCounts counts the nodes by the end of their run.
+// RunCounts counts the nodes by the outcome of their run.
 type RunCounts struct {
 	Nodes    int `json:"nodes"`
 	OK       int `json:"ok"`
@@ -181,7 +181,7 @@ type RunCounts struct {
 	Lost     int `json:"lost"`
 }
 
-// Count adds the end of one run.
+// Count adds the outcome of the run on one node.
 func (c *RunCounts) Count(l *RunLine) {
 	switch {
 	case l.Type == RunRefused:

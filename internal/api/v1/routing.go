@@ -21,7 +21,7 @@ type NotificationHold struct {
 	UntilResolved bool      `json:"untilResolved,omitempty" doc:"Ends with the first problem that it silences."`
 }
 
-// SilenceRequest makes a silence.
+// SilenceRequest is a request to create a silence.
 type SilenceRequest struct {
 	Namespace   string          `json:"namespace" maxLength:"253"`
 	Name        string          `json:"name,omitempty" maxLength:"253" doc:"Default: a name from the selection and the time."`
@@ -31,7 +31,7 @@ type SilenceRequest struct {
 	Yes         bool            `json:"yes,omitempty" doc:"Confirm the silence for any number of nodes."`
 }
 
-// Silenced counts nodes and open problems of a silence.
+// Silenced is the answer about a silence: the counts of its nodes and open problems.
 type Silenced struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -42,7 +42,7 @@ type Silenced struct {
 	DryRun    bool      `json:"dryRun,omitempty"`
 }
 
-// RouteTest is the receivers of an assumed problem.
+// RouteTest is a prediction: the routes and handlers that an assumed problem would reach.
 type RouteTest struct {
 	Namespace    string         `json:"namespace"`
 	Node         string         `json:"node"`
@@ -56,7 +56,7 @@ type RouteTest struct {
 	Routes       []RouteTestOne `json:"routes"`
 }
 
-// RouteTestOne is the steps of one route.
+// RouteTestOne is the part of a route test about one route: its steps.
 type RouteTestOne struct {
 	Route     string          `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: handlers without a route."`
 	GroupBy   string          `json:"groupBy,omitempty" doc:"Properties that put problems into one message."`
@@ -65,7 +65,7 @@ type RouteTestOne struct {
 	Steps     []RouteTestStep `json:"steps"`
 }
 
-// RouteTestStep is one step of a route.
+// RouteTestStep is one step of a route, as the route test predicts it.
 type RouteTestStep struct {
 	Due      time.Time          `json:"due" doc:"Time of the message if nothing holds it."`
 	At       time.Time          `json:"at,omitzero" doc:"Time of the message; absent: never, or when somebody ends the hold."`
@@ -74,7 +74,7 @@ type RouteTestStep struct {
 	Holds    []NotificationHold `json:"holds,omitempty" doc:"Holds of the message at its due time, in order."`
 }
 
-// RouteHandler is a receiver.
+// RouteHandler is a handler that a step of a route notifies.
 type RouteHandler struct {
 	Name    string `json:"name" doc:"NAMESPACE/NAME"`
 	Missing bool   `json:"missing,omitempty" doc:"The handler does not exist."`
@@ -112,12 +112,12 @@ func (h *NotificationHold) Text() string {
 	return text
 }
 
-// HandlerTest asks for a test notification to one handler.
+// HandlerTest is a request to send a test notification to one handler.
 type HandlerTest struct {
 	Node string `json:"node,omitempty" maxLength:"253" doc:"Node whose properties fill the handler's variables, in the same namespace or NAMESPACE/NAME; default: no node."`
 }
 
-// HandlerTested is the outcome of a test. Secrets are hidden.
+// HandlerTested is the outcome of a test notification. Secrets are hidden.
 type HandlerTested struct {
 	Outcome string  `json:"outcome" enum:"taken,retried,final" doc:"taken; retried or final: a real message would be tried again or dropped."`
 	Sent    string  `json:"sent,omitempty" doc:"Request or input of the handler."`
@@ -134,7 +134,7 @@ type HandlerReplay struct {
 	Message string  `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the record."`
 }
 
-// HandlerReplayed is the outcome of a replay.
+// HandlerReplayed is the outcome of a replay of dead letters.
 type HandlerReplayed struct {
 	Sent int `json:"sent" doc:"Number of messages that are being sent again."`
 	Over int `json:"over,omitempty" doc:"Number of dead letters skipped because their problem has ended."`
@@ -155,7 +155,7 @@ type HandlerStream struct {
 	News          string    `json:"news,omitempty" doc:"Reason why the server's start did not continue at the stored position."`
 }
 
-// Lag describes the distance of the stream to the journal.
+// Lag describes how far the stream of a handler is behind the newest record of the journal.
 func (s *HandlerStream) Lag() string {
 	behind := fmt.Sprintf("%s behind", time.Duration(s.BehindSeconds*float64(time.Second)).Round(time.Second))
 	switch {

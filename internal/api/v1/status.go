@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Status is the state of the whole server, worst first. It has more than 25 fields because it is the flat JSON object of
-// one screen.
+// Status is the state of the whole server, with the worst checks first. It has more than 25 fields because it is the
+// flat JSON object of one screen.
 type Status struct {
 	Server      string            `json:"server"` // version
 	Started     time.Time         `json:"started"`
@@ -43,7 +43,7 @@ type Status struct {
 	Warnings    []string          `json:"warnings,omitempty"`
 }
 
-// Wrong is a check that is not OK, with its nodes.
+// Wrong is a check that is not OK on some nodes, with these nodes.
 type Wrong struct {
 	Check     string         `json:"check"`
 	Namespace string         `json:"namespace,omitempty" doc:"Namespace of the nodes; empty: several."`
@@ -65,7 +65,7 @@ type NodeFault struct {
 	Examples []string `json:"examples" doc:"Some of the nodes."`
 }
 
-// Unsent counts the deliveries that wait for one handler.
+// Unsent counts the deliveries in the outbox that are not yet sent to one handler.
 type Unsent struct {
 	Namespace string    `json:"namespace"`
 	Handler   string    `json:"handler"`
@@ -75,14 +75,14 @@ type Unsent struct {
 	LastError string    `json:"lastError,omitempty"`
 }
 
-// LastHour counts the changes of the last hour.
+// LastHour counts problems that opened or closed and resources that changed in the last hour.
 type LastHour struct {
 	Opened  int `json:"opened"` // problems
 	Closed  int `json:"closed"`
 	Changes int `json:"changes" doc:"Number of changes of resources by people."`
 }
 
-// ByStatus counts events.
+// ByStatus counts events by their status.
 type ByStatus struct {
 	OK       uint64 `json:"ok"`
 	Warning  uint64 `json:"warning"`
@@ -90,12 +90,12 @@ type ByStatus struct {
 	Unknown  uint64 `json:"unknown"`
 }
 
-// ByStatusOf returns counts that are indexed by status.
+// ByStatusOf converts an array of event counts, indexed by status.
 func ByStatusOf(n [4]uint64) ByStatus {
 	return ByStatus{OK: n[model.OK], Warning: n[model.Warning], Critical: n[model.Critical], Unknown: n[model.Unknown]}
 }
 
-// Journal is the state of the journal.
+// Journal is the state of the journal, as muster status shows it.
 type Journal struct {
 	SizeBytes     int64  `json:"sizeBytes"`
 	FreeBytes     int64  `json:"freeBytes,omitempty" doc:"Free space on the journal's disk."`
@@ -106,7 +106,7 @@ type Journal struct {
 	Blocked       string `json:"blocked,omitempty"`
 }
 
-// Reactions is the delay of history and delivery.
+// Reactions is the delay of the reactor, which writes history and deliveries.
 type Reactions struct {
 	Waiting       int64   `json:"waiting" doc:"Changes in memory that history has not recorded yet."`
 	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"Age of the oldest change that history has not recorded."`
@@ -116,7 +116,7 @@ type Reactions struct {
 	Lagging       bool    `json:"lagging,omitempty" doc:"History is so late that people should know."`
 }
 
-// Queue is one bounded queue.
+// Queue is the state of one bounded queue of the server.
 type Queue struct {
 	Name     string `json:"name"`
 	Capacity int64  `json:"capacity"`
@@ -127,7 +127,7 @@ type Queue struct {
 	Overflow uint64 `json:"overflow"`
 }
 
-// QueueList is all queues, by name.
+// QueueList is the list of all queues, by name.
 type QueueList struct {
 	Items []Queue `json:"items"`
 }
@@ -135,7 +135,7 @@ type QueueList struct {
 // NotOK counts the events that are not OK.
 func (b ByStatus) NotOK() uint64 { return b.Critical + b.Unknown + b.Warning }
 
-// Failing formats the failing share: 2 of 9.
+// Failing formats the share of events that are not OK: 2 of 9.
 func (b ByStatus) Failing() string {
 	if all := b.OK + b.NotOK(); all > 0 {
 		return fmt.Sprintf("%d of %d", b.NotOK(), all)
@@ -148,7 +148,7 @@ type ReportQuery struct {
 	Namespace    string
 	Since, Until time.Time
 	After        string
-	Where        string // over row; for lists
+	Where        string // CEL condition over the variable row, for lists
 }
 
 // ShadowMessage is a notification that was not sent because its namespace is a shadow.
@@ -168,7 +168,7 @@ type ShadowMessage struct {
 	Summary   string    `json:"summary" doc:"Summary of the message."`
 }
 
-// ShadowList is a page of notifications, newest first.
+// ShadowList is a page of notifications that shadow namespaces did not send, newest first.
 type ShadowList struct {
 	Since time.Time       `json:"since"`
 	Until time.Time       `json:"until"`
@@ -218,7 +218,7 @@ type NoisyRoute struct {
 	PerWeek   []int  `json:"perWeek"`
 }
 
-// QuietCheck is a check that opened no problem.
+// QuietCheck is a check that opened no problem in the period of a noise report.
 type QuietCheck struct {
 	Namespace string    `json:"namespace"`
 	Check     string    `json:"check"`
@@ -226,7 +226,7 @@ type QuietCheck struct {
 	Made      time.Time `json:"made"`
 }
 
-// StaleSilence is a silence that needs a look.
+// StaleSilence is a silence that is old or matches nothing any more.
 type StaleSilence struct {
 	Namespace string     `json:"namespace"`
 	Name      string     `json:"name"`
@@ -238,10 +238,10 @@ type StaleSilence struct {
 	Why       []string   `json:"why" doc:"Reason for the listing, in words."`
 }
 
-// ErrorType begins the type of every error; the class's label ends it.
+// ErrorType is the beginning of the type URI of every error; the label of the error's class follows.
 const ErrorType = "https://muster-fleet.github.io/errors/"
 
-// Error is an error of RFC 9457 with a hint: the command to type.
+// Error is the JSON form of an error by RFC 9457, with a hint: the command to type.
 type Error struct {
 	Type   string       `json:"type" doc:"URI that ends with the class: invalid, not_found, conflict, …"`
 	Title  string       `json:"title" doc:"The class in words."`
@@ -251,22 +251,22 @@ type Error struct {
 	Errors []FieldError `json:"errors,omitempty"`
 }
 
-// FieldError is one fault of the input.
+// FieldError is one invalid field of a request.
 type FieldError struct {
 	Message  string `json:"message"`
 	Location string `json:"location,omitempty" doc:"For example query.limit or body.resources."`
 }
 
-// Error implements error.
+// Error implements the interface error.
 func (e *Error) Error() string { return e.Detail }
 
-// GetStatus returns the HTTP status.
+// GetStatus returns the HTTP status of the error.
 func (e *Error) GetStatus() int { return e.Status }
 
 // ContentType returns the media type of errors.
 func (e *Error) ContentType(string) string { return "application/problem+json" }
 
-// AsModel converts the error to its class.
+// AsModel converts the error of the API to an error of package model, with the same class.
 func (e *Error) AsModel() *model.Error {
 	class := model.ClassOfHTTP(e.Status)
 	text := e.Detail

@@ -15,29 +15,29 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// Redacted returns a resource as the caller may see it: without secrets, unless the caller may change it.
-func (v *View) Redacted(ctx context.Context, r *model.Resource) *model.Resource {
+// RedactForCaller returns a resource as the caller may see it: without secrets, unless the caller may change it.
+func (v *View) RedactForCaller(ctx context.Context, r *model.Resource) *model.Resource {
 	if access.MayChange(ctx, intent.KeyOf(r).Namespace) {
 		return r
 	}
 	return v.Kinds.Redact(r)
 }
 
-// Counts counts the events of a namespace; empty: of all.
+// Counts counts the events of a namespace by status; empty: of all namespaces.
 func (v *View) Counts(ctx context.Context, namespace string) (event.Counts, error) {
 	var id model.NamespaceID
 	if namespace != "" {
 		var ok bool
 		if id, ok = v.Directory.NamespaceByName(namespace); !ok {
-			return event.Counts{}, v.NamespaceNotFound(ctx, namespace)
+			return event.Counts{}, v.NamespaceNotFoundError(ctx, namespace)
 		}
 	}
 	return v.Events.Counts(id), nil
 }
 
-// ChecksNamed finds the checks of a name that may run on nodes of the namespaces: the checks of
+// FindChecksByName finds the checks with this name that may run on nodes of the namespaces: the checks of
 // these namespaces, of namespace shared, and built-in ones.
-func (v *View) ChecksNamed(namespaces []string, name string) (ids []model.CheckID) {
+func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.CheckID) {
 	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
 		if id, ok := v.Directory.CheckByName(ns, name); ok && !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -46,8 +46,8 @@ func (v *View) ChecksNamed(namespaces []string, name string) (ids []model.CheckI
 	return ids
 }
 
-// RelativeName returns the name of a node for people of a namespace: with its own namespace where
-// that is another one, and #ID where the node is being deleted.
+// RelativeName returns the name of a node for people of a namespace: NAMESPACE/NAME where the node is
+// in another namespace, and #ID where the node is being deleted.
 func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	own, name, ok := v.Directory.NodeName(id)
 	switch {
@@ -67,11 +67,11 @@ func TimeOfNanoseconds(ns int64) time.Time {
 	return time.Unix(0, ns).UTC()
 }
 
-// maxCandidates bounds the names among which a hint looks for the nearest one.
-const maxCandidates = 5000
+// maxHintCandidates bounds the names among which a hint looks for the nearest one.
+const maxHintCandidates = 5000
 
-// ExplainNotFound gives the error about a missing resource its hint: the nearest name, or the namespace
-// that has it. It returns other errors as they are.
+// ExplainNotFound adds a hint to the error about a missing resource: the nearest name, or the namespace
+// that has the resource. Other errors are returned unchanged.
 func (v *View) ExplainNotFound(ctx context.Context, err error, key intent.Key) error {
 	if model.ClassOf(err) != model.NotFound {
 		return err
@@ -79,19 +79,19 @@ func (v *View) ExplainNotFound(ctx context.Context, err error, key intent.Key) e
 	e := model.Errorf(model.NotFound, "%s does not exist", key)
 	if key.Namespace != "" {
 		if _, ok := v.Directory.NamespaceByName(key.Namespace); !ok {
-			return v.NamespaceNotFound(ctx, key.Namespace)
+			return v.NamespaceNotFoundError(ctx, key.Namespace)
 		}
 	}
 	return e.WithHint("%s", v.nearestNameHint(ctx, key))
 }
 
-// nearestNameHint is the hint for a name that does not exist.
+// nearestNameHint returns the hint for a resource that does not exist: an existing resource with a similar name.
 func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
-	list := "muster get " + v.pluralOf(key.Kind)
+	list := "muster get " + v.kindPlural(key.Kind)
 	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
 		list += " -n " + key.Namespace
 	}
-	rows, err := v.Rows.List(ctx, intent.ListQuery{Kind: key.Kind, Namespace: key.Namespace, Limit: maxCandidates})
+	rows, err := v.Rows.List(ctx, intent.ListQuery{Kind: key.Kind, Namespace: key.Namespace, Limit: maxHintCandidates})
 	if err != nil {
 		return "list them: " + list
 	}
@@ -124,15 +124,15 @@ func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 	return "list them: " + list
 }
 
-func (v *View) pluralOf(kind string) string {
+func (v *View) kindPlural(kind string) string {
 	if k, ok := v.Kinds.Of(kind); ok {
 		return k.Plural
 	}
 	return strings.ToLower(kind)
 }
 
-// RequireNamespace returns the error about a namespace that does not exist; empty: all. It also
-// finds one that was applied a moment ago and is not in the directory yet.
+// RequireNamespace returns an error where a namespace does not exist; an empty name means all namespaces. A namespace
+// that was applied a moment ago and is not in the directory yet exists, too.
 func (v *View) RequireNamespace(ctx context.Context, name string) error {
 	if _, ok := v.Directory.NamespaceByName(name); ok || name == "" {
 		return nil
@@ -141,11 +141,11 @@ func (v *View) RequireNamespace(ctx context.Context, name string) error {
 	if err != nil || slices.Contains(names, name) {
 		return err
 	}
-	return v.NamespaceNotFound(ctx, name)
+	return v.NamespaceNotFoundError(ctx, name)
 }
 
-// NamespaceNotFound is the error about a namespace that does not exist, or that the caller must not see.
-func (v *View) NamespaceNotFound(ctx context.Context, name string) error {
+// NamespaceNotFoundError returns the error about a namespace that does not exist, or that the caller must not see.
+func (v *View) NamespaceNotFoundError(ctx context.Context, name string) error {
 	if !v.SeesNamespace(name) {
 		return v.scope.refusalError(name)
 	}
@@ -158,8 +158,8 @@ func (v *View) NamespaceNotFound(ctx context.Context, name string) error {
 	return e.WithHint("list them: muster get namespaces")
 }
 
-// NodeNotFound is the error about a node that does not exist, with the reason where it once did.
-func (v *View) NodeNotFound(ctx context.Context, namespace, name string) error {
+// NodeNotFoundError returns the error about a missing node; for a node that existed earlier, the error tells why.
+func (v *View) NodeNotFoundError(ctx context.Context, namespace, name string) error {
 	e := model.Errorf(model.NotFound, "node %q does not exist", name)
 	if namespace == "" {
 		return e.WithHint("list them: muster get nodes -A")
@@ -184,8 +184,8 @@ func (v *View) findRename(ctx context.Context, namespace, name string) (intent.A
 	return last[0], true
 }
 
-// CheckNotFound is the error about a check that does not exist.
-func (v *View) CheckNotFound(ctx context.Context, namespace, name string) error {
+// CheckNotFoundError returns the error about a check that does not exist.
+func (v *View) CheckNotFoundError(ctx context.Context, namespace, name string) error {
 	e := model.Errorf(model.NotFound, "check %q does not exist", name)
 	if namespace == "" {
 		return e.WithHint("list them: muster get checks -A")
@@ -213,8 +213,8 @@ func (v *View) OpenProblem(node model.NodeID, check model.CheckID) *model.Proble
 	return st.ProblemNow()
 }
 
-// MembersAmong returns the nodes of ids that are members of a group, in place.
-func (v *View) MembersAmong(ctx context.Context, ids []model.NodeID, namespace, group string) ([]model.NodeID, error) {
+// KeepGroupMembers removes from ids the nodes that are no members of a group; it reuses the slice.
+func (v *View) KeepGroupMembers(ctx context.Context, ids []model.NodeID, namespace, group string) ([]model.NodeID, error) {
 	key := intent.Key{Kind: "Group", Namespace: cmp.Or(namespace, model.DefaultNamespaceName), Name: group}
 	if ns, name, ok := strings.Cut(group, "/"); ok {
 		key.Namespace, key.Name = ns, name

@@ -9,15 +9,15 @@ import (
 // A page token of one incarnation of the data is refused by another.
 func TestPageTokensBelongToOneIncarnation(t *testing.T) {
 	before, after := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
-	token := before.NextPage("default/disk")
-	if place, err := before.PagePlace(token); err != nil || place != "default/disk" {
+	token := before.NewPageToken("default/disk")
+	if place, err := before.ParsePageToken(token); err != nil || place != "default/disk" {
 		t.Errorf("token: %q, %v", place, err)
 	}
-	if _, err := after.PagePlace(token); model.ClassOf(err) != model.Conflict {
+	if _, err := after.ParsePageToken(token); model.ClassOf(err) != model.Conflict {
 		t.Errorf("token of another incarnation: %v", err)
 	}
 	for _, text := range []string{"", "!", "Zm9v", "57"} {
-		if _, err := before.PagePlace(text); model.ClassOf(err) != model.Invalid {
+		if _, err := before.ParsePageToken(text); model.ClassOf(err) != model.Invalid {
 			t.Errorf("token %q: %v", text, err)
 		}
 	}
@@ -26,16 +26,16 @@ func TestPageTokensBelongToOneIncarnation(t *testing.T) {
 // FuzzPageTokens: a page token from outside is refused with a class, or is one of ours and encoded again the same.
 func FuzzPageTokens(f *testing.F) {
 	v, other := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
-	for _, text := range []string{v.NextPage("default/disk"), v.NextPage(""), other.NextPage("x"), "", "!", `"-"`} {
+	for _, text := range []string{v.NewPageToken("default/disk"), v.NewPageToken(""), other.NewPageToken("x"), "", "!", `"-"`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		place, err := v.PagePlace(text)
+		place, err := v.ParsePageToken(text)
 		switch class := model.ClassOf(err); {
 		case err != nil && class != model.Invalid && class != model.Conflict:
 			t.Errorf("token %q is refused as %s", text, class.Label())
 		case err == nil:
-			if again, err := v.PagePlace(v.NextPage(place)); err != nil || again != place {
+			if again, err := v.ParsePageToken(v.NewPageToken(place)); err != nil || again != place {
 				t.Errorf("token %q means %q, encoded again %q, %v", text, place, again, err)
 			}
 		}

@@ -15,41 +15,44 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// scope is the namespaces of a bound caller. View.For wraps every store with it.
+// namespaceScope is the set of namespaces that a bound caller may see. View.For wraps every store with a scope.
 //
 // Resources of namespace shared reach all nodes, so definitions of its checks and members of its
-// groups are visible, as far as nodes of the scope have them; its resources are not.
-type scope struct {
+// groups are visible, as far as nodes of the scope have them; resources of namespace shared are not.
+type namespaceScope struct {
 	subject    *access.Subject
 	need       access.Need
 	namespaces []string // names
 }
 
-func (x *scope) includesNamespace(namespace string) bool {
+func (x *namespaceScope) includesNamespace(namespace string) bool {
 	return slices.Contains(x.namespaces, namespace)
 }
 
 // showsDefinitionsOf reports whether definitions of a namespace are visible where they are in force.
-func (x *scope) showsDefinitionsOf(namespace string) bool {
+func (x *namespaceScope) showsDefinitionsOf(namespace string) bool {
 	return namespace == model.SharedNamespaceName || x.includesNamespace(namespace)
 }
 
-// includesResource reports whether a resource is visible. A Namespace belongs to itself.
-func (x *scope) includesResource(key intent.Key) bool {
+// includesResource reports whether the scope shows a resource. A resource of kind Namespace lies in the namespace of
+// its own name.
+func (x *namespaceScope) includesResource(key intent.Key) bool {
 	if key.Kind == "Namespace" {
 		return x.includesNamespace(key.Name)
 	}
 	return x.includesNamespace(key.Namespace)
 }
 
-// refusalError is the error about everything in another namespace, whether it exists or not.
-func (x *scope) refusalError(namespace string) error { return x.subject.AllowIn(x.need, namespace) }
+// refusalError returns the error about anything in a namespace outside the scope; it does not reveal whether that exists.
+func (x *namespaceScope) refusalError(namespace string) error {
+	return x.subject.AllowIn(x.need, namespace)
+}
 
-// scopedDirectory is the directory within a scope: nodes of other namespaces do not exist. It asks for the node 0 or
-// the namespace invalidNamespace, which never exist, in place of invisible ones.
+// scopedDirectory is the directory within a scope: nodes of other namespaces do not exist. For an invisible node or
+// namespace the wrapped directory is asked for node 0 or for invalidNamespace, which never exist.
 type scopedDirectory struct {
 	all Directory
-	*scope
+	*namespaceScope
 }
 
 var _ Directory = scopedDirectory{}
@@ -58,7 +61,7 @@ var _ Directory = scopedDirectory{}
 const invalidNamespace = "/"
 
 // visibleNamespace returns the name of a visible namespace, else invalidNamespace.
-func (x *scope) visibleNamespace(namespace string) string {
+func (x *namespaceScope) visibleNamespace(namespace string) string {
 	if !x.includesNamespace(namespace) {
 		return invalidNamespace
 	}
@@ -66,7 +69,7 @@ func (x *scope) visibleNamespace(namespace string) string {
 }
 
 // definingNamespace returns the name of a namespace whose definitions are visible, else invalidNamespace.
-func (x *scope) definingNamespace(namespace string) string {
+func (x *namespaceScope) definingNamespace(namespace string) string {
 	if !x.showsDefinitionsOf(namespace) {
 		return invalidNamespace
 	}
@@ -86,8 +89,8 @@ func (d scopedDirectory) visibleNodes(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.visibleNode(id) == 0 })
 }
 
-// nodesByNamespace calls fn for a namespace, or for all of the scope, and sorts the nodes that it returns.
-func (d scopedDirectory) nodesByNamespace(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
+// nodesInScope calls fn for a namespace, or for all namespaces of the scope, and sorts the nodes that fn returns.
+func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
 			ids = append(ids, fn(one)...)
@@ -145,11 +148,11 @@ func (d scopedDirectory) RunsUnit(id model.NodeID, check model.CheckID) bool {
 }
 
 func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
-	return d.nodesByNamespace(namespace, d.all.Nodes)
+	return d.nodesInScope(namespace, d.all.Nodes)
 }
 
 func (d scopedDirectory) NodesMatching(namespace string, s directory.Selector) []model.NodeID {
-	return d.nodesByNamespace(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
+	return d.nodesInScope(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
 }
 
 func (d scopedDirectory) GroupMembers(namespace, name string) []model.NodeID {
@@ -164,7 +167,7 @@ func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.Nod
 	return d.visibleNodes(ids), err
 }
 
-// CheckByName also hides built-in checks, which every namespace has.
+// CheckByName finds a check within the scope; built-in checks, which every namespace has, are hidden.
 func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	if !d.showsDefinitionsOf(namespace) {
 		return 0, false
@@ -176,7 +179,7 @@ func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok
 	return d.SourceName(model.CheckSource(id))
 }
 
-// SourceName finds the source of a problem, which is visible where the problem is.
+// SourceName returns the name of the source of a problem; whoever sees the problem sees its source.
 func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok bool) {
 	if namespace, name, ok = d.all.SourceName(s); !d.showsDefinitionsOf(namespace) && model.BuiltinCheckName(s.Check()) == "" {
 		return "", "", false
@@ -251,7 +254,7 @@ func (d scopedDirectory) Placement(key intent.Key) intent.Placement {
 	return d.all.Placement(key)
 }
 
-// scopedEvents is the event view within a scope.
+// scopedEvents is the event view within a scope: events of other namespaces do not exist.
 type scopedEvents struct {
 	all       event.Reader
 	directory scopedDirectory
@@ -260,7 +263,7 @@ type scopedEvents struct {
 
 var _ event.Reader = scopedEvents{}
 
-func newScopedEvents(all event.Reader, directory Directory, x *scope) scopedEvents {
+func newScopedEvents(all event.Reader, directory Directory, x *namespaceScope) scopedEvents {
 	e := scopedEvents{all: all, directory: scopedDirectory{directory, x}}
 	for _, name := range x.namespaces {
 		if id, ok := directory.NamespaceByName(name); ok {
@@ -279,7 +282,7 @@ func (e scopedEvents) boundQuery(q event.Query) event.Query {
 	} else {
 		q.Namespaces = slices.DeleteFunc(slices.Clone(q.Namespaces), func(id model.NamespaceID) bool { return !e.includesNamespace(id) })
 	}
-	if len(q.Namespaces) == 0 { // nil would be all namespaces
+	if len(q.Namespaces) == 0 { // a query with nil would select all namespaces
 		q.Nodes = []model.NodeID{}
 	}
 	return q
@@ -316,7 +319,7 @@ func (e scopedEvents) CountsByNamespace() map[model.NamespaceID]event.Counts {
 	return out
 }
 
-// CountsOf counts state by state, because a built-in or shared check also has events in other namespaces.
+// CountsOf counts the events of a check one by one, because a built-in or shared check also has events in other namespaces.
 func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	if namespace, _, ok := e.directory.all.CheckName(check); ok && e.directory.includesNamespace(namespace) && model.BuiltinCheckName(check) == "" {
 		return e.all.CountsOf(check)

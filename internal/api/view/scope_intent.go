@@ -15,10 +15,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// scopedIntent is declared resources within a scope.
+// scopedIntent is the intent service within a scope: resources of other namespaces do not exist.
 type scopedIntent struct {
 	all Intent
-	*scope
+	*namespaceScope
 	nodes int // number of nodes in the scope
 }
 
@@ -30,7 +30,7 @@ func (i scopedIntent) boundOptions(o intent.ApplyOptions) intent.ApplyOptions {
 	return o
 }
 
-// visibleOutcomes removes outcomes outside the scope: a rename also changes references to the node in shared.
+// visibleOutcomes removes outcomes of resources outside the scope: renaming a node also changes references in namespace shared.
 func (i scopedIntent) visibleOutcomes(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.includesNamespace(o.Key.Namespace) })
 	return a, err
@@ -50,7 +50,7 @@ func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []mo
 func (i scopedIntent) checkWritable(r *model.Resource) error {
 	key := intent.KeyOf(r)
 	if key.Kind == "Namespace" {
-		return model.Errorf(model.Forbidden, "%s needs a role in every namespace, %s has %s", key, i.subject.User, &i.subject.Grants)
+		return model.Errorf(model.Forbidden, "changing %s needs a role in every namespace, %s has %s", key, i.subject.User, &i.subject.Grants)
 	}
 	if !i.includesNamespace(key.Namespace) {
 		return i.refusalError(key.Namespace)
@@ -58,16 +58,16 @@ func (i scopedIntent) checkWritable(r *model.Resource) error {
 	if i.need.Verb != access.Change { // an operator's silence, or a dry run
 		return nil
 	}
-	if field := beyondNamespace(r); field != "" {
+	if field := fieldReachingBeyondNamespace(r); field != "" {
 		return model.Errorf(model.Forbidden, "%s: %s reaches beyond namespace %s and needs a role in every namespace, %s has %s", key, field, key.Namespace, i.subject.User, &i.subject.Grants).
 			WithHint("ask an administrator to apply it, or create it in namespace %s as %s/%s", model.SharedNamespaceName, model.SharedNamespaceName, key.Name)
 	}
 	return nil
 }
 
-// beyondNamespace returns the field of a resource that runs commands on the server, reads its files
-// or environment, or applies to nodes of all namespaces; empty: none.
-func beyondNamespace(r *model.Resource) string {
+// fieldReachingBeyondNamespace returns the name of the first field of a resource that runs commands on the server,
+// reads its files or environment, or applies to nodes of all namespaces; empty: none.
+func fieldReachingBeyondNamespace(r *model.Resource) string {
 	switch spec := r.Spec.(type) {
 	case *model.PropertySpec:
 		if spec.Scope == "global" {
@@ -132,7 +132,7 @@ func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
 	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.includesNamespace(g.Namespace) })
 }
 
-// LiftTombstone answers about a tombstone of another namespace as about one that does not exist.
+// LiftTombstone deletes a tombstone; one of another namespace counts as missing.
 func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id string) error {
 	if !slices.ContainsFunc(i.ListTombstones(), func(g intent.TombstoneEntry) bool { return g.ID == id }) {
 		return intent.ErrNoTombstone(id)
@@ -144,7 +144,7 @@ func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
 	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.includesNamespace(n.Namespace) })
 }
 
-// Get also finds checks and groups of shared, which nodes of the scope have.
+// Get returns a resource of the scope; also a check or group of namespace shared that nodes of the scope have.
 func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource, error) {
 	switch {
 	case key.Kind == "Namespace" && !i.includesNamespace(key.Name):
@@ -175,7 +175,7 @@ func (i scopedIntent) boundQuery(q intent.ListQuery, match func(*model.Resource)
 	}
 }
 
-// Audit also finds the author of a check of shared, which nodes of the scope may run.
+// Audit lists audit records of the scope; also of checks in namespace shared that nodes of the scope may run.
 func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error) {
 	if q.Kind == "Check" && q.Namespace == model.SharedNamespaceName && q.Name != "" {
 		return i.all.Audit(ctx, q, true)
@@ -210,20 +210,20 @@ func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) e
 	return i.all.CheckJoinGrant(ctx, token)
 }
 
-// Accept is for machines that are in no namespace yet, so no binding covers them.
+// Accept refuses: pending machines are in no namespace yet, so a caller bound to namespaces has no right to accept them.
 func (i scopedIntent) Accept(_ context.Context, _ intent.Actor, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
 	return pki.Member{}, i.subject.RefusalError(i.need)
 }
 
-// BlockKey is for machines that are in no namespace yet, so no binding covers them.
+// BlockKey refuses: pending machines are in no namespace yet, so a caller bound to namespaces has no right to block them.
 func (i scopedIntent) BlockKey(context.Context, intent.Actor, string, intent.Tombstone) error {
 	return i.subject.RefusalError(i.need)
 }
 
-// scopedRows is the rows of resources within a scope.
+// scopedRows reads the stored rows of resources within a scope.
 type scopedRows struct {
 	all Rows
-	*scope
+	*namespaceScope
 }
 
 func (r scopedRows) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
@@ -243,10 +243,10 @@ func (r scopedRows) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]
 
 func (r scopedRows) Revision(ctx context.Context) (int64, error) { return r.all.Revision(ctx) }
 
-// scopedHistory is history within a scope.
+// scopedHistory is the history store within a scope: problems of other namespaces do not exist.
 type scopedHistory struct {
 	all History
-	*scope
+	*namespaceScope
 }
 
 var _ History = scopedHistory{}
@@ -271,7 +271,7 @@ func (h scopedHistory) Messages(ctx context.Context, q history.MessageQuery) ([]
 	return h.all.Messages(ctx, q)
 }
 
-// Problem answers about a problem of another namespace as about one that does not exist.
+// Problem returns a problem of the scope; a problem of another namespace counts as missing.
 func (h scopedHistory) Problem(ctx context.Context, id string) (history.Problem, error) {
 	p, err := h.all.Problem(ctx, id)
 	if err == nil && !h.includesNamespace(p.Namespace) {
@@ -280,8 +280,8 @@ func (h scopedHistory) Problem(ctx context.Context, id string) (history.Problem,
 	return p, err
 }
 
-// seesProblem reports whether a problem is in the scope.
-func (h scopedHistory) seesProblem(ctx context.Context, problem string) (bool, error) {
+// isProblemInScope reports whether a problem is in the scope.
+func (h scopedHistory) isProblemInScope(ctx context.Context, problem string) (bool, error) {
 	_, err := h.Problem(ctx, problem)
 	if model.ClassOf(err) == model.NotFound {
 		return false, nil
@@ -290,20 +290,20 @@ func (h scopedHistory) seesProblem(ctx context.Context, problem string) (bool, e
 }
 
 func (h scopedHistory) Deliveries(ctx context.Context, problem string) ([]history.Delivery, error) {
-	if ok, err := h.seesProblem(ctx, problem); !ok {
+	if ok, err := h.isProblemInScope(ctx, problem); !ok {
 		return nil, err
 	}
 	return h.all.Deliveries(ctx, problem)
 }
 
 func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error) {
-	if ok, err := h.seesProblem(ctx, problem); !ok {
+	if ok, err := h.isProblemInScope(ctx, problem); !ok {
 		return nil, err
 	}
 	return h.all.EscalationsOf(ctx, problem)
 }
 
-// AlsoProblems serves callbacks, which have no caller.
+// AlsoProblems returns nothing: only callbacks of other systems use the method, and callbacks have no bound caller.
 func (h scopedHistory) AlsoProblems(context.Context, string) ([]string, error) { return nil, nil }
 
 func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {

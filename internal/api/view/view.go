@@ -32,15 +32,15 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// View is the server's state as the subject of one request may see it. For makes it; a request
-// has no other way to a store. It is safe for concurrent use.
+// View is the server's state as the subject of one request may see it. View.For creates the view of
+// a request, and a request reaches stores only through its view. It is safe for concurrent use.
 type View struct {
 	Stores
 	Live
-	scope *scope // nil: all namespaces
+	scope *namespaceScope // nil: all namespaces
 }
 
-// Stores are the places of state that the API reads and changes. A nil Kinds means all of
+// Stores are the stores and views that the API reads and changes. A nil Kinds means all of
 // Muster's kinds, a nil Routing an empty table, a nil Now the system's clock.
 type Stores struct {
 	Kinds       *kind.Registry
@@ -50,11 +50,11 @@ type Stores struct {
 	Directory   Directory
 	History     History
 	Routing     Routing
-	Incarnation uint64 // of the journal: page tokens and ETags of another incarnation are refused
+	Incarnation uint64 // incarnation of the journal: page tokens and ETags of another incarnation are refused
 	Now         func() time.Time
 }
 
-// Live is state of the running server that no store keeps. Its owner sets every function.
+// Live reads state of the running server that no store keeps, such as sessions. Every function must be set.
 type Live struct {
 	// Connected reports whether a node has a session.
 	Connected func(model.NodeID) bool
@@ -64,15 +64,15 @@ type Live struct {
 	Limits func(namespace string) []v1.LimitUse
 	// Verdicts returns the last verdicts of pipelines (kept from Sensu) on an event.
 	Verdicts func(model.NodeID, model.CheckID) (react.Verdicts, bool)
-	// Stream returns the progress of a handler that receives every result; false: it does not.
+	// Stream returns the progress of a handler that receives every result; false: the handler receives no results.
 	Stream func(route.Name) (v1.HandlerStream, bool)
 	// Chunk finds a chunk by its id; nil: no chunk has it any more.
 	Chunk func(model.ChunkID) *model.CheckChunk
-	// Assigned finds the chunk of a check in the assignment of a node; nil: it has none.
+	// Assigned finds the chunk of a check in the assignment of a node; nil: the node does not run the check.
 	Assigned func(model.NodeID, model.CheckID) *model.CheckChunk
 }
 
-// Intent is the part of the intent service that the API calls.
+// Intent is the interface to the intent service, with the methods that the API calls.
 type Intent interface {
 	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
 	Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error)
@@ -94,14 +94,14 @@ type Intent interface {
 	BlockKey(ctx context.Context, by intent.Actor, key string, t intent.Tombstone) error
 }
 
-// Rows is the stored form of resources, with the record of changes (intent.Store).
+// Rows is the interface to the stored rows of resources and to the record of changes (intent.Store).
 type Rows interface {
 	List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error)
 	ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error)
 	Revision(ctx context.Context) (int64, error)
 }
 
-// History is the part of the history store that the API calls.
+// History is the interface to the history store, with the methods that the API calls.
 type History interface {
 	Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error)
 	Problem(ctx context.Context, id string) (history.Problem, error)
@@ -117,7 +117,7 @@ type History interface {
 	DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }
 
-// Routing is the windows, routes and silences in force (*route.Table).
+// Routing is the interface to the windows, routes and silences in force (*route.Table).
 type Routing interface {
 	Routes(m *route.Problem, ref string) []*route.Route
 	Matching(m *route.Problem) []*route.Route
@@ -140,14 +140,14 @@ func New(s Stores, l Live) *View {
 	return &View{Stores: s, Live: l}
 }
 
-// For returns the view of the caller of a request, for an operation with this need. A caller that
-// is bound to namespaces gets one in which no other namespace exists.
+// For returns the view of the caller of a request, for an operation with this need. For a caller
+// that is bound to namespaces, the view has no other namespaces.
 func (v *View) For(ctx context.Context, need access.Need) *View {
 	c := access.CallerOf(ctx)
 	if need.Scope != access.Namespaced || c.MayEverywhere(need.Verb) {
 		return v
 	}
-	x := &scope{&c.Subject, need, c.NamespacesFor(need.Verb)}
+	x := &namespaceScope{&c.Subject, need, c.NamespacesFor(need.Verb)}
 	bound := *v
 	bound.scope = x
 	bound.Directory = scopedDirectory{v.Directory, x}
@@ -166,10 +166,10 @@ func (v *View) SeesNamespace(namespace string) bool {
 	return v.scope == nil || v.scope.includesNamespace(namespace)
 }
 
-// statesPerPage is the number of states that AllEvents reads from the event view at a time.
-const statesPerPage = 1000
+// eventsPerPage is the number of events that AllEvents reads from the event view at a time.
+const eventsPerPage = 1000
 
-// AllEvents yields the states that match a query, by node, until the event view or ctx fails. A list by severity would miss
+// AllEvents yields the events that match a query, by node, until the event view or ctx fails. A list by severity would miss
 // events that become worse while it is read.
 func (v *View) AllEvents(ctx context.Context, q event.Query) iter.Seq2[*event.State, error] {
 	return allEvents(ctx, v.Events, q)
@@ -177,7 +177,7 @@ func (v *View) AllEvents(ctx context.Context, q event.Query) iter.Seq2[*event.St
 
 func allEvents(ctx context.Context, r event.Reader, q event.Query) iter.Seq2[*event.State, error] {
 	return func(yield func(*event.State, error) bool) {
-		for q.Limit, q.ByNode = statesPerPage, true; ; {
+		for q.Limit, q.ByNode = eventsPerPage, true; ; {
 			page, err := r.List(ctx, q)
 			if err = cmp.Or(err, ctx.Err()); err != nil {
 				yield(nil, err)
@@ -195,7 +195,7 @@ func allEvents(ctx context.Context, r event.Reader, q event.Query) iter.Seq2[*ev
 	}
 }
 
-// Directory finds names, nodes and units, and explains where and why they land.
+// Directory finds names, nodes and units, and explains to which nodes units and groups are assigned.
 type Directory interface {
 	directory.Reader
 	Explainer
@@ -206,7 +206,7 @@ type Explainer interface {
 	// Select returns the nodes of targets that a namespace would declare; an error where a condition
 	// does not compile.
 	Select(namespace string, t *model.Targets) ([]model.NodeID, error)
-	// Placement counts the users of a declared resource; zero: it is not declared.
+	// Placement counts the users of a declared resource; zero: the resource is not declared.
 	Placement(key intent.Key) intent.Placement
 	// ExplainCheck explains why a check is on a node or not; false: one of them does not exist.
 	ExplainCheck(node model.NodeID, check model.CheckID) (e plan.Explanation, ok bool)
@@ -219,19 +219,19 @@ type Explainer interface {
 	NodeFaults(node model.NodeID) []plan.Fault
 }
 
-// NextPage returns the token of the page that begins behind place. Page tokens and ETags are places in one
+// NewPageToken returns the page token of the page that begins behind a place in a list. Page tokens and ETags are places in one
 // incarnation of the data: after a restore from a backup, revisions, ids and times are given again to other things,
 // so tokens of another incarnation are refused. (Tokens of events contain their incarnation already.)
-func (v *View) NextPage(place string) string {
+func (v *View) NewPageToken(place string) string {
 	b := binary.BigEndian.AppendUint64(nil, v.Incarnation)
 	return base64.RawURLEncoding.EncodeToString(append(b, place...))
 }
 
-// PagePlace returns the place of a page token.
-func (v *View) PagePlace(token string) (place string, err error) {
+// ParsePageToken returns the place in a list that a page token names.
+func (v *View) ParsePageToken(token string) (place string, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(b) < 8 {
-		return "", BadPageToken()
+		return "", BadPageTokenError()
 	}
 	if binary.BigEndian.Uint64(b) != v.Incarnation {
 		return "", model.Errorf(model.Conflict, "the page token belongs to another incarnation of this server's data").
@@ -240,7 +240,7 @@ func (v *View) PagePlace(token string) (place string, err error) {
 	return string(b[8:]), nil
 }
 
-// BadPageToken is the error about a page token that this API did not make.
-func BadPageToken() error {
+// BadPageTokenError returns the error about a page token that this API did not make.
+func BadPageTokenError() error {
 	return model.Errorf(model.Invalid, "after: not a page token of this list").WithHint("list again without it")
 }
