@@ -40,7 +40,7 @@ func TestMentionedCommandsExist(t *testing.T) {
 			case strings.HasSuffix(path, ".md"):
 				text, err := os.ReadFile(path)
 				for _, code := range codeInMarkdown(string(text)) {
-					c.check(t, path, code)
+					c.reportUnknownCommands(t, path, code)
 				}
 				return err
 			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
@@ -51,7 +51,7 @@ func TestMentionedCommandsExist(t *testing.T) {
 				ast.Inspect(f, func(n ast.Node) bool {
 					if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 						if text, err := strconv.Unquote(lit.Value); err == nil {
-							c.check(t, path, text)
+							c.reportUnknownCommands(t, path, text)
 						}
 					}
 					return true
@@ -82,8 +82,8 @@ type commandChecker struct {
 	count int // commands that were checked
 }
 
-// check reports mentioned commands and flags that do not exist.
-func (c *commandChecker) check(t *testing.T, path, text string) {
+// reportUnknownCommands reports commands and flags in a text that do not exist.
+func (c *commandChecker) reportUnknownCommands(t *testing.T, path, text string) {
 	for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
 		words := strings.Fields(quoted.ReplaceAllString(m[2], "QUOTED"))
 		if notCommands.MatchString(m[0]) || !regexp.MustCompile(`^[a-z][a-z-]+$|^--?[a-z]`).MatchString(strings.TrimRight(words[0], ",:.")) {
@@ -205,7 +205,7 @@ func TestFlagErrors(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		env := &cli.Env{Args: strings.Fields(line), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }, Now: time.Now, Zone: time.UTC}
-		if code := cli.Main(t.Context(), env, extras()...); code != model.Invalid.Exit() || !strings.HasPrefix(errs.String(), "muster: "+want) {
+		if code := cli.Main(t.Context(), env, serverCommands()...); code != model.Invalid.Exit() || !strings.HasPrefix(errs.String(), "muster: "+want) {
 			t.Errorf("%s: code %d, want %q in\n%s%s", line, code, want, out.String(), errs.String())
 		}
 	}
@@ -213,7 +213,7 @@ func TestFlagErrors(t *testing.T) {
 
 // newCommandTree makes the tree of all commands, with all flags at their defaults.
 func newCommandTree() *cobra.Command {
-	c := cli.Root(cli.System(), extras()...)
+	c := cli.NewCommandTree(cli.NewProcessEnv(), serverCommands()...)
 	c.InitDefaultHelpCmd()
 	c.InitDefaultCompletionCmd()
 	return c

@@ -20,14 +20,14 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := cli.Main(ctx, cli.System(), extras()...)
+	code := cli.Main(ctx, cli.NewProcessEnv(), serverCommands()...)
 	stop()
 	os.Exit(code)
 }
 
-// agentExtra returns the command `muster agent`: the same program as muster-agent, with the same flags.
-func agentExtra() cli.Extra {
-	return cli.Extra{Command: func(*cli.Env) *cobra.Command {
+// newAgentCommand returns the command muster agent: the same program as muster-agent, with the same flags.
+func newAgentCommand() cli.ExtraCommand {
+	return cli.ExtraCommand{Command: func(*cli.Env) *cobra.Command {
 		return &cobra.Command{
 			Use: "agent", Short: "Run an agent on this machine; the same as muster-agent",
 			Long:               agentcmd.Usage(),

@@ -21,7 +21,7 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 }
 
 // makeReferencePage returns the page docs/reference/cli.md: every command with its purpose, an example and its
-// flags, read from the tree of commands.
+// flags.
 func makeReferencePage(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("# Command line\n\n`make docs` writes this page from the commands; `muster COMMAND --help` prints the same text.\n\n")
@@ -46,6 +46,7 @@ func makeReferencePage(root *cobra.Command) string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
+// writeCommand writes the section of one command.
 func writeCommand(b *strings.Builder, c *cobra.Command) {
 	if c.Hidden {
 		return

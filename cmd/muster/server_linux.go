@@ -11,13 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/offline"
 )
 
-// extras returns the commands that need the server's engines.
-func extras() []cli.Extra {
-	command := func(under string, make func() *cobra.Command) cli.Extra {
-		return cli.Extra{Under: under, Command: func(*cli.Env) *cobra.Command { return make() }}
+// serverCommands returns the commands that need the server's packages.
+func serverCommands() []cli.ExtraCommand {
+	command := func(under string, make func() *cobra.Command) cli.ExtraCommand {
+		return cli.ExtraCommand{Under: under, Command: func(*cli.Env) *cobra.Command { return make() }}
 	}
-	return []cli.Extra{
-		command("", app.UpCommand), command("", app.ServerCommand), agentExtra(), command("", loadcmd.NewCommand),
+	return []cli.ExtraCommand{
+		command("", app.UpCommand), command("", app.ServerCommand), newAgentCommand(), command("", loadcmd.NewCommand),
 		command("auth", offline.ResetPasswordCommand), command("doctor", offline.RepairCommand), command("doctor", offline.RestoredCommand),
 	}
 }

@@ -4,5 +4,5 @@ package main
 
 import "github.com/muster-fleet/muster/internal/cli"
 
-// extras returns no server commands: this build is the command line only.
-func extras() []cli.Extra { return []cli.Extra{agentExtra()} }
+// serverCommands returns the commands that need the server's packages.
+func serverCommands() []cli.ExtraCommand { return []cli.ExtraCommand{newAgentCommand()} }

@@ -26,20 +26,21 @@ type changeFlags struct {
 	maxAffected int
 }
 
-func (f *changeFlags) declare(flags *pflag.FlagSet) {
-	messageFlag(flags, &f.message, "reason, recorded with the change (MUSTER_MESSAGE)")
+func (f *changeFlags) registerFlags(flags *pflag.FlagSet) {
+	registerMessageFlag(flags, &f.message, "reason, recorded with the change (MUSTER_MESSAGE)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the effect and change nothing")
 	flags.BoolVar(&f.yes, "yes", false, "confirm a change of any number of nodes")
 	flags.IntVar(&f.maxAffected, "max-affected", 0, "largest number of affected nodes without --yes (0: a fifth of all, at least 50)")
 }
 
-// fileFlag declares -f.
-func fileFlag(flags *pflag.FlagSet, files *[]string) {
+// registerFileFlag adds the flag -f to a command.
+func registerFileFlag(flags *pflag.FlagSet, files *[]string) {
 	flags.StringArrayVarP(files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
 }
 
-// reason returns -m, else the first line of MUSTER_MESSAGE: in a pipeline the subject of the commit.
-func (s *session) reason(f *changeFlags) string {
+// changeReason returns the reason that the audit records with a change: flag -m, else the first line of
+// MUSTER_MESSAGE, which a CI pipeline sets to the subject of the commit.
+func (s *commandLine) changeReason(f *changeFlags) string {
 	if f.message != "" {
 		return f.message
 	}
@@ -51,29 +52,30 @@ func (s *session) reason(f *changeFlags) string {
 	return strings.TrimSpace(subject)
 }
 
+// applyFlags holds the flags of apply, plan and diff, and the resources that their files declare.
 type applyFlags struct {
 	changeFlags
 	files                       []string
 	owner                       string
 	prune, takeOver, allowEmpty bool
 	exitCode                    bool // of plan and diff: 20 if something would change
-	docs                        []declaration
+	docs                        []declaredResource
 }
 
-func (f *applyFlags) declare(flags *pflag.FlagSet) {
-	fileFlag(flags, &f.files)
-	f.changeFlags.declare(flags)
+func (f *applyFlags) registerFlags(flags *pflag.FlagSet) {
+	registerFileFlag(flags, &f.files)
+	f.changeFlags.registerFlags(flags)
 	flags.StringVar(&f.owner, "owner", "", "owner of the resources: a team or repository; written into metadata.owner")
 	flags.BoolVar(&f.prune, "prune", false, "delete resources of --owner that are not in the files")
 	flags.BoolVar(&f.takeOver, "take-over", false, "also change resources of another owner")
 	flags.BoolVar(&f.allowEmpty, "allow-empty", false, "with --prune: accept files without any resource")
 }
 
-// declarePreview declares the flags of plan and diff, which never change anything.
-func (f *applyFlags) declarePreview(flags *pflag.FlagSet) {
+// registerPreviewFlags adds the flags of plan and diff, which change nothing on the server.
+func (f *applyFlags) registerPreviewFlags(flags *pflag.FlagSet) {
 	f.dryRun = true
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.declare(own)
+	f.registerFlags(own)
 	own.VisitAll(func(flag *pflag.Flag) {
 		if flag.Name != "dry-run" {
 			flags.AddFlag(flag)
@@ -83,9 +85,9 @@ func (f *applyFlags) declarePreview(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 20 if apply would change a resource")
 }
 
-// check refuses contradictory flags before it reads the files: in a pipeline an empty variable must not prune the
+// validate refuses contradictory flags before it reads the files: in a pipeline an empty variable must not prune the
 // resources of everybody.
-func (f *applyFlags) check(c *call) (err error) {
+func (f *applyFlags) validate(c *commandCall) (err error) {
 	switch {
 	case f.owner == "" && c.cmd.Flags().Changed("owner"):
 		return model.Errorf(model.Invalid, "--owner is empty").WithHint("is a variable of the CI job unset? Write: --owner team-a")
@@ -94,12 +96,13 @@ func (f *applyFlags) check(c *call) (err error) {
 	case f.allowEmpty && !f.prune:
 		return model.Errorf(model.Invalid, "--allow-empty needs --prune").WithHint("leave it out")
 	}
-	f.docs, err = f.read(c)
+	f.docs, err = f.readResources(c)
 	return err
 }
 
-// read reads the files. Files without any resource are an error, unless --allow-empty is set.
-func (f *applyFlags) read(c *call) ([]declaration, error) {
+// readResources reads the resources that the files of -f declare. Files without any resource are an error, unless
+// --allow-empty is set.
+func (f *applyFlags) readResources(c *commandCall) ([]declaredResource, error) {
 	paths := append(f.files, c.args...)
 	docs, err := c.readFiles(paths)
 	switch {
@@ -109,15 +112,15 @@ func (f *applyFlags) read(c *call) ([]declaration, error) {
 		return nil, model.Errorf(model.Invalid, "no resources in %s: --prune would delete all resources of owner %s", strings.Join(paths, ", "), f.owner).
 			WithHint("check the folder and its checkout. To delete all resources of the owner: --allow-empty")
 	case len(docs) == 0 && !f.prune:
-		return nil, noResources(paths)
+		return nil, noResourcesError(paths)
 	}
-	return docs, ownerFlaws(docs, f.owner).Err()
+	return docs, findOtherOwners(docs, f.owner).Err()
 }
 
-// send applies the resources, or previews that.
-func (f *applyFlags) send(c *call) (v1.Applied, error) {
+// applyOrPreview sends the resources to the server, which applies them or, with --dry-run, only returns the effect.
+func (f *applyFlags) applyOrPreview(c *commandCall) (v1.Applied, error) {
 	request := v1.ApplyRequest{
-		DryRun: f.dryRun, Message: c.reason(&f.changeFlags), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
+		DryRun: f.dryRun, Message: c.changeReason(&f.changeFlags), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
 		Owner: f.owner, Prune: f.prune, TakeOver: f.takeOver, AllowEmpty: f.allowEmpty,
 		Resources: make([]json.RawMessage, len(f.docs)),
 	}
@@ -127,77 +130,77 @@ func (f *applyFlags) send(c *call) (v1.Applied, error) {
 	return c.api.Resources.Apply(c.ctx, request)
 }
 
-func applyCommand(s *session) *cobra.Command {
+func applyCommand(s *commandLine) *cobra.Command {
 	f := &applyFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "apply -f FILE...", short: "Declare resources, all of them or none",
-		flags: f.declare, check: f.check,
-		run: func(c *call) error {
+		flags: f.registerFlags, check: f.validate,
+		run: func(c *commandCall) error {
 			if f.prune && !f.dryRun {
 				preview := *f
 				preview.dryRun = true
-				planned, err := preview.send(c)
+				planned, err := preview.applyOrPreview(c)
 				if err != nil {
 					return err
 				}
-				printPruned(c, planned, f.owner)
+				printResourcesToPrune(c, planned, f.owner)
 			}
-			return c.applied(f.send(c))
+			return c.printApplyResult(f.applyOrPreview(c))
 		},
 	})
 }
 
-func planCommand(s *session) *cobra.Command {
+func planCommand(s *commandLine) *cobra.Command {
 	return previewCommand(s, command{
 		use: "plan -f FILE...", short: "Show the effect of apply and the number of affected nodes",
-	}, printApplied)
+	}, printResourceChanges)
 }
 
-func diffCommand(s *session) *cobra.Command {
+func diffCommand(s *commandLine) *cobra.Command {
 	return previewCommand(s, command{
 		use: "diff -f FILE...", short: "Show the differences that apply would make",
-	}, printDiff)
+	}, printResourceDiffs)
 }
 
-// previewCommand completes a command that previews apply and prints the effect.
-func previewCommand(s *session, d command, print func(*call, v1.Applied) error) *cobra.Command {
+// previewCommand completes a command such as plan or diff, which shows the effect of apply and changes nothing.
+func previewCommand(s *commandLine, d command, print func(*commandCall, v1.Applied) error) *cobra.Command {
 	f := &applyFlags{}
-	d.flags, d.check = f.declarePreview, f.check
-	d.run = func(c *call) error {
-		applied, err := f.send(c)
+	d.flags, d.check = f.registerPreviewFlags, f.validate
+	d.run = func(c *commandCall) error {
+		applied, err := f.applyOrPreview(c)
 		if err != nil {
 			return err
 		}
 		if err := print(c, applied); err != nil || !f.exitCode {
 			return err
 		}
-		return previewExit(applied)
+		return previewExitError(applied)
 	}
-	return s.build(d)
+	return s.buildCommand(d)
 }
 
-// applied prints a change that was made or refused.
-func (c *call) applied(done v1.Applied, err error) error {
+// printApplyResult prints the changes that the server made, or its reason to refuse them.
+func (c *commandCall) printApplyResult(done v1.Applied, err error) error {
 	if err != nil {
 		return err
 	}
-	return printApplied(c, done)
+	return printResourceChanges(c, done)
 }
 
-// printApplied writes one line per resource: its change, and the nodes that it lands on.
-func printApplied(c *call, applied v1.Applied) error {
-	if c.Format.Machine() {
-		return c.Value(applied)
+// printResourceChanges writes one line per applied resource: its change, and the number of nodes that it lands on.
+func printResourceChanges(c *commandCall, applied v1.Applied) error {
+	if c.Format.IsForPrograms() {
+		return c.WriteValue(applied)
 	}
 	changes := make([]string, len(applied.Outcomes))
 	wide := 0
 	for i, o := range applied.Outcomes {
-		changes[i] = screen.Clean(refOf(o.Kind, o.Namespace, cmp.Or(o.Was, o.Name)) + " " + outcomeText(o, applied.DryRun))
-		wide = max(wide, screen.Width(changes[i]))
+		changes[i] = screen.Clean(resourceRefText(o.Kind, o.Namespace, cmp.Or(o.Was, o.Name)) + " " + resourceChangeText(o, applied.DryRun))
+		wide = max(wide, screen.TextWidth(changes[i]))
 	}
 	for i, o := range applied.Outcomes {
 		line := changes[i]
-		line += textIf(o.Note != "", screen.Pad(changes[i], wide+3)+o.Note)
+		line += textWhen(o.Note != "", screen.PadToColumn(changes[i], wide+3)+o.Note)
 		c.Printf("%s\n", line)
 		for _, w := range o.Warnings {
 			c.Printf("  %s %s\n", screen.Warning, w)
@@ -205,55 +208,56 @@ func printApplied(c *call, applied v1.Applied) error {
 	}
 	if applied.DryRun {
 		c.Printf("dry run: nothing was changed; %s would get a new assignment\n", model.CountNoun(applied.Affected, "node"))
-		printRefusal(c, applied)
+		printApplyRefusal(c, applied)
 	}
 	return nil
 }
 
-// outcomeText returns the change of a resource: created, would be renamed shop01.
-func outcomeText(o v1.Outcome, dryRun bool) string {
+// resourceChangeText returns the change of a resource in words: "created", "would be renamed shop01".
+func resourceChangeText(o v1.Outcome, dryRun bool) string {
 	op := o.Op
-	op += textIf(o.Was != "", " "+o.Name)
+	op += textWhen(o.Was != "", " "+o.Name)
 	if dryRun && o.Op != "unchanged" {
 		return "would be " + op
 	}
 	return op
 }
 
-func printDiff(c *call, applied v1.Applied) error {
-	if c.Format.Machine() {
-		return c.Value(applied)
+// printResourceDiffs writes the differences that apply would make, for each resource.
+func printResourceDiffs(c *commandCall, applied v1.Applied) error {
+	if c.Format.IsForPrograms() {
+		return c.WriteValue(applied)
 	}
 	different := false
 	for _, o := range applied.Outcomes {
 		if o.Op != "unchanged" {
 			different = true
-			c.Printf("%s %s   %s\n", refOf(o.Kind, o.Namespace, o.Name), outcomeText(o, true), o.Note)
+			c.Printf("%s %s   %s\n", resourceRefText(o.Kind, o.Namespace, o.Name), resourceChangeText(o, true), o.Note)
 			printPatch(c, o.Diff)
 		}
 	}
 	if !different {
 		c.Printf("no difference\n")
 	}
-	printRefusal(c, applied)
+	printApplyRefusal(c, applied)
 	return nil
 }
 
-// printPruned lists the resources that --prune is about to delete.
-func printPruned(c *call, planned v1.Applied, owner string) {
+// printResourcesToPrune lists the resources that --prune is about to delete.
+func printResourcesToPrune(c *commandCall, planned v1.Applied, owner string) {
 	var lines []string
 	for _, o := range planned.Outcomes {
 		if o.Op == "deleted" {
-			lines = append(lines, screen.Clean("  "+refOf(o.Kind, o.Namespace, o.Name)+"   "+o.Note))
+			lines = append(lines, screen.Clean("  "+resourceRefText(o.Kind, o.Namespace, o.Name)+"   "+o.Note))
 		}
 	}
 	if len(lines) > 0 {
-		c.Notef("pruning %s of owner %s:\n%s\n", model.CountNoun(len(lines), "resource"), owner, screen.Painted(strings.Join(lines, "\n")))
+		c.Notef("pruning %s of owner %s:\n%s\n", model.CountNoun(len(lines), "resource"), owner, screen.PaintedText(strings.Join(lines, "\n")))
 	}
 }
 
-// printRefusal writes the reason why apply would refuse the previewed change.
-func printRefusal(c *call, applied v1.Applied) {
+// printApplyRefusal writes the reason why apply would refuse the previewed change.
+func printApplyRefusal(c *commandCall, applied v1.Applied) {
 	if r := applied.Refused; r != nil {
 		c.Printf("%s %s\n", screen.Cell{Text: "apply would refuse this change:", Colour: screen.Red}, r.Detail)
 		if r.Hint != "" {
@@ -262,8 +266,8 @@ func printRefusal(c *call, applied v1.Applied) {
 	}
 }
 
-// previewExit returns the exit code of a preview: of the refusal, or 20 if something would change.
-func previewExit(applied v1.Applied) error {
+// previewExitError returns the exit code of a preview: of the refusal, or 20 if something would change.
+func previewExitError(applied v1.Applied) error {
 	if r := applied.Refused; r != nil {
 		for class := model.Internal; class <= model.Stale; class++ {
 			if class.Label() == r.Class {
@@ -279,27 +283,27 @@ func previewExit(applied v1.Applied) error {
 	return nil
 }
 
-func editCommand(s *session) *cobra.Command {
+func editCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}
 	var k kind.Kind
 	var name string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "edit KIND NAME", short: "Edit a resource in $EDITOR and apply it",
-		args: cobra.RangeArgs(1, 2), complete: s.completeObjects(1), flags: f.declare,
-		check: func(c *call) (err error) {
+		args: cobra.RangeArgs(1, 2), complete: s.completeObjects(1), flags: f.registerFlags,
+		check: func(c *commandCall) (err error) {
 			var word string
 			if word, name, err = c.kindAndName(c.cmd, c.args); err == nil {
-				k, err = c.kindOf(word)
+				k, err = c.findKind(word)
 			}
 			return err
 		},
-		run: func(c *call) error { return editResource(c, k, name, f) },
+		run: func(c *commandCall) error { return editResource(c, k, name, f) },
 	})
 }
 
 // editResource edits and replaces one resource. The text stays in its file until the server took it;
 // the ETag of the first read makes a concurrent change a conflict.
-func editResource(c *call, k kind.Kind, name string, f *changeFlags) error {
+func editResource(c *commandCall, k kind.Kind, name string, f *changeFlags) error {
 	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
 	if err != nil {
 		return err
@@ -330,18 +334,21 @@ func editResource(c *call, k kind.Kind, name string, f *changeFlags) error {
 		c.Printf("no change\n")
 		return nil
 	}
-	applied, err := putEdited(c, k, name, f, path, data, after, tag)
+	applied, err := replaceWithEditedText(c, k, name, f, path, data, after, tag)
 	if err != nil {
 		c.Notef("your text is in %s. Correct the file, then: muster apply -f %s\n", path, path)
 		return err
 	}
 	_ = os.Remove(path)
-	return printApplied(c, applied)
+	return printResourceChanges(c, applied)
 }
 
-// putEdited replaces a resource by the edited text, which must be the same resource.
-func putEdited(c *call, k kind.Kind, name string, f *changeFlags, path string, before, after []byte, tag string) (v1.Applied, error) {
-	docs, err := c.decode(path, after)
+// replaceWithEditedText replaces a resource by the text that the user edited; kind, name and namespace must be
+// unchanged.
+func replaceWithEditedText(
+	c *commandCall, k kind.Kind, name string, f *changeFlags, path string, before, after []byte, tag string,
+) (v1.Applied, error) {
+	docs, err := c.decodeDocuments(path, after)
 	if err != nil {
 		return v1.Applied{}, err
 	}
@@ -352,8 +359,8 @@ func putEdited(c *call, k kind.Kind, name string, f *changeFlags, path string, b
 	if err != nil {
 		return v1.Applied{}, err
 	}
-	if resourceRef(&docs[0].located.Resource) != resourceRef(old) {
+	if refToResource(&docs[0].located.Resource) != refToResource(old) {
 		return v1.Applied{}, model.Errorf(model.Invalid, "kind, name and namespace cannot be edited").WithHint("declare a new resource: muster apply -f %s", path)
 	}
-	return c.api.Resources.Put(c.ctx, k.KindInfo, c.objectNamespace(), name, docs[0].body, tag, c.reason(f), f.maxAffected, f.dryRun, f.yes)
+	return c.api.Resources.Put(c.ctx, k.KindInfo, c.objectNamespace(), name, docs[0].body, tag, c.changeReason(f), f.maxAffected, f.dryRun, f.yes)
 }

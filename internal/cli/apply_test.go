@@ -14,7 +14,7 @@ import (
 // TestApplyOwnedFolder applies a folder in git as a pipeline does: nested folders, one owner; --prune
 // deletes resources that are no longer declared, and never those of another owner.
 func TestApplyOwnedFolder(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
 	rig.Apply("kind: Check\nmetadata: {name: theirs, owner: team-b}\nspec: {targets: {nodes: [web01]}, interval: 60s, command: x}\n")
 	for _, dir := range []string{"repo/checks/deep", "repo/.git", "nothing"} {
@@ -23,109 +23,109 @@ func TestApplyOwnedFolder(t *testing.T) {
 	check := func(name string) string {
 		return "kind: Check\nmetadata: {name: " + name + "}\nspec: {targets: {groups: [web]}, interval: 60s, command: x}\n"
 	}
-	x.file("repo/checks/disk.yaml", check("disk"))
-	x.file("repo/checks/deep/load.yml", check("load"))
-	x.file("repo/zz-groups.json", `{"kind":"Group","metadata":{"name":"web"},"spec":{"nodes":["web01","web02"]}}`)
-	x.file("repo/.gitlab-ci.yml", "stages: [plan]\n")
-	x.file("repo/.git/config.yaml", "no: resource\n")
-	x.file("repo/README.md", "no resource\n")
-	x.file("mine.yaml", "kind: Check\nmetadata:\n  name: theirs\n  owner: team-b\nspec: {interval: 60s, command: x}\n")
-	x.file("theirs.yaml", check("theirs"))
+	x.writeFile("repo/checks/disk.yaml", check("disk"))
+	x.writeFile("repo/checks/deep/load.yml", check("load"))
+	x.writeFile("repo/zz-groups.json", `{"kind":"Group","metadata":{"name":"web"},"spec":{"nodes":["web01","web02"]}}`)
+	x.writeFile("repo/.gitlab-ci.yml", "stages: [plan]\n")
+	x.writeFile("repo/.git/config.yaml", "no: resource\n")
+	x.writeFile("repo/README.md", "no resource\n")
+	x.writeFile("mine.yaml", "kind: Check\nmetadata:\n  name: theirs\n  owner: team-b\nspec: {interval: 60s, command: x}\n")
+	x.writeFile("theirs.yaml", check("theirs"))
 
 	const waits = 20
 	invalid, guarded := model.Invalid.Exit(), model.Guarded.Exit()
-	x.expect("", "lint DIR/repo --owner team-a", 0, "3 resources, no errors")
-	x.expect("", "plan -f DIR/repo --owner team-a --prune --exit-code", waits, "check/disk would be created", "group/web would be created    has 2 nodes", "2 nodes would get")
+	x.expectOutput("", "lint DIR/repo --owner team-a", 0, "3 resources, no errors")
+	x.expectOutput("", "plan -f DIR/repo --owner team-a --prune --exit-code", waits, "check/disk would be created", "group/web would be created    has 2 nodes", "2 nodes would get")
 	x.env["MUSTER_MESSAGE"] = "watch the web servers\n\nmore of it"
-	x.expect("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load created   runs on 2 nodes")
-	x.expect("", "audit --limit 3", 0, "for team-a changed 3 resources: watch the web servers\n")
-	x.expect("", "plan -f DIR/repo --owner team-a --prune --exit-code", 0, "check/disk unchanged")
-	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", 0, "no difference")
-	x.expect("", "get check load -o yaml", 0, "owner: team-a")
+	x.expectOutput("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load created   runs on 2 nodes")
+	x.expectOutput("", "audit --limit 3", 0, "for team-a changed 3 resources: watch the web servers\n")
+	x.expectOutput("", "plan -f DIR/repo --owner team-a --prune --exit-code", 0, "check/disk unchanged")
+	x.expectOutput("", "diff -f DIR/repo --owner team-a --prune --exit-code", 0, "no difference")
+	x.expectOutput("", "get check load -o yaml", 0, "owner: team-a")
 
 	testenv.NoError(t, os.Remove(filepath.Join(x.dir, "repo/checks/deep/load.yml")))
-	x.expect("", "apply -f DIR/repo --owner team-a", 0, "unchanged")
-	x.expect("", "get check load", 0, "load")
-	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   no longer declared; runs on 2 nodes", "  -  owner: team-a")
-	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this change: this changes 2 nodes", "delete 1 resource that team-a no longer declares: check/load")
-	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1", 0, "apply would refuse this")
-	x.expect("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of owner team-a:\n  check/load   no longer declared; runs on 2 nodes\n", "muster: this changes 2 nodes")
-	x.expect("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load deleted")
-	x.expect("", "get check load", model.NotFound.Exit())
-	x.expect("", "get check theirs", 0, "theirs")
+	x.expectOutput("", "apply -f DIR/repo --owner team-a", 0, "unchanged")
+	x.expectOutput("", "get check load", 0, "load")
+	x.expectOutput("", "diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   no longer declared; runs on 2 nodes", "  -  owner: team-a")
+	x.expectOutput("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this change: this changes 2 nodes", "delete 1 resource that team-a no longer declares: check/load")
+	x.expectOutput("", "plan -f DIR/repo --owner team-a --prune --max-affected 1", 0, "apply would refuse this")
+	x.expectOutput("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of owner team-a:\n  check/load   no longer declared; runs on 2 nodes\n", "muster: this changes 2 nodes")
+	x.expectOutput("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load deleted")
+	x.expectOutput("", "get check load", model.NotFound.Exit())
+	x.expectOutput("", "get check theirs", 0, "theirs")
 
-	x.expect("", "apply -f DIR/nothing --owner team-a --prune", invalid, "no resources in DIR/nothing", "team-a", "--allow-empty")
-	x.expect("", "apply -f DIR/nothing", invalid, "no resources in DIR/nothing")
-	x.expect("", "delete -f DIR/nothing", invalid, "no resources in DIR/nothing")
-	x.expect("", "apply -f DIR/nowhere --owner team-a --prune --allow-empty", model.NotFound.Exit(), "file DIR/nowhere does not exist")
-	x.expect("", "apply -f DIR/repo --prune", invalid, "--prune --owner team-a")
-	x.expect("", "apply -f DIR/repo --prune --owner=", invalid, "--owner is empty")
-	x.expect("", "apply -f DIR/repo --owner team-a --allow-empty", invalid, "needs --prune")
+	x.expectOutput("", "apply -f DIR/nothing --owner team-a --prune", invalid, "no resources in DIR/nothing", "team-a", "--allow-empty")
+	x.expectOutput("", "apply -f DIR/nothing", invalid, "no resources in DIR/nothing")
+	x.expectOutput("", "delete -f DIR/nothing", invalid, "no resources in DIR/nothing")
+	x.expectOutput("", "apply -f DIR/nowhere --owner team-a --prune --allow-empty", model.NotFound.Exit(), "file DIR/nowhere does not exist")
+	x.expectOutput("", "apply -f DIR/repo --prune", invalid, "--prune --owner team-a")
+	x.expectOutput("", "apply -f DIR/repo --prune --owner=", invalid, "--owner is empty")
+	x.expectOutput("", "apply -f DIR/repo --owner team-a --allow-empty", invalid, "needs --prune")
 	for _, verb := range []string{"lint", "plan -f", "apply -f"} {
-		x.expect("", verb+" DIR/mine.yaml --owner team-a", invalid, "DIR/mine.yaml:4:3: metadata.owner: is team-b, but --owner is team-a")
+		x.expectOutput("", verb+" DIR/mine.yaml --owner team-a", invalid, "DIR/mine.yaml:4:3: metadata.owner: is team-b, but --owner is team-a")
 	}
-	x.expect("", "plan -f DIR/theirs.yaml --owner team-a --exit-code", guarded, "check/theirs would be updated", "apply would refuse this change: check/theirs belongs to team-b")
-	x.expect("", "apply -f DIR/theirs.yaml --owner team-a", guarded, "muster: check/theirs belongs to team-b; nothing was changed\n", "--take-over")
-	x.expect("", "apply -f DIR/theirs.yaml --owner team-a --take-over", 0, "warning: taken over from team-b")
-	x.expect("", "apply -f DIR/theirs.yaml", 0, "unchanged")
+	x.expectOutput("", "plan -f DIR/theirs.yaml --owner team-a --exit-code", guarded, "check/theirs would be updated", "apply would refuse this change: check/theirs belongs to team-b")
+	x.expectOutput("", "apply -f DIR/theirs.yaml --owner team-a", guarded, "muster: check/theirs belongs to team-b; nothing was changed\n", "--take-over")
+	x.expectOutput("", "apply -f DIR/theirs.yaml --owner team-a --take-over", 0, "warning: taken over from team-b")
+	x.expectOutput("", "apply -f DIR/theirs.yaml", 0, "unchanged")
 
-	x.file("repo/broken.yaml", "kind: Chek\n")
-	x.expect("", "apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/broken.yaml:1")
-	x.expect("", "get check theirs", 0, "theirs")
+	x.writeFile("repo/broken.yaml", "kind: Chek\n")
+	x.expectOutput("", "apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/broken.yaml:1")
+	x.expectOutput("", "get check theirs", 0, "theirs")
 	testenv.NoError(t, os.Remove(filepath.Join(x.dir, "repo/broken.yaml")))
 	testenv.NoError(t, os.Symlink(filepath.Join(x.dir, "nothing"), filepath.Join(x.dir, "repo/linked")))
-	x.expect("", "apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/linked is a symbolic link to a folder")
+	x.expectOutput("", "apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/linked is a symbolic link to a folder")
 	testenv.NoError(t, os.Symlink(filepath.Join(x.dir, "repo/checks"), filepath.Join(x.dir, "link")))
-	x.expect("", "lint DIR/link", 0, "1 resource, no errors")
-	x.expect("", "apply -f DIR/nothing --owner team-a --prune --allow-empty", 0, "check/disk deleted", "group/web deleted", "check/theirs deleted")
-	x.expect("", "get checks", 0, "no checks")
+	x.expectOutput("", "lint DIR/link", 0, "1 resource, no errors")
+	x.expectOutput("", "apply -f DIR/nothing --owner team-a --prune --allow-empty", 0, "check/disk deleted", "group/web deleted", "check/theirs deleted")
+	x.expectOutput("", "get checks", 0, "no checks")
 }
 
-// TestLintJSON lists flaws with their places; good files give an empty list.
-func TestLintJSON(t *testing.T) {
+// TestLintListsFlawsAsJSON lists flaws with their places; good files give an empty list.
+func TestLintListsFlawsAsJSON(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
-	x.expect(disk, "lint - -o json", 0, "[]\n")
-	out, code := x.run("kind: Check\nmetadata: {name: Web}\nspec: {intervall: 60s, command: x, ttl: 300}\n", "lint - -o json")
+	x.expectOutput(disk, "lint - -o json", 0, "[]\n")
+	out, code := x.runCommandLine("kind: Check\nmetadata: {name: Web}\nspec: {intervall: 60s, command: x, ttl: 300}\n", "lint - -o json")
 	var flaws []model.Flaw
 	if err := json.Unmarshal([]byte(out), &flaws); err != nil || code != model.Invalid.Exit() || len(flaws) != 3 || flaws[0].Line != 2 || flaws[1].Field != "spec.intervall" {
 		t.Errorf("code %d, %v: %s", code, err, out)
 	}
 }
 
-// TestKindSlashName writes KIND/NAME for KIND NAME, and files without -f.
-func TestKindSlashName(t *testing.T) {
-	rig, x := openTerminal(t)
+// TestArgumentsAcceptKindSlashName accepts KIND/NAME in place of KIND NAME, and files without the flag -f.
+func TestArgumentsAcceptKindSlashName(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
-	x.file("disk.yaml", disk)
+	x.writeFile("disk.yaml", disk)
 	for _, line := range []string{
 		"lint DIR/disk.yaml", "plan DIR/disk.yaml", "diff DIR/disk.yaml", "apply DIR/disk.yaml", "get check/disk", "get handler/notebook -o json", "describe check/disk",
 		"audit check/disk", "edit check/disk", "delete check/disk handler/notebook --dry-run", "delete check/disk handler/notebook",
 	} {
-		x.expect("", line, 0)
+		x.expectOutput("", line, 0)
 	}
 }
 
-// TestDeleteTransaction deletes all resources or none; the guard counts their nodes together.
-func TestDeleteTransaction(t *testing.T) {
-	rig, x := openTerminal(t)
+// TestDeleteIsAllOrNothing deletes all resources or none; the guard counts their nodes together.
+func TestDeleteIsAllOrNothing(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
 	rig.Apply("kind: Check\nmetadata: {name: a}\nspec: {targets: {nodes: [web01]}, interval: 60s, command: x}\n---\nkind: Check\nmetadata: {name: b}\nspec: {targets: {nodes: [web02]}, interval: 60s, command: x}\n")
-	if out := x.expect("", "delete checks a c b", model.NotFound.Exit()); out != "" {
+	if out := x.expectOutput("", "delete checks a c b", model.NotFound.Exit()); out != "" {
 		t.Errorf("deleted some of the checks: %s", out)
 	}
-	x.expect("", "delete checks a b --max-affected 1", model.Guarded.Exit(), "preview it with --dry-run")
-	x.expect("", "delete checks a b --dry-run", 0, "check/a would be deleted\ncheck/b would be deleted\n", "nothing was changed; 2 nodes")
-	x.expect("", "get checks", 0, "a ", "b ")
-	x.expect("", "delete checks a b", 0, "check/a deleted\ncheck/b deleted\n")
-	x.expect("", "audit --limit 2", 0, "changed 2 resources")
+	x.expectOutput("", "delete checks a b --max-affected 1", model.Guarded.Exit(), "preview it with --dry-run")
+	x.expectOutput("", "delete checks a b --dry-run", 0, "check/a would be deleted\ncheck/b would be deleted\n", "nothing was changed; 2 nodes")
+	x.expectOutput("", "get checks", 0, "a ", "b ")
+	x.expectOutput("", "delete checks a b", 0, "check/a deleted\ncheck/b deleted\n")
+	x.expectOutput("", "audit --limit 2", 0, "changed 2 resources")
 }
 
 // TestDeleteSelections deletes by labels, by a file and by --all; a namespace must be empty, or goes with --cascade.
 func TestDeleteSelections(t *testing.T) {
-	rig, x := openTerminal(t)
-	x.file("disk.yaml", disk)
-	x.file("team.yaml", "kind: Namespace\nmetadata: {name: team}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: team}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
+	rig, x := openLoggedInTerminal(t)
+	x.writeFile("disk.yaml", disk)
+	x.writeFile("team.yaml", "kind: Namespace\nmetadata: {name: team}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: team}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
 	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01")
 	rig.DeclareNodes("default", map[string]string{"env": "test"}, "web02", "web03")
@@ -161,7 +161,7 @@ func TestDeleteSelections(t *testing.T) {
 		if c.code != 0 {
 			code = c.code.Exit()
 		}
-		x.expect("", c.line, code, c.want)
+		x.expectOutput("", c.line, code, c.want)
 	}
-	x.expect("", "apply -f DIR/team.yaml", 0, "runs on no node")
+	x.expectOutput("", "apply -f DIR/team.yaml", 0, "runs on no node")
 }

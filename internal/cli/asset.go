@@ -19,19 +19,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func assetCommand(s *session) *cobra.Command {
-	return s.group("asset", "Upload and list archives with programs for checks and handlers",
+func assetCommand(s *commandLine) *cobra.Command {
+	return s.buildCommandGroup("asset", "Upload and list archives with programs for checks and handlers",
 		assetAddCommand(s), assetListCommand(s))
 }
 
-func assetAddCommand(s *session) *cobra.Command {
+func assetAddCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}
 	var build model.AssetBuild
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "add NAME [FILE]", short: "Upload an archive as a build of an asset",
 		args: cobra.RangeArgs(1, 2), complete: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 		flags: func(flags *pflag.FlagSet) {
-			f.declare(flags)
+			f.registerFlags(flags)
 			flags.StringVar(&build.OS, "os", "", "only for machines with this fact os: linux, windows")
 			flags.StringVar(&build.Arch, "arch", "", "only for machines with this fact arch: amd64, arm64")
 			flags.StringVar(&build.Distribution, "distribution", "", "only for machines with this fact distribution: debian, rhel")
@@ -39,18 +39,18 @@ func assetAddCommand(s *session) *cobra.Command {
 			flags.StringVar(&build.URL, "url", "", "address from which the server fetches the archive")
 			flags.StringVar(&build.SHA512, "sha512", "", "SHA-512 of the archive, as sha512sum prints it")
 		},
-		check: func(c *call) (err error) {
+		check: func(c *commandCall) (err error) {
 			switch {
 			case len(c.args) == 2 && (build.URL != "" || build.SHA512 != ""):
 				return model.Errorf(model.Invalid, "FILE excludes --url and --sha512").WithHint("leave them out")
 			case len(c.args) == 1 && (build.URL == "" || build.SHA512 == ""):
 				return model.Errorf(model.Invalid, "the archive is missing").WithHint("%s %s FILE, or --url and --sha512", c.cmd.CommandPath(), c.args[0])
 			case len(c.args) == 2:
-				build.SHA512, err = fileSum(c.args[1])
+				build.SHA512, err = sha512OfFile(c.args[1])
 			}
 			return err
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			if len(c.args) == 2 && !f.dryRun {
 				file, err := os.Open(c.args[1])
 				if err != nil {
@@ -61,12 +61,13 @@ func assetAddCommand(s *session) *cobra.Command {
 					return err
 				}
 			}
-			return c.applied(addBuild(c, f, c.args[0], build))
+			return c.printApplyResult(addBuildToAsset(c, f, c.args[0], build))
 		},
 	})
 }
 
-func fileSum(path string) (string, error) {
+// sha512OfFile returns the SHA-512 of a file as hexadecimal text.
+func sha512OfFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", model.Errorf(model.Invalid, "open archive: %w", err)
@@ -83,9 +84,9 @@ func fileSum(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// addBuild writes the build into the asset; it replaces the build for the same machines. A
+// addBuildToAsset writes a build into the spec of an asset; it replaces the build for the same machines. A
 // concurrent change of the asset is a conflict.
-func addBuild(c *call, f *changeFlags, name string, build model.AssetBuild) (v1.Applied, error) {
+func addBuildToAsset(c *commandCall, f *changeFlags, name string, build model.AssetBuild) (v1.Applied, error) {
 	k := kind.Asset()
 	r := model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: model.Metadata{Name: name, Namespace: c.objectNamespace()}}
 	spec := &model.AssetSpec{}
@@ -112,31 +113,32 @@ func addBuild(c *call, f *changeFlags, name string, build model.AssetBuild) (v1.
 		return v1.Applied{}, fmt.Errorf("encode asset: %w", err)
 	}
 	if tag != "" {
-		return c.api.Resources.Put(c.ctx, k.KindInfo, c.objectNamespace(), name, body, tag, c.reason(f), f.maxAffected, f.dryRun, f.yes)
+		return c.api.Resources.Put(c.ctx, k.KindInfo, c.objectNamespace(), name, body, tag, c.changeReason(f), f.maxAffected, f.dryRun, f.yes)
 	}
 	return c.api.Resources.Apply(c.ctx, v1.ApplyRequest{
-		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: c.reason(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
+		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: c.changeReason(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
 	})
 }
 
-type assetRow struct {
+// assetBuildRow is one row of muster asset list: a build of an asset, and the state of its archive.
+type assetBuildRow struct {
 	Namespace string           `json:"namespace"`
 	Name      string           `json:"name"`
 	Build     model.AssetBuild `json:"build"`
 	Archive   v1.Archive       `json:"archive"`
 }
 
-func assetListCommand(s *session) *cobra.Command {
+func assetListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "list", short: "List assets and the state of their archives", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
-			f.declareSelector(flags, "assets with these labels")
-			f.declareWhere(flags, "metadata and spec: spec.builds.size() > 1")
+			f.registerSelector(flags, "assets with these labels")
+			f.registerWhere(flags, "metadata and spec: spec.builds.size() > 1")
 		},
-		run: readAndPrintList(func(c *call) (list[assetRow], error) {
+		run: readAndPrintList(func(c *commandCall) (listOutput[assetBuildRow], error) {
 			k := kind.Asset().KindInfo
-			rows, _, err := client.Pages(0, func(size int, after string) (rows []assetRow, _ string, _ error) {
+			rows, _, err := client.Pages(0, func(size int, after string) (rows []assetBuildRow, _ string, _ error) {
 				page, err := c.api.Resources.List(c.ctx, k, c.objectNamespace(), v1.ResourceFilter{Selector: f.Selector, Where: f.Where}, false, size, after)
 				if err != nil {
 					return nil, "", err
@@ -151,12 +153,12 @@ func assetListCommand(s *session) *cobra.Command {
 						if err != nil {
 							return nil, "", err
 						}
-						rows = append(rows, assetRow{r.Metadata.Namespace, r.Metadata.Name, b, archive})
+						rows = append(rows, assetBuildRow{r.Metadata.Namespace, r.Metadata.Name, b, archive})
 					}
 				}
 				return rows, page.Next, nil
 			})
-			return list[assetRow]{value: rows, items: rows, columns: screen.Head("NAME|FOR|SHA512|ARCHIVE"), row: func(r assetRow) []any {
+			return listOutput[assetBuildRow]{value: rows, items: rows, columns: screen.SplitColumns("NAME|FOR|SHA512|ARCHIVE"), row: func(r assetBuildRow) []any {
 				return []any{r.Name, r.Build.Platform(), r.Build.SHA512[:min(12, len(r.Build.SHA512))], archiveText(&r.Archive)}
 			}}, err
 		}),

@@ -13,19 +13,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func auditCommand(s *session) *cobra.Command {
+func auditCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
 	var diff bool
 	var kind, name string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "audit [KIND [NAME]]", short: "List recorded changes with author, time, address and reason, newest first",
 		args: cobra.MaximumNArgs(2), complete: s.completeObjects(1),
 		flags: func(flags *pflag.FlagSet) {
 			flags.IntVar(&f.limit, "limit", 20, "maximum number of changes")
-			f.declareWhere(flags, whereRowHelp(`row.user == "ann"`))
+			f.registerWhere(flags, whereRowHelp(`row.user == "ann"`))
 			flags.BoolVar(&diff, "diff", false, "show the differences")
 		},
-		check: func(c *call) error {
+		check: func(c *commandCall) error {
 			if f.limit < 1 {
 				return model.Errorf(model.Invalid, "--limit %d: expected 1 or more", f.limit)
 			}
@@ -42,11 +42,11 @@ func auditCommand(s *session) *cobra.Command {
 			if kind = word; word == "run" { // recorded like a change, but no kind of resource
 				return nil
 			}
-			k, err := c.kindOf(word)
+			k, err := c.findKind(word)
 			kind = k.Name
 			return err
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			items, next, err := client.Pages(f.limit, func(size int, after string) ([]v1.Change, string, error) {
 				page, err := c.api.Resources.Changes(c.ctx, kind, c.namespace, name, min(size, 200), after, f.Narrow)
 				return page.Items, page.Next, err
@@ -56,10 +56,10 @@ func auditCommand(s *session) *cobra.Command {
 			}
 			return c.printValue(v1.ChangeList{Items: items, Next: next}, func() {
 				if len(items) == 0 {
-					c.Printf("%s\n", noChanges(kind, c.namespace, name))
+					c.Printf("%s\n", noChangesText(kind, c.namespace, name))
 				}
-				for _, changes := range groupByRevision(items) {
-					printRevision(c, changes, diff, f.limit)
+				for _, changes := range groupChangesByRevision(items) {
+					printChangesOfRevision(c, changes, diff, f.limit)
 				}
 				if next != "" {
 					c.Printf("older changes exist: --limit %d\n", f.limit*5)
@@ -69,13 +69,14 @@ func auditCommand(s *session) *cobra.Command {
 	})
 }
 
-func noChanges(kind, namespace, name string) string {
-	return "no recorded changes" + textIf(kind != "", " of "+strings.TrimSuffix(refOf(kind, "", name), "/")) +
-		textIf(namespace != "", " in namespace "+namespace)
+// noChangesText returns the line in place of an empty list of recorded changes.
+func noChangesText(kind, namespace, name string) string {
+	return "no recorded changes" + textWhen(kind != "", " of "+strings.TrimSuffix(resourceRefText(kind, "", name), "/")) +
+		textWhen(namespace != "", " in namespace "+namespace)
 }
 
-// groupByRevision groups the changes of one command.
-func groupByRevision(changes []v1.Change) (groups [][]v1.Change) {
+// groupChangesByRevision puts the changes of one revision of intent, that is of one command, into one group.
+func groupChangesByRevision(changes []v1.Change) (groups [][]v1.Change) {
 	for i, c := range changes {
 		if i == 0 || c.Revision != changes[i-1].Revision {
 			groups = append(groups, nil)
@@ -85,10 +86,10 @@ func groupByRevision(changes []v1.Change) (groups [][]v1.Change) {
 	return groups
 }
 
-// printRevision writes one change in one line, many below a line with their author.
-func printRevision(c *call, changes []v1.Change, diff bool, most int) {
+// printChangesOfRevision writes a single change in one line, and several changes below a line with their author.
+func printChangesOfRevision(c *commandCall, changes []v1.Change, diff bool, most int) {
 	head := changes[0]
-	c.Printf("%6d  %s  ", head.Revision, c.Date(head.At))
+	c.Printf("%6d  %s  ", head.Revision, c.DateAndTime(head.At))
 	if len(changes) == 1 {
 		c.Printf("%s\n", changeText(head))
 		if diff {
@@ -96,47 +97,48 @@ func printRevision(c *call, changes []v1.Change, diff bool, most int) {
 		}
 		return
 	}
-	c.Printf("%s\n", withReason(author(head)+" changed "+model.CountNoun(len(changes), "resource"), head))
+	c.Printf("%s\n", appendReason(changeAuthor(head)+" changed "+model.CountNoun(len(changes), "resource"), head))
 	for i, change := range changes {
 		if i == most {
 			c.Printf("        and %d more\n", len(changes)-most)
 			return
 		}
-		c.Printf("        %s\n", actionText(change))
+		c.Printf("        %s\n", changeActionText(change))
 		if diff {
 			printPatch(c, change.Diff)
 		}
 	}
 }
 
-// author returns user, address and owner of a change: pipeline from 10.0.0.7 for team-a.
-func author(c v1.Change) string {
-	return c.User + textIf(c.Whence != "" && c.Whence != "local", " from "+c.Whence) + textIf(c.Owner != "", " for "+c.Owner)
+// changeAuthor returns user, address and owner of a change: pipeline from 10.0.0.7 for team-a.
+func changeAuthor(c v1.Change) string {
+	return c.User + textWhen(c.Whence != "" && c.Whence != "local", " from "+c.Whence) + textWhen(c.Owner != "", " for "+c.Owner)
 }
 
-func withReason(text string, c v1.Change) string {
-	return text + textIf(c.Message != "", ": "+c.Message)
+// appendReason appends the recorded reason of a change to a text.
+func appendReason(text string, c v1.Change) string {
+	return text + textWhen(c.Message != "", ": "+c.Message)
 }
 
 // changeText returns a change in one line: admin from 10.0.0.7 updated check/disk: less noise.
 func changeText(c v1.Change) string {
 	if c.Kind == "run" {
-		return author(c) + " ran " + c.Message
+		return changeAuthor(c) + " ran " + c.Message
 	}
-	return withReason(author(c)+" "+actionText(c), c)
+	return appendReason(changeAuthor(c)+" "+changeActionText(c), c)
 }
 
-// actionText returns verb and object: updated check/disk, renamed node/web01 to shop01.
-func actionText(c v1.Change) string {
+// changeActionText returns verb and object: updated check/disk, renamed node/web01 to shop01.
+func changeActionText(c v1.Change) string {
 	verb := strings.TrimSuffix(c.Op, "e") + "ed"
 	if c.Was != "" {
-		return verb + " " + refOf(c.Kind, c.Namespace, c.Was) + " to " + c.Name
+		return verb + " " + resourceRefText(c.Kind, c.Namespace, c.Was) + " to " + c.Name
 	}
-	return verb + " " + refOf(c.Kind, c.Namespace, c.Name) + textIf(c.More > 0, fmt.Sprintf(" and %d more", c.More))
+	return verb + " " + resourceRefText(c.Kind, c.Namespace, c.Name) + textWhen(c.More > 0, fmt.Sprintf(" and %d more", c.More))
 }
 
 // printPatch writes a unified difference in colours, without the names of files.
-func printPatch(c *call, patch string) {
+func printPatch(c *commandCall, patch string) {
 	for line := range strings.Lines(patch) {
 		cell := screen.Cell{Text: strings.TrimRight(line, "\n")}
 		switch {
@@ -151,44 +153,45 @@ func printPatch(c *call, patch string) {
 	}
 }
 
-func whyCommand(s *session) *cobra.Command {
-	return s.build(command{
+func whyCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "why NODE[/CHECK]", short: "Trace a check on a node, from its declaration to its notifications",
 		args: cobra.ExactArgs(1), complete: s.completeEvents,
-		check: func(c *call) error {
+		check: func(c *commandCall) error {
 			if node, _, _ := strings.Cut(c.args[0], "/"); node == "" || strings.HasSuffix(c.args[0], "/") {
-				_, _, err := nodeCheck(c.args[0])
+				_, _, err := splitNodeCheck(c.args[0])
 				return err
 			}
 			return nil
 		},
-		run: fetchAndPrint(func(c *call) (v1.Trace, error) {
+		run: fetchAndPrint(func(c *commandCall) (v1.Trace, error) {
 			node, check, _ := strings.Cut(c.args[0], "/")
 			return c.api.Events.Trace(c.ctx, c.objectNamespace(), node, check)
-		}, printTrace),
+		}, printCheckTrace),
 	})
 }
 
-// printTrace writes the chain: a name and a link, and indented below it the links that it rests on.
-func printTrace(c *call, trace v1.Trace) {
-	c.Printf("%s in namespace %s\n\n", trace.Node+textIf(trace.Check != "", "/"+trace.Check), trace.Namespace)
+// printCheckTrace writes the trace of a check on a node: each step, and indented below the step its causes.
+func printCheckTrace(c *commandCall, trace v1.Trace) {
+	c.Printf("%s in namespace %s\n\n", trace.Node+textWhen(trace.Check != "", "/"+trace.Check), trace.Namespace)
 	last := ""
 	for _, link := range trace.Links {
-		printLink(c, fmt.Sprintf("%-10s", textIf(link.Name != last, link.Name)), link)
+		printTraceLink(c, fmt.Sprintf("%-10s", textWhen(link.Name != last, link.Name)), link)
 		last = link.Name
 	}
 }
 
-func printLink(c *call, before string, link v1.Link) {
+// printTraceLink writes one step of the trace and, indented, the steps that cause it.
+func printTraceLink(c *commandCall, before string, link v1.Link) {
 	text := screen.Cell{Text: "  " + link.Text}
 	if !link.At.IsZero() {
-		text.Text += " " + c.When(link.At)
+		text.Text += " " + c.TimeAndAge(link.At)
 	}
 	if !link.Holds {
 		text = screen.Cell{Text: "! " + strings.TrimPrefix(text.Text, "  "), Colour: screen.Red}
 	}
-	c.Wrapf(len(before)+3, "%s %s", screen.Painted(before), text)
+	c.Wrapf(len(before)+3, "%s %s", screen.PaintedText(before), text)
 	for _, under := range link.Under {
-		printLink(c, strings.Repeat(" ", len(before)+2), under)
+		printTraceLink(c, strings.Repeat(" ", len(before)+2), under)
 	}
 }

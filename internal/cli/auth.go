@@ -15,19 +15,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func authCommand(s *session) *cobra.Command {
-	return s.group("auth", "Manage users, API tokens and passwords; show your name and rights",
-		s.group("token", "Manage tokens for programs that call the API", tokenCreateCommand(s), tokenListCommand(s), tokenRevokeCommand(s)),
-		s.group("user", "Manage users, who log in with a password",
+func authCommand(s *commandLine) *cobra.Command {
+	return s.buildCommandGroup("auth", "Manage users, API tokens and passwords; show your name and rights",
+		s.buildCommandGroup("token", "Manage tokens for programs that call the API", tokenCreateCommand(s), tokenListCommand(s), tokenRevokeCommand(s)),
+		s.buildCommandGroup("user", "Manage users, who log in with a password",
 			userCreateCommand(s), userGrantCommand(s), userListCommand(s), userDeleteCommand(s)),
 		passwordCommand(s), whoamiCommand(s))
 }
 
-func whoamiCommand(s *session) *cobra.Command {
-	return s.build(command{
+func whoamiCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "whoami", short: "Show your name and rights", args: cobra.NoArgs,
-		run: fetchAndPrint(func(c *call) (v1.Caller, error) { return c.api.Access.WhoAmI(c.ctx) }, func(c *call, me v1.Caller) {
-			c.Printf("%s (%s) at %s\n", me.User, rightsText(me.Role, me.Bindings, me.Run), c.api.Server())
+		run: fetchAndPrint(func(c *commandCall) (v1.Caller, error) { return c.api.Access.WhoAmI(c.ctx) }, func(c *commandCall, me v1.Caller) {
+			c.Printf("%s (%s) at %s\n", me.User, userRightsText(me.Role, me.Bindings, me.Run), c.api.Server())
 		}),
 	})
 }
@@ -38,8 +38,9 @@ const (
 	bindHelp   = "roles in single namespaces, NAMESPACE=ROLE, comma-separated: viewer, operator or admin"
 )
 
-// rightsText returns a role, bindings and the right to run commands: viewer, admin in web, runs commands.
-func rightsText(role string, bindings map[string]string, run bool) string {
+// userRightsText returns the rights of a user or token: its role, its roles in single namespaces, and the right to
+// run commands.
+func userRightsText(role string, bindings map[string]string, run bool) string {
 	var parts []string
 	if role != "" {
 		parts = append(parts, role)
@@ -53,11 +54,11 @@ func rightsText(role string, bindings map[string]string, run bool) string {
 	return strings.Join(parts, ", ")
 }
 
-func tokenCreateCommand(s *session) *cobra.Command {
+func tokenCreateCommand(s *commandLine) *cobra.Command {
 	var r v1.TokenRequest
 	var expires string
 	const alertsHelp = "alerts sends alerts only (docs/alerts.md)"
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "create", short: "Create a token and show it once", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&r.Role, "role", "viewer", roleHelp+"; "+alertsHelp)
@@ -66,9 +67,9 @@ func tokenCreateCommand(s *session) *cobra.Command {
 			flags.BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
 			flags.StringVar(&r.User, "user", "", "name in the audit; default: your name")
 			flags.StringVar(&expires, "expires", "0", "lifetime (0: without end)")
-			messageFlag(flags, &r.Note, "purpose of the token")
+			registerMessageFlag(flags, &r.Note, "purpose of the token")
 		},
-		check: func(c *call) (err error) {
+		check: func(c *commandCall) (err error) {
 			if (r.Role != "" || len(r.Bindings) == 0) && !slices.Contains([]string{"viewer", "operator", "admin", "alerts"}, r.Role) {
 				return model.Errorf(model.Invalid, "--role: unknown role %q", r.Role).WithHint("%s; %s", roleHelp, alertsHelp)
 			}
@@ -78,61 +79,64 @@ func tokenCreateCommand(s *session) *cobra.Command {
 			r.ExpiresIn, err = parseLifetime("--expires", expires)
 			return err
 		},
-		run: fetchAndPrint(func(c *call) (v1.Token, error) { return c.api.Access.CreateToken(c.ctx, r) }, func(c *call, t v1.Token) {
+		run: fetchAndPrint(func(c *commandCall) (v1.Token, error) { return c.api.Access.CreateToken(c.ctx, r) }, func(c *commandCall, t v1.Token) {
 			c.Printf("%s\n", t.Secret)
-			c.Notef("Token %s (%s). Copy it now: it is shown only once. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s\n", t.ID, rightsText(t.Role, t.Bindings, false), t.ID)
+			c.Notef("Token %s (%s). Copy it now: it is shown only once. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s\n", t.ID, userRightsText(t.Role, t.Bindings, false), t.ID)
 		}),
 	})
 }
 
-func tokenListCommand(s *session) *cobra.Command {
+func tokenListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "list", short: "List tokens and sessions", args: cobra.NoArgs,
-		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, whereRowHelp(`row.role == "admin" && !row.session`)) },
-		run: readAndPrintList(func(c *call) (list[v1.Token], error) {
+		flags: func(flags *pflag.FlagSet) {
+			f.registerWhere(flags, whereRowHelp(`row.role == "admin" && !row.session`))
+		},
+		run: readAndPrintList(func(c *commandCall) (listOutput[v1.Token], error) {
 			l, err := c.api.Access.Tokens(c.ctx, f.Narrow)
-			return list[v1.Token]{value: l, items: l.Items, columns: screen.Head("ID|USER|ROLE|TYPE|EXPIRES|MADE|FOR"), row: func(t v1.Token) []any {
+			return listOutput[v1.Token]{value: l, items: l.Items, columns: screen.SplitColumns("ID|USER|ROLE|TYPE|EXPIRES|MADE|FOR"), row: func(t v1.Token) []any {
 				kind := "token"
 				if t.Session {
 					kind = "session"
 				}
-				return []any{t.ID, t.User, rightsText(t.Role, t.Bindings, t.Run), kind, c.Until(t.Expires), c.Ago(t.Created), t.Note}
+				return []any{t.ID, t.User, userRightsText(t.Role, t.Bindings, t.Run), kind, c.TimeUntil(t.Expires), c.AgeText(t.Created), t.Note}
 			}}, err
 		}),
 	})
 }
 
-func tokenRevokeCommand(s *session) *cobra.Command {
-	return s.build(command{
+func tokenRevokeCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "revoke ID...", short: "Revoke tokens or sessions at once", args: cobra.MinimumNArgs(1), noFormat: true,
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
+			return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Tokens(ctx)
 				return mapTexts(l.Items, func(t v1.Token) string { return t.ID + "\t" + t.User + " " + t.Note }), err
 			})
 		},
-		run: forEachArgument(func(c *call, id string) error { return c.api.Access.RevokeToken(c.ctx, id) }, "token %s revoked"),
+		run: forEachArgument(func(c *commandCall, id string) error { return c.api.Access.RevokeToken(c.ctx, id) }, "token %s revoked"),
 	})
 }
 
-func grantFlags(flags *pflag.FlagSet, g *v1.UserGrants) {
+// registerGrantFlags adds the flags for the rights of a user to a command.
+func registerGrantFlags(flags *pflag.FlagSet, g *v1.UserGrants) {
 	flags.StringVar(&g.Role, "role", "", "in every namespace: "+roleHelp+"; agent: for the password of Sensu agents; alerts: sends alerts only (docs/alerts.md); no login with these two roles. Default: viewer, or none with --bind")
 	flags.StringToStringVar(&g.Bindings, "bind", nil, bindHelp)
 	flags.StringSliceVar(&g.Namespaces, "in", nil, "with --role agent or alerts: namespaces of its agents or alerts, comma-separated. Default: all")
 	flags.BoolVar(&g.Run, "may-run-commands", false, mayRunHelp)
 }
 
-func userCreateCommand(s *session) *cobra.Command {
+func userCreateCommand(s *commandLine) *cobra.Command {
 	var r v1.UserRequest
 	var file string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "create NAME", short: "Create a user", args: cobra.ExactArgs(1),
 		flags: func(flags *pflag.FlagSet) {
-			grantFlags(flags, &r.UserGrants)
+			registerGrantFlags(flags, &r.UserGrants)
 			flags.StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: a prompt, or a random password without a terminal")
 		},
-		run: fetchAndPrint(func(c *call) (u v1.User, err error) {
+		run: fetchAndPrint(func(c *commandCall) (u v1.User, err error) {
 			r.Name = c.args[0]
 			if file != "" || c.ReadPassword != nil {
 				if r.Password, err = c.readNewPassword("Password of "+r.Name+" (empty: the server creates one): ", file); err != nil {
@@ -140,8 +144,8 @@ func userCreateCommand(s *session) *cobra.Command {
 				}
 			}
 			return c.api.Access.CreateUser(c.ctx, r)
-		}, func(c *call, u v1.User) {
-			c.Printf("user %s (%s) created", u.Name, rightsText(u.Role, u.Bindings, u.Run))
+		}, func(c *commandCall, u v1.User) {
+			c.Printf("user %s (%s) created", u.Name, userRightsText(u.Role, u.Bindings, u.Run))
 			if u.Password != "" {
 				c.Printf(", password %s (shown once; to change it: muster auth password)", u.Password)
 			}
@@ -150,41 +154,41 @@ func userCreateCommand(s *session) *cobra.Command {
 	})
 }
 
-func userGrantCommand(s *session) *cobra.Command {
+func userGrantCommand(s *commandLine) *cobra.Command {
 	var g v1.UserGrants
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "grant NAME", short: "Replace the rights of a user", args: cobra.ExactArgs(1),
-		flags: func(flags *pflag.FlagSet) { grantFlags(flags, &g) },
-		run: fetchAndPrint(func(c *call) (v1.User, error) { return c.api.Access.GrantUser(c.ctx, c.args[0], g) }, func(c *call, u v1.User) {
-			c.Printf("user %s: new rights: %s\n", u.Name, rightsText(u.Role, u.Bindings, u.Run))
+		flags: func(flags *pflag.FlagSet) { registerGrantFlags(flags, &g) },
+		run: fetchAndPrint(func(c *commandCall) (v1.User, error) { return c.api.Access.GrantUser(c.ctx, c.args[0], g) }, func(c *commandCall, u v1.User) {
+			c.Printf("user %s: new rights: %s\n", u.Name, userRightsText(u.Role, u.Bindings, u.Run))
 		}),
 	})
 }
 
-func userListCommand(s *session) *cobra.Command {
+func userListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "list", short: "List users", args: cobra.NoArgs,
-		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, whereRowHelp(`row.role == "admin"`)) },
-		run: readAndPrintList(func(c *call) (list[v1.User], error) {
+		flags: func(flags *pflag.FlagSet) { f.registerWhere(flags, whereRowHelp(`row.role == "admin"`)) },
+		run: readAndPrintList(func(c *commandCall) (listOutput[v1.User], error) {
 			l, err := c.api.Access.Users(c.ctx, f.Narrow)
-			return list[v1.User]{value: l, items: l.Items, columns: screen.Head("NAME|ROLE|SESSIONS|TOKENS|MADE"), row: func(u v1.User) []any {
-				return []any{u.Name, rightsText(u.Role, u.Bindings, u.Run), u.Sessions, u.Tokens, c.Ago(u.Created)}
+			return listOutput[v1.User]{value: l, items: l.Items, columns: screen.SplitColumns("NAME|ROLE|SESSIONS|TOKENS|MADE"), row: func(u v1.User) []any {
+				return []any{u.Name, userRightsText(u.Role, u.Bindings, u.Run), u.Sessions, u.Tokens, c.AgeText(u.Created)}
 			}}, err
 		}),
 	})
 }
 
-func userDeleteCommand(s *session) *cobra.Command {
-	return s.build(command{
+func userDeleteCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "delete NAME...", short: "Delete users, with their sessions and tokens", args: cobra.MinimumNArgs(1), noFormat: true,
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
+			return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Users(ctx)
 				return mapTexts(l.Items, func(u v1.User) string { return u.Name + "\t" + u.Role }), err
 			})
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			for _, name := range c.args {
 				u, err := c.api.Access.DeleteUser(c.ctx, name)
 				if err != nil {

@@ -21,7 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+// runCommandLine runs one command line and returns its exit code and output.
+func runCommandLine(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	env := &Env{Args: args, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }}
@@ -38,11 +39,11 @@ func TestLintReportsEveryFlaw(t *testing.T) {
 	} {
 		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	code, _, stderr := run(t, "", "lint", dir)
+	code, _, stderr := runCommandLine(t, "", "lint", dir)
 	if code != 2 || !strings.Contains(stderr, "a.yaml:3:18: spec.interval: ") || !strings.Contains(stderr, "b.yaml:5:3: spec.probe: ") {
 		t.Errorf("code %d:\n%s", code, stderr)
 	}
-	code, stdout, stderr := run(t, "kind: Check\nmetadata: {name: a}\nspec: {interval: 60s, probe: {name: disk}}\n", "lint", "-")
+	code, stdout, stderr := runCommandLine(t, "kind: Check\nmetadata: {name: a}\nspec: {interval: 60s, probe: {name: disk}}\n", "lint", "-")
 	if code != 0 || stdout != "1 resource, no errors\n" {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
@@ -61,11 +62,11 @@ func TestLintNotesSensuKinds(t *testing.T) {
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := run(t, "", "lint", path)
+	code, stdout, stderr := runCommandLine(t, "", "lint", path)
 	if want := "3 resources, no errors\n" + path + ": Sensu kinds: Filter, Pipeline. They work as in Sensu; Muster's own kind for notifications is Route (docs/sensu-filters.md)\n"; code != 0 || stdout != want {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
-	code, _, stderr = run(t, "kind: Filter\nmetadata: {name: a}\nspec:\n  action: allow\n  expressions: [\"event.check.status ==\"]\n", "lint", "-")
+	code, _, stderr = runCommandLine(t, "kind: Filter\nmetadata: {name: a}\nspec:\n  action: allow\n  expressions: [\"event.check.status ==\"]\n", "lint", "-")
 	if code != 2 || !strings.Contains(stderr, "spec.expressions[0]: the expression is wrong at line 1") {
 		t.Errorf("code %d: %s", code, stderr)
 	}
@@ -73,11 +74,11 @@ func TestLintNotesSensuKinds(t *testing.T) {
 
 // TestExplainCommand explains a field, and suggests the nearest kind.
 func TestExplainCommand(t *testing.T) {
-	code, stdout, _ := run(t, "", "explain", "check.alert")
+	code, stdout, _ := runCommandLine(t, "", "explain", "check.alert")
 	if code != 0 || !strings.Contains(stdout, "  failAfter (whole number)\n") || !strings.HasPrefix(stdout, "check.spec.alert: mapping\n") {
 		t.Errorf("code %d:\n%s", code, stdout)
 	}
-	code, _, stderr := run(t, "", "explain", "chek")
+	code, _, stderr := runCommandLine(t, "", "explain", "chek")
 	if code == 0 || !strings.Contains(stderr, "did you mean checks?") {
 		t.Errorf("code %d:\n%s", code, stderr)
 	}
@@ -103,14 +104,14 @@ func TestDoctorTakesServerSettings(t *testing.T) {
 		{"another folder", other, []string{"data"}, doctor.Target{Data: other, Journal: "/here", Budget: 4 << 30}},
 	} {
 		p := doctor.Target{Data: c.data, Journal: "/here", Budget: 4 << 30}
-		takeSettings(t.Context(), running, &p, func(setting string) bool { return slices.Contains(c.given, setting) })
+		takeServerSettings(t.Context(), running, &p, func(setting string) bool { return slices.Contains(c.given, setting) })
 		if p.Data != c.want.Data || p.Journal != c.want.Journal || p.Budget != c.want.Budget {
 			t.Errorf("%s: %+v, want %+v", c.name, p, c.want)
 		}
 	}
 	admin.Close()
 	p := doctor.Target{Data: own, Budget: 4 << 30}
-	takeSettings(t.Context(), running, &p, func(string) bool { return false })
+	takeServerSettings(t.Context(), running, &p, func(string) bool { return false })
 	if p.Data != own || p.Journal != "" || p.Budget != 4<<30 {
 		t.Errorf("no server: %+v", p)
 	}
@@ -123,12 +124,12 @@ func FuzzArguments(f *testing.F) {
 		f.Add(text)
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := &session{Env: &Env{Zone: time.UTC, Kinds: kind.All()}}
+	s := &commandLine{Env: &Env{Zone: time.UTC, Kinds: kind.All()}}
 	f.Fuzz(func(t *testing.T, text string) {
 		if at, err := s.parseTime(text, now); err == nil && len(text) == len("15:04") && !at.After(now) {
 			t.Errorf("%q is %s", text, at)
 		}
-		if at, err := parsePast("at", text, now); err != nil && !at.IsZero() {
+		if at, err := parsePastTime("at", text, now); err != nil && !at.IsZero() {
 			t.Errorf("%q is %s with %v", text, at, err)
 		}
 		if seconds, err := parseLifetime("--for", text); err == nil && (seconds < 0 || seconds > int64(maxLifetime/time.Second)) {
@@ -140,7 +141,7 @@ func FuzzArguments(f *testing.F) {
 		if targets, err := parseTargets("on", []string{text}); err == nil && targets != nil && len(targets.Nodes)+len(targets.Groups) == 0 && targets.Where == "" {
 			t.Errorf("%q selects nothing", text)
 		}
-		if docs, err := s.decode("text", []byte(text)); err != nil && (err.Error() == "" || len(docs) > 0) {
+		if docs, err := s.decodeDocuments("text", []byte(text)); err != nil && (err.Error() == "" || len(docs) > 0) {
 			t.Errorf("%q: %d documents with %q", text, len(docs), err)
 		}
 	})
@@ -151,7 +152,7 @@ func TestReadShadowLimit(t *testing.T) {
 	until := time.Unix(1e9, 0)
 	for _, c := range []struct{ there, pages, held int }{{0, 1, 0}, {250, 3, 250}, {1000, 10, 1000}, {1001, 10, 1000}, {1e9, 10, 1000}} {
 		asked := 0
-		list, err := readShadow(v1.ReportQuery{Until: until}, 1000, func(q v1.ReportQuery) (page v1.ShadowList, _ error) {
+		list, err := readShadowMessages(v1.ReportQuery{Until: until}, 1000, func(q v1.ReportQuery) (page v1.ShadowList, _ error) {
 			if want := fmt.Sprint(asked); asked > 0 && q.After != want || asked == 0 && q.After != "" {
 				t.Fatalf("page %d behind %q", asked, q.After)
 			}

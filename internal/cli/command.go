@@ -31,17 +31,17 @@ type command struct {
 	args       cobra.PositionalArgs // nil: any
 	complete   completion           // of arguments
 	flags      func(*pflag.FlagSet)
-	formats    []string          // of -o, besides table, wide, json and yaml
-	noFormat   bool              // the command has no -o
-	check      func(*call) error // looks at flags and arguments before the command connects
-	offline    bool              // run needs no server: call.api is nil
-	run        func(*call) error // nil: the command prints its help
-	commands   []*cobra.Command  // below this one
+	formats    []string                 // of -o, besides table, wide, json and yaml
+	noFormat   bool                     // the command has no -o
+	check      func(*commandCall) error // looks at flags and arguments before the command connects
+	offline    bool                     // run needs no server: call.api is nil
+	run        func(*commandCall) error // nil: the command prints its help
+	commands   []*cobra.Command         // below this one
 }
 
-// call is one run of a command: flags and arguments, the client, and the screen to write to.
-type call struct {
-	*session
+// commandCall is one execution of a command: its flags and arguments, the API client, and the screen to write to.
+type commandCall struct {
+	*commandLine
 	*screen.Screen
 	ctx  context.Context
 	cmd  *cobra.Command
@@ -49,8 +49,9 @@ type call struct {
 	api  *client.Client
 }
 
-func (s *session) build(d command) *cobra.Command {
-	c := &cobra.Command{Use: d.use, Short: d.short, Aliases: d.aliases, Args: d.args, ValidArgsFunction: d.complete, RunE: helpOf}
+// buildCommand makes the cobra command of a description.
+func (s *commandLine) buildCommand(d command) *cobra.Command {
+	c := &cobra.Command{Use: d.use, Short: d.short, Aliases: d.aliases, Args: d.args, ValidArgsFunction: d.complete, RunE: printHelp}
 	c.AddCommand(d.commands...)
 	if d.flags != nil {
 		d.flags(c.Flags())
@@ -63,7 +64,7 @@ func (s *session) build(d command) *cobra.Command {
 		screen.FormatFlag(c, &format, d.formats...)
 	}
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		x := &call{session: s, Screen: s.screen(), ctx: c.Context(), cmd: c, args: args}
+		x := &commandCall{commandLine: s, Screen: s.screen(), ctx: c.Context(), cmd: c, args: args}
 		x.Format = format
 		if d.check != nil {
 			if err := d.check(x); err != nil {
@@ -80,12 +81,13 @@ func (s *session) build(d command) *cobra.Command {
 	return c
 }
 
-// group builds a command that only holds others.
-func (s *session) group(name, short string, commands ...*cobra.Command) *cobra.Command {
-	return s.build(command{use: name, short: short, commands: commands})
+// buildCommandGroup makes a command that has subcommands and no action of its own.
+func (s *commandLine) buildCommandGroup(name, short string, commands ...*cobra.Command) *cobra.Command {
+	return s.buildCommand(command{use: name, short: short, commands: commands})
 }
 
-func helpOf(c *cobra.Command, _ []string) error { return c.Help() }
+// printHelp prints the help of a command.
+func printHelp(c *cobra.Command, _ []string) error { return c.Help() }
 
 //go:embed help.md
 var helpPage string
@@ -102,18 +104,19 @@ func setHelp(c *cobra.Command) {
 	}
 }
 
-// printValue writes a value for programs, or calls people.
-func (c *call) printValue(value any, people func()) error {
-	if c.Format.Machine() {
-		return c.Value(value)
+// printValue writes a value as JSON or YAML for programs, or calls the function that prints it for people.
+func (c *commandCall) printValue(value any, people func()) error {
+	if c.Format.IsForPrograms() {
+		return c.WriteValue(value)
 	}
 	people()
 	return nil
 }
 
-// fetchAndPrint makes the run of a command that fetches one value: programs get it as it is, print writes it for people.
-func fetchAndPrint[T any](fetch func(*call) (T, error), print func(*call, T)) func(*call) error {
-	return func(c *call) error {
+// fetchAndPrint returns the action of a command that fetches one value: -o json and yaml write the value as it is,
+// print writes it for people.
+func fetchAndPrint[T any](fetch func(*commandCall) (T, error), print func(*commandCall, T)) func(*commandCall) error {
+	return func(c *commandCall) error {
 		value, err := fetch(c)
 		if err != nil {
 			return err
@@ -122,9 +125,9 @@ func fetchAndPrint[T any](fetch func(*call) (T, error), print func(*call, T)) fu
 	}
 }
 
-// readAndPrintList makes the run of a command that prints one list.
-func readAndPrintList[T any](read func(*call) (list[T], error)) func(*call) error {
-	return func(c *call) error {
+// readAndPrintList returns the action of a command that prints one list.
+func readAndPrintList[T any](read func(*commandCall) (listOutput[T], error)) func(*commandCall) error {
+	return func(c *commandCall) error {
 		l, err := read(c)
 		if err != nil {
 			return err
@@ -133,9 +136,10 @@ func readAndPrintList[T any](read func(*call) (list[T], error)) func(*call) erro
 	}
 }
 
-// forEachArgument makes the run of a command that does the same with each argument; done is its result, with the argument.
-func forEachArgument(do func(*call, string) error, done string) func(*call) error {
-	return func(c *call) error {
+// forEachArgument returns the action of a command that treats each argument alone; done is the line to print after
+// each.
+func forEachArgument(do func(*commandCall, string) error, done string) func(*commandCall) error {
+	return func(c *commandCall) error {
 		for _, arg := range c.args {
 			if err := do(c, arg); err != nil {
 				return err
@@ -146,15 +150,15 @@ func forEachArgument(do func(*call, string) error, done string) func(*call) erro
 	}
 }
 
-// textIf returns a text, or none unless show.
-func textIf(show bool, text string) string {
+// textWhen returns the text if show is true, and an empty text otherwise.
+func textWhen(show bool, text string) string {
 	if show {
 		return text
 	}
 	return ""
 }
 
-// mapTexts returns a text for each item.
+// mapTexts calls a function for each item and returns the texts.
 func mapTexts[T any](items []T, text func(T) string) []string {
 	list := make([]string, len(items))
 	for i, item := range items {
@@ -163,8 +167,8 @@ func mapTexts[T any](items []T, text func(T) string) []string {
 	return list
 }
 
-// list is a table of items, or for programs a value; every command prints its lists this way.
-type list[T any] struct {
+// listOutput is the output of a list command: rows of a table for people, and one value for programs.
+type listOutput[T any] struct {
 	value   any // for programs
 	items   []T
 	columns screen.Columns
@@ -173,13 +177,13 @@ type list[T any] struct {
 	notes   []string      // lines below the table; empty ones are left out
 }
 
-func (l list[T]) print(c *call) error {
-	if c.Format.Machine() {
-		return c.Value(l.value)
+func (l listOutput[T]) print(c *commandCall) error {
+	if c.Format.IsForPrograms() {
+		return c.WriteValue(l.value)
 	}
 	if len(l.items) == 0 && l.empty != "" {
 		c.Wrapf(2, "%s", l.empty)
-	} else if err := screen.Rows(l.items, l.columns, l.row).Write(c.Screen); err != nil {
+	} else if err := screen.NewTable(l.items, l.columns, l.row).Write(c.Screen); err != nil {
 		return err
 	}
 	for _, note := range l.notes {
@@ -190,42 +194,44 @@ func (l list[T]) print(c *call) error {
 	return nil
 }
 
-// listFlags are the flags that lists share. Each list declares those that it takes.
+// listFlags holds the flags that several list commands share; each command registers those that it needs.
 type listFlags struct {
 	v1.Narrow
 	all   bool
 	limit int
 }
 
-func (f *listFlags) declareAll(flags *pflag.FlagSet) {
+// registerAllNamespaces adds the flag -A to a command.
+func (f *listFlags) registerAllNamespaces(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "of all namespaces")
 }
 
-func (f *listFlags) declareLimit(flags *pflag.FlagSet, rows int) {
+// registerLimit adds the flag --limit to a command; rows is its default.
+func (f *listFlags) registerLimit(flags *pflag.FlagSet, rows int) {
 	flags.IntVar(&f.limit, "limit", rows, "maximum number of rows (0: all)")
 }
 
-// declareSelector declares -l; of names whose labels it selects by.
-func (f *listFlags) declareSelector(flags *pflag.FlagSet, of string) {
+// registerSelector adds the flag -l to a command; of names the things whose labels the flag selects by.
+func (f *listFlags) registerSelector(flags *pflag.FlagSet, of string) {
 	flags.StringVarP(&f.Selector, "selector", "l", "", of+": env=prod,tier!=db,owner,!old")
 }
 
-// declareWhere declares --where; over names its variables and gives an example.
-func (f *listFlags) declareWhere(flags *pflag.FlagSet, over string) {
+// registerWhere adds the flag --where to a command; over describes the variables of the condition.
+func (f *listFlags) registerWhere(flags *pflag.FlagSet, over string) {
 	flags.StringVar(&f.Where, "where", "", "CEL over "+over)
 }
 
-// narrows reports whether the flags leave rows out, other than by number.
-func (f *listFlags) narrows() bool { return f.Narrow != (v1.Narrow{}) }
+// hasFilter reports whether -l or --where leaves rows out of the list.
+func (f *listFlags) hasFilter() bool { return f.Narrow != (v1.Narrow{}) }
 
-// whereRowHelp describes the variables of --where in lists of neither events nor resources.
+// whereRowHelp describes the variable row of --where, for lists of neither events nor resources.
 func whereRowHelp(example string) string { return "row, as -o json shows it: " + example }
 
 // emptyText returns the line in place of a list without rows: of a list that the flags narrow, of all namespaces, or
 // of one. hint tells how the first row comes.
 func (f *listFlags) emptyText(plural string, narrowed bool, namespace, hint string) string {
 	switch {
-	case narrowed || f.narrows():
+	case narrowed || f.hasFilter():
 		return "no " + plural + " match"
 	case f.all:
 		return "no " + plural + " yet. " + hint
@@ -233,28 +239,28 @@ func (f *listFlags) emptyText(plural string, narrowed bool, namespace, hint stri
 	return "no " + plural + " in namespace " + namespace + ". All namespaces: -A. " + hint
 }
 
-// messageFlag declares -m, the reason that is recorded.
-func messageFlag(flags *pflag.FlagSet, to *string, usage string) {
+// registerMessageFlag adds the flag -m to a command: the reason that the audit records.
+func registerMessageFlag(flags *pflag.FlagSet, to *string, usage string) {
 	flags.StringVarP(to, "message", "m", "", usage)
 }
 
-// session is the part of a command line that all commands share: the machine, and the flags that
+// commandLine holds the state that all commands of one command line share: the environment, and the flags that
 // choose server and namespace.
-type session struct {
+type commandLine struct {
 	*Env
 	server, ca, contextFile string
 	namespace               string
 	namespaceImplied        bool // namespace comes from the context or the default, not from -n
 }
 
-// screen returns the screen of the session; commands with -o set its format.
-func (s *session) screen() *screen.Screen {
+// screen returns a new screen for the output of a command.
+func (s *commandLine) screen() *screen.Screen {
 	return &screen.Screen{Out: s.Stdout, Err: s.Stderr, Width: s.Width, Colours: s.Colour, Zone: s.Zone, Now: s.Now, Format: screen.Narrow}
 }
 
-// context returns the server, CA and token to use: flags win over the environment, both over the
-// context file.
-func (s *session) context() (client.Context, error) {
+// clientContext returns the server, CA and token to use: flags win over environment variables, and these win over
+// the context file.
+func (s *commandLine) clientContext() (client.Context, error) {
 	path, err := s.contextPath()
 	if err != nil && s.server == "" && s.Getenv("MUSTER_SERVER") == "" {
 		return client.Context{}, err
@@ -279,7 +285,8 @@ func (s *session) context() (client.Context, error) {
 	return c, nil
 }
 
-func (s *session) contextPath() (string, error) {
+// contextPath returns the path of the context file.
+func (s *commandLine) contextPath() (string, error) {
 	if s.contextFile != "" {
 		return s.contextFile, nil
 	}
@@ -287,8 +294,8 @@ func (s *session) contextPath() (string, error) {
 }
 
 // connect makes the client and takes the context's namespace where -n names none.
-func (s *session) connect() (*client.Client, error) {
-	c, err := s.context()
+func (s *commandLine) connect() (*client.Client, error) {
+	c, err := s.clientContext()
 	if err != nil {
 		return nil, err
 	}
@@ -306,17 +313,20 @@ func (s *session) connect() (*client.Client, error) {
 }
 
 // objectNamespace returns the namespace of one object.
-func (s *session) objectNamespace() string { return cmp.Or(s.namespace, model.DefaultNamespaceName) }
+func (s *commandLine) objectNamespace() string {
+	return cmp.Or(s.namespace, model.DefaultNamespaceName)
+}
 
-// listNamespace returns the namespace of a list, or none (all namespaces) with -A.
-func (s *session) listNamespace(all bool) string {
+// listNamespace returns the namespace that a list command reads; empty means all namespaces (-A).
+func (s *commandLine) listNamespace(all bool) string {
 	if all {
 		return ""
 	}
 	return s.objectNamespace()
 }
 
-// Env is the machine as a command line sees it.
+// Env holds everything that a command line gets from its process: arguments, standard streams, environment
+// variables, clock and terminal.
 type Env struct {
 	Args   []string       // without the program's name
 	Kinds  *kind.Registry // nil: every kind of Muster
@@ -334,13 +344,13 @@ type Env struct {
 	Edit func(path string) error
 }
 
-// System returns the Env of this process.
-func System() *Env {
+// NewProcessEnv returns the Env of this process.
+func NewProcessEnv() *Env {
 	e := &Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Now: time.Now, Zone: time.Local,
 	}
-	e.Edit = e.editor
+	e.Edit = e.openInEditor
 	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
 		e.Width = 80
 		if width, _, err := term.GetSize(fd); err == nil && width > 0 {
@@ -359,8 +369,8 @@ func System() *Env {
 	return e
 }
 
-// editor opens a file in $VISUAL, $EDITOR or the editor of the system.
-func (e *Env) editor(path string) error {
+// openInEditor opens a file in $VISUAL, $EDITOR or the editor of the system.
+func (e *Env) openInEditor(path string) error {
 	words := strings.Fields(e.Getenv("VISUAL"))
 	if len(words) == 0 {
 		words = strings.Fields(e.Getenv("EDITOR"))

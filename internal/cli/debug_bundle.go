@@ -29,12 +29,12 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-func debugCommand(s *session) *cobra.Command {
-	return s.group("debug", "Collect evidence about a faulty server", bundleCommand(s))
+func debugCommand(s *commandLine) *cobra.Command {
+	return s.buildCommandGroup("debug", "Collect evidence about a faulty server", bundleCommand(s))
 }
 
-// bundler packs one debug bundle.
-type bundler struct {
+// bundleWriter collects the files of one debug bundle and packs them.
+type bundleWriter struct {
 	out, admin, data string
 	seconds          int           // of profiles
 	timeout          time.Duration // of one part, without seconds
@@ -43,10 +43,10 @@ type bundler struct {
 	apiErr           error // why api is nil
 }
 
-func bundleCommand(s *session) *cobra.Command {
-	var b bundler
+func bundleCommand(s *commandLine) *cobra.Command {
+	var b bundleWriter
 	timeout := model.Duration(10 * time.Second)
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "bundle", short: "Pack profiles, goroutines, settings, queues, metrics and the log into one file",
 		args: cobra.NoArgs, offline: true, noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
@@ -56,23 +56,23 @@ func bundleCommand(s *session) *cobra.Command {
 			flags.IntVar(&b.seconds, "seconds", 5, "length of the profiles of CPU, mutexes and blocking")
 			flags.Var(&durationFlag{&timeout}, "timeout", "longest time for one part (without --seconds)")
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			b.timeout = time.Duration(timeout)
 			return writeBundle(c, b)
 		},
 	})
 }
 
-func writeBundle(c *call, b bundler) (err error) {
+func writeBundle(c *commandCall, b bundleWriter) (err error) {
 	if b.seconds < 1 || b.seconds > 60 {
 		return model.Errorf(model.Invalid, "--seconds %d: expected 1 to 60", b.seconds)
 	}
-	if b.target, err = c.context(); err != nil {
+	if b.target, err = c.clientContext(); err != nil {
 		return err
 	}
 	b.api, b.apiErr = c.connect()
 	b.admin = adminURL(cmp.Or(b.admin, b.target.Admin, defaultAdmin))
-	b.data = cmp.Or(b.data, b.target.Data, dataFolder())
+	b.data = cmp.Or(b.data, b.target.Data, usualDataFolder())
 	now := c.Now()
 	folder := "muster-bundle-" + now.UTC().Format("20060102-150405")
 	b.out = cmp.Or(b.out, folder+".tar.gz")
@@ -81,7 +81,7 @@ func writeBundle(c *call, b bundler) (err error) {
 		return model.Errorf(model.Invalid, "write bundle: %w", err).WithHint("name another file: --out FILE")
 	}
 	c.Notef("collecting from %s for %d s …\n", b.admin, b.seconds)
-	parts := b.parts()
+	parts := b.bundleFiles()
 	err = writeArchive(c.ctx, file, folder, "Muster's debug bundle, of the server at "+b.admin, now, parts)
 	if err = errors.Join(err, file.Close()); err != nil || c.ctx.Err() != nil {
 		_ = os.Remove(b.out)
@@ -103,19 +103,19 @@ func writeBundle(c *call, b bundler) (err error) {
 	return nil
 }
 
-// parts returns all files of a bundle: from the admin listener, the API, and this machine.
-func (b *bundler) parts() []bundlePart {
+// bundleFiles returns all files of a debug bundle: from the admin listener, from the API, and from this machine.
+func (b *bundleWriter) bundleFiles() []bundleFile {
 	window := strconv.Itoa(b.seconds)
 	profiled := b.timeout + time.Duration(b.seconds)*time.Second
-	admin := func(name, description, path string, timeout time.Duration) bundlePart {
-		return bundlePart{Name: name, Description: description, Timeout: timeout, Get: func(ctx context.Context) ([]byte, error) {
+	admin := func(name, description, path string, timeout time.Duration) bundleFile {
+		return bundleFile{Name: name, Description: description, Timeout: timeout, Get: func(ctx context.Context) ([]byte, error) {
 			return fetchAdminPage(ctx, b.admin+path)
 		}}
 	}
-	local := func(name, description string, get func(context.Context) ([]byte, error)) bundlePart {
-		return bundlePart{Name: name, Description: description, Timeout: b.timeout, Get: get}
+	local := func(name, description string, get func(context.Context) ([]byte, error)) bundleFile {
+		return bundleFile{Name: name, Description: description, Timeout: b.timeout, Get: get}
 	}
-	return []bundlePart{
+	return []bundleFile{
 		admin("version.json", "the server's build", "/debug/version", b.timeout),
 		admin("config.json", "settings in force, without secrets", "/debug/config", b.timeout),
 		admin("readyz.txt", "readiness, with the reason", "/readyz", b.timeout),
@@ -139,9 +139,9 @@ func (b *bundler) parts() []bundlePart {
 			}
 			return json.MarshalIndent(status, "", "  ")
 		}),
-		{Name: "doctor.txt", Description: "findings of muster doctor on this machine", Timeout: b.timeout + 10*time.Second, Get: b.findings},
-		local("logfile.txt", "the end of the log file", b.logFile),
-		local("process.txt", "the kernel's files about the process", b.process),
+		{Name: "doctor.txt", Description: "findings of muster doctor on this machine", Timeout: b.timeout + 10*time.Second, Get: b.doctorFindings},
+		local("logfile.txt", "the end of the log file", b.endOfLogFile),
+		local("process.txt", "the kernel's files about the process", b.serverProcessFiles),
 		local("client.txt", "the build of this command", func(context.Context) ([]byte, error) {
 			return fmt.Appendf(nil, "%s %s/%s\n", version.Get(), runtime.GOOS, runtime.GOARCH), nil
 		}),
@@ -172,16 +172,17 @@ func fetchAdminPage(ctx context.Context, url string) ([]byte, error) {
 	return data, err
 }
 
-func (b *bundler) findings(ctx context.Context) ([]byte, error) {
+// doctorFindings returns the findings of muster doctor as a file of the bundle.
+func (b *bundleWriter) doctorFindings(ctx context.Context) ([]byte, error) {
 	p := doctor.Target{Data: b.data, Budget: 4 << 30, Agents: 1000, URL: b.target.Server, CA: []byte(b.target.CA)}
-	takeSettings(ctx, b.admin, &p, func(setting string) bool { return setting == "data" })
+	takeServerSettings(ctx, b.admin, &p, func(setting string) bool { return setting == "data" })
 	var out bytes.Buffer
 	err := printFindings(&screen.Screen{Out: &out}, doctor.Examine(ctx, p))
 	return out.Bytes(), err
 }
 
-// logFile returns the end of the log file of muster up, for a server that does not answer.
-func (b *bundler) logFile(context.Context) ([]byte, error) {
+// endOfLogFile returns the last part of the server's log file, for a server that does not answer.
+func (b *bundleWriter) endOfLogFile(context.Context) ([]byte, error) {
 	const most = 1 << 20 // bytes
 	f, err := os.Open(filepath.Join(b.data, "muster.log"))
 	if err != nil {
@@ -196,8 +197,8 @@ func (b *bundler) logFile(context.Context) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// process returns files of /proc about the process that holds the lock of the data folder.
-func (b *bundler) process(context.Context) ([]byte, error) {
+// serverProcessFiles returns files of /proc about the server's process, which holds the lock of the data folder.
+func (b *bundleWriter) serverProcessFiles(context.Context) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(b.data, "LOCK"))
 	if err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (b *bundler) process(context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// adminURL accepts HOST:PORT or a URL.
+// adminURL returns the URL of the admin listener for HOST:PORT or a URL.
 func adminURL(text string) string {
 	if strings.Contains(text, "://") {
 		return strings.TrimRight(text, "/")
@@ -223,8 +224,8 @@ func adminURL(text string) string {
 	return "http://" + text
 }
 
-// bundlePart is one file of a bundle.
-type bundlePart struct {
+// bundleFile is one file of a debug bundle.
+type bundleFile struct {
 	Name        string // of the file
 	Description string // its description in the README
 	Timeout     time.Duration
@@ -238,18 +239,18 @@ type bundlePart struct {
 // maxPart limits one file, in bytes. The rest is cut off, and the part is listed as missing.
 const maxPart = 64 << 20
 
-// writeArchive fetches all parts at the same time and writes them as folder/NAME into one tar.gz,
-// a README first, then in the order of parts. It returns an error only if writing to w fails.
-func writeArchive(ctx context.Context, w io.Writer, folder, title string, at time.Time, parts []bundlePart) error {
+// writeArchive fetches all files of a bundle at the same time and writes them as folder/NAME into one tar.gz, a
+// README first. It returns an error only if writing to w fails.
+func writeArchive(ctx context.Context, w io.Writer, folder, title string, at time.Time, parts []bundleFile) error {
 	var all sync.WaitGroup
 	for i := range parts {
-		all.Go(func() { parts[i].fetch(ctx) })
+		all.Go(func() { parts[i].fetchContent(ctx) })
 	}
 	all.Wait()
 	compressed := gzip.NewWriter(w)
 	archive := tar.NewWriter(compressed)
 	var err error
-	for _, p := range append([]bundlePart{{Name: "README.txt", content: bundleReadme(title, at, parts)}}, parts...) {
+	for _, p := range append([]bundleFile{{Name: "README.txt", content: bundleReadme(title, at, parts)}}, parts...) {
 		if err != nil || len(p.content) == 0 {
 			continue
 		}
@@ -264,8 +265,9 @@ func writeArchive(ctx context.Context, w io.Writer, folder, title string, at tim
 	return nil
 }
 
-// fetch gets the content within the time-out. The goroutine of a Get that ignores its context is left behind.
-func (p *bundlePart) fetch(ctx context.Context) {
+// fetchContent gets the content of a bundle file within its time-out. A goroutine whose Get ignores its context is
+// left behind.
+func (p *bundleFile) fetchContent(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	type result struct {
@@ -296,12 +298,12 @@ func (p *bundlePart) fetch(ctx context.Context) {
 	p.content = r.data[:min(len(r.data), maxPart)]
 }
 
-// bundleReadme lists the parts, and the missing ones with their reasons.
-func bundleReadme(title string, at time.Time, parts []bundlePart) []byte {
+// bundleReadme returns the README of a bundle: the files, and the missing files with their reasons.
+func bundleReadme(title string, at time.Time, parts []bundleFile) []byte {
 	missing, here := "", ""
 	for _, p := range parts {
-		missing += textIf(p.missing != "", fmt.Sprintf("  %-18s %s\n", p.Name, strings.ReplaceAll(p.missing, "\n", "\n                     ")))
-		here += textIf(len(p.content) > 0, fmt.Sprintf("  %-18s %s\n", p.Name, p.Description))
+		missing += textWhen(p.missing != "", fmt.Sprintf("  %-18s %s\n", p.Name, strings.ReplaceAll(p.missing, "\n", "\n                     ")))
+		here += textWhen(len(p.content) > 0, fmt.Sprintf("  %-18s %s\n", p.Name, p.Description))
 	}
 	if missing != "" {
 		missing = "MISSING\n" + missing + "\n"

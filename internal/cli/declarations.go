@@ -24,41 +24,42 @@ import (
 // maxFile limits one file, in bytes.
 const maxFile = 32 << 20
 
-// declaration is one resource of a file, and its place there.
-type declaration struct {
+// declaredResource is one resource that a file declares, and the place of its fields in the file.
+type declaredResource struct {
 	body    json.RawMessage
 	located *kind.Located
 }
 
 // readFiles reads files, folders and standard input (-). An empty list of paths and a resource that is
 // declared twice are errors.
-func (s *session) readFiles(paths []string) ([]declaration, error) {
+func (s *commandLine) readFiles(paths []string) ([]declaredResource, error) {
 	if len(paths) == 0 {
 		return nil, model.Errorf(model.Invalid, "the file is missing").WithHint("a file, a folder, or - for standard input: -f disk.yaml")
 	}
 	var r fileReader
-	r.session = s
+	r.commandLine = s
 	for _, path := range paths {
 		if err := r.readPath(path); err != nil {
 			return nil, err
 		}
 	}
-	if flaws := append(r.flaws, s.duplicates(r.docs)...); len(flaws) > 0 {
+	if flaws := append(r.flaws, s.findDuplicates(r.docs)...); len(flaws) > 0 {
 		return nil, flaws.Err()
 	}
 	return r.docs, nil
 }
 
-// readSomeFiles is readFiles where files without any resource are an error.
-func (s *session) readSomeFiles(paths []string) ([]declaration, error) {
+// readFilesWithResources reads files as readFiles does; files without any resource are an error.
+func (s *commandLine) readFilesWithResources(paths []string) ([]declaredResource, error) {
 	docs, err := s.readFiles(paths)
 	if err == nil && len(docs) == 0 {
-		err = noResources(paths)
+		err = noResourcesError(paths)
 	}
 	return docs, err
 }
 
-func noResources(paths []string) error {
+// noResourcesError returns the error for files that declare no resource.
+func noResourcesError(paths []string) error {
 	hint := "an example: muster explain check"
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -69,12 +70,12 @@ func noResources(paths []string) error {
 	return model.Errorf(model.Invalid, "no resources in %s", strings.Join(paths, ", ")).WithHint("%s", hint)
 }
 
-// duplicates finds resources that are declared more than once.
-func (s *session) duplicates(docs []declaration) (flaws model.Flaws) {
+// findDuplicates finds resources that the files declare more than once.
+func (s *commandLine) findDuplicates(docs []declaredResource) (flaws model.Flaws) {
 	places := map[string]*model.Flaw{}
 	for _, d := range docs {
 		r := &d.located.Resource
-		ref := refOf(r.Kind, cmp.Or(r.Metadata.Namespace, s.objectNamespace()), r.Metadata.Name)
+		ref := resourceRefText(r.Kind, cmp.Or(r.Metadata.Namespace, s.objectNamespace()), r.Metadata.Name)
 		f := d.located.Locate(&model.Flaw{Field: "metadata.name"})
 		if first := places[ref]; first != nil {
 			f.Text, f.Hint = ref+" is declared twice", fmt.Sprintf("first in %s:%d; keep one of them", first.File, first.Line)
@@ -89,12 +90,12 @@ func (s *session) duplicates(docs []declaration) (flaws model.Flaws) {
 // fileReader collects the resources of many files, and all their flaws, so that people see all of
 // them at once.
 type fileReader struct {
-	*session
-	docs  []declaration
+	*commandLine
+	docs  []declaredResource
 	flaws model.Flaws
 }
 
-// readPath reads one path. Its error ends the reading; flaws of a file do not.
+// readPath reads a file, a folder or standard input. Its error ends the reading; flaws of a file do not.
 func (r *fileReader) readPath(path string) error {
 	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
 		return r.readFolder(path)
@@ -103,8 +104,8 @@ func (r *fileReader) readPath(path string) error {
 	if err != nil {
 		return err
 	}
-	docs, err := r.decode(name, data)
-	flaws, err := splitFlaws(err)
+	docs, err := r.decodeDocuments(name, data)
+	flaws, err := separateFlaws(err)
 	r.docs, r.flaws = append(r.docs, docs...), append(r.flaws, flaws...)
 	return err
 }
@@ -141,8 +142,8 @@ func (r *fileReader) readFolder(root string) error {
 	})
 }
 
-// readFile reads a file, or standard input (-), and returns its name in messages.
-func (s *session) readFile(path string) (name string, data []byte, err error) {
+// readFile reads a file, or standard input for "-", and returns the name to use in messages.
+func (s *commandLine) readFile(path string) (name string, data []byte, err error) {
 	if path == "-" {
 		if data, err = io.ReadAll(io.LimitReader(s.Stdin, maxFile+1)); err != nil {
 			err = fmt.Errorf("read standard input: %w", err)
@@ -155,9 +156,9 @@ func (s *session) readFile(path string) (name string, data []byte, err error) {
 	return path, data, err
 }
 
-// decode reads documents of YAML or JSON, or lists of them as get prints. Its error has every flaw
-// that shows without a server, with file and line.
-func (s *session) decode(name string, data []byte) ([]declaration, error) {
+// decodeDocuments decodes the resources of a YAML or JSON text; a document may also be a list of resources, as
+// muster get prints. Its error has every flaw that shows without a server, with file and line.
+func (s *commandLine) decodeDocuments(name string, data []byte) ([]declaredResource, error) {
 	if len(data) > maxFile {
 		return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxFile))
 	}
@@ -165,19 +166,19 @@ func (s *session) decode(name string, data []byte) ([]declaration, error) {
 	if err != nil {
 		return nil, err
 	}
-	docs := make([]declaration, len(list))
+	docs := make([]declaredResource, len(list))
 	for i := range list {
 		body, err := json.Marshal(&list[i].Resource)
 		if err != nil {
 			return nil, model.Errorf(model.Invalid, "%s: %w", name, err)
 		}
-		docs[i] = declaration{body, &list[i]}
+		docs[i] = declaredResource{body, &list[i]}
 	}
 	return docs, nil
 }
 
-// splitFlaws separates the flaws of a file from every other error.
-func splitFlaws(err error) (model.Flaws, error) {
+// separateFlaws returns the flaws of an error; an error of any other type is returned as it is.
+func separateFlaws(err error) (model.Flaws, error) {
 	var flaws model.Flaws
 	if errors.As(err, &flaws) {
 		return flaws, nil
@@ -185,8 +186,8 @@ func splitFlaws(err error) (model.Flaws, error) {
 	return nil, err
 }
 
-// ownerFlaws finds resources whose files name another owner.
-func ownerFlaws(docs []declaration, owner string) (flaws model.Flaws) {
+// findOtherOwners finds resources whose files name another owner than the flag --owner.
+func findOtherOwners(docs []declaredResource, owner string) (flaws model.Flaws) {
 	for _, d := range docs {
 		if o := d.located.Metadata.Owner; owner != "" && o != "" && o != owner {
 			flaws = append(flaws, d.located.Locate(&model.Flaw{Field: "metadata.owner", Text: fmt.Sprintf("is %s, but --owner is %s", o, owner),
@@ -196,8 +197,8 @@ func ownerFlaws(docs []declaration, owner string) (flaws model.Flaws) {
 	return flaws
 }
 
-// sensuNotes returns, for each file, the parts of its resources that exist only for Sensu.
-func (s *session) sensuNotes(docs []declaration) (notes []string) {
+// sensuNotes returns one note per file that names its kinds of resources that exist only for Sensu.
+func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 	parts, files := map[string][]string{}, []string{}
 	for _, d := range docs {
 		k, _ := s.Kinds.Of(d.located.Kind)
@@ -220,21 +221,21 @@ func (s *session) sensuNotes(docs []declaration) (notes []string) {
 	return notes
 }
 
-func importCommand(s *session) *cobra.Command {
-	return s.group("import", "Convert the resources of another system", importSensuCommand(s))
+func importCommand(s *commandLine) *cobra.Command {
+	return s.buildCommandGroup("import", "Convert the resources of another system", importSensuCommand(s))
 }
 
-func importSensuCommand(s *session) *cobra.Command {
+func importSensuCommand(s *commandLine) *cobra.Command {
 	var out string
 	var strict bool
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "sensu FILE...", short: "Convert the output of sensuctl dump",
 		args: cobra.MinimumNArgs(1), offline: true,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
 			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			files, err := readSensuFiles(c)
 			if err != nil {
 				return err
@@ -254,7 +255,7 @@ func importSensuCommand(s *session) *cobra.Command {
 	})
 }
 
-func readSensuFiles(c *call) (files []sensuimport.File, err error) {
+func readSensuFiles(c *commandCall) (files []sensuimport.File, err error) {
 	for _, path := range c.args {
 		name, data, err := c.readFile(path)
 		if err != nil {
@@ -269,9 +270,9 @@ func readSensuFiles(c *call) (files []sensuimport.File, err error) {
 }
 
 // printImport writes the resources to out or standard output, the notes to standard error.
-func printImport(c *call, result *sensuimport.Result, out string) error {
+func printImport(c *commandCall, result *sensuimport.Result, out string) error {
 	if c.Format == screen.JSON {
-		return c.Value(result)
+		return c.WriteValue(result)
 	}
 	var text bytes.Buffer
 	for i, r := range result.Resources {

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// deleteFlags choose the resources to delete; without any, arguments name them.
+// deleteFlags holds the flags that choose the resources to delete; without any of them, arguments name the
+// resources.
 type deleteFlags struct {
 	changeFlags
 	files        []string
@@ -20,18 +21,19 @@ type deleteFlags struct {
 	all, cascade bool
 }
 
-func (f *deleteFlags) declare(flags *pflag.FlagSet) {
-	f.changeFlags.declare(flags)
-	fileFlag(flags, &f.files)
+func (f *deleteFlags) registerFlags(flags *pflag.FlagSet) {
+	f.changeFlags.registerFlags(flags)
+	registerFileFlag(flags, &f.files)
 	flags.StringVarP(&f.selector, "selector", "l", "", "resources of the kind with these labels: env=test,tier!=db,owner,!old")
 	flags.BoolVar(&f.all, "all", false, "all resources of the kind in the namespace")
 	flags.BoolVar(&f.cascade, "cascade", false, "namespaces: delete everything in them, too")
 }
 
-func (f *deleteFlags) byName() bool { return len(f.files) == 0 && f.selector == "" && !f.all }
+// selectsByName reports whether arguments, and no flags, name the resources to delete.
+func (f *deleteFlags) selectsByName() bool { return len(f.files) == 0 && f.selector == "" && !f.all }
 
-// check refuses ambiguous combinations of flags and arguments.
-func (f *deleteFlags) check(c *call) error {
+// validate refuses ambiguous combinations of flags and arguments.
+func (f *deleteFlags) validate(c *commandCall) error {
 	path, word := c.cmd.CommandPath(), "KIND"
 	if len(c.args) > 0 {
 		word, _, _ = strings.Cut(c.args[0], "/")
@@ -45,64 +47,65 @@ func (f *deleteFlags) check(c *call) error {
 		return model.Errorf(model.Invalid, "the resources to delete are missing").WithHint("%s KIND NAME, or %s -f FILE", path, path)
 	case f.all && f.selector != "":
 		return model.Errorf(model.Invalid, "--all and -l exclude each other").WithHint("%s %s -l %s", path, word, f.selector)
-	case f.byName():
+	case f.selectsByName():
 		return nil
 	case len(c.args) > 1 || strings.Contains(c.args[0], "/"):
 		return model.Errorf(model.Invalid, "names exclude --all and -l").WithHint("%s %s --all", path, word)
-	case isState(word):
+	case isServerStateList(word):
 		return model.Errorf(model.Invalid, "events can be deleted only by name").WithHint("%s %s NODE/CHECK. Many at once: muster event delete --help", path, word)
 	}
 	return nil
 }
 
-func deleteCommand(s *session) *cobra.Command {
+func deleteCommand(s *commandLine) *cobra.Command {
 	f := &deleteFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "delete KIND NAME... | KIND -l LABELS | KIND --all | -f FILE...", short: "Delete resources, all of them or none",
-		complete: s.completeObjects(1000), flags: f.declare, check: f.check,
-		run: func(c *call) error {
-			if names, err := eventNames(c, f); err != nil {
+		complete: s.completeObjects(1000), flags: f.registerFlags, check: f.validate,
+		run: func(c *commandCall) error {
+			if names, err := eventsToDelete(c, f); err != nil {
 				return err
 			} else if len(names) > 0 {
 				return actOnEvents(c, names, "deleted", func(node, check string) error {
-					return c.api.Events.Delete(c.ctx, c.objectNamespace(), node, check, c.reason(&f.changeFlags))
+					return c.api.Events.Delete(c.ctx, c.objectNamespace(), node, check, c.changeReason(&f.changeFlags))
 				})
 			}
-			refs, err := f.refs(c)
+			refs, err := f.resourcesToDelete(c)
 			if err != nil {
 				return err
 			}
 			if len(refs) == 0 {
-				k, err := c.kindOf(c.args[0])
+				k, err := c.findKind(c.args[0])
 				if err != nil {
 					return err
 				}
-				return nothingToDelete(c, k, f.selector)
+				return printNothingToDelete(c, k, f.selector)
 			}
-			return c.applied(c.api.Resources.DeleteMany(c.ctx, v1.DeleteRequest{
-				Resources: refs, Message: c.reason(&f.changeFlags), MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
+			return c.printApplyResult(c.api.Resources.DeleteMany(c.ctx, v1.DeleteRequest{
+				Resources: refs, Message: c.changeReason(&f.changeFlags), MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
 			}))
 		},
 	})
 }
 
-// eventNames returns the events of muster delete event NODE/CHECK...; none: it deletes resources.
-func eventNames(c *call, f *deleteFlags) ([]string, error) {
-	if len(c.args) == 0 || !f.byName() {
+// eventsToDelete returns the events that the arguments of muster delete event name; empty: the command deletes
+// resources.
+func eventsToDelete(c *commandCall, f *deleteFlags) ([]string, error) {
+	if len(c.args) == 0 || !f.selectsByName() {
 		return nil, nil
 	}
 	word, _, _ := strings.Cut(c.args[0], "/")
-	if !isState(word) && (len(c.args) > 1 || word != c.args[0]) {
+	if !isServerStateList(word) && (len(c.args) > 1 || word != c.args[0]) {
 		return nil, nil
 	}
 	word, names, err := c.kindAndNames(c.cmd, c.args)
 	if err != nil {
 		return nil, err
 	}
-	list, _ := stateOf(word)
+	list, _ := findServerStateList(word)
 	switch {
 	case len(names) == 0:
-		return nil, c.missingName(c.cmd, word)
+		return nil, c.missingNameError(c.cmd, word)
 	case list != events:
 		return nil, nil
 	case f.dryRun:
@@ -111,23 +114,23 @@ func eventNames(c *call, f *deleteFlags) ([]string, error) {
 	return names, nil
 }
 
-// refs returns the resources to delete.
-func (f *deleteFlags) refs(c *call) (refs []v1.Ref, err error) {
+// resourcesToDelete returns references to the resources that flags or arguments choose.
+func (f *deleteFlags) resourcesToDelete(c *commandCall) (refs []v1.Ref, err error) {
 	switch {
 	case len(f.files) > 0:
-		docs, err := c.readSomeFiles(f.files)
+		docs, err := c.readFilesWithResources(f.files)
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range docs {
-			refs = append(refs, resourceRef(&d.located.Resource))
+			refs = append(refs, refToResource(&d.located.Resource))
 		}
-	case f.byName():
-		if refs, err = parseRefs(c); err != nil {
+	case f.selectsByName():
+		if refs, err = parseResourceRefs(c); err != nil {
 			return nil, err
 		}
 	default:
-		k, err := c.kindOf(c.args[0])
+		k, err := c.findKind(c.args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -161,8 +164,8 @@ func (f *deleteFlags) refs(c *call) (refs []v1.Ref, err error) {
 	return refs, nil
 }
 
-// parseRefs reads KIND NAME... or KIND/NAME... of any kinds.
-func parseRefs(c *call) (refs []v1.Ref, err error) {
+// parseResourceRefs reads arguments of the form KIND NAME... or KIND/NAME...
+func parseResourceRefs(c *commandCall) (refs []v1.Ref, err error) {
 	args := c.args
 	first, _, slashed := strings.Cut(args[0], "/")
 	if !slashed {
@@ -176,7 +179,7 @@ func parseRefs(c *call) (refs []v1.Ref, err error) {
 		case !ok:
 			return nil, model.Errorf(model.Invalid, "%q: expected KIND/NAME", arg).WithHint("muster delete %s/%s", first, arg)
 		}
-		k, err := c.kindOf(word)
+		k, err := c.findKind(word)
 		if err != nil {
 			return nil, err
 		}
@@ -185,10 +188,10 @@ func parseRefs(c *call) (refs []v1.Ref, err error) {
 	return refs, nil
 }
 
-// nothingToDelete reports that --all or -l selects no resource, which is no error.
-func nothingToDelete(c *call, k kind.Kind, selector string) error {
+// printNothingToDelete tells the user that --all or -l selects no resource, which is no error.
+func printNothingToDelete(c *commandCall, k kind.Kind, selector string) error {
 	return c.printValue(v1.Applied{Outcomes: []v1.Outcome{}}, func() {
-		labels := textIf(selector != "", " with labels "+selector)
-		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, textIf(k.Namespaced, " in namespace "+c.objectNamespace()))
+		labels := textWhen(selector != "", " with labels "+selector)
+		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, textWhen(k.Namespaced, " in namespace "+c.objectNamespace()))
 	})
 }

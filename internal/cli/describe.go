@@ -20,23 +20,23 @@ const describeRows = 15
 // fieldColumns is the width of the names of fields in a description.
 const fieldColumns = 14
 
-func describeCommand(s *session) *cobra.Command {
+func describeCommand(s *commandLine) *cobra.Command {
 	var word, name string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "describe KIND NAME", short: "Show everything about one object",
 		args: cobra.RangeArgs(1, 2), complete: s.completeObjects(1), noFormat: true,
-		check: func(c *call) (err error) {
+		check: func(c *commandCall) (err error) {
 			word, name, err = c.kindAndName(c.cmd, c.args)
 			return err
 		},
-		run: func(c *call) error {
-			switch list, _ := stateOf(word); list {
+		run: func(c *commandCall) error {
+			switch list, _ := findServerStateList(word); list {
 			case events:
 				return describeEvent(c, name)
 			case problems:
 				return describeProblem(c, name)
 			}
-			k, err := c.kindOf(word)
+			k, err := c.findKind(word)
 			if err != nil {
 				return err
 			}
@@ -46,29 +46,29 @@ func describeCommand(s *session) *cobra.Command {
 }
 
 // printField writes one field of a description.
-func (c *call) printField(name, format string, args ...any) {
+func (c *commandCall) printField(name, format string, args ...any) {
 	c.Field(fieldColumns, name, format, args...)
 }
 
 // printFieldIf writes one field of a description, unless its text is empty.
-func (c *call) printFieldIf(name, text string) {
+func (c *commandCall) printFieldIf(name, text string) {
 	if text != "" {
 		c.printField(name, "%s", text)
 	}
 }
 
 // printItem writes one item below a title of a description.
-func (c *call) printItem(name, format string, args ...any) {
+func (c *commandCall) printItem(name, format string, args ...any) {
 	c.Field(fieldColumns+2, "  "+name, format, args...)
 }
 
 // describeResource shows a resource, its effect, related events or nodes, changes and declaration.
-func describeResource(c *call, k kind.Kind, name string) error {
+func describeResource(c *commandCall, k kind.Kind, name string) error {
 	data, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.objectNamespace(), name)
 	if err != nil {
 		return err
 	}
-	view, err := viewOf(c, data)
+	view, err := newResourceView(c, data)
 	if err != nil {
 		return err
 	}
@@ -90,14 +90,14 @@ func describeResource(c *call, k kind.Kind, name string) error {
 	return err
 }
 
-// describeDeclared shows the effect of a resource and the details of its kind.
-func describeDeclared(c *call, k kind.Kind, view kind.View) (err error) {
+// describeDeclared shows the effect of a resource, and the details that its kind declares.
+func describeDeclared(c *commandCall, k kind.Kind, view kind.View) (err error) {
 	r := view.Resource
 	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, c.objectNamespace(), r.Metadata.Name); err != nil {
 		return err
 	}
 	c.Printf("%s\n\n", resourceTitle(r))
-	c.printFieldIf("namespace", textIf(k.Namespaced, r.Metadata.Namespace))
+	c.printFieldIf("namespace", textWhen(k.Namespaced, r.Metadata.Namespace))
 	c.printFieldIf("labels", labelText(r.Metadata.Labels))
 	if parts := k.FromSensu(r.Spec); parts != "" {
 		c.printField("from Sensu", "%s: works as in Sensu. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
@@ -111,11 +111,11 @@ func describeDeclared(c *call, k kind.Kind, view kind.View) (err error) {
 
 // resourceTitle returns kind, namespace and name, and the display name if there is one.
 func resourceTitle(r *model.Resource) string {
-	return refOf(r.Kind, r.Metadata.Namespace, r.Metadata.Name) + textIf(r.Metadata.DisplayName != "", " ("+r.Metadata.DisplayName+")")
+	return resourceRefText(r.Kind, r.Metadata.Namespace, r.Metadata.Name) + textWhen(r.Metadata.DisplayName != "", " ("+r.Metadata.DisplayName+")")
 }
 
-// describeRelated lists the worst events or nodes of a resource, as its kind declares.
-func describeRelated(c *call, k kind.Kind, namespace, name string) error {
+// describeRelated lists the events or nodes that belong to a resource, worst first.
+func describeRelated(c *commandCall, k kind.Kind, namespace, name string) error {
 	f, flag := v1.EventFilter{Namespace: namespace, Limit: describeRows}, "--node "+name
 	switch k.Related {
 	case kind.NodeEvents:
@@ -132,7 +132,7 @@ func describeRelated(c *call, k kind.Kind, namespace, name string) error {
 		}
 		c.Printf("\nnodes, worst first\n")
 		left := l.Total - len(l.Items)
-		more := textIf(left > 0, fmt.Sprintf("%d more: muster get nodes --group %s", left, name))
+		more := textWhen(left > 0, fmt.Sprintf("%d more: muster get nodes --group %s", left, name))
 		return nodeList(c, l, false, "", more).print(c)
 	default:
 		return nil
@@ -145,11 +145,12 @@ func describeRelated(c *call, k kind.Kind, namespace, name string) error {
 		return err
 	}
 	c.Printf("\nevents, worst first\n")
-	more := textIf(l.Next != "", "for more: muster get events "+flag)
+	more := textWhen(l.Next != "", "for more: muster get events "+flag)
 	return eventList(c, l, &getFlags{}, more).print(c)
 }
 
-func describeChanges(c *call, k kind.Kind, namespace, name string) error {
+// describeChanges lists the latest recorded changes of a resource.
+func describeChanges(c *commandCall, k kind.Kind, namespace, name string) error {
 	changes, err := c.api.Resources.Changes(c.ctx, k.Name, namespace, name, 5, "")
 	if err != nil {
 		return err
@@ -157,14 +158,14 @@ func describeChanges(c *call, k kind.Kind, namespace, name string) error {
 	if len(changes.Items) > 0 {
 		c.Printf("\nlast changes\n")
 		for _, change := range changes.Items {
-			c.Printf("  %s %s\n", c.Ago(change.At), changeText(change))
+			c.Printf("  %s %s\n", c.AgeText(change.At), changeText(change))
 		}
 	}
 	return nil
 }
 
 // printDeclaration writes the resource as apply accepts it, without the fields of the server.
-func printDeclaration(c *call, k kind.Kind, r *model.Resource) error {
+func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	data, err := json.Marshal(model.Resource{APIVersion: r.APIVersion, Kind: r.Kind, Metadata: r.Metadata, Spec: k.Declared(r.Spec)})
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", r.Metadata.Name, err)
@@ -177,13 +178,13 @@ func printDeclaration(c *call, k kind.Kind, r *model.Resource) error {
 	if r.Status != nil {
 		revision = fmt.Sprintf(" (revision %d)", r.Status.Revision)
 	}
-	c.Printf("\ndeclared%s\n%s\n", revision, screen.Painted(screen.Indent(string(text))))
+	c.Printf("\ndeclared%s\n%s\n", revision, screen.PaintedText(screen.Indent(string(text))))
 	return nil
 }
 
-// handlerNotes returns handlers, each with the reason why it cannot take a message about a removed
-// node: an agent of Sensu may name a handler that does not exist.
-func handlerNotes(c *call, namespace string, refs []string) (string, error) {
+// handlersWithFaults returns the names of handlers, each with the reason why it cannot take a message about a
+// removed node: a Sensu agent may name a handler that does not exist.
+func handlersWithFaults(c *commandCall, namespace string, refs []string) (string, error) {
 	notes := make([]string, len(refs))
 	for i, ref := range refs {
 		ns, name := model.SplitRef(namespace, ref)
@@ -208,8 +209,9 @@ func handlerNotes(c *call, namespace string, refs []string) (string, error) {
 	return strings.Join(notes, ", "), nil
 }
 
-func describeEvent(c *call, name string) error {
-	node, check, err := nodeCheck(name)
+// describeEvent shows an event: its fields, output, hooks, problem, deliveries and history.
+func describeEvent(c *commandCall, name string) error {
+	node, check, err := splitNodeCheck(name)
 	if err != nil {
 		return err
 	}
@@ -226,7 +228,7 @@ func describeEvent(c *call, name string) error {
 	}
 	if e.Problem != nil {
 		c.Printf("\n")
-		c.printField("problem", "%s, opened %s", e.Problem.ID, c.When(e.Problem.Opened))
+		c.printField("problem", "%s, opened %s", e.Problem.ID, c.TimeAndAge(e.Problem.Opened))
 		printHolds(c, e.Problem.Ack, e.Problem.Holds)
 		if err := printDeliveries(c, e.Problem.ID); err != nil {
 			return err
@@ -239,27 +241,27 @@ func describeEvent(c *call, name string) error {
 	if len(entries.Items) > 0 {
 		c.Printf("\nhistory, newest first\n")
 		for _, entry := range entries.Items {
-			c.Printf("  %s  %s\n", c.Date(entry.At), entryText(entry))
+			c.Printf("  %s  %s\n", c.DateAndTime(entry.At), historyEntryText(entry))
 		}
 	}
 	return nil
 }
 
-func printEventFields(c *call, e *v1.Event) {
+func printEventFields(c *commandCall, e *v1.Event) {
 	c.printField("namespace", "%s", e.Namespace)
 	if e.Status != model.OK {
 		c.printField("severity", "%s", e.Severity)
 	}
-	c.printFieldIf("expired", textIf(e.Expired, "yes: no result arrived within the TTL"))
-	c.printField("received", "%s", c.When(e.Received))
-	c.printField("executed", "%s", c.When(e.Executed)+textIf(e.Duration > 0, ", took "+e.Duration.String())+textIf(e.RanBy != "", ", by "+e.RanBy))
-	c.printField("since", "%s", c.When(e.Changed))
-	c.printField("last OK", "%s", c.When(e.LastOK))
+	c.printFieldIf("expired", textWhen(e.Expired, "yes: no result arrived within the TTL"))
+	c.printField("received", "%s", c.TimeAndAge(e.Received))
+	c.printField("executed", "%s", c.TimeAndAge(e.Executed)+textWhen(e.Duration > 0, ", took "+e.Duration.String())+textWhen(e.RanBy != "", ", by "+e.RanBy))
+	c.printField("since", "%s", c.TimeAndAge(e.Changed))
+	c.printField("last OK", "%s", c.TimeAndAge(e.LastOK))
 	c.printField("occurrences", "%d in a row", e.Occurrences)
 	if e.State == "flapping" {
 		c.printField("flapping", "yes: %d %% of state change; the problem stays open until the status is stable", e.Change)
 	}
-	c.printField("history", "%s (oldest first: o ok, w warning, c critical, u unknown)", historyLetters(e.History))
+	c.printField("history", "%s (oldest first: o ok, w warning, c critical, u unknown)", statusLetters(e.History))
 	c.printField("state changes", "%d", e.StateChanges)
 	stream := ""
 	if e.Stream != 0 { // of an agent; the server's own results have no stream
@@ -269,17 +271,17 @@ func printEventFields(c *call, e *v1.Event) {
 }
 
 // printOutput writes text of a plug-in below a title.
-func printOutput(c *call, title, output string) {
-	c.Printf("\n%s\n%s\n", title, screen.Painted(screen.Indent(output)))
+func printOutput(c *commandCall, title, output string) {
+	c.Printf("\n%s\n%s\n", title, screen.PaintedText(screen.Indent(output)))
 }
 
 // shownValues is how many values of an event a description lists; -o yaml has all.
 const shownValues = 20
 
-// printHooks writes the hooks and the values that came with the last result.
-func printHooks(c *call, e *v1.Event) {
+// printHooks writes the outputs of hooks and the metric values that came with the last result.
+func printHooks(c *commandCall, e *v1.Event) {
 	for _, h := range e.Hooks {
-		status := textIf(h.Status != model.OK, ", "+h.Status.String())
+		status := textWhen(h.Status != model.OK, ", "+h.Status.String())
 		printOutput(c, screen.Clean(fmt.Sprintf("hook %s (took %s%s)", h.Name, h.Duration, status)), h.Output)
 	}
 	if len(e.Values) == 0 {
@@ -291,32 +293,33 @@ func printHooks(c *call, e *v1.Event) {
 			c.Printf("  and %d more: muster get event %s/%s -o yaml\n", len(e.Values)-i, e.Node, e.Check)
 			break
 		}
-		c.Printf("  %s = %v\n", v.Name+textIf(len(v.Tags) > 0, "{"+labelText(v.Tags)+"}"), v.Value)
+		c.Printf("  %s = %v\n", v.Name+textWhen(len(v.Tags) > 0, "{"+labelText(v.Tags)+"}"), v.Value)
 	}
 }
 
 // printHolds writes the acknowledgement of a problem and all other holds of its notifications, each with its end.
-func printHolds(c *call, ack *model.Ack, holds []v1.NotificationHold) {
+func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	if ack != nil {
-		text := ack.By + ", " + c.When(ack.At) + textIf(ack.Note != "", ": "+ack.Note)
+		text := ack.By + ", " + c.TimeAndAge(ack.At) + textWhen(ack.Note != "", ": "+ack.Note)
 		switch {
 		case ack.Until.IsZero():
 		case ack.Active(c.Now()):
-			text += "; until " + c.When(ack.Until)
+			text += "; until " + c.TimeAndAge(ack.Until)
 		default:
-			text += "; ended " + c.When(ack.Until)
+			text += "; ended " + c.TimeAndAge(ack.Until)
 		}
 		c.printField("acknowledged", "%s", text)
 	}
 	for i := range holds {
-		c.printField(firstOnly(i, "held"), "%s", holds[i].Text()+textIf(!holds[i].Until.IsZero(), ", until "+c.When(holds[i].Until)))
+		c.printField(fieldNameOfFirst(i, "held"), "%s", holds[i].Text()+textWhen(!holds[i].Until.IsZero(), ", until "+c.TimeAndAge(holds[i].Until)))
 	}
 }
 
-// firstOnly returns the name of a field for its first value, and none for those below it.
-func firstOnly(i int, name string) string { return textIf(i == 0, name) }
+// fieldNameOfFirst returns the name of a field for its first value, and no name for the values in the lines below.
+func fieldNameOfFirst(i int, name string) string { return textWhen(i == 0, name) }
 
-func printDeliveries(c *call, problem string) error {
+// printDeliveries writes the deliveries of a problem: handler, state, attempts and last error.
+func printDeliveries(c *commandCall, problem string) error {
 	l, err := c.api.Problems.Deliveries(c.ctx, problem)
 	if err != nil {
 		return err
@@ -328,17 +331,18 @@ func printDeliveries(c *call, problem string) error {
 		text := fmt.Sprintf("%s (%s): %s", d.Handler, d.Kind, d.State)
 		switch d.State {
 		case "delivered":
-			text += " " + c.When(d.Ended)
+			text += " " + c.TimeAndAge(d.Ended)
 		case "pending":
-			text += fmt.Sprintf(", %s, next %s", model.CountNoun(d.Attempts, "attempt"), c.When(d.NextAt))
+			text += fmt.Sprintf(", %s, next %s", model.CountNoun(d.Attempts, "attempt"), c.TimeAndAge(d.NextAt))
 		}
-		text += textIf(d.LastError != "", "; last error: "+d.LastError)
-		c.printField(firstOnly(i, "notified"), "%s", text)
+		text += textWhen(d.LastError != "", "; last error: "+d.LastError)
+		c.printField(fieldNameOfFirst(i, "notified"), "%s", text)
 	}
 	return nil
 }
 
-func describeProblem(c *call, id string) error {
+// describeProblem shows a problem: its fields, holds, deliveries and output.
+func describeProblem(c *commandCall, id string) error {
 	p, err := c.api.Problems.Get(c.ctx, id)
 	if err != nil {
 		return err
@@ -350,10 +354,10 @@ func describeProblem(c *call, id string) error {
 	c.Printf("problem %s of %s is %s\n\n", p.ID, p.Node+"/"+p.Source.String(), state)
 	c.printField("namespace", "%s", p.Namespace)
 	c.printField("worst", "%s, severity %s", p.Status, p.Severity)
-	c.printField("opened", "%s", c.When(p.Opened))
+	c.printField("opened", "%s", c.TimeAndAge(p.Opened))
 	printHolds(c, p.Ack, p.Holds)
 	if !p.Closed.IsZero() {
-		c.printField("closed", "%s, lasted %s", c.When(p.Closed), model.TimeSpan(p.Closed.Sub(p.Opened)))
+		c.printField("closed", "%s, lasted %s", c.TimeAndAge(p.Closed), model.TimeSpan(p.Closed.Sub(p.Opened)))
 	}
 	if err := printDeliveries(c, id); err != nil {
 		return err

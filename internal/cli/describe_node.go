@@ -15,7 +15,7 @@ import (
 
 // describeNode shows a node: state, agent, machine, life, limits, and the origin of its groups,
 // labels and properties.
-func describeNode(c *call, r *model.Resource, spec *model.NodeSpec) error {
+func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error {
 	l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name, Limit: 1})
 	if err != nil {
 		return err
@@ -35,16 +35,16 @@ func describeNode(c *call, r *model.Resource, spec *model.NodeSpec) error {
 		c.printField("events", "none yet")
 	}
 	if !n.Proxy {
-		c.printField("last seen", "%s", c.When(n.Heard))
+		c.printField("last seen", "%s", c.TimeAndAge(n.Heard))
 	}
-	c.printField("agent", "%s", agentState(n, spec)+textIf(n.Agent != "", ", version "+n.Agent))
+	c.printField("agent", "%s", agentStateText(n, spec)+textWhen(n.Agent != "", ", version "+n.Agent))
 	if err := describeAgent(c, n.Namespace, n.Name); err != nil {
 		return err
 	}
 	describeFacts(c, spec.Facts)
 	c.printField("checks", "%d: %s", len(n.Checks), cmp.Or(strings.Join(n.Checks, ", "), "-"))
 	if r.Status != nil {
-		joined := c.When(r.Status.Created)
+		joined := c.TimeAndAge(r.Status.Created)
 		if spec.JoinGrant != nil && spec.JoinGrant.Token != "" {
 			joined += ", with " + spec.JoinGrant.Source()
 		}
@@ -62,7 +62,8 @@ func describeNode(c *call, r *model.Resource, spec *model.NodeSpec) error {
 	return nil
 }
 
-func agentState(n v1.NodeState, spec *model.NodeSpec) string {
+// agentStateText returns whether the agent of a node is connected, and the reason if it is not.
+func agentStateText(n v1.NodeState, spec *model.NodeSpec) string {
 	switch {
 	case n.Proxy:
 		return "none: other nodes run the checks of a proxy node"
@@ -76,27 +77,28 @@ func agentState(n v1.NodeState, spec *model.NodeSpec) string {
 	return "not connected"
 }
 
-func describeAgent(c *call, namespace, node string) error {
+// describeAgent shows the session of a node's agent, its certificate and its load.
+func describeAgent(c *commandCall, namespace, node string) error {
 	l, err := c.api.Nodes.Agents(c.ctx, v1.AgentFilter{Namespace: namespace, Name: node, Limit: 1})
 	if err != nil || len(l.Items) == 0 || l.Items[0].Session == nil {
 		return err
 	}
 	s := l.Items[0].Session
-	text := fmt.Sprintf("since %s, from %s", c.When(s.Since), s.Address)
+	text := fmt.Sprintf("since %s, from %s", c.TimeAndAge(s.Since), s.Address)
 	if offset := time.Duration(s.ClockOffsetMs) * time.Millisecond; offset.Abs() >= time.Second {
-		text += "; its clock is " + clockText(s.ClockOffsetMs)
+		text += "; its clock is " + clockOffsetText(s.ClockOffsetMs)
 	}
 	c.printField("session", "%s", text)
 	if !s.CertificateExpires.IsZero() {
-		c.printField("certificate", "expires %s, %s", s.CertificateExpires.In(c.Zone).Format(time.DateOnly), c.Until(s.CertificateExpires))
+		c.printField("certificate", "expires %s, %s", s.CertificateExpires.In(c.Zone).Format(time.DateOnly), c.TimeUntil(s.CertificateExpires))
 	}
 	c.printFieldIf("refuses", strings.Join(s.Refuses, ", "))
 	for _, u := range s.IdleUnits {
 		c.printField("not in force", "%s: %s", u.Name, u.Reason)
 	}
 	if st := s.Stats; st != nil {
-		c.printField("load", "%d runs, %s processes a minute, %s sent%s%s", st.Runs, perMinute(st.ForksPerMinute), model.Size(st.BytesSent).Approximate(),
-			textIf(st.BytesPerDay > 0, " ("+sizeText(st.BytesPerDay)+" a day)"), textIf(st.ResidentBytes > 0, ", "+sizeText(st.ResidentBytes)+" of memory"))
+		c.printField("load", "%d runs, %s processes a minute, %s sent%s%s", st.Runs, rateText(st.ForksPerMinute), model.Size(st.BytesSent).Approximate(),
+			textWhen(st.BytesPerDay > 0, " ("+sizeTextIfKnown(st.BytesPerDay)+" a day)"), textWhen(st.ResidentBytes > 0, ", "+sizeTextIfKnown(st.ResidentBytes)+" of memory"))
 	}
 	c.printFieldIf("trouble", strings.Join(l.Items[0].Trouble, "; "))
 	return nil
@@ -109,7 +111,7 @@ var namedFacts = [...]string{
 }
 
 // describeFacts shows the machine: related facts in one field, the rest by name.
-func describeFacts(c *call, facts map[string]string) {
+func describeFacts(c *commandCall, facts map[string]string) {
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(facts)) {
 		if !slices.Contains(namedFacts[:], name) {
@@ -117,15 +119,15 @@ func describeFacts(c *call, facts map[string]string) {
 		}
 	}
 	c.printFieldIf("host", cmp.Or(facts["fqdn"], facts["hostname"]))
-	c.printFieldIf("system", systemText(facts))
+	c.printFieldIf("system", operatingSystemText(facts))
 	c.printFieldIf("hardware", hardwareText(facts))
 	c.printFieldIf("cloud", joinNonEmpty(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], cmp.Or(facts["cloudZone"], facts["cloudRegion"])))
 	c.printFieldIf("addresses", strings.ReplaceAll(facts["addresses"], ",", ", "))
 	c.printFieldIf("more facts", strings.Join(others, ", "))
 }
 
-// systemText returns the operating system: debian 12 amd64, kernel 6.12.
-func systemText(facts map[string]string) string {
+// operatingSystemText returns the operating system: debian 12 amd64, kernel 6.12.
+func operatingSystemText(facts map[string]string) string {
 	name := joinNonEmpty(" ", cmp.Or(facts["distribution"], facts["os"]), facts["distributionVersion"], facts["arch"])
 	if facts["kernel"] != "" {
 		name = joinNonEmpty(", ", name, "kernel "+facts["kernel"])
@@ -152,16 +154,17 @@ func hardwareText(facts map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
+// joinNonEmpty joins the texts that are not empty.
 func joinNonEmpty(between string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), between)
 }
 
 // describeLifecycle shows when an ephemeral node is removed, and the handlers of its keepalive.
-func describeLifecycle(c *call, namespace string, spec *model.NodeSpec) error {
+func describeLifecycle(c *commandCall, namespace string, spec *model.NodeSpec) error {
 	if limit := spec.EffectiveLifecycle().ForgetDelay(); limit > 0 {
 		text := fmt.Sprintf("ephemeral: removed after %s without a session", model.Duration(limit))
 		if refs := spec.EffectiveLifecycle().Handlers; len(refs) > 0 {
-			handlers, err := handlerNotes(c, namespace, refs)
+			handlers, err := handlersWithFaults(c, namespace, refs)
 			if err != nil {
 				return err
 			}
@@ -185,14 +188,14 @@ func describeLifecycle(c *call, namespace string, spec *model.NodeSpec) error {
 			parts = append(parts, "pipelines "+strings.Join(h.Pipelines, ", "))
 		}
 		text := "notifies " + strings.Join(parts, " and ")
-		text += textIf(byAgent, "; by its Sensu agent, if they exist")
+		text += textWhen(byAgent, "; by its Sensu agent, if they exist")
 		c.printField("keepalive", "%s", text)
 	}
 	return nil
 }
 
 // describeLimits shows the node's limits, and the last time that each was reached.
-func describeLimits(c *call, limits []v1.LimitUse) {
+func describeLimits(c *commandCall, limits []v1.LimitUse) {
 	c.printFieldIf("limits", strings.Join(mapTexts(limits, func(l v1.LimitUse) string {
 		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
 		if l.Used != nil {
@@ -202,14 +205,14 @@ func describeLimits(c *call, limits []v1.LimitUse) {
 	}), ", "))
 	for _, l := range limits {
 		if l.Met > 0 {
-			c.printField("", "%s reached %s: %s", l.Name, c.Ago(l.Last), l.Reason)
+			c.printField("", "%s reached %s: %s", l.Name, c.AgeText(l.Last), l.Reason)
 		}
 	}
 }
 
 // describeGroups shows why the node is in each group, and the groups that its agent asked for and
 // did not get.
-func describeGroups(c *call, o *v1.NodeOrigins, node string) {
+func describeGroups(c *commandCall, o *v1.NodeOrigins, node string) {
 	if len(o.Groups) == 0 && len(o.Asked) == 0 {
 		return
 	}
@@ -218,7 +221,7 @@ func describeGroups(c *call, o *v1.NodeOrigins, node string) {
 	for _, g := range o.Groups {
 		name := strings.TrimPrefix(g.Text, "it is in group ")
 		for i, reason := range g.Under {
-			c.printItem(firstOnly(i, name), "%s", reason.Text)
+			c.printItem(fieldNameOfFirst(i, name), "%s", reason.Text)
 			deeper = deeper || len(reason.Under) > 0
 		}
 		if len(g.Under) == 0 {
@@ -238,7 +241,7 @@ func describeGroups(c *call, o *v1.NodeOrigins, node string) {
 
 // describeLabels shows each label with its owner. Facts count as labels, too; describeFacts shows
 // them, and here stand only the hidden ones.
-func describeLabels(c *call, labels []v1.LabelOrigin, facts map[string]string) {
+func describeLabels(c *commandCall, labels []v1.LabelOrigin, facts map[string]string) {
 	labels = slices.DeleteFunc(slices.Clone(labels), func(l v1.LabelOrigin) bool { return l.Owner == "facts" })
 	for i, l := range labels {
 		if i == 0 {
@@ -256,7 +259,7 @@ func describeLabels(c *call, labels []v1.LabelOrigin, facts map[string]string) {
 }
 
 // describeProperties shows each value with its origins, the winner last.
-func describeProperties(c *call, properties []v1.PropertyValue) {
+func describeProperties(c *commandCall, properties []v1.PropertyValue) {
 	if len(properties) > 0 {
 		c.Printf("\nproperties, and their origins (later ones win)\n")
 	}
@@ -270,7 +273,7 @@ func describeProperties(c *call, properties []v1.PropertyValue) {
 			text := from.From
 			if len(p.From) > 1 {
 				text += ", " + from.Effect
-				text += textIf(from.Effect != "in force" || string(from.Value) != string(p.Value), ": "+string(from.Value))
+				text += textWhen(from.Effect != "in force" || string(from.Value) != string(p.Value), ": "+string(from.Value))
 			}
 			c.printItem("", "  %s", text)
 		}

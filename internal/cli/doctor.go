@@ -20,10 +20,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func doctorCommand(s *session) *cobra.Command {
+func doctorCommand(s *commandLine) *cobra.Command {
 	p := doctor.Target{}
 	var admin string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "doctor", short: "Find common faults of this machine, with the command that fixes each",
 		args: cobra.NoArgs, offline: true,
 		flags: func(flags *pflag.FlagSet) {
@@ -31,14 +31,14 @@ func doctorCommand(s *session) *cobra.Command {
 			flags.StringVar(&admin, "admin", "", "admin listener of the server; default: the context's, else "+defaultAdmin)
 			flags.IntVar(&p.Agents, "agents", 1000, "number of agents that the machine must serve")
 		},
-		run: func(c *call) error {
-			if err := findTarget(c, &p, admin); err != nil {
+		run: func(c *commandCall) error {
+			if err := completeDoctorTarget(c, &p, admin); err != nil {
 				return err
 			}
 			findings := doctor.Examine(c.ctx, p)
 			show := func() error { return printFindings(c.Screen, findings) }
-			if c.Format.Machine() {
-				show = func() error { return c.Value(findings) }
+			if c.Format.IsForPrograms() {
+				show = func() error { return c.WriteValue(findings) }
 			}
 			if err := show(); err != nil {
 				return err
@@ -51,9 +51,9 @@ func doctorCommand(s *session) *cobra.Command {
 	})
 }
 
-// findTarget completes the target: flags, environment and settings file win over the context, both
-// over the settings of the server that runs here.
-func findTarget(c *call, p *doctor.Target, admin string) error {
+// completeDoctorTarget completes the target of muster doctor: flags, environment and settings file win over the
+// context file, and all of them over the settings of the server that runs here.
+func completeDoctorTarget(c *commandCall, p *doctor.Target, admin string) error {
 	cfg, err := config.Load(c.cmd.Flags(), c.Getenv)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func findTarget(c *call, p *doctor.Target, admin string) error {
 		return c.cmd.Flags().Changed(name) || c.Getenv("MUSTER_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) != "" || cmp.Or(file, c.Getenv("MUSTER_CONFIG")) != ""
 	}
 	p.Data, p.Journal, p.Budget = cfg.Data, cfg.Journal, int64(cfg.JournalBudget)
-	if target, err := c.context(); err == nil {
+	if target, err := c.clientContext(); err == nil {
 		p.URL, p.CA, admin = target.Server, []byte(target.CA), cmp.Or(admin, target.Admin)
 		api, err := client.New(target)
 		switch {
@@ -80,18 +80,18 @@ func findTarget(c *call, p *doctor.Target, admin string) error {
 		}
 	}
 	if !isSet("data") && p.Data == cfg.Data {
-		p.Data = dataFolder()
+		p.Data = usualDataFolder()
 	}
-	takeSettings(c.ctx, adminURL(cmp.Or(admin, defaultAdmin)), p, isSet)
+	takeServerSettings(c.ctx, adminURL(cmp.Or(admin, defaultAdmin)), p, isSet)
 	return nil
 }
 
 // defaultAdmin is the default address of a server's admin listener.
 const defaultAdmin = "127.0.0.1:8444"
 
-// dataFolder returns the usual data folder of a server on this machine: muster up has it in this
-// folder, the service in /var/lib.
-func dataFolder() string {
+// usualDataFolder returns the usual data folder of a server on this machine: muster-data in this folder for muster
+// up, /var/lib/muster for the service.
+func usualDataFolder() string {
 	const up, service = "./muster-data", "/var/lib/muster"
 	for _, folder := range []string{up, service} {
 		if _, err := os.Stat(folder); err == nil {
@@ -101,9 +101,9 @@ func dataFolder() string {
 	return up
 }
 
-// takeSettings completes the target with the settings of the server that runs on this machine, if
-// it answers and has the same data folder. isSet reports settings that somebody chose.
-func takeSettings(ctx context.Context, admin string, p *doctor.Target, isSet func(setting string) bool) {
+// takeServerSettings completes the target with the settings of the server that runs on this machine, if it answers
+// and has the same data folder. isSet reports settings that the user chose.
+func takeServerSettings(ctx context.Context, admin string, p *doctor.Target, isSet func(setting string) bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var settings map[string]string
@@ -126,6 +126,7 @@ func takeSettings(ctx context.Context, admin string, p *doctor.Target, isSet fun
 	}
 }
 
+// isSameFolder reports whether two paths lead to the same folder.
 func isSameFolder(x, y string) bool {
 	a, _ := os.Stat(x)
 	b, _ := os.Stat(y)
@@ -137,12 +138,12 @@ var verdictOrder = map[doctor.Verdict]int{doctor.Bad: 0, doctor.Warn: 1, doctor.
 
 var verdictColours = map[doctor.Verdict]screen.Colour{doctor.Fine: screen.Green, doctor.Warn: screen.Yellow, doctor.Bad: screen.Red}
 
-// printFindings writes a table, worst first. On a terminal too narrow for the commands, they stand
-// below it, uncut: people copy them.
+// printFindings writes the findings of muster doctor as a table, worst first. On a terminal too narrow for the
+// commands, they stand below it, uncut: people copy them.
 func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	findings = slices.Clone(findings)
 	slices.SortStableFunc(findings, func(x, y doctor.Finding) int { return verdictOrder[x.Verdict] - verdictOrder[y.Verdict] })
-	t := screen.Rows(findings, screen.Head("STATUS|WHAT|MEASURED|NEEDED|COMMAND"), func(f doctor.Finding) []any {
+	t := screen.NewTable(findings, screen.SplitColumns("STATUS|WHAT|MEASURED|NEEDED|COMMAND"), func(f doctor.Finding) []any {
 		return []any{screen.Cell{Text: string(f.Verdict), Colour: verdictColours[f.Verdict]}, f.What, f.Measured, f.Needed, f.Mend}
 	})
 	below := s.Width > 0 && t.Width() > s.Width
@@ -158,7 +159,7 @@ func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	}
 	for _, f := range faults {
 		if below {
-			s.Printf("\n%s: %s\n  needed: %s\n  to fix it: %s\n", f.What, f.Measured, screen.Dash(f.Needed), f.Mend)
+			s.Printf("\n%s: %s\n  needed: %s\n  to fix it: %s\n", f.What, f.Measured, screen.DashIfEmpty(f.Needed), f.Mend)
 		}
 	}
 	return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// eventVerb is one action on events.
-type eventVerb struct {
+// eventAction is one action on events, such as acknowledge or resolve.
+type eventAction struct {
 	use, alias, short string
 	bulk              string // its name in the API
 	done              string // its result, for one event and for many
@@ -28,47 +28,47 @@ type eventVerb struct {
 }
 
 // eventVerbs are the actions of muster event.
-var eventVerbs = [...]eventVerb{
+var eventVerbs = [...]eventAction{
 	{"ack", "acknowledge", "Acknowledge problems", "acknowledge", "", nil},
 	{"unack", "unacknowledge", "Remove acknowledgements", "unacknowledge", "no longer acknowledged", client.Events.Unacknowledge},
 	{"resolve", "", "Set events to OK until their next result", "resolve", "resolved", client.Events.Resolve},
 	{"delete", "", "Delete events; the next result creates them again", "delete", "deleted", client.Events.Delete},
 }
 
-// eventFlags are the flags of an action on events; the request selects events in place of names.
+// eventFlags holds the flags of an action on events; the flags may select events by a filter in place of names.
 type eventFlags struct {
 	v1.BulkRequest
 	allNamespaces bool
 	length        model.Duration // of an acknowledgement; 0: until its problem closes
 }
 
-func eventCommand(s *session) *cobra.Command {
+func eventCommand(s *commandLine) *cobra.Command {
 	d := command{
 		use: "event", short: "Acknowledge, resolve or delete events",
 	}
 	for _, verb := range eventVerbs {
-		d.commands = append(d.commands, eventVerbCommand(s, verb))
+		d.commands = append(d.commands, eventActionCommand(s, verb))
 	}
-	return s.build(d)
+	return s.buildCommand(d)
 }
 
-func eventVerbCommand(s *session, verb eventVerb) *cobra.Command {
+func eventActionCommand(s *commandLine, verb eventAction) *cobra.Command {
 	f := &eventFlags{}
 	d := command{
 		use:   verb.use + " NODE/CHECK... | " + verb.use + " -l LABELS --where CONDITION --status STATUS --check NAME --group NAME",
 		short: verb.short, args: cobra.ArbitraryArgs, complete: s.completeEvents,
 		flags: func(flags *pflag.FlagSet) {
-			f.declare(flags)
+			f.registerFlags(flags)
 			if verb.use == "ack" {
 				flags.Var(&durationFlag{&f.length}, "for", "maximum length of the acknowledgement: 30m, 2h, 3d; default: until the problem closes")
 			}
 		},
-		check: f.check,
-		run: func(c *call) error {
+		check: f.validate,
+		run: func(c *commandCall) error {
 			if len(c.args) > 0 {
-				return actOnEvents(c, c.args, f.result(verb, 1), func(node, check string) error {
+				return actOnEvents(c, c.args, f.resultText(verb, 1), func(node, check string) error {
 					if verb.act == nil {
-						return c.api.Events.Acknowledge(c.ctx, c.objectNamespace(), node, check, f.Note, f.until(c))
+						return c.api.Events.Acknowledge(c.ctx, c.objectNamespace(), node, check, f.Note, f.untilTime(c))
 					}
 					return verb.act(c.api.Events, c.ctx, c.objectNamespace(), node, check, f.Note)
 				})
@@ -79,10 +79,10 @@ func eventVerbCommand(s *session, verb eventVerb) *cobra.Command {
 	if verb.alias != "" {
 		d.aliases = []string{verb.alias}
 	}
-	return s.build(d)
+	return s.buildCommand(d)
 }
 
-func (f *eventFlags) declare(flags *pflag.FlagSet) {
+func (f *eventFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.Selector, "selector", "l", "", "events of nodes with these labels: env=prod,tier!=db")
 	flags.StringVar(&f.Where, "where", "", "condition on events: CEL over event and node")
 	flags.StringVar(&f.Status, "status", "", "events with these statuses: critical,unknown")
@@ -94,11 +94,11 @@ func (f *eventFlags) declare(flags *pflag.FlagSet) {
 	flags.IntVar(&f.MaxAffected, "max-affected", 0, "largest number of events without --yes (0: a fifth of all, at least 50)")
 	flags.BoolVar(&f.Yes, "yes", false, "confirm an action on any number of events")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "show the matching events and change nothing")
-	messageFlag(flags, &f.Note, "reason, recorded with the action")
+	registerMessageFlag(flags, &f.Note, "reason, recorded with the action")
 }
 
-// check refuses names together with a selection, and neither.
-func (f *eventFlags) check(c *call) error {
+// validate refuses names together with a selection, and neither.
+func (f *eventFlags) validate(c *commandCall) error {
 	path, selects := c.cmd.CommandPath(), f.All || f.Selector+f.Where+f.Status+f.Check+f.Node+f.Group != ""
 	switch {
 	case len(c.args) > 0 && selects:
@@ -111,8 +111,8 @@ func (f *eventFlags) check(c *call) error {
 	return nil
 }
 
-// result returns the result of a verb on n events in the past tense.
-func (f *eventFlags) result(verb eventVerb, n int) string {
+// resultText returns the result of an action on n events in the past tense.
+func (f *eventFlags) resultText(verb eventAction, n int) string {
 	switch {
 	case verb.done != "":
 		return verb.done
@@ -124,17 +124,18 @@ func (f *eventFlags) result(verb eventVerb, n int) string {
 	return "acknowledged until their problems close"
 }
 
-func (f *eventFlags) until(c *call) (until time.Time) {
+// untilTime returns the end of an acknowledgement; zero: it has no end.
+func (f *eventFlags) untilTime(c *commandCall) (until time.Time) {
 	if f.length > 0 {
 		until = c.Now().Add(time.Duration(f.length))
 	}
 	return until
 }
 
-// actOnEvents acts on each named event; it stops at the first failure.
-func actOnEvents(c *call, names []string, done string, act func(node, check string) error) error {
+// actOnEvents performs an action on each named event; it stops at the first failure.
+func actOnEvents(c *commandCall, names []string, done string, act func(node, check string) error) error {
 	for _, name := range names {
-		node, check, err := nodeCheck(name)
+		node, check, err := splitNodeCheck(name)
 		if err != nil {
 			return err
 		}
@@ -146,18 +147,18 @@ func actOnEvents(c *call, names []string, done string, act func(node, check stri
 	return nil
 }
 
-// actOnSelection lists the matching events, then acts on them in one request.
-func actOnSelection(c *call, verb eventVerb, f *eventFlags) error {
+// actOnSelection lists the events that the flags select, then performs the action on all of them in one request.
+func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	r := f.BulkRequest
-	r.Namespace, r.Until = c.listNamespace(f.allNamespaces), f.until(c)
-	if !r.DryRun && !c.Format.Machine() {
+	r.Namespace, r.Until = c.listNamespace(f.allNamespaces), f.untilTime(c)
+	if !r.DryRun && !c.Format.IsForPrograms() {
 		preview := r
 		preview.DryRun = true
 		found, err := c.api.Events.Bulk(c.ctx, verb.bulk, preview)
 		if err != nil {
 			return err
 		}
-		if printMatches(c, &found, f.allNamespaces); found.Matched == 0 {
+		if printMatchingEvents(c, &found, f.allNamespaces); found.Matched == 0 {
 			return nil
 		}
 	}
@@ -171,10 +172,10 @@ func actOnSelection(c *call, verb eventVerb, f *eventFlags) error {
 	}
 	err = c.printValue(done, func() {
 		if r.DryRun {
-			printMatches(c, &done, f.allNamespaces)
+			printMatchingEvents(c, &done, f.allNamespaces)
 			c.Printf("dry run: nothing was changed\n")
 		} else {
-			printBulkResult(c, &done, f.result(verb, done.Done))
+			printBulkResult(c, &done, f.resultText(verb, done.Done))
 		}
 	})
 	if err != nil {
@@ -188,7 +189,7 @@ func actOnSelection(c *call, verb eventVerb, f *eventFlags) error {
 	return nil
 }
 
-func printMatches(c *call, found *v1.BulkDone, all bool) {
+func printMatchingEvents(c *commandCall, found *v1.BulkDone, all bool) {
 	switch found.Matched {
 	case 0:
 		c.Printf("no matching event needs this action\n")
@@ -200,13 +201,14 @@ func printMatches(c *call, found *v1.BulkDone, all bool) {
 	}
 	for _, e := range found.First {
 		status := statusCell(e.Status)
-		c.Printf("  %s%s%s\n", status, screen.Pad(status.Text, len("CRITICAL")+1), bulkEventName(e, all))
+		c.Printf("  %s%s%s\n", status, screen.PadToColumn(status.Text, len("CRITICAL")+1), bulkEventName(e, all))
 	}
 	if more := found.Matched - len(found.First); more > 0 {
 		c.Printf("  and %d more\n", more)
 	}
 }
 
+// bulkEventName returns the name of an event: NODE/CHECK, with its namespace in a list of all namespaces.
 func bulkEventName(e v1.BulkEvent, all bool) string {
 	name := e.Node + "/" + e.Check
 	if all {
@@ -215,7 +217,7 @@ func bulkEventName(e v1.BulkEvent, all bool) string {
 	return name
 }
 
-func printBulkResult(c *call, done *v1.BulkDone, result string) {
+func printBulkResult(c *commandCall, done *v1.BulkDone, result string) {
 	c.Printf("%s %s\n", model.CountNoun(done.Done, "event"), result)
 	for _, left := range done.Left {
 		names := mapTexts(left.First, func(e v1.BulkEvent) string { return bulkEventName(e, false) })
@@ -239,33 +241,33 @@ func statusCell(s model.Status) screen.Cell {
 	return screen.Cell{Text: s.String(), Colour: screen.Purple}
 }
 
-// summary returns the first line of an output without performance data.
-func summary(output string) string {
+// outputSummary returns the first line of a check's output, without performance data.
+func outputSummary(output string) string {
 	text, _, _ := strings.Cut(screen.FirstLine(output), "|")
 	return strings.TrimSpace(text)
 }
 
 // outputText returns the summary of an output, or with -o wide its whole first line.
-func outputText(c *call, output string) string {
+func outputText(c *commandCall, output string) string {
 	if c.Format == screen.Wide {
 		return screen.FirstLine(output)
 	}
-	return summary(output)
+	return outputSummary(output)
 }
 
-// historyLetters returns one letter per status, oldest first: ooowwc.
-func historyLetters(statuses []int) string {
+// statusLetters returns one letter per status, oldest first: ooowwc.
+func statusLetters(statuses []int) string {
 	var b strings.Builder
 	for _, s := range statuses {
 		if 0 <= s && s < 4 {
 			b.WriteByte("owcu"[s])
 		}
 	}
-	return screen.Dash(b.String())
+	return screen.DashIfEmpty(b.String())
 }
 
-// holdText returns the reasons why an open problem notifies nobody now; empty: none.
-func holdText(c *call, p *v1.OpenProblem) string {
+// holdText returns the reasons why the notifications of an open problem are held now; empty: none.
+func holdText(c *commandCall, p *v1.OpenProblem) string {
 	if p == nil || !p.Closed.IsZero() {
 		return ""
 	}
@@ -285,8 +287,8 @@ func holdText(c *call, p *v1.OpenProblem) string {
 	return strings.Join(parts, "; ")
 }
 
-// entryText returns one entry of history as a sentence.
-func entryText(e v1.Entry) string {
+// historyEntryText returns one entry of an event's history as a sentence.
+func historyEntryText(e v1.Entry) string {
 	output := screen.FirstLine(e.Output)
 	switch e.Kind {
 	case "lost":

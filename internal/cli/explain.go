@@ -12,16 +12,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func explainCommand(s *session) *cobra.Command {
-	return s.build(command{
+func explainCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "explain [KIND[.FIELD]]", short: "Explain the kinds of resources and their fields",
 		args: cobra.MaximumNArgs(1), complete: completeFirstArgument(cobra.FixedCompletions(s.kindWords(), noFiles)), offline: true,
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			if len(c.args) == 0 {
-				return listKinds(c)
+				return printKinds(c)
 			}
 			word, path, _ := strings.Cut(c.args[0], ".")
-			k, err := c.kindOf(word)
+			k, err := c.findKind(word)
 			if err != nil {
 				return err
 			}
@@ -34,8 +34,8 @@ func explainCommand(s *session) *cobra.Command {
 	})
 }
 
-// listKinds prints the table of all kinds.
-func listKinds(c *call) error {
+// printKinds prints the table of all kinds.
+func printKinds(c *commandCall) error {
 	kinds := make([]v1.Kind, 0, len(c.Kinds.Kinds()))
 	for _, k := range c.Kinds.Kinds() {
 		e, err := c.Kinds.Explain(k.Name, "")
@@ -44,49 +44,49 @@ func listKinds(c *call) error {
 		}
 		kinds = append(kinds, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced, Doc: e.Text})
 	}
-	return list[v1.Kind]{value: kinds, items: kinds, columns: screen.Head("KIND|PLURAL|SHORT|NAMESPACED"), row: func(k v1.Kind) []any {
+	return listOutput[v1.Kind]{value: kinds, items: kinds, columns: screen.SplitColumns("KIND|PLURAL|SHORT|NAMESPACED"), row: func(k v1.Kind) []any {
 		return []any{k.Kind, k.Plural, k.Short, k.Namespaced}
 	}}.print(c)
 }
 
 // printExplanation writes the explanation of a kind or field, of its fields, and an example.
-func printExplanation(c *call, e *kind.Explanation) {
-	c.Printf("%s: %s\n%s\n", screen.Cell{Text: e.Path, Colour: screen.Bold}, e.Type, screen.Painted(e.Text))
+func printExplanation(c *commandCall, e *kind.Explanation) {
+	c.Printf("%s: %s\n%s\n", screen.Cell{Text: e.Path, Colour: screen.Bold}, e.Type, screen.PaintedText(e.Text))
 	if len(e.Fields) > 0 {
 		c.Printf("\nFields (* required):\n")
-		printFields(c, e, "  ")
+		printExplainedFields(c, e, "  ")
 	}
 	if e.Example != "" {
 		printOutput(c, "Example:", e.Example)
 	}
 }
 
-func printFields(c *call, e *kind.Explanation, indent string) {
+func printExplainedFields(c *commandCall, e *kind.Explanation, indent string) {
 	for i := range e.Fields {
 		f := &e.Fields[i]
-		name := f.Name() + textIf(f.Must, " *")
-		c.Printf("%s%s (%s)\n%s    %s\n", indent, screen.Cell{Text: name, Colour: screen.Bold}, f.Type, indent, screen.Painted(f.Text))
-		printFields(c, f, indent+"    ")
+		name := f.Name() + textWhen(f.Must, " *")
+		c.Printf("%s%s (%s)\n%s    %s\n", indent, screen.Cell{Text: name, Colour: screen.Bold}, f.Type, indent, screen.PaintedText(f.Text))
+		printExplainedFields(c, f, indent+"    ")
 	}
 }
 
-// lintCommand is muster lint, which validates files without a server.
-func lintCommand(s *session) *cobra.Command {
+// lintCommand makes the command muster lint, which validates files without a server.
+func lintCommand(s *commandLine) *cobra.Command {
 	var files []string
 	var owner string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "lint FILE...", short: "Check files without a server",
 		args: cobra.ArbitraryArgs, offline: true,
 		flags: func(flags *pflag.FlagSet) {
-			fileFlag(flags, &files)
+			registerFileFlag(flags, &files)
 			flags.StringVar(&owner, "owner", "", "owner of the resources: a file that names another owner is an error")
 		},
-		run: func(c *call) error {
-			docs, err := c.readSomeFiles(append(files, c.args...))
+		run: func(c *commandCall) error {
+			docs, err := c.readFilesWithResources(append(files, c.args...))
 			if err == nil {
-				err = ownerFlaws(docs, owner).Err()
+				err = findOtherOwners(docs, owner).Err()
 			}
-			if c.Format.Machine() {
+			if c.Format.IsForPrograms() {
 				return printFlaws(c, err)
 			}
 			if err != nil {
@@ -101,16 +101,16 @@ func lintCommand(s *session) *cobra.Command {
 	})
 }
 
-// printFlaws writes the flaws of files as a list, which is empty for good files.
-func printFlaws(c *call, err error) error {
-	flaws, other := splitFlaws(err)
+// printFlaws writes the flaws of files as JSON or YAML; the list is empty for files without flaws.
+func printFlaws(c *commandCall, err error) error {
+	flaws, other := separateFlaws(err)
 	if other != nil {
 		return other
 	}
 	if flaws == nil {
 		flaws = model.Flaws{}
 	}
-	if err := c.Value(flaws); err != nil || len(flaws) == 0 {
+	if err := c.WriteValue(flaws); err != nil || len(flaws) == 0 {
 		return err
 	}
 	return &exitError{model.Invalid.Exit()}

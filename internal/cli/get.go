@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// getFlags are the flags of get. Each list takes some of them: see listOwnFlags.
+// getFlags holds the flags of muster get. Each list takes some of them: see listOwnFlags.
 type getFlags struct {
 	listFlags
 	watch                      bool
@@ -29,10 +29,10 @@ type getFlags struct {
 	spooling, disconnected     bool
 }
 
-func (g *getFlags) declare(flags *pflag.FlagSet) {
-	g.declareSelector(flags, "labels; of the node in events, problems, history and agents")
-	g.declareWhere(flags, "event and node (events), node (nodes), metadata and spec (resources), or row, as -o json shows it, and node (other lists)")
-	g.declareAll(flags)
+func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
+	g.registerSelector(flags, "labels; of the node in events, problems, history and agents")
+	g.registerWhere(flags, "event and node (events), node (nodes), metadata and spec (resources), or row, as -o json shows it, and node (other lists)")
+	g.registerAllNamespaces(flags)
 	flags.BoolVarP(&g.watch, "watch", "w", false, "events: continue with each change of status (-o wide: also of output)")
 	flags.IntVar(&g.limit, "limit", 50, "maximum number of rows (0: all); JSON and YAML of resources are always complete")
 	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
@@ -41,46 +41,46 @@ func (g *getFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
 	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem")
 	flags.BoolVar(&g.open, "open", false, "problems: only open ones")
-	g.period.declare(flags, "", "history: ")
+	g.period.registerFlags(flags, "", "history: ")
 	flags.StringVar(&g.at, "at", "", "events: their state at this time; an age such as 24h, or 2026-12-24T18:00:00Z")
 	flags.StringVar(&g.version, "version", "", "agents: with this version; 1.2 also means 1.2.x")
 	flags.BoolVar(&g.spooling, "spooling", false, "agents: only agents with results that wait longer than a minute")
 	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only agents that should have a session and have none")
 }
 
-// unfiltered reports whether the flags select all events of a namespace.
-func (g *getFlags) unfiltered() bool {
-	return g.node+g.check+g.status+g.group == "" && !g.narrows() && !g.problem
+// selectsAllEvents reports whether the flags select all events of a namespace.
+func (g *getFlags) selectsAllEvents() bool {
+	return g.node+g.check+g.status+g.group == "" && !g.hasFilter() && !g.problem
 }
 
-func getCommand(s *session) *cobra.Command {
+func getCommand(s *commandLine) *cobra.Command {
 	var g getFlags
 	var word string
 	var names []string
-	c := s.build(command{
+	c := s.buildCommand(command{
 		use:      "get KIND [NAME...]",
 		short:    "List events, problems, agents, resources or queues, worst first",
 		args:     cobra.MinimumNArgs(1),
 		complete: s.completeObjects(1000),
-		flags:    g.declare,
-		run: func(c *call) (err error) {
+		flags:    g.registerFlags,
+		run: func(c *commandCall) (err error) {
 			if word, names, err = c.kindAndNames(c.cmd, c.args); err != nil {
 				return err
 			}
 			if g.limit < 0 {
 				return model.Errorf(model.Invalid, "--limit %d: expected a number of rows, or 0 for all", g.limit)
 			}
-			list, _ := stateOf(word)
-			if err := checkGetFlags(c, cmp.Or(string(list), word)); err != nil {
+			list, _ := findServerStateList(word)
+			if err := validateGetFlags(c, cmp.Or(string(list), word)); err != nil {
 				return err
 			}
-			get := map[stateList]func(*call, []string, *getFlags) error{
+			get := map[serverStateList]func(*commandCall, []string, *getFlags) error{
 				events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents,
 			}[list]
 			if get != nil {
 				return get(c, names, &g)
 			}
-			k, err := c.kindOf(word)
+			k, err := c.findKind(word)
 			if err != nil {
 				return err
 			}
@@ -100,8 +100,9 @@ var listOwnFlags = map[string][]string{
 	"nodes":    {"group"},
 }
 
-// checkGetFlags refuses flags of another list: to ignore one would show more than was asked for.
-func checkGetFlags(c *call, list string) (err error) {
+// validateGetFlags refuses flags that belong to another list: a flag without effect would show more rows than the
+// user asked for.
+func validateGetFlags(c *commandCall, list string) (err error) {
 	common := []string{"output", "selector", "all-namespaces", "limit", "where", "help"}
 	if k, ok := c.Kinds.Of(list); ok {
 		list = k.Plural
@@ -125,7 +126,8 @@ func checkGetFlags(c *call, list string) (err error) {
 	return err
 }
 
-func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error) {
+// getResources lists the declared resources of a kind, or shows the named ones.
+func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err error) {
 	var items []json.RawMessage
 	var states []v1.State
 	next := ""
@@ -137,7 +139,7 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 				return err
 			}
 			items = append(items, item)
-			if !c.Format.Machine() {
+			if !c.Format.IsForPrograms() {
 				state, err := c.api.Resources.State(c.ctx, k.KindInfo, c.objectNamespace(), name)
 				if err != nil {
 					return err
@@ -145,15 +147,15 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 				states = append(states, state)
 			}
 		}
-	case k.Name == "Node" && !c.Format.Machine():
+	case k.Name == "Node" && !c.Format.IsForPrograms():
 		return getNodes(c, g)
 	default:
 		limit := g.limit
-		if c.Format.Machine() {
+		if c.Format.IsForPrograms() {
 			limit = 0
 		}
 		items, next, err = client.Pages(limit, func(size int, after string) ([]json.RawMessage, string, error) {
-			page, err := c.api.Resources.List(c.ctx, k.KindInfo, c.listNamespace(g.all || !k.Namespaced), v1.ResourceFilter{Selector: g.Selector, Where: g.Where}, !c.Format.Machine(), size, after)
+			page, err := c.api.Resources.List(c.ctx, k.KindInfo, c.listNamespace(g.all || !k.Namespaced), v1.ResourceFilter{Selector: g.Selector, Where: g.Where}, !c.Format.IsForPrograms(), size, after)
 			states = append(states, page.States...)
 			return page.Items, page.Next, err
 		})
@@ -162,8 +164,8 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 		}
 	}
 	switch {
-	case c.Format.Machine() && len(names) == 1:
-		return c.Value(items[0])
+	case c.Format.IsForPrograms() && len(names) == 1:
+		return c.WriteValue(items[0])
 	case c.Format == screen.YAML:
 		return printDocuments(c, items)
 	case c.Format == screen.JSON && items == nil:
@@ -171,10 +173,10 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 	}
 	views := make([]kind.View, len(items))
 	for i := range items {
-		if c.Format.Machine() {
+		if c.Format.IsForPrograms() {
 			break
 		}
-		if views[i], err = viewOf(c, items[i]); err != nil {
+		if views[i], err = newResourceView(c, items[i]); err != nil {
 			return err
 		}
 		if i < len(states) {
@@ -182,31 +184,32 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 		}
 	}
 	empty := "no " + k.Plural
-	empty += textIf(g.narrows(), " match")
-	empty += textIf(!g.all && k.Namespaced, " in namespace "+c.objectNamespace())
+	empty += textWhen(g.hasFilter(), " match")
+	empty += textWhen(!g.all && k.Namespaced, " in namespace "+c.objectNamespace())
 	notes := []string{
-		textIf(k.Sensu && len(items) > 0, "Sensu kinds: they work as in Sensu. Muster's own kind is Route: "+model.SensuKindsPage),
-		textIf(next != "", "more rows: --limit 0 shows all, -l selects"),
+		textWhen(k.Sensu && len(items) > 0, "Sensu kinds: they work as in Sensu. Muster's own kind is Route: "+model.SensuKindsPage),
+		textWhen(next != "", "more rows: --limit 0 shows all, -l selects"),
 	}
 	columns := "NAMESPACE|NAME|"
 	for _, column := range k.Columns {
 		columns += column.Name + "|"
 	}
-	return list[kind.View]{
+	return listOutput[kind.View]{
 		value: items, items: views, empty: empty, notes: notes,
-		columns: screen.Head(columns+"CHANGED|REVISION|LABELS").HideUnless(g.all && k.Namespaced, "NAMESPACE").
+		columns: screen.SplitColumns(columns+"CHANGED|REVISION|LABELS").HideUnless(g.all && k.Namespaced, "NAMESPACE").
 			HideUnless(c.Format == screen.Wide, "REVISION", "LABELS"),
-		row: func(v kind.View) []any { return resourceRow(c, k, v) },
+		row: func(v kind.View) []any { return resourceCells(c, k, v) },
 	}.print(c)
 }
 
-// resourceRow returns the cells of a resource: those of its kind stand between its name and its last change.
-func resourceRow(c *call, k kind.Kind, v kind.View) []any {
+// resourceCells returns the table cells of a resource: its name, the columns of its kind, and the age of its last
+// change.
+func resourceCells(c *commandCall, k kind.Kind, v kind.View) []any {
 	row := []any{v.Resource.Metadata.Namespace, v.Resource.Metadata.Name}
 	for _, column := range k.Columns {
 		text := column.Cell(v, v.Resource.Spec)
 		if column.Max > 0 && c.Format != screen.Wide {
-			text = screen.Cut(text, column.Max)
+			text = screen.CutToWidth(text, column.Max)
 		}
 		row = append(row, text)
 	}
@@ -219,7 +222,7 @@ func resourceRow(c *call, k kind.Kind, v kind.View) []any {
 }
 
 // printDocuments writes resources as YAML documents that apply accepts.
-func printDocuments(c *call, items []json.RawMessage) error {
+func printDocuments(c *commandCall, items []json.RawMessage) error {
 	for i, item := range items {
 		if i > 0 {
 			c.Printf("---\n")
@@ -231,13 +234,15 @@ func printDocuments(c *call, items []json.RawMessage) error {
 	return nil
 }
 
-func viewOf(c *call, data []byte) (kind.View, error) {
+// newResourceView decodes a resource and adds the time and the zone that its columns need.
+func newResourceView(c *commandCall, data []byte) (kind.View, error) {
 	r, err := c.Kinds.DecodeResource(data)
 	return kind.View{Resource: r, Now: c.Now(), Zone: c.Zone}, err
 }
 
-// resourceRefs returns all resources of a kind in a namespace (empty: all) with the labels.
-func (s *session) resourceRefs(ctx context.Context, api *client.Client, k model.KindInfo, namespace, selector string) ([]v1.Ref, error) {
+// resourceRefs returns references to all resources of a kind in a namespace (empty: all namespaces) that have the
+// labels of the selector.
+func (s *commandLine) resourceRefs(ctx context.Context, api *client.Client, k model.KindInfo, namespace, selector string) ([]v1.Ref, error) {
 	refs, _, err := client.Pages(0, func(size int, after string) (refs []v1.Ref, _ string, _ error) {
 		page, err := api.Resources.List(ctx, k, namespace, v1.ResourceFilter{Selector: selector}, false, size, after)
 		if err != nil {
@@ -248,13 +253,14 @@ func (s *session) resourceRefs(ctx context.Context, api *client.Client, k model.
 			if err != nil {
 				return nil, "", err
 			}
-			refs = append(refs, resourceRef(r))
+			refs = append(refs, refToResource(r))
 		}
 		return refs, page.Next, nil
 	})
 	return refs, err
 }
 
-func resourceRef(r *model.Resource) v1.Ref {
+// refToResource returns the reference to a resource.
+func refToResource(r *model.Resource) v1.Ref {
 	return v1.Ref{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // getEvents lists events, worst first, or watches them.
-func getEvents(c *call, names []string, g *getFlags) error {
+func getEvents(c *commandCall, names []string, g *getFlags) error {
 	f := v1.EventFilter{
 		Namespace: c.listNamespace(g.all), Node: g.node, Check: g.check, Status: g.status, Group: g.group,
 		Selector: g.Selector, Where: g.Where, Problem: g.problem,
@@ -23,7 +23,7 @@ func getEvents(c *call, names []string, g *getFlags) error {
 	}
 	if len(names) == 1 {
 		var err error
-		if f.Node, f.Check, err = nodeCheck(names[0]); err != nil {
+		if f.Node, f.Check, err = splitNodeCheck(names[0]); err != nil {
 			return err
 		}
 	}
@@ -37,20 +37,20 @@ func getEvents(c *call, names []string, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	if len(names) == 1 && (len(list.Items) == 0 || c.Format.Machine()) {
+	if len(names) == 1 && (len(list.Items) == 0 || c.Format.IsForPrograms()) {
 		one, err := c.api.Events.Get(c.ctx, c.objectNamespace(), f.Node, f.Check) // has every field; its error names the reason
 		if err != nil {
 			return err
 		}
-		if list.Items = []v1.Event{one}; c.Format.Machine() {
-			return c.Value(one)
+		if list.Items = []v1.Event{one}; c.Format.IsForPrograms() {
+			return c.WriteValue(one)
 		}
 	}
 	return printEvents(c, list, g)
 }
 
-// readEvents reads limit events; 0: all.
-func readEvents(c *call, f v1.EventFilter, limit int) (list v1.EventList, err error) {
+// readEvents reads events from the server, page by page, up to the limit (0: all).
+func readEvents(c *commandCall, f v1.EventFilter, limit int) (list v1.EventList, err error) {
 	list.Items, list.Next, err = client.Pages(limit, func(size int, after string) ([]v1.Event, string, error) {
 		f.Limit, f.After = size, after
 		page, err := c.api.Events.List(c.ctx, f)
@@ -62,26 +62,26 @@ func readEvents(c *call, f v1.EventFilter, limit int) (list v1.EventList, err er
 	return list, err
 }
 
-func printEvents(c *call, list v1.EventList, g *getFlags) error {
-	others := textIf(g.unfiltered() && (c.namespaceImplied && !g.watch || len(list.Items) == 0), otherNamespaces(list.Others))
-	return eventList(c, list, g, eventsLeft(list, g), others).print(c)
+func printEvents(c *commandCall, list v1.EventList, g *getFlags) error {
+	others := textWhen(g.selectsAllEvents() && (c.namespaceImplied && !g.watch || len(list.Items) == 0), otherNamespacesText(list.Others))
+	return eventList(c, list, g, eventsLeftOutText(list, g), others).print(c)
 }
 
-// eventList returns a list of events; HELD stands in it only where a notification is held.
-func eventList(c *call, l v1.EventList, g *getFlags, notes ...string) list[v1.Event] {
+// eventList returns the table of events; the column HELD appears only if a notification is held.
+func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) listOutput[v1.Event] {
 	wide := c.Format == screen.Wide
 	empty := "no events match"
 	switch {
-	case !g.unfiltered():
+	case !g.selectsAllEvents():
 	case g.all:
 		empty = "no events yet. Declare a check: muster explain check"
 	default:
 		empty = "no events in namespace " + c.objectNamespace() + " yet. Declare a check: muster explain check"
 	}
 	held := slices.ContainsFunc(l.Items, func(e v1.Event) bool { return holdText(c, e.Problem) != "" })
-	return list[v1.Event]{
+	return listOutput[v1.Event]{
 		value: l, items: l.Items, empty: empty, notes: notes,
-		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|FOR|SEEN|SEVERITY|TIMES|RUN|HISTORY|PROBLEM|HELD|OUTPUT").
+		columns: screen.SplitColumns("NAMESPACE|STATUS|NODE|CHECK|FOR|SEEN|SEVERITY|TIMES|RUN|HISTORY|PROBLEM|HELD|OUTPUT").
 			HideUnless(g.all, "NAMESPACE").HideUnless(wide, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM").HideUnless(held, "HELD"),
 		row: func(e v1.Event) []any {
 			since, problem := e.Changed, ""
@@ -93,20 +93,20 @@ func eventList(c *call, l v1.EventList, g *getFlags, notes ...string) list[v1.Ev
 			}
 			return []any{
 				e.Namespace, statusCell(e.Status), e.Node, e.Check, model.Age(c.Now(), since), model.Age(c.Now(), e.Received),
-				screen.When(e.Status != model.OK, e.Severity), e.Occurrences, screen.When(e.Duration != 0, e.Duration),
-				historyLetters(e.History), problem, holdText(c, e.Problem), outputText(c, e.Output),
+				screen.ValueIf(e.Status != model.OK, e.Severity), e.Occurrences, screen.ValueIf(e.Duration != 0, e.Duration),
+				statusLetters(e.History), problem, holdText(c, e.Problem), outputText(c, e.Output),
 			}
 		},
 	}
 }
 
-// eventsLeft counts the events that the limit cut off.
-func eventsLeft(list v1.EventList, g *getFlags) string {
+// eventsLeftOutText returns a line with the number of events that the limit cut off.
+func eventsLeftOutText(list v1.EventList, g *getFlags) string {
 	shown := uint64(len(list.Items))
 	switch {
 	case list.Next == "":
 		return ""
-	case g.unfiltered() && list.Total > shown:
+	case g.selectsAllEvents() && list.Total > shown:
 		return fmt.Sprintf("%d more; %d of all %d are not OK. --limit 0 shows all", list.Total-shown, list.Wrong, list.Total)
 	case list.Match > shown:
 		return fmt.Sprintf("%d more of %d matching events: --limit 0 shows all", list.Match-shown, list.Match)
@@ -114,26 +114,26 @@ func eventsLeft(list v1.EventList, g *getFlags) string {
 	return "more events match: --limit 0 shows all"
 }
 
-// otherNamespaces names the namespaces with events that the list left out, because nobody asked for
-// a namespace.
-func otherNamespaces(others []v1.NamespaceEvents) string {
+// otherNamespacesText returns a line with the namespaces whose events are not in the list, because the user did not
+// choose a namespace.
+func otherNamespacesText(others []v1.NamespaceEvents) string {
 	if len(others) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("in other namespaces: %s. All: -A. One: -n %s", strings.Join(mapTexts(others, namespaceText), ", "), others[0].Namespace)
 }
 
-// namespaceText returns a namespace with its events: demo 1800 events (12 not OK).
+// namespaceText returns a namespace and the number of its events: demo 1800 events (12 not OK).
 func namespaceText(n v1.NamespaceEvents) string {
-	return n.Namespace + " " + model.CountNoun(n.Events, "event") + textIf(n.Wrong > 0, fmt.Sprintf(" (%d not OK)", n.Wrong))
+	return n.Namespace + " " + model.CountNoun(n.Events, "event") + textWhen(n.Wrong > 0, fmt.Sprintf(" (%d not OK)", n.Wrong))
 }
 
 // getEventsAt lists events as they were at a time.
-func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
+func getEventsAt(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	if g.watch || g.problem {
 		return model.Errorf(model.Invalid, "--at shows a past state: it excludes --watch and --problem").WithHint("closed problems are listed, too: muster get problems")
 	}
-	at, err := parsePast("at", g.at, c.Now())
+	at, err := parsePastTime("at", g.at, c.Now())
 	if err != nil {
 		return err
 	}
@@ -161,21 +161,21 @@ func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
 	if g.limit > 0 && len(past.Items) > g.limit {
 		past.Items, past.Next = past.Items[:g.limit], "more"
 	}
-	more := textIf(past.Next != "", "more rows: --limit 0 shows all")
-	return list[v1.PastEvent]{
+	more := textWhen(past.Next != "", "more rows: --limit 0 shows all")
+	return listOutput[v1.PastEvent]{
 		value: past, items: past.Items, empty: "history has no events at this time", notes: []string{more},
-		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").HideUnless(g.all, "NAMESPACE"),
+		columns: screen.SplitColumns("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").HideUnless(g.all, "NAMESPACE"),
 		row: func(e v1.PastEvent) []any {
 			return []any{
-				e.Namespace, statusCell(e.Status), nodeOrGone(e.Node, e.Gone), e.Check, screen.When(!e.Changed.IsZero(), c.Date(e.Changed)), summary(e.Output),
+				e.Namespace, statusCell(e.Status), nodeNameOrDeleted(e.Node, e.Gone), e.Check, screen.ValueIf(!e.Changed.IsZero(), c.DateAndTime(e.Changed)), outputSummary(e.Output),
 			}
 		},
 	}.print(c)
 }
 
-// nodeOrGone returns the name of a node, marked if the node was deleted.
-func nodeOrGone(name string, gone time.Time) string {
-	return name + textIf(!gone.IsZero(), " (gone)")
+// nodeNameOrDeleted returns the name of a node, and marks the name if the node was deleted.
+func nodeNameOrDeleted(name string, gone time.Time) string {
+	return name + textWhen(!gone.IsZero(), " (gone)")
 }
 
 // statusRank orders statuses: critical, unknown, warning, ok.
@@ -183,7 +183,7 @@ func statusRank(s model.Status) int {
 	return [...]int{model.OK: 0, model.Warning: 1, model.Critical: 3, model.Unknown: 2}[s&3]
 }
 
-// parseStatuses reads --status.
+// parseStatuses reads the statuses of the flag --status.
 func parseStatuses(text string) (map[model.Status]bool, error) {
 	out := map[model.Status]bool{}
 	for word := range strings.SplitSeq(text, ",") {
@@ -202,13 +202,14 @@ func parseStatuses(text string) (map[model.Status]bool, error) {
 // eventWatch is get events -w: the list, then one line per change. People see changes of status and of
 // problems, with -o wide also of output; programs get every event.
 type eventWatch struct {
-	*call
+	*commandCall
 	flags     *getFlags
 	last      map[eventKey]eventState
 	nameWidth int    // columns of the widest name so far
 	day       string // of the last line
 }
 
+// eventKey identifies an event: the ids of its node and check.
 type eventKey struct{ node, check uint32 }
 
 // eventState holds the status and problem of an event; a watch prints their changes.
@@ -217,8 +218,8 @@ type eventState struct {
 	problem string // id of the open one
 }
 
-func watchEvents(c *call, f v1.EventFilter, g *getFlags) error {
-	w := &eventWatch{call: c, flags: g, last: map[eventKey]eventState{}, day: c.Now().In(c.Zone).Format(time.DateOnly)}
+func watchEvents(c *commandCall, f v1.EventFilter, g *getFlags) error {
+	w := &eventWatch{commandCall: c, flags: g, last: map[eventKey]eventState{}, day: c.Now().In(c.Zone).Format(time.DateOnly)}
 	list := func() error {
 		events, err := readEvents(c, f, g.limit)
 		if err != nil {
@@ -231,18 +232,18 @@ func watchEvents(c *call, f v1.EventFilter, g *getFlags) error {
 
 func (w *eventWatch) printList(list v1.EventList) error {
 	for _, e := range list.Items {
-		if w.Format.Machine() {
-			if err := w.Document(e); err != nil {
+		if w.Format.IsForPrograms() {
+			if err := w.WriteDocument(e); err != nil {
 				return err
 			}
 		}
-		w.update(e)
-		w.widen(w.name(e))
+		w.storeEventState(e)
+		w.widenNameColumn(w.eventName(e))
 	}
-	if w.Format.Machine() {
+	if w.Format.IsForPrograms() {
 		return nil
 	}
-	if err := printEvents(w.call, list, w.flags); err != nil {
+	if err := printEvents(w.commandCall, list, w.flags); err != nil {
 		return err
 	}
 	changes := "changes of status"
@@ -253,8 +254,8 @@ func (w *eventWatch) printList(list v1.EventList) error {
 	return nil
 }
 
-// update stores the state of an event and returns its state before, if that is known.
-func (w *eventWatch) update(e v1.Event) (before eventState, known bool) {
+// storeEventState stores the present state of an event and returns the previous state, if one is known.
+func (w *eventWatch) storeEventState(e v1.Event) (before eventState, known bool) {
 	key := eventKey{uint32(e.NodeID), uint32(e.CheckID)}
 	now := eventState{status: e.Status}
 	if e.Problem != nil {
@@ -265,7 +266,8 @@ func (w *eventWatch) update(e v1.Event) (before eventState, known bool) {
 	return before, known
 }
 
-func (w *eventWatch) name(e v1.Event) string {
+// eventName returns the name of an event: NODE/CHECK, with its namespace in a watch of all namespaces.
+func (w *eventWatch) eventName(e v1.Event) string {
 	name := e.Node + "/" + e.Check
 	if w.flags.all {
 		name = e.Namespace + "/" + name
@@ -273,19 +275,19 @@ func (w *eventWatch) name(e v1.Event) string {
 	return screen.Clean(name)
 }
 
-// widen aligns the lines to a name, unless it takes half of the terminal.
-func (w *eventWatch) widen(name string) {
-	if n := screen.Width(name); w.Width == 0 || n <= w.Width/2 {
+// widenNameColumn widens the column of event names to a name, unless the name takes half of the terminal.
+func (w *eventWatch) widenNameColumn(name string) {
+	if n := screen.TextWidth(name); w.Width == 0 || n <= w.Width/2 {
 		w.nameWidth = max(w.nameWidth, n)
 	}
 }
 
 // printChange writes time, status, name and output of an event that changed.
 func (w *eventWatch) printChange(e v1.Event) error {
-	if w.Format.Machine() {
-		return w.Document(e)
+	if w.Format.IsForPrograms() {
+		return w.WriteDocument(e)
 	}
-	before, known := w.update(e)
+	before, known := w.storeEventState(e)
 	problem := ""
 	switch {
 	case e.Problem != nil && before.problem != e.Problem.ID && (known || !e.Problem.Opened.Before(e.Received)):
@@ -309,14 +311,14 @@ func (w *eventWatch) printChange(e v1.Event) error {
 		w.day = day
 		w.Printf("%s\n", day)
 	}
-	name, status := w.name(e), statusCell(e.Status)
-	w.widen(name)
-	output := problem + outputText(w.call, e.Output)
+	name, status := w.eventName(e), statusCell(e.Status)
+	w.widenNameColumn(name)
+	output := problem + outputText(w.commandCall, e.Output)
 	if w.Format != screen.Wide && w.Width > 0 {
-		before := len("15:04:05  CRITICAL  ") + max(screen.Width(name), w.nameWidth) + 2
-		output = screen.Cut(output, max(w.Width-before, 10))
+		before := len("15:04:05  CRITICAL  ") + max(screen.TextWidth(name), w.nameWidth) + 2
+		output = screen.CutToWidth(output, max(w.Width-before, 10))
 	}
-	line := w.Sprintf("%s  %s%s  %s%s  %s", at.Format(time.TimeOnly), status, screen.Pad(status.Text, len("CRITICAL")), name, screen.Pad(name, w.nameWidth), output)
-	w.Printf("%s\n", screen.Painted(strings.TrimRight(string(line), " ")))
+	line := w.Sprintf("%s  %s%s  %s%s  %s", at.Format(time.TimeOnly), status, screen.PadToColumn(status.Text, len("CRITICAL")), name, screen.PadToColumn(name, w.nameWidth), output)
+	w.Printf("%s\n", screen.PaintedText(strings.TrimRight(string(line), " ")))
 	return nil
 }

@@ -19,8 +19,8 @@ const tokenHint = "Print the command for a new machine: muster node token"
 // maxRows is the most rows that the API returns at once.
 const maxRows = 100_000
 
-// rowsOrAll returns the limit of a list that the API returns in one page.
-func rowsOrAll(limit int) int {
+// rowLimit returns the number of rows to ask of an API list that has only one page.
+func rowLimit(limit int) int {
 	if limit > 0 {
 		return limit
 	}
@@ -28,23 +28,24 @@ func rowsOrAll(limit int) int {
 }
 
 // getNodes lists nodes with sessions and events, worst first.
-func getNodes(c *call, g *getFlags) error {
+func getNodes(c *commandCall, g *getFlags) error {
 	namespace := c.listNamespace(g.all)
-	l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Namespace: namespace, Selector: g.Selector, Where: g.Where, Group: g.group, Limit: rowsOrAll(g.limit)})
+	l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Namespace: namespace, Selector: g.Selector, Where: g.Where, Group: g.group, Limit: rowLimit(g.limit)})
 	if err != nil {
 		return err
 	}
 	empty := g.emptyText("nodes", g.group != "", namespace, tokenHint)
 	left := l.Total - len(l.Items)
-	more := textIf(left > 0, fmt.Sprintf("%d more; %d of all %d are not well. --limit 0 shows all, -l selects", left, l.Wrong, l.Total))
-	others := textIf(l.Others > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.Others, "node")+" in other namespaces: -A shows all")
+	more := textWhen(left > 0, fmt.Sprintf("%d more; %d of all %d are not well. --limit 0 shows all, -l selects", left, l.Wrong, l.Total))
+	others := textWhen(l.Others > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.Others, "node")+" in other namespaces: -A shows all")
 	return nodeList(c, l, g.all, empty, more, others).print(c)
 }
 
-func nodeList(c *call, l v1.NodeStateList, all bool, empty string, notes ...string) list[v1.NodeState] {
-	return list[v1.NodeState]{
+// nodeList returns the table of nodes, worst first.
+func nodeList(c *commandCall, l v1.NodeStateList, all bool, empty string, notes ...string) listOutput[v1.NodeState] {
+	return listOutput[v1.NodeState]{
 		value: l, items: l.Items, empty: empty, notes: notes,
-		columns: screen.Head("NAMESPACE|STATUS|NAME|NOT OK|SEEN|SESSION|GROUPS|OS|AGENT|PROBLEMS|LABELS").
+		columns: screen.SplitColumns("NAMESPACE|STATUS|NAME|NOT OK|SEEN|SESSION|GROUPS|OS|AGENT|PROBLEMS|LABELS").
 			HideUnless(all, "NAMESPACE").HideUnless(c.Format == screen.Wide, "AGENT", "PROBLEMS", "LABELS"),
 		row: func(n v1.NodeState) []any {
 			seen, session := "never", "no"
@@ -58,13 +59,13 @@ func nodeList(c *call, l v1.NodeStateList, all bool, empty string, notes ...stri
 				session = "yes"
 			}
 			return []any{
-				n.Namespace, nodeStatus(n), n.Name, n.Events.Failing(), seen, session, ownGroups(n.Groups), n.OS, n.Agent, n.Problems, labelText(n.Labels),
+				n.Namespace, nodeStatus(n), n.Name, n.Events.Failing(), seen, session, groupsWithoutAll(n.Groups), n.OS, n.Agent, n.Problems, labelText(n.Labels),
 			}
 		},
 	}
 }
 
-// nodeStatus returns the worst status of a node's events, or the state of its agent.
+// nodeStatus returns the worst status of a node's events, or the state of its agent if the node has no events.
 func nodeStatus(n v1.NodeState) screen.Cell {
 	switch {
 	case n.Silent:
@@ -83,8 +84,8 @@ func nodeStatus(n v1.NodeState) screen.Cell {
 	return statusCell(model.OK)
 }
 
-// ownGroups returns groups without shared/all, which has every node.
-func ownGroups(groups []string) string {
+// groupsWithoutAll returns the groups of a node without shared/all, to which every node belongs.
+func groupsWithoutAll(groups []string) string {
 	own := slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return g == model.SharedNamespaceName+"/all" })
 	return strings.Join(own, ",")
 }
@@ -99,12 +100,12 @@ func labelText(labels map[string]string) string {
 }
 
 // getAgents lists agents: the oldest version first, then those in trouble.
-func getAgents(c *call, names []string, g *getFlags) (err error) {
+func getAgents(c *commandCall, names []string, g *getFlags) (err error) {
 	var l v1.AgentList
 	if len(names) == 0 {
 		l, err = c.api.Nodes.Agents(c.ctx, v1.AgentFilter{
 			Namespace: c.listNamespace(g.all), Selector: g.Selector, Where: g.Where, Version: g.version, Spooling: g.spooling,
-			Disconnected: g.disconnected, Limit: rowsOrAll(g.limit),
+			Disconnected: g.disconnected, Limit: rowLimit(g.limit),
 		})
 	}
 	for _, name := range names {
@@ -121,29 +122,29 @@ func getAgents(c *call, names []string, g *getFlags) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case len(names) == 1 && c.Format.Machine():
-		return c.Value(l.Items[0])
+	case len(names) == 1 && c.Format.IsForPrograms():
+		return c.WriteValue(l.Items[0])
 	}
 	var notes []string
 	if len(names) == 0 && len(l.Items) > 0 {
 		more := l.Total - len(l.Items)
 		notes = []string{
-			textIf(more > 0, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l select", more)), agentSummary(l),
+			textWhen(more > 0, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l select", more)), agentSummary(l),
 		}
 	}
 	empty := g.emptyText("agents", g.version != "" || g.spooling || g.disconnected, c.objectNamespace(), tokenHint)
-	return list[v1.Agent]{
+	return listOutput[v1.Agent]{
 		value: l, items: l.Items, empty: empty, notes: notes,
-		columns: screen.Head("NAMESPACE|VERSION|NODE|SESSION|WAITS|SKIP/LATE|FORKS/MIN|SENT/DAY|LOST|MEMORY|ADDRESS|CLOCK|CERTIFICATE|REFUSES").
+		columns: screen.SplitColumns("NAMESPACE|VERSION|NODE|SESSION|WAITS|SKIP/LATE|FORKS/MIN|SENT/DAY|LOST|MEMORY|ADDRESS|CLOCK|CERTIFICATE|REFUSES").
 			HideUnless(g.all, "NAMESPACE").HideUnless(c.Format == screen.Wide, "LOST", "MEMORY", "ADDRESS", "CLOCK", "CERTIFICATE", "REFUSES"),
-		row: func(a v1.Agent) []any { return agentRow(c, a) },
+		row: func(a v1.Agent) []any { return agentCells(c, a) },
 	}.print(c)
 }
 
 // summaryVersions is how many versions the summary of agents names.
 const summaryVersions = 5
 
-// agentSummary counts agents by version and by trouble.
+// agentSummary returns a line with the number of agents by version, and the number of agents in trouble.
 func agentSummary(l v1.AgentList) string {
 	var parts []string
 	for i, v := range l.Versions {
@@ -154,13 +155,13 @@ func agentSummary(l v1.AgentList) string {
 		parts = append(parts, fmt.Sprintf("%d of %s", v.Agents, cmp.Or(v.Version, "an unknown version")))
 	}
 	text := model.CountNoun(l.Total, "agent") + ": " + strings.Join(parts, ", ")
-	text += textIf(l.Disconnected > 0, fmt.Sprintf("; %d not connected", l.Disconnected))
-	text += textIf(l.Spooling > 0, fmt.Sprintf("; %d with results waiting", l.Spooling))
+	text += textWhen(l.Disconnected > 0, fmt.Sprintf("; %d not connected", l.Disconnected))
+	text += textWhen(l.Spooling > 0, fmt.Sprintf("; %d with results waiting", l.Spooling))
 	return text
 }
 
-// agentRow returns the cells of an agent; those of its session and its statistics stay empty without them.
-func agentRow(c *call, a v1.Agent) []any {
+// agentCells returns the table cells of an agent; without a session its cells of session and statistics stay empty.
+func agentCells(c *commandCall, a v1.Agent) []any {
 	row := []any{a.Namespace, a.Version, a.Name, sessionCell(c, a)}
 	if a.Session == nil {
 		return append(row, make([]any, 10)...)
@@ -171,54 +172,55 @@ func agentRow(c *call, a v1.Agent) []any {
 			waits = screen.Cell{Text: fmt.Sprintf("%d, %s", s.Spooled, model.TimeSpan(age)), Colour: screen.Yellow}
 		}
 		late := screen.Cell{Text: fmt.Sprintf("%d/%d", s.Skipped, s.Late), Colour: screen.Yellow}
-		row = append(row, screen.When(s.Spooled > 0, waits), screen.When(s.Skipped+s.Late > 0, late), perMinute(s.ForksPerMinute), sizeText(s.BytesPerDay),
-			countCell(s.Lost+s.GaveWay+s.Refused), sizeText(s.ResidentBytes))
+		row = append(row, screen.ValueIf(s.Spooled > 0, waits), screen.ValueIf(s.Skipped+s.Late > 0, late), rateText(s.ForksPerMinute), sizeTextIfKnown(s.BytesPerDay),
+			faultCountCell(s.Lost+s.GaveWay+s.Refused), sizeTextIfKnown(s.ResidentBytes))
 	} else {
 		row = append(row, make([]any, 6)...)
 	}
 	s := a.Session
-	return append(row, model.HostOf(s.Address), clockText(s.ClockOffsetMs), screen.When(!s.CertificateExpires.IsZero(), c.Until(s.CertificateExpires)),
+	return append(row, model.HostOf(s.Address), clockOffsetText(s.ClockOffsetMs), screen.ValueIf(!s.CertificateExpires.IsZero(), c.TimeUntil(s.CertificateExpires)),
 		strings.Join(s.Refuses, ", "))
 }
 
-// sessionCell returns the age of a session, or of its end.
-func sessionCell(c *call, a v1.Agent) screen.Cell {
+// sessionCell returns the age of an agent's session or, without a session, the time since the last message of the agent.
+func sessionCell(c *commandCall, a v1.Agent) screen.Cell {
 	switch {
 	case a.Connected && a.Session != nil:
 		return screen.Cell{Text: "for " + model.Age(c.Now(), a.Session.Since)}
 	case a.Stopped:
-		return screen.Cell{Text: "stopped " + c.Ago(a.Heard), Colour: screen.Faint}
+		return screen.Cell{Text: "stopped " + c.AgeText(a.Heard), Colour: screen.Faint}
 	case a.Heard.IsZero():
 		return screen.Cell{Text: "never", Colour: screen.Yellow}
 	}
-	return screen.Cell{Text: "gone " + c.Ago(a.Heard), Colour: screen.Red}
+	return screen.Cell{Text: "gone " + c.AgeText(a.Heard), Colour: screen.Red}
 }
 
-// countCell returns a count that should be zero.
-func countCell(n uint64) screen.Cell {
+// faultCountCell returns a count of faults, coloured unless it is zero.
+func faultCountCell(n uint64) screen.Cell {
 	if n == 0 {
 		return screen.Cell{}
 	}
 	return screen.Cell{Text: fmt.Sprint(n), Colour: screen.Yellow}
 }
 
-// sizeText returns bytes, or nothing for an unknown number.
-func sizeText[T int64 | uint64](bytes T) string {
+// sizeTextIfKnown returns a number of bytes in words, and an empty text for zero, which means unknown.
+func sizeTextIfKnown[T int64 | uint64](bytes T) string {
 	if bytes == 0 {
 		return ""
 	}
 	return model.Size(bytes).Approximate()
 }
 
-func perMinute(rate float64) string {
+// rateText returns a rate per minute, with a decimal place if it is small.
+func rateText(rate float64) string {
 	if rate < 10 && rate != math.Trunc(rate) {
 		return fmt.Sprintf("%.1f", rate)
 	}
 	return fmt.Sprintf("%.0f", rate)
 }
 
-// clockText returns the offset of a node's clock from the server's.
-func clockText(offsetMs int64) string {
+// clockOffsetText returns the offset of a node's clock from the server's.
+func clockOffsetText(offsetMs int64) string {
 	offset := time.Duration(offsetMs) * time.Millisecond
 	switch {
 	case offset.Abs() < time.Second:

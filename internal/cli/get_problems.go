@@ -12,7 +12,7 @@ import (
 )
 
 // getProblems lists problems; for people all open ones come before the newest closed ones.
-func getProblems(c *call, names []string, g *getFlags) error {
+func getProblems(c *commandCall, names []string, g *getFlags) error {
 	if len(names) == 1 {
 		p, err := c.api.Problems.Get(c.ctx, names[0])
 		if err != nil {
@@ -24,7 +24,7 @@ func getProblems(c *call, names []string, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	if !g.open && !c.Format.Machine() {
+	if !g.open && !c.Format.IsForPrograms() {
 		open, moreOpen, err := readProblems(c, g, true)
 		if err != nil {
 			return err
@@ -41,42 +41,42 @@ func getProblems(c *call, names []string, g *getFlags) error {
 	if g.open {
 		empty = "no open problems"
 	}
-	empty += textIf(g.unfiltered() && !g.all, " in namespace "+c.objectNamespace()+". All namespaces: -A")
-	more := textIf(next != "", "more rows: --limit 0 shows all, --open only open problems")
+	empty += textWhen(g.selectsAllEvents() && !g.all, " in namespace "+c.objectNamespace()+". All namespaces: -A")
+	more := textWhen(next != "", "more rows: --limit 0 shows all, --open only open problems")
 	l := problemList(c, v1.ProblemList{Items: items, Next: next}, items, g.all)
 	l.empty, l.notes = empty, []string{more}
 	return l.print(c)
 }
 
 // readProblems reads g.limit problems; 0: all.
-func readProblems(c *call, g *getFlags, open bool) ([]v1.Problem, string, error) {
+func readProblems(c *commandCall, g *getFlags, open bool) ([]v1.Problem, string, error) {
 	return client.Pages(g.limit, func(size int, after string) ([]v1.Problem, string, error) {
 		page, err := c.api.Problems.List(c.ctx, c.listNamespace(g.all), g.node, g.check, open, size, after, g.Narrow)
 		return page.Items, page.Next, err
 	})
 }
 
-// problemList returns a list of problems; HELD stands in it only where a notification is held.
-func problemList(c *call, value any, items []v1.Problem, all bool) list[v1.Problem] {
+// problemList returns the table of problems; the column HELD appears only if a notification is held.
+func problemList(c *commandCall, value any, items []v1.Problem, all bool) listOutput[v1.Problem] {
 	held := slices.ContainsFunc(items, func(p v1.Problem) bool { return holdText(c, &p.OpenProblem) != "" })
-	return list[v1.Problem]{
+	return listOutput[v1.Problem]{
 		value: value, items: items,
-		columns: screen.Head("NAMESPACE|ID|STATE|NODE|SOURCE|OPENED|LASTED|HELD|OUTPUT").HideUnless(all, "NAMESPACE").HideUnless(held, "HELD"),
+		columns: screen.SplitColumns("NAMESPACE|ID|STATE|NODE|SOURCE|OPENED|LASTED|HELD|OUTPUT").HideUnless(all, "NAMESPACE").HideUnless(held, "HELD"),
 		row: func(p v1.Problem) []any {
 			end := p.Closed
 			if end.IsZero() {
 				end = c.Now()
 			}
 			return []any{
-				p.Namespace, p.ID, problemState(c, &p), p.Node, p.Source.String(), c.Ago(p.Opened), model.TimeSpan(end.Sub(p.Opened)),
+				p.Namespace, p.ID, problemState(c, &p), p.Node, p.Source.String(), c.AgeText(p.Opened), model.TimeSpan(end.Sub(p.Opened)),
 				holdText(c, &p.OpenProblem), outputText(c, p.Output),
 			}
 		},
 	}
 }
 
-// problemState returns closed, or OPEN, ACK or the kind of hold, with the status.
-func problemState(c *call, p *v1.Problem) screen.Cell {
+// problemState returns the state of a problem (OPEN, ACK, closed or the kind of its hold) with its status.
+func problemState(c *commandCall, p *v1.Problem) screen.Cell {
 	word := "OPEN"
 	switch {
 	case !p.Closed.IsZero():
@@ -89,8 +89,8 @@ func problemState(c *call, p *v1.Problem) screen.Cell {
 	return screen.Cell{Text: word + " " + p.Status.String(), Colour: statusCell(p.Status).Colour}
 }
 
-// getQueues lists the server's bounded queues; names may choose some.
-func getQueues(c *call, names []string, g *getFlags) error {
+// getQueues lists the server's bounded queues, or only those that names choose.
+func getQueues(c *commandCall, names []string, g *getFlags) error {
 	if g.Selector != "" {
 		return model.Errorf(model.Invalid, "queues have no labels").WithHint("muster get queues --where 'row.depth > 0'")
 	}
@@ -99,24 +99,24 @@ func getQueues(c *call, names []string, g *getFlags) error {
 		return err
 	}
 	if len(names) > 0 {
-		if l.Items, err = queuesByName(l.Items, names); err != nil {
+		if l.Items, err = findQueuesByName(l.Items, names); err != nil {
 			return err
 		}
 	}
-	return list[v1.Queue]{
-		value: l, items: l.Items, columns: screen.Head("QUEUE|DEPTH|CAPACITY|UNIT|WHEN FULL|PASSED|OVERFLOWED"),
+	return listOutput[v1.Queue]{
+		value: l, items: l.Items, columns: screen.SplitColumns("QUEUE|DEPTH|CAPACITY|UNIT|WHEN FULL|PASSED|OVERFLOWED"),
 		row: func(q v1.Queue) []any {
 			depth := screen.Cell{Text: fmt.Sprint(q.Depth)}
 			if q.Capacity > 0 && q.Depth*10 >= q.Capacity*8 {
-				depth = countCell(uint64(q.Depth))
+				depth = faultCountCell(uint64(q.Depth))
 			}
 			return []any{q.Name, depth, q.Capacity, q.Unit, q.Policy, q.Passed, q.Overflow}
 		},
 	}.print(c)
 }
 
-// queuesByName returns the named queues; an unknown name is an error.
-func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) {
+// findQueuesByName returns the queues of these names; an unknown name is an error.
+func findQueuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })
 		if i < 0 {
@@ -132,7 +132,7 @@ func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) 
 }
 
 // getHistory lists entries of history, newest first; names holds at most one NODE or NODE/CHECK.
-func getHistory(c *call, names []string, g *getFlags) (err error) {
+func getHistory(c *commandCall, names []string, g *getFlags) (err error) {
 	q := v1.HistoryQuery{Namespace: c.listNamespace(g.all), Node: g.node, Check: g.check, Narrow: g.Narrow}
 	if len(names) > 1 {
 		return model.Errorf(model.Invalid, "expected one node or event, or none for the history of all").WithHint("muster get history %s", names[0])
@@ -140,7 +140,7 @@ func getHistory(c *call, names []string, g *getFlags) (err error) {
 	if len(names) == 1 {
 		q.Node, q.Check, _ = strings.Cut(names[0], "/")
 	}
-	if q.Since, q.Until, err = g.period.read(c.Now()); err != nil {
+	if q.Since, q.Until, err = g.period.parseTimes(c.Now()); err != nil {
 		return err
 	}
 	items, next, err := client.Pages(g.limit, func(size int, after string) ([]v1.Entry, string, error) {
@@ -151,17 +151,17 @@ func getHistory(c *call, names []string, g *getFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	more := textIf(next != "", "older entries exist: --limit 0 shows all, --until TIME the entries before a time")
-	return list[v1.Entry]{
+	more := textWhen(next != "", "older entries exist: --limit 0 shows all, --until TIME the entries before a time")
+	return listOutput[v1.Entry]{
 		value: v1.EntryList{Items: items, Next: next}, items: items, notes: []string{more},
 		empty:   "no history: the server keeps changes of status for --history-retention",
-		columns: screen.Head("NAMESPACE|WHEN|NODE|CHECK|WHAT").HideUnless(g.all, "NAMESPACE"),
+		columns: screen.SplitColumns("NAMESPACE|WHEN|NODE|CHECK|WHAT").HideUnless(g.all, "NAMESPACE"),
 		row: func(e v1.Entry) []any {
-			entry := screen.Cell{Text: entryText(e)}
+			entry := screen.Cell{Text: historyEntryText(e)}
 			if e.Kind == "status" {
 				entry.Colour = statusCell(e.Status).Colour
 			}
-			return []any{e.Namespace, c.Date(e.At), e.Node, e.Source.String(), entry}
+			return []any{e.Namespace, c.DateAndTime(e.At), e.Node, e.Source.String(), entry}
 		},
 	}.print(c)
 }

@@ -18,8 +18,8 @@ import (
 
 // TestGetAgents lists agents in every state, the oldest version first.
 func TestGetAgents(t *testing.T) {
-	rig, x := openTerminal(t)
-	x.run("", "get agents")
+	rig, x := openLoggedInTerminal(t)
+	x.runCommandLine("", "get agents")
 	rig.JoinNode("db01", map[string]string{"agentVersion": "0.9.1", "os": "linux"})
 	rig.JoinNode("web01", nil)
 	rig.JoinNode("web02", nil)
@@ -42,19 +42,19 @@ func TestGetAgents(t *testing.T) {
 	rig.SetSession("web01", &v1.AgentSession{Version: "0.10.0", Since: since, Address: "[2001:db8::7]:4711", Stats: &v1.AgentStats{ForksPerMinute: 31.6, BytesPerDay: 900}})
 	rig.SetSession("web02", &v1.AgentSession{Version: "0.10.0", Since: rig.Now().Add(-2 * time.Second), Address: "192.0.2.9:4711", ClockOffsetMs: 3_600_000})
 	x.wide = 80
-	x.replay("agents.golden")
+	x.replayTranscript("agents.golden")
 }
 
 // TestOtherNamespaces names other namespaces below a list, unless somebody chose a namespace.
 func TestOtherNamespaces(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.Apply(disk)
 	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {where: 'true'}, interval: 60s, command: x}\n")
 	rig.DeclareNodes("default", nil, "web01")
 	rig.DeclareNodes("demo", nil, "d1", "d2")
 	rig.RecordResult("demo", "d1", "ssh", model.OK, "fine")
 	rig.RecordResult("demo", "d2", "ssh", model.Critical, "refused")
-	if out, _ := x.run("", "get events"); !strings.HasPrefix(out, "no events in namespace default yet. ") || !strings.Contains(out, "in other namespaces: demo 2 events (1 not OK).") {
+	if out, _ := x.runCommandLine("", "get events"); !strings.HasPrefix(out, "no events in namespace default yet. ") || !strings.Contains(out, "in other namespaces: demo 2 events (1 not OK).") {
 		t.Errorf("with nothing here: %s", out)
 	}
 	rig.RecordResult("default", "web01", "disk", model.OK, "fine")
@@ -64,7 +64,7 @@ func TestOtherNamespaces(t *testing.T) {
 		{"get nodes", "2 nodes in other namespaces: -A shows all\n", ""}, {"get nodes -n default", "", "other"}, {"get nodes -A", "", "other"},
 		{"status", "           demo 2 events (1 not OK), default 1 event; only one: -n demo\n", ""}, {"status -n demo", "", "default 1"},
 	} {
-		if out, code := x.run("", c.line); code != 0 || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
+		if out, code := x.runCommandLine("", c.line); code != 0 || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
 			t.Errorf("%s: code %d, want %q and not %q in\n%s", c.line, code, c.want, c.not, out)
 		}
 	}
@@ -77,55 +77,56 @@ type historyWriter struct {
 	number int // of the last record
 }
 
-func (w *historyWriter) record(b history.Batch) {
+// recordBatch writes a batch of entries, problems and deliveries into the history.
+func (w *historyWriter) recordBatch(b history.Batch) {
 	w.t.Helper()
 	testenv.NoError(w.t, w.rig.History.Record(w.t.Context(), b))
 }
 
-// entry records one entry of history at a place of its own.
-func (w *historyWriter) entry(e history.Entry, after time.Duration) {
+// recordEntry writes one entry into the history.
+func (w *historyWriter) recordEntry(e history.Entry, after time.Duration) {
 	w.t.Helper()
 	w.number++
 	e.At, e.Partition, e.Place = w.rig.Now().Add(after), 1, history.Place{At: journal.Position{Log: 1, Number: uint64(w.number)}}
-	w.record(history.Batch{Places: map[model.Partition]history.Place{1: e.Place}, Entries: []history.Entry{e}})
+	w.recordBatch(history.Batch{Places: map[model.Partition]history.Place{1: e.Place}, Entries: []history.Entry{e}})
 }
 
-// change records a change of status in the namespace default.
-func (w *historyWriter) change(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
+// recordStatusChange writes a change of an event's status in the namespace default.
+func (w *historyWriter) recordStatusChange(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
 	w.t.Helper()
-	w.entry(history.Entry{Executed: w.rig.Now().Add(after), Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, SourceName: check,
+	w.recordEntry(history.Entry{Executed: w.rig.Now().Add(after), Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, SourceName: check,
 		Source: model.CheckSource(2000), Status: status, Previous: previous, First: previous == status, Output: output}, after)
 }
 
 // TestGetHistory lists the history of an event, a node, a deleted node, and of all.
 func TestGetHistory(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
 	ids := map[string]model.NodeID{}
 	for _, name := range []string{"web01", "web02"} {
 		ids[name], _ = rig.Directory.NodeByName("default", name)
 	}
 	p := &historyWriter{t: t, rig: rig}
-	x.run("", "get history")
-	p.change(ids["web01"], "web01", "disk", -50*time.Hour, model.OK, model.OK, "DISK OK")
-	p.change(ids["web01"], "old-name", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
-	p.change(ids["web01"], "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
-	p.change(ids["web02"], "web02", "load", -2*time.Hour, model.Warning, model.OK, "LOAD WARNING: 7")
-	p.change(99, "gone", "load", -time.Hour, model.Unknown, model.OK, "LOAD UNKNOWN")
-	x.replay("history.golden")
+	x.runCommandLine("", "get history")
+	p.recordStatusChange(ids["web01"], "web01", "disk", -50*time.Hour, model.OK, model.OK, "DISK OK")
+	p.recordStatusChange(ids["web01"], "old-name", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
+	p.recordStatusChange(ids["web01"], "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
+	p.recordStatusChange(ids["web02"], "web02", "load", -2*time.Hour, model.Warning, model.OK, "LOAD WARNING: 7")
+	p.recordStatusChange(99, "gone", "load", -time.Hour, model.Unknown, model.OK, "LOAD UNKNOWN")
+	x.replayTranscript("history.golden")
 	for i := range 1100 { // more than a page
-		p.change(ids["web02"], "web02", "ping", time.Duration(i)*time.Second, model.Status(i%2), model.Status(1-i%2), fmt.Sprint("PING ", i))
+		p.recordStatusChange(ids["web02"], "web02", "ping", time.Duration(i)*time.Second, model.Status(i%2), model.Status(1-i%2), fmt.Sprint("PING ", i))
 	}
-	out, _ := x.run("", "get history web02/ping --limit 0 -o json")
+	out, _ := x.runCommandLine("", "get history web02/ping --limit 0 -o json")
 	if n := strings.Count(out, `"status":`); n != 1100 {
 		t.Errorf("--limit 0 shows %d rows, want 1100", n)
 	}
 }
 
-// TestPastEvents lists events at a time, and their availability: of a check that failed for an hour a
+// TestEventsAndAvailabilityOfThePast lists events at a time, and their availability: of a check that failed for an hour a
 // day ago, a new one, one with a single entry of history, and one that never changed.
-func TestPastEvents(t *testing.T) {
-	rig, x := openTerminal(t)
+func TestEventsAndAvailabilityOfThePast(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: first}\nspec: {nodes: [web01]}")
 	for _, check := range []string{"disk", "load", "ping"} {
@@ -135,22 +136,22 @@ func TestPastEvents(t *testing.T) {
 	p := &historyWriter{t: t, rig: rig}
 	rig.RecordResult("default", "web02", "ping", model.OK, "PING OK") // before every queried time
 	rig.Advance(48 * time.Hour)
-	p.change(node, "web01", "disk", -30*time.Hour, model.OK, model.OK, "DISK OK")
-	p.change(node, "web01", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
-	p.change(node, "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
-	p.change(node, "web01", "disk", 0, model.Warning, model.OK, "DISK WARNING: 9 %")
+	p.recordStatusChange(node, "web01", "disk", -30*time.Hour, model.OK, model.OK, "DISK OK")
+	p.recordStatusChange(node, "web01", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
+	p.recordStatusChange(node, "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
+	p.recordStatusChange(node, "web01", "disk", 0, model.Warning, model.OK, "DISK WARNING: 9 %")
 	rig.RecordResult("default", "web01", "disk", model.Warning, "DISK WARNING: 9 %")
-	p.change(node, "web01", "load", 0, model.Unknown, model.Unknown, "LOAD UNKNOWN") // the first entry
+	p.recordStatusChange(node, "web01", "load", 0, model.Unknown, model.Unknown, "LOAD UNKNOWN") // the first entry
 	rig.RecordResult("default", "web01", "load", model.Unknown, "LOAD UNKNOWN")
-	p.change(node, "web01", "ping", 0, model.Critical, model.OK, "PING CRITICAL") // its earlier entries were removed
+	p.recordStatusChange(node, "web01", "ping", 0, model.Critical, model.OK, "PING CRITICAL") // its earlier entries were removed
 	rig.RecordResult("default", "web01", "ping", model.Critical, "PING CRITICAL")
 	rig.Advance(time.Hour)
-	x.replay("past_events.golden")
+	x.replayTranscript("past_events.golden")
 }
 
-// failingFleet returns a server with web01…web60, on which disk is critical and load OK.
-func failingFleet(t *testing.T) (*apitest.Server, *terminal) {
-	rig, x := openTerminal(t)
+// newFailingFleet returns a server with web01…web60, on which disk is critical and load OK.
+func newFailingFleet(t *testing.T) (*apitest.Server, *testTerminal) {
+	rig, x := openLoggedInTerminal(t)
 	web := numberedNames("web%02d", 60)
 	rig.DeclareNodes("default", map[string]string{"role": "web"}, web...)
 	for _, check := range []string{"disk", "load"} {
@@ -167,22 +168,22 @@ func failingFleet(t *testing.T) (*apitest.Server, *terminal) {
 // TestBulkActions lists matching events first and needs --yes for many; the audit has one line per
 // action, and each event has it in its history.
 func TestBulkActions(t *testing.T) {
-	rig, x := failingFleet(t)
-	x.replay("bulk.golden")
+	rig, x := newFailingFleet(t)
+	x.replayTranscript("bulk.golden")
 	if n := rig.View.Counts(0).Problems; n != 0 {
 		t.Errorf("%d problems are left", n)
 	}
 }
 
-// TestBulkRights lets operators acknowledge and resolve; only administrators delete.
-func TestBulkRights(t *testing.T) {
-	rig, x := failingFleet(t)
+// TestOperatorsCannotDeleteEvents lets operators acknowledge and resolve; only administrators delete.
+func TestOperatorsCannotDeleteEvents(t *testing.T) {
+	rig, x := newFailingFleet(t)
 	for role, want := range map[string]map[string]int{"operator": {"ack": 0, "resolve": 0, "delete": 6}, "viewer": {"ack": 6, "delete": 6}} {
 		token, _, err := rig.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: role}})
 		testenv.NoError(t, err)
 		x.env["MUSTER_TOKEN"] = token
 		for verb, code := range want {
-			if _, got := x.run("", "event "+verb+" --group first"); got != code {
+			if _, got := x.runCommandLine("", "event "+verb+" --group first"); got != code {
 				t.Errorf("%s %s: exit code %d, want %d", role, verb, got, code)
 			}
 		}
@@ -192,7 +193,7 @@ func TestBulkRights(t *testing.T) {
 // TestGroupAvailability reports worst, mean, all and any node of a group; a deleted node counts until
 // its deletion.
 func TestGroupAvailability(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "old01")
 	rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: http}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
 	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01, web02]}")
@@ -201,7 +202,7 @@ func TestGroupAvailability(t *testing.T) {
 	ids := map[string]model.NodeID{}
 	for _, name := range []string{"web01", "web02", "web03", "old01"} {
 		ids[name], _ = rig.Directory.NodeByName("default", name)
-		p.change(ids[name], name, "http", 0, model.OK, model.OK, "HTTP OK")
+		p.recordStatusChange(ids[name], name, "http", 0, model.OK, model.OK, "HTTP OK")
 		rig.RecordResult("default", name, "http", model.OK, "HTTP OK")
 	}
 	rig.Advance(10 * time.Hour)
@@ -211,13 +212,13 @@ func TestGroupAvailability(t *testing.T) {
 		at      time.Duration
 		is, was model.Status
 	}{{"web01", 2, model.Critical, model.OK}, {"web02", 3, model.Critical, model.OK}, {"web01", 4, model.Warning, model.Critical}, {"web02", 4, model.OK, model.Critical}, {"old01", 5, model.Critical, model.OK}} {
-		p.change(ids[one.node], one.node, "http", (one.at-10)*time.Hour, one.is, one.was, fmt.Sprint("HTTP ", one.is))
+		p.recordStatusChange(ids[one.node], one.node, "http", (one.at-10)*time.Hour, one.is, one.was, fmt.Sprint("HTTP ", one.is))
 		rig.RecordResult("default", one.node, "http", one.is, fmt.Sprint("HTTP ", one.is))
 	}
-	x.play("event delete old01/http", "delete node old01 --yes")
-	catchUp(t, rig)
+	x.runCommandLines("event delete old01/http", "delete node old01 --yes")
+	awaitPlanner(t, rig)
 	rig.Advance(time.Hour)
-	x.play("report availability --by group --since 10h --until 1h",
+	x.runCommandLines("report availability --by group --since 10h --until 1h",
 		"report availability --by group --group web --check http --since 8h --until 7h -o yaml",
 		"report availability --by group --since 30d -l env=prod", "report availability --since 11h",
 		"report availability old01 --since 11h --by node -o yaml",
@@ -228,24 +229,24 @@ func TestGroupAvailability(t *testing.T) {
 	var words []string
 	for i, name := range numberedNames("gone%03d", 120) {
 		id, _ := rig.Directory.NodeByName("default", name)
-		p.change(id, name, "http", time.Duration(i)*time.Millisecond, model.Unknown, model.Unknown, "HTTP UNKNOWN")
+		p.recordStatusChange(id, name, "http", time.Duration(i)*time.Millisecond, model.Unknown, model.Unknown, "HTTP UNKNOWN")
 		words = append(words, name)
 	}
 	rig.Advance(time.Hour)
-	x.run("", "delete node "+strings.Join(words, " ")+" --yes")
-	catchUp(t, rig)
+	x.runCommandLine("", "delete node "+strings.Join(words, " ")+" --yes")
+	awaitPlanner(t, rig)
 	x.text.Truncate(strings.Index(x.text.String(), "$ muster delete node gone"))
 	rig.Advance(time.Hour)
-	out, _ := x.run("", "get events --at 90m --limit 0 --status unknown")
+	out, _ := x.runCommandLine("", "get events --at 90m --limit 0 --status unknown")
 	if n := strings.Count(out, "(gone)"); n != 120 {
 		t.Errorf("%d rows of deleted nodes, want 120", n)
 	}
 	x.text.Truncate(strings.Index(x.text.String(), "$ muster get events --at 90m"))
-	x.golden("group_availability.golden")
+	x.assertTranscript("group_availability.golden")
 }
 
-// catchUp makes the planner read all changes.
-func catchUp(t *testing.T, rig *apitest.Server) {
+// awaitPlanner waits until the planner has applied all changes of intent.
+func awaitPlanner(t *testing.T, rig *apitest.Server) {
 	t.Helper()
 	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func handlerCommand(s *session) *cobra.Command {
-	return s.group("handler", "Test handlers; list and replay their dead letters",
+func handlerCommand(s *commandLine) *cobra.Command {
+	return s.buildCommandGroup("handler", "Test handlers; list and replay their dead letters",
 		handlerTestCommand(s), handlerDeadCommand(s), handlerReplayCommand(s))
 }
 
-func handlerTestCommand(s *session) *cobra.Command {
+func handlerTestCommand(s *commandLine) *cobra.Command {
 	var node string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "test NAME", short: "Send a test message; show the request and the answer",
 		args: cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&node, "node", "", "node with the properties for the handler's variables")
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			t, err := c.api.Notifications.TestHandler(c.ctx, c.objectNamespace(), c.args[0], v1.HandlerTest{Node: node})
 			if err != nil {
 				return err
@@ -46,10 +46,10 @@ func handlerTestCommand(s *session) *cobra.Command {
 	})
 }
 
-func printHandlerTest(c *call, name string, t *v1.HandlerTested) {
+func printHandlerTest(c *commandCall, name string, t *v1.HandlerTested) {
 	for _, part := range []struct{ title, text string }{{"sent", t.Sent}, {"answered", t.Answer}} {
 		if text := strings.TrimSpace(part.text); text != "" {
-			c.Printf("%s\n%s\n\n", part.title, screen.Painted(screen.Indent(text)))
+			c.Printf("%s\n%s\n\n", part.title, screen.PaintedText(screen.Indent(text)))
 		}
 	}
 	switch t.Outcome {
@@ -61,51 +61,51 @@ func printHandlerTest(c *call, name string, t *v1.HandlerTested) {
 	default:
 		c.Printf("handler %s failed after %.2f s; it would retry a real message for 24 hours:\n", name, t.Seconds)
 	}
-	c.Printf("%s\n  muster edit handler %s\n", screen.Painted(screen.Indent(t.Error)), name)
+	c.Printf("%s\n  muster edit handler %s\n", screen.PaintedText(screen.Indent(t.Error)), name)
 }
 
-func handlerDeadCommand(s *session) *cobra.Command {
+func handlerDeadCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "dead NAME", short: "List dead letters: messages that failed permanently, newest first",
 		args: cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			flags.IntVar(&f.limit, "limit", 50, "maximum number of rows, up to 1000")
-			f.declareWhere(flags, whereRowHelp(`row.lastError.contains("401")`))
+			f.registerWhere(flags, whereRowHelp(`row.lastError.contains("401")`))
 		},
-		run: readAndPrintList(func(c *call) (list[v1.Delivery], error) {
+		run: readAndPrintList(func(c *commandCall) (listOutput[v1.Delivery], error) {
 			items, next, err := client.Pages(max(f.limit, 1), func(size int, after string) ([]v1.Delivery, string, error) {
 				page, err := c.api.Notifications.DeadLetters(c.ctx, c.objectNamespace(), c.args[0], size, after, f.Narrow)
 				return page.Items, page.Next, err
 			})
 			empty := "no dead letters of handler " + c.args[0]
-			empty += textIf(f.narrows(), " match")
+			empty += textWhen(f.hasFilter(), " match")
 			notes := []string{
-				textIf(next != "" && len(items) > 0, "more dead letters: --limit 1000"),
-				textIf(len(items) > 0, "replay them: muster handler replay "+c.args[0]),
+				textWhen(next != "" && len(items) > 0, "more dead letters: --limit 1000"),
+				textWhen(len(items) > 0, "replay them: muster handler replay "+c.args[0]),
 			}
-			return list[v1.Delivery]{
+			return listOutput[v1.Delivery]{
 				value: v1.DeliveryList{Items: items, Next: next}, items: items, empty: empty, notes: notes,
-				columns: screen.Head("ID|GIVEN UP|KIND|ATTEMPTS|SUMMARY|LAST ERROR"),
+				columns: screen.SplitColumns("ID|GIVEN UP|KIND|ATTEMPTS|SUMMARY|LAST ERROR"),
 				row: func(d v1.Delivery) []any {
-					return []any{d.ID, c.Ago(d.Ended), d.Kind, d.Attempts, screen.Cut(d.Summary, 60), screen.FirstLine(d.LastError)}
+					return []any{d.ID, c.AgeText(d.Ended), d.Kind, d.Attempts, screen.CutToWidth(d.Summary, 60), screen.FirstLine(d.LastError)}
 				},
 			}, err
 		}),
 	})
 }
 
-func handlerReplayCommand(s *session) *cobra.Command {
+func handlerReplayCommand(s *commandLine) *cobra.Command {
 	var r v1.HandlerReplay
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "replay NAME [ID...]", short: "Send dead letters again",
 		args: cobra.MinimumNArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&r.Ended, "ended", false, "also send dead letters of closed problems")
 			flags.IntVar(&r.Limit, "limit", 0, "maximum number of messages (default 1000)")
-			messageFlag(flags, &r.Message, "reason, recorded with the replay")
+			registerMessageFlag(flags, &r.Message, "reason, recorded with the replay")
 		},
-		check: func(c *call) error {
+		check: func(c *commandCall) error {
 			for _, word := range c.args[1:] {
 				id, err := strconv.ParseInt(word, 10, 64)
 				if err != nil {
@@ -115,9 +115,9 @@ func handlerReplayCommand(s *session) *cobra.Command {
 			}
 			return nil
 		},
-		run: fetchAndPrint(func(c *call) (v1.HandlerReplayed, error) {
+		run: fetchAndPrint(func(c *commandCall) (v1.HandlerReplayed, error) {
 			return c.api.Notifications.ReplayHandler(c.ctx, c.objectNamespace(), c.args[0], r)
-		}, func(c *call, done v1.HandlerReplayed) {
+		}, func(c *commandCall, done v1.HandlerReplayed) {
 			c.Printf("%s queued again\n", model.CountNoun(done.Sent, "message"))
 			if done.Over > 0 {
 				c.Printf("%s skipped: their problems are closed. --ended sends them too\n", model.CountNoun(done.Over, "dead letter"))
@@ -129,14 +129,14 @@ func handlerReplayCommand(s *session) *cobra.Command {
 	})
 }
 
-func routeCommand(s *session) *cobra.Command {
-	return s.group("route", "Test routes: recipients and times of the notifications of a problem", routeTestCommand(s))
+func routeCommand(s *commandLine) *cobra.Command {
+	return s.buildCommandGroup("route", "Test routes: recipients and times of the notifications of a problem", routeTestCommand(s))
 }
 
-func routeTestCommand(s *session) *cobra.Command {
+func routeTestCommand(s *commandLine) *cobra.Command {
 	var at, status, severity string
 	var opened time.Time
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "test NODE/CHECK", short: "Show recipients and times of the notifications of a problem, and the reasons that would hold them",
 		args: cobra.ExactArgs(1), complete: s.completeEvents,
 		flags: func(flags *pflag.FlagSet) {
@@ -144,21 +144,21 @@ func routeTestCommand(s *session) *cobra.Command {
 			flags.StringVar(&status, "status", "", "status: warning, critical (default), unknown")
 			flags.StringVar(&severity, "severity", "", "severity; default: the check's for that status")
 		},
-		check: func(c *call) (err error) {
-			if _, _, err = nodeCheck(c.args[0]); err == nil && at != "" {
+		check: func(c *commandCall) (err error) {
+			if _, _, err = splitNodeCheck(c.args[0]); err == nil && at != "" {
 				opened, err = c.parseTime(at, c.Now())
 			}
 			return err
 		},
-		run: fetchAndPrint(func(c *call) (v1.RouteTest, error) {
+		run: fetchAndPrint(func(c *commandCall) (v1.RouteTest, error) {
 			node, check, _ := strings.Cut(c.args[0], "/")
 			return c.api.Notifications.TestRoute(c.ctx, c.objectNamespace(), node, check, opened, status, severity)
 		}, printRouteTest),
 	})
 }
 
-func printRouteTest(c *call, t v1.RouteTest) {
-	c.Printf("%s in namespace %s, %s (severity %s), starting at %s\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.Clock(t.At))
+func printRouteTest(c *commandCall, t v1.RouteTest) {
+	c.Printf("%s in namespace %s, %s (severity %s), starting at %s\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.DateTimeAndZone(t.At))
 	c.Wrapf(0, "%s", t.Why)
 	if len(t.HangsOn) > 0 {
 		c.Wrapf(0, "held while this dependency fails: %s", strings.Join(t.HangsOn, ", "))
@@ -167,7 +167,7 @@ func printRouteTest(c *call, t v1.RouteTest) {
 		name := "handlers without a route"
 		if r.Route != "" {
 			name = fmt.Sprintf("route %s, one message for problems with the same %s, after %s", r.Route, r.GroupBy, r.GroupWait)
-			name += textIf(r.Rate != "", "; at most "+r.Rate+" of new problems, then one message with the rest")
+			name += textWhen(r.Rate != "", "; at most "+r.Rate+" of new problems, then one message with the rest")
 		}
 		c.Printf("\n%s\n", name)
 		for _, step := range r.Steps {
@@ -176,25 +176,25 @@ func printRouteTest(c *call, t v1.RouteTest) {
 	}
 }
 
-func printRouteStep(c *call, step *v1.RouteTestStep, opened time.Time) {
+func printRouteStep(c *commandCall, step *v1.RouteTestStep, opened time.Time) {
 	text := strings.Join(mapTexts(step.Handlers, func(h v1.RouteHandler) string {
-		return h.Name + textIf(h.Missing, " (the handler does not exist)")
+		return h.Name + textWhen(h.Missing, " (the handler does not exist)")
 	}), ", ")
-	text += textIf(step.Repeat > 0, ", again every "+step.Repeat.String())
-	at := c.Clock(step.At)
+	text += textWhen(step.Repeat > 0, ", again every "+step.Repeat.String())
+	at := c.DateTimeAndZone(step.At)
 	switch {
 	case step.At.IsZero() && step.Holds[len(step.Holds)-1].Drop:
 		at = "never"
 	case step.At.IsZero():
 		at = "held, without a known end"
 	case step.At.After(step.Due):
-		at += ", held since " + c.Clock(step.Due)
+		at += ", held since " + c.DateTimeAndZone(step.Due)
 	}
 	const indent = "           "
 	c.Printf("  %-8s %s\n", "+"+model.TimeSpan(step.Due.Sub(opened)), text)
 	c.Wrapf(len(indent), "%s%s", indent, at)
 	for _, h := range step.Holds {
 		c.Wrapf(len(indent)+2, "%s%s %s", indent, screen.Cell{Text: "!", Colour: screen.Yellow},
-			h.Text()+textIf(!h.Until.IsZero(), ", until "+c.Clock(h.Until)))
+			h.Text()+textWhen(!h.Until.IsZero(), ", until "+c.DateTimeAndZone(h.Until)))
 	}
 }

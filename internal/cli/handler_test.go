@@ -15,7 +15,7 @@ import (
 
 // TestHandlerCommands tests a handler against a service, and lists and replays its dead letters.
 func TestHandlerCommands(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	status := http.StatusOK
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -26,23 +26,23 @@ func TestHandlerCommands(t *testing.T) {
 		fmt.Fprint(w, "ok")
 	}))
 	defer service.Close()
-	x.file("chat.yaml", "kind: Handler\nmetadata: {name: chat}\nspec:\n  slack: {url: \""+service.URL+"/services/s3cret\"}\n")
+	x.writeFile("chat.yaml", "kind: Handler\nmetadata: {name: chat}\nspec:\n  slack: {url: \""+service.URL+"/services/s3cret\"}\n")
 
-	x.expect("", "apply -f DIR/chat.yaml", 0, "created")
-	x.expect("", "handler test chat", 0, "POST "+service.URL+"/(hidden)", "200 OK", "handler chat accepted the message")
+	x.expectOutput("", "apply -f DIR/chat.yaml", 0, "created")
+	x.expectOutput("", "handler test chat", 0, "POST "+service.URL+"/(hidden)", "200 OK", "handler chat accepted the message")
 	if strings.Contains(x.text.String(), "s3cret") {
 		t.Errorf("the output shows the secret:\n%s", x.text.String())
 	}
 	status = http.StatusServiceUnavailable
-	x.expect("", "handler test chat", 9, "503", "would retry a real message", "muster edit handler chat")
+	x.expectOutput("", "handler test chat", 9, "503", "would retry a real message", "muster edit handler chat")
 	status = http.StatusNotFound
-	x.expect("", "handler test chat -o json", 2, `"outcome": "final"`)
-	x.expect("", "handler test chta", 3, "did you mean chat?")
-	x.expect("", "handler test chat --node nobody", 3, "nobody")
-	x.expect("", "audit run", 0, "a test of handler default/chat")
+	x.expectOutput("", "handler test chat -o json", 2, `"outcome": "final"`)
+	x.expectOutput("", "handler test chta", 3, "did you mean chat?")
+	x.expectOutput("", "handler test chat --node nobody", 3, "nobody")
+	x.expectOutput("", "audit run", 0, "a test of handler default/chat")
 
-	x.expect("", "handler dead chat", 0, "no dead letters")
-	x.expect("", "handler replay chat", 0, "0 messages queued again")
+	x.expectOutput("", "handler dead chat", 0, "no dead letters")
+	x.expectOutput("", "handler replay chat", 0, "0 messages queued again")
 	var list []history.Delivery
 	for i := range 3 {
 		list = append(list, history.Delivery{
@@ -51,47 +51,47 @@ func TestHandlerCommands(t *testing.T) {
 		})
 	}
 	testenv.NoError(t, rig.History.Record(t.Context(), history.Batch{Deliveries: list}))
-	x.expect("", "handler dead chat", 0, "CRITICAL: disk on web01: full", "slack answered 404", "1m ago", "muster handler replay chat")
-	x.expect("", "handler replay chat", 0, "0 messages queued again", "3 dead letters skipped", "--ended")
-	x.expect("", "handler replay chat x", 2, "muster handler dead chat")
-	x.expect("", "handler replay chat 1 --ended", 0, "1 message queued again")
-	x.expect("", "handler replay chat --ended --limit 1 -m mended", 0, "1 message queued again", "1 dead letter more")
-	x.expect("", "audit run", 0, "a replay of dead letters of handler default/chat: mended")
+	x.expectOutput("", "handler dead chat", 0, "CRITICAL: disk on web01: full", "slack answered 404", "1m ago", "muster handler replay chat")
+	x.expectOutput("", "handler replay chat", 0, "0 messages queued again", "3 dead letters skipped", "--ended")
+	x.expectOutput("", "handler replay chat x", 2, "muster handler dead chat")
+	x.expectOutput("", "handler replay chat 1 --ended", 0, "1 message queued again")
+	x.expectOutput("", "handler replay chat --ended --limit 1 -m mended", 0, "1 message queued again", "1 dead letter more")
+	x.expectOutput("", "audit run", 0, "a replay of dead letters of handler default/chat: mended")
 }
 
 // TestUserCommands manages users without a terminal.
 func TestUserCommands(t *testing.T) {
-	_, x := openTerminal(t)
-	x.file("first", "battery staple\n")
-	x.file("second", "staple battery\n")
-	x.file("empty", "\n")
+	_, x := openLoggedInTerminal(t)
+	x.writeFile("first", "battery staple\n")
+	x.writeFile("second", "staple battery\n")
+	x.writeFile("empty", "\n")
 
-	out := x.expect("", "auth user create kiosk", 0, "user kiosk (viewer) created, password ")
+	out := x.expectOutput("", "auth user create kiosk", 0, "user kiosk (viewer) created, password ")
 	made := strings.Fields(out)[5]
-	x.expect("", "auth user create ada --role admin --password-file DIR/first", 0, "user ada (admin) created\n")
-	x.expect("", "auth user create ada", 4, "exists already")
-	x.expect("", "auth user create bob --password-file DIR/empty", 2, "is empty")
-	x.expect("", "auth user create bob --role captain", 2, "")
-	x.expect("", "auth user create amy --bind web=operator,db=viewer --password-file DIR/first", 0, "user amy (viewer in db, operator in web) created")
-	x.expect("", "auth user create sam --bind shared=viewer", 2, "")
-	x.expect("", "auth user grant amy --role viewer --bind web=admin", 0, "user amy: new rights: viewer, admin in web\n")
-	x.expect("", "auth user grant amy --bind web=captain", 2, "")
-	x.expect("", "auth user grant nobody --role viewer", 3, "user \"nobody\" does not exist")
-	x.expect("", "auth user create eve --role operator --may-run-commands", 0, "user eve (operator, runs commands) created")
-	x.expect("", "auth user delete eve", 0, "deleted")
-	x.expect("", "auth user list", 0, "kiosk  viewer")
-	x.expect("", "auth user delete kiosc", 3, "did you mean kiosk?")
-	x.expect("", "get users", 2, "muster auth user list")
+	x.expectOutput("", "auth user create ada --role admin --password-file DIR/first", 0, "user ada (admin) created\n")
+	x.expectOutput("", "auth user create ada", 4, "exists already")
+	x.expectOutput("", "auth user create bob --password-file DIR/empty", 2, "is empty")
+	x.expectOutput("", "auth user create bob --role captain", 2, "")
+	x.expectOutput("", "auth user create amy --bind web=operator,db=viewer --password-file DIR/first", 0, "user amy (viewer in db, operator in web) created")
+	x.expectOutput("", "auth user create sam --bind shared=viewer", 2, "")
+	x.expectOutput("", "auth user grant amy --role viewer --bind web=admin", 0, "user amy: new rights: viewer, admin in web\n")
+	x.expectOutput("", "auth user grant amy --bind web=captain", 2, "")
+	x.expectOutput("", "auth user grant nobody --role viewer", 3, "user \"nobody\" does not exist")
+	x.expectOutput("", "auth user create eve --role operator --may-run-commands", 0, "user eve (operator, runs commands) created")
+	x.expectOutput("", "auth user delete eve", 0, "deleted")
+	x.expectOutput("", "auth user list", 0, "kiosk  viewer")
+	x.expectOutput("", "auth user delete kiosc", 3, "did you mean kiosk?")
+	x.expectOutput("", "get users", 2, "muster auth user list")
 
 	delete(x.env, "MUSTER_TOKEN")
-	x.expect(made, "login URL -u kiosk --password-file -", 0, "as kiosk")
-	x.expect("", "auth password", 2, "--old-password-file")
-	x.expect("wrong horse", "auth password --old-password-file - --password-file DIR/second", 6, "old password is wrong")
-	x.expect(made, "auth password --old-password-file - --password-file DIR/second", 0, "password changed")
-	x.expect("", "auth whoami", 0, "kiosk (viewer)")
-	x.expect("", "login URL -u ada --password-file DIR/first", 0, "as ada")
-	x.expect("", "auth user delete kiosk", 0, "user kiosk deleted, with 1 session and 0 tokens")
-	x.expect("", "login URL -u kiosk --password-file DIR/second", 5, "wrong")
-	x.expect("", "auth user delete admin", 0, "deleted")
-	x.expect("", "auth user delete ada", 4, "last administrator")
+	x.expectOutput(made, "login URL -u kiosk --password-file -", 0, "as kiosk")
+	x.expectOutput("", "auth password", 2, "--old-password-file")
+	x.expectOutput("wrong horse", "auth password --old-password-file - --password-file DIR/second", 6, "old password is wrong")
+	x.expectOutput(made, "auth password --old-password-file - --password-file DIR/second", 0, "password changed")
+	x.expectOutput("", "auth whoami", 0, "kiosk (viewer)")
+	x.expectOutput("", "login URL -u ada --password-file DIR/first", 0, "as ada")
+	x.expectOutput("", "auth user delete kiosk", 0, "user kiosk deleted, with 1 session and 0 tokens")
+	x.expectOutput("", "login URL -u kiosk --password-file DIR/second", 5, "wrong")
+	x.expectOutput("", "auth user delete admin", 0, "deleted")
+	x.expectOutput("", "auth user delete ada", 4, "last administrator")
 }

@@ -13,41 +13,41 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// stateList is a list of state that the server keeps, as opposed to declared resources.
-type stateList string
+// serverStateList is a list of state that the server computes, such as events, as opposed to declared resources.
+type serverStateList string
 
 const (
-	events   stateList = "events"
-	problems stateList = "problems"
-	history  stateList = "history"
-	queues   stateList = "queues"
-	agents   stateList = "agents"
+	events   serverStateList = "events"
+	problems serverStateList = "problems"
+	history  serverStateList = "history"
+	queues   serverStateList = "queues"
+	agents   serverStateList = "agents"
 )
 
-var stateWords = map[string]stateList{
+var stateWords = map[string]serverStateList{
 	"event": events, "events": events, "ev": events, "problem": problems, "problems": problems, "pr": problems, "history": history,
 	"queue": queues, "queues": queues, "agent": agents, "agents": agents,
 }
 
-// stateOf finds a list of state by its plural, singular or short name, in any case.
-func stateOf(word string) (stateList, bool) {
+// findServerStateList finds a list of server state by its plural, singular or short name, in any case.
+func findServerStateList(word string) (serverStateList, bool) {
 	list, known := stateWords[strings.ToLower(word)]
 	return list, known
 }
 
-func isState(word string) bool {
-	_, ok := stateOf(word)
+// isServerStateList reports whether a word names a list of server state.
+func isServerStateList(word string) bool {
+	_, ok := findServerStateList(word)
 	return ok
 }
 
-// listWords returns the lists that get takes.
-func (s *session) listWords() []string {
+// listWords returns the names of all lists that muster get can show.
+func (s *commandLine) listWords() []string {
 	return append([]string{string(events), string(problems), string(history), string(queues), string(agents)}, s.kindWords()...)
 }
 
-// kindWords returns the plurals of kinds, without the kinds of Sensu: those are understood, but not
-// offered.
-func (s *session) kindWords() (words []string) {
+// kindWords returns the plurals of kinds to offer in help and completion; kinds of Sensu work but are not offered.
+func (s *commandLine) kindWords() (words []string) {
 	for _, k := range s.Kinds.Kinds() {
 		if !k.Sensu {
 			words = append(words, k.Plural)
@@ -56,13 +56,14 @@ func (s *session) kindWords() (words []string) {
 	return words
 }
 
-func (s *session) kindOf(word string) (kind.Kind, error) {
+// findKind returns the kind that a word names.
+func (s *commandLine) findKind(word string) (kind.Kind, error) {
 	if k, ok := s.Kinds.Of(word); ok {
 		return k, nil
 	}
-	switch list, ok := stateOf(word); {
+	switch list, ok := findServerStateList(word); {
 	case !ok:
-		return kind.Kind{}, s.unknownKind(word)
+		return kind.Kind{}, s.unknownKindError(word)
 	case list == agents:
 		return kind.Kind{}, model.Errorf(model.Invalid, "an agent is not a resource; it belongs to its node").
 			WithHint("list agents: muster get agents. See one: muster describe node NAME")
@@ -72,10 +73,11 @@ func (s *session) kindOf(word string) (kind.Kind, error) {
 	}
 }
 
-func (s *session) unknownKind(word string) error {
+// unknownKindError returns the error for a word that names no kind.
+func (s *commandLine) unknownKindError(word string) error {
 	all := s.listWords()
 	e := model.Errorf(model.Invalid, "unknown kind %q", word)
-	if hint := hintFor(strings.ToLower(word), foreignKinds); hint != "" {
+	if hint := hintForForeignWord(strings.ToLower(word), foreignKinds); hint != "" {
 		return e.WithHint("%s", hint)
 	}
 	if near := model.Nearest(strings.ToLower(word), all); near != "" {
@@ -84,11 +86,11 @@ func (s *session) unknownKind(word string) error {
 	return e.WithHint("kinds: %s", strings.Join(all, ", "))
 }
 
-// wordHint is the command to type in place of words of other programs.
-type wordHint struct{ words, hint string }
+// foreignWordHint is the Muster command to type in place of a word of another program.
+type foreignWordHint struct{ words, hint string }
 
 // foreignKinds are the commands that show things that get does not list, or lists by another name.
-var foreignKinds = []wordHint{
+var foreignKinds = []foreignWordHint{
 	{"token tokens", "join tokens of machines: muster node token list. Tokens of programs: muster auth token list"},
 	{"session sessions user users", "users: muster auth user list. Sessions and tokens: muster auth token list"},
 	{"change changes audit log revision revisions", "recorded changes: muster audit. The history of an event: muster get history NODE/CHECK"},
@@ -99,8 +101,8 @@ var foreignKinds = []wordHint{
 	{"result results", "the latest result of each check: muster get events"},
 }
 
-// hintFor returns the hint for a word; empty: none.
-func hintFor(word string, hints []wordHint) string {
+// hintForForeignWord returns the hint for a word of another program; empty: none.
+func hintForForeignWord(word string, hints []foreignWordHint) string {
 	for _, h := range hints {
 		if slices.Contains(strings.Fields(h.words), word) {
 			return h.hint
@@ -110,12 +112,12 @@ func hintFor(word string, hints []wordHint) string {
 }
 
 // kindAndNames reads KIND NAME... or KIND/NAME...
-func (s *session) kindAndNames(c *cobra.Command, args []string) (word string, names []string, err error) {
+func (s *commandLine) kindAndNames(c *cobra.Command, args []string) (word string, names []string, err error) {
 	word, name, slash := strings.Cut(args[0], "/")
 	if !slash {
 		return word, args[1:], nil
 	}
-	if _, known := s.Kinds.Of(word); !known && !isState(word) && model.Nearest(strings.ToLower(word), s.listWords()) == "" {
+	if _, known := s.Kinds.Of(word); !known && !isServerStateList(word) && model.Nearest(strings.ToLower(word), s.listWords()) == "" {
 		return "", nil, model.Errorf(model.Invalid, "unknown kind %q", word).WithHint("for an event: %s event %s", c.CommandPath(), args[0])
 	}
 	names = []string{name}
@@ -131,10 +133,10 @@ func (s *session) kindAndNames(c *cobra.Command, args []string) (word string, na
 }
 
 // kindAndName reads KIND NAME or KIND/NAME of a command about one object.
-func (s *session) kindAndName(c *cobra.Command, args []string) (word, name string, err error) {
+func (s *commandLine) kindAndName(c *cobra.Command, args []string) (word, name string, err error) {
 	word, names, err := s.kindAndNames(c, args)
 	if err == nil && len(names) != 1 {
-		err = s.missingName(c, word)
+		err = s.missingNameError(c, word)
 	}
 	if err != nil {
 		return word, "", err
@@ -142,23 +144,23 @@ func (s *session) kindAndName(c *cobra.Command, args []string) (word, name strin
 	return word, names[0], nil
 }
 
-// missingName is the error for a kind without a name.
-func (s *session) missingName(c *cobra.Command, word string) error {
+// missingNameError returns the error for arguments that have a kind and no name.
+func (s *commandLine) missingNameError(c *cobra.Command, word string) error {
 	e := model.Errorf(model.Invalid, "the name is missing")
 	if k, ok := s.Kinds.Of(word); ok {
 		return e.WithHint("%s %s NAME. List names: muster get %s", c.CommandPath(), word, k.Plural)
 	}
-	switch list, _ := stateOf(word); list {
+	switch list, _ := findServerStateList(word); list {
 	case events:
 		return e.WithHint("%s %s NODE/CHECK. List events: muster get events", c.CommandPath(), word)
 	case problems:
 		return e.WithHint("%s %s ID. List problems: muster get problems", c.CommandPath(), word)
 	}
-	return s.unknownKind(word)
+	return s.unknownKindError(word)
 }
 
-// nodeCheck reads NODE/CHECK.
-func nodeCheck(text string) (node, check string, err error) {
+// splitNodeCheck splits the argument NODE/CHECK.
+func splitNodeCheck(text string) (node, check string, err error) {
 	node, check, ok := strings.Cut(text, "/")
 	if !ok || node == "" || check == "" {
 		if node == "" {
@@ -170,34 +172,36 @@ func nodeCheck(text string) (node, check string, err error) {
 	return node, check, nil
 }
 
-// refOf returns a resource as people name it: check/disk, or check/shared/disk outside the default
-// namespace.
-func refOf(kind, namespace, name string) string {
-	return strings.ToLower(kind) + "/" + qualified(namespace, name)
+// resourceRefText returns a resource as KIND/NAME, or KIND/NAMESPACE/NAME outside the default namespace:
+// check/disk, check/shared/disk.
+func resourceRefText(kind, namespace, name string) string {
+	return strings.ToLower(kind) + "/" + nameWithNamespace(namespace, name)
 }
 
-// qualified returns a name, with its namespace unless that is the default one.
-func qualified(namespace, name string) string {
+// nameWithNamespace returns NAMESPACE/NAME, or only NAME in the default namespace.
+func nameWithNamespace(namespace, name string) string {
 	if namespace == "" || namespace == model.DefaultNamespaceName {
 		return name
 	}
 	return namespace + "/" + name
 }
 
-// timeRange is --since and --until.
+// timeRange holds the flags --since and --until.
 type timeRange struct{ since, until string }
 
-// declare adds the flags --since and --until; lists is the beginning of their help, "history: ", where only one list takes them.
-func (p *timeRange) declare(flags *pflag.FlagSet, since, lists string) {
+// registerFlags adds the flags --since and --until. If only one list has them, lists is the beginning of their help, such as
+// "history: ".
+func (p *timeRange) registerFlags(flags *pflag.FlagSet, since, lists string) {
 	flags.StringVar(&p.since, "since", since, lists+"start: an age such as 24h, or a time such as 2026-12-24T18:00:00Z")
 	flags.StringVar(&p.until, "until", "", lists+"end, in the format of --since; default now")
 }
 
-func (p *timeRange) read(now time.Time) (since, until time.Time, err error) {
-	if since, err = parsePast("since", p.since, now); err != nil {
+// parseTimes returns the two times of the flags --since and --until.
+func (p *timeRange) parseTimes(now time.Time) (since, until time.Time, err error) {
+	if since, err = parsePastTime("since", p.since, now); err != nil {
 		return since, until, err
 	}
-	if until, err = parsePast("until", p.until, now); err != nil {
+	if until, err = parsePastTime("until", p.until, now); err != nil {
 		return since, until, err
 	}
 	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
@@ -206,8 +210,8 @@ func (p *timeRange) read(now time.Time) (since, until time.Time, err error) {
 	return since, until, nil
 }
 
-// parsePast reads a time, or an age as the time so long before now.
-func parsePast(flag, text string, now time.Time) (time.Time, error) {
+// parsePastTime reads a time, or an age such as 24h, which means the time that long before now.
+func parsePastTime(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -224,7 +228,7 @@ func parsePast(flag, text string, now time.Time) (time.Time, error) {
 
 // parseTime reads a time of day (the next one after a time), a date with a time in the user's zone,
 // or either with an offset.
-func (s *session) parseTime(text string, after time.Time) (time.Time, error) {
+func (s *commandLine) parseTime(text string, after time.Time) (time.Time, error) {
 	if at, err := time.ParseInLocation("15:04", text, s.Zone); err == nil {
 		y, m, d := after.In(s.Zone).Date()
 		for {

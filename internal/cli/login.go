@@ -13,20 +13,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func loginCommand(s *session) *cobra.Command {
+func loginCommand(s *commandLine) *cobra.Command {
 	var user, passwordFile string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "login [URL]", short: "Open a session and store it in the context file",
 		args: cobra.MaximumNArgs(1), offline: true, noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVarP(&user, "user", "u", "admin", "your name")
 			flags.StringVar(&passwordFile, "password-file", "", "file with the password; - for standard input. Default: a prompt")
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			if len(c.args) == 1 {
 				c.server = c.args[0]
 			}
-			target, err := c.context()
+			target, err := c.clientContext()
 			if err != nil {
 				return err
 			}
@@ -67,11 +67,11 @@ func loginCommand(s *session) *cobra.Command {
 	})
 }
 
-func logoutCommand(s *session) *cobra.Command {
-	return s.build(command{
+func logoutCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "logout", short: "End the session and remove it from the context file", args: cobra.NoArgs, offline: true, noFormat: true,
-		run: func(c *call) error {
-			target, err := c.context()
+		run: func(c *commandCall) error {
+			target, err := c.clientContext()
 			if err != nil {
 				return err
 			}
@@ -99,15 +99,15 @@ func logoutCommand(s *session) *cobra.Command {
 	})
 }
 
-func passwordCommand(s *session) *cobra.Command {
+func passwordCommand(s *commandLine) *cobra.Command {
 	var file, oldFile string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "password", short: "Change your password", args: cobra.NoArgs, noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&file, "password-file", "", "file with the new password; - for standard input. Default: a prompt")
 			flags.StringVar(&oldFile, "old-password-file", "", "file with the old password; - for standard input. Default: a prompt")
 		},
-		run: func(c *call) (err error) {
+		run: func(c *commandCall) (err error) {
 			var r v1.PasswordChange
 			if file == "-" && oldFile == "-" {
 				return model.Errorf(model.Invalid, "only one password can come from standard input").WithHint("name a file for the other password")
@@ -132,7 +132,7 @@ func passwordCommand(s *session) *cobra.Command {
 
 // readPassword reads a password from a file (-: standard input) or, without a file, asks for it on the terminal. flag
 // names the file.
-func (s *session) readPassword(prompt, file, flag string) (string, error) {
+func (s *commandLine) readPassword(prompt, file, flag string) (string, error) {
 	var data []byte
 	var err error
 	switch {
@@ -156,7 +156,7 @@ func (s *session) readPassword(prompt, file, flag string) (string, error) {
 }
 
 // readNewPassword reads a new password from a file, or asks for it twice.
-func (s *session) readNewPassword(prompt, file string) (string, error) {
+func (s *commandLine) readNewPassword(prompt, file string) (string, error) {
 	password, err := s.readPassword(prompt, file, "--password-file")
 	switch {
 	case err != nil:

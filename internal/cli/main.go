@@ -15,17 +15,18 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Extra is a command that main adds, because it needs packages that the command line must not import.
-type Extra struct {
+// ExtraCommand is a command that package main adds, because the command needs packages that package cli must not
+// import.
+type ExtraCommand struct {
 	Under   string // the parent, for example "auth"; empty: the root
 	Command func(*Env) *cobra.Command
 }
 
 // Main runs one command line and returns its exit code.
-func Main(ctx context.Context, env *Env, extras ...Extra) int {
-	root := Root(env, extras...)
+func Main(ctx context.Context, env *Env, extras ...ExtraCommand) int {
+	root := NewCommandTree(env, extras...)
 	root.SetArgs(env.Args)
-	err := checkDashes(root, env.Args)
+	err := refuseSingleDash(root, env.Args)
 	if err == nil {
 		err = root.ExecuteContext(ctx)
 	}
@@ -47,7 +48,7 @@ func Main(ctx context.Context, env *Env, extras ...Extra) int {
 	return model.ClassOf(err).Exit()
 }
 
-// exitError ends the program with a code; the command has printed its result.
+// exitError ends the program with an exit code; the command has already printed its result.
 type exitError struct{ code int }
 
 // Error implements error.
@@ -57,28 +58,28 @@ func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) 
 func printError(s *screen.Screen, err error) {
 	var e *model.Error
 	if !errors.As(err, &e) {
-		s.Notef("muster: %s\n", screen.Painted(screen.CleanLines(err.Error())))
+		s.Notef("muster: %s\n", screen.PaintedText(screen.CleanLines(err.Error())))
 		return
 	}
 	text := e.Message
 	if whole := err.Error(); !strings.HasPrefix(whole, e.Message) { // keep the context that a caller put around it
 		text = strings.ReplaceAll(strings.TrimSuffix(whole, e.Error()), "\n", " ") + e.Message
 	}
-	s.Notef("muster: %s\n", screen.Painted(screen.CleanLines(text)))
+	s.Notef("muster: %s\n", screen.PaintedText(screen.CleanLines(text)))
 	if e.Hint != "" {
-		s.Notef("  %s\n", screen.Painted(screen.CleanLines(e.Hint)))
+		s.Notef("  %s\n", screen.PaintedText(screen.CleanLines(e.Hint)))
 	}
 }
 
-// Root returns the tree of commands.
-func Root(env *Env, extras ...Extra) *cobra.Command {
+// NewCommandTree returns the tree of all commands.
+func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 	if env.Kinds == nil {
 		env.Kinds = kind.All()
 	}
-	s := &session{Env: env}
+	s := &commandLine{Env: env}
 	root := &cobra.Command{
 		Use: "muster", Short: "Watch a fleet of machines", Version: version.Get().String(),
-		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs, RunE: helpOf,
+		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs, RunE: printHelp,
 	}
 	root.SetVersionTemplate("{{ .Version }}\n")
 	root.SetIn(env.Stdin)
@@ -93,7 +94,7 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 
 	const look, change, operate = "look", "change", "operate"
 	root.AddGroup(&cobra.Group{ID: look, Title: "Look:"}, &cobra.Group{ID: change, Title: "Change:"}, &cobra.Group{ID: operate, Title: "Operate:"})
-	add := func(group string, commands ...func(*session) *cobra.Command) {
+	add := func(group string, commands ...func(*commandLine) *cobra.Command) {
 		for _, command := range commands {
 			c := command(s)
 			c.GroupID = group
@@ -121,13 +122,13 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 	}
 	root.InitDefaultCompletionCmd() // now, so that checkArguments sees it
 	root.SetHelpCommand(s.helpCommand(root))
-	s.checkArguments(root)
+	s.explainWrongArguments(root)
 	s.completeFlags(root)
 	return root
 }
 
-// helpCommand is muster help COMMAND; an unknown command is an error.
-func (s *session) helpCommand(root *cobra.Command) *cobra.Command {
+// helpCommand makes the command muster help COMMAND; an unknown command is an error.
+func (s *commandLine) helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Explain a command: purpose, flags, example",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
@@ -148,7 +149,7 @@ func (s *session) helpCommand(root *cobra.Command) *cobra.Command {
 				return err
 			}
 			if len(rest) > 0 {
-				return s.unknownCommand(c, rest)
+				return s.unknownCommandError(c, rest)
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
@@ -156,10 +157,10 @@ func (s *session) helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-func versionCommand(s *session) *cobra.Command {
-	return s.build(command{
+func versionCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "version", short: "Print the build of this program and of the server", args: cobra.NoArgs, offline: true,
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			builds := map[string]any{"client": version.Get()}
 			var server version.Info
 			api, err := c.connect()
@@ -198,6 +199,7 @@ var classMeanings = [...]struct {
 	{model.Unsupported, "not supported by this version: the message names the reason"},
 }
 
+// exitCodesTopic makes the help topic exit-codes.
 func exitCodesTopic() *cobra.Command {
 	var b strings.Builder
 	b.WriteString("Exit codes, the same for every command:\n\n    0  done\n")

@@ -12,36 +12,37 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func nodeCommand(s *session) *cobra.Command {
-	return s.group("node", "Enrol, list, rename, replace and retire nodes",
+func nodeCommand(s *commandLine) *cobra.Command {
+	return s.buildCommandGroup("node", "Enrol, list, rename, replace and retire nodes",
 		joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s), nodeRenameCommand(s), nodeReplaceCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s))
 }
 
-func nodeListCommand(s *session) *cobra.Command {
+func nodeListCommand(s *commandLine) *cobra.Command {
 	g, retired, pending := &getFlags{}, false, false
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "list", short: "List nodes as muster get nodes does; --pending: machines that ask to join", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
-			g.declareSelector(flags, "nodes with these labels")
-			g.declareWhere(flags, "node; with --pending or --retired over row, as -o json shows it")
-			g.declareAll(flags)
-			g.declareLimit(flags, 50)
+			g.registerSelector(flags, "nodes with these labels")
+			g.registerWhere(flags, "node; with --pending or --retired over row, as -o json shows it")
+			g.registerAllNamespaces(flags)
+			g.registerLimit(flags, 50)
 			flags.BoolVar(&retired, "retired", false, "machines that are no longer nodes, with the reason")
 			flags.BoolVar(&pending, "pending", false, "machines that asked to join without a token")
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			switch {
 			case retired:
-				return listTombstones(c, g)
+				return listRetiredMachines(c, g)
 			case pending:
-				return listPending(c, g)
+				return listPendingMachines(c, g)
 			}
 			return getResources(c, kind.Node(), nil, g)
 		},
 	})
 }
 
-func listTombstones(c *call, g *getFlags) error {
+// listRetiredMachines lists machines that were retired, replaced or refused and must not join again.
+func listRetiredMachines(c *commandCall, g *getFlags) error {
 	if g.Selector != "" {
 		return model.Errorf(model.Invalid, "retired machines have no labels").WithHint("--where 'row.by == \"ann\"'")
 	}
@@ -54,33 +55,33 @@ func listTombstones(c *call, g *getFlags) error {
 		return err
 	}
 	empty := "no machine was retired, replaced or refused"
-	if g.narrows() {
+	if g.hasFilter() {
 		empty = "no machines match"
 	}
 	left := l.All - len(l.Items)
-	more := textIf(left > 0, model.CountNoun(left, "machine")+" more: --limit 0")
-	return list[v1.Tombstone]{
+	more := textWhen(left > 0, model.CountNoun(left, "machine")+" more: --limit 0")
+	return listOutput[v1.Tombstone]{
 		value: l, items: l.Items, empty: empty, notes: []string{more},
-		columns: screen.Head("NODE|WHY|WHEN|BY|BECAUSE|ID"),
+		columns: screen.SplitColumns("NODE|WHY|WHEN|BY|BECAUSE|ID"),
 		row: func(t v1.Tombstone) []any {
-			return []any{qualified(t.Namespace, t.Name), t.Why, c.Ago(t.At), t.By, t.Reason, t.ID}
+			return []any{nameWithNamespace(t.Namespace, t.Name), t.Why, c.AgeText(t.At), t.By, t.Reason, t.ID}
 		},
 	}.print(c)
 }
 
-func nodeRenameCommand(s *session) *cobra.Command {
+func nodeRenameCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "rename OLD NEW", short: "Rename a node; it keeps its events and history",
-		args: cobra.ExactArgs(2), complete: s.completeNames(kind.Node().KindInfo), flags: f.declare,
-		run: func(c *call) error {
+		args: cobra.ExactArgs(2), complete: s.completeNames(kind.Node().KindInfo), flags: f.registerFlags,
+		run: func(c *commandCall) error {
 			done, err := c.api.Nodes.Rename(c.ctx, c.objectNamespace(), c.args[0], v1.NodeRename{
 				To: c.args[1], DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes,
 			})
 			if err != nil {
 				return err
 			}
-			if err := printApplied(c, done); err != nil || c.Format.Machine() || done.DryRun {
+			if err := printResourceChanges(c, done); err != nil || c.Format.IsForPrograms() || done.DryRun {
 				return err
 			}
 			if n := len(done.Outcomes) - 1; n > 0 {
@@ -92,39 +93,39 @@ func nodeRenameCommand(s *session) *cobra.Command {
 	})
 }
 
-func nodeReplaceCommand(s *session) *cobra.Command {
+func nodeReplaceCommand(s *commandLine) *cobra.Command {
 	var message, lifetime string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "replace NAME", short: "Give a node to another or newly installed machine",
 		args: cobra.ExactArgs(1), complete: s.completeNames(kind.Node().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&lifetime, "for", "1h", "lifetime of the command (0: without end)")
-			messageFlag(flags, &message, "reason; the old machine shows it")
+			registerMessageFlag(flags, &message, "reason; the old machine shows it")
 		},
-		run: fetchAndPrint(func(c *call) (t v1.JoinToken, err error) {
+		run: fetchAndPrint(func(c *commandCall) (t v1.JoinToken, err error) {
 			seconds, err := parseLifetime("--for", lifetime)
 			if err != nil {
 				return t, err
 			}
 			return c.api.Nodes.Replace(c.ctx, c.objectNamespace(), c.args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
-		}, func(c *call, t v1.JoinToken) {
-			until := textIf(!t.Expires.IsZero(), " until "+c.Clock(t.Expires))
+		}, func(c *commandCall, t v1.JoinToken) {
+			until := textWhen(!t.Expires.IsZero(), " until "+c.DateTimeAndZone(t.Expires))
 			c.Printf("Paste on the machine that takes over %s:\n\n  muster-agent join %s\n\nThe command works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
 		}),
 	})
 }
 
-func nodeRetireCommand(s *session) *cobra.Command {
+func nodeRetireCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}
 	var selector string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "retire NAME... | -l LABELS", short: "Retire nodes, all of them or none",
 		complete: s.completeNames(kind.Node().KindInfo),
 		flags: func(flags *pflag.FlagSet) {
-			f.declare(flags)
+			f.registerFlags(flags)
 			flags.StringVarP(&selector, "selector", "l", "", "nodes with these labels: rack=a7,tier!=db,owner,!old")
 		},
-		check: func(c *call) error {
+		check: func(c *commandCall) error {
 			path := c.cmd.CommandPath()
 			switch {
 			case len(c.args) == 0 && selector == "":
@@ -134,7 +135,7 @@ func nodeRetireCommand(s *session) *cobra.Command {
 			}
 			return nil
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			r := v1.NodeRetire{DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes}
 			for _, name := range c.args {
 				r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: c.objectNamespace(), Name: name})
@@ -149,29 +150,30 @@ func nodeRetireCommand(s *session) *cobra.Command {
 				}
 			}
 			if len(r.Nodes) == 0 {
-				return nothingToDelete(c, kind.Node(), selector)
+				return printNothingToDelete(c, kind.Node(), selector)
 			}
-			return c.applied(c.api.Nodes.Retire(c.ctx, r))
+			return c.printApplyResult(c.api.Nodes.Retire(c.ctx, r))
 		},
 	})
 }
 
-func nodeForgiveCommand(s *session) *cobra.Command {
-	return s.build(command{
+// nodeForgiveCommand makes the command that permits retired, replaced or refused machines to ask to join again.
+func nodeForgiveCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "forgive ID...", short: "Permit retired, replaced or refused machines to ask again", args: cobra.MinimumNArgs(1), noFormat: true,
-		run: forEachArgument(func(c *call, id string) error { return c.api.Nodes.DeleteTombstone(c.ctx, id) }, "%s may ask to join again"),
+		run: forEachArgument(func(c *commandCall, id string) error { return c.api.Nodes.DeleteTombstone(c.ctx, id) }, "%s may ask to join again"),
 	})
 }
 
-// joinFlags are the groups and labels that joining machines get.
+// joinFlags holds the groups and labels that machines get when they join.
 type joinFlags struct{ groups, labels []string }
 
-func (f *joinFlags) declare(flags *pflag.FlagSet) {
+func (f *joinFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.groups, "groups", nil, "groups of the machines, comma-separated")
 	flags.StringSliceVar(&f.labels, "labels", nil, "labels of the machines, NAME=VALUE, comma-separated")
 }
 
-func (f *joinFlags) labelMap() (map[string]string, error) {
+func (f *joinFlags) parseLabels() (map[string]string, error) {
 	var labels map[string]string
 	for _, pair := range f.labels {
 		name, value, ok := strings.Cut(pair, "=")

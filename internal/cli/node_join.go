@@ -18,12 +18,12 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-func joinTokenCommand(s *session) *cobra.Command {
-	create := joinTokenCreate(s)
-	token := s.build(create)
+func joinTokenCommand(s *commandLine) *cobra.Command {
+	create := joinTokenCreateCommand(s)
+	token := s.buildCommand(create)
 	token.Use, token.Short = "token", "Create, list and delete join tokens"
 	token.Long = "Print the command to paste on a machine that joins. The command shows the token once; list shows its\nuses, delete revokes it."
-	token.AddCommand(s.build(joinTokenCreate(s)), joinTokenListCommand(s), joinTokenDeleteCommand(s))
+	token.AddCommand(s.buildCommand(joinTokenCreateCommand(s)), joinTokenListCommand(s), joinTokenDeleteCommand(s))
 	return token
 }
 
@@ -35,18 +35,19 @@ type joinTokenFlags struct {
 	lifetime, forgetAfter string
 }
 
-func (f *joinTokenFlags) declare(flags *pflag.FlagSet) {
-	f.joinFlags.declare(flags)
+func (f *joinTokenFlags) registerFlags(flags *pflag.FlagSet) {
+	f.joinFlags.registerFlags(flags)
 	flags.StringVar(&f.lifetime, "for", "24h", "lifetime of the token (0: without end)")
 	flags.IntVar(&f.token.MaxUses, "uses", 0, "number of machines that may join with the token (0: any number)")
-	messageFlag(flags, &f.token.Note, "purpose of the token")
+	registerMessageFlag(flags, &f.token.Note, "purpose of the token")
 	flags.BoolVar(&f.token.Replace, "replace", false, "a machine takes over the node with its name, if this node has no session")
 	flags.BoolVar(&f.life.Ephemeral, "ephemeral", false, "remove nodes that had no session for --forget-after")
 	flags.StringSliceVar(&f.life.Handlers, "tell", nil, "handlers to notify when an ephemeral node is removed")
 	flags.StringVar(&f.forgetAfter, "forget-after", "", "longest time without a session for an ephemeral node (default 1h)")
 }
 
-func (f *joinTokenFlags) request(namespace string) (r v1.JoinTokenRequest, err error) {
+// buildRequest turns flags and arguments into the request to the server.
+func (f *joinTokenFlags) buildRequest(namespace string) (r v1.JoinTokenRequest, err error) {
 	r = f.token
 	r.Namespace, r.Groups = namespace, f.groups
 	if r.ExpiresIn, err = parseLifetime("--for", f.lifetime); err != nil {
@@ -55,7 +56,7 @@ func (f *joinTokenFlags) request(namespace string) (r v1.JoinTokenRequest, err e
 	if r.MaxUses < 0 {
 		return r, model.Errorf(model.Invalid, "--uses %d: expected a number of machines", r.MaxUses).WithHint("0: any number")
 	}
-	if r.Labels, err = f.labelMap(); err != nil {
+	if r.Labels, err = f.parseLabels(); err != nil {
 		return r, err
 	}
 	if !f.life.Ephemeral && len(f.life.Handlers) > 0 {
@@ -75,21 +76,21 @@ func (f *joinTokenFlags) request(namespace string) (r v1.JoinTokenRequest, err e
 	return r, nil
 }
 
-func joinTokenCreate(s *session) command {
+func joinTokenCreateCommand(s *commandLine) command {
 	f := &joinTokenFlags{}
 	var r v1.JoinTokenRequest
 	return command{
 		use: "create", short: "Create a join token and print the command for the machine", args: cobra.NoArgs,
-		flags: f.declare,
-		check: func(c *call) (err error) { r, err = f.request(c.objectNamespace()); return err },
-		run: fetchAndPrint(func(c *call) (v1.JoinToken, error) {
+		flags: f.registerFlags,
+		check: func(c *commandCall) (err error) { r, err = f.buildRequest(c.objectNamespace()); return err },
+		run: fetchAndPrint(func(c *commandCall) (v1.JoinToken, error) {
 			r.Namespace = c.objectNamespace() // now with the context's
 			return c.api.Enrolment.CreateToken(c.ctx, r)
-		}, func(c *call, t v1.JoinToken) { printJoinToken(c, &t, f.groups) }),
+		}, func(c *commandCall, t v1.JoinToken) { printJoinToken(c, &t, f.groups) }),
 	}
 }
 
-func printJoinToken(c *call, t *v1.JoinToken, groups []string) {
+func printJoinToken(c *commandCall, t *v1.JoinToken, groups []string) {
 	for _, g := range groups {
 		namespace, name := model.SplitRef(t.Namespace, g)
 		if _, _, err := c.api.Resources.Get(c.ctx, kind.Group().KindInfo, namespace, name); model.ClassOf(err) == model.NotFound {
@@ -99,15 +100,15 @@ func printJoinToken(c *call, t *v1.JoinToken, groups []string) {
 	c.Printf("Paste on the machine (with --service the command also installs and starts the agent):\n\n  muster-agent join %s\n\n", t.Token)
 	expires := "it does not expire"
 	if !t.Expires.IsZero() {
-		expires = "it expires at " + c.Clock(t.Expires)
+		expires = "it expires at " + c.DateTimeAndZone(t.Expires)
 	}
 	c.Printf("Token %s for namespace %s; %s. Revoke it: muster node token delete %s\n", t.ID, t.Namespace, expires, t.ID)
 	printTokenAddresses(c, t.Token)
 }
 
-// printTokenAddresses shows where machines look for the server, and warns where only this machine
-// finds it: otherwise somebody else sees that first, on the new machine.
-func printTokenAddresses(c *call, text string) {
+// printTokenAddresses shows the addresses at which machines look for the server, and warns if only this machine can
+// reach them.
+func printTokenAddresses(c *commandCall, text string) {
 	token, err := pki.ParseToken(text)
 	if err != nil {
 		return // of another version; the agent reports it
@@ -122,50 +123,50 @@ func printTokenAddresses(c *call, text string) {
 	c.Notef("%s only this machine can reach this address. Start the server with --listen :PORT, or with --advertise NAME\n", screen.Warning)
 }
 
-func joinTokenListCommand(s *session) *cobra.Command {
+func joinTokenListCommand(s *commandLine) *cobra.Command {
 	f := listFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "list", short: "List join tokens", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
-			f.declareSelector(flags, "tokens with these labels for their machines")
-			f.declareWhere(flags, whereRowHelp("row.uses > 0"))
+			f.registerSelector(flags, "tokens with these labels for their machines")
+			f.registerWhere(flags, whereRowHelp("row.uses > 0"))
 		},
-		run: readAndPrintList(func(c *call) (list[v1.JoinToken], error) {
+		run: readAndPrintList(func(c *commandCall) (listOutput[v1.JoinToken], error) {
 			l, err := c.api.Enrolment.Tokens(c.ctx, f.Narrow)
 			empty := "no join tokens. Create one: muster node token"
-			if f.narrows() {
+			if f.hasFilter() {
 				empty = "no join tokens match"
 			}
-			return list[v1.JoinToken]{
-				value: l, items: l.Items, empty: empty, columns: screen.Head("ID|NAMESPACE|GROUPS|USED|EXPIRES|MADE|BY|FOR"),
+			return listOutput[v1.JoinToken]{
+				value: l, items: l.Items, empty: empty, columns: screen.SplitColumns("ID|NAMESPACE|GROUPS|USED|EXPIRES|MADE|BY|FOR"),
 				row: func(t v1.JoinToken) []any {
 					used := strconv.Itoa(t.Uses)
-					used += textIf(t.MaxUses != 0, " of "+strconv.Itoa(t.MaxUses))
-					return []any{t.ID, t.Namespace, strings.Join(t.Groups, ","), used, c.Until(t.Expires), c.Ago(t.Created), t.By, t.Note}
+					used += textWhen(t.MaxUses != 0, " of "+strconv.Itoa(t.MaxUses))
+					return []any{t.ID, t.Namespace, strings.Join(t.Groups, ","), used, c.TimeUntil(t.Expires), c.AgeText(t.Created), t.By, t.Note}
 				},
 			}, err
 		}),
 	})
 }
 
-func joinTokenDeleteCommand(s *session) *cobra.Command {
-	return s.build(command{
+func joinTokenDeleteCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "delete ID...", short: "Revoke join tokens; nodes that joined with them stay", args: cobra.MinimumNArgs(1), noFormat: true,
-		run: forEachArgument(func(c *call, id string) error { return c.api.Enrolment.DeleteToken(c.ctx, id) }, "join token %s deleted"),
+		run: forEachArgument(func(c *commandCall, id string) error { return c.api.Enrolment.DeleteToken(c.ctx, id) }, "join token %s deleted"),
 	})
 }
 
-// listPending lists machines that ask to join. The whole key has a line of its own: people compare
+// listPendingMachines lists machines that ask to join. The whole key has a line of its own: people compare
 // it by eye with the key that the machine shows.
-func listPending(c *call, g *getFlags) error {
+func listPendingMachines(c *commandCall, g *getFlags) error {
 	l, err := c.api.Enrolment.Pending(c.ctx, g.Narrow)
 	if err != nil {
 		return err
 	}
-	return c.printValue(l, func() { printPending(c, l.Items, g.narrows()) })
+	return c.printValue(l, func() { printPendingMachines(c, l.Items, g.hasFilter()) })
 }
 
-func printPending(c *call, machines []v1.Pending, narrowed bool) {
+func printPendingMachines(c *commandCall, machines []v1.Pending, narrowed bool) {
 	switch {
 	case len(machines) == 0 && narrowed:
 		c.Printf("no pending machine matches\n")
@@ -181,11 +182,11 @@ func printPending(c *call, machines []v1.Pending, narrowed bool) {
 		c.printStatusLine("  key", "%s", p.Key)
 		if r := p.Returns; r != nil {
 			returning++
-			c.printStatusLine("  was", "%s, node %s, according to its certificate of %s", refOf("Node", r.Namespace, p.Name), r.UID, r.Certified.Local().Format(time.DateTime))
+			c.printStatusLine("  was", "%s, node %s, according to its certificate of %s", resourceRefText("Node", r.Namespace, p.Name), r.UID, r.Certified.Local().Format(time.DateTime))
 		} else if unknown == "" {
 			unknown = p.Key[:16]
 		}
-		for _, line := range [...][2]string{{"  facts", shortPairs(p.Facts)}, {"  labels", shortPairs(p.Labels)},
+		for _, line := range [...][2]string{{"  facts", shortLabelsText(p.Facts)}, {"  labels", shortLabelsText(p.Labels)},
 			{"  groups", strings.Join(p.Groups, ", ")}} {
 			if line[1] != "" {
 				c.printStatusLine(line[0], "%s", line[1])
@@ -205,29 +206,29 @@ func printPending(c *call, machines []v1.Pending, narrowed bool) {
 	}
 }
 
-// shortPairs returns NAME=VALUE in one line, with long values cut.
-func shortPairs(pairs map[string]string) string {
+// shortLabelsText returns labels as NAME=VALUE in one line, with long values cut.
+func shortLabelsText(pairs map[string]string) string {
 	var words []string
 	for _, k := range slices.Sorted(maps.Keys(pairs)) {
-		words = append(words, k+"="+screen.Cut(pairs[k], 41))
+		words = append(words, k+"="+screen.CutToWidth(pairs[k], 41))
 	}
 	return strings.Join(words, ", ")
 }
 
-func nodeAcceptCommand(s *session) *cobra.Command {
+func nodeAcceptCommand(s *commandLine) *cobra.Command {
 	var f joinFlags
 	var name string
 	var all bool
 	var labels map[string]string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "accept NAME|KEY | --all-returning", short: "Accept a machine that asked to join without a token", args: cobra.MaximumNArgs(1), noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
-			f.declare(flags)
+			f.registerFlags(flags)
 			flags.StringVar(&name, "name", "", "name of the node (default: the name that the machine asks for)")
 			flags.BoolVar(&all, "all-returning", false, "all former nodes that the server does not know")
 		},
-		check: func(c *call) (err error) {
-			if labels, err = f.labelMap(); err != nil {
+		check: func(c *commandCall) (err error) {
+			if labels, err = f.parseLabels(); err != nil {
 				return err
 			}
 			if all == (len(c.args) == 1) || all && name != "" {
@@ -235,27 +236,28 @@ func nodeAcceptCommand(s *session) *cobra.Command {
 			}
 			return nil
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			if all {
-				return acceptReturning(c, v1.PendingReturning{Groups: f.groups, Labels: labels})
+				return acceptReturningMachines(c, v1.PendingReturning{Groups: f.groups, Labels: labels})
 			}
 			m, err := c.api.Enrolment.Accept(c.ctx, v1.PendingAccept{Which: c.args[0], Name: name, Namespace: c.namespace, Groups: f.groups, Labels: labels})
 			if err != nil {
 				return err
 			}
-			c.Printf("%s accepted; the machine asks again within half a minute and joins\n", refOf("Node", m.Namespace, m.Name))
+			c.Printf("%s accepted; the machine asks again within half a minute and joins\n", resourceRefText("Node", m.Namespace, m.Name))
 			return nil
 		},
 	})
 }
 
-func acceptReturning(c *call, r v1.PendingReturning) error {
+// acceptReturningMachines accepts all machines that joined before and ask to join again.
+func acceptReturningMachines(c *commandCall, r v1.PendingReturning) error {
 	done, err := c.api.Enrolment.AcceptReturning(c.ctx, r)
 	if err != nil {
 		return err
 	}
 	for _, m := range done.Items {
-		c.Printf("%s accepted again\n", refOf("Node", m.Namespace, m.Name))
+		c.Printf("%s accepted again\n", resourceRefText("Node", m.Namespace, m.Name))
 	}
 	for _, l := range done.Left {
 		c.Printf("%s still pending: %s\n", l.Name, l.Why)
@@ -269,12 +271,12 @@ func acceptReturning(c *call, r v1.PendingReturning) error {
 	return nil
 }
 
-func nodeRefuseCommand(s *session) *cobra.Command {
+func nodeRefuseCommand(s *commandLine) *cobra.Command {
 	var reason string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "refuse NAME|KEY", short: "Refuse a machine that asked to join without a token, permanently", args: cobra.ExactArgs(1), noFormat: true,
-		flags: func(flags *pflag.FlagSet) { messageFlag(flags, &reason, "reason; the machine shows it") },
-		run: func(c *call) error {
+		flags: func(flags *pflag.FlagSet) { registerMessageFlag(flags, &reason, "reason; the machine shows it") },
+		run: func(c *commandCall) error {
 			m, err := c.api.Enrolment.Refuse(c.ctx, v1.PendingRefuse{Which: c.args[0], Reason: reason})
 			if err != nil {
 				return err
@@ -285,15 +287,15 @@ func nodeRefuseCommand(s *session) *cobra.Command {
 	})
 }
 
-func nodeCACommand(s *session) *cobra.Command {
-	return s.build(command{
+func nodeCACommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
 		use: "ca", short: "Print the hash of the server's CA, for machines that join without a token", args: cobra.NoArgs,
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			ca, err := c.api.Enrolment.Authority(c.ctx)
 			if err != nil {
 				return err
 			}
-			if len(ca.Addresses) == 0 && !c.Format.Machine() {
+			if len(ca.Addresses) == 0 && !c.Format.IsForPrograms() {
 				return model.Errorf(model.Internal, "the server has no address for agents").WithHint("start the server with --listen :PORT, or with --advertise NAME")
 			}
 			return c.printValue(ca, func() {

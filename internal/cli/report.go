@@ -16,51 +16,56 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func reportCommand(s *session) *cobra.Command {
-	return s.group("report", "Report a period: availability, noise, and messages of shadow mode",
+func reportCommand(s *commandLine) *cobra.Command {
+	return s.buildCommandGroup("report", "Report a period: availability, noise, and messages of shadow mode",
 		availabilityCommand(s), noiseCommand(s), shadowCommand(s))
 }
 
+// reportFlags holds the flags that all reports share.
 type reportFlags struct {
 	listFlags
 	period       timeRange
 	since, until time.Time
 }
 
-func (f *reportFlags) declare(flags *pflag.FlagSet, since string, rows int) {
-	f.period.declare(flags, since, "")
-	f.declareAll(flags)
-	f.declareLimit(flags, rows)
+func (f *reportFlags) registerFlags(flags *pflag.FlagSet, since string, rows int) {
+	f.period.registerFlags(flags, since, "")
+	f.registerAllNamespaces(flags)
+	f.registerLimit(flags, rows)
 }
 
-func (f *reportFlags) check(c *call) (err error) {
-	f.since, f.until, err = f.period.read(c.Now())
+func (f *reportFlags) validate(c *commandCall) (err error) {
+	f.since, f.until, err = f.period.parseTimes(c.Now())
 	return err
 }
 
-func (f *reportFlags) query(c *call) v1.ReportQuery {
+func (f *reportFlags) buildQuery(c *commandCall) v1.ReportQuery {
 	return v1.ReportQuery{Namespace: c.listNamespace(f.all), Where: f.Where, Since: f.since, Until: f.until}
 }
 
-// firstRows returns the first rows, and how many the limit cut off.
-func firstRows[T any](f *reportFlags, rows []T) ([]T, int) {
+// cutRows returns the rows up to the limit, and the number of rows that the limit cut off.
+func cutRows[T any](f *reportFlags, rows []T) ([]T, int) {
 	if f.limit <= 0 || len(rows) <= f.limit {
 		return rows, 0
 	}
 	return rows[:f.limit], len(rows) - f.limit
 }
 
-func moreRows(n int) string { return textIf(n != 0, fmt.Sprintf("%d more: --limit 0 shows all", n)) }
+// cutRowsText returns a line with the number of rows that the limit cut off.
+func cutRowsText(n int) string {
+	return textWhen(n != 0, fmt.Sprintf("%d more: --limit 0 shows all", n))
+}
 
 // minuteFormat formats a time without its seconds.
 const minuteFormat = "2006-01-02 15:04"
 
-func periodText(c *call, since, until time.Time) string {
+// reportPeriodText returns the period of a report: from TIME to TIME.
+func reportPeriodText(c *commandCall, since, until time.Time) string {
 	return fmt.Sprintf("from %s to %s", since.In(c.Zone).Format(minuteFormat), until.In(c.Zone).Format(minuteFormat))
 }
 
-// printWarnings writes the gaps of a report.
-func printWarnings(c *call, notes []string) {
+// printReportGaps writes the periods and messages that a report does not cover.
+func printReportGaps(c *commandCall, notes []string) {
 	for _, note := range notes {
 		c.Printf("! %s\n", note)
 	}
@@ -68,37 +73,38 @@ func printWarnings(c *call, notes []string) {
 
 var availabilityUnits = []string{"event", "node", "check", "group"}
 
+// availabilityFlags holds the flags of muster report availability.
 type availabilityFlags struct {
 	reportFlags
 	check, group, by string
 }
 
-func availabilityCommand(s *session) *cobra.Command {
+func availabilityCommand(s *commandLine) *cobra.Command {
 	f := &availabilityFlags{}
-	c := s.build(command{
+	c := s.buildCommand(command{
 		use: "availability [NODE[/CHECK]]", short: "Report how long events were in each status, worst first",
 		args: cobra.MaximumNArgs(1), complete: s.completeEvents,
 		flags: func(flags *pflag.FlagSet) {
-			f.declare(flags, "24h", 50)
+			f.registerFlags(flags, "24h", 50)
 			flags.StringVar(&f.check, "check", "", "events of this check")
 			flags.StringVar(&f.group, "group", "", "events of nodes in this group")
-			f.declareSelector(flags, "events of nodes with these labels")
-			f.declareWhere(flags, "row (an event, as -o json --by event shows it) and node: row.critical > 3600")
+			f.registerSelector(flags, "events of nodes with these labels")
+			f.registerWhere(flags, "row (an event, as -o json --by event shows it) and node: row.critical > 3600")
 			flags.StringVar(&f.by, "by", "event", "unit of a row: "+strings.Join(availabilityUnits, ", "))
 		},
-		check: func(c *call) error {
+		check: func(c *commandCall) error {
 			if !slices.Contains(availabilityUnits, f.by) {
 				return model.Errorf(model.Invalid, "--by %q is unknown", f.by).WithHint("one of: %s", strings.Join(availabilityUnits, ", "))
 			}
-			return f.reportFlags.check(c)
+			return f.reportFlags.validate(c)
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			q := v1.AvailabilityQuery{Namespace: c.listNamespace(f.all), Check: f.check, Group: f.group, Selector: f.Selector, Where: f.Where, Since: f.since, Until: f.until}
 			if len(c.args) == 1 {
 				q.Node, q.Check, _ = strings.Cut(c.args[0], "/")
 			}
 			if f.by == "group" {
-				return reportGroups(c, f, q)
+				return reportGroupAvailability(c, f, q)
 			}
 			l, err := readAvailability(c, q)
 			if err != nil {
@@ -112,8 +118,9 @@ func availabilityCommand(s *session) *cobra.Command {
 	return c
 }
 
-// readAvailability reads all pages. The first answer fixes the end of the period for the others.
-func readAvailability(c *call, q v1.AvailabilityQuery) (l v1.AvailabilityList, err error) {
+// readAvailability reads the availability of all events, page by page. The first page fixes the end of the period
+// for the other pages.
+func readAvailability(c *commandCall, q v1.AvailabilityQuery) (l v1.AvailabilityList, err error) {
 	l.Items, _, err = client.Pages(0, func(_ int, after string) ([]v1.Availability, string, error) {
 		q.After = after
 		page, err := c.api.Reports.Availability(c.ctx, q)
@@ -126,7 +133,7 @@ func readAvailability(c *call, q v1.AvailabilityQuery) (l v1.AvailabilityList, e
 	return l, err
 }
 
-// sumAvailability sums events up by node or check, and sorts the rows: worst first.
+// sumAvailability adds the availability of events up by node or check, and sorts the rows: worst first.
 func sumAvailability(items []v1.Availability, by string) []v1.Availability {
 	type key struct {
 		namespace, node, check string
@@ -161,85 +168,87 @@ func sumAvailability(items []v1.Availability, by string) []v1.Availability {
 	return rows
 }
 
-func printAvailability(c *call, f *availabilityFlags, l v1.AvailabilityList) error {
+func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityList) error {
 	var total v1.Availability
 	for _, x := range l.Items {
 		total.Add(x)
 	}
 	duration := func(seconds float64) any {
-		return screen.When(seconds != 0, model.TimeSpan(time.Duration(seconds*float64(time.Second))))
+		return screen.ValueIf(seconds != 0, model.TimeSpan(time.Duration(seconds*float64(time.Second))))
 	}
-	rows, more := firstRows(&f.reportFlags, l.Items)
+	rows, more := cutRows(&f.reportFlags, l.Items)
 	var notes []string
 	if len(rows) > 0 {
-		notes = []string{moreRows(more), fmt.Sprintf("%s in total, from %s to %s", availablePercent(total), c.Date(l.Since), c.Date(l.Until))}
+		notes = []string{cutRowsText(more), fmt.Sprintf("%s in total, from %s to %s", availablePercent(total), c.DateAndTime(l.Since), c.DateAndTime(l.Until))}
 	}
-	return list[v1.Availability]{
+	return listOutput[v1.Availability]{
 		value: l, items: rows, empty: "no events match", notes: notes,
-		columns: screen.Head("NAMESPACE|NODE|CHECK|AVAILABLE|WARNING|CRITICAL|UNKNOWN|NOTHING|CHANGES").
+		columns: screen.SplitColumns("NAMESPACE|NODE|CHECK|AVAILABLE|WARNING|CRITICAL|UNKNOWN|NOTHING|CHANGES").
 			HideUnless(f.all, "NAMESPACE").HideUnless(f.by != "check", "NODE").HideUnless(f.by != "node", "CHECK"),
 		row: func(x v1.Availability) []any {
 			return []any{
-				x.Namespace, nodeOrGone(x.Node, x.Gone), x.Check, availablePercent(x),
+				x.Namespace, nodeNameOrDeleted(x.Node, x.Gone), x.Check, availablePercent(x),
 				duration(x.Warning), duration(x.Critical), duration(x.Unknown), duration(x.Nothing), x.Changes,
 			}
 		},
 	}.print(c)
 }
 
-func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
-	if q.Node != "" || f.narrows() || f.all {
+// reportGroupAvailability prints the availability of whole groups of nodes.
+func reportGroupAvailability(c *commandCall, f *availabilityFlags, q v1.AvailabilityQuery) error {
+	if q.Node != "" || f.hasFilter() || f.all {
 		return model.Errorf(model.Invalid, "--by group reports whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
 	}
 	l, err := c.api.Reports.GroupAvailability(c.ctx, q)
 	if err != nil {
 		return err
 	}
-	rows, more := firstRows(&f.reportFlags, l.Items)
+	rows, more := cutRows(&f.reportFlags, l.Items)
 	var notes []string
 	if len(rows) > 0 {
 		condition := "all its events are"
 		if q.Check != "" {
 			condition = q.Check + " is"
 		}
-		notes = []string{moreRows(more), fmt.Sprintf("%s; a node is up while %s OK or WARNING", periodText(c, l.Since, l.Until), condition)}
+		notes = []string{cutRowsText(more), fmt.Sprintf("%s; a node is up while %s OK or WARNING", reportPeriodText(c, l.Since, l.Until), condition)}
 	}
-	return list[v1.GroupAvailability]{
+	return listOutput[v1.GroupAvailability]{
 		value: l, items: rows, empty: "no group has nodes with matching events", notes: notes,
-		columns: screen.Head("GROUP|NODES|MEAN|WORST|WORST NODE|ALL UP|ANY UP"),
+		columns: screen.SplitColumns("GROUP|NODES|MEAN|WORST|WORST NODE|ALL UP|ANY UP"),
 		row: func(g v1.GroupAvailability) []any {
-			up := func(share float64) any { return screen.When(g.Nodes != 0, percentText(share)) }
+			up := func(share float64) any { return screen.ValueIf(g.Nodes != 0, availabilityPercentText(share)) }
 			return []any{g.Group, g.Nodes, up(g.Mean), up(g.Worst), g.WorstNode, up(g.AllUp), up(g.AnyUp)}
 		},
 	}.print(c)
 }
 
+// availablePercent returns the available share of time of an event in percent.
 func availablePercent(x v1.Availability) string {
 	if x.Covered() == 0 {
 		return "-"
 	}
-	return percentText(x.Available() / x.Covered())
+	return availabilityPercentText(x.Available() / x.Covered())
 }
 
-// percentText rounds down: 100 % is all the time.
-func percentText(share float64) string {
+// availabilityPercentText returns a share of time in percent, rounded down: 100 % means the whole time.
+func availabilityPercentText(share float64) string {
 	return fmt.Sprintf("%.3f %%", float64(int64(share*100_000))/1000)
 }
 
-func noiseCommand(s *session) *cobra.Command {
+func noiseCommand(s *commandLine) *cobra.Command {
 	f := &reportFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "noise", short: "Report pages, unacknowledged problems, and checks and silences without effect",
 		args:  cobra.NoArgs,
-		flags: func(flags *pflag.FlagSet) { f.declare(flags, "30d", 20) },
-		check: f.check,
-		run: func(c *call) error {
-			n, err := c.api.Reports.Noise(c.ctx, f.query(c))
+		flags: func(flags *pflag.FlagSet) { f.registerFlags(flags, "30d", 20) },
+		check: f.validate,
+		run: func(c *commandCall) error {
+			n, err := c.api.Reports.Noise(c.ctx, f.buildQuery(c))
 			if err != nil {
 				return err
 			}
-			if c.Format.Machine() {
-				return c.Value(n)
+			if c.Format.IsForPrograms() {
+				return c.WriteValue(n)
 			}
 			return printNoise(c, f, &n)
 		},
@@ -247,8 +256,8 @@ func noiseCommand(s *session) *cobra.Command {
 }
 
 // printNoise writes the sections of the report; empty ones are left out.
-func printNoise(c *call, f *reportFlags, n *v1.Noise) error {
-	c.Printf("%s %s", model.CountNoun(n.Pages, "page"), periodText(c, n.Since, n.Until))
+func printNoise(c *commandCall, f *reportFlags, n *v1.Noise) error {
+	c.Printf("%s %s", model.CountNoun(n.Pages, "page"), reportPeriodText(c, n.Since, n.Until))
 	if n.Failed > 0 {
 		c.Printf(", %d undelivered", n.Failed)
 	}
@@ -256,11 +265,11 @@ func printNoise(c *call, f *reportFlags, n *v1.Noise) error {
 		c.Printf(", %d in shadow mode", n.Shadow)
 	}
 	c.Printf("\n")
-	printWarnings(c, n.Notes)
+	printReportGaps(c, n.Notes)
 	if len(n.Checks) == 0 {
 		c.Printf("\nno check opened a problem\n")
 	}
-	for _, section := range []func(*call, *reportFlags, *v1.Noise) error{noisyChecks, noisyRoutes, quietChecks, staleSilences} {
+	for _, section := range []func(*commandCall, *reportFlags, *v1.Noise) error{printNoisyChecks, printNoisyRoutes, printQuietChecks, printStaleSilences} {
 		if err := section(c, f, n); err != nil {
 			return err
 		}
@@ -268,46 +277,51 @@ func printNoise(c *call, f *reportFlags, n *v1.Noise) error {
 	return nil
 }
 
-// printSection writes one table of a report below its title, unless it is empty.
-func printSection[T any](c *call, f *reportFlags, title string, rows []T, columns screen.Columns, row func(T) []any) error {
+// printReportSection writes one table of a report below its title, unless it is empty.
+func printReportSection[T any](c *commandCall, f *reportFlags, title string, rows []T, columns screen.Columns, row func(T) []any) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	c.Printf("\n%s\n", title)
-	shown, more := firstRows(f, rows)
-	return list[T]{items: shown, columns: columns.HideUnless(f.all, "NAMESPACE"), row: row, notes: []string{moreRows(more)}}.print(c)
+	shown, more := cutRows(f, rows)
+	return listOutput[T]{items: shown, columns: columns.HideUnless(f.all, "NAMESPACE"), row: row, notes: []string{cutRowsText(more)}}.print(c)
 }
 
 // countOrEmpty returns a count, and nothing for zero.
-func countOrEmpty(n int) any { return screen.When(n != 0, n) }
+func countOrEmpty(n int) any { return screen.ValueIf(n != 0, n) }
 
 // countsByWeek returns a count for each week, with blanks between them.
 func countsByWeek(counts []int) string { return strings.Trim(fmt.Sprint(counts), "[]") }
 
-func noisyChecks(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Checks with problems (UNACKED: closed problems without acknowledgement)", n.Checks,
-		screen.Head("NAMESPACE|CHECK|PAGES|BY WEEK|REPEATS|PROBLEMS|NODES|UNACKED|TYPICAL|FLAPS"), func(x v1.NoisyCheck) []any {
+// printNoisyChecks writes the checks with the most problems.
+func printNoisyChecks(c *commandCall, f *reportFlags, n *v1.Noise) error {
+	return printReportSection(c, f, "Checks with problems (UNACKED: closed problems without acknowledgement)", n.Checks,
+		screen.SplitColumns("NAMESPACE|CHECK|PAGES|BY WEEK|REPEATS|PROBLEMS|NODES|UNACKED|TYPICAL|FLAPS"), func(x v1.NoisyCheck) []any {
 			return []any{
 				x.Namespace, cmp.Or(x.Check, "(not kept)"), countOrEmpty(x.Pages), countsByWeek(x.PerWeek), countOrEmpty(x.Reminders), countOrEmpty(x.Problems), countOrEmpty(x.Nodes),
-				screen.When(x.Closed != 0, fmt.Sprintf("%d/%d", x.Unacked, x.Closed)),
-				screen.When(x.Closed != 0, model.TimeSpan(time.Duration(x.Typical*float64(time.Second)))), countOrEmpty(x.Flaps),
+				screen.ValueIf(x.Closed != 0, fmt.Sprintf("%d/%d", x.Unacked, x.Closed)),
+				screen.ValueIf(x.Closed != 0, model.TimeSpan(time.Duration(x.Typical*float64(time.Second)))), countOrEmpty(x.Flaps),
 			}
 		})
 }
 
-func noisyRoutes(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Routes that paged people", n.Routes,
-		screen.Head("ROUTE|HANDLER|PAGES|BY WEEK|REPEATS"), func(x v1.NoisyRoute) []any {
-			return []any{localName(c, x.Route), localName(c, x.Handler), countOrEmpty(x.Pages), countsByWeek(x.PerWeek), countOrEmpty(x.Reminders)}
+// printNoisyRoutes writes the routes with the most messages.
+func printNoisyRoutes(c *commandCall, f *reportFlags, n *v1.Noise) error {
+	return printReportSection(c, f, "Routes that paged people", n.Routes,
+		screen.SplitColumns("ROUTE|HANDLER|PAGES|BY WEEK|REPEATS"), func(x v1.NoisyRoute) []any {
+			return []any{nameWithoutNamespace(c, x.Route), nameWithoutNamespace(c, x.Handler), countOrEmpty(x.Pages), countsByWeek(x.PerWeek), countOrEmpty(x.Reminders)}
 		})
 }
 
-// localName returns a name without the namespace of the report.
-func localName(c *call, name string) string { return strings.TrimPrefix(name, c.objectNamespace()+"/") }
+// nameWithoutNamespace returns a name without the namespace of the report.
+func nameWithoutNamespace(c *commandCall, name string) string {
+	return strings.TrimPrefix(name, c.objectNamespace()+"/")
+}
 
-func quietChecks(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Checks without problems", slices.Concat(n.Nowhere, n.Quiet),
-		screen.Head("NAMESPACE|CHECK|NODES|MADE|WHAT"), func(x v1.QuietCheck) []any {
+// printQuietChecks writes the checks that opened no problem or run on no node.
+func printQuietChecks(c *commandCall, f *reportFlags, n *v1.Noise) error {
+	return printReportSection(c, f, "Checks without problems", slices.Concat(n.Nowhere, n.Quiet),
+		screen.SplitColumns("NAMESPACE|CHECK|NODES|MADE|WHAT"), func(x v1.QuietCheck) []any {
 			text := "opened no problem"
 			switch {
 			case slices.ContainsFunc(n.Nowhere, func(y v1.QuietCheck) bool { return y.Namespace == x.Namespace && y.Check == x.Check }):
@@ -315,13 +329,14 @@ func quietChecks(c *call, f *reportFlags, n *v1.Noise) error {
 			case x.Made.After(n.Since):
 				text = "opened no problem since its creation"
 			}
-			return []any{x.Namespace, x.Check, countOrEmpty(x.Nodes), c.Ago(x.Made), text}
+			return []any{x.Namespace, x.Check, countOrEmpty(x.Nodes), c.AgeText(x.Made), text}
 		})
 }
 
-func staleSilences(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Silences to review (muster silence end NAME)", n.Silences,
-		screen.Head("NAMESPACE|NAME|BY|WHY|REASON"), func(x v1.StaleSilence) []any {
+// printStaleSilences writes the silences that the report suggests to end, each with the reason.
+func printStaleSilences(c *commandCall, f *reportFlags, n *v1.Noise) error {
+	return printReportSection(c, f, "Silences to review (muster silence end NAME)", n.Silences,
+		screen.SplitColumns("NAMESPACE|NAME|BY|WHY|REASON"), func(x v1.StaleSilence) []any {
 			return []any{x.Namespace, x.Name, x.Creator, strings.Join(x.Why, ", "), x.Reason}
 		})
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-type shadowFlags struct {
+// shadowReportFlags holds the flags of muster report shadow.
+type shadowReportFlags struct {
 	reportFlags
 	each bool
 	by   []string
@@ -26,47 +27,47 @@ type shadowFlags struct {
 // shadowKeys are the properties by which the report may group messages.
 var shadowKeys = []string{"day", "handler", "route", "check", "node"}
 
-func shadowCommand(s *session) *cobra.Command {
-	f := &shadowFlags{}
-	c := s.build(command{
+func shadowCommand(s *commandLine) *cobra.Command {
+	f := &shadowReportFlags{}
+	c := s.buildCommand(command{
 		use: "shadow", short: "Report the messages that namespaces with notifications: shadow did not send",
 		args: cobra.NoArgs, formats: []string{"csv"},
 		flags: func(flags *pflag.FlagSet) {
-			f.declare(flags, "7d", 50)
-			f.declareWhere(flags, whereRowHelp(`row.severity == "high"`))
+			f.registerFlags(flags, "7d", 50)
+			f.registerWhere(flags, whereRowHelp(`row.severity == "high"`))
 			flags.BoolVar(&f.each, "each", false, "list each message, newest first")
 			flags.StringSliceVar(&f.by, "by", []string{"handler", "route", "check"}, "key of a row, one or more of "+strings.Join(shadowKeys, ", "))
 		},
-		check: func(c *call) error {
+		check: func(c *commandCall) error {
 			for _, key := range f.by {
 				if !slices.Contains(shadowKeys, key) {
 					return model.Errorf(model.Invalid, "--by %q is unknown", key).WithHint("one or more of %s, comma-separated", strings.Join(shadowKeys, ", "))
 				}
 			}
-			return f.reportFlags.check(c)
+			return f.reportFlags.validate(c)
 		},
-		run: func(c *call) error {
-			l, err := readShadow(f.query(c), maxShadow, func(q v1.ReportQuery) (v1.ShadowList, error) { return c.api.Reports.Shadow(c.ctx, q) })
+		run: func(c *commandCall) error {
+			l, err := readShadowMessages(f.buildQuery(c), maxShadow, func(q v1.ReportQuery) (v1.ShadowList, error) { return c.api.Reports.Shadow(c.ctx, q) })
 			if err != nil {
 				return err
 			}
-			rows := countShadow(c, f, l.Items)
+			rows := countShadowMessages(c, f, l.Items)
 			switch {
 			case c.Format == "csv":
 				return printShadowCSV(c, l.Items)
-			case c.Format.Machine():
-				return c.Value(struct {
+			case c.Format.IsForPrograms():
+				return c.WriteValue(struct {
 					v1.ShadowList
-					Rows []shadowRow `json:"rows"`
+					Rows []shadowMessageCounts `json:"rows"`
 				}{l, rows})
 			case len(l.Items) == 0:
-				c.Printf("no message %s\n", periodText(c, l.Since, l.Until))
+				c.Printf("no message %s\n", reportPeriodText(c, l.Since, l.Until))
 			case f.each:
 				err = printShadowMessages(c, f, l.Items)
 			default:
-				err = printShadow(c, f, &l, rows)
+				err = printShadowCounts(c, f, &l, rows)
 			}
-			printWarnings(c, l.Notes)
+			printReportGaps(c, l.Notes)
 			return err
 		},
 	})
@@ -77,8 +78,9 @@ func shadowCommand(s *session) *cobra.Command {
 // maxShadow is how many messages one report reads: about 100 MB.
 const maxShadow = 200_000
 
-// readShadow reads pages, newest first, until most messages are read. A note then names the gap.
-func readShadow(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v1.ShadowList, error)) (l v1.ShadowList, err error) {
+// readShadowMessages reads messages that shadow mode withheld, newest first, until most messages are read. A note
+// then names the period that is missing.
+func readShadowMessages(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v1.ShadowList, error)) (l v1.ShadowList, err error) {
 	l.Items = []v1.ShadowMessage{}
 	for {
 		page, err := read(q)
@@ -101,8 +103,8 @@ func readShadow(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v1.Shadow
 	}
 }
 
-// shadowRow counts the messages of one key.
-type shadowRow struct {
+// shadowMessageCounts counts the withheld messages of one row of the report, such as of one handler and route.
+type shadowMessageCounts struct {
 	Namespace    string    `json:"namespace,omitempty"`
 	Handler      string    `json:"handler,omitempty"`
 	Route        string    `json:"route,omitempty"`
@@ -118,15 +120,16 @@ type shadowRow struct {
 	Last         time.Time `json:"last"`
 }
 
-// pages counts the messages that would have paged somebody.
-func (r *shadowRow) pages() int { return r.Opened + r.Reminded }
+// countPages returns the number of messages that would have paged a person.
+func (r *shadowMessageCounts) countPages() int { return r.Opened + r.Reminded }
 
-// countShadow counts messages by key, most pages first; by day, in order.
-func countShadow(c *call, f *shadowFlags, items []v1.ShadowMessage) []shadowRow {
-	byKey := map[shadowRow]*shadowRow{}
+// countShadowMessages counts the withheld messages by the keys of the report, most pages first; by day, in order of
+// time.
+func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) []shadowMessageCounts {
+	byKey := map[shadowMessageCounts]*shadowMessageCounts{}
 	notified := map[[4]string]bool{} // by handler and event
 	for _, m := range slices.Backward(items) {
-		key := shadowRow{}
+		key := shadowMessageCounts{}
 		if f.all {
 			key.Namespace = m.Namespace
 		}
@@ -166,19 +169,19 @@ func countShadow(c *call, f *shadowFlags, items []v1.ShadowMessage) []shadowRow 
 			notified[event] = true
 		}
 	}
-	rows := []shadowRow{}
+	rows := []shadowMessageCounts{}
 	for _, row := range byKey {
 		rows = append(rows, *row)
 	}
-	slices.SortFunc(rows, func(x, y shadowRow) int {
-		return cmp.Or(cmp.Compare(x.Day, y.Day), cmp.Compare(y.pages(), x.pages()), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Handler, y.Handler),
+	slices.SortFunc(rows, func(x, y shadowMessageCounts) int {
+		return cmp.Or(cmp.Compare(x.Day, y.Day), cmp.Compare(y.countPages(), x.countPages()), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Handler, y.Handler),
 			cmp.Compare(x.Route, y.Route), cmp.Compare(x.Check, y.Check), cmp.Compare(x.Node, y.Node))
 	})
 	return rows
 }
 
-func printShadow(c *call, f *shadowFlags, l *v1.ShadowList, rows []shadowRow) error {
-	sum := shadowRow{}
+func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, rows []shadowMessageCounts) error {
+	sum := shadowMessageCounts{}
 	for _, r := range rows {
 		sum.Opened, sum.Again, sum.Reminded = sum.Opened+r.Opened, sum.Again+r.Again, sum.Reminded+r.Reminded
 	}
@@ -186,35 +189,35 @@ func printShadow(c *call, f *shadowFlags, l *v1.ShadowList, rows []shadowRow) er
 	if l.Since.In(c.Zone).Year() != l.Until.In(c.Zone).Year() || c.Format == screen.Wide {
 		format = minuteFormat
 	}
-	shown, more := firstRows(&f.reportFlags, rows)
-	columns := screen.Head("NAMESPACE|DAY|HANDLER|ROUTE|CHECK|NODE|OPENED|AGAIN|REMINDED|CLOSED|FIRST|LAST").HideUnless(f.all, "NAMESPACE")
+	shown, more := cutRows(&f.reportFlags, rows)
+	columns := screen.SplitColumns("NAMESPACE|DAY|HANDLER|ROUTE|CHECK|NODE|OPENED|AGAIN|REMINDED|CLOSED|FIRST|LAST").HideUnless(f.all, "NAMESPACE")
 	for _, key := range shadowKeys {
 		columns.HideUnless(slices.Contains(f.by, key), strings.ToUpper(key))
 	}
-	return list[shadowRow]{items: shown, columns: columns, row: func(r shadowRow) []any {
+	return listOutput[shadowMessageCounts]{items: shown, columns: columns, row: func(r shadowMessageCounts) []any {
 		return []any{
-			r.Namespace, r.Day, localName(c, r.Handler), localName(c, r.Route), r.Check, r.Node, countOrEmpty(r.Opened), countOrEmpty(r.Again), countOrEmpty(r.Reminded),
+			r.Namespace, r.Day, nameWithoutNamespace(c, r.Handler), nameWithoutNamespace(c, r.Route), r.Check, r.Node, countOrEmpty(r.Opened), countOrEmpty(r.Again), countOrEmpty(r.Reminded),
 			countOrEmpty(r.Closed), r.First.In(c.Zone).Format(format), r.Last.In(c.Zone).Format(format),
 		}
-	}, notes: []string{moreRows(more), fmt.Sprintf("%s would have paged people %s (%d opened, %d of them again; %d repeated); none was sent. --each lists them, -o csv for a spreadsheet",
-		model.CountNoun(sum.pages(), "message"), periodText(c, l.Since, l.Until), sum.Opened, sum.Again, sum.Reminded)}}.print(c)
+	}, notes: []string{cutRowsText(more), fmt.Sprintf("%s would have paged people %s (%d opened, %d of them again; %d repeated); none was sent. --each lists them, -o csv for a spreadsheet",
+		model.CountNoun(sum.countPages(), "message"), reportPeriodText(c, l.Since, l.Until), sum.Opened, sum.Again, sum.Reminded)}}.print(c)
 }
 
-func printShadowMessages(c *call, f *shadowFlags, items []v1.ShadowMessage) error {
-	shown, more := firstRows(&f.reportFlags, items)
-	return list[v1.ShadowMessage]{
-		items: shown, notes: []string{moreRows(more)},
-		columns: screen.Head("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(f.all, "NAMESPACE"),
+func printShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) error {
+	shown, more := cutRows(&f.reportFlags, items)
+	return listOutput[v1.ShadowMessage]{
+		items: shown, notes: []string{cutRowsText(more)},
+		columns: screen.SplitColumns("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(f.all, "NAMESPACE"),
 		row: func(m v1.ShadowMessage) []any {
 			status, _ := model.ParseStatus(m.Status)
-			return []any{m.Namespace, m.At.In(c.Zone).Format("01-02 15:04:05"), localName(c, m.Handler), m.Tells, m.Node, m.Check,
+			return []any{m.Namespace, m.At.In(c.Zone).Format("01-02 15:04:05"), nameWithoutNamespace(c, m.Handler), m.Tells, m.Node, m.Check,
 				statusCell(status), m.Summary}
 		},
 	}.print(c)
 }
 
 // printShadowCSV writes each message as a row for a spreadsheet, oldest first.
-func printShadowCSV(c *call, items []v1.ShadowMessage) error {
+func printShadowCSV(c *commandCall, items []v1.ShadowMessage) error {
 	w := csv.NewWriter(c.Out)
 	_ = w.Write([]string{"at", "handler", "route", "tells", "namespace", "node", "check", "status", "severity", "count", "problem", "opened", "summary"})
 	for _, m := range slices.Backward(items) {
@@ -228,7 +231,7 @@ func printShadowCSV(c *call, items []v1.ShadowMessage) error {
 	return w.Error()
 }
 
-// escapeFormula quotes text that a spreadsheet would execute: a plug-in may write any output.
+// escapeFormula quotes text that a spreadsheet would execute as a formula: the output of a check may begin with =.
 func escapeFormula(text string) string {
 	if text = screen.Clean(text); text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
 		return "'" + text

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// problem records a problem of that age and duration; zero: it is open.
-func (w *historyWriter) problem(namespace, node, check string, ago, lasted time.Duration) string {
+// recordProblem writes a problem that opened ago before now and lasted so long; zero: the problem is open.
+func (w *historyWriter) recordProblem(namespace, node, check string, ago, lasted time.Duration) string {
 	w.t.Helper()
 	w.number++
 	id, ok := w.rig.Directory.NodeByName(namespace, node)
@@ -30,12 +30,12 @@ func (w *historyWriter) problem(namespace, node, check string, ago, lasted time.
 		p.Closed = p.Opened.Add(lasted)
 		b.Closed = []history.Problem{p}
 	}
-	w.record(b)
+	w.recordBatch(b)
 	return p.ID
 }
 
-// deliver records one notification of a problem, of that age.
-func (w *historyWriter) deliver(problem, route, handler, tells string, state history.DeliveryState, ago time.Duration) {
+// recordDelivery writes one notification of a problem.
+func (w *historyWriter) recordDelivery(problem, route, handler, tells string, state history.DeliveryState, ago time.Duration) {
 	w.t.Helper()
 	w.number++
 	p, err := w.rig.History.Problem(context.Background(), problem)
@@ -44,22 +44,22 @@ func (w *historyWriter) deliver(problem, route, handler, tells string, state his
 	payload, err := json.Marshal(map[string]any{"version": 1, "kind": tells, "problem": problem, "namespace": p.Namespace, "node": p.Node, "check": p.SourceName, "source": map[string]any{"kind": "check", "name": p.SourceName},
 		"status": "CRITICAL", "severity": "high", "opened": p.Opened, "summary": "CRITICAL: " + p.SourceName + " on " + p.Node + ": " + p.Output})
 	testenv.NoError(w.t, err)
-	w.record(history.Batch{Deliveries: []history.Delivery{{Key: fmt.Sprint(w.number), Problem: problem, Handler: history.HandlerRef{Namespace: "beside", Name: handler}, Kind: tells,
+	w.recordBatch(history.Batch{Deliveries: []history.Delivery{{Key: fmt.Sprint(w.number), Problem: problem, Handler: history.HandlerRef{Namespace: "beside", Name: handler}, Kind: tells,
 		Route: route, Tells: tells, Count: 1, Payload: payload, Created: at, State: state, Ended: at}}})
 }
 
-// mark records an acknowledgement, or the begin of flapping.
-func (w *historyWriter) mark(kind history.EntryKind, namespace, node, check string, ago time.Duration) {
+// recordMark writes an acknowledgement, or the begin of flapping, of an event.
+func (w *historyWriter) recordMark(kind history.EntryKind, namespace, node, check string, ago time.Duration) {
 	w.t.Helper()
 	id, _ := w.rig.Directory.NodeByName(namespace, node)
 	checkID, _ := w.rig.Directory.CheckByName(namespace, check)
-	w.entry(history.Entry{Kind: kind, Namespace: namespace, Node: node, NodeID: id, SourceName: check, Source: model.CheckSource(checkID)}, -ago)
+	w.recordEntry(history.Entry{Kind: kind, Namespace: namespace, Node: node, NodeID: id, SourceName: check, Source: model.CheckSource(checkID)}, -ago)
 }
 
-// shadowFleet returns a namespace in shadow mode with two weeks of problems: disk pages often and is
+// newShadowFleet returns a namespace in shadow mode with two weeks of problems: disk pages often and is
 // never acknowledged, load is acknowledged, swap has no problem, and two checks run nowhere.
-func shadowFleet(t *testing.T) (*apitest.Server, *terminal) {
-	rig, x := openTerminal(t)
+func newShadowFleet(t *testing.T) (*apitest.Server, *testTerminal) {
+	rig, x := openLoggedInTerminal(t)
 	rig.Apply("apiVersion: muster/v1\nkind: Namespace\nmetadata: {name: beside}\nspec: {notifications: shadow}")
 	rig.DeclareNodes("beside", nil, "web01", "web02")
 	for _, check := range []string{"disk", "load", "swap"} {
@@ -75,38 +75,38 @@ func shadowFleet(t *testing.T) (*apitest.Server, *terminal) {
 	w := &historyWriter{t: t, rig: rig}
 	for i := range 5 {
 		ago := time.Duration(10-2*i) * day
-		id := w.problem("beside", "web01", "disk", ago, 10*time.Minute)
-		w.deliver(id, "beside/default", "pager", "opened", history.Shadow, ago)
-		w.deliver(id, "beside/default", "pager", "closed", history.Shadow, ago-10*time.Minute)
+		id := w.recordProblem("beside", "web01", "disk", ago, 10*time.Minute)
+		w.recordDelivery(id, "beside/default", "pager", "opened", history.Shadow, ago)
+		w.recordDelivery(id, "beside/default", "pager", "closed", history.Shadow, ago-10*time.Minute)
 	}
-	id := w.problem("beside", "web02", "load", 3*day, 5*hour)
-	w.deliver(id, "beside/default", "pager", "opened", history.Delivered, 3*day)
-	w.deliver(id, "beside/default", "pager", "reminder", history.Dead, 3*day-4*hour)
-	w.mark(history.Acknowledged, "beside", "web02", "load", 3*day-2*hour)
-	w.mark(history.FlappingStarted, "beside", "web01", "disk", day)
-	id = w.problem("beside", "web02", "disk", hour, 0)
-	w.deliver(id, "", "mail", "opened", history.Shadow, hour)
-	w.deliver(id, "", "mail", "reminder", history.Shadow, 10*time.Minute)
+	id := w.recordProblem("beside", "web02", "load", 3*day, 5*hour)
+	w.recordDelivery(id, "beside/default", "pager", "opened", history.Delivered, 3*day)
+	w.recordDelivery(id, "beside/default", "pager", "reminder", history.Dead, 3*day-4*hour)
+	w.recordMark(history.Acknowledged, "beside", "web02", "load", 3*day-2*hour)
+	w.recordMark(history.FlappingStarted, "beside", "web01", "disk", day)
+	id = w.recordProblem("beside", "web02", "disk", hour, 0)
+	w.recordDelivery(id, "", "mail", "opened", history.Shadow, hour)
+	w.recordDelivery(id, "", "mail", "reminder", history.Shadow, 10*time.Minute)
 	return rig, x
 }
 
-// TestReports is a transcript of the reports of noise and of shadow mode.
-func TestReports(t *testing.T) {
-	_, x := shadowFleet(t)
-	x.play("report noise -n beside --since 14d", "report noise -n beside --since 14d --limit 1 -A",
+// TestTranscriptOfNoiseAndShadowReports compares a transcript of the reports about noise and shadow mode.
+func TestTranscriptOfNoiseAndShadowReports(t *testing.T) {
+	_, x := newShadowFleet(t)
+	x.runCommandLines("report noise -n beside --since 14d", "report noise -n beside --since 14d --limit 1 -A",
 		"report noise --since 14d", "report noise -n beside --since 3000d", "report noise -n nowhere",
 		"report shadow -n beside --since 14d", "report shadow -n beside --since 14d --by day,check -o wide",
 		"report shadow -n beside --since 5d --each", "report shadow -n beside --since 5d -o csv",
 		"report shadow -n beside --since 2h -o yaml", "report shadow", "report shadow --by moon")
 	x.wide = 80
-	x.replay("reports.golden")
+	x.replayTranscript("reports.golden")
 }
 
-// TestShadowPages reads every page once, and escapes formulas in the CSV.
-func TestShadowPages(t *testing.T) {
-	rig, x := shadowFleet(t)
+// TestShadowReportReadsEveryPageOnce reads every page once, and escapes formulas in the CSV.
+func TestShadowReportReadsEveryPageOnce(t *testing.T) {
+	rig, x := newShadowFleet(t)
 	w := &historyWriter{t: t, rig: rig}
-	id := w.problem("beside", "web01", "disk", time.Hour, 0)
+	id := w.recordProblem("beside", "web01", "disk", time.Hour, 0)
 	p, _ := rig.History.Problem(context.Background(), id)
 	var b history.Batch
 	for i := range 2500 {
@@ -114,8 +114,8 @@ func TestShadowPages(t *testing.T) {
 		b.Deliveries = append(b.Deliveries, history.Delivery{Key: fmt.Sprint("many", i), Problem: p.ID, Handler: history.HandlerRef{Namespace: "beside", Name: "pager"}, Kind: "reminder",
 			Tells: "reminder", Payload: []byte(`{"version":1,"node":"web01","check":"disk","namespace":"beside","summary":"=HYPERLINK(1)"}`), Created: at, State: history.Shadow, Ended: at})
 	}
-	w.record(b)
-	out, _ := x.run("", "report shadow -n beside --since 1h -o csv")
+	w.recordBatch(b)
+	out, _ := x.runCommandLine("", "report shadow -n beside --since 1h -o csv")
 	if n := strings.Count(out, "'=HYPERLINK"); n != 2500 {
 		t.Errorf("%d messages, want 2500", n)
 	}

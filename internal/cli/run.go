@@ -24,7 +24,7 @@ const (
 	exitNotRun = 21 // a run did not start, or its end is unknown
 )
 
-// runFlags are the flags of muster run, and the request that check makes of them.
+// runFlags are the flags of muster run, and the request that buildRequest makes of them.
 type runFlags struct {
 	v1.RunRequest
 	command, timeout string
@@ -32,17 +32,17 @@ type runFlags struct {
 	together         bool
 }
 
-func runCommand(s *session) *cobra.Command {
+func runCommand(s *commandLine) *cobra.Command {
 	f := &runFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "run [CHECK]", short: "Run a check or a command now, on many nodes at once",
-		args: cobra.MaximumNArgs(1), complete: completeFirstArgument(s.completeNames(kind.Check().KindInfo)), flags: f.declare, check: f.check,
-		run: func(c *call) error {
+		args: cobra.MaximumNArgs(1), complete: completeFirstArgument(s.completeNames(kind.Check().KindInfo)), flags: f.registerFlags, check: f.buildRequest,
+		run: func(c *commandCall) error {
 			f.Namespace = c.objectNamespace()
-			p := &runPrinter{call: c, together: f.together, nodes: map[string]*runNode{}}
-			if err := c.api.Run(c.ctx, f.RunRequest, p.line); err != nil {
-				if nodes := p.running(); len(nodes) > 0 && !c.Format.Machine() {
-					c.Notef("cancelled on %s: %s\n", model.CountNoun(len(nodes), "node"), firstNames(nodes))
+			p := &runPrinter{commandCall: c, together: f.together, nodes: map[string]*nodeRunProgress{}}
+			if err := c.api.Run(c.ctx, f.RunRequest, p.printServerLine); err != nil {
+				if nodes := p.nodesStillRunning(); len(nodes) > 0 && !c.Format.IsForPrograms() {
+					c.Notef("cancelled on %s: %s\n", model.CountNoun(len(nodes), "node"), firstNodeNames(nodes))
 				}
 				return err
 			}
@@ -57,7 +57,7 @@ func runCommand(s *session) *cobra.Command {
 	})
 }
 
-func (f *runFlags) declare(flags *pflag.FlagSet) {
+func (f *runFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.command, "command", "", "command line for the shell of the nodes, run as the agent's user")
 	flags.StringArrayVar(&f.on, "on", nil, targetsHelp)
 	flags.StringArrayVar(&f.except, "except", nil, "nodes to leave out, in the format of --on")
@@ -69,8 +69,8 @@ func (f *runFlags) declare(flags *pflag.FlagSet) {
 	flags.IntVar(&f.MaxAffected, "max-affected", 0, "largest number of nodes without --yes (0: a fifth of all, at least 50)")
 }
 
-// check turns flags and arguments into the request.
-func (f *runFlags) check(c *call) (err error) {
+// buildRequest turns flags and arguments into the request to the server.
+func (f *runFlags) buildRequest(c *commandCall) (err error) {
 	if f.Targets, err = parseTargets("on", f.on); err != nil {
 		return err
 	}
@@ -107,23 +107,23 @@ func (f *runFlags) check(c *call) (err error) {
 // runPrinter writes the output of a run: whole lines as they come, behind the name of their node, or
 // with together equal outputs once at the end. Programs get one line of JSON per line of the server.
 type runPrinter struct {
-	*call
+	*commandCall
 	together  bool
-	nodes     map[string]*runNode
+	nodes     map[string]*nodeRunProgress
 	names     []string // of nodes, in the order of their begin
 	nameWidth int      // columns of the widest name so far
 	counts    v1.RunCounts
 }
 
-// runNode is the progress of a run on one node.
-type runNode struct {
+// nodeRunProgress is the progress of a requested run on one node.
+type nodeRunProgress struct {
 	pending string // output without its line end; with together all output
 	printed bool   // whether any output was printed
 	end     *v1.RunLine
 }
 
-// line prints one line of the server.
-func (p *runPrinter) line(l v1.RunLine) error {
+// printServerLine prints one line of the server's response: output of a node, or the end of its run.
+func (p *runPrinter) printServerLine(l v1.RunLine) error {
 	if l.Type == v1.RunSummary && l.Summary != nil {
 		p.counts = *l.Summary
 	}
@@ -131,9 +131,9 @@ func (p *runPrinter) line(l v1.RunLine) error {
 	case screen.JSON:
 		return json.NewEncoder(p.Out).Encode(l)
 	case screen.YAML:
-		return p.Document(l)
+		return p.WriteDocument(l)
 	}
-	n := p.node(l.Node)
+	n := p.progressOfNode(l.Node)
 	switch l.Type {
 	case v1.RunStarted:
 		return nil
@@ -145,7 +145,7 @@ func (p *runPrinter) line(l v1.RunLine) error {
 				break
 			}
 			n.pending, n.printed = rest, true
-			p.printLine(l.Node, "%s", text)
+			p.printNodeLine(l.Node, "%s", text)
 		}
 		return nil
 	case v1.RunSummary:
@@ -158,49 +158,49 @@ func (p *runPrinter) line(l v1.RunLine) error {
 	}
 	if n.pending != "" {
 		n.printed = true
-		p.printLine(l.Node, "%s", n.pending)
+		p.printNodeLine(l.Node, "%s", n.pending)
 	}
-	if text := p.endText(&l, n.printed, true); text != "" {
-		p.printLine(l.Node, "%s", text)
+	if text := p.runEndText(&l, n.printed, true); text != "" {
+		p.printNodeLine(l.Node, "%s", text)
 	}
 	return nil
 }
 
-// node returns the state of a node, and nil for a line without one.
-func (p *runPrinter) node(name string) *runNode {
+// progressOfNode returns the progress of the run on a node; nil: the line names no node.
+func (p *runPrinter) progressOfNode(name string) *nodeRunProgress {
 	n := p.nodes[name]
 	if n == nil && name != "" {
-		n = &runNode{}
+		n = &nodeRunProgress{}
 		p.nodes[name] = n
 		p.names = append(p.names, name)
-		if w := screen.Width(screen.Clean(name)); p.Width == 0 || w <= p.Width/2 {
+		if w := screen.TextWidth(screen.Clean(name)); p.Width == 0 || w <= p.Width/2 {
 			p.nameWidth = max(p.nameWidth, w)
 		}
 	}
 	return n
 }
 
-func (p *runPrinter) printLine(node, format string, args ...any) {
-	p.Printf("%s%s  %s\n", screen.Cell{Text: node, Colour: screen.Faint}, screen.Pad(screen.Clean(node), p.nameWidth), p.Sprintf(format, args...))
+func (p *runPrinter) printNodeLine(node, format string, args ...any) {
+	p.Printf("%s%s  %s\n", screen.Cell{Text: node, Colour: screen.Faint}, screen.PadToColumn(screen.Clean(node), p.nameWidth), p.Sprintf(format, args...))
 }
 
-// endText returns the end of a run on one node; empty: OK, and its output was printed.
-func (p *runPrinter) endText(l *v1.RunLine, printed, duration bool) screen.Painted {
+// runEndText returns the end of a run on one node in words; empty: the status is OK and the output was printed.
+func (p *runPrinter) runEndText(l *v1.RunLine, printed, duration bool) screen.PaintedText {
 	switch {
 	case l.Type == v1.RunRefused || l.Type == v1.RunLost:
-		return p.Sprintf("%s%s", screen.Cell{Text: strings.ToUpper(l.Type), Colour: screen.Purple}, textIf(l.Why != "", ": "+l.Why))
+		return p.Sprintf("%s%s", screen.Cell{Text: strings.ToUpper(l.Type), Colour: screen.Purple}, textWhen(l.Why != "", ": "+l.Why))
 	case l.Status == nil, *l.Status == model.OK && printed && l.Cut == 0:
 		return ""
 	}
-	text := textIf(duration, " after "+(time.Duration(l.DurationMs)*time.Millisecond).String())
-	text += textIf(l.Cut > 0, fmt.Sprintf(" (%d bytes of output were truncated)", l.Cut))
+	text := textWhen(duration, " after "+(time.Duration(l.DurationMs)*time.Millisecond).String())
+	text += textWhen(l.Cut > 0, fmt.Sprintf(" (%d bytes of output were truncated)", l.Cut))
 	return p.Sprintf("%s%s", statusCell(*l.Status), text)
 }
 
 // printSummary counts the nodes by the end of their runs; with together it first prints all output.
 func (p *runPrinter) printSummary() {
 	if p.together {
-		p.printGroups()
+		p.printEqualOutputs()
 	}
 	names := map[string][]string{} // by the end of their runs
 	for _, name := range p.names {
@@ -229,20 +229,20 @@ func (p *runPrinter) printSummary() {
 		}
 		p.Printf("  %d %s", count.n, count.cell)
 		if count.cell != statusCell(model.OK) {
-			p.Printf(" (%s)", firstNames(names[count.cell.Text]))
+			p.Printf(" (%s)", firstNodeNames(names[count.cell.Text]))
 		}
 	}
 	p.Printf("\n")
 }
 
-// printGroups prints equal outputs once, the output of most nodes first.
-func (p *runPrinter) printGroups() {
+// printEqualOutputs prints outputs that several nodes share once, the output of most nodes first.
+func (p *runPrinter) printEqualOutputs() {
 	nodes := map[string][]string{} // by output
 	for _, name := range p.names {
 		n := p.nodes[name]
 		text := strings.TrimRight(screen.CleanLines(n.pending), "\n")
 		if n.end != nil {
-			if end := p.endText(n.end, text != "", false); end != "" {
+			if end := p.runEndText(n.end, text != "", false); end != "" {
 				text = strings.TrimPrefix(text+"\n"+string(end), "\n")
 			}
 		}
@@ -254,16 +254,16 @@ func (p *runPrinter) printGroups() {
 	for _, text := range slices.SortedFunc(maps.Keys(nodes), mostNodes) {
 		names := nodes[text]
 		slices.Sort(names)
-		head := model.CountNoun(len(names), "node") + ": " + firstNames(names)
-		p.Printf("%s\n  %s\n", screen.Cell{Text: head, Colour: screen.Bold}, screen.Painted(strings.ReplaceAll(text, "\n", "\n  ")))
+		head := model.CountNoun(len(names), "node") + ": " + firstNodeNames(names)
+		p.Printf("%s\n  %s\n", screen.Cell{Text: head, Colour: screen.Bold}, screen.PaintedText(strings.ReplaceAll(text, "\n", "\n  ")))
 	}
 }
 
-// firstNames names the first of many nodes.
-func firstNames(names []string) string { return model.ListFirst(names, 8) }
+// firstNodeNames returns the first names of a list of nodes, and the number of others.
+func firstNodeNames(names []string) string { return model.ListFirst(names, 8) }
 
-// running returns the nodes whose run began and has not ended.
-func (p *runPrinter) running() []string {
+// nodesStillRunning returns the nodes whose run began and has not ended.
+func (p *runPrinter) nodesStillRunning() []string {
 	return slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return p.nodes[name].end != nil })
 }
 
@@ -275,12 +275,12 @@ const targetsHelp = "NODE, group:NAME, where:CONDITION or all; several with comm
 func parseTargets(flag string, values []string) (*model.Targets, error) {
 	t, found := &model.Targets{}, false
 	for _, value := range values {
-		for _, part := range splitTargets(value) {
+		for _, part := range splitTargetList(value) {
 			found = true
 			kind, rest, prefixed := strings.Cut(part, ":")
 			switch {
 			case part == "all":
-				t.Where = orCondition(t.Where, "true")
+				t.Where = joinConditionsByOr(t.Where, "true")
 			case !prefixed:
 				t.Nodes = append(t.Nodes, part)
 			case rest == "":
@@ -288,7 +288,7 @@ func parseTargets(flag string, values []string) (*model.Targets, error) {
 			case kind == "group":
 				t.Groups = append(t.Groups, rest)
 			case kind == "where":
-				t.Where = orCondition(t.Where, rest)
+				t.Where = joinConditionsByOr(t.Where, rest)
 			case kind == "node":
 				t.Nodes = append(t.Nodes, rest)
 			default:
@@ -304,15 +304,16 @@ func parseTargets(flag string, values []string) (*model.Targets, error) {
 	return t, nil
 }
 
-func orCondition(a, b string) string {
+// joinConditionsByOr returns a condition that is true where one of two conditions is true.
+func joinConditionsByOr(a, b string) string {
 	if a == "" {
 		return b
 	}
 	return "(" + a + ") || (" + b + ")"
 }
 
-// splitTargets splits at commas outside quotes and brackets.
-func splitTargets(text string) (parts []string) {
+// splitTargetList splits the value of --on at commas that are outside quotes and brackets.
+func splitTargetList(text string) (parts []string) {
 	depth, start := 0, 0
 	var quote byte
 	add := func(part string) {

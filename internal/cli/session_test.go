@@ -35,8 +35,8 @@ metadata: {name: notebook}
 spec: {command: 'cat >> /tmp/notebook'}
 `
 
-// terminal runs command lines and keeps a transcript.
-type terminal struct {
+// testTerminal runs command lines against a test server and keeps a transcript.
+type testTerminal struct {
 	t     *testing.T
 	rig   *apitest.Server
 	dir   string
@@ -47,12 +47,12 @@ type terminal struct {
 	kinds *kind.Registry // nil: all of Muster's
 }
 
-func newTerminal(t *testing.T, rig *apitest.Server) *terminal {
-	return &terminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
+func newTerminal(t *testing.T, rig *apitest.Server) *testTerminal {
+	return &testTerminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
 }
 
-// openTerminal returns a server and a terminal that is logged in to it.
-func openTerminal(t *testing.T) (*apitest.Server, *terminal) {
+// openLoggedInTerminal returns a server and a terminal that is logged in to it.
+func openLoggedInTerminal(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
 	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
@@ -62,8 +62,8 @@ func openTerminal(t *testing.T) (*apitest.Server, *terminal) {
 // tokenID matches random parts of the output.
 var tokenID = regexp.MustCompile(`token/[0-9a-f]{12}`)
 
-// run runs one command line; blanks separate its words.
-func (x *terminal) run(stdin, line string) (stdout string, code int) {
+// runCommandLine runs one command line and returns its exit code and output.
+func (x *testTerminal) runCommandLine(stdin, line string) (stdout string, code int) {
 	x.t.Helper()
 	x.env["MUSTER_CONTEXT"] = filepath.Join(x.dir, "context.yaml")
 	var out, errs bytes.Buffer
@@ -84,19 +84,19 @@ func (x *terminal) run(stdin, line string) (stdout string, code int) {
 	return out.String(), code
 }
 
-// play runs command lines that need no input.
-func (x *terminal) play(lines ...string) {
+// runCommandLines runs command lines that need no input.
+func (x *testTerminal) runCommandLines(lines ...string) {
 	x.t.Helper()
 	for _, line := range lines {
-		x.run("", line)
+		x.runCommandLine("", line)
 	}
 }
 
-// expect runs one command line, and ends the test unless it has this exit code and prints these texts.
-func (x *terminal) expect(stdin, line string, code int, want ...string) string {
+// expectOutput runs one command line, and ends the test unless it has this exit code and prints these texts.
+func (x *testTerminal) expectOutput(stdin, line string, code int, want ...string) string {
 	x.t.Helper()
 	began := x.text.Len()
-	out, got := x.run(stdin, line)
+	out, got := x.runCommandLine(stdin, line)
 	_, shown, _ := strings.Cut(x.text.String()[began:], "\n")
 	if got != code {
 		x.t.Fatalf("muster %s: code %d, want %d\n%s", line, got, code, shown)
@@ -109,8 +109,8 @@ func (x *terminal) expect(stdin, line string, code int, want ...string) string {
 	return out
 }
 
-// golden compares the transcript with a file of testdata.
-func (x *terminal) golden(name string) {
+// assertTranscript compares the transcript with a golden file of testdata.
+func (x *testTerminal) assertTranscript(name string) {
 	x.t.Helper()
 	testenv.Golden(x.t, filepath.Join("testdata", name), x.text.Bytes())
 }
@@ -118,24 +118,24 @@ func (x *terminal) golden(name string) {
 // commandOf matches a command of a transcript.
 var commandOf = regexp.MustCompile(`(?m)^\$ muster (.*)$`)
 
-// replay runs the commands of a golden file behind those that ran already, then compares the whole transcript. To add a
+// replayTranscript runs the commands of a golden file behind those that ran already, then compares the whole transcript. To add a
 // command, write the line "$ muster …" into the file and run go test -update. It returns the commands that ended with 0.
-func (x *terminal) replay(name string) (succeeded []string) {
+func (x *testTerminal) replayTranscript(name string) (succeeded []string) {
 	x.t.Helper()
 	kept, err := os.ReadFile(filepath.Join("testdata", name))
 	testenv.NoError(x.t, err)
 	done := len(commandOf.FindAll(x.text.Bytes(), -1))
 	for _, command := range commandOf.FindAllStringSubmatch(string(kept), -1)[done:] {
-		if _, code := x.run("", command[1]); code == 0 {
+		if _, code := x.runCommandLine("", command[1]); code == 0 {
 			succeeded = append(succeeded, command[1])
 		}
 	}
-	x.golden(name)
+	x.assertTranscript(name)
 	return succeeded
 }
 
 // assertWidth requires lines of at most so many columns, except lines that begin with a prefix (empty: none).
-func (x *terminal) assertWidth(output string, columns int, except string) {
+func (x *testTerminal) assertWidth(output string, columns int, except string) {
 	x.t.Helper()
 	for line := range strings.Lines(output) {
 		if n := len([]rune(strings.TrimRight(line, "\n"))); n > columns && (except == "" || !strings.HasPrefix(line, except)) {
@@ -144,26 +144,26 @@ func (x *terminal) assertWidth(output string, columns int, except string) {
 	}
 }
 
-func (x *terminal) file(name, text string) {
+func (x *testTerminal) writeFile(name, text string) {
 	x.t.Helper()
 	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600))
 }
 
-// TestSession is a transcript of a day with Muster.
-func TestSession(t *testing.T) {
+// TestTranscriptOfADay compares a transcript of a day's work with Muster: log in, apply, get, describe.
+func TestTranscriptOfADay(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
-	x.file("disk.yaml", disk)
-	x.run("", "status")
-	x.run("wrong\n", "login URL --password-file -")
-	x.run(apitest.Password+"\n", "login URL --password-file -")
-	x.play("auth whoami", "status")
+	x.writeFile("disk.yaml", disk)
+	x.runCommandLine("", "status")
+	x.runCommandLine("wrong\n", "login URL --password-file -")
+	x.runCommandLine(apitest.Password+"\n", "login URL --password-file -")
+	x.runCommandLines("auth whoami", "status")
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	rig.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
 
-	x.play("plan -f DIR/disk.yaml", "apply -f DIR/disk.yaml -m first", "apply -f DIR/disk.yaml")
-	x.run(disk, "apply -f - -o json")
-	x.play("get checks", "get nodes -l env=prod -o wide", "get groups -A", "get handlers", "get ch/disk -o yaml",
+	x.runCommandLines("plan -f DIR/disk.yaml", "apply -f DIR/disk.yaml -m first", "apply -f DIR/disk.yaml")
+	x.runCommandLine(disk, "apply -f - -o json")
+	x.runCommandLines("get checks", "get nodes -l env=prod -o wide", "get groups -A", "get handlers", "get ch/disk -o yaml",
 		"get events")
 
 	rig.RecordResult("default", "web01", "disk", model.OK, "DISK OK - 40% free | '/'=60%;80;90")
@@ -171,7 +171,7 @@ func TestSession(t *testing.T) {
 	rig.Advance(3 * time.Minute)
 	rig.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL - \x1b]0;owned\x07\x1b[2J3% free\nsecond line")
 	rig.Advance(10 * time.Second)
-	x.play("get events", "get events --status critical,unknown -o wide", "get events --where event.severity>=4",
+	x.runCommandLines("get events", "get events --status critical,unknown -o wide", "get events --where event.severity>=4",
 		"get events --limit 1", "get event web02/disk -o yaml", "describe event web02/disk", "get nodes",
 		"get nodes --group all -A --limit 1", "get checks", "describe node web01", "describe check disk",
 		"describe group all", "describe handler notebook", "status", "status --exit-code -o json",
@@ -179,29 +179,29 @@ func TestSession(t *testing.T) {
 		"describe event web02/disk", "event unack web02/disk", "event unack web02/disk",
 		"event resolve web02/disk -m cleaned", "event delete db01/disk", "status")
 
-	x.file("disk.yaml", strings.Replace(disk, "60s", "30s", 1))
-	x.replay("session.golden")
+	x.writeFile("disk.yaml", strings.Replace(disk, "60s", "30s", 1))
+	x.replayTranscript("session.golden")
 }
 
-// TestErrors is a transcript of errors and their hints.
-func TestErrors(t *testing.T) {
+// TestTranscriptOfErrors compares a transcript of wrong commands, with their errors and hints.
+func TestTranscriptOfErrors(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
 	testenv.NoError(t, client.SaveContext(filepath.Join(x.dir, "context.yaml"), client.Context{Server: rig.URL, Token: rig.Token}))
 	rig.DeclareNodes("default", nil, "web01", "web02")
 	rig.Apply("kind: Namespace\nmetadata: {name: other}\nspec: {}\n---\nkind: Check\nmetadata: {name: other, namespace: other}\nspec: {interval: 60s, command: x}\n---\n" +
 		"kind: Check\nmetadata: {name: load}\nspec: {interval: 60s, command: x}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n---\n" + disk)
-	x.file("wrong.yaml", "apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec:\n  intervall: 60\n  command: x\n")
-	x.file("twice.yaml", disk+"---\n"+disk)
-	x.file("cel.yaml", "kind: Group\nmetadata: {name: a}\nspec: {where: 'node.labels.env = \"prod\"'}\n---\nkind: Group\nmetadata: {name: b}\nspec: {where: '1 + 1'}\n---\nkind: Check\nmetadata: {name: c}\nspec:\n  command: \"echo \"hi\"\"\n")
-	if succeeded := x.replay("errors.golden"); !slices.Equal(succeeded, []string{"audit node nope", "help exit-codes"}) {
+	x.writeFile("wrong.yaml", "apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec:\n  intervall: 60\n  command: x\n")
+	x.writeFile("twice.yaml", disk+"---\n"+disk)
+	x.writeFile("cel.yaml", "kind: Group\nmetadata: {name: a}\nspec: {where: 'node.labels.env = \"prod\"'}\n---\nkind: Group\nmetadata: {name: b}\nspec: {where: '1 + 1'}\n---\nkind: Check\nmetadata: {name: c}\nspec:\n  command: \"echo \"hi\"\"\n")
+	if succeeded := x.replayTranscript("errors.golden"); !slices.Equal(succeeded, []string{"audit node nope", "help exit-codes"}) {
 		t.Errorf("commands that end with 0: %q", succeeded)
 	}
 }
 
 // TestGetRoundTrip applies the output of get -o yaml and -o json, which changes nothing.
 func TestGetRoundTrip(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"on": "yes", "n": "1"}, "web01")
 	rig.Apply(disk)
 	rig.Apply(`
@@ -211,8 +211,8 @@ func TestGetRoundTrip(t *testing.T) {
 `)
 	for _, kind := range []string{"checks", "handlers", "properties", "groups", "nodes", "namespaces"} {
 		for _, format := range []string{"yaml", "json"} {
-			text := x.expect("", "get "+kind+" -o "+format, 0)
-			out := x.expect(text, "apply -f -", 0, "unchanged")
+			text := x.expectOutput("", "get "+kind+" -o "+format, 0)
+			out := x.expectOutput(text, "apply -f -", 0, "unchanged")
 			if strings.Contains(out, "updated") || strings.Contains(out, "created") {
 				t.Errorf("%s as %s cannot be applied again:\n%s", kind, format, out)
 			}
@@ -220,10 +220,10 @@ func TestGetRoundTrip(t *testing.T) {
 	}
 }
 
-// TestEdit applies an edited resource, and refuses it after a concurrent change.
-func TestEdit(t *testing.T) {
+// TestEditRefusesConcurrentChange applies an edited resource, and refuses it after a concurrent change.
+func TestEditRefusesConcurrentChange(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // holds the refused text
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.Apply(disk)
 	replace := func(old, new string) func(string) error {
 		return func(path string) error {
@@ -234,29 +234,29 @@ func TestEdit(t *testing.T) {
 			return os.WriteFile(path, bytes.Replace(data, []byte(old), []byte(new), 1), 0o600)
 		}
 	}
-	x.expect("", "edit check disk", 0, "no change\n")
+	x.expectOutput("", "edit check disk", 0, "no change\n")
 	x.edit = replace("1m", "2m")
-	x.expect("", "edit check disk -m slower", 0, "updated")
+	x.expectOutput("", "edit check disk -m slower", 0, "updated")
 	x.edit = func(path string) error {
 		rig.Apply(strings.Replace(disk, "60s", "90s", 1)) // a concurrent change
 		return replace("2m", "3m")(path)
 	}
-	x.expect("", "edit check disk", model.Stale.Exit(), "your text is in")
+	x.expectOutput("", "edit check disk", model.Stale.Exit(), "your text is in")
 }
 
-// TestTerminal cuts lines to the terminal and passes no escape sequence of a plug-in on.
-func TestTerminal(t *testing.T) {
-	rig, x := openTerminal(t)
+// TestOutputIsCutAndCleanedForTheTerminal cuts lines to the terminal and passes no escape sequence of a plug-in on.
+func TestOutputIsCutAndCleanedForTheTerminal(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
 	rig.Apply(disk)
 	rig.RecordResult("default", "web01", "disk", model.Critical, "\x1b[31mred\x1b[0m "+strings.Repeat("long ", 50))
 	for _, line := range []string{"get events", "get events -o wide", "get events -o yaml", "describe event web01/disk", "status"} {
-		if out, _ := x.run("", line); strings.ContainsRune(out, 0x1b) {
+		if out, _ := x.runCommandLine("", line); strings.ContainsRune(out, 0x1b) {
 			t.Errorf("%s prints an escape sequence: %q", line, out)
 		}
 	}
 	x.wide = 60
-	out, _ := x.run("", "get events")
+	out, _ := x.runCommandLine("", "get events")
 	x.assertWidth(out, 60, "")
 	if !strings.Contains(out, "…") {
 		t.Errorf("nothing was cut: %s", out)
@@ -265,7 +265,7 @@ func TestTerminal(t *testing.T) {
 
 // TestCompletion offers kinds, existing names, events, and values of flags.
 func TestCompletion(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02", "db01")
 	rig.Apply(disk)
 	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n")
@@ -278,7 +278,7 @@ func TestCompletion(t *testing.T) {
 		{"explain n", "namespaces properties nodes groups handlers secrets windows routes silences assets checks"}, {"get check/d", "events problems history queues agents namespaces properties nodes groups handlers secrets windows routes silences assets checks"},
 		{"get events --status c", "ok warning critical unknown"}, {"get events -o w", "table wide json yaml"},
 	} {
-		out, code := x.run("", "__complete "+c.line)
+		out, code := x.runCommandLine("", "__complete "+c.line)
 		var words []string
 		for line := range strings.Lines(out) {
 			if word, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); word != "" && !strings.HasPrefix(word, ":") {
@@ -290,11 +290,11 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	x.env["MUSTER_SERVER"] = "https://127.0.0.1:1"
-	if out, code := x.run("", "__complete get nodes w"); code != 0 || strings.TrimSpace(out) != ":4" {
+	if out, code := x.runCommandLine("", "__complete get nodes w"); code != 0 || strings.TrimSpace(out) != ":4" {
 		t.Errorf("without a server: code %d, %q", code, out)
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if out, code := x.run("", "completion "+shell); code != 0 || !strings.Contains(out, "__complete") {
+		if out, code := x.runCommandLine("", "completion "+shell); code != 0 || !strings.Contains(out, "__complete") {
 			t.Errorf("%s: code %d, %d bytes", shell, code, len(out))
 		}
 	}
@@ -302,11 +302,11 @@ func TestCompletion(t *testing.T) {
 
 // TestApplyCheck declares one check for all web servers; apply shows how many nodes it lands on.
 func TestApplyCheck(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"role": "web"}, numberedNames("web%03d", 214)...)
 	rig.DeclareNodes("default", nil, numberedNames("other%03d", 900)...)
 	rig.Apply("kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n")
-	x.file("disk.yaml", `apiVersion: muster/v1
+	x.writeFile("disk.yaml", `apiVersion: muster/v1
 kind: Check
 metadata: {name: disk}
 spec:
@@ -315,15 +315,15 @@ spec:
   command: check_disk -w {{ .props.disk_warn | default "20%" }} -c 10% -p /
   alert: {failAfter: 3}
 `)
-	x.expect("", "apply -f DIR/disk.yaml", 0, "check/disk created   runs on 214 nodes; first results within 60 s\n")
-	catchUp(t, rig)
-	x.expect("", "get checks", 0, "disk  214 ")
-	x.expect("", "get nodes --group web", 0, "164 more;")
+	x.expectOutput("", "apply -f DIR/disk.yaml", 0, "check/disk created   runs on 214 nodes; first results within 60 s\n")
+	awaitPlanner(t, rig)
+	x.expectOutput("", "get checks", 0, "disk  214 ")
+	x.expectOutput("", "get nodes --group web", 0, "164 more;")
 }
 
-// TestWidths fits every table to 80, 120 and 200 columns, and never cuts a name.
-func TestWidths(t *testing.T) {
-	rig, x := openTerminal(t)
+// TestTablesFitTheTerminalWidth fits every table to 80, 120 and 200 columns, and never cuts a name.
+func TestTablesFitTheTerminalWidth(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01.fra.example.org", "db01")
 	rig.Apply(disk)
 	rig.Apply("kind: Check\nmetadata: {name: a-check-with-a-name}\nspec: {targets: {where: 'node.labels.env == \"prod\" && node.name.startsWith(\"web\")'}, interval: 60s, command: \"" + strings.Repeat("long ", 40) + "\"}\n")
@@ -334,12 +334,12 @@ func TestWidths(t *testing.T) {
 			"get events -A": "web01.fra.example.org", "get nodes": "web01.fra.example.org", "get checks": "a-check-with-a-name",
 			"get groups -A": "every node", "get queues": "rederive", "status": "CRITICAL", "describe node web01.fra.example.org": "CRITICAL",
 		} {
-			out, code := x.run("", line)
+			out, code := x.runCommandLine("", line)
 			if code != 0 || !strings.Contains(out, want) {
 				t.Errorf("%s at %d columns: %q is not in\n%s", line, columns, want, out)
 			}
 			x.assertWidth(out, columns, "changed")
 		}
 	}
-	x.expect("", "get events -o wide", 0, "'/'=60%;80;90")
+	x.expectOutput("", "get events -o wide", 0, "'/'=60%;80;90")
 }

@@ -25,33 +25,33 @@ type silenceFlags struct {
 	forever, everything bool
 }
 
-func silenceCommand(s *session) *cobra.Command {
+func silenceCommand(s *commandLine) *cobra.Command {
 	f := &silenceFlags{}
 	var specs []*model.SilenceSpec
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "silence [NODE[/CHECK]...]", short: "Silence problems for a while",
-		args: cobra.ArbitraryArgs, complete: s.completeEvents, flags: f.declare,
+		args: cobra.ArbitraryArgs, complete: s.completeEvents, flags: f.registerFlags,
 		commands: []*cobra.Command{silenceListCommand(s), silenceEndCommand(s)},
-		check: func(c *call) (err error) {
+		check: func(c *commandCall) (err error) {
 			if len(c.args) > 0 || c.cmd.Flags().NFlag() > 0 {
-				specs, err = f.specs(c)
+				specs, err = f.buildSilences(c)
 			}
 			return err
 		},
 		offline: true, // prints its help without a server
-		run: func(c *call) (err error) {
+		run: func(c *commandCall) (err error) {
 			if specs == nil {
 				return c.cmd.Help()
 			}
 			if c.api, err = c.connect(); err != nil {
 				return err
 			}
-			return makeSilences(c, f, specs)
+			return createSilences(c, f, specs)
 		},
 	})
 }
 
-func (f *silenceFlags) declare(flags *pflag.FlagSet) {
+func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.silence.Checks, "check", nil, "only these checks; keepalive is the check for silent agents")
 	flags.StringSliceVar(&f.targets.Groups, "group", nil, "nodes of these groups")
 	flags.StringVar(&f.targets.Where, "where", "", "condition on nodes: CEL over node")
@@ -72,7 +72,7 @@ func (f *silenceFlags) declare(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.request.Yes, "yes", false, "confirm a silence of any number of nodes")
 }
 
-func makeSilences(c *call, f *silenceFlags, specs []*model.SilenceSpec) error {
+func createSilences(c *commandCall, f *silenceFlags, specs []*model.SilenceSpec) error {
 	var made []v1.Silenced
 	for _, spec := range specs {
 		var err error
@@ -84,28 +84,28 @@ func makeSilences(c *call, f *silenceFlags, specs []*model.SilenceSpec) error {
 		if err != nil {
 			return err
 		}
-		if made = append(made, one); !c.Format.Machine() {
+		if made = append(made, one); !c.Format.IsForPrograms() {
 			printSilence(c, &one, spec)
 		}
 	}
 	return c.printValue(made, func() {})
 }
 
-func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
+func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 	verb := "silences"
 	if spec.Begin.After(c.Now()) {
-		verb = "silences, from " + c.When(spec.Begin.Time) + ","
+		verb = "silences, from " + c.TimeAndAge(spec.Begin.Time) + ","
 	}
 	until := "until a user ends it"
 	switch {
 	case spec.UntilResolved && s.Until.IsZero():
 		until = "until the first of its problems closes"
 	case spec.UntilResolved:
-		until = "until the first of its problems closes, at the latest " + c.When(s.Until)
+		until = "until the first of its problems closes, at the latest " + c.TimeAndAge(s.Until)
 	case !s.Until.IsZero():
-		until = "until " + c.When(s.Until)
+		until = "until " + c.TimeAndAge(s.Until)
 	}
-	dry := textIf(s.DryRun, "dry run, nothing was created: ")
+	dry := textWhen(s.DryRun, "dry run, nothing was created: ")
 	checks := "every check"
 	if len(spec.Checks) > 0 {
 		checks = strings.Join(spec.Checks, ", ")
@@ -122,14 +122,14 @@ func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
 		c.Printf("  the silence matches no node. List nodes: muster get nodes\n")
 	}
 	if !s.DryRun {
-		namespace := textIf(!c.namespaceImplied && c.objectNamespace() != model.DefaultNamespaceName, " -n "+c.objectNamespace())
+		namespace := textWhen(!c.namespaceImplied && c.objectNamespace() != model.DefaultNamespaceName, " -n "+c.objectNamespace())
 		c.Printf("  end it: muster silence end %s%s\n", s.Name, namespace)
 	}
 }
 
-// specs returns one silence for each set of checks: nodes with the same checks share one.
-func (f *silenceFlags) specs(c *call) ([]*model.SilenceSpec, error) {
-	base, err := f.spec(c)
+// buildSilences returns the silences to create: nodes with the same checks share one silence.
+func (f *silenceFlags) buildSilences(c *commandCall) ([]*model.SilenceSpec, error) {
+	base, err := f.buildSilenceWithoutNodes(c)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +167,8 @@ func (f *silenceFlags) specs(c *call) ([]*model.SilenceSpec, error) {
 	return specs, nil
 }
 
-// spec returns the silence of the flags, without nodes.
-func (f *silenceFlags) spec(c *call) (*model.SilenceSpec, error) {
+// buildSilenceWithoutNodes returns a silence with everything that the flags set, except its nodes.
+func (f *silenceFlags) buildSilenceWithoutNodes(c *commandCall) (*model.SilenceSpec, error) {
 	s := &f.silence
 	if strings.TrimSpace(s.Reason) == "" {
 		return nil, model.Errorf(model.Invalid, "a reason is required: -m TEXT").WithHint("write the reason for the colleague on call at 3 a.m.")
@@ -189,10 +189,11 @@ func (f *silenceFlags) spec(c *call) (*model.SilenceSpec, error) {
 		}
 		s.Labels[name] = value
 	}
-	return s, f.setTimes(c, s)
+	return s, f.setSilenceTimes(c, s)
 }
 
-func (f *silenceFlags) setTimes(c *call, s *model.SilenceSpec) error {
+// setSilenceTimes sets the start and end of a silence by the flags --from, --for and --until.
+func (f *silenceFlags) setSilenceTimes(c *commandCall, s *model.SilenceSpec) error {
 	from := c.Now()
 	if f.from != "" {
 		at, err := c.parseTime(f.from, c.Now())
@@ -218,35 +219,35 @@ func (f *silenceFlags) setTimes(c *call, s *model.SilenceSpec) error {
 	return nil
 }
 
-func silenceListCommand(s *session) *cobra.Command {
+func silenceListCommand(s *commandLine) *cobra.Command {
 	g := &getFlags{}
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "list", short: "List silences: matches, end, author, reason, and problems held now",
 		args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
-			g.declareAll(flags)
-			g.declareLimit(flags, 50)
-			g.declareSelector(flags, "silences with these labels")
-			g.declareWhere(flags, `metadata and spec: spec.creator == "ann"`)
+			g.registerAllNamespaces(flags)
+			g.registerLimit(flags, 50)
+			g.registerSelector(flags, "silences with these labels")
+			g.registerWhere(flags, `metadata and spec: spec.creator == "ann"`)
 		},
-		run: func(c *call) error { return getResources(c, kind.Silence(), nil, g) },
+		run: func(c *commandCall) error { return getResources(c, kind.Silence(), nil, g) },
 	})
 }
 
-func silenceEndCommand(s *session) *cobra.Command {
+func silenceEndCommand(s *commandLine) *cobra.Command {
 	var note string
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "end NAME...", short: "End silences: held problems that are still open notify now",
 		args: cobra.MinimumNArgs(1), complete: s.completeNames(kind.Silence().KindInfo),
-		flags: func(flags *pflag.FlagSet) { messageFlag(flags, &note, "reason, recorded with the change") },
-		run: func(c *call) error {
+		flags: func(flags *pflag.FlagSet) { registerMessageFlag(flags, &note, "reason, recorded with the change") },
+		run: func(c *commandCall) error {
 			var ended []v1.Silenced
 			for _, name := range c.args {
 				one, err := c.api.Notifications.EndSilence(c.ctx, c.objectNamespace(), name, note)
 				if err != nil {
 					return err
 				}
-				if ended = append(ended, one); !c.Format.Machine() {
+				if ended = append(ended, one); !c.Format.IsForPrograms() {
 					c.Printf("silence %s ended; it held %s\n", name, model.CountNoun(one.Holds, "problem"))
 				}
 			}

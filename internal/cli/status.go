@@ -19,15 +19,15 @@ const (
 	exitNotWell    = 21
 )
 
-func statusCommand(s *session) *cobra.Command {
+func statusCommand(s *commandLine) *cobra.Command {
 	var exitCode bool
-	return s.build(command{
+	return s.buildCommand(command{
 		use: "status", short: "Get the state of fleet and server, worst first",
 		args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&exitCode, "exit-code", false, "exit with 20 if the fleet has only warnings, with 21 if it is not well")
 		},
-		run: func(c *call) error {
+		run: func(c *commandCall) error {
 			st, err := c.api.Status(c.ctx, c.namespace)
 			if err != nil {
 				return err
@@ -35,7 +35,7 @@ func statusCommand(s *session) *cobra.Command {
 			if err := c.printValue(st, func() { printStatus(c, st) }); err != nil {
 				return err
 			}
-			if code := statusExit(st); exitCode && code != 0 {
+			if code := statusExitCode(st); exitCode && code != 0 {
 				return &exitError{code}
 			}
 			return nil
@@ -43,19 +43,19 @@ func statusCommand(s *session) *cobra.Command {
 	})
 }
 
-// statusExit returns 0, exitNearlyWell or exitNotWell.
-func statusExit(s v1.Status) int {
+// statusExitCode returns the exit code of muster status --exit-code: 0, exitNearlyWell or exitNotWell.
+func statusExitCode(s v1.Status) int {
 	switch {
 	case len(s.NotReady) > 0 || s.Silent+s.ByStatus.Critical+s.ByStatus.Unknown > 0:
 		return exitNotWell
-	case s.ByStatus.Warning > 0 || len(listConcerns(s)) > 0:
+	case s.ByStatus.Warning > 0 || len(listServerAndAgentFaults(s)) > 0:
 		return exitNearlyWell
 	}
 	return 0
 }
 
-// listConcerns returns everything that is not well, other than events.
-func listConcerns(s v1.Status) (list []string) {
+// listServerAndAgentFaults returns a text for each fault of server or agents; events are not counted.
+func listServerAndAgentFaults(s v1.Status) (list []string) {
 	if s.Faulty > 0 {
 		list = append(list, model.CountNoun(s.Faulty, "node")+" with errors")
 	}
@@ -76,13 +76,15 @@ func listConcerns(s v1.Status) (list []string) {
 }
 
 // printStatusLine writes one line of status: a name and its value.
-func (c *call) printStatusLine(name, format string, args ...any) { c.Field(10, name, format, args...) }
+func (c *commandCall) printStatusLine(name, format string, args ...any) {
+	c.Field(10, name, format, args...)
+}
 
 // shownWarnings is how many warnings of the server stand on the screen.
 const shownWarnings = 5
 
-// printStatus answers in the first line; below it stands the worst first.
-func printStatus(c *call, s v1.Status) {
+// printStatus prints whether all is well, and below that line the details, worst first.
+func printStatus(c *commandCall, s v1.Status) {
 	c.Wrapf(0, "%s", statusSummary(c, s))
 	for _, reason := range s.NotReady {
 		c.Wrapf(4, "  %s %s", screen.Cell{Text: "not ready:", Colour: screen.Red}, reason)
@@ -95,13 +97,13 @@ func printStatus(c *call, s v1.Status) {
 	}
 	if len(s.Wrong) > 0 {
 		c.Printf("\n")
-		_ = failingChecks(c, s.Wrong).Write(c.Screen)
+		_ = failingChecksTable(c, s.Wrong).Write(c.Screen)
 		if s.WrongMore > 0 {
-			c.Printf("%s more: muster get events --status critical,unknown,warning%s\n", model.CountNoun(s.WrongMore, "check"), statusScope(c))
+			c.Printf("%s more: muster get events --status critical,unknown,warning%s\n", model.CountNoun(s.WrongMore, "check"), namespaceFlagOfStatus(c))
 		}
 	}
-	if steps := adviseSetup(c, s); steps != nil && statusExit(s) == 0 {
-		steps.print(c)
+	if steps := adviseSetup(c, s); steps != nil && statusExitCode(s) == 0 {
+		steps.printAdvice(c)
 	}
 	c.Printf("\n")
 	printNodeStatus(c, s)
@@ -109,7 +111,7 @@ func printStatus(c *call, s v1.Status) {
 	printAgentStatus(c, s)
 	printServerStatus(c, s)
 	for i, change := range s.LastChange {
-		c.printStatusLine(firstOnly(i, "changed"), "%s %s", c.Ago(change.At), changeText(change))
+		c.printStatusLine(fieldNameOfFirst(i, "changed"), "%s %s", c.AgeText(change.At), changeText(change))
 		s.LastHour.Changes -= 1 + change.More
 	}
 	if s.LastHour.Changes > 0 {
@@ -118,7 +120,7 @@ func printStatus(c *call, s v1.Status) {
 }
 
 // statusSummary returns the first line: whether all is well.
-func statusSummary(c *call, s v1.Status) screen.Cell {
+func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 	by := s.ByStatus
 	by.Critical -= min(by.Critical, s.Silent) // silent nodes are counted apart
 	var failing []string
@@ -138,12 +140,12 @@ func statusSummary(c *call, s v1.Status) screen.Cell {
 	if s.Silent > 0 {
 		parts = append(parts, model.CountNoun(s.Silent, "node")+" silent")
 	}
-	level := statusExit(s)
+	level := statusExitCode(s)
 	if level == exitNearlyWell { // in a worse state they stand below
-		parts = append(parts, listConcerns(s)...)
+		parts = append(parts, listServerAndAgentFaults(s)...)
 	}
 	text := strings.Join(parts, "; ")
-	text += textIf(s.Silent > 0 && len(parts) == 1 && len(listConcerns(s)) == 0, ", the rest is well")
+	text += textWhen(s.Silent > 0 && len(parts) == 1 && len(listServerAndAgentFaults(s)) == 0, ", the rest is well")
 	switch {
 	case level == exitNotWell && len(s.NotReady) > 0:
 		return screen.Cell{Text: "The server is not ready.", Colour: screen.Red}
@@ -158,50 +160,50 @@ func statusSummary(c *call, s v1.Status) screen.Cell {
 	return screen.Cell{Text: fmt.Sprintf("All is well: %s, all OK.", events), Colour: screen.Green}
 }
 
-// failingChecks has one row per check that is not OK, however many nodes it fails on.
-func failingChecks(c *call, wrong []v1.Wrong) *screen.Table {
-	return screen.Rows(wrong, screen.Head("STATUS|WHAT|FOR|OUTPUT"), func(w v1.Wrong) []any {
-		name, output := w.Check+" on "+model.CountNoun(w.Nodes, "node"), examplesText(w.Examples, w.Nodes)+": "+summary(w.Output)
+// failingChecksTable returns a table with one row per check that is not OK, however many nodes the check fails on.
+func failingChecksTable(c *commandCall, wrong []v1.Wrong) *screen.Table {
+	return screen.NewTable(wrong, screen.SplitColumns("STATUS|WHAT|FOR|OUTPUT"), func(w v1.Wrong) []any {
+		name, output := w.Check+" on "+model.CountNoun(w.Nodes, "node"), exampleNamesText(w.Examples, w.Nodes)+": "+outputSummary(w.Output)
 		if w.Nodes == 1 {
-			name, output = w.Examples[0]+"/"+w.Check, summary(w.Output)
+			name, output = w.Examples[0]+"/"+w.Check, outputSummary(w.Output)
 		}
 		return []any{statusCell(w.Status), name, model.Age(c.Now(), w.Since), output}
 	})
 }
 
-// examplesText names some of n nodes: web01, web02, …
-func examplesText[N int | uint64](examples []string, n N) string {
-	return strings.Join(examples, ", ") + textIf(n > N(len(examples)), ", …")
+// exampleNamesText returns the first of n node names: web01, web02, …
+func exampleNamesText[N int | uint64](examples []string, n N) string {
+	return strings.Join(examples, ", ") + textWhen(n > N(len(examples)), ", …")
 }
 
-// nodesText counts nodes and names some: node web01; 37 nodes (web01, web02, …).
-func nodesText(n int, examples []string) string {
+// nodesWithExamplesText returns the number of nodes and some of their names: 37 nodes (web01, web02, …).
+func nodesWithExamplesText(n int, examples []string) string {
 	if n == 1 && len(examples) == 1 {
 		return "node " + examples[0]
 	}
-	return fmt.Sprintf("%s (%s)", model.CountNoun(n, "node"), examplesText(examples, n))
+	return fmt.Sprintf("%s (%s)", model.CountNoun(n, "node"), exampleNamesText(examples, n))
 }
 
-func printNodeStatus(c *call, s v1.Status) {
+func printNodeStatus(c *commandCall, s v1.Status) {
 	if s.Silent > 0 {
 		names := mapTexts(s.SilentNow, func(e v1.Event) string {
-			return qualified(e.Namespace, e.Node) + " for " + model.Age(c.Now(), e.Changed)
+			return nameWithNamespace(e.Namespace, e.Node) + " for " + model.Age(c.Now(), e.Changed)
 		})
 		text := model.CountNoun(s.Silent, "node") + ": " + strings.Join(names, ", ")
 		if more := s.Silent - uint64(len(names)); more > 0 {
-			text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, statusScope(c))
+			text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, namespaceFlagOfStatus(c))
 		}
 		c.printStatusLine("silent", "%s", text)
 	}
 	if s.Stopped > 0 {
-		c.printStatusLine("stopped", "%s, on purpose: no alarm", nodesText(s.Stopped, s.StoppedNow))
+		c.printStatusLine("stopped", "%s, on purpose: no alarm", nodesWithExamplesText(s.Stopped, s.StoppedNow))
 	}
 	for i, f := range s.Faults {
-		c.printStatusLine(firstOnly(i, "errors"), "%s: %s", nodesText(f.Nodes, f.Examples), f.Text)
+		c.printStatusLine(fieldNameOfFirst(i, "errors"), "%s: %s", nodesWithExamplesText(f.Nodes, f.Examples), f.Text)
 	}
 }
 
-func printEventStatus(c *call, s v1.Status) {
+func printEventStatus(c *commandCall, s v1.Status) {
 	if s.Events == 0 {
 		c.printStatusLine("events", "none yet")
 	} else {
@@ -211,17 +213,17 @@ func printEventStatus(c *call, s v1.Status) {
 		c.printStatusLine("", "%s; only one: -n %s", strings.Join(mapTexts(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
-	problems += textIf(s.LastHour.Opened+s.LastHour.Closed > 0,
+	problems += textWhen(s.LastHour.Opened+s.LastHour.Closed > 0,
 		fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed))
 	c.printStatusLine("problems", "%s", problems)
 	for i, u := range s.Unsent {
-		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, qualified(u.Namespace, u.Handler), model.Age(c.Now(), u.Since))
-		text += textIf(u.Failing > 0, fmt.Sprintf("; %d failed: %s", u.Failing, screen.FirstLine(u.LastError)))
-		c.printStatusLine(firstOnly(i, "messages"), "%s", text)
+		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, nameWithNamespace(u.Namespace, u.Handler), model.Age(c.Now(), u.Since))
+		text += textWhen(u.Failing > 0, fmt.Sprintf("; %d failed: %s", u.Failing, screen.FirstLine(u.LastError)))
+		c.printStatusLine(fieldNameOfFirst(i, "messages"), "%s", text)
 	}
 }
 
-func printAgentStatus(c *call, s v1.Status) {
+func printAgentStatus(c *commandCall, s v1.Status) {
 	switch {
 	case c.namespace != "":
 		c.printStatusLine("nodes", "%d in namespace %s", s.Nodes, c.namespace)
@@ -237,9 +239,9 @@ func printAgentStatus(c *call, s v1.Status) {
 	if s.Spooling > 0 {
 		parts := mapTexts(s.SpoolingNow, func(x v1.Agent) string {
 			st := x.Session.Stats
-			return fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, model.TimeSpan(time.Duration(st.OldestSeconds)*time.Second))
+			return fmt.Sprintf("%s (%d, the oldest for %s)", nameWithNamespace(x.Namespace, x.Name), st.Spooled, model.TimeSpan(time.Duration(st.OldestSeconds)*time.Second))
 		})
-		c.printStatusLine("behind", "results wait on %s: %s; muster get agents --spooling%s", model.CountNoun(s.Spooling, "agent"), strings.Join(parts, ", "), statusScope(c))
+		c.printStatusLine("behind", "results wait on %s: %s; muster get agents --spooling%s", model.CountNoun(s.Spooling, "agent"), strings.Join(parts, ", "), namespaceFlagOfStatus(c))
 	}
 	if s.Pending > 0 {
 		c.printStatusLine("pending", "%s asking to join: muster node list --pending", model.CountNoun(s.Pending, "machine"))
@@ -249,14 +251,14 @@ func printAgentStatus(c *call, s v1.Status) {
 // usualLag is how many commits are always on their way from the journal to the view.
 const usualLag = 10
 
-func printServerStatus(c *call, s v1.Status) {
+func printServerStatus(c *commandCall, s v1.Status) {
 	if j := s.Journal; j.BudgetBytes > 0 {
 		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).Approximate(), model.Size(j.BudgetBytes).Approximate(), j.SizeBytes*100/j.BudgetBytes)
 		if j.FreeBytes > 0 {
 			text += fmt.Sprintf("; %s free on its disk", model.Size(j.FreeBytes).Approximate())
-			text += textIf(j.FreeBytes < j.BudgetBytes-j.SizeBytes, ", less than the journal may still use")
+			text += textWhen(j.FreeBytes < j.BudgetBytes-j.SizeBytes, ", less than the journal may still use")
 		}
-		text += textIf(j.DataFreeBytes > 0, fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate()))
+		text += textWhen(j.DataFreeBytes > 0, fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate()))
 		c.printStatusLine("journal", "%s", text)
 		if j.BehindCommits > usualLag || j.QueuedBytes > 0 && j.Blocked != "" {
 			c.printStatusLine("", "%s wait for a commit; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
@@ -273,22 +275,22 @@ func printServerStatus(c *call, s v1.Status) {
 	c.printStatusLine("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
 }
 
-// statusScope returns the flag with which another list covers the namespaces of the status.
-func statusScope(c *call) string {
+// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE with which another command covers the same namespaces.
+func namespaceFlagOfStatus(c *commandCall) string {
 	if c.namespace == "" {
 		return " -A"
 	}
 	return " -n " + c.namespace
 }
 
-// setupAdvice is the state of a server that watches little yet, and the commands to type next.
+// setupAdvice is the advice for a new server that watches few machines: the commands to type next.
 type setupAdvice struct {
 	text string
 	next [][2]string // command and purpose
 }
 
-// adviseSetup returns nil once machines are checked.
-func adviseSetup(c *call, s v1.Status) *setupAdvice {
+// adviseSetup returns the advice for a new server; nil: machines are checked already.
+func adviseSetup(c *commandCall, s v1.Status) *setupAdvice {
 	var next [][2]string
 	const starter, starterPurpose = "muster apply -f docs/examples/starter.yaml", "declares eight checks for every machine"
 	switch {
@@ -313,7 +315,7 @@ func adviseSetup(c *call, s v1.Status) *setupAdvice {
 	return nil
 }
 
-func (s *setupAdvice) print(c *call) {
+func (s *setupAdvice) printAdvice(c *commandCall) {
 	wide := 0
 	for _, n := range s.next {
 		wide = max(wide, len(n[0]))

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// numberedNames returns n names with consecutive numbers.
 func numberedNames(format string, n int) (list []string) {
 	for i := range n {
 		list = append(list, fmt.Sprintf(format, i+1))
@@ -33,7 +34,7 @@ const nightChecks = `{kind: Group, metadata: {name: web}, spec: {where: 'node.la
 
 // TestStatusOfManyFaults shows the worst first, on one screen of 80 columns.
 func TestStatusOfManyFaults(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	x.wide = 80
 	web := numberedNames("web%02d", 50)
 	rig.DeclareNodes("default", map[string]string{"role": "web"}, web...)
@@ -56,7 +57,7 @@ func TestStatusOfManyFaults(t *testing.T) {
 		rig.RecordSilence(node, "no sign of life for 2m")
 		rig.SetSession(web[i], &v1.AgentSession{Version: "0.1.0", Stats: &v1.AgentStats{Spooled: uint64(100 * (i + 1)), OldestSeconds: float64(100 * i)}})
 	}
-	failDelivery(t, rig, "p1", 4*time.Minute, time.Minute, "POST https://pager.example/hook: answered 503 Service Unavailable")
+	recordFailedDelivery(t, rig, "p1", 4*time.Minute, time.Minute, "POST https://pager.example/hook: answered 503 Service Unavailable")
 	rig.Pending = 2
 	rig.ChangeStatus = func(s *v1.Status) {
 		s.Connected = 43
@@ -64,66 +65,67 @@ func TestStatusOfManyFaults(t *testing.T) {
 		s.Reactions = v1.Reactions{Waiting: 1200, BehindSeconds: 95, Lagging: true}
 		s.Warnings = append(s.Warnings, "namespace default met a limit 12 times, last by node web07: this node is at its limit of 100 results per second; spec.limits.nodeResultsPerSec: muster edit namespace default")
 	}
-	out, _ := x.run("", "status")
+	out, _ := x.runCommandLine("", "status")
 	if lines := strings.Count(out, "\n"); lines > 40 {
 		t.Errorf("%d lines are more than a screen", lines)
 	}
 	x.assertWidth(out, 80, "")
-	x.expect("", "status --exit-code -n default", 21)
-	x.golden("status_faults.golden")
+	x.expectOutput("", "status --exit-code -n default", 21)
+	x.assertTranscript("status_faults.golden")
 	var s v1.Status
-	if out, _ := x.run("", "status -o json"); json.Unmarshal([]byte(out), &s) != nil || s.Wrong[0].Nodes != 38 || s.Faulty != 3 || s.Unsent[0].Failing != 1 || len(s.SpoolingNow) != 3 {
+	if out, _ := x.runCommandLine("", "status -o json"); json.Unmarshal([]byte(out), &s) != nil || s.Wrong[0].Nodes != 38 || s.Faulty != 3 || s.Unsent[0].Failing != 1 || len(s.SpoolingNow) != 3 {
 		t.Errorf("as JSON:\n%s", out)
 	}
 }
 
-// TestStatus shows servers that watch nothing, are well, nearly well, just started, not ready, and down.
-func TestStatus(t *testing.T) {
-	rig, x := openTerminal(t)
+// TestStatusInEveryStateOfTheServer shows the status of servers that watch nothing, are well, nearly well, just
+// started, not ready, and down.
+func TestStatusInEveryStateOfTheServer(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
 	x.wide = 80
 	rig.ChangeStatus = func(s *v1.Status) { s.Connected = 0 }
-	x.run("", "status")
+	x.runCommandLine("", "status")
 	rig.Pending = 1
-	x.run("", "status")
+	x.runCommandLine("", "status")
 	rig.Pending = 0
 	rig.DeclareNodes("default", nil, "web01", "web02", "web03")
 	rig.RecordSession("web01", true, false)
-	x.run("", "status")
+	x.runCommandLine("", "status")
 	rig.Apply(disk)
-	x.expect("", "status --exit-code", 0)
+	x.expectOutput("", "status --exit-code", 0)
 	rig.Apply("kind: Namespace\nmetadata: {name: web}\n")
-	x.run("", "status -n web")
+	x.runCommandLine("", "status -n web")
 	for _, node := range []string{"web01", "web02", "web03"} {
 		rig.RecordSession(node, true, false)
 		rig.RecordResult("default", node, "disk", model.OK, "DISK OK")
 	}
 	rig.ChangeStatus = func(s *v1.Status) { s.Connected = 3 }
-	x.expect("", "status --exit-code", 0)
+	x.expectOutput("", "status --exit-code", 0)
 	rig.ChangeStatus = func(s *v1.Status) { s.Started, s.Connected = rig.Now().Add(-40*time.Second), 1 }
-	x.run("", "status")
+	x.runCommandLine("", "status")
 	rig.ChangeStatus = func(s *v1.Status) { s.Connected = 3 }
 	rig.SetSession("web01", &v1.AgentSession{Stats: &v1.AgentStats{Spooled: 12, OldestSeconds: 100}})
-	x.expect("", "status --exit-code", 20)
+	x.expectOutput("", "status --exit-code", 20)
 	rig.SetSession("web01", nil)
 	rig.RecordSilence("web02", "no sign of life for 2m")
-	x.expect("", "status --exit-code", 21)
+	x.expectOutput("", "status --exit-code", 21)
 	rig.NotReady = []string{"the journal does not commit: no space left on device"}
-	x.run("", "status")
+	x.runCommandLine("", "status")
 	x.env["MUSTER_SERVER"] = "https://127.0.0.1:1"
-	x.run("", "status")
-	x.golden("status.golden")
+	x.runCommandLine("", "status")
+	x.assertTranscript("status.golden")
 }
 
 // TestStatusWarnsWithoutRoute warns of problems that match no route, until a route takes them.
 func TestStatusWarnsWithoutRoute(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
 	rig.Apply(`
 {kind: Check, metadata: {name: disk}, spec: {targets: {nodes: [web01]}, interval: 60s, command: "true"}}
 `)
 	status := func() string {
 		x.text.Reset()
-		x.run("", "status")
+		x.runCommandLine("", "status")
 		return strings.Join(strings.Fields(x.text.String()), " ")
 	}
 	const nobody = "problems in namespace default that match no Route"
@@ -147,7 +149,7 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 
 // TestDescribeNode describes a node with every origin of groups, labels and properties, at 80 columns.
 func TestDescribeNode(t *testing.T) {
-	rig, x := openTerminal(t)
+	rig, x := openLoggedInTerminal(t)
 	rig.Apply(`
 {kind: Group, metadata: {name: web}, spec: {properties: {proxy: {host: proxy.example.com, port: 3128}, disk_warn: 20%}}}
 ---
@@ -181,15 +183,15 @@ func TestDescribeNode(t *testing.T) {
 		},
 	})
 	x.wide = 80
-	out, _ := x.run("", "describe node web01")
+	out, _ := x.runCommandLine("", "describe node web01")
 	x.assertWidth(out, 80, "  ")
-	x.golden("describe_node.golden")
+	x.assertTranscript("describe_node.golden")
 }
 
-// TestRouteTest shows the router's decision: no default route for a check with pipelines of Sensu, and
+// TestRouteTestShowsMatchingRoutes shows the router's decision: no default route for a check with pipelines of Sensu, and
 // dependencies and the rate of a route.
-func TestRouteTest(t *testing.T) {
-	rig, x := openTerminal(t)
+func TestRouteTestShowsMatchingRoutes(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
 	rig.Apply(`
 {kind: Handler, metadata: {name: pager}, spec: {command: "true"}}
@@ -207,7 +209,7 @@ func TestRouteTest(t *testing.T) {
 	expectRoute := func(check string, want ...string) string {
 		t.Helper()
 		x.text.Reset()
-		x.run("", "route test web01/"+check)
+		x.runCommandLine("", "route test web01/"+check)
 		for _, text := range want {
 			if !strings.Contains(strings.Join(strings.Fields(x.text.String()), " "), text) {
 				t.Errorf("no %q in\n%s", text, x.text.String())

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestWhy traces one check on every kind of node.
-func TestWhy(t *testing.T) {
-	rig, x := openTerminal(t)
+// TestWhyTracesCheckOnEveryKindOfNode traces one check on every kind of node.
+func TestWhyTracesCheckOnEveryKindOfNode(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
 	rig.DeclareNodes("default", map[string]string{"env": "test"}, "db01")
 	rig.Apply(`{kind: Handler, metadata: {name: notebook}, spec: {command: 'cat >> /tmp/notebook'}}
@@ -34,21 +34,21 @@ spec:
   command: check_disk -w 20% -c 10% -p /
   alert: {failAfter: 2, handlers: [notebook]}
 `)
-	x.play("why web01", "why web01/disk")
+	x.runCommandLines("why web01", "why web01/disk")
 	rig.Advance(10 * time.Second)
 	rig.RecordResult("default", "web01", "disk", model.OK, "DISK OK")
 	rig.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL")
-	x.play("why web01/disk", "why web02/disk")
+	x.runCommandLines("why web01/disk", "why web02/disk")
 	rig.Advance(time.Minute)
 	rig.RecordResult("default", "web02", "disk", model.Critical, "DISK CRITICAL")
-	x.play("why web02/disk", "why web03/disk", "why db01/disk", "why db01/disk -o yaml", "why db01/keepalive",
+	x.runCommandLines("why web02/disk", "why web03/disk", "why db01/disk", "why db01/disk -o yaml", "why db01/keepalive",
 		"why db01/dsik", "why db02/disk", "why web01/")
-	x.golden("why.golden")
+	x.assertTranscript("why.golden")
 }
 
-// TestWhyFailures traces every reason why a step did not happen.
-func TestWhyFailures(t *testing.T) {
-	rig, x := openTerminal(t)
+// TestWhyNamesReasonOfMissingStep requires that muster why names the reason for each step that did not happen.
+func TestWhyNamesReasonOfMissingStep(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
 	rig.Apply(`{kind: Handler, metadata: {name: pager}, spec: {webhook: {url: "https://pager.example/hook"}}}
 ---
@@ -75,58 +75,58 @@ spec:
 		rig.SetSession(node, &a)
 	}
 	session("web01", nil)
-	x.run("", "why web01/load") // a property that is not set, no result yet
+	x.runCommandLine("", "why web01/load") // a property that is not set, no result yet
 	rig.Apply("kind: Property\nmetadata: {name: load_warn}\nspec: {value: 5}\n")
 	revision, _ = rig.Directory.Assignment(nodeID(t, rig, "web02"))
 	session("web01", func(a *v1.AgentSession) { a.Assignment-- })
-	x.run("", "why web01/load") // the agent does not have the new assignment yet
+	x.runCommandLine("", "why web01/load") // the agent does not have the new assignment yet
 	session("web01", nil)
 	rig.RecordResult("default", "web01", "load", model.Warning, "LOAD WARNING")
 	rig.Advance(30 * time.Second)
-	x.run("", "why web01/load") // not due yet, one of three
+	x.runCommandLine("", "why web01/load") // not due yet, one of three
 	rig.Advance(5 * time.Minute)
 	session("web01", func(a *v1.AgentSession) {
 		a.Refuses, a.Stats = []string{"commands", "run"}, &v1.AgentStats{Spooled: 40, OldestSeconds: 280, GaveWay: 3}
 	})
-	x.run("", "why web01/load") // late: results wait, and the agent refuses some things
+	x.runCommandLine("", "why web01/load") // late: results wait, and the agent refuses some things
 	rig.SetSession("web01", nil)
 	rig.RecordSession("web05", true, false)
 	rig.RecordResult("default", "web05", "load", model.OK, "LOAD OK")
 	rig.Advance(5 * time.Minute)
 	rig.RecordSession("web05", false, true)
-	x.run("", "why web05/load") // its agent was stopped
+	x.runCommandLine("", "why web05/load") // its agent was stopped
 	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })
-	x.run("", "why web04/backup") // cron, by a clock that is off
+	x.runCommandLine("", "why web04/backup") // cron, by a clock that is off
 	backup, _ := rig.Directory.CheckByName("default", "backup")
 	session("web04", func(a *v1.AgentSession) {
 		a.IdleUnits = []v1.IdleUnit{{ID: backup, Name: "backup", Reason: "the agent (version 0.10.0) does not understand chunks of kind 2: update it"}}
 	})
-	x.run("", "why web04/backup") // its agent lacks the feature
+	x.runCommandLine("", "why web04/backup") // its agent lacks the feature
 	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })
-	x.run("", "why web03/quiet") // targets name other nodes
+	x.runCommandLine("", "why web03/quiet") // targets name other nodes
 	for range 3 {
 		rig.Advance(time.Minute)
 		rig.RecordResult("default", "web06", "load", model.Critical, "LOAD CRITICAL")
 	}
-	x.run("", "why web06/load") // open, its notification is due soon
+	x.runCommandLine("", "why web06/load") // open, its notification is due soon
 	load, _ := rig.Directory.CheckByName("default", "load")
 	state, _ := rig.View.Get(nodeID(t, rig, "web06"), load)
-	failDelivery(t, rig, state.Problem.ID, 0, 40*time.Second, "answered 503")
-	x.run("", "why web06/load")
+	recordFailedDelivery(t, rig, state.Problem.ID, 0, 40*time.Second, "answered 503")
+	x.runCommandLine("", "why web06/load")
 	rig.RecordResult("default", "web02", "quiet", model.Critical, "no")
-	x.run("", "why web02/quiet") // no handler
-	x.run("", "why web04")
+	x.runCommandLine("", "why web02/quiet") // no handler
+	x.runCommandLine("", "why web04")
 	rig.Apply("kind: Group\nmetadata: {name: a}\nspec: {nodes: [web04], properties: {load_warn: 1}}\n---\nkind: Group\nmetadata: {name: b}\nspec: {nodes: [web04], properties: {load_warn: 2}}\n")
-	x.run("", "why web04") // an error of the node
-	x.play("why web04/load", "delete node web05 --yes")
-	catchUp(t, rig)
+	x.runCommandLine("", "why web04") // an error of the node
+	x.runCommandLines("why web04/load", "delete node web05 --yes")
+	awaitPlanner(t, rig)
 	err := rig.Intent.BlockKey(t.Context(), intent.Actor{User: "ada"}, "ab12", intent.Tombstone{Name: "web05", Namespace: "default", Why: intent.ReasonRetired, Reason: "scrapped"})
 	testenv.NoError(t, err)
-	x.run("", "why web05") // the node was deleted and its key refused
+	x.runCommandLine("", "why web05") // the node was deleted and its key refused
 	x.wide = 80
-	out, _ := x.run("", "why web04/load")
+	out, _ := x.runCommandLine("", "why web04/load")
 	x.assertWidth(out, 80, "")
-	x.golden("why_failures.golden")
+	x.assertTranscript("why_failures.golden")
 }
 
 // nodeID returns the id of a node in the namespace default.
@@ -139,8 +139,9 @@ func nodeID(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	return id
 }
 
-// failDelivery records a notification of a problem, made before now, and its failed attempt; retry is the time to the next one.
-func failDelivery(t *testing.T, rig *apitest.Server, problem string, age, retry time.Duration, failure string) {
+// recordFailedDelivery records a notification of a problem, of that age, and its failed attempt; retry is the time
+// to the next attempt.
+func recordFailedDelivery(t *testing.T, rig *apitest.Server, problem string, age, retry time.Duration, failure string) {
 	t.Helper()
 	d := history.Delivery{Key: "d", Problem: problem, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened",
 		Payload: []byte("{}"), Created: rig.Now().Add(-age), State: history.Pending, NextAt: rig.Now()}

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// checkArguments turns wrong commands and arguments of the whole tree into errors of class Invalid
-// with the nearest right command as a hint.
-func (s *session) checkArguments(c *cobra.Command) {
+// explainWrongArguments makes all commands explain wrong arguments: the error is of class Invalid and its hint is
+// the nearest right command.
+func (s *commandLine) explainWrongArguments(c *cobra.Command) {
 	check := c.Args
 	switch {
 	case check != nil:
@@ -28,7 +28,7 @@ func (s *session) checkArguments(c *cobra.Command) {
 		check = cobra.ArbitraryArgs
 	}
 	if c.HasSubCommands() && !c.Runnable() { // cobra checks arguments of runnable commands only
-		c.RunE = helpOf
+		c.RunE = printHelp
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		err := check(c, args)
@@ -39,20 +39,20 @@ func (s *session) checkArguments(c *cobra.Command) {
 		case errors.As(err, &e) && e.Hint != "": // the command's own error is better
 			return err
 		case c.HasSubCommands() && len(args) > 0:
-			return s.unknownCommand(c, args)
+			return s.unknownCommandError(c, args)
 		}
 		return s.argumentError(c, args, err)
 	}
 	for _, sub := range c.Commands() {
-		s.checkArguments(sub)
+		s.explainWrongArguments(sub)
 	}
 }
 
-// unknownCommand suggests the nearest command.
-func (s *session) unknownCommand(c *cobra.Command, args []string) error {
+// unknownCommandError returns the error for an unknown command, with the nearest command as a hint.
+func (s *commandLine) unknownCommandError(c *cobra.Command, args []string) error {
 	e := model.Errorf(model.Invalid, "unknown command %q", c.CommandPath()+" "+args[0])
 	if !c.HasParent() {
-		if hint := s.foreignCommand(args[0], args[1:]); hint != "" {
+		if hint := s.commandForForeignWord(args[0], args[1:]); hint != "" {
 			return e.WithHint("%s", hint)
 		}
 	}
@@ -64,7 +64,7 @@ func (s *session) unknownCommand(c *cobra.Command, args []string) error {
 }
 
 // foreignCommands are commands of other programs; REST stands for the arguments.
-var foreignCommands = []wordHint{
+var foreignCommands = []foreignWordHint{
 	{"create replace patch import", "declare it in a file: muster apply -f FILE. An example: muster explain check"},
 	{"list ls show", "did you mean: muster getREST"},
 	{"remove rm", "did you mean: muster deleteREST"},
@@ -77,10 +77,11 @@ var foreignCommands = []wordHint{
 	{"whoami", "did you mean: muster auth whoami"},
 }
 
-// foreignCommand returns the command for a word that other programs use, or that is a kind.
-func (s *session) foreignCommand(word string, args []string) string {
+// commandForForeignWord returns the Muster command for a word that another program uses as a command, or that names
+// a kind.
+func (s *commandLine) commandForForeignWord(word string, args []string) string {
 	rest := strings.Join(append([]string{""}, args...), " ")
-	if hint := hintFor(word, foreignCommands); hint != "" {
+	if hint := hintForForeignWord(word, foreignCommands); hint != "" {
 		if strings.HasSuffix(hint, "getREST") && rest == "" {
 			rest = " events"
 		}
@@ -101,7 +102,7 @@ func (s *session) foreignCommand(word string, args []string) string {
 }
 
 // argumentError names the missing argument, or the superfluous one, by the words of the usage line.
-func (s *session) argumentError(c *cobra.Command, args []string, err error) error {
+func (s *commandLine) argumentError(c *cobra.Command, args []string, err error) error {
 	var expected []string
 	for _, word := range strings.Fields(c.Use)[1:] {
 		if strings.HasPrefix(word, "-") { // -f FILE is no argument
@@ -125,13 +126,13 @@ func (s *session) argumentError(c *cobra.Command, args []string, err error) erro
 	if len(expected) > len(args) && expected[len(args)] == "KIND" {
 		example, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
 		example, _, _ = strings.Cut(example, "  ")
-		return e.WithHint("for example: %s. Kinds: %s", example, strings.Join(s.kindsFor(c.Name()), ", "))
+		return e.WithHint("for example: %s. Kinds: %s", example, strings.Join(s.kindsOfCommand(c.Name()), ", "))
 	}
 	return e.WithHint("usage: %s", c.UseLine())
 }
 
-// kindsFor returns the kinds that a command takes.
-func (s *session) kindsFor(command string) []string {
+// kindsOfCommand returns the kinds that a command accepts as an argument.
+func (s *commandLine) kindsOfCommand(command string) []string {
 	switch command {
 	case "get":
 		return s.listWords()
@@ -143,8 +144,9 @@ func (s *session) kindsFor(command string) []string {
 	return s.kindWords()
 }
 
-// checkDashes refuses a long flag with one dash, which pflag reads as letters: -limit as -l imit.
-func checkDashes(root *cobra.Command, args []string) error {
+// refuseSingleDash refuses a long flag with only one dash: pflag would read -limit as the flag -l with the value
+// imit.
+func refuseSingleDash(root *cobra.Command, args []string) error {
 	c, _, err := root.Find(args)
 	if err != nil || c.DisableFlagParsing {
 		return nil
@@ -180,31 +182,32 @@ func flagError(c *cobra.Command, err error) error {
 		e = model.Errorf(model.Invalid, "unknown flag -%s", unknown.GetSpecifiedName()[:1])
 	case errors.As(err, &none):
 		text := "--" + none.GetFlag().Name + " needs a value"
-		if _, example := flagType(none.GetFlag()); example != "" {
+		if _, example := flagTypeText(none.GetFlag()); example != "" {
 			text += ", such as " + example
 		}
 		e = model.Errorf(model.Invalid, "%s", text)
 	case errors.As(err, &value):
-		e = model.Errorf(model.Invalid, "--%s: %w", value.GetFlag().Name, valueError(value))
+		e = model.Errorf(model.Invalid, "--%s: %w", value.GetFlag().Name, flagValueError(value))
 	}
 	return e.WithHint("all flags: %s --help", c.CommandPath())
 }
 
-// valueError replaces the errors of package strconv, which are for programmers.
-func valueError(e *pflag.InvalidValueError) error {
+// flagValueError returns an error for a wrong value of a flag in place of errors of package strconv, which only
+// programmers understand.
+func flagValueError(e *pflag.InvalidValueError) error {
 	f := e.GetFlag()
 	if f.Value.Type() == "bool" {
 		return model.Errorf(model.Invalid, "%q: expected true or false", e.GetValue())
 	}
-	if name, example := flagType(f); name != "" {
+	if name, example := flagTypeText(f); name != "" {
 		return model.Errorf(model.Invalid, "%q: expected a %s, such as %s", e.GetValue(), name, example)
 	}
 	return e.Unwrap()
 }
 
-// flagType returns the type of a flag in words, and an example: its default, unless that is empty.
-// An unknown type has no name.
-func flagType(f *pflag.Flag) (name, example string) {
+// flagTypeText returns the type of a flag in words, and an example: its default, unless that is empty. An unknown
+// type has no name.
+func flagTypeText(f *pflag.Flag) (name, example string) {
 	switch f.Value.Type() {
 	case "int", "int64":
 		name, example = "whole number", "2"
@@ -223,8 +226,8 @@ func flagType(f *pflag.Flag) (name, example string) {
 	return name, example
 }
 
-// nearestFlag returns the flag for a word of another program, the flag with the same beginning, or
-// the one that differs by a typing error.
+// nearestFlag returns the flag that the user probably meant: the flag for a word of another program, a flag with
+// the same beginning, or a flag that differs by a typing error.
 func nearestFlag(c *cobra.Command, word string) string {
 	for _, foreign := range [][3]string{{"json", "output", "-o json"}, {"yaml", "output", "-o yaml"}, {"wide", "output", "-o wide"},
 		{"force", "yes", "--yes"}, {"filename", "file", "--file"}, {"labels", "selector", "--selector"}} {
@@ -252,7 +255,7 @@ func nearestFlag(c *cobra.Command, word string) string {
 // completionTimeout limits the wait of a shell for names; after it there are none, and no error.
 const completionTimeout = 2 * time.Second
 
-// completion returns the words that may stand next on a command line.
+// completion returns the words that the shell may offer at the cursor.
 type completion = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
 
 const noFiles = cobra.ShellCompDirectiveNoFileComp
@@ -267,8 +270,8 @@ func completeFirstArgument(words completion) completion {
 	}
 }
 
-// completeObjects offers a kind, then at most so many names of that kind.
-func (s *session) completeObjects(most int) completion {
+// completeObjects offers kinds, then up to a number of names of the chosen kind.
+func (s *commandLine) completeObjects(most int) completion {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return s.listWords(), noFiles
@@ -277,11 +280,11 @@ func (s *session) completeObjects(most int) completion {
 			return nil, noFiles
 		}
 		word := args[0]
-		switch list, _ := stateOf(word); list {
+		switch list, _ := findServerStateList(word); list {
 		case events, history:
 			return s.completeEvents(c, args[1:], typed)
 		case problems:
-			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
+			return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				list, err := api.Problems.List(ctx, s.objectNamespace(), "", "", true, 100, "")
 				return mapTexts(list.Items, func(p v1.Problem) string { return p.ID + "\t" + p.Node + "/" + p.Source.String() }), err
 			})
@@ -297,17 +300,17 @@ func (s *session) completeObjects(most int) completion {
 }
 
 // completeNames offers the names of a kind.
-func (s *session) completeNames(k model.KindInfo) completion {
+func (s *commandLine) completeNames(k model.KindInfo) completion {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
+		return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 			refs, err := s.resourceRefs(ctx, api, k, s.listNamespace(!k.Namespaced), "")
 			return mapTexts(refs, func(ref v1.Ref) string { return ref.Name }), err
 		})
 	}
 }
 
-// completeEvents offers nodes, then NODE/CHECK.
-func (s *session) completeEvents(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+// completeEvents offers names of nodes, then NODE/CHECK.
+func (s *commandLine) completeEvents(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	node, _, named := strings.Cut(typed, "/")
 	if !named {
 		names, _ := s.completeNames(kind.Node().KindInfo)(c, nil, typed)
@@ -316,15 +319,15 @@ func (s *session) completeEvents(c *cobra.Command, _ []string, typed string) ([]
 		}
 		return names, noFiles | cobra.ShellCompDirectiveNoSpace
 	}
-	return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
+	return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 		list, err := api.Events.List(ctx, v1.EventFilter{Namespace: s.objectNamespace(), Node: node, Limit: 1000})
 		return mapTexts(list.Items, func(e v1.Event) string { return e.Node + "/" + e.Check }), err
 	})
 }
 
-// completeFrom offers the words of a list of the server that begin as typed. Words that came before
-// the time-out are better than none.
-func (s *session) completeFrom(c *cobra.Command, typed string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+// completeFromServer offers the words of a list that the server returns, if they begin as typed. Words that came
+// before the time-out are better than none.
+func (s *commandLine) completeFromServer(c *cobra.Command, typed string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	api, err := s.connect()
 	if err != nil {
 		return nil, noFiles
@@ -341,8 +344,8 @@ func (s *session) completeFrom(c *cobra.Command, typed string, list func(context
 	return slices.Compact(words), noFiles
 }
 
-// completeFlags offers names for --namespace, --node, --check and --group of all commands.
-func (s *session) completeFlags(c *cobra.Command) {
+// completeFlags offers values for the flags --namespace, --node, --check and --group of all commands.
+func (s *commandLine) completeFlags(c *cobra.Command) {
 	for flag, word := range map[string]string{"namespace": "Namespace", "node": "Node", "check": "Check", "group": "Group"} {
 		if c.Flags().Lookup(flag) == nil && c.PersistentFlags().Lookup(flag) == nil {
 			continue

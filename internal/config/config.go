@@ -21,9 +21,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Server holds all settings of a server. SIGHUP reloads a field marked reload:"yes"; every other one needs a restart. It has
-// more than 25 fields because each is one flag, one variable and one line of the file, and flags have no groups; blank
-// lines divide them by subject.
+// Server holds all settings of a server. SIGHUP reloads a field marked reload:"yes"; every other field needs a
+// restart. It has more than 25 fields because each is one flag, one variable and one line of the file, and flags
+// have no groups; blank lines divide them by subject.
 type Server struct {
 	Data    string `name:"data" default:"./muster-data" doc:"Folder for all data of the server."`
 	Journal string `name:"journal" doc:"Folder of the journal, to place it on a disk of its own. Default: journal in the data folder."`
@@ -78,7 +78,7 @@ type Server struct {
 	LogFile   string `name:"log-file" doc:"File for the log; SIGHUP opens it again, for logrotate. Default: standard error; for muster up, muster.log in the data folder."`
 }
 
-// Proxies are the networks of ProxyFrom.
+// Proxies returns the networks of load balancers that the setting proxy-from lists.
 func (s *Server) Proxies() []netip.Prefix {
 	list, err := parseNetworks(s.ProxyFrom)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Server) Proxies() []netip.Prefix {
 	return list
 }
 
-// parseNetworks reads addresses and networks; an address is a network of one.
+// parseNetworks reads addresses and networks; a single address becomes a network of one address.
 func parseNetworks(words []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	for _, word := range words {
@@ -108,8 +108,8 @@ func parseNetworks(words []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// check returns the errors of settings that contradict each other.
-func (s *Server) check() []error {
+// validate returns the errors of settings that contradict each other.
+func (s *Server) validate() []error {
 	var problems []error
 	wrong := func(is bool, format string, args ...any) {
 		if is {

@@ -25,7 +25,8 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, Reference())
 }
 
-func load(t *testing.T, env map[string]string, args ...string) (*Server, error) {
+// loadSettings loads the settings of environment variables and flags.
+func loadSettings(t *testing.T, env map[string]string, args ...string) (*Server, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	Flags(flags)
@@ -33,16 +34,19 @@ func load(t *testing.T, env map[string]string, args ...string) (*Server, error) 
 	return Load(flags, func(key string) string { return env[key] })
 }
 
-func file(t *testing.T, text string) string {
+// writeSettingsFile writes a settings file and returns its path.
+func writeSettingsFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "muster.yaml")
 	testenv.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
-func TestPrecedence(t *testing.T) {
-	path := file(t, "log-level: debug\nlisten: ':1'\nnode-states: 7\nadvertise: [a, b]\nkeepalive-timeout: 3m\n")
-	s, err := load(t, map[string]string{"MUSTER_LISTEN": ":2", "MUSTER_NODE_STATES": "8"}, "--config", path, "--node-states", "9")
+// TestFlagsOverrideEnvironmentOverridesFile requires that flags win over the environment, and the environment over
+// the file.
+func TestFlagsOverrideEnvironmentOverridesFile(t *testing.T) {
+	path := writeSettingsFile(t, "log-level: debug\nlisten: ':1'\nnode-states: 7\nadvertise: [a, b]\nkeepalive-timeout: 3m\n")
+	s, err := loadSettings(t, map[string]string{"MUSTER_LISTEN": ":2", "MUSTER_NODE_STATES": "8"}, "--config", path, "--node-states", "9")
 	testenv.NoError(t, err)
 	if s.LogLevel != "debug" || s.Listen != ":2" || s.NodeStates != 9 || len(s.Advertise) != 2 ||
 		time.Duration(s.KeepaliveTimeout) != 3*time.Minute || s.JournalBudget != 4<<30 {
@@ -51,8 +55,8 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestAllErrorsReportedTogether(t *testing.T) {
-	path := file(t, "listn: ':1'\nkeepalive-timeout: 5\nlog-level: loud\n")
-	_, err := load(t, map[string]string{"MUSTER_NODE_STATES": "many"}, "--config", path, "--listen-plain", "0.0.0.0:1")
+	path := writeSettingsFile(t, "listn: ':1'\nkeepalive-timeout: 5\nlog-level: loud\n")
+	_, err := loadSettings(t, map[string]string{"MUSTER_NODE_STATES": "many"}, "--config", path, "--listen-plain", "0.0.0.0:1")
 	if model.ClassOf(err) != model.Invalid {
 		t.Fatalf("got %v", err)
 	}
@@ -68,7 +72,7 @@ func TestAllErrorsReportedTogether(t *testing.T) {
 	}
 }
 
-func TestAgentServers(t *testing.T) {
+func TestAddressSettingsAreValidated(t *testing.T) {
 	for given, want := range map[string]string{
 		"--advertise=muster.example.org,10.0.0.7:443,fd00::7,[fd00::8],[fd00::9]:443": "",
 		"--advertise=https://muster.example.org":                                      `advertise: "https://muster.example.org"`,
@@ -79,16 +83,17 @@ func TestAgentServers(t *testing.T) {
 		"--proxy-from=haproxy":                                                        `proxy-from: "haproxy": expected addresses or networks`,
 		"--proxy-from=0.0.0.0/0":                                                      `proxy-from: "0.0.0.0/0": the server would trust every client`,
 	} {
-		_, err := load(t, nil, given)
+		_, err := loadSettings(t, nil, given)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", given, err, want)
 		}
 	}
 }
 
+// TestSettingsHidePasswords hides passwords in the addresses of databases.
 func TestSettingsHidePasswords(t *testing.T) {
 	for _, given := range []string{"postgres://muster:secret@db/muster", "postgresql://db/muster?password=secret", "postgres://secret%zz@db/muster"} {
-		s, err := load(t, nil, "--intent-db", given)
+		s, err := loadSettings(t, nil, "--intent-db", given)
 		testenv.NoError(t, err)
 		if got := s.Settings()["intent-db"]; strings.Contains(got, "secret") || !strings.HasPrefix(got, "postgres://…") {
 			t.Errorf("%s is shown as %q", given, got)
@@ -97,7 +102,7 @@ func TestSettingsHidePasswords(t *testing.T) {
 }
 
 func TestDefaultsEqualModelLimits(t *testing.T) {
-	s, err := load(t, nil)
+	s, err := loadSettings(t, nil)
 	testenv.NoError(t, err)
 	for name, is := range map[string][2]any{
 		"max-frame":          {int(s.MaxFrame), wire.MaxFrame},
@@ -118,7 +123,7 @@ func TestDefaultsEqualModelLimits(t *testing.T) {
 	}
 }
 
-func TestMisspeltVariables(t *testing.T) {
+func TestMisspeltVariablesAreFound(t *testing.T) {
 	got := Misspelt([]string{"MUSTER_LISTN=:1", "MUSTER_LISTEN=:2", "MUSTER_ADVERTISED=a", "MUSTER_TOKEN=x", "MUSTER_SERVER=x", "MUSTER_LEFT_OUT=x", "LISTN=x", "HOME=/"})
 	want := map[string]string{"MUSTER_LISTN": "MUSTER_LISTEN", "MUSTER_ADVERTISED": "MUSTER_ADVERTISE"}
 	if !maps.Equal(got, want) {
@@ -126,8 +131,9 @@ func TestMisspeltVariables(t *testing.T) {
 	}
 }
 
-// A file of settings sets what it names or says what is wrong, and where.
-func FuzzFile(f *testing.F) {
+// FuzzSettingsFile parses any bytes as a settings file: either the settings take effect or the error names the
+// wrong line.
+func FuzzSettingsFile(f *testing.F) {
 	for _, text := range []string{
 		"", "listen: ':1'\nnode-states: 7\nadvertise: [a, b]\n", "listn: x", "keepalive-timeout: 5", "- a\n- b", "a: &x [*x]",
 		"max-frame: {a: b}", "node-rate: 1e999", "journal-budget: -1", "\xff\xfe", "listen: |\n  a\n  b\n", "? [a]\n: b", "data:", "a: b: c",
@@ -136,14 +142,14 @@ func FuzzFile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &Server{}
-		for _, err := range parseFile("f", data, func(f Field, text, where string) {
-			_ = setField(reflect.ValueOf(s).Elem().Field(f.index), text)
+		for _, err := range parseSettingsFile("f", data, func(f Field, text, where string) {
+			_ = setFieldFromText(reflect.ValueOf(s).Elem().Field(f.index), text)
 		}) {
 			if err.Error() == "" {
 				t.Error("a problem without words")
 			}
 		}
-		_ = s.check()
+		_ = s.validate()
 		_ = s.Settings()
 	})
 }

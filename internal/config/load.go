@@ -40,7 +40,7 @@ func Fields() []Field {
 	return fields
 }
 
-// Flags adds a flag for every setting, or for those named, and --config.
+// Flags adds --config and a flag for every setting, or only for the settings in only.
 func Flags(flags *pflag.FlagSet, only ...string) {
 	flags.String("config", "", "file with settings (YAML); see docs/reference/configuration.md")
 	for _, f := range Fields() {
@@ -62,7 +62,7 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 	s := &Server{}
 	var problems []error
 	set := func(f Field, text, where string) {
-		if err := setField(reflect.ValueOf(s).Elem().Field(f.index), text); err != nil {
+		if err := setFieldFromText(reflect.ValueOf(s).Elem().Field(f.index), text); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %s: %w", where, f.Name, err))
 		}
 	}
@@ -79,7 +79,7 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 		if data, err := os.ReadFile(path); err != nil {
 			problems = append(problems, fmt.Errorf("read configuration: %w", err))
 		} else {
-			problems = append(problems, parseFile(path, data, set)...)
+			problems = append(problems, parseSettingsFile(path, data, set)...)
 		}
 	}
 	for _, f := range Fields() {
@@ -91,7 +91,7 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 			set(f, text, "flag --"+f.Name)
 		}
 	}
-	problems = append(problems, s.check()...)
+	problems = append(problems, s.validate()...)
 	if len(problems) > 0 {
 		return nil, model.Errorf(model.Invalid, "configuration: %w", errors.Join(problems...)).
 			WithHint("all settings: muster server --help, docs/reference/configuration.md")
@@ -102,8 +102,8 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 // otherVariables are the endings of variables that Muster's other programs read.
 var otherVariables = [...]string{"CONFIG", "SERVER", "TOKEN", "CA", "CONTEXT", "MESSAGE", "FLAGS"}
 
-// Misspelt returns the environment variables that resemble a setting and are none, each with the most similar setting.
-// Variables that resemble none belong to other programs.
+// Misspelt returns environment variables that are probably misspelt settings, each with the most similar setting.
+// Variables that resemble no setting belong to other programs.
 func Misspelt(environ []string) map[string]string {
 	known := otherVariables[:]
 	for _, f := range Fields() {
@@ -120,7 +120,8 @@ func Misspelt(environ []string) map[string]string {
 	return meant
 }
 
-func parseFile(path string, data []byte, set func(f Field, text, where string)) []error {
+// parseSettingsFile reads a YAML file of settings and calls set for each of them.
+func parseSettingsFile(path string, data []byte, set func(f Field, text, where string)) []error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return []error{fmt.Errorf("%s: %w", path, err)}
@@ -163,7 +164,8 @@ func parseFile(path string, data []byte, set func(f Field, text, where string)) 
 	return problems
 }
 
-func setField(v reflect.Value, text string) error {
+// setFieldFromText parses a text into a field of Server, by the field's type.
+func setFieldFromText(v reflect.Value, text string) error {
 	switch p := v.Addr().Interface().(type) {
 	case *string:
 		*p = text
@@ -210,13 +212,13 @@ func (s *Server) Settings() map[string]string {
 	out := map[string]string{}
 	for _, f := range Fields() {
 		text := fmt.Sprint(reflect.ValueOf(s).Elem().Field(f.index).Interface())
-		out[f.Name] = withoutPassword(text)
+		out[f.Name] = redactDatabaseAddress(text)
 	}
 	return out
 }
 
-// withoutPassword hides the user, password and parameters in the address of a database.
-func withoutPassword(text string) string {
+// redactDatabaseAddress hides the user, password and parameters in the address of a database.
+func redactDatabaseAddress(text string) string {
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
 		return text
 	}
@@ -227,7 +229,7 @@ func withoutPassword(text string) string {
 	return "postgres://…@" + u.Host + u.Path
 }
 
-// Reference writes docs/reference/configuration.md.
+// Reference returns the page docs/reference/configuration.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Configuration of the server\n\nFlags override the environment, the environment overrides the file (`--config FILE`, YAML, `name: value`),\nand the file overrides the defaults. Unknown names are errors. This page is generated from the code.\n\n")

@@ -48,8 +48,9 @@ type Finding struct {
 	Mend     string  `json:"mend,omitempty"` // command to type
 }
 
-// unless returns the finding, with a verdict and the command that mends the fault unless it is well.
-func (f Finding) unless(well bool, verdict Verdict, mend string) []Finding {
+// failUnless returns the finding as it is if the machine is well, and otherwise with a verdict and the command that
+// mends the fault.
+func (f Finding) failUnless(well bool, verdict Verdict, mend string) []Finding {
 	if !well {
 		f.Verdict, f.Mend = verdict, mend
 	}
@@ -70,33 +71,34 @@ type Target struct {
 // Examine returns all findings, in a fixed order.
 func Examine(ctx context.Context, p Target) []Finding {
 	var out []Finding
-	m := thisMachine()
-	for _, examine := range []func(Target, machineState) []Finding{openFiles, kernelQueues, portRange, examineMemory, examineDisk} {
+	m := newMachineReader()
+	for _, examine := range []func(Target, machineReader) []Finding{examineOpenFiles, examineConnectionQueues, examinePortRange, examineMemory, examineDisk} {
 		out = append(out, examine(p, m)...)
 	}
-	out = append(out, syncTimes(ctx, p)...)
+	out = append(out, examineSyncTimes(ctx, p)...)
 	out = append(out, examineClock(p, m)...)
 	out = append(out, examineCertificates(p)...)
-	for _, examine := range []func(context.Context, Target) []Finding{examineAddresses, historyLag, examineAssets} {
+	for _, examine := range []func(context.Context, Target) []Finding{examineAddresses, examineHistoryLag, examineAssets} {
 		out = append(out, examine(ctx, p)...)
 	}
 	return out
 }
 
-// machineState reads facts from the kernel.
-type machineState struct {
+// machineReader reads limits, memory, disk and clock of the machine from the kernel; tests replace its functions.
+type machineReader struct {
 	read  func(path string) ([]byte, error) // of /proc and /sys
 	files func() (soft, hard uint64)        // limits of open files; 0: unknown
 	disk  func(path string) (free int64, kind string, err error)
 	clock func() (synced, known bool)
 }
 
-func thisMachine() machineState {
-	return machineState{os.ReadFile, fileLimits, diskFree, clockSynchronised}
+// newMachineReader returns the reader of this machine.
+func newMachineReader() machineReader {
+	return machineReader{os.ReadFile, fileLimits, diskFree, clockSynchronised}
 }
 
-// number reads a file with one number.
-func (m machineState) number(path string) (int64, bool) {
+// readNumber reads a file that contains one number.
+func (m machineReader) readNumber(path string) (int64, bool) {
 	data, err := m.read(path)
 	if err != nil {
 		return 0, false
@@ -105,7 +107,8 @@ func (m machineState) number(path string) (int64, bool) {
 	return n, err == nil
 }
 
-func openFiles(p Target, m machineState) []Finding {
+// examineOpenFiles reports whether the limit of open files is high enough for all agents.
+func examineOpenFiles(p Target, m machineReader) []Finding {
 	soft, hard := m.files()
 	if hard == 0 {
 		return nil
@@ -116,27 +119,30 @@ func openFiles(p Target, m machineState) []Finding {
 		measured = fmt.Sprintf("%d, raised to %d automatically", soft, hard) // Go raises the soft limit at start
 	}
 	return Finding{Fine, "open files", measured, fmt.Sprintf("%d for %d agents", need, p.Agents), ""}.
-		unless(hard >= need, Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2))
+		failUnless(hard >= need, Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2))
 }
 
-func kernelQueues(p Target, m machineState) []Finding {
+// examineConnectionQueues reports whether the kernel's queues of new connections are long enough for all agents to
+// reconnect at once.
+func examineConnectionQueues(p Target, m machineReader) []Finding {
 	var out []Finding
 	for _, q := range []struct{ file, key string }{
 		{"/proc/sys/net/core/somaxconn", "net.core.somaxconn"},
 		{"/proc/sys/net/ipv4/tcp_max_syn_backlog", "net.ipv4.tcp_max_syn_backlog"},
 	} {
-		have, ok := m.number(q.file)
+		have, ok := m.readNumber(q.file)
 		if !ok {
 			continue
 		}
 		need := int64(min(max(p.Agents/4, 1024), 16384))
 		f := Finding{Fine, q.key, strconv.FormatInt(have, 10), fmt.Sprintf("%d, for all agents to reconnect at once", need), ""}
-		out = append(out, f.unless(have >= need, Warn, fmt.Sprintf("sysctl -w %s=%d", q.key, need))...)
+		out = append(out, f.failUnless(have >= need, Warn, fmt.Sprintf("sysctl -w %s=%d", q.key, need))...)
 	}
 	return out
 }
 
-func portRange(_ Target, m machineState) []Finding {
+// examinePortRange reports the range of local ports.
+func examinePortRange(_ Target, m machineReader) []Finding {
 	data, err := m.read("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		return nil
@@ -146,24 +152,26 @@ func portRange(_ Target, m machineState) []Finding {
 		return nil
 	}
 	f := Finding{Fine, "local ports", fmt.Sprintf("%d (%d–%d)", high-low+1, low, high), "20000, for load tests and proxies on this machine", ""}
-	return f.unless(high-low+1 >= 20000, Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'")
+	return f.failUnless(high-low+1 >= 20000, Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'")
 }
 
-func examineMemory(p Target, m machineState) []Finding {
-	available, ok := m.memory()
+// examineMemory reports whether the available memory is enough for all agents.
+func examineMemory(p Target, m machineReader) []Finding {
+	available, ok := m.availableMemory()
 	if !ok {
 		return nil
 	}
 	need := int64(256<<20) + int64(p.Agents)*(30_000+40*600)
 	f := Finding{Fine, "memory", formatSize(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", formatSize(need), p.Agents), ""}
-	out := f.unless(available >= need, Warn, "give the machine more memory, or the server fewer agents")
+	out := f.failUnless(available >= need, Warn, "give the machine more memory, or the server fewer agents")
 	if limit := debug.SetMemoryLimit(-1); limit > 0 && limit < 1<<60 {
 		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", formatSize(limit), "", ""})
 	}
 	return out
 }
 
-func examineDisk(p Target, m machineState) []Finding {
+// examineDisk reports the free disk space and the file system of the data folder.
+func examineDisk(p Target, m machineReader) []Finding {
 	folder := nearestFolder(p.journalFolder())
 	free, kind, err := m.disk(folder)
 	if err != nil {
@@ -172,7 +180,7 @@ func examineDisk(p Target, m machineState) []Finding {
 	used := folderSize(p.journalFolder())
 	need := p.Budget - used + 1<<30
 	f := Finding{Fine, "free disk", formatSize(free) + " in " + folder, formatSize(max(need, 0)) + ": the rest of the journal's budget and 1 GiB", ""}
-	out := f.unless(free >= need, Warn, fmt.Sprintf("free disk space, or start with --journal-budget %dMiB", max(free/2>>20, 64)))
+	out := f.failUnless(free >= need, Warn, fmt.Sprintf("free disk space, or start with --journal-budget %dMiB", max(free/2>>20, 64)))
 	k := Finding{Fine, "file system", kind, "local: ext4, xfs, btrfs, zfs", ""}
 	switch kind {
 	case "nfs", "cifs", "fuse":
@@ -183,7 +191,8 @@ func examineDisk(p Target, m machineState) []Finding {
 	return append(out, k)
 }
 
-func examineClock(_ Target, m machineState) []Finding {
+// examineClock reports whether the clock is synchronised.
+func examineClock(_ Target, m machineReader) []Finding {
 	synced, ok := m.clock()
 	if !ok {
 		return nil
@@ -194,6 +203,7 @@ func examineClock(_ Target, m machineState) []Finding {
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }
 
+// examineCertificates reports unreadable and expiring certificates of the data folder.
 func examineCertificates(p Target) []Finding {
 	var out []Finding
 	files, _ := filepath.Glob(filepath.Join(p.Data, "pki", "*.pem"))
@@ -213,14 +223,14 @@ func examineCertificates(p Target) []Finding {
 			out = append(out, Finding{Bad, "certificate " + filepath.Base(path), err.Error(), "", "restore it from a backup of " + p.Data})
 			continue
 		}
-		out = append(out, certificateLife(cert, filepath.Base(path), time.Now()))
+		out = append(out, rateCertificateLife(cert, filepath.Base(path), time.Now()))
 	}
 	return out
 }
 
-// certificateLife judges the rest of a certificate's life. The server renews its own certificate when
-// a third of its life is left; nobody renews the CA's.
-func certificateLife(cert *x509.Certificate, file string, now time.Time) Finding {
+// rateCertificateLife rates the time to the end of a certificate. The server renews its own certificate when a
+// third of its life is left; nobody renews the CA's.
+func rateCertificateLife(cert *x509.Certificate, file string, now time.Time) Finding {
 	left := cert.NotAfter.Sub(now)
 	f := Finding{Fine, "certificate " + file, "until " + cert.NotAfter.UTC().Format(time.DateOnly), "", ""}
 	switch {
@@ -247,6 +257,7 @@ func certificateLife(cert *x509.Certificate, file string, now time.Time) Finding
 	return f
 }
 
+// examineAddresses reports whether the server answers at its URL and is ready.
 func examineAddresses(ctx context.Context, p Target) []Finding {
 	if p.URL == "" {
 		return nil
@@ -288,6 +299,7 @@ func examineAddresses(ctx context.Context, p Target) []Finding {
 	return []Finding{{Fine, "server", p.URL + " is ready", "", ""}}
 }
 
+// journalFolder returns the folder of the journal.
 func (p Target) journalFolder() string {
 	if p.Journal != "" {
 		return p.Journal
@@ -309,6 +321,7 @@ func nearestFolder(path string) string {
 	}
 }
 
+// folderSize returns the bytes of all files in a folder.
 func folderSize(path string) (total int64) {
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -323,9 +336,9 @@ func folderSize(path string) (total int64) {
 
 func formatSize(bytes int64) string { return model.Size(bytes).Approximate() }
 
-// adminPage opens a page of the admin listener; nil: there is no listener, or it does not answer
-// properly, which another finding reports.
-func adminPage(ctx context.Context, p Target, path string, timeout time.Duration) io.ReadCloser {
+// openAdminPage opens a page of the admin listener; nil: no listener is configured, or it does not answer properly,
+// which another finding reports.
+func openAdminPage(ctx context.Context, p Target, path string, timeout time.Duration) io.ReadCloser {
 	if p.Admin == "" {
 		return nil
 	}

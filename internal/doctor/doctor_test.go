@@ -16,6 +16,7 @@ import (
 	"time"
 )
 
+// requireFinding returns the finding of this name and fails the test without one.
 func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	t.Helper()
 	for _, f := range findings {
@@ -27,7 +28,7 @@ func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	return Finding{}
 }
 
-func TestFindingsHaveCommands(t *testing.T) {
+func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
 	}
@@ -43,8 +44,8 @@ func TestFindingsHaveCommands(t *testing.T) {
 	}
 }
 
-// An unknown host is not a server that somebody has to start.
-func TestUnknownHost(t *testing.T) {
+// TestUnknownHostIsNotAStoppedServer requires a hint about the host name, and not the advice to start the server.
+func TestUnknownHostIsNotAStoppedServer(t *testing.T) {
 	list := examineAddresses(t.Context(), Target{URL: "https://nosuch..invalid:8443"})
 	f := requireFinding(t, list, "server")
 	if f.Verdict != Bad || f.Measured != "cannot find the host nosuch..invalid" || !strings.Contains(f.Mend, "getent hosts nosuch..invalid") {
@@ -52,7 +53,8 @@ func TestUnknownHost(t *testing.T) {
 	}
 }
 
-func TestHealthyMachine(t *testing.T) {
+// TestHealthyMachineHasNoFaults requires that this machine permits enough open files for ten agents.
+func TestHealthyMachineHasNoFaults(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
 	}
@@ -62,7 +64,7 @@ func TestHealthyMachine(t *testing.T) {
 	}
 }
 
-func TestCertificateLife(t *testing.T) {
+func TestCertificateLifeIsRated(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		ca       bool
@@ -74,21 +76,21 @@ func TestCertificateLife(t *testing.T) {
 		{false, 5 * time.Hour, Warn, "until 2026-03-01, 5 hours"}, {false, -time.Hour, Bad, "ended 2026-03-01"},
 		{true, 7300 * 24 * time.Hour, Fine, "until 2046-02-24, 7300 days"}, {true, 300 * 24 * time.Hour, Warn, "until 2026-12-26, 300 days"},
 	} {
-		f := certificateLife(&x509.Certificate{IsCA: c.ca, NotAfter: now.Add(c.left)}, "x.crt", now)
+		f := rateCertificateLife(&x509.Certificate{IsCA: c.ca, NotAfter: now.Add(c.left)}, "x.crt", now)
 		if f.Verdict != c.verdict || f.Measured != c.measured || f.Verdict != Fine && (f.Mend == "" || f.Needed == "") {
 			t.Errorf("%+v: %+v", c, f)
 		}
 	}
 }
 
-// healthy returns a machine without faults; each case spoils one thing.
-func healthy() (machineState, map[string]string) {
+// healthyMachine returns a machine without faults, and its files by path, which a test can change.
+func healthyMachine() (machineReader, map[string]string) {
 	files := map[string]string{
 		"/proc/sys/net/core/somaxconn": "4096\n", "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096\n",
 		"/proc/sys/net/ipv4/ip_local_port_range": "32768\t60999\n", "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   8388608 kB\n",
 		"/proc/self/cgroup": "0::/system.slice/muster.service\n",
 	}
-	return machineState{
+	return machineReader{
 		read: func(path string) ([]byte, error) {
 			if text, ok := files[path]; ok {
 				return []byte(text), nil
@@ -101,52 +103,53 @@ func healthy() (machineState, map[string]string) {
 	}, files
 }
 
-// Each fault is one finding with its command.
-func TestFaults(t *testing.T) {
+// TestEachFaultIsOneFindingWithCommand spoils one property of a healthy machine at a time: each fault is one
+// finding, with the command that mends it.
+func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	const group = "/sys/fs/cgroup/system.slice"
 	for _, c := range []struct {
 		what     string
-		examine  func(Target, machineState) []Finding
-		spoil    func(m *machineState, files map[string]string)
+		examine  func(Target, machineReader) []Finding
+		spoil    func(m *machineReader, files map[string]string)
 		verdict  Verdict
 		measured string
 		mend     string
 	}{
-		{"open files", openFiles, func(m *machineState, _ map[string]string) { m.files = func() (uint64, uint64) { return 1024, 1024 } }, Bad, "1024 at most", "LimitNOFILE="},
-		{"net.core.somaxconn", kernelQueues, func(_ *machineState, f map[string]string) { f["/proc/sys/net/core/somaxconn"] = "128\n" }, Warn, "128", "sysctl -w net.core.somaxconn=1024"},
-		{"net.ipv4.tcp_max_syn_backlog", kernelQueues, func(_ *machineState, f map[string]string) { f["/proc/sys/net/ipv4/tcp_max_syn_backlog"] = "256\n" }, Warn, "256", "sysctl -w net.ipv4.tcp_max_syn_backlog=1024"},
-		{"local ports", portRange, func(_ *machineState, f map[string]string) {
+		{"open files", examineOpenFiles, func(m *machineReader, _ map[string]string) { m.files = func() (uint64, uint64) { return 1024, 1024 } }, Bad, "1024 at most", "LimitNOFILE="},
+		{"net.core.somaxconn", examineConnectionQueues, func(_ *machineReader, f map[string]string) { f["/proc/sys/net/core/somaxconn"] = "128\n" }, Warn, "128", "sysctl -w net.core.somaxconn=1024"},
+		{"net.ipv4.tcp_max_syn_backlog", examineConnectionQueues, func(_ *machineReader, f map[string]string) { f["/proc/sys/net/ipv4/tcp_max_syn_backlog"] = "256\n" }, Warn, "256", "sysctl -w net.ipv4.tcp_max_syn_backlog=1024"},
+		{"local ports", examinePortRange, func(_ *machineReader, f map[string]string) {
 			f["/proc/sys/net/ipv4/ip_local_port_range"] = "40000 41000\n"
 		}, Warn, "1001", "ip_local_port_range="},
-		{"memory", examineMemory, func(_ *machineState, f map[string]string) { f["/proc/meminfo"] = "MemAvailable: 1024 kB\n" }, Warn, "1.0 MiB", "more memory"},
-		{"memory", examineMemory, func(_ *machineState, f map[string]string) {
+		{"memory", examineMemory, func(_ *machineReader, f map[string]string) { f["/proc/meminfo"] = "MemAvailable: 1024 kB\n" }, Warn, "1.0 MiB", "more memory"},
+		{"memory", examineMemory, func(_ *machineReader, f map[string]string) {
 			f[group+"/muster.service/memory.max"], f[group+"/muster.service/memory.current"] = "104857600\n", "52428800\n"
 		}, Warn, "50.0 MiB", "more memory"},
-		{"memory", examineMemory, func(_ *machineState, f map[string]string) { // of the group above
+		{"memory", examineMemory, func(_ *machineReader, f map[string]string) { // of the group above
 			f[group+"/muster.service/memory.max"], f[group+"/muster.service/memory.current"] = "max\n", "1\n"
 			f[group+"/memory.max"], f[group+"/memory.current"] = "2097152\n", "1048576\n"
 		}, Warn, "1.0 MiB", "more memory"},
-		{"memory", examineMemory, func(_ *machineState, f map[string]string) { // version 1
+		{"memory", examineMemory, func(_ *machineReader, f map[string]string) { // version 1
 			f["/proc/self/cgroup"] = "5:cpu,cpuacct:/x\n4:memory:/x\n"
 			f["/sys/fs/cgroup/memory/x/memory.limit_in_bytes"], f["/sys/fs/cgroup/memory/x/memory.usage_in_bytes"] = "3145728", "2097152"
 		}, Warn, "1.0 MiB", "more memory"},
-		{"free disk", examineDisk, func(m *machineState, _ map[string]string) {
+		{"free disk", examineDisk, func(m *machineReader, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 1 << 30, "ext4", nil }
 		}, Warn, "1.0 GiB", "--journal-budget 512MiB"},
-		{"disk", examineDisk, func(m *machineState, _ map[string]string) {
+		{"disk", examineDisk, func(m *machineReader, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 0, "", errors.New("input/output error") }
 		}, Bad, "input/output error", "can be read"},
-		{"file system", examineDisk, func(m *machineState, _ map[string]string) {
+		{"file system", examineDisk, func(m *machineReader, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 100 << 30, "nfs", nil }
 		}, Bad, "nfs", "local disk"},
-		{"file system", examineDisk, func(m *machineState, _ map[string]string) {
+		{"file system", examineDisk, func(m *machineReader, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 100 << 30, "tmpfs", nil }
 		}, Warn, "tmpfs", "survives a restart"},
-		{"clock", examineClock, func(m *machineState, _ map[string]string) { m.clock = func() (bool, bool) { return false, true } }, Warn, "not synchronised", "timedatectl"},
+		{"clock", examineClock, func(m *machineReader, _ map[string]string) { m.clock = func() (bool, bool) { return false, true } }, Warn, "not synchronised", "timedatectl"},
 	} {
-		m, files := healthy()
+		m, files := healthyMachine()
 		p := Target{Data: t.TempDir(), Budget: 4 << 30, Agents: 1000}
-		if f := requireFinding(t, c.examine(p, m), expectedFinding(c.what, "disk", "free disk")); f.Verdict != Fine || f.Mend != "" {
+		if f := requireFinding(t, c.examine(p, m), findingNameForVerdict(c.what, "disk", "free disk")); f.Verdict != Fine || f.Mend != "" {
 			t.Errorf("a healthy machine: %+v", f)
 		}
 		c.spoil(&m, files)
@@ -156,22 +159,24 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// expectedFinding returns the finding of a healthy machine in place of one that only a failure has.
-func expectedFinding(what, failure, instead string) string {
+// findingNameForVerdict returns the name of the finding of a healthy machine in place of one that only a failure
+// has.
+func findingNameForVerdict(what, failure, instead string) string {
 	if what == failure {
 		return instead
 	}
 	return what
 }
 
-// Few measurements have no percentile, and none have nothing.
-func TestJudgeSyncs(t *testing.T) {
-	if got := judgeSyncs(nil); got != nil {
+// TestSyncTimesAreRatedByPercentile rates few times of fdatasync by the slowest, many by the 99th percentile, and
+// gives no finding without times.
+func TestSyncTimesAreRatedByPercentile(t *testing.T) {
+	if got := rateSyncTimes(nil); got != nil {
 		t.Errorf("nothing measured: %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := syncTimes(ctx, Target{Data: t.TempDir()}); got != nil {
+	if got := examineSyncTimes(ctx, Target{Data: t.TempDir()}); got != nil {
 		t.Errorf("given up before the first: %+v", got)
 	}
 	const ms = time.Millisecond
@@ -186,13 +191,13 @@ func TestJudgeSyncs(t *testing.T) {
 		{times(ms, 1, 1), Fine, "p50 1 ms, worst 1 ms of 1"}, {times(80*ms, 1, 100), Warn, "p50 1 ms, worst 80 ms of 100"},
 		{times(80*ms, 1, 1000), Fine, "p50 1 ms, p99 1 ms of 1000"}, {times(60*ms, 20, 1000), Warn, "p50 1 ms, p99 60 ms of 1000"},
 	} {
-		if f := judgeSyncs(c.times)[0]; f.Verdict != c.verdict || f.Measured != c.measured {
+		if f := rateSyncTimes(c.times)[0]; f.Verdict != c.verdict || f.Measured != c.measured {
 			t.Errorf("%+v, want %s %s", f, c.verdict, c.measured)
 		}
 	}
 }
 
-func TestHistoryLag(t *testing.T) {
+func TestHistoryLagIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name, metrics string
 		verdict       Verdict
@@ -211,7 +216,7 @@ func TestHistoryLag(t *testing.T) {
 				fmt.Fprint(w, c.metrics)
 			}))
 			defer admin.Close()
-			got := historyLag(t.Context(), Target{Admin: admin.URL})
+			got := examineHistoryLag(t.Context(), Target{Admin: admin.URL})
 			if c.verdict == "" {
 				if len(got) != 0 {
 					t.Errorf("found %+v", got)
@@ -225,7 +230,7 @@ func TestHistoryLag(t *testing.T) {
 	}
 }
 
-func TestWrongAssets(t *testing.T) {
+func TestUnusableArchivesAreReported(t *testing.T) {
 	wrong := func(n int) string {
 		one := `{"asset":"default/tools","for":"linux amd64","trouble":"nobody has uploaded it","mend":"muster asset add tools FILE -n default"}`
 		return `{"archives":30,"wrong":[` + strings.TrimSuffix(strings.Repeat(one+",", n), ",") + `]}`

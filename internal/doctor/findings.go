@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// memory returns the available bytes: the kernel's, or the rest that the control groups of this process
-// allow, from its own up to the root, if that is less.
-func (m machineState) memory() (available int64, known bool) {
+// availableMemory returns the available bytes: of the machine, or of the control groups that contain this process,
+// if that is less.
+func (m machineReader) availableMemory() (available int64, known bool) {
 	data, err := m.read("/proc/meminfo")
 	if err != nil {
 		return 0, false
@@ -42,8 +42,8 @@ func (m machineState) memory() (available int64, known bool) {
 			continue
 		}
 		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
-			most, limited := m.number(path.Join(root, at, limit))
-			used, known := m.number(path.Join(root, at, usage))
+			most, limited := m.readNumber(path.Join(root, at, limit))
+			used, known := m.readNumber(path.Join(root, at, usage))
 			if limited && known {
 				available = min(available, max(most-used, 0))
 			}
@@ -62,8 +62,8 @@ const (
 	slowSync   = 50 * time.Millisecond // a p99 above it is a fault
 )
 
-// syncTimes measures fdatasync, for which every acknowledgement waits.
-func syncTimes(ctx context.Context, p Target) []Finding {
+// examineSyncTimes measures fdatasync, for which every acknowledgement waits.
+func examineSyncTimes(ctx context.Context, p Target) []Finding {
 	file, err := os.CreateTemp(nearestFolder(p.journalFolder()), ".doctor-")
 	if err != nil {
 		return []Finding{{Bad, "data folder", err.Error(), "writable", "change the owner with chown to the user that runs Muster"}}
@@ -82,11 +82,11 @@ func syncTimes(ctx context.Context, p Target) []Finding {
 		}
 		times = append(times, time.Since(start))
 	}
-	return judgeSyncs(times)
+	return rateSyncTimes(times)
 }
 
-// judgeSyncs rates the times of fdatasync; none gives no finding.
-func judgeSyncs(times []time.Duration) []Finding {
+// rateSyncTimes rates the measured times of fdatasync; without times it returns no finding.
+func rateSyncTimes(times []time.Duration) []Finding {
 	if len(times) == 0 {
 		return nil
 	}
@@ -97,7 +97,7 @@ func judgeSyncs(times []time.Duration) []Finding {
 	}
 	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, %s %s of %d", formatMillis(times[len(times)/2]), name, formatMillis(slow), len(times)),
 		"p99 below 50 ms: every acknowledgement waits for one sync", ""}
-	return f.unless(slow <= slowSync, Warn, "put the journal on a faster disk: --journal DIR")
+	return f.failUnless(slow <= slowSync, Warn, "put the journal on a faster disk: --journal DIR")
 }
 
 // formatMillis returns a short time for people: 0.34 ms, 12 ms.
@@ -112,9 +112,9 @@ func formatMillis(d time.Duration) string {
 // maxHistoryLag is the largest lag of history that is no fault.
 const maxHistoryLag = 30 * time.Second
 
-// historyLag reports the lag of history behind the journal, by the server's metrics.
-func historyLag(ctx context.Context, p Target) []Finding {
-	page := adminPage(ctx, p, "/metrics", 5*time.Second)
+// examineHistoryLag reports how far history is behind the journal, by the server's metrics.
+func examineHistoryLag(ctx context.Context, p Target) []Finding {
+	page := openAdminPage(ctx, p, "/metrics", 5*time.Second)
 	if page == nil {
 		return nil
 	}
@@ -156,7 +156,7 @@ func readGauges(page io.Reader, names ...string) map[string]float64 {
 // AssetsPath is the page of the admin listener with the faults of Asset archives.
 const AssetsPath = "/debug/assets"
 
-// Assets is the content of that page.
+// Assets is the content of the page at AssetsPath.
 type Assets struct {
 	Archives int          `json:"archives"` // that Assets name
 	Unread   int          `json:"unread"`   // archives among them that the time did not allow to read
@@ -179,7 +179,7 @@ const shownAssets = 20
 
 // examineAssets reports archives that no agent can get.
 func examineAssets(ctx context.Context, p Target) (out []Finding) {
-	page := adminPage(ctx, p, AssetsPath, LookAtAssets+10*time.Second)
+	page := openAdminPage(ctx, p, AssetsPath, LookAtAssets+10*time.Second)
 	if page == nil {
 		return nil
 	}

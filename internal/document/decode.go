@@ -50,7 +50,8 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	}
 }
 
-// FieldPlaces returns the places of all decoded fields; flaws recorded from the given number on belong to this document.
+// FieldPlaces returns the places of all decoded fields; flaws that were recorded after the first from flaws belong
+// to this document.
 func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	w := FieldPlaces{File: d.file, places: d.places}
 	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {
@@ -61,7 +62,7 @@ func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 
 // FlawAt records a flaw at the place of a decoded field.
 func (d *Decoder) FlawAt(field, hint, format string, args ...any) {
-	d.flaw(d.places[field], field, hint, format, args...)
+	d.recordFlaw(d.places[field], field, hint, format, args...)
 }
 
 var (
@@ -80,12 +81,12 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 		v.SetBytes(t.appendJSON(nil))
 		return
 	case v.Type() == commandType:
-		d.command(t, v.Addr().Interface().(*model.Command), field)
+		d.decodeCommand(t, v.Addr().Interface().(*model.Command), field)
 		return
 	}
 	if self, ok := v.Addr().Interface().(json.Unmarshaler); ok {
 		if err := self.UnmarshalJSON(t.appendJSON(nil)); err != nil {
-			d.flaw(t.place, field, "", "%v", err)
+			d.recordFlaw(t.place, field, "", "%v", err)
 		}
 		return
 	}
@@ -94,47 +95,47 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		d.decodeValue(t, v.Elem(), field)
 	case reflect.Struct:
-		if d.expectKind(t, mapping, field) {
-			d.fields(t, v, field)
+		if d.requireType(t, mapping, field) {
+			d.decodeStruct(t, v, field)
 		}
 	case reflect.Map:
-		if d.expectKind(t, mapping, field) {
-			d.entries(t, v, field)
+		if d.requireType(t, mapping, field) {
+			d.decodeMap(t, v, field)
 		}
 	case reflect.Slice:
-		if d.expectKind(t, list, field) {
-			d.elements(t, v, field)
+		if d.requireType(t, list, field) {
+			d.decodeList(t, v, field)
 		}
 	case reflect.String:
-		if d.expectKind(t, text, field) {
+		if d.requireType(t, text, field) {
 			v.SetString(t.text)
 		}
 	case reflect.Bool:
-		if d.expectKind(t, boolean, field) {
+		if d.requireType(t, boolean, field) {
 			v.SetBool(t.text == "true")
 		}
 	case reflect.Int:
-		if d.expectKind(t, number, field) {
+		if d.requireType(t, number, field) {
 			n, err := strconv.ParseInt(t.text, 10, 64)
 			if err != nil || v.OverflowInt(n) {
-				d.flaw(t.place, field, "", "expected a whole number, got %s", t.text)
+				d.recordFlaw(t.place, field, "", "expected a whole number, got %s", t.text)
 				return
 			}
 			v.SetInt(n)
 		}
 	case reflect.Uint64:
-		if d.expectKind(t, number, field) {
+		if d.requireType(t, number, field) {
 			n, err := strconv.ParseUint(t.text, 10, 64)
 			if err != nil {
-				d.flaw(t.place, field, "", "expected a whole number from 0 to %d, got %s", uint64(math.MaxUint64), t.text)
+				d.recordFlaw(t.place, field, "", "expected a whole number from 0 to %d, got %s", uint64(math.MaxUint64), t.text)
 			}
 			v.SetUint(n)
 		}
 	case reflect.Float64:
-		if d.expectKind(t, number, field) {
+		if d.requireType(t, number, field) {
 			f, err := strconv.ParseFloat(t.text, 64)
 			if err != nil {
-				d.flaw(t.place, field, "", "%s is too large", t.text)
+				d.recordFlaw(t.place, field, "", "%s is too large", t.text)
 			}
 			v.SetFloat(f)
 		}
@@ -143,8 +144,8 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// expectKind reports whether the tree has the expected type, or records a flaw with a hint.
-func (d *Decoder) expectKind(t *Tree, kind treeKind, field string) bool {
+// requireType reports whether a tree has the expected type of value, and records a flaw with a hint if it does not.
+func (d *Decoder) requireType(t *Tree, kind valueType, field string) bool {
 	if t.kind == kind {
 		return true
 	}
@@ -157,23 +158,25 @@ func (d *Decoder) expectKind(t *Tree, kind treeKind, field string) bool {
 	case kind == boolean && t.kind == text, kind == number && t.kind == text:
 		hint = "without quotes"
 	}
-	d.flaw(t.place, field, hint, "expected %s, got %s", kind, t.kind)
+	d.recordFlaw(t.place, field, hint, "expected %s, got %s", kind, t.kind)
 	return false
 }
 
-func (d *Decoder) command(t *Tree, c *model.Command, field string) {
+// decodeCommand decodes a command: text for the shell, or a list of arguments.
+func (d *Decoder) decodeCommand(t *Tree, c *model.Command, field string) {
 	switch t.kind {
 	case text:
 		c.Shell = t.text
 	case list:
 		c.Argv = make([]string, 0, len(t.items))
-		d.elements(t, reflect.ValueOf(&c.Argv).Elem(), field)
+		d.decodeList(t, reflect.ValueOf(&c.Argv).Elem(), field)
 	default:
-		d.flaw(t.place, field, "", "expected text (run by the shell) or a list (run without a shell), got %s", t.kind)
+		d.recordFlaw(t.place, field, "", "expected text (run by the shell) or a list (run without a shell), got %s", t.kind)
 	}
 }
 
-func (d *Decoder) elements(t *Tree, v reflect.Value, field string) {
+// decodeList decodes a list into a slice.
+func (d *Decoder) decodeList(t *Tree, v reflect.Value, field string) {
 	v.Set(reflect.MakeSlice(v.Type(), len(t.items), len(t.items)))
 	for i, item := range t.items {
 		if d.Full() {
@@ -182,14 +185,15 @@ func (d *Decoder) elements(t *Tree, v reflect.Value, field string) {
 		name := fmt.Sprintf("%s[%d]", field, i)
 		d.places[name] = item.place
 		if item.kind == null {
-			d.flaw(item.place, name, "", "empty")
+			d.recordFlaw(item.place, name, "", "empty")
 			continue
 		}
 		d.decodeValue(item, v.Index(i), name)
 	}
 }
 
-func (d *Decoder) entries(t *Tree, v reflect.Value, field string) {
+// decodeMap decodes a mapping into a Go map.
+func (d *Decoder) decodeMap(t *Tree, v reflect.Value, field string) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(t.keys)))
 	for _, k := range t.keys {
 		if d.Full() {
@@ -202,7 +206,7 @@ func (d *Decoder) entries(t *Tree, v reflect.Value, field string) {
 		case k.value.kind == null && v.Type().Elem() == rawType:
 			value.SetBytes([]byte("null"))
 		case k.value.kind == null:
-			d.flaw(k.place, name, `write "" for an empty text`, "empty")
+			d.recordFlaw(k.place, name, `write "" for an empty text`, "empty")
 		default:
 			d.decodeValue(k.value, value, name)
 		}
@@ -210,7 +214,8 @@ func (d *Decoder) entries(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-func (d *Decoder) fields(t *Tree, v reflect.Value, field string) {
+// decodeStruct decodes a mapping into the fields of a struct; an unknown key is a flaw.
+func (d *Decoder) decodeStruct(t *Tree, v reflect.Value, field string) {
 	for _, k := range t.keys {
 		if d.Full() {
 			return
@@ -222,16 +227,16 @@ func (d *Decoder) fields(t *Tree, v reflect.Value, field string) {
 			continue
 		}
 		d.places[name] = k.place
-		if i, ok := fieldOf(v.Type(), k.name); ok {
+		if i, ok := findStructField(v.Type(), k.name); ok {
 			d.decodeValue(k.value, v.FieldByIndex(i), name)
 			continue
 		}
-		d.flaw(k.place, name, d.fieldHint(v.Type(), k.name, field), "unknown field")
+		d.recordFlaw(k.place, name, d.spellingHint(v.Type(), k.name, field), "unknown field")
 	}
 }
 
-// fieldOf finds a field by its exact JSON name, also in embedded structs.
-func fieldOf(t reflect.Type, name string) (index []int, found bool) {
+// findStructField finds a field of a struct by its exact JSON name, also in embedded structs.
+func findStructField(t reflect.Type, name string) (index []int, found bool) {
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.Anonymous && JSONName(f) == name {
 			return f.Index, true

@@ -34,7 +34,7 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 	}
 	switch {
 	case len(docs) > 1:
-		r.flaw(docs[1].place, "", "put it into a file of its own", "expected one document, got a second")
+		r.recordFlaw(docs[1].place, "", "put it into a file of its own", "expected one document, got a second")
 	case len(docs) == 1:
 		value := reflect.ValueOf(v).Elem()
 		d := r.Decoder(docs[0])
@@ -42,13 +42,14 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 		d.decodeValue(docs[0], value, "")
 		w := d.FieldPlaces(0)
 		if !slices.Contains(w.flawed, "") && !r.Full() { // otherwise nothing of the document is decoded
-			r.Flaws = append(r.Flaws, w.Place(check(w.has))...)
+			r.Flaws = append(r.Flaws, w.Place(check(w.hasField))...)
 		}
 	}
 	Sort(r.Flaws)
 	return r.Flaws.Err()
 }
 
+// place is the line and the column of a value in a file.
 type place struct{ line, column int }
 
 // FieldPlaces holds the places of the fields of one decoded document or resource.
@@ -61,28 +62,28 @@ type FieldPlaces struct {
 // Place fills in file, line and column of the flaws of validation: the place of the field or, where it is absent, of
 // the nearest field around it. It drops flaws that only follow from a field that could not be decoded.
 func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
-	flaws = slices.DeleteFunc(flaws, w.followsFrom)
+	flaws = slices.DeleteFunc(flaws, w.followsFromUndecodedField)
 	for _, f := range flaws {
 		w.Locate(f)
 	}
 	return flaws
 }
 
-// Locate fills in file, line and column of one flaw.
+// Locate fills in file, line and column of one flaw, by the field that the flaw names.
 func (w *FieldPlaces) Locate(f *model.Flaw) *model.Flaw {
-	at := w.find(f.Field)
+	at := w.nearestPlace(f.Field)
 	f.File, f.Line, f.Column = w.File, at.line, at.column
 	return f
 }
 
-// followsFrom reports whether a flaw follows from a field that could not be decoded: the field
-// itself, one within or around it, or any where the flaw is that a field is missing.
-func (w *FieldPlaces) followsFrom(f *model.Flaw) bool {
+// followsFromUndecodedField reports whether a flaw only follows from a field that could not be decoded: the flaw is
+// about this field, a field within or around it, or a missing field.
+func (w *FieldPlaces) followsFromUndecodedField(f *model.Flaw) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
-	return len(w.flawed) > 0 && f.Absent && !(f.Zero && w.has(f.Field)) || slices.ContainsFunc(w.flawed, func(field string) bool {
+	return len(w.flawed) > 0 && f.Absent && !(f.Zero && w.hasField(f.Field)) || slices.ContainsFunc(w.flawed, func(field string) bool {
 		return within(field, f.Field) || within(f.Field, field)
 	})
 }
@@ -90,14 +91,14 @@ func (w *FieldPlaces) followsFrom(f *model.Flaw) bool {
 // Complete reports whether every field was decoded.
 func (w *FieldPlaces) Complete() bool { return len(w.flawed) == 0 }
 
-// has reports whether the file has the field.
-func (w *FieldPlaces) has(field string) bool {
+// hasField reports whether the file has the field.
+func (w *FieldPlaces) hasField(field string) bool {
 	_, ok := w.places[field]
 	return ok
 }
 
-// find returns the place of a field, or of the nearest field around it.
-func (w *FieldPlaces) find(field string) place {
+// nearestPlace returns the place of a field, or of the nearest field around it.
+func (w *FieldPlaces) nearestPlace(field string) place {
 	for {
 		if at, ok := w.places[field]; ok || field == "" {
 			return at
@@ -111,8 +112,8 @@ func Sort(flaws model.Flaws) {
 	slices.SortStableFunc(flaws, func(a, b *model.Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 }
 
-// notYAML explains a syntax error of the YAML library: text for people, and a hint.
-func notYAML(message string, line []byte) (text, hint string) {
+// explainYAMLError explains a syntax error of the YAML library: text for people, and a hint.
+func explainYAMLError(message string, line []byte) (text, hint string) {
 	text = "not YAML: " + message
 	indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
 	switch {
@@ -128,8 +129,8 @@ func notYAML(message string, line []byte) (text, hint string) {
 	return text, hint
 }
 
-// lineOf returns a line, counted from 1; nil: there is none.
-func lineOf(data []byte, number int) []byte {
+// lineOfText returns a line of a text, counted from 1; nil: the text has fewer lines.
+func lineOfText(data []byte, number int) []byte {
 	for line := range bytes.Lines(data) {
 		if number--; number == 0 {
 			return line
@@ -138,14 +139,14 @@ func lineOf(data []byte, number int) []byte {
 	return nil
 }
 
-// placeAt returns the place of a byte of a file.
+// placeAt returns the line and column of a byte offset.
 func placeAt(data []byte, offset int) place {
 	before := data[:min(max(offset, 0), len(data))]
 	return place{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
 }
 
-// notText finds the first byte that text cannot hold, in a program or an archive.
-func notText(data []byte) (at place, hint string) {
+// findBinaryByte finds the first byte that a text file cannot hold: the file is a program or an archive.
+func findBinaryByte(data []byte) (at place, hint string) {
 	number := 0
 	for line := range bytes.Lines(data) {
 		number++
@@ -161,8 +162,8 @@ func notText(data []byte) (at place, hint string) {
 	return place{}, ""
 }
 
-// fieldHint returns a hint for an unknown field: the right spelling, or the right place.
-func (d *Decoder) fieldHint(t reflect.Type, word, at string) string {
+// spellingHint returns a hint for an unknown field: the right spelling, or the right place of the field.
+func (d *Decoder) spellingHint(t reflect.Type, word, at string) string {
 	names := fieldNames(t)
 	if at == "" {
 		names = append(names, d.skip...)
@@ -178,7 +179,7 @@ func (d *Decoder) fieldHint(t reflect.Type, word, at string) string {
 		}
 	}
 	if d.root != nil {
-		if path := findField(d.root, word, d.base, 0); strings.Contains(path, ".") {
+		if path := findFieldPath(d.root, word, d.base, 0); strings.Contains(path, ".") {
 			return "it belongs to " + path[:strings.LastIndexByte(path, '.')]
 		} else if path != "" {
 			return "write it at the top level, outside of " + at
@@ -195,8 +196,8 @@ func (d *Decoder) fieldHint(t reflect.Type, word, at string) string {
 	return "fields here: " + strings.Join(names, ", ")
 }
 
-// findField returns the path of a field of this name in a spec, the nearest to its root; empty: none.
-func findField(t reflect.Type, word, path string, depth int) string {
+// findFieldPath returns the path of the field of this name that is nearest to the root of a spec; empty: none.
+func findFieldPath(t reflect.Type, word, path string, depth int) string {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
@@ -204,11 +205,11 @@ func findField(t reflect.Type, word, path string, depth int) string {
 	if t.Kind() != reflect.Struct || t == commandType || t == secretType || depth > 3 {
 		return ""
 	}
-	if _, ok := fieldOf(t, word); ok {
+	if _, ok := findStructField(t, word); ok {
 		return join(word)
 	}
 	for i := range t.NumField() {
-		if found := findField(t.Field(i).Type, word, join(JSONName(t.Field(i))), depth+1); found != "" {
+		if found := findFieldPath(t.Field(i).Type, word, join(JSONName(t.Field(i))), depth+1); found != "" {
 			return found
 		}
 	}
@@ -217,7 +218,7 @@ func findField(t reflect.Type, word, path string, depth int) string {
 
 // HasField reports whether the struct that v points to has a field of this JSON name.
 func HasField(v any, name string) bool {
-	_, ok := fieldOf(reflect.TypeOf(v).Elem(), name)
+	_, ok := findStructField(reflect.TypeOf(v).Elem(), name)
 	return ok
 }
 
@@ -232,7 +233,7 @@ func YAML(document []byte) ([]byte, error) {
 	var out bytes.Buffer
 	dumper, err := yaml.NewDumper(&out, yaml.WithIndent(2), yaml.WithCompactSeqIndent(false), yaml.WithLineWidth(-1), yaml.WithQuotePreference(yaml.QuoteDouble))
 	if err == nil {
-		err = dumper.Dump(docs[0].yaml())
+		err = dumper.Dump(docs[0].toYAML())
 	}
 	if err == nil {
 		err = dumper.Close()
@@ -248,7 +249,8 @@ var errNotOneDocument = errors.New("not one document")
 // yaml11Booleans lists words that parsers of YAML 1.1 read as true or false.
 var yaml11Booleans = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true}
 
-func (t *Tree) yaml() *yaml.Node {
+// toYAML converts the tree to a node of the YAML library.
+func (t *Tree) toYAML() *yaml.Node {
 	scalar := func(tag string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.text} }
 	switch t.kind {
 	case text:
@@ -270,7 +272,7 @@ func (t *Tree) yaml() *yaml.Node {
 			n.Style = yaml.FlowStyle
 		}
 		for _, item := range t.items {
-			n.Content = append(n.Content, item.yaml())
+			n.Content = append(n.Content, item.toYAML())
 		}
 		return n
 	case mapping:
@@ -279,7 +281,7 @@ func (t *Tree) yaml() *yaml.Node {
 			n.Style = yaml.FlowStyle
 		}
 		for _, k := range t.keys {
-			n.Content = append(n.Content, (&Tree{kind: text, text: k.name}).yaml(), k.value.yaml())
+			n.Content = append(n.Content, (&Tree{kind: text, text: k.name}).toYAML(), k.value.toYAML())
 		}
 		return n
 	}

@@ -10,11 +10,11 @@ import (
 )
 
 type inner struct {
-	Sum   int    `json:"sum"`
-	Items []item `json:"items,omitempty"`
+	Sum   int        `json:"sum"`
+	Items []testItem `json:"items,omitempty"`
 }
 
-type item struct {
+type testItem struct {
 	inner
 	Name string         `json:"name"`
 	Wait model.Duration `json:"wait,omitempty"`
@@ -65,7 +65,7 @@ func TestDecode(t *testing.T) {
 		}
 	}
 	var v inner
-	if err := Decode("f", []byte("items: [{name: a, sum: 3}]"), &v, check(&v)); err != nil || !reflect.DeepEqual(v.Items, []item{{inner: inner{Sum: 3}, Name: "a"}}) {
+	if err := Decode("f", []byte("items: [{name: a, sum: 3}]"), &v, check(&v)); err != nil || !reflect.DeepEqual(v.Items, []testItem{{inner: inner{Sum: 3}, Name: "a"}}) {
 		t.Errorf("%+v %v", v, err)
 	}
 }

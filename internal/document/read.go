@@ -19,20 +19,20 @@ import (
 func (r *Reader) Documents(data []byte) []*Tree {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if looksLikeJSON(data) {
-		return r.jsonDocuments(data)
+		return r.parseJSONDocuments(data)
 	}
-	return r.yamlDocuments(data)
+	return r.parseYAMLDocuments(data)
 }
 
-// looksLikeJSON tells {"kind": … from YAML's {kind: … and from {}.
+// looksLikeJSON reports whether a file is JSON ({"kind": …) and not YAML in braces ({kind: … or {}).
 func looksLikeJSON(data []byte) bool {
 	rest, object := bytes.CutPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
 	return object && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`"`))
 }
 
-// jsonDocuments splits a file into JSON objects and parses each as YAML. Text that is YAML
+// parseJSONDocuments splits a file into JSON objects and parses each as YAML. Text that is YAML
 // but not JSON, such as {"a": b}, is parsed as YAML.
-func (r *Reader) jsonDocuments(data []byte) (docs []*Tree) {
+func (r *Reader) parseJSONDocuments(data []byte) (docs []*Tree) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for {
 		var object json.RawMessage
@@ -41,23 +41,24 @@ func (r *Reader) jsonDocuments(data []byte) (docs []*Tree) {
 			return docs
 		}
 		if err != nil {
-			return append(docs, r.notJSON(data, decoder.InputOffset(), err)...)
+			return append(docs, r.retryAsYAML(data, decoder.InputOffset(), err)...)
 		}
 		start := placeAt(data, int(decoder.InputOffset())-len(object))
 		if bytes.Count(object, []byte(",")) > maxObject {
-			r.flaw(place{start.line, 1}, "", "split it", "more than %d values in one object", maxObject)
+			r.recordFlaw(place{start.line, 1}, "", "split it", "more than %d values in one object", maxObject)
 			return docs
 		}
 		r.skipped = start.line - 1
-		found, _ := r.yamlUntil(append(bytes.Repeat([]byte(" "), start.column-1), yamlOfJSON(object)...))
+		found, _ := r.parseYAMLUntilError(append(bytes.Repeat([]byte(" "), start.column-1), escapeJSONForYAML(object)...))
 		docs = append(docs, found...)
 	}
 }
 
-// notJSON parses the rest of a file as YAML if it is, or records why it is not JSON.
-func (r *Reader) notJSON(data []byte, offset int64, err error) []*Tree {
+// retryAsYAML parses the rest of a file as YAML after a JSON error; if the rest is no YAML either, it records the
+// JSON error.
+func (r *Reader) retryAsYAML(data []byte, offset int64, err error) []*Tree {
 	rest := &Reader{file: r.file, skipped: bytes.Count(data[:offset], []byte("\n"))}
-	if docs := rest.yamlDocuments(data[offset:]); len(rest.Flaws) == 0 {
+	if docs := rest.parseYAMLDocuments(data[offset:]); len(rest.Flaws) == 0 {
 		return docs
 	}
 	hint := ""
@@ -69,15 +70,15 @@ func (r *Reader) notJSON(data []byte, offset int64, err error) []*Tree {
 		offset, hint = int64(len(data)), "is the file complete?"
 		err = errors.New("the file ends within an object, a list or a text")
 	}
-	r.flaw(placeAt(data, int(offset)), "", hint, "not JSON: %v", err)
+	r.recordFlaw(placeAt(data, int(offset)), "", hint, "not JSON: %v", err)
 	return nil
 }
 
 // unlikeYAML matches parts of JSON strings that YAML reads in another way: surrogate pairs, and raw line separators.
 var unlikeYAML = regexp.MustCompile(`\\(?:u[dD][89a-bA-B][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.)|[\x{85}\x{2028}\x{2029}]`)
 
-// yamlOfJSON writes a JSON text so that YAML reads the same of it.
-func yamlOfJSON(data []byte) []byte {
+// escapeJSONForYAML rewrites JSON text so that a YAML parser reads the same values.
+func escapeJSONForYAML(data []byte) []byte {
 	return unlikeYAML.ReplaceAllFunc(data, func(found []byte) []byte {
 		switch {
 		case len(found) >= 6: // a surrogate pair, or one alone, which stands for U+FFFD
@@ -93,14 +94,15 @@ func yamlOfJSON(data []byte) []byte {
 	})
 }
 
-func (r *Reader) yamlDocuments(data []byte) (docs []*Tree) {
+// parseYAMLDocuments parses all documents of a YAML file and continues after a syntax error.
+func (r *Reader) parseYAMLDocuments(data []byte) (docs []*Tree) {
 	for {
-		more, line := r.yamlUntil(data)
+		more, line := r.parseYAMLUntilError(data)
 		docs = append(docs, more...)
 		if line == 0 || r.Full() {
 			return docs
 		}
-		rest, lines := nextDocument(data, line)
+		rest, lines := textFromNextDocument(data, line)
 		if rest == nil {
 			return docs
 		}
@@ -108,9 +110,9 @@ func (r *Reader) yamlDocuments(data []byte) (docs []*Tree) {
 	}
 }
 
-// nextDocument returns the text from the first "---" below a line on, and the number of lines
-// above it; nil: there is none.
-func nextDocument(data []byte, line int) (rest []byte, lines int) {
+// textFromNextDocument returns the text from the first "---" below a line on, and the number of lines above it;
+// nil: no document follows.
+func textFromNextDocument(data []byte, line int) (rest []byte, lines int) {
 	for len(data) > 0 {
 		if lines >= line && bytes.HasPrefix(data, []byte("---")) {
 			return data, lines
@@ -124,9 +126,9 @@ func nextDocument(data []byte, line int) (rest []byte, lines int) {
 	return nil, 0
 }
 
-// yamlUntil parses documents to the end of the file, or to the first syntax error, whose
-// line it returns, counted from 1.
-func (r *Reader) yamlUntil(data []byte) (docs []*Tree, line int) {
+// parseYAMLUntilError parses documents to the end of the file, or to the first syntax error, whose line it returns,
+// counted from 1.
+func (r *Reader) parseYAMLUntilError(data []byte) (docs []*Tree, line int) {
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	for err == nil {
 		var node yaml.Node
@@ -135,7 +137,7 @@ func (r *Reader) yamlUntil(data []byte) (docs []*Tree, line int) {
 		}
 		if node.Kind == yaml.DocumentNode && len(node.Content) == 1 {
 			var t *Tree
-			if t, err = r.fromYAML(node.Content[0], 0); err == nil {
+			if t, err = r.treeFromYAML(node.Content[0], 0); err == nil {
 				docs = append(docs, t)
 			}
 		}
@@ -148,21 +150,21 @@ func (r *Reader) yamlUntil(data []byte) (docs []*Tree, line int) {
 		if at.line == 0 {
 			at = place{wrong.ContextMark.Line, wrong.ContextMark.Column}
 		}
-		text, hint := notYAML(wrong.Message, lineOf(data, at.line))
+		text, hint := explainYAMLError(wrong.Message, lineOfText(data, at.line))
 		if began := wrong.ContextMark; began.Line > 0 && strings.Contains(wrong.Message, "unexpected end of stream") {
 			at, text, hint = place{began.Line, began.Column}, "not YAML: the quote that begins here has no end", "add the missing quote"
 		}
 		if line = at.line; line == 0 { // the library reports no line
-			if at, hint = notText(data); at.line > 0 {
+			if at, hint = findBinaryByte(data); at.line > 0 {
 				text = "not text: " + wrong.Message
 			}
 		}
 		if at.line > 0 {
 			at.line += r.skipped
 		}
-		r.flaw(at, "", hint, "%s", text)
+		r.recordFlaw(at, "", hint, "%s", text)
 	default:
-		r.flaw(place{}, "", "", "not YAML: %v", err)
+		r.recordFlaw(place{}, "", "", "not YAML: %v", err)
 	}
 	return docs, line
 }
@@ -170,9 +172,10 @@ func (r *Reader) yamlUntil(data []byte) (docs []*Tree, line int) {
 // placeOf returns the place of a node in the file.
 func (r *Reader) placeOf(n *yaml.Node) place { return place{n.Line + r.skipped, n.Column} }
 
-func (r *Reader) fromYAML(n *yaml.Node, depth int) (*Tree, error) {
+// treeFromYAML converts a node of the YAML library to a tree.
+func (r *Reader) treeFromYAML(n *yaml.Node, depth int) (*Tree, error) {
 	t := &Tree{place: r.placeOf(n)}
-	if err := r.count(t.place, depth); err != nil {
+	if err := r.countValue(t.place, depth); err != nil {
 		return nil, err
 	}
 	switch n.Kind {
@@ -181,7 +184,7 @@ func (r *Reader) fromYAML(n *yaml.Node, depth int) (*Tree, error) {
 			return t, nil
 		}
 		r.aliases++
-		aliased, err := r.fromYAML(n.Alias, depth+1)
+		aliased, err := r.treeFromYAML(n.Alias, depth+1)
 		r.aliases--
 		if err != nil {
 			return nil, err
@@ -191,7 +194,7 @@ func (r *Reader) fromYAML(n *yaml.Node, depth int) (*Tree, error) {
 	case yaml.SequenceNode:
 		t.kind = list
 		for _, item := range n.Content {
-			child, err := r.fromYAML(item, depth+1)
+			child, err := r.treeFromYAML(item, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -199,26 +202,27 @@ func (r *Reader) fromYAML(n *yaml.Node, depth int) (*Tree, error) {
 		}
 	case yaml.MappingNode:
 		t.kind = mapping
-		return t, r.yamlMapping(t, n, depth)
+		return t, r.readYAMLMapping(t, n, depth)
 	case yaml.ScalarNode:
-		r.scalar(t, n)
+		r.readYAMLScalar(t, n)
 	}
 	return t, nil
 }
 
-func (r *Reader) yamlMapping(t *Tree, n *yaml.Node, depth int) error {
-	var merged []key
+// readYAMLMapping converts the keys and values of a YAML mapping; it records a flaw for a key that occurs twice.
+func (r *Reader) readYAMLMapping(t *Tree, n *yaml.Node, depth int) error {
+	var merged []mappingKey
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := n.Content[i]
 		at := r.placeOf(name)
-		value, err := r.fromYAML(n.Content[i+1], depth+1)
+		value, err := r.treeFromYAML(n.Content[i+1], depth+1)
 		if err != nil {
 			return err
 		}
 		switch {
 		case name.Kind != yaml.ScalarNode:
-			r.flaw(at, "", "", "a key must be text")
+			r.recordFlaw(at, "", "", "a key must be text")
 		case name.ShortTag() == "!!merge":
 			sources := []*Tree{value}
 			if value.kind == list {
@@ -228,10 +232,10 @@ func (r *Reader) yamlMapping(t *Tree, n *yaml.Node, depth int) error {
 				merged = append(merged, s.keys...)
 			}
 		case seen[name.Value]:
-			r.flaw(at, "", "keep one of them", "%q occurs twice in this mapping", name.Value)
+			r.recordFlaw(at, "", "keep one of them", "%q occurs twice in this mapping", name.Value)
 		default:
 			seen[name.Value] = true
-			t.keys = append(t.keys, key{at, name.Value, value})
+			t.keys = append(t.keys, mappingKey{at, name.Value, value})
 		}
 	}
 	for _, k := range merged { // keys of the mapping win over merged ones
@@ -243,7 +247,8 @@ func (r *Reader) yamlMapping(t *Tree, n *yaml.Node, depth int) error {
 	return nil
 }
 
-func (r *Reader) scalar(t *Tree, n *yaml.Node) {
+// readYAMLScalar sets the type and the text of a tree from a YAML scalar.
+func (r *Reader) readYAMLScalar(t *Tree, n *yaml.Node) {
 	switch tag := n.ShortTag(); tag {
 	case "!!null":
 	case "!!bool":
@@ -263,12 +268,12 @@ func (r *Reader) scalar(t *Tree, n *yaml.Node) {
 				return
 			}
 		}
-		r.flaw(t.place, "", "", "the number %s is out of range", n.Value)
+		r.recordFlaw(t.place, "", "", "the number %s is out of range", n.Value)
 		t.text = "0"
 	case "!!str", "!!timestamp":
 		t.kind, t.text = text, n.Value
 	default:
-		r.flaw(t.place, "", "leave the tag out", "the tag %s is not supported", tag)
+		r.recordFlaw(t.place, "", "leave the tag out", "the tag %s is not supported", tag)
 		t.kind, t.text = text, n.Value
 	}
 }

@@ -11,22 +11,24 @@ import (
 // Tree is one parsed document: untyped values with their places in the file.
 type Tree struct {
 	place
-	kind  treeKind
-	text  string // scalar; a number has JSON's spelling
-	keys  []key  // mapping, in the order of the file
+	kind  valueType
+	text  string       // scalar; a number has JSON's spelling
+	keys  []mappingKey // mapping, in the order of the file
 	items []*Tree
 }
 
-type key struct {
+// mappingKey is one key of a mapping, with its place and value.
+type mappingKey struct {
 	place
 	name  string
 	value *Tree
 }
 
-type treeKind uint8
+// valueType is the type of a value in YAML or JSON: null, text, number, boolean, list or mapping.
+type valueType uint8
 
 const (
-	null treeKind = iota
+	null valueType = iota
 	text
 	number
 	boolean
@@ -34,7 +36,7 @@ const (
 	mapping
 )
 
-func (k treeKind) String() string {
+func (k valueType) String() string {
 	return [...]string{"nothing", "text", "a number", "true or false", "a list", "a mapping"}[k]
 }
 
@@ -130,40 +132,40 @@ func NewReader(file string) *Reader { return &Reader{file: file} }
 
 // Flaw records a flaw of a field at the place of a tree. The hint is the text to write.
 func (r *Reader) Flaw(t *Tree, field, hint, format string, args ...any) {
-	r.flaw(t.place, field, hint, format, args...)
+	r.recordFlaw(t.place, field, hint, format, args...)
 }
 
-// flaw records a flaw, at most model.MaxFlaws of them.
-func (r *Reader) flaw(at place, field, hint, format string, args ...any) {
+// recordFlaw records a flaw, at most model.MaxFlaws of them.
+func (r *Reader) recordFlaw(at place, field, hint, format string, args ...any) {
 	if !r.Full() {
 		r.Flaws = append(r.Flaws, &model.Flaw{File: r.file, Line: at.line, Column: at.column,
 			Field: model.Shorten(field), Text: model.Shorten(fmt.Sprintf(format, args...)), Hint: model.Shorten(hint)})
 	}
 }
 
-// Full reports whether the reader has found so many flaws that it stops.
+// Full reports whether the reader has recorded model.MaxFlaws flaws, after which it stops.
 func (r *Reader) Full() bool { return len(r.Flaws) >= model.MaxFlaws }
 
 var errTooBig = errors.New("too big")
 
-// count bounds the depth and the number of values.
-func (r *Reader) count(at place, depth int) error {
+// countValue counts a parsed value; too many values, or values nested too deep, are an error.
+func (r *Reader) countValue(at place, depth int) error {
 	if r.aliases > 0 {
 		r.aliased++
 	}
 	if r.values++; r.values > maxValues {
-		r.flaw(at, "", "split the file", "more than %d values in one file", maxValues)
+		r.recordFlaw(at, "", "split the file", "more than %d values in one file", maxValues)
 		return errTooBig
 	}
 	if r.Full() {
 		return errTooBig
 	}
 	if r.aliased > maxAliased {
-		r.flaw(at, "", "replace aliases with their values", "the aliases expand to more than %d values", maxAliased)
+		r.recordFlaw(at, "", "replace aliases with their values", "the aliases expand to more than %d values", maxAliased)
 		return errTooBig
 	}
 	if depth > maxDepth {
-		r.flaw(at, "", "", "nested more than %d deep", maxDepth)
+		r.recordFlaw(at, "", "", "nested more than %d deep", maxDepth)
 		return errTooBig
 	}
 	return nil

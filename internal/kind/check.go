@@ -26,7 +26,7 @@ spec:
 `,
 		Validate:   validateCheck,
 		Cycle:      Cycle{"depends on itself", "remove one of them from the spec.dependsOn of the check before it"},
-		References: checkReferences,
+		References: addReferencesOfCheck,
 		Targets: func(s *model.CheckSpec) []FieldTargets {
 			return []FieldTargets{{"spec.targets", s.Targets}, {"spec.proxy", s.Proxy}}
 		},
@@ -55,21 +55,22 @@ spec:
 				}
 				return v.State.Events.Failing()
 			}},
-			{"EVERY", 0, func(_ View, s *model.CheckSpec) string { return scheduleText(s) }},
+			{"EVERY", 0, func(_ View, s *model.CheckSpec) string { return checkScheduleText(s) }},
 			{"TARGETS", 40, func(_ View, s *model.CheckSpec) string { return targetText(s.Targets) }},
-			{"RUNS", 50, func(_ View, s *model.CheckSpec) string { return runText(s) }},
+			{"RUNS", 50, func(_ View, s *model.CheckSpec) string { return checkCommandText(s) }},
 		},
-		Details: checkDetails,
-		Effect:  checkEffect,
+		Details: detailsOfCheck,
+		Effect:  effectOfCheck,
 	})
 }
 
-func checkReferences(refs *References, s *model.CheckSpec) {
+// addReferencesOfCheck adds the references of a check to other resources.
+func addReferencesOfCheck(refs *References, s *model.CheckSpec) {
 	from := len(refs.list)
 	for i, name := range s.DependsOn {
 		refs.requireCheck(fmt.Sprintf("spec.dependsOn[%d]", i), name)
 	}
-	refs.markChain(from)
+	refs.refuseLoops(from)
 	refs.Require("Pipeline", "spec.pipelines", s.Pipelines...)
 	refs.requireSecrets(s.Secrets)
 	refs.Require("Asset", "spec.assets", s.Assets...)
@@ -87,15 +88,16 @@ func checkReferences(refs *References, s *model.CheckSpec) {
 	}
 }
 
-// requireCheck requires a check, unless it is built in.
+// requireCheck adds a reference to a check that must exist, unless the check is built in.
 func (c *References) requireCheck(field, name string) {
 	if model.BuiltinCheck(name) == 0 {
 		c.Require("Check", field, name)
 	}
 }
 
-func checkDetails(view View, s *model.CheckSpec) []Detail {
-	when := scheduleText(s)
+// detailsOfCheck returns the lines of muster describe check.
+func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
+	when := checkScheduleText(s)
 	if s.Cron == "" && !s.Disabled {
 		when = "every " + when
 	}
@@ -119,7 +121,7 @@ func checkDetails(view View, s *model.CheckSpec) []Detail {
 		notifies = "notifies only by matching routes"
 	}
 	list := []Detail{
-		{"runs", runText(s)}, {"when", when}, {"targets", targetText(s.Targets)},
+		{"runs", checkCommandText(s)}, {"when", when}, {"targets", targetText(s.Targets)},
 		{"problem", fmt.Sprintf("opens after %s not OK, closes after %d OK; %s", model.CountNoun(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), notifies)},
 	}
 	if len(s.Pipelines) > 0 {
@@ -132,8 +134,9 @@ func checkDetails(view View, s *model.CheckSpec) []Detail {
 	return list
 }
 
-func checkEffect(r *model.Resource, s *model.CheckSpec, l Placement, changed bool) (note, warning string) {
-	nodes := l.nodes()
+// effectOfCheck describes the nodes that a check runs on after an apply.
+func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed bool) (note, warning string) {
+	nodes := l.nodesText()
 	switch {
 	case s.Disabled:
 		return "disabled: does not run", ""
@@ -163,7 +166,8 @@ func secondsText(d model.Duration) string {
 	return fmt.Sprintf("%d s", s)
 }
 
-func runText(s *model.CheckSpec) string {
+// checkCommandText returns the command or the probe of a check.
+func checkCommandText(s *model.CheckSpec) string {
 	switch {
 	case s.Passive:
 		return "passive"
@@ -173,7 +177,8 @@ func runText(s *model.CheckSpec) string {
 	return commandText(s.Command)
 }
 
-func scheduleText(s *model.CheckSpec) string {
+// checkScheduleText returns the interval or the cron expression of a check.
+func checkScheduleText(s *model.CheckSpec) string {
 	switch {
 	case s.Disabled:
 		return "disabled"
@@ -186,8 +191,8 @@ func scheduleText(s *model.CheckSpec) string {
 }
 
 func validateCheck(v *Validator, s *model.CheckSpec) {
-	v.targets("spec.targets", s.Targets, false)
-	v.targets("spec.proxy", s.Proxy, false)
+	v.validateTargets("spec.targets", s.Targets, false)
+	v.validateTargets("spec.proxy", s.Proxy, false)
 	validateRoundRobin(v, s)
 	switch {
 	case s.Passive:
@@ -197,46 +202,47 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	case s.Command != nil && s.Probe != nil:
 		v.Flaw("spec.probe", "keep one of them", "command and probe exclude each other")
 	}
-	v.command("spec.command", s.Command)
+	v.validateCommand("spec.command", s.Command)
 	if s.Probe != nil {
 		validateProbe(v, s.Probe)
 	}
-	v.sharedNames("spec.dependsOn", s.DependsOn)
-	v.sharedNames("spec.pipelines", s.Pipelines)
+	v.validateSharedNames("spec.dependsOn", s.DependsOn)
+	v.validateSharedNames("spec.pipelines", s.Pipelines)
 	if !s.Passive {
 		validateSchedule(v, s)
 	}
-	validateExceptions(v, s.Schedule)
+	validateScheduleExceptions(v, s.Schedule)
 	v.InRange("spec.timeout", s.Timeout, minTimeout, maxTimeout)
 	v.InRange("spec.ttl", s.TTL, model.Duration(time.Second), maxInterval)
 	v.FlawIf(s.TTL != 0 && s.Interval > 0 && s.TTL <= s.Interval,
 		"spec.ttl", "usual: two to three intervals", "%s must be longer than the interval %s", s.TTL, s.Interval)
-	v.env("spec.env", s.Env)
-	v.commandSecrets(s.Secrets, s.Command, s.Env, "leave it out", "a probe has no environment")
+	v.validateEnv("spec.env", s.Env)
+	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "leave it out", "a probe has no environment")
 	validateStdin(v, s)
-	v.commandAssets(s.Assets, s.Command, "a probe needs no assets")
-	validateHooks(v, s.Hooks)
-	validateMetrics(v, s)
+	v.validateCommandAssets(s.Assets, s.Command, "a probe needs no assets")
+	validateHooksOfCheck(v, s.Hooks)
+	validateMetricsOfCheck(v, s)
 	v.FlawIf(len(s.RunAs) > model.MaxText || model.HasControl(s.RunAs), "spec.runAs", "", "expected the name of a user")
 	v.FlawIf(s.MaxOutput > maxOutput, "spec.maxOutput", "", "%s is more than the maximum %s", s.MaxOutput, maxOutput)
 	if a := s.Alert; a != nil {
-		v.count("spec.alert.failAfter", a.FailAfter)
-		v.count("spec.alert.recoverAfter", a.RecoverAfter)
-		v.sharedNames("spec.alert.handlers", a.Handlers)
+		v.validateCount("spec.alert.failAfter", a.FailAfter)
+		v.validateCount("spec.alert.recoverAfter", a.RecoverAfter)
+		v.validateSharedNames("spec.alert.handlers", a.Handlers)
 		if f := a.Flapping; f != nil {
 			inRange := f.Start >= 2 && f.Start <= 100
 			v.FlawIf(!inRange, "spec.alert.flapping.start", "", "expected 2 to 100 percent, got %d", f.Start)
 			v.FlawIf(inRange && (f.End < 0 || f.End >= f.Start), "spec.alert.flapping.end", "", "expected less than start, which is %d", f.Start)
 		}
-		v.optionalName("spec.alert.route", a.Route)
+		v.validateOptionalName("spec.alert.route", a.Route)
 		v.FlawIf(a.Route != "" && len(a.Handlers) > 0,
 			"spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
 	}
 	validateSeverities(v, s.Severity)
-	v.templates(s.TemplateTexts())
+	v.validateTemplates(s.TemplateTexts())
 }
 
-// validatePassive refuses fields that tell how and where to run a check: no agent runs a passive one.
+// validatePassive refuses fields that tell how and where to run a passive check: external systems send its results,
+// no agent runs it.
 func validatePassive(v *Validator, s *model.CheckSpec) {
 	for _, f := range []struct {
 		name string
@@ -262,6 +268,7 @@ func validateRoundRobin(v *Validator, s *model.CheckSpec) {
 		"spec.ttl", "leave it out, or write proxy: the event then belongs to the proxy node", "round robin: each node runs the check only in its turn, so that its event would expire")
 }
 
+// validateSeverities validates the mapping of statuses to severities.
 func validateSeverities(v *Validator, m map[string]string) {
 	seen := map[model.Status]string{}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -274,7 +281,7 @@ func validateSeverities(v *Validator, m map[string]string) {
 		} else {
 			seen[status] = name
 		}
-		v.severity(at, m[name])
+		v.validateSeverity(at, m[name])
 	}
 }
 
@@ -301,6 +308,7 @@ func validateProbe(v *Validator, p *model.Probe) {
 	}
 }
 
+// validateStdin validates the standard input of a check's command.
 func validateStdin(v *Validator, s *model.CheckSpec) {
 	v.refuseRedacted("spec.stdin", s.Stdin)
 	v.MissingIf(s.Stdin != "" && s.Command == nil, "spec.stdin", "leave it out", "a probe reads no standard input")

@@ -14,14 +14,14 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-func validateExceptions(v *Validator, s *model.Schedule) {
+func validateScheduleExceptions(v *Validator, s *model.Schedule) {
 	if s == nil {
 		return
 	}
 	v.Bound("spec.schedule.except", len(s.Except))
 	for i, e := range s.Except {
 		at := fmt.Sprintf("spec.schedule.except[%d]", i)
-		validateTimes(v, at, e.During, e.Window, `write during: "22:00-07:00 Europe/Paris", or window: NAME`)
+		requireTimeOrWindow(v, at, e.During, e.Window, `write during: "22:00-07:00 Europe/Paris", or window: NAME`)
 	}
 }
 
@@ -41,13 +41,13 @@ func validateSchedule(v *Validator, s *model.CheckSpec) {
 		case len(fields) != len(cronFields):
 			v.Flaw("spec.cron", cronHint, "expected five fields, got %d", len(fields))
 		case !gronx.IsValid(s.Cron):
-			text, hint := wrongCron(fields)
+			text, hint := explainWrongCron(fields)
 			v.Flaw("spec.cron", hint, "invalid cron expression %q%s", s.Cron, text)
 		}
 	}
 	if s.TimeZone != "" {
 		v.MissingIf(s.Cron == "", "spec.timeZone", "leave it out", "has no effect without cron")
-		v.timeZone("spec.timeZone", s.TimeZone)
+		v.validateTimeZone("spec.timeZone", s.TimeZone)
 	}
 }
 
@@ -58,8 +58,8 @@ var cronFields = [...]struct{ name, values string }{
 	{"minute", "0 to 59"}, {"hour", "0 to 23"}, {"day of the month", "1 to 31"}, {"month", "1 to 12 or JAN to DEC"}, {"weekday", "0 to 6 or SUN to SAT"},
 }
 
-// wrongCron names the wrong field of an invalid cron expression, with a hint to mend it.
-func wrongCron(fields []string) (text, hint string) {
+// explainWrongCron returns the wrong field of an invalid cron expression, and a hint to mend it.
+func explainWrongCron(fields []string) (text, hint string) {
 	for i, field := range fields {
 		alone := []string{"*", "*", "*", "*", "*"}
 		alone[i] = field
@@ -73,14 +73,14 @@ func wrongCron(fields []string) (text, hint string) {
 // hookWhen lists the results that a hook may run after, besides exit codes.
 var hookWhen = [...]string{"ok", "warning", "critical", "unknown", "non-ok"}
 
-func validateHooks(v *Validator, list []model.Hook) {
+func validateHooksOfCheck(v *Validator, list []model.Hook) {
 	v.FlawIf(len(list) > model.MaxHooks,
 		"spec.hooks", "put several commands into a script", "%d, at most %d", len(list), model.MaxHooks)
 	seen := map[string]bool{}
 	for i := range list {
 		h, at := &list[i], fmt.Sprintf("spec.hooks[%d]", i)
-		v.optionalName(at+".hook", h.Hook)
-		v.uniqueTitle(at+".name", "hook", h.Title(), "write name: NAME, the title of its output", seen)
+		v.validateOptionalName(at+".hook", h.Hook)
+		v.requireUniqueTitle(at+".name", "hook", h.Title(), "write name: NAME, the title of its output", seen)
 		v.MissingIf(len(h.When) == 0, at+".when", "write when: [critical]", "the results that start the hook are missing")
 		for k, when := range h.When {
 			n, err := strconv.Atoi(when)
@@ -93,17 +93,17 @@ func validateHooks(v *Validator, list []model.Hook) {
 		case h.Hook != "" && (h.Command != nil || h.Timeout != 0):
 			v.Flaw(at+".hook", "keep one of them", "the Hook already has command and timeout")
 		}
-		v.command(at+".command", h.Command)
+		v.validateCommand(at+".command", h.Command)
 		v.InRange(at+".timeout", h.Timeout, minTimeout, maxHookTimeout)
 	}
 }
 
-func validateMetrics(v *Validator, s *model.CheckSpec) {
+func validateMetricsOfCheck(v *Validator, s *model.CheckSpec) {
 	if m := s.Metrics; m != nil {
 		hint := "write " + strings.Join(model.MetricFormats[:], ", ")
 		v.MissingIf(m.Format == "", "spec.metrics.format", hint, "missing")
 		v.FlawIf(m.Format != "" && !slices.Contains(model.MetricFormats[:], m.Format), "spec.metrics.format", hint, "unknown metrics format %q", m.Format)
-		v.tags("spec.metrics.tags", m.Tags)
+		v.validateMetricTags("spec.metrics.tags", m.Tags)
 	}
 	v.MissingIf(s.Metrics == nil && len(s.Thresholds) > 0, "spec.thresholds", "write metrics: {format: nagios}", "thresholds need metrics")
 	v.Bound("spec.thresholds", len(s.Thresholds))
@@ -111,12 +111,12 @@ func validateMetrics(v *Validator, s *model.CheckSpec) {
 		t, at := &s.Thresholds[i], fmt.Sprintf("spec.thresholds[%d]", i)
 		v.FlawIf(t.Metric == "" || len(t.Metric) > model.MaxText || model.HasControl(t.Metric),
 			at+".metric", "", "expected the name of a metric")
-		v.tags(at+".tags", t.Tags)
+		v.validateMetricTags(at+".tags", t.Tags)
 		for _, b := range []struct {
 			name string
 			*model.Bounds
 		}{{"warning", t.Warning}, {"critical", t.Critical}, {"unknown", t.Unknown}} {
-			validateBounds(v, at+"."+b.name, b.Bounds)
+			validateThresholdBounds(v, at+"."+b.name, b.Bounds)
 		}
 		missing, ok := model.ParseStatus(t.Missing)
 		switch {
@@ -128,7 +128,8 @@ func validateMetrics(v *Validator, s *model.CheckSpec) {
 	}
 }
 
-func validateBounds(v *Validator, at string, b *model.Bounds) {
+// validateThresholdBounds requires a minimum or a maximum of a threshold, in the right order.
+func validateThresholdBounds(v *Validator, at string, b *model.Bounds) {
 	switch {
 	case b == nil:
 	case b.Min == nil && b.Max == nil:
@@ -140,42 +141,44 @@ func validateBounds(v *Validator, at string, b *model.Bounds) {
 	}
 }
 
-func (v *Validator) targets(field string, t *model.Targets, inner bool) {
+// validateTargets validates the nodes, groups and condition of targets; inner: the targets are themselves under
+// except.
+func (v *Validator) validateTargets(field string, t *model.Targets, inner bool) {
 	if t == nil {
 		return
 	}
 	v.Names(field+".groups", t.Groups, v.SharedName)
 	v.Names(field+".nodes", t.Nodes, v.NodeName)
-	v.where(field+".where", t.Where, nil)
+	v.validateCondition(field+".where", t.Where, nil)
 	if t.Except != nil {
 		if inner {
 			v.Flaw(field+".except", "", "except cannot contain another except")
 			return
 		}
-		v.targets(field+".except", t.Except, true)
+		v.validateTargets(field+".except", t.Except, true)
 	}
 	v.MissingIf(len(t.Groups)+len(t.Nodes) == 0 && t.Where == "",
 		field, "write groups, nodes or where; groups: [all] means every node of the namespace", "names nothing")
 }
 
-// selector validates the problems that a selector matches; nil is correct.
-func (v *Validator) selector(field string, s *model.Selector) {
+// validateSelector validates a selector of problems; nil is correct.
+func (v *Validator) validateSelector(field string, s *model.Selector) {
 	if s == nil {
 		return
 	}
-	v.targets(field+".targets", s.Targets, false)
+	v.validateTargets(field+".targets", s.Targets, false)
 	if s.Where != "" {
-		v.compileError(field+".where", route.CheckCondition(s.Where))
+		v.recordCompileError(field+".where", route.CheckCondition(s.Where))
 	}
-	v.sharedNames(field+".checks", s.Checks)
+	v.validateSharedNames(field+".checks", s.Checks)
 	v.Bound(field+".statuses", len(s.Statuses))
 	v.Names(field+".statuses", s.Statuses, func(at, word string) {
 		if status, ok := model.ParseStatus(word); !ok || status == model.OK {
 			v.Flaw(at, "write warning, critical or unknown", "%q is not a status of a problem", word)
 		}
 	})
-	v.labels(field+".labels", s.Labels)
+	v.validateLabels(field+".labels", s.Labels)
 	if s.Severity != "" {
-		v.severity(field+".severity", s.Severity)
+		v.validateSeverity(field+".severity", s.Severity)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// readSpec returns the flaws of a resource with a spec in YAML.
-func readSpec(kind, spec string) error {
+// readSpecFlaws reads a resource with a spec in YAML and returns its flaws.
+func readSpecFlaws(kind, spec string) error {
 	_, err := All().Read("a.yaml", []byte("kind: "+kind+"\nmetadata: {name: a}\nspec: "+spec+"\n"))
 	return err
 }
@@ -20,7 +20,7 @@ func validateSpec(spec model.Spec) error {
 	return All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "a", Namespace: "default"}, Spec: spec})
 }
 
-// assertFlaw requires an error that contains a text; with an empty text, that there is no error.
+// assertFlaw requires an error that contains a text; an empty text requires that there is no error.
 func assertFlaw(t *testing.T, err error, want string) {
 	t.Helper()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -39,7 +39,7 @@ func TestPassiveCheckIsValidated(t *testing.T) {
 		"passive: true, metrics: {format: nagios}":                                      "spec.metrics: a passive check",
 		"interval: 60s": "passive: true, if external systems send the results",
 	} {
-		assertFlaw(t, readSpec("Check", "{"+yaml+"}"), want)
+		assertFlaw(t, readSpecFlaws("Check", "{"+yaml+"}"), want)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestCheckIsValidated(t *testing.T) {
 		"command: x\n  schedule: {except: [{during: 'sat', window: night}]}":                                  "during and window exclude each other",
 		"command: x\n  schedule: {except: [{cron: '* * * * *'}]}":                                             "cron",
 	} {
-		assertFlaw(t, readSpec("Check", "\n  interval: 60s\n  "+yaml), want)
+		assertFlaw(t, readSpecFlaws("Check", "\n  interval: 60s\n  "+yaml), want)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestCronFlawNamesItsField(t *testing.T) {
 		"0 0 * JANU *": `: invalid "JANU" for month`,
 		"0 0 * * 9":    `: invalid "9" for weekday`,
 	} {
-		if text, hint := wrongCron(strings.Fields(cron)); text != want || hint == "" {
+		if text, hint := explainWrongCron(strings.Fields(cron)); text != want || hint == "" {
 			t.Errorf("%s: %q, %q", cron, text, hint)
 		}
 	}
@@ -101,7 +101,7 @@ func TestRoundRobinIsValidated(t *testing.T) {
 		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "only in its turn",
 		"{command: a, cron: '* * * * *', ttl: 1m, roundRobin: false}":                 "",
 	} {
-		assertFlaw(t, readSpec("Check", spec), want)
+		assertFlaw(t, readSpecFlaws("Check", spec), want)
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (v *Validator) command(field string, c *model.Command) {
+// validateCommand validates a command: shell text, or a list of arguments.
+func (v *Validator) validateCommand(field string, c *model.Command) {
 	switch {
 	case c == nil:
 	case c.Argv != nil && (len(c.Argv) == 0 || c.Argv[0] == ""), c.Argv == nil && strings.TrimSpace(c.Shell) == "":
@@ -26,20 +27,21 @@ func (v *Validator) command(field string, c *model.Command) {
 	}
 }
 
-func (v *Validator) env(field string, env map[string]string) {
+// validateEnv validates the environment variables of a command.
+func (v *Validator) validateEnv(field string, env map[string]string) {
 	v.Bound(field, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := field + "." + name
 		v.refuseRedacted(at, env[name])
-		v.FlawIf(!isVariable(name), at, variableHint, "invalid variable name %q", name)
+		v.FlawIf(!isVariableName(name), at, variableHint, "invalid variable name %q", name)
 		v.FlawIf(len(env[name]) > maxVariable || strings.ContainsRune(env[name], 0),
 			at, "put the value into a file on the node", "expected at most %d bytes without a zero byte", maxVariable)
 	}
 }
 
-// commandSecrets validates the secrets in the environment of a command, whose other variables are env. noCommand is the
-// flaw of secrets without a command, hint its hint.
-func (v *Validator) commandSecrets(secrets []model.CommandSecret, command *model.Command, env map[string]string, hint, noCommand string) {
+// validateCommandSecrets validates the secrets in the environment of a command, whose other variables are env. A
+// spec that has secrets and no command gets the flaw noCommand with the hint.
+func (v *Validator) validateCommandSecrets(secrets []model.CommandSecret, command *model.Command, env map[string]string, hint, noCommand string) {
 	v.MissingIf(len(secrets) > 0 && command == nil, "spec.secrets", hint, "%s", noCommand)
 	if len(secrets) > model.MaxCheckSecrets {
 		v.Flaw("spec.secrets", "", "%d secrets, at most %d", len(secrets), model.MaxCheckSecrets)
@@ -52,7 +54,7 @@ func (v *Validator) commandSecrets(secrets []model.CommandSecret, command *model
 		switch {
 		case name == "":
 			v.Missing(at+".env", "write the variable that the command reads: env: DB_PASSWORD", "missing")
-		case !isVariable(name):
+		case !isVariableName(name):
 			v.Flaw(at+".env", variableHint, "invalid variable name %q", name)
 		case name == "PATH" || strings.HasPrefix(name, "MUSTER_"):
 			v.Flaw(at+".env", "give the variable another name", "the variable %s cannot hold a secret", name)
@@ -61,24 +63,25 @@ func (v *Validator) commandSecrets(secrets []model.CommandSecret, command *model
 		}
 		seen[name] = true
 		v.MissingIf(one.Secret == "", at+".secret", "write the name of a Secret", "missing")
-		v.optionalName(at+".secret", one.Secret)
+		v.validateOptionalName(at+".secret", one.Secret)
 	}
 }
 
-// assets validates the names of assets.
-func (v *Validator) assets(names []string) {
+// validateAssets validates the names of the assets that a spec uses.
+func (v *Validator) validateAssets(names []string) {
 	v.FlawIf(len(names) > model.MaxAssets, "spec.assets", "", "more than %d", model.MaxAssets)
 	v.Names("spec.assets", names, v.SharedName)
 }
 
-// commandAssets validates the names of assets for a command; noCommand is the flaw of assets without a command.
-func (v *Validator) commandAssets(names []string, c *model.Command, noCommand string) {
-	v.assets(names)
+// validateCommandAssets validates the names of a command's assets; a spec that has assets and no command gets the
+// flaw noCommand.
+func (v *Validator) validateCommandAssets(names []string, c *model.Command, noCommand string) {
+	v.validateAssets(names)
 	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave it out", "%s", noCommand)
 }
 
-// templates records the flaws of variables in texts.
-func (v *Validator) templates(texts model.TemplateTexts) {
+// validateTemplates records the flaws of template variables in the texts of a spec.
+func (v *Validator) validateTemplates(texts model.TemplateTexts) {
 	_, err := texts.Parse()
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -91,7 +94,7 @@ func (v *Validator) templates(texts model.TemplateTexts) {
 	}
 }
 
-// Secret returns the kind of places where secret values are.
+// Secret returns the kind Secret, which names the place where the server or agent reads a secret value.
 func Secret() Kind {
 	return Define(Definition[*model.SecretSpec]{
 		KindInfo: model.KindInfo{Name: "Secret", Plural: "secrets", Short: "se", Namespaced: true},
@@ -107,7 +110,7 @@ spec:
 			{"VALUE IN", 60, func(_ View, s *model.SecretSpec) string { return s.Location() }},
 		},
 		Details: func(_ View, s *model.SecretSpec) []Detail { return []Detail{{"value in", s.Location()}} },
-		Effect:  usersEffect[*model.SecretSpec],
+		Effect:  effectOfUsers[*model.SecretSpec],
 	})
 }
 
@@ -117,7 +120,7 @@ func validateSecret(v *Validator, s *model.SecretSpec) {
 	places := countTrue(s.AgentEnv != "", s.AgentFile != "", s.Env != "", s.File != "", s.Vault != nil)
 	v.MissingIf(places == 0, "spec", secretHint, "the place of the value is missing")
 	v.FlawIf(places > 1, "spec", "keep one of them", "more than one place of the value")
-	v.FlawIf(s.AgentEnv != "" && (!isVariable(s.AgentEnv) || len(s.AgentEnv) > model.MaxName),
+	v.FlawIf(s.AgentEnv != "" && (!isVariableName(s.AgentEnv) || len(s.AgentEnv) > model.MaxName),
 		"spec.agentEnv", variableHint, "invalid variable name %q", s.AgentEnv)
 	if bare, ours := strings.CutPrefix(s.AgentEnv, model.SecretVariable); ours {
 		v.Flaw("spec.agentEnv", "write "+bare, "the agent adds the prefix %s to the name", model.SecretVariable)
@@ -155,7 +158,7 @@ func validateVault(v *Validator, w *model.Vault) {
 		"spec.vault.path", "write "+strings.TrimPrefix(w.Path, "data/"), "Muster adds data/: expected the path for vault kv get")
 	v.MissingIf(w.Key == "", "spec.vault.key", "write the key of the value under the path: key: password", "missing")
 	v.Line("spec.vault.key", w.Key, model.MaxName)
-	v.oneOf("spec.vault.engine", w.Engine, "v1", "v2")
+	v.requireOneOf("spec.vault.engine", w.Engine, "v1", "v2")
 	v.Line("spec.vault.namespace", w.Namespace, model.MaxName)
 	v.MissingIf(w.TokenFile == "",
 		"spec.vault.tokenFile", "write tokenFile: /etc/muster/vault-token, a file that the server's user may read", "missing")
@@ -172,6 +175,7 @@ func validateVaultPath(v *Validator, field, text string, needed bool) {
 	}
 }
 
+// validateFullPath requires an absolute path on the server.
 func validateFullPath(v *Validator, field, text string) {
 	v.FlawIf(text != "" && (!strings.HasPrefix(text, "/") || len(text) > model.MaxText || model.HasControl(text)),
 		field, "write the absolute path on the server, from /", "%q is not an absolute path", text)
@@ -219,7 +223,7 @@ spec:
 			}
 			return list
 		},
-		Effect: usersEffect[*model.AssetSpec],
+		Effect: effectOfUsers[*model.AssetSpec],
 	})
 }
 

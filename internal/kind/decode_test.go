@@ -29,14 +29,15 @@ func TestDecodeGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
 			testenv.NoError(t, err)
-			got := decodeAndCheck(name, data)
+			got := decodeAndListFlaws(name, data)
 			golden := strings.TrimSuffix(file, ".in") + ".golden"
 			testenv.Golden(t, golden, got)
 		})
 	}
 }
 
-func decodeAndCheck(name string, data []byte) string {
+// decodeAndListFlaws decodes a file and returns its flaws or, without flaws, its resources as YAML.
+func decodeAndListFlaws(name string, data []byte) string {
 	list, err := All().Read(name, data)
 	if err != nil {
 		return err.Error() + "\n"
@@ -95,7 +96,7 @@ func TestJSONAndYAMLAgree(t *testing.T) {
 // TestRoundTrip decodes encoded resources, of files and of the store, to equal resources.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := drawResource(t)
+		r := drawRandomResource(t)
 		out, err := encodeYAML(r)
 		testenv.NoError(t, err)
 		list, err := All().Decode("x", out)
@@ -115,7 +116,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-func drawResource(t *rapid.T) *model.Resource {
+// drawRandomResource returns a random resource for a property test.
+func drawRandomResource(t *rapid.T) *model.Resource {
 	word := rapid.OneOf(
 		rapid.StringMatching(`[a-z][a-z0-9.-]{0,8}[a-z0-9]`),
 		rapid.SampledFrom([]string{"yes", "no", "on", "~", "null", "1", "1.0", "0x1f", "true", "2026-01-01", ": ", "- a", "#", "é\U0001F600", " x ", "a\nb\n", "{{ .props.x }}", "'", "\"", "\\", "\t", "|", ">"}),

@@ -27,29 +27,30 @@ type Explanation struct {
 // Explain documents a kind or a field of it: Explain("check", "spec.alert"). An empty path means
 // the whole kind; "alert" is short for spec.alert. The text comes from the comments of the Go types.
 func (r *Registry) Explain(kind, path string) (*Explanation, error) {
-	k := r.find(kind)
+	k := r.findKind(kind)
 	if k == nil {
 		return nil, r.Unknown(kind)
 	}
-	whole := r.comments().explain(k)
+	whole := r.parseSpecComments().explainKind(k)
 	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '.' })
 	at := whole
 	for i, part := range parts {
-		next, spec := at.field(part), whole.field("spec")
+		next, spec := at.findField(part), whole.findField("spec")
 		if next == nil && i == 0 {
-			if next = spec.field(part); next == nil {
-				return nil, spec.unknown(part)
+			if next = spec.findField(part); next == nil {
+				return nil, spec.unknownFieldError(part)
 			}
 		}
 		if next == nil {
-			return nil, at.unknown(part)
+			return nil, at.unknownFieldError(part)
 		}
 		at = next
 	}
 	return at, nil
 }
 
-func (e *Explanation) field(name string) *Explanation {
+// findField returns the field of this name, in any case; nil: none.
+func (e *Explanation) findField(name string) *Explanation {
 	for i := range e.Fields {
 		if strings.EqualFold(e.Fields[i].Name(), name) {
 			return &e.Fields[i]
@@ -58,7 +59,8 @@ func (e *Explanation) field(name string) *Explanation {
 	return nil
 }
 
-func (e *Explanation) unknown(name string) error {
+// unknownFieldError returns the error for a field that does not exist, with the nearest field as a hint.
+func (e *Explanation) unknownFieldError(name string) error {
 	err := model.Errorf(model.NotFound, "%s has no field %q", e.Path, name)
 	names := make([]string, len(e.Fields))
 	for i := range e.Fields {
@@ -76,23 +78,24 @@ func (e *Explanation) unknown(name string) error {
 // Name returns the last word of the path.
 func (e *Explanation) Name() string { return e.Path[strings.LastIndexByte(e.Path, '.')+1:] }
 
-func (c comments) explain(k *Kind) *Explanation {
+// explainKind returns the explanation of a kind and all its fields.
+func (c sourceComments) explainKind(k *Kind) *Explanation {
 	spec := reflect.TypeOf(k.New()).Elem()
 	root := strings.ToLower(k.Name)
 	e := &Explanation{Path: root, Type: "resource", Text: strings.Replace(c[spec.Name()], spec.Name(), "A "+k.Name, 1), Example: k.Example}
 	e.Fields = []Explanation{
-		c.explainType(reflect.TypeFor[model.Metadata](), root+".metadata", nil),
-		c.explainType(spec, root+".spec", nil),
+		c.explainFieldType(reflect.TypeFor[model.Metadata](), root+".metadata", nil),
+		c.explainFieldType(spec, root+".spec", nil),
 	}
 	e.Fields[0].Text, e.Fields[0].Must = c["Metadata"], true
 	e.Fields[1].Text = e.Text
 	return e
 }
 
-// explainType describes a type and the fields within; around are the types that lead
-// to it, because targets hold targets.
-func (c comments) explainType(t reflect.Type, path string, around []reflect.Type) Explanation {
-	e := Explanation{Path: path, Type: typeName(t)}
+// explainFieldType describes a type and its fields; around lists the types that contain it, because targets may
+// contain targets.
+func (c sourceComments) explainFieldType(t reflect.Type, path string, around []reflect.Type) Explanation {
+	e := Explanation{Path: path, Type: typeNameForPeople(t)}
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && scalars[t] == "" { // a list is explained by its elements
 		t = t.Elem()
 	}
@@ -108,10 +111,10 @@ func (c comments) explainType(t reflect.Type, path string, around []reflect.Type
 			continue
 		}
 		if f.Anonymous { // its fields are fields of this one
-			e.Fields = append(e.Fields, c.explainType(f.Type, path, around).Fields...)
+			e.Fields = append(e.Fields, c.explainFieldType(f.Type, path, around).Fields...)
 			continue
 		}
-		child := c.explainType(f.Type, path+"."+document.JSONName(f), append(around, t))
+		child := c.explainFieldType(f.Type, path+"."+document.JSONName(f), append(around, t))
 		child.Text = c[t.Name()+"."+f.Name]
 		child.Must = !strings.Contains(f.Tag.Get("json"), ",omit")
 		e.Fields = append(e.Fields, child)
@@ -129,20 +132,20 @@ var scalars = map[reflect.Type]string{
 	reflect.TypeFor[model.Size]():      "size (65536, 64KiB, 1MiB)",
 }
 
-// typeName returns the type as people write it.
-func typeName(t reflect.Type) string {
+// typeNameForPeople returns the name of a Go type in words of YAML: text, list of text.
+func typeNameForPeople(t reflect.Type) string {
 	if name := scalars[t]; name != "" {
 		return name
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return typeName(t.Elem())
+		return typeNameForPeople(t.Elem())
 	case reflect.Struct:
 		return "mapping"
 	case reflect.Slice:
-		return "list of " + typeName(t.Elem())
+		return "list of " + typeNameForPeople(t.Elem())
 	case reflect.Map:
-		return "mapping of name to " + typeName(t.Elem())
+		return "mapping of name to " + typeNameForPeople(t.Elem())
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int:
@@ -153,33 +156,33 @@ func typeName(t reflect.Type) string {
 	return "text"
 }
 
-// comments holds the comments of Go source by "Type" and "Type.Field".
-type comments map[string]string
+// sourceComments holds the comments of the Go types of specs, by "Type" and "Type.Field".
+type sourceComments map[string]string
 
-// comments parses the source of all specs.
-func (r *Registry) comments() comments {
-	found := comments{}
+// parseSpecComments parses the Go source of all specs and returns its comments.
+func (r *Registry) parseSpecComments() sourceComments {
+	found := sourceComments{}
 	files, err := model.SpecSource.ReadDir(".")
 	for _, file := range files {
 		var source []byte
 		if source, err = model.SpecSource.ReadFile(file.Name()); err != nil {
 			break
 		}
-		found.parse(string(source))
+		found.parseSource(string(source))
 	}
 	if err != nil {
 		panic(fmt.Sprintf("BUG: the embedded source of resources cannot be read: %v", err))
 	}
 	for i := range r.kinds {
 		if r.kinds[i].Source != "" {
-			found.parse(r.kinds[i].Source)
+			found.parseSource(r.kinds[i].Source)
 		}
 	}
 	return found
 }
 
-// parse adds the comments of one Go source.
-func (c comments) parse(source string) {
+// parseSource adds the comments of one Go source file.
+func (c sourceComments) parseSource(source string) {
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: the source of resources does not parse: %v", err))

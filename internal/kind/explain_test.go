@@ -23,7 +23,7 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 // makeReferencePage returns the page docs/reference/resources.md: each kind with its fields and its example.
 func makeReferencePage(r *Registry) string {
 	var b strings.Builder
-	comments := r.comments()
+	comments := r.parseSpecComments()
 	b.WriteString(`# Resources
 
 ` + "`make docs`" + ` writes this page from the code; ` + "`muster explain KIND`" + ` prints the same text.
@@ -33,25 +33,25 @@ carry a unit. Unknown fields are errors. Fields marked * are required.
 
 `)
 	b.WriteString("## Metadata\n\n")
-	writeTable(&b, comments.explainType(reflect.TypeFor[model.Metadata](), "metadata", nil))
+	writeFieldTable(&b, comments.explainFieldType(reflect.TypeFor[model.Metadata](), "metadata", nil))
 	for i := range r.kinds {
 		k := &r.kinds[i]
-		e := comments.explain(k)
+		e := comments.explainKind(k)
 		fmt.Fprintf(&b, "## %s\n\n%s\n\nOn the command line: `%s`, `%s`, `%s`.\n\n```yaml\n%s```\n\n",
 			k.Name, e.Text, strings.ToLower(k.Name), k.Plural, k.Short, k.Example)
-		writeTable(&b, e.Fields[1])
+		writeFieldTable(&b, e.Fields[1])
 	}
 	return b.String()
 }
 
-// writeTable writes a Markdown table of all fields within a field, by their paths from there.
-func writeTable(b *strings.Builder, e Explanation) {
+// writeFieldTable writes a Markdown table of all fields within a field, by their paths from there.
+func writeFieldTable(b *strings.Builder, e Explanation) {
 	b.WriteString("| field | type | |\n|---|---|---|\n")
-	writeRows(b, e, e.Path+".")
+	writeFieldRows(b, e, e.Path+".")
 	b.WriteByte('\n')
 }
 
-func writeRows(b *strings.Builder, e Explanation, cut string) {
+func writeFieldRows(b *strings.Builder, e Explanation, cut string) {
 	escape := strings.NewReplacer("|", `\|`, "{{", "`{{", "}}", "}}`")
 	for _, f := range e.Fields {
 		must := ""
@@ -59,7 +59,7 @@ func writeRows(b *strings.Builder, e Explanation, cut string) {
 			must = " *"
 		}
 		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", strings.TrimPrefix(f.Path, cut), must, f.Type, escape.Replace(f.Text))
-		writeRows(b, f, cut)
+		writeFieldRows(b, f, cut)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Handler returns the kind of ways to notify people and programs.
+// Handler returns the kind Handler: a way to notify people or programs.
 func Handler() Kind {
 	return Define(Definition[*model.HandlerSpec]{
 		KindInfo: model.KindInfo{Name: "Handler", Plural: "handlers", Short: "ha", Namespaced: true},
@@ -31,13 +31,13 @@ spec:
 			usersColumn[*model.HandlerSpec](),
 			{"NOTIFIES", 60, func(v View, s *model.HandlerSpec) string {
 				if v.State.Stream != nil {
-					return destinationText(s) + "; " + v.State.Stream.Lag()
+					return handlerDestinationText(s) + "; " + v.State.Stream.Lag()
 				}
-				return destinationText(s)
+				return handlerDestinationText(s)
 			}},
 		},
 		Details: func(view View, s *model.HandlerSpec) []Detail {
-			return append(assetDetails([]Detail{{"notifies", destinationText(s)}}, s.Assets), streamDetails(view)...)
+			return append(assetDetails([]Detail{{"notifies", handlerDestinationText(s)}}, s.Assets), streamDetails(view)...)
 		},
 		Effect: func(_ *model.Resource, s *model.HandlerSpec, l Placement, _ bool) (note, warning string) {
 			used := l.UsedBy("")
@@ -49,6 +49,7 @@ spec:
 	})
 }
 
+// redactHandler returns a copy of a handler's spec without secret values.
 func redactHandler(s *model.HandlerSpec) *model.HandlerSpec {
 	out := s.MapTexts(func(t model.ServiceText) string {
 		if t.Secret {
@@ -70,8 +71,8 @@ func redactHandler(s *model.HandlerSpec) *model.HandlerSpec {
 	return out
 }
 
-// destinationText names the service of a handler and its address.
-func destinationText(s *model.HandlerSpec) string {
+// handlerDestinationText returns the service of a handler and its address.
+func handlerDestinationText(s *model.HandlerSpec) string {
 	switch {
 	case s.Webhook != nil:
 		return "POST " + s.Webhook.URL
@@ -94,7 +95,7 @@ func destinationText(s *model.HandlerSpec) string {
 	return strings.Join(s.Services(), ", ")
 }
 
-// streamDetails shows the progress and the faults of a stream of results.
+// streamDetails returns the progress and the faults of a handler that streams every result.
 func streamDetails(view View) []Detail {
 	s := view.State.Stream
 	if s == nil {
@@ -136,17 +137,17 @@ func validateHandler(v *Validator, s *model.HandlerSpec) {
 	default:
 		v.Flaw("spec."+kinds[len(kinds)-1], "keep one of them; declare a handler for each", "expected one way to notify, got %s", strings.Join(kinds, ", "))
 	}
-	v.command("spec.command", s.Command)
+	v.validateCommand("spec.command", s.Command)
 	validateWebhook(v, s.Webhook)
 	s.MapTexts(func(t model.ServiceText) string { validateServiceText(v, t); return t.Value })
 	validateService(v, s)
 	v.Bound("spec.showLabels", len(s.ShowLabels))
 	for i, name := range s.ShowLabels {
-		v.labelKey(fmt.Sprintf("spec.showLabels[%d]", i), name)
+		v.validateLabelKey(fmt.Sprintf("spec.showLabels[%d]", i), name)
 	}
 	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
-	v.env("spec.env", s.Env)
-	v.commandSecrets(s.Secrets, s.Command, s.Env, "write {secret: NAME} as the value of the key or the password", "only a command has an environment")
-	v.commandAssets(s.Assets, s.Command, "only a command needs assets")
-	v.templates(model.TemplateTexts{Command: s.Command, Env: s.Env})
+	v.validateEnv("spec.env", s.Env)
+	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "write {secret: NAME} as the value of the key or the password", "only a command has an environment")
+	v.validateCommandAssets(s.Assets, s.Command, "only a command needs assets")
+	v.validateTemplates(model.TemplateTexts{Command: s.Command, Env: s.Env})
 }

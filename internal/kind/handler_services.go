@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// validateServiceText validates one text of a service.
+// validateServiceText validates one text field of a handler's service, such as its URL.
 func validateServiceText(v *Validator, t model.ServiceText) {
 	field := "spec." + t.Field
 	v.refuseRedacted(field, t.Value)
@@ -41,7 +41,7 @@ func validateServiceText(v *Validator, t model.ServiceText) {
 	}
 }
 
-// validateService validates the fields of each service.
+// validateService validates the fields of the service that a handler notifies.
 func validateService(v *Validator, s *model.HandlerSpec) {
 	if p := s.PagerDuty; p != nil {
 		validateSecretText(v, "spec.pagerduty.routingKey", p.RoutingKey, true)
@@ -52,7 +52,7 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 		validateSecretText(v, "spec.opsgenie.apiKey", o.APIKey, true)
 		validateBaseURL(v, "spec.opsgenie.url", o.URL)
 		validateCallback(v, "spec.opsgenie.callback", o.Callback)
-		v.oneOf("spec.opsgenie.region", o.Region, "us", "eu")
+		v.requireOneOf("spec.opsgenie.region", o.Region, "us", "eu")
 		v.FlawIf(o.Region != "" && o.URL != "",
 			"spec.opsgenie.region", "keep one of them", "region and url exclude each other")
 		for i, r := range o.Responders {
@@ -96,9 +96,9 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 		validateHostPort(v, "spec.stream.address", t.Address)
 		v.FlawIf(t.Connections < 0 || t.Connections > model.MaxStreamConnections,
 			"spec.stream.connections", "", "expected 1 to %d", model.MaxStreamConnections)
-		v.oneOf("spec.stream.results", t.Results, model.AllResults)
-		v.oneOf("spec.stream.from", t.From, "head", "oldest")
-		v.selector("spec.stream.only", t.Only)
+		v.requireOneOf("spec.stream.results", t.Results, model.AllResults)
+		v.requireOneOf("spec.stream.from", t.From, "head", "oldest")
+		v.validateSelector("spec.stream.only", t.Only)
 		v.MissingIf(t.Results == "" && (t.Only != nil || t.From != ""),
 			"spec.stream.results", "write results: all, or leave only and from out: routes select the problems to notify", "only and from need results: all")
 	}
@@ -115,7 +115,7 @@ func validateEmail(v *Validator, e *model.Email) {
 		return
 	}
 	validateHostPort(v, "spec.email.server", e.Server)
-	v.oneOf("spec.email.security", e.Security, "starttls", "tls", "none")
+	v.requireOneOf("spec.email.security", e.Security, "starttls", "tls", "none")
 	validateLogin(v, "spec.email", e.Username, e.Password, model.Secret{})
 	v.FlawIf(e.Username != "" && e.Security == "none",
 		"spec.email.security", "write security: starttls, or leave username out", "the network would carry the password unencrypted")
@@ -154,7 +154,7 @@ func validateBaseURL(v *Validator, field, text string) {
 	}
 }
 
-// validateLogin validates a user name with its password, or a token.
+// validateLogin validates that a service has either a user name with its password, or a token.
 func validateLogin(v *Validator, field, username string, password, token model.Secret) {
 	validateSecretText(v, field+".password", password, username != "")
 	validateSecretText(v, field+".token", token, false)
@@ -180,7 +180,7 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 		v.refuseRedacted("spec.webhook.headers."+name, w.Headers[name])
-		v.FlawIf(!isHeader(name) || model.HasControl(w.Headers[name]),
+		v.FlawIf(!isHeaderName(name) || model.HasControl(w.Headers[name]),
 			"spec.webhook.headers."+name, "", "%q is not an HTTP header", name)
 	}
 	validateSecretText(v, "spec.webhook.secret", w.Secret, false)

@@ -39,7 +39,7 @@ func TestHandlerIsValidated(t *testing.T) {
 		`stream: {address: "x:1", connections: 999}`:                                                                 "expected 1 to 256",
 		`udp: {address: "x:1"}`:                                                                                      "",
 	} {
-		assertFlaw(t, readSpec("Handler", "\n  "+yaml), want)
+		assertFlaw(t, readSpecFlaws("Handler", "\n  "+yaml), want)
 	}
 }
 

@@ -60,7 +60,7 @@ const (
 	GroupMembers
 )
 
-// Cycle is the refusal of resources that refer to themselves through others of their kind.
+// Cycle holds the error text and hint for resources that refer to themselves through others of their kind.
 type Cycle struct {
 	Problem string // "contains itself"
 	Hint    string
@@ -73,16 +73,16 @@ type Column[S model.Spec] struct {
 	Cell func(view View, spec S) string
 }
 
-// Detail is one line of a description.
+// Detail is one line of the output of muster describe: a name and its text.
 type Detail struct{ Name, Text string }
 
-// FieldTargets is the targets of one field of a spec.
+// FieldTargets holds the targets that one field of a spec declares.
 type FieldTargets struct {
 	Field string // spec.targets
 	*model.Targets
 }
 
-// View is a resource with the server's state of it.
+// View is a resource together with the state that the server computed for it.
 type View struct {
 	Resource *model.Resource
 	State    v1.State
@@ -90,7 +90,7 @@ type View struct {
 	Zone     *time.Location // of times that people read
 }
 
-// Define makes a kind of its definition.
+// Define makes a Kind from the definition of one type of spec.
 func Define[T any, S interface {
 	*T
 	model.Spec
@@ -110,10 +110,10 @@ func Define[T any, S interface {
 	}
 	k := Kind{New: func() model.Spec { return S(new(T)) }, Definition: Definition[model.Spec]{
 		KindInfo: d.KindInfo, Sensu: d.Sensu, Example: d.Example, Related: d.Related, LandsAs: d.LandsAs, Users: d.Users, Cycle: d.Cycle, Source: d.Source,
-		Validate: anySpecAction(d.Validate), References: anySpecAction(d.References), Targets: anySpec(d.Targets), Details: anySpecOfView(d.Details),
+		Validate: adaptWriterToAnySpec(d.Validate), References: adaptWriterToAnySpec(d.References), Targets: adaptToAnySpec(d.Targets), Details: adaptViewToAnySpec(d.Details),
 		Redact:    func(spec model.Spec) model.Spec { return d.Redact(spec.(S)) },
 		Declared:  func(spec model.Spec) model.Spec { return d.Declared(spec.(S)) },
-		FromSensu: anySpec(d.FromSensu),
+		FromSensu: adaptToAnySpec(d.FromSensu),
 	}}
 	if d.Sensu {
 		k.FromSensu = func(model.Spec) string { return d.Name }
@@ -124,34 +124,35 @@ func Define[T any, S interface {
 		}
 	}
 	for _, c := range d.Columns {
-		k.Columns = append(k.Columns, Column[model.Spec]{c.Name, c.Max, anySpecOfView(c.Cell)})
+		k.Columns = append(k.Columns, Column[model.Spec]{c.Name, c.Max, adaptViewToAnySpec(c.Cell)})
 	}
 	return k
 }
 
-// anySpec makes a function of any spec from a function of one type of spec; nil stays nil.
-func anySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
+// adaptToAnySpec wraps a function of one type of spec, so that it takes the interface model.Spec; nil stays nil.
+func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	if of == nil {
 		return nil
 	}
 	return func(spec model.Spec) R { return of(spec.(S)) }
 }
 
-// anySpecOfView makes a function of any spec from a function of a view and one type of spec.
-func anySpecOfView[S model.Spec, R any](of func(View, S) R) func(View, model.Spec) R {
+// adaptViewToAnySpec wraps a function of a view and one type of spec, so that it takes the interface model.Spec.
+func adaptViewToAnySpec[S model.Spec, R any](of func(View, S) R) func(View, model.Spec) R {
 	return func(view View, spec model.Spec) R { return of(view, spec.(S)) }
 }
 
-// anySpecAction makes a function of any spec from a function that writes into a target; nil stays nil.
-func anySpecAction[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
+// adaptWriterToAnySpec wraps a function that writes into a target, so that it takes the interface model.Spec; nil
+// stays nil.
+func adaptWriterToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
 	if of == nil {
 		return nil
 	}
 	return func(target Target, spec model.Spec) { of(target, spec.(S)) }
 }
 
-// Registry is the kinds that a program knows, in the order in which resources build on each
-// other. It never changes, so any number of goroutines may use it.
+// Registry holds the kinds that a program knows, in the order in which resources build on each other. It never
+// changes, so any number of goroutines may use it.
 type Registry struct{ kinds []Kind }
 
 // All returns a registry of every kind of Muster.
@@ -172,13 +173,14 @@ func (r *Registry) Kinds() []Kind { return slices.Clone(r.kinds) }
 
 // Of finds a kind by its name, plural or short name, in any case.
 func (r *Registry) Of(word string) (Kind, bool) {
-	if k := r.find(word); k != nil {
+	if k := r.findKind(word); k != nil {
 		return *k, true
 	}
 	return Kind{}, false
 }
 
-func (r *Registry) find(word string) *Kind {
+// findKind finds a kind by its name, plural or short name, in any case; nil: none.
+func (r *Registry) findKind(word string) *Kind {
 	for i := range r.kinds {
 		if k := &r.kinds[i]; strings.EqualFold(word, k.Name) || strings.EqualFold(word, k.Plural) || strings.EqualFold(word, k.Short) {
 			return k
@@ -187,16 +189,17 @@ func (r *Registry) find(word string) *Kind {
 	return nil
 }
 
-// Unknown returns the error for a word that is no kind.
+// Unknown returns the error for a word that names no kind.
 func (r *Registry) Unknown(word string) *model.Error {
 	err := model.Errorf(model.Invalid, "unknown kind %q", word)
-	if near := model.Nearest(word, r.names()); near != "" {
+	if near := model.Nearest(word, r.kindNames()); near != "" {
 		return err.WithHint("did you mean %s?", near)
 	}
-	return err.WithHint("kinds: %s", strings.Join(r.names(), ", "))
+	return err.WithHint("kinds: %s", strings.Join(r.kindNames(), ", "))
 }
 
-func (r *Registry) names() []string {
+// kindNames returns the names of all kinds.
+func (r *Registry) kindNames() []string {
 	names := make([]string, len(r.kinds))
 	for i := range r.kinds {
 		names[i] = r.kinds[i].Name
@@ -207,7 +210,7 @@ func (r *Registry) names() []string {
 // DecodeSpec decodes a spec that Muster itself stored or sent. It ignores unknown fields, so that
 // data of a newer release can be read; Read decodes files of people.
 func (r *Registry) DecodeSpec(kind string, data []byte) (model.Spec, error) {
-	k := r.find(kind)
+	k := r.findKind(kind)
 	if k == nil {
 		return nil, r.Unknown(kind)
 	}
@@ -244,7 +247,7 @@ func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 // defaults of a spec, so that the stored resource equals the declared one.
 func (r *Registry) Defaults(res *model.Resource) {
 	res.APIVersion = cmp.Or(res.APIVersion, model.APIVersion)
-	if k := r.find(res.Kind); k != nil && k.Namespaced && res.Metadata.Namespace == "" {
+	if k := r.findKind(res.Kind); k != nil && k.Namespaced && res.Metadata.Namespace == "" {
 		res.Metadata.Namespace = model.DefaultNamespaceName
 	}
 }
@@ -253,7 +256,7 @@ func (r *Registry) Defaults(res *model.Resource) {
 // secrets. res is not changed.
 func (r *Registry) Redact(res *model.Resource) *model.Resource {
 	out := *res
-	if k := r.find(res.Kind); k != nil && res.Spec != nil {
+	if k := r.findKind(res.Kind); k != nil && res.Spec != nil {
 		out.Spec = k.Redact(res.Spec)
 	}
 	return &out

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Node returns the kind of machines, and of things without an agent.
+// Node returns the kind Node: a machine with an agent, or a proxy node without one.
 func Node() Kind {
 	return Define(Definition[*model.NodeSpec]{
 		KindInfo: model.KindInfo{Name: "Node", Plural: "nodes", Short: "no", Namespaced: true},
@@ -42,7 +42,7 @@ spec:
 			if b := s.Upstream; b != nil {
 				from := len(refs.list)
 				refs.Require("Node", "spec.behind.node", b.Node)
-				refs.markChain(from)
+				refs.refuseLoops(from)
 				refs.requireCheck("spec.behind.check", b.CheckName())
 			}
 		},
@@ -82,13 +82,13 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	if b := s.Upstream; b != nil {
 		v.MissingIf(b.Node == "",
 			"spec.behind.node", "write behind: {node: NAME}; add check: NAME if another check than keepalive reports the node down", "the node in front is missing")
-		v.optionalName("spec.behind.node", b.Node)
-		v.optionalName("spec.behind.check", b.Check)
+		v.validateOptionalName("spec.behind.node", b.Node)
+		v.validateOptionalName("spec.behind.check", b.Check)
 	}
 	if g := s.JoinGrant; g != nil {
 		v.Line("spec.given.token", g.Token, model.MaxText)
 		v.Names("spec.given.groups", g.Groups, v.SharedName)
-		v.labels("spec.given.labels", g.Labels)
+		v.validateLabels("spec.given.labels", g.Labels)
 		validateLifecycle(v, "spec.given.lifecycle", g.Lifecycle)
 	}
 	if k := s.Keepalive; k != nil {
@@ -99,12 +99,12 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 		if w := k.Warning; w != 0 && (w <= interval || w >= timeout) {
 			v.Flaw("spec.keepalive.warning", "", "%s must lie between interval %s and timeout %s", w, interval, timeout)
 		}
-		v.sharedNames("spec.keepalive.handlers", k.Handlers)
-		v.sharedNames("spec.keepalive.pipelines", k.Pipelines)
+		v.validateSharedNames("spec.keepalive.handlers", k.Handlers)
+		v.validateSharedNames("spec.keepalive.pipelines", k.Pipelines)
 	}
 }
 
-// validateProxyNode refuses fields that need a machine.
+// validateProxyNode refuses fields that only a machine with an agent can have.
 func validateProxyNode(v *Validator, s *model.NodeSpec) {
 	const hint = "leave it out: a proxy node has no agent"
 	for _, field := range [...]struct {
@@ -148,27 +148,27 @@ spec:
 		Cycle:    Cycle{"contains itself", "remove one of them from the spec.groups of the group before it"},
 		References: func(refs *References, s *model.GroupSpec) {
 			refs.Mention("Group", "spec.groups", s.Groups...)
-			refs.markChain(0)
+			refs.refuseLoops(0)
 			refs.Mention("Node", "spec.nodes", s.Nodes...)
 		},
 		Columns: []Column[*model.GroupSpec]{
 			nodesColumn[*model.GroupSpec](), checksColumn[*model.GroupSpec]("CHECKS"),
-			{"MEMBERS", 60, func(_ View, s *model.GroupSpec) string { return membersText(s) }},
+			{"MEMBERS", 60, func(_ View, s *model.GroupSpec) string { return groupMembersText(s) }},
 		},
 		Details: func(view View, s *model.GroupSpec) []Detail {
-			return []Detail{{"members", membersText(s)}, {"checks", "targeted by " + model.CountNoun(view.State.Checks, "check")}}
+			return []Detail{{"members", groupMembersText(s)}, {"checks", "targeted by " + model.CountNoun(view.State.Checks, "check")}}
 		},
 		Effect: func(_ *model.Resource, _ *model.GroupSpec, l Placement, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
 				return "has no member", "no node belongs to the group. List nodes: muster get nodes; the groups of a node: muster why NODE"
 			}
-			return "has " + l.nodes(), ""
+			return "has " + l.nodesText(), ""
 		},
 	})
 }
 
-// membersText summarizes the rules of a group.
-func membersText(s *model.GroupSpec) string {
+// groupMembersText returns the rules by which nodes become members of a group.
+func groupMembersText(s *model.GroupSpec) string {
 	var from []string
 	if len(s.Nodes) > 0 {
 		from = append(from, model.CountNoun(len(s.Nodes), "node")+" listed")
@@ -195,7 +195,7 @@ func validateGroup(v *Validator, s *model.GroupSpec) {
 	v.Names("spec.groups", s.Groups, v.SharedName)
 	v.FlawIf(slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name),
 		"spec.groups", "", "a group cannot contain itself")
-	v.where("spec.where", s.Where, func(c *where.Condition) error {
+	v.validateCondition("spec.where", s.Where, func(c *where.Condition) error {
 		if s.Trusted {
 			return c.Trusted()
 		}
@@ -239,11 +239,12 @@ spec:
 			if l.Nodes == 0 {
 				return "read by no check yet", ""
 			}
-			return "read on " + l.nodes(), ""
+			return "read on " + l.nodesText(), ""
 		},
 	})
 }
 
+// compactJSON returns JSON without blanks.
 func compactJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
@@ -273,7 +274,7 @@ func validateProperty(v *Validator, s *model.PropertySpec) {
 }
 
 func validatePropertyName(v *Validator, field, name string) {
-	v.compileError(field, model.PropertyNameError(name))
+	v.recordCompileError(field, model.PropertyNameError(name))
 }
 
 // validateProperties checks values that stand in a node or group.
@@ -305,9 +306,9 @@ spec:
 		Validate: func(v *Validator, s *model.NamespaceSpec) {
 			validateLimits(v, s.Limits)
 			v.namespace = v.resource.Metadata.Name
-			v.sharedNames("spec.handlers", s.Handlers)
-			v.timeZone("spec.timeZone", s.TimeZone)
-			v.oneOf("spec.notifications", s.Notifications, "send", model.NotificationsShadow)
+			v.validateSharedNames("spec.handlers", s.Handlers)
+			v.validateTimeZone("spec.timeZone", s.TimeZone)
+			v.requireOneOf("spec.notifications", s.Notifications, "send", model.NotificationsShadow)
 		},
 		References: func(refs *References, s *model.NamespaceSpec) {
 			refs.Require("Handler", "spec.handlers", s.Handlers...)
@@ -320,7 +321,8 @@ spec:
 	})
 }
 
-// limitDetails shows each limit with its use and its last refusal.
+// limitDetails returns a line for each limit of a namespace: its value, its use, and the last time that it was
+// reached.
 func limitDetails(view View) (list []Detail) {
 	name := "limits"
 	for _, l := range view.State.Limits {

@@ -43,7 +43,7 @@ spec:
 	})
 }
 
-// workflowsText returns a pipeline in one line: slack: is_incident > json > slack.
+// workflowsText returns the workflows of a pipeline in one line: slack: is_incident > json > slack.
 func workflowsText(s *model.PipelineSpec) string {
 	var parts []string
 	for i := range s.Workflows {
@@ -64,9 +64,9 @@ func validatePipeline(v *Validator, s *model.PipelineSpec) {
 	seen := map[string]bool{}
 	for i := range s.Workflows {
 		w, at := &s.Workflows[i], fmt.Sprintf("spec.workflows[%d]", i)
-		v.uniqueTitle(at+".name", "workflow", w.Name, "", seen)
-		v.sharedNames(at+".filters", w.Filters)
-		v.optionalName(at+".mutator", w.Mutator)
+		v.requireUniqueTitle(at+".name", "workflow", w.Name, "", seen)
+		v.validateSharedNames(at+".filters", w.Filters)
+		v.validateOptionalName(at+".mutator", w.Mutator)
 		v.SharedName(at+".handler", w.Handler)
 	}
 }
@@ -111,13 +111,13 @@ func filterText(s *model.FilterSpec) string {
 
 func validateFilter(v *Validator, s *model.FilterSpec) {
 	v.MissingIf(s.Action == "", "spec.action", "write allow or deny", "missing")
-	v.oneOf("spec.action", s.Action, "allow", "deny")
+	v.requireOneOf("spec.action", s.Action, "allow", "deny")
 	v.MissingIf(len(s.Expressions) == 0, "spec.expressions", "write expressions: [event.check.status == 2]", "says nothing")
 	v.Bound("spec.expressions", len(s.Expressions))
-	v.assets(s.Assets)
+	v.validateAssets(s.Assets)
 	for i, expression := range s.Expressions {
 		_, err := filter.Compile(expression)
-		v.compileError(fmt.Sprintf("spec.expressions[%d]", i), err)
+		v.recordCompileError(fmt.Sprintf("spec.expressions[%d]", i), err)
 	}
 	w := s.When
 	switch {
@@ -131,9 +131,9 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 		v.SharedName("spec.when.window", w.Window)
 		v.FlawIf(w.TimeZone != "", "spec.when.timeZone", "leave it out", "the window has its own time zone")
 	}
-	v.timeZone("spec.when.timeZone", w.TimeZone)
+	v.validateTimeZone("spec.when.timeZone", w.TimeZone)
 	v.Bound("spec.when.spans", len(w.Spans))
-	validateSpans(v, "spec.when.spans", w.Spans)
+	validateWindowSpans(v, "spec.when.spans", w.Spans)
 }
 
 // Mutator returns the kind of Sensu's mutators.
@@ -156,14 +156,15 @@ spec:
 			out.Env = redactValues(s.Env)
 			return &out
 		},
-		Columns: []Column[*model.MutatorSpec]{{"RUNS", 80, func(_ View, s *model.MutatorSpec) string { return mutationText(s) }}},
+		Columns: []Column[*model.MutatorSpec]{{"RUNS", 80, func(_ View, s *model.MutatorSpec) string { return mutatorText(s) }}},
 		Details: func(_ View, s *model.MutatorSpec) []Detail {
-			return assetDetails([]Detail{{"runs", mutationText(s)}}, s.Assets)
+			return assetDetails([]Detail{{"runs", mutatorText(s)}}, s.Assets)
 		},
 	})
 }
 
-func mutationText(s *model.MutatorSpec) string {
+// mutatorText returns the command or the JavaScript of a mutator.
+func mutatorText(s *model.MutatorSpec) string {
 	if s.Command != nil {
 		return commandText(s.Command)
 	}
@@ -181,13 +182,13 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 		v.Flaw("spec.javascript", "keep one of them", "command and javascript exclude each other")
 	case s.Command == nil:
 		_, err := filter.CompileMutation(s.Javascript)
-		v.compileError("spec.javascript", err)
+		v.recordCompileError("spec.javascript", err)
 	}
 	v.FlawIf(len(s.Javascript) > maxJavascript, "spec.javascript", "", "longer than %d bytes", maxJavascript)
-	v.command("spec.command", s.Command)
-	v.env("spec.env", s.Env)
-	v.commandSecrets(s.Secrets, s.Command, s.Env, "leave it out: JavaScript reads no environment", "only a command has an environment")
-	v.assets(s.Assets)
+	v.validateCommand("spec.command", s.Command)
+	v.validateEnv("spec.env", s.Env)
+	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "leave it out: JavaScript reads no environment", "only a command has an environment")
+	v.validateAssets(s.Assets)
 	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
 }
 
@@ -213,7 +214,7 @@ spec:
 
 func validateHook(v *Validator, s *model.HookSpec) {
 	v.MissingIf(s.Command == nil, "spec.command", "", "missing")
-	v.command("spec.command", s.Command)
-	v.templates(model.TemplateTexts{Command: s.Command})
+	v.validateCommand("spec.command", s.Command)
+	v.validateTemplates(model.TemplateTexts{Command: s.Command})
 	v.InRange("spec.timeout", s.Timeout, minTimeout, maxHookTimeout)
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Located is a resource of a file, with the place of each of its fields.
+// Located is a resource of a file, together with the place of each of its fields in the file.
 type Located struct {
 	model.Resource
 	document.FieldPlaces
 }
 
-// Decode decodes a file of resources that people write, YAML or JSON, strictly: an unknown field, a
-// wrong type, a duration without unit are flaws with file, line and a hint, and the error holds all
-// of them (model.Flaws). It returns the resources without flaws, too. A status is ignored, so that
-// the output of get can be applied; a namespace that is left out stays empty (see Defaults).
+// Decode decodes a file of resources that people write, YAML or JSON, strictly: an unknown field, a wrong type, a
+// duration without unit are flaws with file, line and a hint, and the error holds all of them (model.Flaws). It
+// returns the resources without flaws, too. It ignores a status, so that the output of get can be applied; an
+// absent namespace stays empty (see Defaults).
 func (r *Registry) Decode(file string, data []byte) ([]Located, error) {
-	list, flaws := r.decode(file, data)
+	list, flaws := r.decodeFile(file, data)
 	list = slices.DeleteFunc(list, func(l Located) bool { return !l.Complete() })
 	return list, flaws.Err()
 }
@@ -27,7 +27,7 @@ func (r *Registry) Decode(file string, data []byte) ([]Located, error) {
 // Read decodes and validates a file of resources: lint and apply do it first. The error holds all
 // flaws of form and content, in the order of the file.
 func (r *Registry) Read(file string, data []byte) ([]Located, error) {
-	list, flaws := r.decode(file, data)
+	list, flaws := r.decodeFile(file, data)
 	for i := range list {
 		if len(flaws) >= model.MaxFlaws {
 			break
@@ -38,8 +38,9 @@ func (r *Registry) Read(file string, data []byte) ([]Located, error) {
 	return list, flaws.Err()
 }
 
-// decode also returns resources with flaws, as far as they could be decoded.
-func (r *Registry) decode(file string, data []byte) ([]Located, model.Flaws) {
+// decodeFile decodes all resources of a file; it also returns resources with flaws, as far as they could be
+// decoded.
+func (r *Registry) decodeFile(file string, data []byte) ([]Located, model.Flaws) {
 	reader := document.NewReader(file)
 	var out []Located
 	for _, doc := range reader.Documents(data) {
@@ -47,26 +48,27 @@ func (r *Registry) decode(file string, data []byte) ([]Located, model.Flaws) {
 			if reader.Full() {
 				break
 			}
-			out = r.resource(reader, out, item)
+			out = r.decodeTree(reader, out, item)
 		}
 	}
 	return out, reader.Flaws
 }
 
-func (r *Registry) resource(reader *document.Reader, out []Located, t *document.Tree) []Located {
+// decodeTree decodes one parsed document as a resource and appends the resource to out.
+func (r *Registry) decodeTree(reader *document.Reader, out []Located, t *document.Tree) []Located {
 	before := len(reader.Flaws)
 	if !t.IsMapping() {
 		reader.Flaw(t, "", "", "expected a resource (apiVersion, kind, metadata, spec), got %s", t.Kind())
 		return out
 	}
 	d := reader.Decoder(t)
-	d.UnknownFieldHint = r.fieldHint
+	d.UnknownFieldHint = r.unknownFieldHint
 	var envelope struct {
 		APIVersion string         `json:"apiVersion"`
 		Kind       string         `json:"kind"`
 		Metadata   model.Metadata `json:"metadata"`
 	}
-	k := r.kindOf(reader, t)
+	k := r.kindOfDocument(reader, t)
 	d.Fields(t, &envelope, "spec", "status")
 	if envelope.APIVersion != "" && envelope.APIVersion != model.APIVersion {
 		d.FlawAt("apiVersion", "write "+model.APIVersion, "unknown version %q", envelope.APIVersion)
@@ -84,22 +86,22 @@ func (r *Registry) resource(reader *document.Reader, out []Located, t *document.
 	})
 }
 
-// kindOf finds the kind of a document, or the kind that a misspelt word probably means; nil: none.
-func (r *Registry) kindOf(reader *document.Reader, t *document.Tree) *Kind {
+// kindOfDocument finds the kind of a document, or the kind that a misspelt word probably means; nil: none.
+func (r *Registry) kindOfDocument(reader *document.Reader, t *document.Tree) *Kind {
 	word := t.Get("kind")
 	if word == nil || word.IsNull() {
-		reader.Flaw(t, "kind", "one of "+strings.Join(r.names(), ", "), "missing")
+		reader.Flaw(t, "kind", "one of "+strings.Join(r.kindNames(), ", "), "missing")
 		return nil
 	}
-	hint := "one of " + strings.Join(r.names(), ", ")
-	k := r.find(word.Text())
-	switch near := model.Nearest(word.Text(), r.names()); {
+	hint := "one of " + strings.Join(r.kindNames(), ", ")
+	k := r.findKind(word.Text())
+	switch near := model.Nearest(word.Text(), r.kindNames()); {
 	case k != nil && k.Name == word.Text():
 		return k
 	case k != nil:
 		hint = "write " + k.Name
 	case near != "":
-		hint, k = "did you mean "+near+"?", r.find(near)
+		hint, k = "did you mean "+near+"?", r.findKind(near)
 	}
 	reader.Flaw(word, "kind", hint, "unknown kind %q", word.Text())
 	return k
@@ -120,9 +122,9 @@ var otherWords = map[string]string{
 	"value":            "agentFile: NAME, or another place of the value: a Secret does not contain the value itself",
 }
 
-// fieldHint returns a hint for an unknown field of a spec, or of the envelope; empty: none. fields
-// lists the fields of the spec.
-func (r *Registry) fieldHint(word string, spec bool, fields []string) string {
+// unknownFieldHint returns a hint for an unknown field of a spec (spec is true) or of the envelope; empty: none.
+// fields lists the fields of the spec.
+func (r *Registry) unknownFieldHint(word string, spec bool, fields []string) string {
 	if spec {
 		other := otherWords[word]
 		if first, _, _ := strings.Cut(other, ":"); other != "" {

@@ -25,18 +25,19 @@ type References struct {
 	list      []Reference
 }
 
-// Require adds names that must exist.
+// Require adds references to resources that must exist: apply refuses the resource otherwise.
 func (c *References) Require(kind, field string, names ...string) {
-	c.add(Reference{Kind: kind, Required: true}, field, names)
+	c.addReferences(Reference{Kind: kind, Required: true}, field, names)
 }
 
-// Mention adds names that may exist later.
+// Mention adds references to resources that may exist later: apply only warns if they do not exist.
 func (c *References) Mention(kind, field string, names ...string) {
-	c.add(Reference{Kind: kind}, field, names)
+	c.addReferences(Reference{Kind: kind}, field, names)
 }
 
-// add adds references that differ in their names only, and leaves empty names out. It indexes the field where it holds a list.
-func (c *References) add(ref Reference, field string, names []string) {
+// addReferences adds a reference for each name that is not empty, and adds the index to the field if the field is a
+// list.
+func (c *References) addReferences(ref Reference, field string, names []string) {
 	for i, name := range names {
 		if name == "" {
 			continue
@@ -50,16 +51,17 @@ func (c *References) add(ref Reference, field string, names []string) {
 	}
 }
 
-// markChain marks the references from an index on as links of a chain, which must not lead back.
-func (c *References) markChain(from int) {
+// refuseLoops marks the references from an index on as links between resources of one kind: apply refuses them if
+// they lead back to the resource.
+func (c *References) refuseLoops(from int) {
 	for i := range c.list[from:] {
 		c.list[from+i].Chain = true
 	}
 }
 
-// Targets returns the targets of a resource, those under except after those around them.
+// Targets returns all targets of a resource; targets under except come after the targets that contain them.
 func (r *Registry) Targets(res *model.Resource) (list []FieldTargets) {
-	k := r.find(res.Kind)
+	k := r.findKind(res.Kind)
 	if k == nil || k.Targets == nil || res.Spec == nil {
 		return nil
 	}
@@ -71,10 +73,10 @@ func (r *Registry) Targets(res *model.Resource) (list []FieldTargets) {
 	return list
 }
 
-// References returns all names that a resource uses. A plain name is of the resource's own
-// namespace; a namespace's is of itself.
+// References returns all references of a resource. A plain name means the resource's own namespace; in a Namespace
+// it means the namespace itself.
 func (r *Registry) References(res *model.Resource) []Reference {
-	k := r.find(res.Kind)
+	k := r.findKind(res.Kind)
 	if k == nil || res.Spec == nil {
 		return nil
 	}
@@ -95,7 +97,7 @@ func (r *Registry) References(res *model.Resource) []Reference {
 	return refs.list
 }
 
-// Referring returns the kinds whose resources refer to others.
+// Referring returns the kinds whose resources can refer to other resources.
 func (r *Registry) Referring() (list []Kind) {
 	for _, k := range r.kinds {
 		if k.References != nil || k.Targets != nil {
@@ -105,24 +107,27 @@ func (r *Registry) Referring() (list []Kind) {
 	return list
 }
 
+// nodesColumn returns the column with the number of nodes that a resource lands on.
 func nodesColumn[S model.Spec]() Column[S] {
 	return Column[S]{"NODES", 0, func(v View, _ S) string { return fmt.Sprint(v.State.Nodes) }}
 }
 
+// checksColumn returns the column with the number of checks that use a resource.
 func checksColumn[S model.Spec](name string) Column[S] {
 	return Column[S]{name, 0, func(v View, _ S) string { return fmt.Sprint(v.State.Checks) }}
 }
 
+// usersColumn returns the column with the number of users of a resource: checks, routes, handlers.
 func usersColumn[S model.Spec]() Column[S] {
 	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dashIfEmpty(v.State.UsedBy) }}
 }
 
-// usersEffect names users, and the nodes that their checks run on.
-func usersEffect[S model.Spec](_ *model.Resource, _ S, l Placement, _ bool) (note, warning string) {
-	return "used by " + cmp.Or(l.UsedBy(" on "+l.nodes()), "nothing yet"), ""
+// effectOfUsers describes the users of a resource, and the nodes that their checks run on.
+func effectOfUsers[S model.Spec](_ *model.Resource, _ S, l Placement, _ bool) (note, warning string) {
+	return "used by " + cmp.Or(l.UsedBy(" on "+l.nodesText()), "nothing yet"), ""
 }
 
-// assetDetails adds the Assets that a spec names.
+// assetDetails appends the names of a spec's assets to the lines of muster describe.
 func assetDetails(list []Detail, names []string) []Detail {
 	if len(names) > 0 {
 		list = append(list, Detail{"assets", strings.Join(names, ", ")})
@@ -130,6 +135,7 @@ func assetDetails(list []Detail, names []string) []Detail {
 	return list
 }
 
+// commandText returns a command in one line.
 func commandText(c *model.Command) string {
 	switch {
 	case c == nil:
@@ -169,20 +175,22 @@ func selectorText(s *model.Selector) string {
 	return cmp.Or(joinNonEmpty(" on ", joinNonEmpty(" ", problems...), joinNonEmpty(" ", on...)), "everything")
 }
 
+// joinNonEmpty joins the texts that are not empty.
 func joinNonEmpty(between string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), between)
 }
 
+// dashIfEmpty returns the text, or a dash if it is empty.
 func dashIfEmpty(text string) string { return cmp.Or(text, "-") }
 
-// requireSecrets requires the Secrets in the environment of a command.
+// requireSecrets adds references to the Secrets in the environment of a command; they must exist.
 func (c *References) requireSecrets(list []model.CommandSecret) {
 	for i := range list {
 		c.Require("Secret", fmt.Sprintf("spec.secrets[%d].secret", i), list[i].Secret)
 	}
 }
 
-// Placement counts the nodes and the users of one resource; the planner computes it.
+// Placement counts the nodes that one resource lands on and the users that name it; the planner computes it.
 type Placement struct {
 	Nodes      int // that hold it (check), are members (group), read it (property), are in it (namespace)
 	ProxyNodes int // proxy nodes that it is about (check)
@@ -199,7 +207,8 @@ type Placement struct {
 	Warnings []string `json:"-"`
 }
 
-// UsedBy names the users of a resource; empty: none. where follows the number of checks.
+// UsedBy returns the users of a resource in words; empty: none. where is a text to write behind the number of
+// checks.
 func (l Placement) UsedBy(where string) string {
 	var by []string
 	for _, users := range []struct {
@@ -220,8 +229,9 @@ func (l Placement) UsedBy(where string) string {
 	return strings.Join(by, "")
 }
 
-// nodes counts the nodes, and the proxy nodes that a check is about.
-func (l Placement) nodes() string {
+// nodesText returns the number of nodes that a resource lands on, and of the proxy nodes whose results a check
+// reports.
+func (l Placement) nodesText() string {
 	nodes := model.CountNoun(l.Nodes, "node")
 	if l.ProxyNodes > 0 {
 		nodes += ", about " + model.CountNoun(l.ProxyNodes, "proxy node")
@@ -229,16 +239,17 @@ func (l Placement) nodes() string {
 	return nodes
 }
 
-// Effect describes the nodes and users that a resource reaches, and warns if it reaches none. changed: an apply has just changed it.
+// Effect describes the nodes and users that a resource reaches, and warns if it reaches none. changed: an apply has
+// just changed the resource.
 func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
-	k := r.find(res.Kind)
+	k := r.findKind(res.Kind)
 	switch {
 	case k == nil:
 		return "", ""
 	case k.Effect != nil:
 		return k.Effect(res, res.Spec, l, changed)
 	case k.LandsAs != "":
-		return k.LandsAs + " " + l.nodes(), ""
+		return k.LandsAs + " " + l.nodesText(), ""
 	case k.Users:
 		note = "used by " + cmp.Or(l.UsedBy(""), "nothing yet")
 	}
@@ -248,9 +259,9 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 	return note, ""
 }
 
-// Removal describes the nodes that a resource reached before an apply deleted it.
+// Removal describes the nodes that a deleted resource reached before.
 func (r *Registry) Removal(kind string, l Placement) string {
-	if k := r.find(kind); k != nil && k.LandsAs != "" {
+	if k := r.findKind(kind); k != nil && k.LandsAs != "" {
 		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")
 	}
 	return "no other resource uses it"

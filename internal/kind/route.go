@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Route returns the kind of notification rules.
+// Route returns the kind Route: the rules that send problems to handlers.
 func Route() Kind {
 	return Define(Definition[*model.RouteSpec]{
 		KindInfo: model.KindInfo{Name: "Route", Plural: "routes", Short: "ro", Namespaced: true},
@@ -51,7 +51,7 @@ spec:
 				}
 				return "checks that name it"
 			}},
-			{"NOTIFIES", 60, func(_ View, s *model.RouteSpec) string { return stepsText(s) }},
+			{"NOTIFIES", 60, func(_ View, s *model.RouteSpec) string { return routeStepsText(s) }},
 		},
 		Effect: func(r *model.Resource, s *model.RouteSpec, l Placement, _ bool) (note, warning string) {
 			switch {
@@ -70,8 +70,8 @@ spec:
 // defaultRoute is the name of the route for problems that no other route takes.
 const defaultRoute = "default"
 
-// stepsText is a route in one line: pager (every 4h); after 30m lead.
-func stepsText(s *model.RouteSpec) string {
+// routeStepsText returns the steps of a route in one line: pager (every 4h); after 30m lead.
+func routeStepsText(s *model.RouteSpec) string {
 	steps := slices.Clone(s.Steps)
 	slices.SortStableFunc(steps, func(a, b model.RouteStep) int { return cmp.Compare(a.After, b.After) })
 	var parts []string
@@ -92,7 +92,7 @@ func stepsText(s *model.RouteSpec) string {
 const maxHold = model.Duration(30 * 24 * time.Hour)
 
 func validateRoute(v *Validator, s *model.RouteSpec) {
-	v.selector("spec.match", s.Match)
+	v.validateSelector("spec.match", s.Match)
 	v.Bound("spec.groupBy", len(s.GroupBy))
 	v.Names("spec.groupBy", s.GroupBy, func(at, by string) {
 		label, isLabel := strings.CutPrefix(by, "label:")
@@ -107,16 +107,16 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 	for i := range s.Steps {
 		step, at := &s.Steps[i], fmt.Sprintf("spec.steps[%d]", i)
 		v.MissingIf(len(step.To) == 0, at+".to", "write to: [HANDLER]", "the handlers are missing")
-		v.sharedNames(at+".to", step.To)
+		v.validateSharedNames(at+".to", step.To)
 		v.InRange(at+".after", step.After, 0, maxHold)
 		v.InRange(at+".repeat", step.Repeat, model.Duration(time.Minute), maxHold)
 	}
 	v.Bound("spec.mute", len(s.Mute))
 	for i := range s.Mute {
 		mute, at := &s.Mute[i], fmt.Sprintf("spec.mute[%d]", i)
-		v.selector(at, &mute.Selector)
+		v.validateSelector(at, &mute.Selector)
 		const hint = `write during: "22:00-07:00 Europe/Paris", or window: NAME; without an end, declare a Silence`
-		validateTimes(v, at, mute.During, mute.Window, hint)
+		requireTimeOrWindow(v, at, mute.During, mute.Window, hint)
 	}
 	if r := s.Rate; r != nil {
 		v.FlawIf(r.Messages < 1 || r.Messages > maxCount,
@@ -141,7 +141,7 @@ spec:
 		Targets:  func(s *model.SilenceSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
 		Columns: []Column[*model.SilenceSpec]{
 			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selectorText(&s.Selector) }},
-			{"UNTIL", 0, silenceEnd},
+			{"UNTIL", 0, silenceEndText},
 			{"BY", 0, func(_ View, s *model.SilenceSpec) string { return dashIfEmpty(s.Creator) }},
 			{"HOLDS", 0, func(v View, _ *model.SilenceSpec) string { return model.CountNoun(v.State.Holds, "problem") }},
 			{"REASON", 50, func(_ View, s *model.SilenceSpec) string { return s.Reason }},
@@ -149,7 +149,8 @@ spec:
 	})
 }
 
-func silenceEnd(v View, s *model.SilenceSpec) string {
+// silenceEndText returns the end of a silence, relative to now.
+func silenceEndText(v View, s *model.SilenceSpec) string {
 	switch {
 	case !s.Until.IsZero() && !s.Until.After(v.Now):
 		return "ended " + model.Age(v.Now, s.Until.Time) + " ago"
@@ -164,7 +165,7 @@ func silenceEnd(v View, s *model.SilenceSpec) string {
 }
 
 func validateSilence(v *Validator, s *model.SilenceSpec) {
-	v.selector("spec", &s.Selector)
+	v.validateSelector("spec", &s.Selector)
 	v.MissingIf(strings.TrimSpace(s.Reason) == "",
 		"spec.reason", "write the reason for the colleague on call at 3 a.m.", "missing")
 	v.Line("spec.reason", s.Reason, maxNote)
@@ -172,7 +173,7 @@ func validateSilence(v *Validator, s *model.SilenceSpec) {
 	v.FlawIf(!s.Until.IsZero() && !s.Until.After(s.Begin.Time), "spec.until", "", "the end is before the start")
 }
 
-// Window returns the kind of calendars.
+// Window returns the kind Window: a calendar of weekly or dated times.
 func Window() Kind {
 	return Define(Definition[*model.WindowSpec]{
 		KindInfo: model.KindInfo{Name: "Window", Plural: "windows", Short: "wi", Namespaced: true},
@@ -208,12 +209,13 @@ spec:
 				}
 				return selectorText(s.Maintenance)
 			}},
-			{"WHEN", 50, func(_ View, s *model.WindowSpec) string { return spansText(s) }},
+			{"WHEN", 50, func(_ View, s *model.WindowSpec) string { return windowSpansText(s) }},
 		},
 	})
 }
 
-func spansText(s *model.WindowSpec) string {
+// windowSpansText returns the times of a calendar in one line.
+func windowSpansText(s *model.WindowSpec) string {
 	var parts []string
 	for _, span := range s.Spans {
 		switch {
@@ -231,22 +233,22 @@ func spansText(s *model.WindowSpec) string {
 func validateWindow(v *Validator, s *model.WindowSpec) {
 	v.MissingIf(len(s.Spans) == 0, "spec.spans", `write spans: [{during: "22:00-07:00"}]`, "the time is missing")
 	v.Bound("spec.spans", len(s.Spans))
-	v.timeZone("spec.timeZone", s.TimeZone)
-	validateSpans(v, "spec.spans", s.Spans)
-	v.selector("spec.maintenance", s.Maintenance)
+	v.validateTimeZone("spec.timeZone", s.TimeZone)
+	validateWindowSpans(v, "spec.spans", s.Spans)
+	v.validateSelector("spec.maintenance", s.Maintenance)
 	v.Line("spec.reason", s.Reason, maxNote)
 }
 
-// validateSpans compiles each span of a calendar.
-func validateSpans(v *Validator, field string, spans []model.WindowSpan) {
+// validateWindowSpans compiles each time span of a calendar and records its flaw.
+func validateWindowSpans(v *Validator, field string, spans []model.WindowSpan) {
 	for i := range spans {
 		_, err := window.New("", spans[i:i+1])
-		v.compileError(fmt.Sprintf("%s[%d]", field, i), err)
+		v.recordCompileError(fmt.Sprintf("%s[%d]", field, i), err)
 	}
 }
 
-// validateTimes requires a time of the week, or a window.
-func validateTimes(v *Validator, at, during, windowName, hint string) {
+// requireTimeOrWindow requires either a time of the week (during) or the name of a Window.
+func requireTimeOrWindow(v *Validator, at, during, windowName, hint string) {
 	switch {
 	case during == "" && windowName == "":
 		v.Missing(at, hint, "the time is missing")
@@ -256,6 +258,6 @@ func validateTimes(v *Validator, at, during, windowName, hint string) {
 		v.SharedName(at+".window", windowName)
 	default:
 		_, err := window.ParseDuring(during, "")
-		v.compileError(at+".during", err)
+		v.recordCompileError(at+".during", err)
 	}
 }

@@ -19,11 +19,12 @@ type Validator struct {
 	flaws     model.Flaws
 }
 
-// Check returns all flaws of one resource by itself. A namespace that is left out is correct.
+// Check validates one resource without looking at others (apply looks up its references), and returns all its
+// flaws. An absent namespace is correct.
 func (r *Registry) Check(res *model.Resource) model.Flaws {
 	v := &Validator{resource: res, namespace: res.Metadata.Namespace}
-	k := r.find(res.Kind)
-	v.metadata(k, res)
+	k := r.findKind(res.Kind)
+	v.validateMetadata(k, res)
 	v.MissingIf(k != nil && res.Spec == nil, "spec", "", "missing")
 	if k != nil && res.Spec != nil && k.Validate != nil {
 		k.Validate(v, res.Spec)
@@ -31,35 +32,35 @@ func (r *Registry) Check(res *model.Resource) model.Flaws {
 	return v.flaws
 }
 
-// Validate returns all flaws of one resource by itself in one error.
+// Validate validates one resource without looking at others, and returns all its flaws in one error.
 func (r *Registry) Validate(res *model.Resource) error { return r.Check(res).Err() }
 
 // Flaw records a flaw of a field, at most model.MaxFlaws of them. hint is the text to write.
 func (v *Validator) Flaw(field, hint, format string, args ...any) {
-	v.record(false, field, hint, format, args)
+	v.recordFlaw(false, field, hint, format, args)
 }
 
-// FlawIf records a flaw of a field where a condition is true.
+// FlawIf records a flaw of a field if wrong is true.
 func (v *Validator) FlawIf(wrong bool, field, hint, format string, args ...any) {
 	if wrong {
-		v.record(false, field, hint, format, args)
+		v.recordFlaw(false, field, hint, format, args)
 	}
 }
 
 // Missing records the flaw of an absent field.
 func (v *Validator) Missing(field, hint, format string, args ...any) {
-	v.record(true, field, hint, format, args)
+	v.recordFlaw(true, field, hint, format, args)
 }
 
-// MissingIf records the flaw of an absent field where a condition is true.
+// MissingIf records the flaw of an absent field if missing is true.
 func (v *Validator) MissingIf(missing bool, field, hint, format string, args ...any) {
 	if missing {
-		v.record(true, field, hint, format, args)
+		v.recordFlaw(true, field, hint, format, args)
 	}
 }
 
-// record adds a flaw, at most model.MaxFlaws of them; absent: the flaw is that the field is missing.
-func (v *Validator) record(absent bool, field, hint, format string, args []any) {
+// recordFlaw adds a flaw, at most model.MaxFlaws of them; absent: the flaw is that the field is missing.
+func (v *Validator) recordFlaw(absent bool, field, hint, format string, args []any) {
 	if len(v.flaws) < model.MaxFlaws {
 		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...)), Absent: absent})
 	}
@@ -83,7 +84,7 @@ func (v *Validator) Name(field, text string) {
 	}
 }
 
-// SharedName requires NAME, of the same namespace, or shared/NAME.
+// SharedName requires the name of a resource in the same namespace (NAME) or in the shared one (shared/NAME).
 func (v *Validator) SharedName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
@@ -124,8 +125,9 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 	}
 }
 
-// sharedNames bounds a list of names, each of the same namespace or shared/NAME.
-func (v *Validator) sharedNames(field string, names []string) {
+// validateSharedNames validates a list of names and its length; each name is of the same namespace or of the shared
+// one.
+func (v *Validator) validateSharedNames(field string, names []string) {
 	v.Bound(field, len(names))
 	v.Names(field, names, v.SharedName)
 }
@@ -140,22 +142,24 @@ func (v *Validator) Line(field, text string, most int) {
 	v.FlawIf(len(text) > most || model.HasControl(text), field, "", "expected one line of at most %d bytes", most)
 }
 
-// optionalName requires a name as SharedName does, unless it is empty.
-func (v *Validator) optionalName(field, text string) {
+// validateOptionalName validates a name as SharedName does; an empty name is correct.
+func (v *Validator) validateOptionalName(field, text string) {
 	if text != "" {
 		v.SharedName(field, text)
 	}
 }
 
-// uniqueTitle requires a title in one line that is not among those seen, and adds it to them. noun names the titled thing.
-func (v *Validator) uniqueTitle(field, noun, title, hint string, seen map[string]bool) {
+// requireUniqueTitle requires a title in one line that is not in seen, and adds the title to seen. noun names the
+// titled thing.
+func (v *Validator) requireUniqueTitle(field, noun, title, hint string, seen map[string]bool) {
 	v.MissingIf(title == "", field, hint, "missing")
 	v.Line(field, title, model.MaxName)
 	v.FlawIf(title != "" && seen[title], field, "", "%s %q occurs twice", noun, title)
 	seen[title] = true
 }
 
-func (v *Validator) severity(field, name string) {
+// validateSeverity requires the name of a severity.
+func (v *Validator) validateSeverity(field, name string) {
 	_, ok := model.ParseSeverity(name)
 	v.FlawIf(!ok, field, "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", name)
 }
@@ -165,22 +169,25 @@ func (v *Validator) InRange(field string, d, low, high model.Duration) {
 	v.FlawIf(d != 0 && (d < low || d > high), field, "", "expected %s to %s, got %s", low, high, d)
 }
 
-func (v *Validator) count(field string, n int) {
+// validateCount requires a number from 0, which means the default, to maxCount.
+func (v *Validator) validateCount(field string, n int) {
 	v.FlawIf(n < 0 || n > maxCount, field, "", "expected 1 to %d, got %d", maxCount, n)
 }
 
-func (v *Validator) oneOf(field, text string, words ...string) {
+// requireOneOf requires one of the words; an empty text is correct.
+func (v *Validator) requireOneOf(field, text string, words ...string) {
 	v.FlawIf(text != "" && !slices.Contains(words, text), field, "write "+strings.Join(words, " or "), "unknown value %q", text)
 }
 
-// timeZone accepts none, which means the default.
-func (v *Validator) timeZone(field, zone string) {
+// validateTimeZone requires the name of a time zone; an empty name means the default.
+func (v *Validator) validateTimeZone(field, zone string) {
 	_, err := time.LoadLocation(zone)
 	v.FlawIf(err != nil || zone == "Local", field, "write one such as Europe/Paris or UTC", "unknown time zone %q", zone)
 }
 
-// compileError records the error of a compiler of conditions, calendars or JavaScript; nil is correct.
-func (v *Validator) compileError(field string, err error) {
+// recordCompileError records the error of a compiler of conditions, calendars or JavaScript; a nil error is
+// correct.
+func (v *Validator) recordCompileError(field string, err error) {
 	if e, ok := err.(*model.Error); ok {
 		v.Flaw(field, e.Hint, "%s", strings.TrimPrefix(e.Message, "where: ")) // the field names the condition
 	} else if err != nil {
@@ -188,8 +195,8 @@ func (v *Validator) compileError(field string, err error) {
 	}
 }
 
-// where compiles a condition over nodes; more checks the rules of its field, and may be nil.
-func (v *Validator) where(field, expr string, more func(*where.Condition) error) {
+// validateCondition compiles a condition over nodes; more validates further rules of the field, and may be nil.
+func (v *Validator) validateCondition(field, expr string, more func(*where.Condition) error) {
 	if expr == "" {
 		return
 	}
@@ -197,7 +204,7 @@ func (v *Validator) where(field, expr string, more func(*where.Condition) error)
 	if err == nil && more != nil {
 		err = more(c)
 	}
-	v.compileError(field, err)
+	v.recordCompileError(field, err)
 }
 
 // refuseRedacted refuses the placeholder of a hidden value: a reader without rights has applied the resource again.
@@ -206,7 +213,8 @@ func (v *Validator) refuseRedacted(field, value string) {
 		field, "write the real value, or read the resource as a user who may change it", "%s is the placeholder of a hidden value", model.RedactedText)
 }
 
-func (v *Validator) metadata(k *Kind, r *model.Resource) {
+// validateMetadata validates the metadata of a resource: name, namespace, labels and annotations.
+func (v *Validator) validateMetadata(k *Kind, r *model.Resource) {
 	m := &r.Metadata
 	v.Name("metadata.name", m.Name)
 	switch {
@@ -219,29 +227,32 @@ func (v *Validator) metadata(k *Kind, r *model.Resource) {
 	}
 	v.Line("metadata.displayName", m.DisplayName, model.MaxText)
 	v.Line("metadata.owner", m.Owner, model.MaxText)
-	v.labels("metadata.labels", m.Labels)
+	v.validateLabels("metadata.labels", m.Labels)
 	v.Bound("metadata.annotations", len(m.Annotations))
 	for _, name := range slices.Sorted(maps.Keys(m.Annotations)) {
-		v.labelKey("metadata.annotations."+name, name)
+		v.validateLabelKey("metadata.annotations."+name, name)
 		v.FlawIf(len(m.Annotations[name]) > maxAnnotation, "metadata.annotations."+name, "", "longer than %d bytes", maxAnnotation)
 	}
 }
 
-func (v *Validator) labels(field string, labels map[string]string) {
+// validateLabels validates the names and values of labels.
+func (v *Validator) validateLabels(field string, labels map[string]string) {
 	v.Bound(field, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		at := field + "." + name
-		v.labelKey(at, name)
+		v.validateLabelKey(at, name)
 		v.FlawIf(len(labels[name]) > model.MaxText || model.HasControl(labels[name]),
 			at, "write longer text into annotations", "expected one line of at most %d bytes", model.MaxText)
 	}
 }
 
-func (v *Validator) labelKey(field, name string) {
+// validateLabelKey validates the name of a label.
+func (v *Validator) validateLabelKey(field, name string) {
 	v.FlawIf(!model.IsLabelName(name), field, "", "invalid label name %q: use letters, digits, and . _ - / between them, at most %d", name, model.MaxText)
 }
 
-func (v *Validator) tags(field string, tags map[string]string) {
+// validateMetricTags validates the tags that a check adds to its metrics.
+func (v *Validator) validateMetricTags(field string, tags map[string]string) {
 	v.FlawIf(len(tags) > model.MaxValueTags, field, "", "%d, at most %d", len(tags), model.MaxValueTags)
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		v.FlawIf(k == "" || len(k) > model.MaxText || len(tags[k]) > model.MaxText || model.HasControl(k) || model.HasControl(tags[k]),
@@ -261,7 +272,8 @@ func countTrue(conditions ...bool) (n int) {
 
 const variableHint = "use letters, digits and _; the first character must not be a digit"
 
-func isVariable(name string) bool {
+// isVariableName reports whether a text is the name of an environment variable.
+func isVariableName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c != '_' && (!isAlphanumeric(c) || i == 0 && c <= '9') {
 			return false
@@ -270,8 +282,8 @@ func isVariable(name string) bool {
 	return name != "" && len(name) <= model.MaxText
 }
 
-// isHeader reports whether a name is a token of RFC 9110, section 5.6.2.
-func isHeader(name string) bool {
+// isHeaderName reports whether a name is a token of RFC 9110, section 5.6.2.
+func isHeaderName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; !isAlphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
@@ -280,6 +292,7 @@ func isHeader(name string) bool {
 	return name != ""
 }
 
+// isAlphanumeric reports whether a byte is an ASCII letter or digit.
 func isAlphanumeric(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }

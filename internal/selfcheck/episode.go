@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// episodes keep one built-in event of nodes: it opens at the first occurrence and closes after ten
-// minutes without one. They count ticks, none of which pass while the server is stopped or hangs.
+// episodes writes one built-in event of nodes: the event opens at the first occurrence of a fault and closes after
+// ten minutes without another. It counts ticks, none of which pass while the server is stopped or hangs.
 type episodes struct {
 	write  func(node model.NodeID, status model.Status, text string) error
 	status model.Status // of an open event
@@ -23,7 +23,7 @@ type episodes struct {
 	open   map[model.NodeID]*episode
 }
 
-// episode is the time from the first to the last occurrence on one node.
+// episode is the time in which a fault occurs on one node, from the first to the last occurrence.
 type episode struct {
 	sinceSeen    int    // ticks since the last occurrence
 	sinceWritten int    // ticks since the last result
@@ -36,7 +36,7 @@ const (
 	episodeLength = 120 // ticks without an occurrence after which the event closes
 )
 
-// newEpisodes continues the events that an earlier run of the server left open.
+// newEpisodes finds the events that an earlier run of the server left open, and continues them.
 func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status model.Status, closed string) (*episodes, error) {
 	e := &episodes{status: status, closed: closed, open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
@@ -65,9 +65,9 @@ func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status m
 	}
 }
 
-// occurred writes a result for the node, unless the last one has the same subject and is recent. first:
-// the event opens.
-func (e *episodes) occurred(node model.NodeID, subject, text string) (first bool) {
+// recordOccurrence writes a result for the node, unless the last result has the same subject and is recent. It
+// reports whether the event opens.
+func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (first bool) {
 	current := e.open[node]
 	if first = current == nil; first {
 		current = &episode{}
@@ -80,8 +80,9 @@ func (e *episodes) occurred(node model.NodeID, subject, text string) (first bool
 	return first
 }
 
-// tick closes events without a recent occurrence; a result that the journal refuses is written by a later tick.
-func (e *episodes) tick() {
+// closeEventsWithoutOccurrence closes events without a recent occurrence; a result that the journal refuses is
+// written by a later tick.
+func (e *episodes) closeEventsWithoutOccurrence() {
 	for node, current := range e.open {
 		current.sinceWritten++
 		current.sinceSeen++
@@ -115,7 +116,7 @@ func (m *Monitor) watchNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l := limits{episodes: met, nodes: map[limit]model.NodeID{}, find: m.o.Node}
+	l := limitEvents{episodes: met, nodes: map[namespaceLimit]model.NodeID{}, findNode: m.o.Node}
 	tick := time.NewTicker(episodeTick)
 	defer tick.Stop()
 	last := m.o.Now()
@@ -129,49 +130,52 @@ func (m *Monitor) watchNodes(ctx context.Context) error {
 			m.clones = map[model.NodeID]core.Clone{}
 			m.mu.Unlock()
 			for node, c := range reports {
-				text := cloneText(c)
-				if identity.occurred(node, text, text) {
+				text := identityEventText(c)
+				if identity.recordOccurrence(node, text, text) {
 					m.o.Log.Warn("two machines use one identity", "node", c.Node.Name, "holds", c.Holder.String(), "came", c.Refused.String(), "event", text)
 				}
 			}
 		case <-tick.C:
-			identity.tick()
+			identity.closeEventsWithoutOccurrence()
 			now := m.o.Now()
-			l.update(m.o.Hits(now.Add(-episodeLength*episodeTick)), last)
-			l.tick()
+			l.updateEvents(m.o.Hits(now.Add(-episodeLength*episodeTick)), last)
+			l.closeEventsWithoutOccurrence()
 			last = now
 		}
 	}
 }
 
-func cloneText(c core.Clone) string {
+// identityEventText returns the output of the event identity: two machines use the identity of one node.
+func identityEventText(c core.Clone) string {
 	return fmt.Sprintf("two machines use the identity of this node: %s is connected since %s; the server refused %s. "+
 		"One is a copy of the other. On the copy, type: systemctl stop muster-agent; muster-agent reset-identity; then join it with a new token. "+
 		"The problem closes when no second machine connects for %s",
 		c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused, model.Duration(episodeLength*episodeTick))
 }
 
-// limits maps each limit that is met to the node that has its event.
-type limits struct {
+// limitEvents writes the event limits: it maps each reached limit of a namespace to the node that shows the event.
+type limitEvents struct {
 	*episodes
-	nodes map[limit]model.NodeID
-	find  func(namespace, name string) (model.NodeID, bool)
+	nodes    map[namespaceLimit]model.NodeID
+	findNode func(namespace, name string) (model.NodeID, bool)
 }
 
-type limit struct{ namespace, name string }
+// namespaceLimit names a limit of a namespace.
+type namespaceLimit struct{ namespace, name string }
 
-// update takes the hits of the last ten minutes and writes the events of limits that were hit after last.
-func (l *limits) update(hits []core.Hit, last time.Time) {
-	maps.DeleteFunc(l.nodes, func(_ limit, node model.NodeID) bool { return l.open[node] == nil })
+// updateEvents takes the refusals of the last ten minutes and writes the events of limits that were reached after
+// last.
+func (l *limitEvents) updateEvents(hits []core.Hit, last time.Time) {
+	maps.DeleteFunc(l.nodes, func(_ namespaceLimit, node model.NodeID) bool { return l.open[node] == nil })
 	byNode := map[model.NodeID][]core.Hit{}
 	for _, h := range hits {
-		key := limit{h.Namespace, h.Limit}
+		key := namespaceLimit{h.Namespace, h.Limit}
 		node, ok := l.nodes[key]
 		if !ok {
 			if !h.Last.After(last) {
 				continue // its event is closed
 			}
-			if node, ok = l.find(h.Namespace, h.Node); !ok {
+			if node, ok = l.findNode(h.Namespace, h.Node); !ok {
 				continue // deleted
 			}
 			l.nodes[key] = node
@@ -187,7 +191,7 @@ func (l *limits) update(hits []core.Hit, last time.Time) {
 			names, texts = append(names, h.Limit), append(texts, LimitText(h))
 		}
 		if recent {
-			l.occurred(node, strings.Join(names, " "), strings.Join(texts, "\n"))
+			l.recordOccurrence(node, strings.Join(names, " "), strings.Join(texts, "\n"))
 		}
 	}
 }

@@ -23,20 +23,21 @@ const (
 	LagCritical = 5 * time.Minute
 )
 
-// report is one built-in event about the server itself.
-type report struct {
-	check model.CheckID
-	look  func() (model.Status, string)
+// serverReport is one built-in event about the server itself, and the function that computes its status and text.
+type serverReport struct {
+	check   model.CheckID
+	examine func() (model.Status, string)
 }
 
-func (m *Monitor) reports() [3]report {
-	return [...]report{{model.JournalCheck, m.journalHealth}, {model.HistoryCheck, m.historyHealth}, {model.StreamsCheck, m.streamsHealth}}
+// serverReports returns the events about journal, history and streams.
+func (m *Monitor) serverReports() [3]serverReport {
+	return [...]serverReport{{model.JournalCheck, m.journalHealth}, {model.HistoryCheck, m.historyHealth}, {model.StreamsCheck, m.streamsHealth}}
 }
 
-// Warnings returns the texts of the server's own reports that are not OK now.
+// Warnings returns the texts of all built-in events about the server that are not OK now.
 func (m *Monitor) Warnings() (texts []string) {
-	for _, r := range m.reports() {
-		if status, text := r.look(); status != model.OK {
+	for _, r := range m.serverReports() {
+		if status, text := r.examine(); status != model.OK {
 			texts = append(texts, text)
 		}
 	}
@@ -59,12 +60,12 @@ func (m *Monitor) watchHealth(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case text := <-m.lost:
-			m.recordOutage(ctx, text)
+			m.recordSessionsEvent(ctx, text)
 			continue
 		case <-tick.C:
 		}
 		now := m.o.Now()
-		for _, r := range m.reports() {
+		for _, r := range m.serverReports() {
 			before, ok := last[r.check]
 			if r.check == model.StreamsCheck && !ok && len(m.o.Streams()) == 0 {
 				if _, exists := m.o.Event(model.ServerNode, model.StreamsCheck); !exists {
@@ -74,7 +75,7 @@ func (m *Monitor) watchHealth(ctx context.Context) error {
 			if m.o.Journal().Blocked != nil {
 				break
 			}
-			status, text := r.look()
+			status, text := r.examine()
 			if ok && before.status == status && now.Sub(before.at) < healthRepeat {
 				continue
 			}
@@ -83,11 +84,12 @@ func (m *Monitor) watchHealth(ctx context.Context) error {
 			}
 		}
 		if now.Sub(began) > outageCalm {
-			m.endOutage(ctx, now)
+			m.closeSessionsEvent(ctx, now)
 		}
 	}
 }
 
+// journalHealth returns status and text of the event journal.
 func (m *Monitor) journalHealth() (model.Status, string) {
 	st := m.o.Journal()
 	share := 0.0
@@ -95,7 +97,7 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 		share = 100 * float64(st.SizeBytes) / float64(st.BudgetBytes)
 	}
 	text := fmt.Sprintf("journal uses %.0f%% of its budget of %s", share, model.Size(st.BudgetBytes))
-	switch older := m.olderText(); {
+	switch older := m.olderDataText(); {
 	case st.Blocked != nil:
 		return model.Critical, "journal does not commit: " + st.Blocked.Error() + m.CutReason()
 	case older != "":
@@ -117,12 +119,13 @@ func (m *Monitor) CutReason() string {
 		}
 		return ". The journal deletes segments after each snapshot cycle (--snapshot-cycle " + m.o.SnapshotCycle + ", sooner when the journal is fuller); raise --journal-budget if the disk has space"
 	}
-	return ". The journal cannot delete segments: " + lagText(lag) + lagAdvice(trouble)
+	return ". The journal cannot delete segments: " + historyLagText(lag) + historyLagAdvice(trouble)
 }
 
+// historyHealth returns status and text of the event history.
 func (m *Monitor) historyHealth() (model.Status, string) {
 	lag := m.o.Lag()
-	text := lagText(lag) + ": notifications are late" + lagAdvice(m.o.Trouble())
+	text := historyLagText(lag) + ": notifications are late" + historyLagAdvice(m.o.Trouble())
 	switch {
 	case lag.Age > LagCritical:
 		return model.Critical, text
@@ -132,7 +135,8 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 	return model.OK, "history keeps up"
 }
 
-func lagText(lag react.Lag) string {
+// historyLagText returns how far history is behind the journal.
+func historyLagText(lag react.Lag) string {
 	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).Approximate())
 	if lag.Again {
 		text += " (its queue overflowed: the server derives the changes again from the journal)"
@@ -140,8 +144,8 @@ func lagText(lag react.Lag) string {
 	return text
 }
 
-// lagAdvice tells how to help a history store that does not answer (trouble) or is slow.
-func lagAdvice(trouble error) string {
+// historyLagAdvice returns the advice for a history store that does not answer (trouble) or is slow.
+func historyLagAdvice(trouble error) string {
 	if trouble != nil {
 		return "; " + model.OneLine(trouble) + ". Nothing is lost; history continues when the store answers"
 	}
@@ -151,6 +155,7 @@ func lagAdvice(trouble error) string {
 // skipShown is how long the event reports results that a stream skipped.
 const skipShown = 15 * time.Minute
 
+// streamsHealth returns status and text of the event streams.
 func (m *Monitor) streamsHealth() (model.Status, string) {
 	states := m.o.Streams()
 	worst, texts := model.OK, []string(nil)
@@ -171,6 +176,7 @@ func (m *Monitor) streamsHealth() (model.Status, string) {
 	return model.OK, fmt.Sprintf("all handlers that receive every result keep up: %d", len(states))
 }
 
+// streamHealth returns status and text for one handler that receives every result.
 func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	text := fmt.Sprintf("handler %s is %s behind, by %s of the journal", st.Handler, st.Behind.Round(time.Second), model.Size(st.BehindBytes).Approximate())
 	if st.Trouble != "" {
@@ -201,8 +207,8 @@ func (m *Monitor) OlderData(node core.Node) {
 	}
 }
 
-// olderText describes the finding of OlderData; "": there is none.
-func (m *Monitor) olderText() string {
+// olderDataText returns the warning about agents that OlderData reported; empty: none.
+func (m *Monitor) olderDataText() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ahead == 0 {

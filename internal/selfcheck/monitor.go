@@ -45,10 +45,10 @@ type Options struct {
 	Streams   func() []follow.State             // of handlers of every result
 }
 
-// Monitor keeps the built-in events.
+// Monitor computes the built-in events about the server and about faulty nodes, and detects mass outages.
 type Monitor struct {
 	o       Options
-	outages outages
+	outages outageDetector
 	cloned  chan struct{} // capacity 1: clones has a report
 	lost    chan string   // text of a mass outage that is still to be recorded
 
@@ -60,7 +60,7 @@ type Monitor struct {
 
 // New makes a monitor. Its reporting methods may be called before Run.
 func New(o Options) *Monitor {
-	return &Monitor{o: o, outages: outages{timeout: o.KeepaliveTimeout}, clones: map[model.NodeID]core.Clone{}, cloned: make(chan struct{}, 1), lost: make(chan string, 1)}
+	return &Monitor{o: o, outages: outageDetector{timeout: o.KeepaliveTimeout}, clones: map[model.NodeID]core.Clone{}, cloned: make(chan struct{}, 1), lost: make(chan string, 1)}
 }
 
 // Run keeps the events until ctx ends.
@@ -71,19 +71,19 @@ func (m *Monitor) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// outages counts nodes that fall silent. A mass outage is a large share of the fleet within one
-// keepalive time-out; messages about each of its nodes wait for two time-outs.
-type outages struct {
+// outageDetector counts nodes that fall silent. A mass outage is a large share of the fleet within one keepalive
+// time-out; messages about each of its nodes wait for two time-outs.
+type outageDetector struct {
 	timeout time.Duration // of keepalives
 
 	mu     sync.Mutex
-	silent []silence // within the last time-out
-	until  time.Time // end of the mass outage
+	silent []silentNodeCount // within the last time-out
+	until  time.Time         // end of the mass outage
 	reason string
 }
 
-// silence is a number of nodes that fell silent at about one time.
-type silence struct {
+// silentNodeCount is a number of nodes that fell silent at about the same time.
+type silentNodeCount struct {
 	at    time.Time
 	nodes int
 }
@@ -94,9 +94,9 @@ const (
 	massLeast = 10
 )
 
-// add counts nodes that fell silent at an instant. mass: the nodes of the time-out before it and they
-// are a mass outage; a late report counts at its own instant.
-func (o *outages) add(at time.Time, nodes, all int) (sum int, mass bool) {
+// countSilentNodes counts nodes that fell silent at an instant. It returns the number of silent nodes within the
+// time-out before the instant, and whether they are a mass outage.
+func (o *outageDetector) countSilentNodes(at time.Time, nodes, all int) (sum int, mass bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.silent) > 0 && at.Sub(o.silent[0].at) >= o.timeout {
@@ -105,7 +105,7 @@ func (o *outages) add(at time.Time, nodes, all int) (sum int, mass bool) {
 	if last := len(o.silent) - 1; last >= 0 && at.Sub(o.silent[last].at) < o.timeout/100 {
 		o.silent[last].nodes += nodes
 	} else {
-		o.silent = append(o.silent, silence{at, nodes})
+		o.silent = append(o.silent, silentNodeCount{at, nodes})
 	}
 	for _, s := range o.silent {
 		sum += s.nodes
@@ -113,9 +113,9 @@ func (o *outages) add(at time.Time, nodes, all int) (sum int, mass bool) {
 	return sum, sum >= massLeast && float64(sum) > massShare*float64(all)
 }
 
-// start starts a mass outage or extends the present one; first: it starts. Nodes that lose their
-// sessions fall silent a time-out later: that is one outage.
-func (o *outages) start(now time.Time, reason string) (first bool) {
+// startOrExtend starts a mass outage or extends the present one, and reports whether it started one. Nodes that
+// lose their sessions fall silent a time-out later: that is the same outage.
+func (o *outageDetector) startOrExtend(now time.Time, reason string) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if first = o.until.IsZero() || now.Sub(o.until) >= 2*o.timeout; first {
@@ -125,8 +125,8 @@ func (o *outages) start(now time.Time, reason string) (first bool) {
 	return first
 }
 
-// current returns the mass outage at an instant; nil: none.
-func (o *outages) current(now time.Time) *route.Hold {
+// currentHold returns the hold of messages by a mass outage at an instant; nil: no mass outage.
+func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !now.Before(o.until) {
@@ -135,17 +135,17 @@ func (o *outages) current(now time.Time) *route.Hold {
 	return &route.Hold{Kind: route.ManySilent, Reason: o.reason, Until: o.until}
 }
 
-// MassOutage returns the mass outage that holds messages back at an instant; nil: none. It is
+// MassOutage returns the hold of messages by a mass outage at an instant; nil: no mass outage. It is
 // react.Options.MassOutage.
-func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.current(now) }
+func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.currentHold(now) }
 
 // Shed reports that many sessions ended at once, before their nodes can fall silent. It is
 // muster.Config.OnShed.
 func (m *Monitor) Shed(loss muster.Shed) {
 	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: check the network of this server first", loss.Lost, loss.Before, loss.Window)
 	m.o.Log.Error("many agents lost their sessions at once", "lost", loss.Lost, "before", loss.Before)
-	m.outages.start(m.o.Now(), text)
-	m.reportOutage(text)
+	m.outages.startOrExtend(m.o.Now(), text)
+	m.queueOutageReport(text)
 }
 
 // Silent reports the instants at which nodes fell silent: their connections hang, or they did not come
@@ -153,7 +153,7 @@ func (m *Monitor) Shed(loss muster.Shed) {
 func (m *Monitor) Silent(at []time.Time) {
 	all, sum := m.o.Machines(), 0
 	for _, instant := range at {
-		if n, mass := m.outages.add(instant, 1, all); mass {
+		if n, mass := m.outages.countSilentNodes(instant, 1, all); mass {
 			sum = max(sum, n)
 		}
 	}
@@ -161,22 +161,23 @@ func (m *Monitor) Silent(at []time.Time) {
 		return
 	}
 	text := fmt.Sprintf("%d of %d nodes became silent within %s: check this server and its network first", sum, all, model.Duration(m.o.KeepaliveTimeout))
-	if m.outages.start(m.o.Now(), text) {
+	if m.outages.startOrExtend(m.o.Now(), text) {
 		m.o.Log.Error("many nodes became silent at once", "silent", sum, "nodes", all)
-		m.reportOutage(text)
+		m.queueOutageReport(text)
 	}
 }
 
-// reportOutage never waits for the journal: a report under way stands for this one too.
-func (m *Monitor) reportOutage(text string) {
+// queueOutageReport hands the text of a mass outage to the goroutine that records it; it never waits for the
+// journal.
+func (m *Monitor) queueOutageReport(text string) {
 	select {
 	case m.lost <- text:
 	default:
 	}
 }
 
-// recordOutage writes the event `sessions`.
-func (m *Monitor) recordOutage(ctx context.Context, text string) {
+// recordSessionsEvent writes the event sessions about a mass outage.
+func (m *Monitor) recordSessionsEvent(ctx context.Context, text string) {
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := m.o.Record(within, model.ServerNode, model.SessionsCheck, model.Critical, text); err != nil && ctx.Err() == nil {
@@ -187,8 +188,8 @@ func (m *Monitor) recordOutage(ctx context.Context, text string) {
 // outageCalm is how long no more sessions must have ended before the event `sessions` closes.
 const outageCalm = 5 * time.Minute
 
-// endOutage closes the event `sessions`; where the journal refuses, the next call does.
-func (m *Monitor) endOutage(ctx context.Context, now time.Time) {
+// closeSessionsEvent closes the event sessions; if the journal refuses the result, the next call closes it.
+func (m *Monitor) closeSessionsEvent(ctx context.Context, now time.Time) {
 	event, ok := m.o.Event(model.ServerNode, model.SessionsCheck)
 	if ok && (event.Status == model.OK || now.Sub(time.Unix(0, event.Received)) < outageCalm) {
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
+// cloneReport returns a report of a second machine with a node's identity.
 func cloneReport(address string) core.Clone {
 	return core.Clone{
 		Node:    core.Node{ID: 7, Name: "web01"},
@@ -23,10 +24,10 @@ func cloneReport(address string) core.Clone {
 	}
 }
 
-// The event is written when it has something new to say, about once a minute while the
-// clone goes on to come, and closed when none came for ten minutes; what the journal did
-// not take is tried again.
-func TestCloneEvent(t *testing.T) {
+// TestIdentityEventFollowsClones requires that the event identity is written when its text changes and about once a
+// minute while a second machine connects, closes after ten minutes without one, and is written again if the journal
+// refused it.
+func TestIdentityEventFollowsClones(t *testing.T) {
 	var written []string
 	var fail error
 	w := episodes{status: model.Critical, closed: "no second machine used the identity of this node", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
@@ -44,13 +45,13 @@ func TestCloneEvent(t *testing.T) {
 	}
 	ticks := func(n int) {
 		for range n {
-			w.tick()
+			w.closeEventsWithoutOccurrence()
 		}
 	}
 	came := func(address string) (string, bool) {
 		c := cloneReport(address)
-		text := cloneText(c)
-		return text, w.occurred(c.Node.ID, text, text)
+		text := identityEventText(c)
+		return text, w.recordOccurrence(c.Node.ID, text, text)
 	}
 	if text, first := came("10.0.0.2"); !first || !strings.Contains(written[0], text) {
 		t.Fatalf("%q %v %q", text, first, written)
@@ -72,9 +73,9 @@ func TestCloneEvent(t *testing.T) {
 	ticks(episodeLength - 1)
 	wrote("almost ten minutes later", 3)
 	fail = errors.New("the disk is full")
-	w.tick()
+	w.closeEventsWithoutOccurrence()
 	fail = nil
-	w.tick()
+	w.closeEventsWithoutOccurrence()
 	wrote("ten minutes later", 4)
 	if !strings.HasPrefix(written[3], "7 0 no second machine used the identity of this node for 10m") {
 		t.Errorf("closed with %q", written[3])
@@ -86,8 +87,9 @@ func TestCloneEvent(t *testing.T) {
 	}
 }
 
-// The events that an earlier run of the server left open are found again, on all pages, so that they close.
-func TestEpisodesAfterRestart(t *testing.T) {
+// TestOpenEventsAreFoundAfterRestart requires that events which an earlier run of the server left open are found on
+// all pages, so that they close.
+func TestOpenEventsAreFoundAfterRestart(t *testing.T) {
 	asked := 0
 	m := New(Options{Events: func(_ context.Context, q event.Query) (event.Page, error) {
 		if len(q.Checks) != 1 || q.Checks[0] != model.IdentityCheck || slices.Contains(q.Statuses, model.OK) {
@@ -105,9 +107,9 @@ func TestEpisodesAfterRestart(t *testing.T) {
 	}
 }
 
-// Who meets a limit has an event that says so and what raises it; a limit that many nodes
-// meet has one, whoever met it last; ten minutes after the last time it closes.
-func TestLimitEvent(t *testing.T) {
+// TestLimitsEventNamesNodeAndLimit requires one event per reached limit, with the node that reached it first and
+// the command that raises the limit; the event closes after ten minutes.
+func TestLimitsEventNamesNodeAndLimit(t *testing.T) {
 	var written []string
 	e := &episodes{status: model.Warning, closed: "no limit was reached", open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
@@ -115,7 +117,7 @@ func TestLimitEvent(t *testing.T) {
 		return nil
 	}
 	ids := map[string]model.NodeID{"team/a": 1, "team/b": 2, "other/a": 3}
-	q := limits{episodes: e, nodes: map[limit]model.NodeID{}, find: func(namespace, name string) (model.NodeID, bool) {
+	q := limitEvents{episodes: e, nodes: map[namespaceLimit]model.NodeID{}, findNode: func(namespace, name string) (model.NodeID, bool) {
 		id, ok := ids[namespace+"/"+name]
 		return id, ok
 	}}
@@ -125,8 +127,8 @@ func TestLimitEvent(t *testing.T) {
 	}
 	look := func(hits ...core.Hit) []string {
 		written = nil
-		q.update(hits, at.Add(-episodeTick))
-		q.tick()
+		q.updateEvents(hits, at.Add(-episodeTick))
+		q.closeEventsWithoutOccurrence()
 		slices.Sort(written)
 		return written
 	}
@@ -158,10 +160,11 @@ func TestLimitEvent(t *testing.T) {
 	}
 }
 
-// How many of how large a fleet within a time-out are many, when that is a new episode, and for how long it holds.
+// TestMassOutage counts silent nodes within a time-out against the size of the fleet: when they are a mass outage,
+// when a new one begins, and how long messages are held.
 func TestMassOutage(t *testing.T) {
 	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
-	m := &outages{timeout: 2 * time.Minute}
+	m := &outageDetector{timeout: 2 * time.Minute}
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	for _, c := range []struct {
 		second, nodes, all int
@@ -175,29 +178,29 @@ func TestMassOutage(t *testing.T) {
 		{121, 1, 100, 17, false},  // the first ones are longer ago
 		{400, 30, 100, 30, true},
 	} {
-		if sum, mass := m.add(at(c.second), c.nodes, c.all); sum != c.sum || mass != c.mass {
+		if sum, mass := m.countSilentNodes(at(c.second), c.nodes, c.all); sum != c.sum || mass != c.mass {
 			t.Errorf("second %d: %d silent, many: %v; want %d, %v", c.second, sum, mass, c.sum, c.mass)
 		}
 	}
-	hour := &outages{timeout: 2 * time.Minute}
+	hour := &outageDetector{timeout: 2 * time.Minute}
 	for second := range 3600 / 30 { // told all at once, but an hour's worth
-		if sum, mass := hour.add(at(30*second), 1, 10); mass || sum > 4 {
+		if sum, mass := hour.countSilentNodes(at(30*second), 1, 10); mass || sum > 4 {
 			t.Fatalf("second %d: %d silent, many: %v", 30*second, sum, mass)
 		}
 	}
-	if m.current(start) != nil {
+	if m.currentHold(start) != nil {
 		t.Error("held before it was many")
 	}
-	if !m.start(start, "sessions were lost") || m.start(at(130), "and fell silent") {
+	if !m.startOrExtend(start, "sessions were lost") || m.startOrExtend(at(130), "and fell silent") {
 		t.Error("one episode is told once")
 	}
-	if h := m.current(at(369)); h == nil || h.Kind != route.ManySilent || h.Reason != "sessions were lost" || !h.Until.Equal(at(370)) {
+	if h := m.currentHold(at(369)); h == nil || h.Kind != route.ManySilent || h.Reason != "sessions were lost" || !h.Until.Equal(at(370)) {
 		t.Errorf("held by %+v", h)
 	}
-	if m.current(at(370)) != nil {
+	if m.currentHold(at(370)) != nil {
 		t.Error("held for more than two time-outs")
 	}
-	if m.start(at(609), "the same still") || !m.start(at(609+240+240), "a second time") {
+	if m.startOrExtend(at(609), "the same still") || !m.startOrExtend(at(609+240+240), "a second time") {
 		t.Error("the next episode is told")
 	}
 }

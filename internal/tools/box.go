@@ -46,7 +46,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Box holds the Assets of commands. Safe for concurrent use.
+// Box extracts the Assets of the server's own commands and hands out their folders. It is safe for concurrent use.
 type Box struct {
 	opts  Options
 	cache *asset.Cache
@@ -57,13 +57,13 @@ type Box struct {
 	named  []string               // Assets that handlers name
 }
 
-// assetUser is a Filter or Mutator.
+// assetUser identifies a Filter or Mutator that names assets.
 type assetUser struct {
 	kind string
 	name route.Name
 }
 
-// Open makes a Box of the extracted files in the folder.
+// Open makes a Box that extracts Assets into the folder o.Dir.
 func Open(o Options) (*Box, error) {
 	if o.Arrived == nil {
 		o.Arrived = func() {}
@@ -71,7 +71,7 @@ func Open(o Options) (*Box, error) {
 	b := &Box{opts: o, assets: map[route.Name]*model.AssetSpec{}, users: map[assetUser][]string{}}
 	var err error
 	b.cache, err = asset.Open(asset.Config{
-		Dir: o.Dir, Fetch: b.fetch, Alone: true, Reserve: reservedDisk, Look: recheckPeriod, Whose: "the server's handlers", Log: o.Log,
+		Dir: o.Dir, Fetch: b.fetchFromStore, Alone: true, Reserve: reservedDisk, Look: recheckPeriod, Whose: "the server's handlers", Log: o.Log,
 		Arrived: func(asset.Sum) { o.Arrived() },
 	})
 	return b, err
@@ -83,10 +83,11 @@ func (b *Box) Run(ctx context.Context) error {
 	return nil
 }
 
-// ArchiveArrived retries missing archives: the store has a new one.
+// ArchiveArrived makes the cache retry missing archives, because the store has a new archive.
 func (b *Box) ArchiveArrived() { b.cache.RetryNow() }
 
-// Apply puts Assets in force and records which of them a Filter or Mutator names. It ignores other kinds.
+// Apply takes changed resources: it declares Assets, and records the Assets that Filters and Mutators name. It
+// ignores other kinds.
 func (b *Box) Apply(list []route.Declaration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,30 +95,30 @@ func (b *Box) Apply(list []route.Declaration) {
 		switch spec := d.Spec.(type) {
 		case *model.AssetSpec:
 			b.assets[d.Name] = spec
-			b.requestNamed()
+			b.requestNamedArchives()
 			b.opts.Arrived() // an Asset that the message names may have arrived
 		case *model.FilterSpec:
-			b.recordAssetsOf(assetUser{"Filter", d.Name}, spec.Assets)
+			b.recordUsedAssets(assetUser{"Filter", d.Name}, spec.Assets)
 		case *model.MutatorSpec:
-			b.recordAssetsOf(assetUser{"Mutator", d.Name}, spec.Assets)
+			b.recordUsedAssets(assetUser{"Mutator", d.Name}, spec.Assets)
 		case nil:
 			if d.Kind == "Asset" {
 				delete(b.assets, d.Name)
 			}
-			b.recordAssetsOf(assetUser{d.Kind, d.Name}, nil)
+			b.recordUsedAssets(assetUser{d.Kind, d.Name}, nil)
 		}
 	}
 }
 
-// recordAssetsOf records the Assets that a resource names. The caller holds the lock.
-func (b *Box) recordAssetsOf(who assetUser, assets []string) {
+// recordUsedAssets records the Assets that a Filter or Mutator names. The caller holds the lock.
+func (b *Box) recordUsedAssets(who assetUser, assets []string) {
 	before := len(b.users[who])
 	delete(b.users, who)
 	for _, ref := range assets {
 		b.users[who] = append(b.users[who], model.QualifyRef(who.name.Namespace, ref))
 	}
 	if before+len(assets) > 0 {
-		b.requestNamed()
+		b.requestNamedArchives()
 	}
 }
 
@@ -126,11 +127,12 @@ func (b *Box) SetHandlerAssets(handlers []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.named = handlers
-	b.requestNamed()
+	b.requestNamedArchives()
 }
 
-// requestNamed gives the cache the list of named archives for this machine. The caller holds the lock.
-func (b *Box) requestNamed() {
+// requestNamedArchives tells the cache which archives Handlers, Filters and Mutators need on this machine. The
+// caller holds the lock.
+func (b *Box) requestNamedArchives() {
 	sums := map[asset.Sum]bool{}
 	for _, list := range append(slices.Collect(maps.Values(b.users)), b.named) {
 		for _, ref := range list {
@@ -149,6 +151,7 @@ func (b *Box) archiveSum(ref string) (asset.Sum, error) {
 	return b.archiveSumLocked(ref)
 }
 
+// archiveSumLocked returns the sum of an asset's archive as archiveSum does. The caller holds the lock.
 func (b *Box) archiveSumLocked(ref string) (asset.Sum, error) {
 	ns, name := model.SplitRef("", ref)
 	spec := b.assets[route.Name{Namespace: ns, Name: name}]
@@ -190,8 +193,8 @@ func (b *Box) Use(ctx context.Context, refs []string) (list []model.AssetDir, do
 	return list, done, nil
 }
 
-// fetch reads an archive out of the store.
-func (b *Box) fetch(_ context.Context, text asset.Sum, from int64) (*asset.Source, error) {
+// fetchFromStore opens an archive of the server's store, for the cache.
+func (b *Box) fetchFromStore(_ context.Context, text asset.Sum, from int64) (*asset.Source, error) {
 	sum, err := model.ParseAssetSum(text)
 	if err != nil {
 		return nil, err
@@ -210,8 +213,9 @@ func (b *Box) fetch(_ context.Context, text asset.Sum, from int64) (*asset.Sourc
 // maxScripts bounds the files that one asset may have as JavaScript.
 const maxScripts = 64
 
-// Scripts reads the JavaScript (lib/*.js) of Assets, NAMESPACE/NAME. It returns no list if key would equal known. It does
-// not wait: an Asset that is not extracted yet is an error.
+// Scripts reads the JavaScript files (lib/*.js) of Assets, given as NAMESPACE/NAME. key identifies their content:
+// if it equals known, the list is nil. It does not wait for an Asset that is not extracted yet, but returns an
+// error.
 func (b *Box) Scripts(refs []string, known string) (list []filter.Library, key string, err error) {
 	var sums []string
 	for _, ref := range refs {
@@ -231,7 +235,7 @@ func (b *Box) Scripts(refs []string, known string) (list []filter.Library, key s
 		if err != nil {
 			return nil, "", model.Errorf(model.Unavailable, "asset %s is not on this server: %w", ref, err)
 		}
-		scripts, err := scriptsIn(ref, dir)
+		scripts, err := readScripts(ref, dir)
 		done()
 		if err != nil {
 			if class := model.ClassOf(err); class != model.TooLarge {
@@ -244,8 +248,9 @@ func (b *Box) Scripts(refs []string, known string) (list []filter.Library, key s
 	return list, key, nil
 }
 
-// scriptsIn reads the scripts of one Asset by name. An Asset without scripts has commands only.
-func scriptsIn(ref, dir string) (list []filter.Library, err error) {
+// readScripts reads the JavaScript files of one extracted Asset, in the order of their names. An Asset without
+// JavaScript has commands only.
+func readScripts(ref, dir string) (list []filter.Library, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -259,7 +264,7 @@ func scriptsIn(ref, dir string) (list []filter.Library, err error) {
 		return nil, model.Errorf(model.TooLarge, "asset %s has more than %d files lib/*.js", ref, maxScripts)
 	}
 	for _, name := range names {
-		text, err := scriptIn(root, name)
+		text, err := readScript(root, name)
 		if err != nil {
 			return nil, err
 		}
@@ -271,7 +276,8 @@ func scriptsIn(ref, dir string) (list []filter.Library, err error) {
 	return list, nil
 }
 
-func scriptIn(root *os.Root, name string) (string, error) {
+// readScript reads one JavaScript file, up to a maximum size.
+func readScript(root *os.Root, name string) (string, error) {
 	f, err := root.Open(name)
 	if err != nil {
 		return "", err

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testBox is a box with a store of archives.
+// testBox is a Box with a store of archives in memory.
 type testBox struct {
 	*Box
 	t        *testing.T
@@ -70,7 +70,7 @@ func makeArchive(t *testing.T, files ...string) (data []byte, sum string) {
 	return b.Bytes(), hex.EncodeToString(digest[:])
 }
 
-// upload puts an archive into the store.
+// upload puts an archive into the store of the testBox.
 func (w *testBox) upload(data []byte) {
 	w.mu.Lock()
 	w.store[sha512.Sum512(data)] = data
@@ -78,11 +78,13 @@ func (w *testBox) upload(data []byte) {
 	w.ArchiveArrived()
 }
 
+// declareAsset declares an asset with builds.
 func (w *testBox) declareAsset(name string, builds ...model.AssetBuild) {
 	w.t.Helper()
 	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Spec: &model.AssetSpec{Builds: builds}}})
 }
 
+// assertFile requires that the folders of assets contain a file with this text.
 func (w *testBox) assertFile(dirs []model.AssetDir, file, text string) {
 	w.t.Helper()
 	if len(dirs) != 1 {
@@ -93,8 +95,8 @@ func (w *testBox) assertFile(dirs []model.AssetDir, file, text string) {
 	}
 }
 
-// TestArrivalIsReported reports an asset that was extracted, and a declared one whose archive is in the store already.
-func TestArrivalIsReported(t *testing.T) {
+// TestExtractedAssetIsReported reports an asset that was extracted, and a declared one whose archive is in the store already.
+func TestExtractedAssetIsReported(t *testing.T) {
 	w := newTestBox(t)
 	data, sum := makeArchive(t, "bin/x", "x")
 	w.declareAsset("x", model.AssetBuild{SHA512: sum})
@@ -118,8 +120,8 @@ func TestArrivalIsReported(t *testing.T) {
 	}
 }
 
-// TestReplacedAssetStaysInUse extracts an archive once for many commands; a command keeps the files of a replaced asset.
-func TestReplacedAssetStaysInUse(t *testing.T) {
+// TestCommandKeepsFilesOfReplacedAsset extracts an archive once for many commands; a command keeps the files of a replaced asset.
+func TestCommandKeepsFilesOfReplacedAsset(t *testing.T) {
 	w := newTestBox(t)
 	old, oldSum := makeArchive(t, "bin/x", "old")
 	w.upload(old)
@@ -153,8 +155,8 @@ func TestReplacedAssetStaysInUse(t *testing.T) {
 	done()
 }
 
-// TestMissingAssetNamesItsReason names the reason why an asset is missing, and uses the asset once it is uploaded.
-func TestMissingAssetNamesItsReason(t *testing.T) {
+// TestMissingAssetErrorNamesReason names the reason why an asset is missing, and uses the asset once it is uploaded.
+func TestMissingAssetErrorNamesReason(t *testing.T) {
 	w := newTestBox(t)
 	data, sum := makeArchive(t, "bin/x", "text")
 	w.declareAsset("x", model.AssetBuild{SHA512: sum})

@@ -32,7 +32,7 @@ type Courier struct {
 	key       *ecdsa.PrivateKey
 	dial      func(ctx context.Context) (net.Conn, error)
 	stream    wire.StreamKey
-	last      uint64 // acknowledged
+	lastAcked uint64 // acknowledged
 }
 
 // NewCourier returns a Courier; dial connects to the listener of agents.
@@ -44,16 +44,16 @@ func NewCourier(authority *pki.Authority, dial func(ctx context.Context) (net.Co
 	return &Courier{authority: authority, key: key, dial: dial, stream: wire.StreamKey{Stream: wire.StreamID(mathrand.Uint64())}}, nil
 }
 
-// Key returns the fingerprint of the courier's key: another key is not the server's.
+// Key returns the fingerprint of the courier's key; the server accepts no other key for this node.
 func (c *Courier) Key() string { return pki.Fingerprint(&c.key.PublicKey) }
 
 // Send implements Options.Send.
 func (c *Courier) Send(ctx context.Context, status model.Status, output string) error {
-	identity, err := c.identity()
+	identity, err := c.issueIdentity()
 	if err != nil {
 		return err
 	}
-	over := &delivery{stream: c.stream, kept: make(chan error, 1)}
+	over := &courierSession{stream: c.stream, finished: make(chan error, 1)}
 	config := &link.Config{Node: UID, TLS: link.TLSConfig(identity, nil),
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) }}
 	hello := &wire.Hello{Name: model.ServerNodeName, Streams: []wire.StreamRange{{StreamKey: c.stream}}}
@@ -61,35 +61,35 @@ func (c *Courier) Send(ctx context.Context, status model.Status, output string) 
 	if err != nil {
 		return err
 	}
-	c.last = max(c.last, over.last)
-	over.number = c.last + 1
+	c.lastAcked = max(c.lastAcked, over.lastAcked)
+	over.sequenceNumber = c.lastAcked + 1
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer session.Close()
 	reading.Go(func() {
 		err := session.Read()
-		over.ends(fmt.Errorf("the session ended before the acknowledgement: %w", err))
+		over.finish(fmt.Errorf("the session ended before the acknowledgement: %w", err))
 	})
-	err = session.Send(&wire.Batch{StreamKey: c.stream, First: over.number,
+	err = session.Send(&wire.Batch{StreamKey: c.stream, First: over.sequenceNumber,
 		Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: model.BuiltinChunk(model.WatchdogCheck)}, wire.Result{Status: status, Output: []byte(output)})}})
 	if err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
 	select {
-	case err = <-over.kept:
+	case err = <-over.finished:
 	case <-ctx.Done():
 		return fmt.Errorf("no acknowledgement: %w", ctx.Err())
 	}
 	if err != nil {
 		return err
 	}
-	c.last = over.number
+	c.lastAcked = over.sequenceNumber
 	session.Bye("done")
 	return nil
 }
 
-// identity returns an identity with a new certificate, for one session.
-func (c *Courier) identity() (*pki.Identity, error) {
+// issueIdentity returns an identity with a new certificate, for one session.
+func (c *Courier) issueIdentity() (*pki.Identity, error) {
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, c.key)
 	if err != nil {
 		return nil, fmt.Errorf("create the watchdog's certificate: %w", err)
@@ -103,48 +103,49 @@ func (c *Courier) identity() (*pki.Identity, error) {
 	return &pki.Identity{Node: UID, Certificate: cert, CA: c.authority.Pool(), CAPEM: c.authority.CAPEM(), CASum: c.authority.CASum()}, nil
 }
 
-// delivery is the session of one result.
-type delivery struct {
-	stream wire.StreamKey
-	last   uint64 // as the server has it
-	number uint64
-	kept   chan error
+// courierSession handles the session that sends one result.
+type courierSession struct {
+	stream         wire.StreamKey
+	lastAcked      uint64 // as the server has it
+	sequenceNumber uint64
+	finished       chan error
 }
 
-func (d *delivery) ends(err error) {
+// finish ends the wait for the acknowledgement, with an error or nil.
+func (d *courierSession) finish(err error) {
 	select {
-	case d.kept <- err:
+	case d.finished <- err:
 	default:
 	}
 }
 
 // OpenedSession implements link.Handler.
-func (d *delivery) OpenedSession(_ *link.Session, w *wire.Welcome) {
+func (d *courierSession) OpenedSession(_ *link.Session, w *wire.Welcome) {
 	for _, s := range w.Last {
 		if s.StreamKey == d.stream {
-			d.last = s.Last
+			d.lastAcked = s.Last
 		}
 	}
 }
 
 // Acked implements link.Handler.
-func (d *delivery) Acked(_ *link.Session, ack *wire.Ack) {
+func (d *courierSession) Acked(_ *link.Session, ack *wire.Ack) {
 	for _, r := range ack.Refused {
-		if r.StreamKey == d.stream && r.Number == d.number {
-			d.ends(fmt.Errorf("refused (%s): %s", r.Code, r.Reason))
+		if r.StreamKey == d.stream && r.Number == d.sequenceNumber {
+			d.finish(fmt.Errorf("refused (%s): %s", r.Code, r.Reason))
 		}
 	}
 	for _, s := range ack.Last {
-		if s.StreamKey == d.stream && s.Last >= d.number {
-			d.ends(nil)
+		if s.StreamKey == d.stream && s.Last >= d.sequenceNumber {
+			d.finish(nil)
 		}
 	}
 }
 
 // The other methods of link.Handler do nothing: the session ends after one result.
-func (d *delivery) Assigned(*link.Session, *link.Assignment)         {}
-func (d *delivery) RunNow(*link.Session, *wire.Run)                  {}
-func (d *delivery) Turn(*link.Session, *wire.Turn)                   {}
-func (d *delivery) Reply(*link.Session, *wire.Exchange)              {}
-func (d *delivery) BackPressure(*link.Session, *wire.BackPressure)   {}
-func (d *delivery) ServerStops(*link.Session, time.Duration, string) {}
+func (d *courierSession) Assigned(*link.Session, *link.Assignment)         {}
+func (d *courierSession) RunNow(*link.Session, *wire.Run)                  {}
+func (d *courierSession) Turn(*link.Session, *wire.Turn)                   {}
+func (d *courierSession) Reply(*link.Session, *wire.Exchange)              {}
+func (d *courierSession) BackPressure(*link.Session, *wire.BackPressure)   {}
+func (d *courierSession) ServerStops(*link.Session, time.Duration, string) {}

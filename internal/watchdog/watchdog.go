@@ -73,21 +73,21 @@ func (w *Watchdog) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		status, said = w.round(ctx, status, said)
+		status, said = w.runRound(ctx, status, said)
 	}
 }
 
-// failure describes a failed round: its metric label, and status and text of its event.
-type failure struct {
+// roundFailure describes a failed round of the watchdog: its metric label, and status and text of its event.
+type roundFailure struct {
 	outcome string
 	text    string
 	status  model.Status
 }
 
-// round sends one result and returns status and text for the next.
-func (w *Watchdog) round(ctx context.Context, status model.Status, said string) (model.Status, string) {
+// runRound sends one synthetic result, waits for its delivery, and returns status and text of the next result.
+func (w *Watchdog) runRound(ctx context.Context, status model.Status, said string) (model.Status, string) {
 	began := w.opts.Now()
-	f := w.deliver(ctx, status, fmt.Sprintf("%s (sent %s)", said, began.UTC().Format(time.RFC3339Nano)))
+	f := w.sendAndAwaitDelivery(ctx, status, fmt.Sprintf("%s (sent %s)", said, began.UTC().Format(time.RFC3339Nano)))
 	took := w.opts.Now().Sub(began)
 	if ctx.Err() != nil {
 		return status, said
@@ -107,8 +107,9 @@ func (w *Watchdog) round(ctx context.Context, status model.Status, said string) 
 	return f.status, f.text
 }
 
-// deliver sends one result and waits until it was delivered and the address outside called.
-func (w *Watchdog) deliver(ctx context.Context, status model.Status, output string) *failure {
+// sendAndAwaitDelivery sends one synthetic result, waits until the reactor has delivered it, and calls the address
+// outside.
+func (w *Watchdog) sendAndAwaitDelivery(ctx context.Context, status model.Status, output string) *roundFailure {
 	delivered := make(chan struct{})
 	w.mu.Lock()
 	w.awaited, w.delivered = output, delivered
@@ -116,12 +117,12 @@ func (w *Watchdog) deliver(ctx context.Context, status model.Status, output stri
 	within, cancel := context.WithTimeout(ctx, w.opts.Every)
 	defer cancel()
 	if err := w.opts.Send(within, status, output); err != nil {
-		return &failure{"unsent", fmt.Sprintf("cannot send a synthetic result: %v. Agents may fail, too: check the listeners, the certificate and the journal", err), model.Critical}
+		return &roundFailure{"unsent", fmt.Sprintf("cannot send a synthetic result: %v. Agents may fail, too: check the listeners, the certificate and the journal", err), model.Critical}
 	}
 	select {
 	case <-delivered:
 	case <-within.Done():
-		return &failure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged but not delivered within %s: notifications are late or missing; check the event muster-history and muster get queues", w.opts.Every), model.Critical}
+		return &roundFailure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged but not delivered within %s: notifications are late or missing; check the event muster-history and muster get queues", w.opts.Every), model.Critical}
 	}
 	if w.opts.Call == nil {
 		return nil
@@ -130,7 +131,7 @@ func (w *Watchdog) deliver(ctx context.Context, status model.Status, output stri
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %s", w.opts.Every)
 		}
-		return &failure{"uncalled", fmt.Sprintf("a synthetic result arrived, but the call of watchdog-url failed: %v", err), model.Warning}
+		return &roundFailure{"uncalled", fmt.Sprintf("a synthetic result arrived, but the call of watchdog-url failed: %v", err), model.Warning}
 	}
 	return nil
 }

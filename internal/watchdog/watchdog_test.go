@@ -13,36 +13,36 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// synthetic is status and text of a synthetic result.
-type synthetic struct {
+// syntheticResult is the status and text of a synthetic result.
+type syntheticResult struct {
 	status model.Status
 	text   string
 }
 
-func TestEachRoundReportsTheOneBefore(t *testing.T) {
+func TestSyntheticResultReportsPreviousOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay time.Duration // until it is delivered; negative: never
 		send  error
 		call  error
-		own   *synthetic
-		next  synthetic // what the second result says
+		own   *syntheticResult
+		next  syntheticResult // what the second result says
 	}{
-		"arrives":     {delay: 40 * time.Millisecond, next: synthetic{model.OK, "the last synthetic result took 40ms from its session to its delivery"}},
-		"no way in":   {send: errors.New("connection refused"), own: &synthetic{model.Critical, "connection refused"}, next: synthetic{model.Critical, "connection refused"}},
-		"undelivered": {delay: -1, own: &synthetic{model.Critical, "acknowledged but not delivered within 1m0s"}, next: synthetic{model.Critical, "not delivered within"}},
-		"uncalled":    {call: errors.New("status 404"), own: &synthetic{model.Warning, "the call of watchdog-url failed: status 404"}, next: synthetic{model.Warning, "status 404"}},
+		"arrives":     {delay: 40 * time.Millisecond, next: syntheticResult{model.OK, "the last synthetic result took 40ms from its session to its delivery"}},
+		"no way in":   {send: errors.New("connection refused"), own: &syntheticResult{model.Critical, "connection refused"}, next: syntheticResult{model.Critical, "connection refused"}},
+		"undelivered": {delay: -1, own: &syntheticResult{model.Critical, "acknowledged but not delivered within 1m0s"}, next: syntheticResult{model.Critical, "not delivered within"}},
+		"uncalled":    {call: errors.New("status 404"), own: &syntheticResult{model.Warning, "the call of watchdog-url failed: status 404"}, next: syntheticResult{model.Warning, "status 404"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				var sent []synthetic
-				var own []synthetic
+				var sent []syntheticResult
+				var own []syntheticResult
 				called := 0
 				var w *Watchdog
 				w = New(Options{
 					Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 					Send: func(_ context.Context, status model.Status, output string) error {
-						sent = append(sent, synthetic{status, output})
+						sent = append(sent, syntheticResult{status, output})
 						if len(sent) == 2 {
 							cancel()
 						}
@@ -52,7 +52,7 @@ func TestEachRoundReportsTheOneBefore(t *testing.T) {
 						return c.send
 					},
 					Own: func(_ context.Context, status model.Status, output string) error {
-						own = append(own, synthetic{status, output})
+						own = append(own, syntheticResult{status, output})
 						return nil
 					},
 					Call: func(context.Context) error { called++; return c.call },

@@ -57,11 +57,11 @@ func (s *Screen) Paint(c Cell) string {
 	return string(c.Colour) + text + string(reset)
 }
 
-// Painted is text that Paint or Sprintf returned: Printf does not clean it again.
-type Painted string
+// PaintedText is text that Paint or Sprintf has cleaned and coloured: Printf does not clean it again.
+type PaintedText string
 
 // Sprintf formats text for people. It cleans strings and errors among args, and paints cells.
-func (s *Screen) Sprintf(format string, args ...any) Painted {
+func (s *Screen) Sprintf(format string, args ...any) PaintedText {
 	for i, arg := range args {
 		switch v := arg.(type) {
 		case string:
@@ -70,11 +70,11 @@ func (s *Screen) Sprintf(format string, args ...any) Painted {
 			args[i] = Clean(v.Error())
 		case Cell:
 			args[i] = s.Paint(v)
-		case Painted:
+		case PaintedText:
 			args[i] = string(v)
 		}
 	}
-	return Painted(fmt.Sprintf(format, args...))
+	return PaintedText(fmt.Sprintf(format, args...))
 }
 
 // Printf writes a result, formatted as Sprintf does.
@@ -92,9 +92,9 @@ func (s *Screen) Notef(format string, args ...any) {
 func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	text := string(s.Sprintf(format, args...))
 	for s.Width > 0 && visibleWidth(text) > s.Width {
-		at := breakBefore(text, indent, s.Width, true)
+		at := findLineBreak(text, indent, s.Width, true)
 		if at < 0 {
-			at = breakBefore(text, indent, s.Width, false)
+			at = findLineBreak(text, indent, s.Width, false)
 		}
 		if at < 0 {
 			break
@@ -105,16 +105,16 @@ func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	fmt.Fprintln(s.Out, strings.TrimRight(text, " "))
 }
 
-// Field writes a name and its value, which begins behind so many columns and wraps there.
+// Field writes the name of a field and its value, which begins at a column and wraps there.
 func (s *Screen) Field(columns int, name, format string, args ...any) {
 	name = Clean(name)
-	head := name + Pad(name, columns) + " "
-	s.Wrapf(Width(head), "%s%s", Painted(head), s.Sprintf(format, args...))
+	head := name + PadToColumn(name, columns) + " "
+	s.Wrapf(TextWidth(head), "%s%s", PaintedText(head), s.Sprintf(format, args...))
 }
 
-// breakBefore returns the last blank at which a line of so many columns may end; -1: none. With
-// whole it never breaks within a command to type.
-func breakBefore(text string, indent, columns int, whole bool) int {
+// findLineBreak returns the last blank at which a line of so many columns may end; -1: none. With whole it never
+// breaks within a command to type.
+func findLineBreak(text string, indent, columns int, whole bool) int {
 	at := -1
 	for i := range text {
 		if text[i] != ' ' || i <= indent || visibleWidth(text[:i]) > columns {
@@ -134,32 +134,34 @@ func visibleWidth(text string) int {
 	for _, colour := range [...]Colour{Red, Yellow, Green, Purple, Bold, Faint, reset} {
 		text = strings.ReplaceAll(text, string(colour), "")
 	}
-	return Width(text)
+	return TextWidth(text)
 }
 
-// Date returns date and time in the zone of the reader.
-func (s *Screen) Date(t time.Time) string { return t.In(s.Zone).Format(time.DateTime) }
+// DateAndTime returns date and time in the zone of the reader.
+func (s *Screen) DateAndTime(t time.Time) string { return t.In(s.Zone).Format(time.DateTime) }
 
-// Clock returns date, time and zone.
-func (s *Screen) Clock(t time.Time) string { return t.In(s.Zone).Format(time.DateTime + " MST") }
+// DateTimeAndZone returns date, time and zone.
+func (s *Screen) DateTimeAndZone(t time.Time) string {
+	return t.In(s.Zone).Format(time.DateTime + " MST")
+}
 
-// Ago returns the age of a moment: 5m ago.
-func (s *Screen) Ago(t time.Time) string { return model.Age(s.Now(), t) + " ago" }
+// AgeText returns the time since a moment: 5m ago.
+func (s *Screen) AgeText(t time.Time) string { return model.Age(s.Now(), t) + " ago" }
 
-// When returns date, time, zone and distance from now; the zero time is never.
-func (s *Screen) When(t time.Time) string {
+// TimeAndAge returns date, time, zone and distance from now; the zero time is written as never.
+func (s *Screen) TimeAndAge(t time.Time) string {
 	switch {
 	case t.IsZero():
 		return "never"
 	case t.After(s.Now()):
-		return s.Clock(t) + " (in " + model.TimeSpan(t.Sub(s.Now())) + ")"
+		return s.DateTimeAndZone(t) + " (in " + model.TimeSpan(t.Sub(s.Now())) + ")"
 	}
-	return s.Clock(t) + " (" + s.Ago(t) + ")"
+	return s.DateTimeAndZone(t) + " (" + s.AgeText(t) + ")"
 }
 
-// Until returns the time to an end: in 3h, expired, never. A lifetime of a year that began just now
+// TimeUntil returns the time from now to an end: in 3h, expired, never. A lifetime of a year that began just now
 // ends in 365d.
-func (s *Screen) Until(t time.Time) string {
+func (s *Screen) TimeUntil(t time.Time) string {
 	switch {
 	case t.IsZero():
 		return "never"
@@ -180,32 +182,32 @@ const (
 	YAML   Format = "yaml"
 )
 
-// Machine reports whether a program reads the output.
-func (f Format) Machine() bool { return f == JSON || f == YAML }
+// IsForPrograms reports whether the format is for programs: JSON or YAML.
+func (f Format) IsForPrograms() bool { return f == JSON || f == YAML }
 
-// FormatFlag declares -o, with more formats than the usual ones.
+// FormatFlag adds the flag -o to a command; more are formats besides table, wide, json and yaml.
 func FormatFlag(c *cobra.Command, f *Format, more ...string) {
 	*f = Narrow
-	v := &formatValue{f, append([]string{"table", "wide", "json", "yaml"}, more...)}
+	v := &formatFlagValue{f, append([]string{"table", "wide", "json", "yaml"}, more...)}
 	last := len(v.allowed) - 1
 	c.Flags().VarP(v, "output", "o", strings.Join(v.allowed[:last], ", ")+" or "+v.allowed[last])
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(v.allowed, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// formatValue implements pflag.Value.
-type formatValue struct {
+// formatFlagValue implements pflag.Value.
+type formatFlagValue struct {
 	format  *Format
 	allowed []string
 }
 
 // String implements pflag.Value.
-func (v *formatValue) String() string { return string(*v.format) }
+func (v *formatFlagValue) String() string { return string(*v.format) }
 
 // Type implements pflag.Value.
-func (v *formatValue) Type() string { return "format" }
+func (v *formatFlagValue) Type() string { return "format" }
 
 // Set implements pflag.Value.
-func (v *formatValue) Set(text string) error {
+func (v *formatFlagValue) Set(text string) error {
 	if !slices.Contains(v.allowed, text) {
 		return fmt.Errorf("%q: expected one of %s", text, strings.Join(v.allowed, ", "))
 	}
@@ -213,8 +215,8 @@ func (v *formatValue) Set(text string) error {
 	return nil
 }
 
-// Value writes any value as JSON or YAML.
-func (s *Screen) Value(v any) error {
+// WriteValue writes any value as JSON or YAML.
+func (s *Screen) WriteValue(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode output: %w", err)
@@ -231,12 +233,12 @@ func (s *Screen) Value(v any) error {
 	return err
 }
 
-// Document writes a value as one of many; YAML needs a separator before each.
-func (s *Screen) Document(v any) error {
+// WriteDocument writes a value as one document of several; YAML needs a separator before each.
+func (s *Screen) WriteDocument(v any) error {
 	if s.Format == YAML {
 		s.Printf("---\n")
 	}
-	return s.Value(v)
+	return s.WriteValue(v)
 }
 
 // WriteYAML writes JSON as YAML.

@@ -9,19 +9,19 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestUntilRoundsToTheNearestUnit writes the end of a year that began a second ago as 365 days, not 364.
-func TestUntilRoundsToTheNearestUnit(t *testing.T) {
+// TestTimeUntilRoundsToTheNearestUnit writes the end of a year that began a second ago as 365 days, not 364.
+func TestTimeUntilRoundsToTheNearestUnit(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := &Screen{Now: func() time.Time { return now }}
 	for after, want := range map[time.Duration]string{
 		365*24*time.Hour - time.Second: "in 365d", 90*24*time.Hour - 5*time.Minute: "in 90d", 24*time.Hour - time.Second: "in 1d",
 		time.Hour - time.Second: "in 1h", 90 * time.Second: "in 1m30s", 36*time.Hour + 4*time.Minute: "in 36h", 0: "expired",
 	} {
-		if got := s.Until(now.Add(after)); got != want {
+		if got := s.TimeUntil(now.Add(after)); got != want {
 			t.Errorf("%s ahead: %q, want %q", after, got, want)
 		}
 	}
-	if got := s.Until(time.Time{}); got != "never" {
+	if got := s.TimeUntil(time.Time{}); got != "never" {
 		t.Errorf("without an end: %q", got)
 	}
 }
@@ -33,7 +33,7 @@ func TestScreenCleansText(t *testing.T) {
 	evil := "\x1b[2J\r\nred\u202e"
 	s.Printf("%s|", evil)
 	s.Field(4, "name", "%s", evil)
-	testenv.NoError(t, Rows([]string{evil}, Head("OUTPUT"), func(x string) []any { return []any{Cell{x, Red}} }).Write(s))
+	testenv.NoError(t, NewTable([]string{evil}, SplitColumns("OUTPUT"), func(x string) []any { return []any{Cell{x, Red}} }).Write(s))
 	if text := out.String(); strings.Contains(text, "\x1b[2J") || strings.ContainsRune(text, '\u202e') || !strings.Contains(text, string(Red)+"␛[2J") {
 		t.Errorf("%q", text)
 	}
@@ -48,12 +48,12 @@ func TestScreenCleansText(t *testing.T) {
 func TestTableFitsTheTerminal(t *testing.T) {
 	type row struct{ node, note, output string }
 	rows := []row{{"web01.fra.example.org", strings.Repeat("n", 30), strings.Repeat("o", 40)}, {"db01", "", ""}}
-	table := Rows(rows, Head("NODE|NOTE|HIDDEN|OUTPUT").HideUnless(false, "HIDDEN"), func(r row) []any { return []any{r.node, r.note, "x", r.output} })
+	table := NewTable(rows, SplitColumns("NODE|NOTE|HIDDEN|OUTPUT").HideUnless(false, "HIDDEN"), func(r row) []any { return []any{r.node, r.note, "x", r.output} })
 	for _, width := range []int{0, 80, 60} {
 		var out bytes.Buffer
 		testenv.NoError(t, table.Write(&Screen{Out: &out, Width: width}))
 		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-		if got := Width(lines[1]); width > 0 && got > width || width == 0 && got != table.Width() {
+		if got := TextWidth(lines[1]); width > 0 && got > width || width == 0 && got != table.Width() {
 			t.Errorf("width %d: %d columns: %s", width, got, lines[1])
 		}
 		if !strings.Contains(lines[1], rows[0].node) || strings.Join(strings.Fields(lines[2]), " ") != "db01 - -" || strings.Contains(lines[0], "HIDDEN") {

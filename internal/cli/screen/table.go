@@ -13,10 +13,10 @@ import (
 // Columns are the names of a table's columns; an empty name is a hidden column.
 type Columns []string
 
-// Head reads the names of columns, which stand between bars: NODE|CHECK|BY WEEK.
-func Head(names string) Columns { return strings.Split(names, "|") }
+// SplitColumns splits names of columns at bars: NODE|CHECK|BY WEEK.
+func SplitColumns(names string) Columns { return strings.Split(names, "|") }
 
-// HideUnless hides the named columns unless show.
+// HideUnless hides the named columns if show is false.
 func (c Columns) HideUnless(show bool, names ...string) Columns {
 	for i, name := range c {
 		if !show && slices.Contains(names, name) {
@@ -26,8 +26,8 @@ func (c Columns) HideUnless(show bool, names ...string) Columns {
 	return c
 }
 
-// When returns a value for a cell, or none unless show.
-func When(show bool, value any) any {
+// ValueIf returns the value of a cell if show is true, and nil otherwise.
+func ValueIf(show bool, value any) any {
 	if show {
 		return value
 	}
@@ -44,16 +44,17 @@ type Table struct {
 // uncut are the columns with text that people type again: they are never cut.
 var uncut = [...]string{"NAMESPACE", "NODE", "CHECK", "NAME", "ID", "STATUS", "STATE", "WHAT"}
 
-func neverCut(name string) bool { return slices.Contains(uncut[:], name) }
+// isNeverCutColumn reports whether cells of this column are never cut, because people type them again.
+func isNeverCutColumn(name string) bool { return slices.Contains(uncut[:], name) }
 
 const (
 	minLast  = 16 // columns that the last cell keeps
 	minOther = 12 // columns that every other cell keeps
 )
 
-// Rows makes a table with one row per item. row returns a string, a Cell or a number for each column, and
-// nil or an empty string for a dash.
-func Rows[T any](items []T, columns Columns, row func(T) []any) *Table {
+// NewTable makes a table with one row per item. row returns a string, a Cell or a number for each column, and nil
+// or an empty string for a dash.
+func NewTable[T any](items []T, columns Columns, row func(T) []any) *Table {
 	hidden := func(name string) bool { return name == "" }
 	t := &Table{head: slices.DeleteFunc(slices.Clone(columns), hidden)}
 	for _, item := range items {
@@ -64,11 +65,11 @@ func Rows[T any](items []T, columns Columns, row func(T) []any) *Table {
 			}
 			switch v := value.(type) {
 			case nil:
-				cells = append(cells, Cell{Text: Dash("")})
+				cells = append(cells, Cell{Text: DashIfEmpty("")})
 			case Cell:
-				cells = append(cells, Cell{Dash(Clean(v.Text)), v.Colour})
+				cells = append(cells, Cell{DashIfEmpty(Clean(v.Text)), v.Colour})
 			default:
-				cells = append(cells, Cell{Text: Dash(Clean(fmt.Sprint(v)))})
+				cells = append(cells, Cell{Text: DashIfEmpty(Clean(fmt.Sprint(v)))})
 			}
 		}
 		t.rows = append(t.rows, cells)
@@ -87,18 +88,19 @@ func (t *Table) DropLast() {
 // Width returns the columns of the terminal that the whole table needs.
 func (t *Table) Width() int {
 	sum := 2 * (len(t.head) - 1)
-	for _, w := range t.widths() {
+	for _, w := range t.columnWidths() {
 		sum += w
 	}
 	return sum
 }
 
-func (t *Table) widths() []int {
+// columnWidths returns the width of each column without cuts.
+func (t *Table) columnWidths() []int {
 	widths := make([]int, len(t.head))
 	for i, h := range t.head {
-		widths[i] = Width(h)
+		widths[i] = TextWidth(h)
 		for _, row := range t.rows {
-			widths[i] = max(widths[i], Width(row[i].Text))
+			widths[i] = max(widths[i], TextWidth(row[i].Text))
 		}
 	}
 	return widths
@@ -106,9 +108,9 @@ func (t *Table) widths() []int {
 
 // Write writes the table, two blanks between columns. -o wide cuts nothing.
 func (t *Table) Write(s *Screen) error {
-	widths := t.widths()
+	widths := t.columnWidths()
 	if s.Width > 0 && s.Format != Wide {
-		t.fit(widths, s.Width)
+		t.narrowColumns(widths, s.Width)
 	}
 	w := bufio.NewWriter(s.Out)
 	head := make([]Cell, len(t.head))
@@ -122,8 +124,8 @@ func (t *Table) Write(s *Screen) error {
 	return w.Flush()
 }
 
-// fit narrows columns until the table fits, or until no column may lose more.
-func (t *Table) fit(widths []int, columns int) {
+// narrowColumns narrows the columns until the table fits the terminal, or until no column may lose more.
+func (t *Table) narrowColumns(widths []int, columns int) {
 	last := len(widths) - 1
 	excess := 2*last - columns
 	for _, w := range widths {
@@ -135,13 +137,13 @@ func (t *Table) fit(widths []int, columns int) {
 			excess -= n
 		}
 	}
-	if !neverCut(t.head[last]) {
+	if !isNeverCutColumn(t.head[last]) {
 		narrow(last, minLast, excess)
 	}
 	for excess > 0 {
 		widest := -1
 		for i, w := range widths {
-			if !neverCut(t.head[i]) && i != last && w > max(minOther, Width(t.head[i])) && (widest < 0 || w > widths[widest]) {
+			if !isNeverCutColumn(t.head[i]) && i != last && w > max(minOther, TextWidth(t.head[i])) && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
@@ -152,13 +154,14 @@ func (t *Table) fit(widths []int, columns int) {
 	}
 }
 
+// writeRow writes one row of a table, each cell padded to the width of its column.
 func writeRow(w io.Writer, s *Screen, widths []int, row []Cell) {
 	var b strings.Builder
 	for i, c := range row {
-		c.Text = Cut(c.Text, widths[i])
+		c.Text = CutToWidth(c.Text, widths[i])
 		b.WriteString(s.Paint(c))
 		if i < len(row)-1 {
-			b.WriteString(Pad(c.Text, widths[i]+2))
+			b.WriteString(PadToColumn(c.Text, widths[i]+2))
 		}
 	}
 	_, _ = io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
@@ -166,12 +169,13 @@ func writeRow(w io.Writer, s *Screen, widths []int, row []Cell) {
 
 // Clean returns text as one line that is safe for a terminal: it replaces control characters, and so
 // escape sequences, and characters that change the direction of writing.
-func Clean(text string) string { return clean(text, false) }
+func Clean(text string) string { return cleanText(text, false) }
 
-// CleanLines is Clean for text of several lines: it keeps their ends.
-func CleanLines(text string) string { return clean(text, true) }
+// CleanLines cleans a text of several lines as Clean does, and keeps its line ends.
+func CleanLines(text string) string { return cleanText(text, true) }
 
-func clean(text string, lines bool) string {
+// cleanText replaces characters that are not safe for a terminal; lines keeps the line ends.
+func cleanText(text string, lines bool) string {
 	safe := func(r rune) bool {
 		return !unicode.IsControl(r) && r != utf8.RuneError && !unicode.Is(unicode.Bidi_Control, r) || lines && r == '\n'
 	}
@@ -195,7 +199,7 @@ func clean(text string, lines bool) string {
 	return b.String()
 }
 
-// FirstLine returns the first line of an output, cleaned.
+// FirstLine returns the first line of a text, cleaned.
 func FirstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return Clean(line)
@@ -206,8 +210,8 @@ func Indent(text string) string {
 	return "  " + strings.ReplaceAll(CleanLines(strings.TrimRight(text, "\n")), "\n", "\n  ")
 }
 
-// Width returns the columns that text takes; wide characters of East Asia take two.
-func Width(text string) int {
+// TextWidth returns the columns that text takes; wide characters of East Asia take two.
+func TextWidth(text string) int {
 	n := 0
 	for _, r := range text {
 		switch {
@@ -222,15 +226,15 @@ func Width(text string) int {
 	return n
 }
 
-// Cut shortens text to columns; an ellipsis marks the cut.
-func Cut(text string, columns int) string {
-	if Width(text) <= columns {
+// CutToWidth shortens a text to a number of columns; an ellipsis marks the cut.
+func CutToWidth(text string, columns int) string {
+	if TextWidth(text) <= columns {
 		return text
 	}
 	var b strings.Builder
 	used := 0
 	for _, r := range text {
-		w := Width(string(r))
+		w := TextWidth(string(r))
 		if used+w > columns-1 {
 			break
 		}
@@ -240,13 +244,13 @@ func Cut(text string, columns int) string {
 	return b.String() + "…"
 }
 
-// Pad returns the blanks between the end of text and a column.
-func Pad(text string, columns int) string {
-	return strings.Repeat(" ", max(columns-Width(text), 0))
+// PadToColumn returns the blanks between the end of a text and a column.
+func PadToColumn(text string, columns int) string {
+	return strings.Repeat(" ", max(columns-TextWidth(text), 0))
 }
 
-// Dash returns text, or a dash for an empty one.
-func Dash(text string) string {
+// DashIfEmpty returns the text, or a dash if it is empty.
+func DashIfEmpty(text string) string {
 	if text == "" {
 		return "-"
 	}
